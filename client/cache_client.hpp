@@ -1,0 +1,141 @@
+#pragma once
+
+#include "common/limits.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
+#include "common/result.hpp"
+#include "directory/page_location.hpp"
+#include "discovery/view.hpp"
+#include "rdma/data_plane.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// Where the bytes of a hit came from.
+enum class page_origin : std::uint8_t { none, own_host, other_host, disk };
+inline constexpr std::size_t page_origin_count = 4;
+std::string_view to_string(page_origin origin) noexcept;
+
+/// When the checksum of a page that was read is compared.
+enum class verify_mode : std::uint8_t { off, sample, always };
+
+/// What `set` does with a key that is readable somewhere in the cluster.
+enum class duplicate_mode : std::uint8_t { skip, store };
+
+struct client_options {
+  std::string node_host = "127.0.0.1"; ///< The peercache-node of this host.
+  std::uint16_t node_port = 31998;
+  std::string cluster = "peercache";
+  std::chrono::milliseconds timeout{2000}; ///< Of a call that names no deadline.
+  verify_mode verify_own_host = verify_mode::always;
+  verify_mode verify_tcp = verify_mode::always;
+  std::uint32_t verify_sample = 64; ///< With `sample`: one page of so many.
+  duplicate_mode duplicate = duplicate_mode::skip;
+  std::uint32_t channels_per_peer_max = 16;
+  std::uint64_t location_cache_keys = 1u << 20; ///< 0 switches the cache off.
+  std::uint64_t unacknowledged_bytes_max = 1u << 30; ///< Set but not yet acknowledged by the node.
+};
+
+/// A piece of the caller's memory that a page is read from.
+struct const_part {
+  const std::byte* data = nullptr;
+  std::uint32_t bytes = 0;
+};
+
+/// One page to store: its bytes are the parts one after the other (K and V: two parts, one page).
+struct set_page {
+  page_key key;
+  std::span<const const_part> parts;
+};
+
+/// One page to fetch; the parts' sizes must add up to the page's length.
+struct get_page {
+  page_key key;
+  std::span<const rdma::page_part> parts;
+};
+
+struct page_result {
+  page_status status = page_status::pending;
+  page_origin origin = page_origin::none;
+  std::uint32_t length_bytes = 0;
+};
+
+/// Totals since the client was made.
+struct client_stats {
+  std::uint64_t directory_messages = 0; ///< Look-ups sent; a get that the location cache answers sends none.
+  std::uint64_t location_cache_hits = 0;
+  std::uint64_t get_pages[page_status_count] = {};
+  std::uint64_t get_bytes[page_origin_count] = {};
+  std::uint64_t get_hits[page_origin_count] = {};
+  std::uint64_t set_pages[page_status_count] = {};
+  std::uint64_t set_bytes = 0;
+  std::uint64_t exists_pages[page_status_count] = {};
+  std::uint64_t retries = 0; ///< Pages looked up a second time after a stale location.
+};
+
+using deadline = std::chrono::steady_clock::time_point;
+
+/// The cache as an engine sees it: pages in, pages out, in batches.
+///
+/// Threads: every method may be called from any number of threads at once.
+/// Errors: nothing throws or aborts; each page gets a status, and a page that cannot be had is a miss with its
+/// reason. No call returns later than its deadline (default: now + options.timeout) plus 50 ms.
+/// Ownership: parts are lent for the duration of the call; once it returned nothing touches them any more.
+class cache_client {
+public:
+  /// Connects to the node of this host and maps its pool.
+  static result<std::unique_ptr<cache_client>> connect(const client_options& options);
+  ~cache_client();
+  cache_client(const cache_client&) = delete;
+  cache_client& operator=(const cache_client&) = delete;
+
+  /// Makes `memory` known to the data plane, so that READs go straight into it. Not needed over TCP.
+  result<void> register_buffer(std::span<std::byte> memory);
+
+  /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one call are taken as
+  /// one prefix chain, in order. `stored` means: in its final place, and on its way to the directory; see `flush`.
+  /// @pre results.size() == pages.size()
+  void set(std::span<const set_page> pages, std::span<page_result> results,
+           std::optional<deadline> until = {});
+
+  /// Waits until everything set so far is published in the directory (or refused, or no longer ours to wait
+  /// for). Returns the number of pages that did not make it since the last flush.
+  result<std::uint64_t> flush(std::optional<deadline> until = {});
+
+  /// Reads the pages, from wherever they are. @pre results.size() == pages.size()
+  void get(std::span<const get_page> pages, std::span<page_result> results,
+           std::optional<deadline> until = {});
+
+  /// Which pages could be read; pins nothing. Feeds the location cache.
+  void exists(std::span<const page_key> keys, std::span<page_result> results,
+              std::optional<deadline> until = {});
+
+  /// Withdraws the pages wherever they are. `hit`: was there and is gone.
+  void remove(std::span<const page_key> keys, std::span<page_result> results,
+              std::optional<deadline> until = {});
+
+  /// Starts bringing pages closer; best effort, returns at once.
+  void prefetch(std::span<const page_key> keys);
+
+  /// All known locations of each key, asked from the directory and not from the cache.
+  result<std::vector<std::vector<directory::page_location>>>
+  locate(std::span<const page_key> keys, std::optional<deadline> until = {});
+
+  discovery::view view() const;
+  client_stats stats() const;
+
+private:
+  class impl;
+  explicit cache_client(std::unique_ptr<impl> body);
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace peercache::client

@@ -1,0 +1,29 @@
+# Warnings and hardening that every target of ours has.
+add_library(peercache_flags INTERFACE)
+target_compile_options(peercache_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers>)
+target_include_directories(peercache_flags INTERFACE ${PROJECT_SOURCE_DIR})
+
+# peercache_component(<name> [LINK <targets>...])
+# The static library peercache_<name> of all sources of this folder.
+function(peercache_component name)
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(peercache_${name} STATIC ${sources})
+  target_link_libraries(peercache_${name} PUBLIC peercache_flags ${arg_LINK})
+endfunction()
+
+# peercache_test(<folder> LABEL <ring> [LINK <targets>...])
+# One test program of all tests/<folder>/*_test.cpp; each case is a ctest test.
+function(peercache_test folder)
+  cmake_parse_arguments(arg "" "LABEL" "LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" name ${folder})
+  add_executable(${name}_tests ${sources})
+  target_link_libraries(${name}_tests PRIVATE ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120)
+endfunction()

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace peercache {
+
+/// Leaves a peer alone that failed repeatedly. closed → (failures_to_open in a row) → open → (after the
+/// pause) half open: one probe at a time → closed on success, open again with the pause doubled up to its
+/// maximum on failure. Pure: time is an argument. Threads: none; the owner serializes.
+class circuit_breaker {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  using duration = std::chrono::steady_clock::duration;
+
+  struct options {
+    std::uint32_t failures_to_open = 3;
+    duration pause = std::chrono::milliseconds(500);
+    duration pause_max = std::chrono::seconds(8);
+  };
+
+  enum class state : std::uint8_t { closed, open, half_open };
+
+  circuit_breaker() : circuit_breaker(options{}) {}
+  explicit circuit_breaker(const options& opts) : options_(opts), pause_(opts.pause) {}
+
+  /// Whether a call may go out now; in half open it claims the single probe.
+  bool allow(time_point now) noexcept;
+  void on_success() noexcept;
+  void on_failure(time_point now) noexcept;
+  /// Forgets everything: the peer has a new incarnation.
+  void reset() noexcept;
+
+  state current() const noexcept { return state_; }
+  std::uint64_t opened_total() const noexcept { return opened_total_; }
+
+private:
+  options options_;
+  duration pause_;
+  time_point probe_at_{};
+  std::uint32_t failures_ = 0;
+  std::uint64_t opened_total_ = 0;
+  state state_ = state::closed;
+};
+
+} // namespace peercache

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// Every bound of the system, in one place. Full means refused or skipped, and counted.
+namespace peercache::limits {
+
+inline constexpr std::uint32_t granule_bytes = 4096; ///< Pages start at multiples of this.
+inline constexpr std::uint32_t page_bytes_max = 64u << 20;
+inline constexpr std::uint32_t parts_per_page_max = 32;
+inline constexpr std::uint32_t batch_pages_max = 8192; ///< Pages of one client call.
+inline constexpr std::uint32_t caller_key_bytes_max = 1u << 20;
+inline constexpr std::uint32_t locations_per_key_max = 4;
+inline constexpr std::uint32_t channels_per_peer_max = 16;
+inline constexpr std::uint32_t members_max = 4096;
+inline constexpr std::uint32_t node_name_bytes_max = 255;
+
+inline constexpr std::uint32_t granules_per_page_max = page_bytes_max / granule_bytes;
+static_assert(page_bytes_max % granule_bytes == 0);
+
+} // namespace peercache::limits

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace peercache {
+
+/// Names one KV page in the cluster: BLAKE3-256 over length-prefixed fields, so that two different
+/// (namespace, key) tuples never meet.
+struct page_key {
+  std::array<std::uint8_t, 32> bytes{};
+  auto operator<=>(const page_key&) const = default;
+
+  /// The first 8 bytes: uniform, hence a hash and a position on the ring.
+  std::uint64_t prefix() const noexcept {
+    std::uint64_t value;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+};
+static_assert(sizeof(page_key) == 32);
+
+/// Everything besides the caller's key string that decides what a page's bytes mean: model, weights
+/// revision, KV dtype, page size, layout, TP/PP/rank, tenant salt: whatever the caller declares, in a
+/// fixed order. Immutable after construction, then usable from any thread.
+class key_space {
+public:
+  /// Digests `fields`, each with its length before it.
+  explicit key_space(std::span<const std::string_view> fields);
+  key_space() : key_space(std::span<const std::string_view>{}) {}
+
+  page_key key_of(std::string_view caller_key) const noexcept;
+
+private:
+  std::array<std::uint8_t, 32> digest_; ///< Of the fields; the first field of every key.
+};
+
+/// 64 lower-case hex digits.
+std::string to_string(const page_key& key);
+
+} // namespace peercache
+
+template <>
+struct std::hash<peercache::page_key> {
+  std::size_t operator()(const peercache::page_key& key) const noexcept { return key.prefix(); }
+};

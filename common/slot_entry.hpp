@@ -1,0 +1,45 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace peercache {
+
+/// One entry of a pool's slot table, as it lies in shared memory and as a remote READ sees it
+/// (little endian; bump `wire_version` with any change):
+///
+///   offset  bytes  field
+///        0      8  generation   even: readable; odd: being filled or given up
+///        8     32  key          of the page in the slot
+///       40      4  length       of the page, bytes
+///       44      4  pins         readers in the owner's process that send from the slot right now
+///       48      8  checksum     XXH3-64 of the page
+///       56      4  uses         reads since the pool last folded them into its eviction order
+///       60      4  reserved     zero
+///
+/// Threads: the pool's owner alone writes generation, key, length and checksum; `pins` and `uses` are
+/// counted up and down by any reader on the host. The order of stores that makes a lock-free reader
+/// safe is `storage::slot_table`'s business.
+struct alignas(64) slot_entry {
+  std::atomic<std::uint64_t> generation;
+  page_key key;
+  std::uint32_t length_bytes;
+  std::atomic<std::uint32_t> pins;
+  std::uint64_t checksum;
+  std::atomic<std::uint32_t> uses;
+  std::uint32_t reserved;
+};
+
+static_assert(sizeof(slot_entry) == 64);
+static_assert(offsetof(slot_entry, key) == 8);
+static_assert(offsetof(slot_entry, length_bytes) == 40);
+static_assert(offsetof(slot_entry, pins) == 44);
+static_assert(offsetof(slot_entry, checksum) == 48);
+static_assert(offsetof(slot_entry, uses) == 56);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+} // namespace peercache

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "common/ids.hpp"
+
+#include <cstdint>
+
+namespace peercache::directory {
+
+enum class tier : std::uint8_t { memory = 0, disk = 1 };
+
+/// Where one page can be read, and which filling of the slot it is. No address and no rkey: those are
+/// exchanged once per data connection.
+struct page_location {
+  node_id node;
+  incarnation owner; ///< The process that holds the page.
+  generation gen;
+  std::uint64_t checksum = 0; ///< XXH3-64 of the page.
+  slot_id slot;
+  std::uint32_t length_bytes = 0;
+  tier where = tier::memory;
+  bool operator==(const page_location&) const = default;
+};
+
+} // namespace peercache::directory

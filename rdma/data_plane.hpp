@@ -1,0 +1,102 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/limits.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
+#include "common/result.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::rdma {
+
+using clock = std::chrono::steady_clock;
+
+/// The process that serves pages at an address. A data plane reads nothing from a process that says it is
+/// another incarnation.
+struct peer_endpoint {
+  node_id node;
+  incarnation inc;
+  std::string host;
+  std::uint16_t port = 0;
+  std::string cluster; ///< Cluster name for the hello.
+};
+
+/// A piece of the caller's memory that a page (or a part of it) is written to.
+struct page_part {
+  std::byte* data = nullptr;
+  std::uint32_t bytes = 0;
+};
+
+/// One page to read: what the location record says, and where the bytes go.
+struct page_read {
+  page_key key;
+  slot_id slot;
+  generation gen;
+  std::uint64_t checksum = 0;
+  std::uint32_t length_bytes = 0; ///< Equals the sum of the parts' bytes.
+  std::uint32_t first_part = 0;   ///< Index into `read_batch::parts`.
+  std::uint32_t part_count = 0;
+  bool verify = true; ///< Compare the checksum of what arrived.
+  page_status status = page_status::pending; ///< Out.
+};
+
+/// Pages of one peer that one caller waits for.
+/// Ownership: the caller's, lent to the data plane from `submit` until `complete()`; the parts likewise. After
+/// completion the data plane writes neither to the batch nor to the parts, whatever arrives late.
+/// Every page has a final status by then; a page that is not `hit` may have any bytes in its parts.
+struct read_batch {
+  peer_endpoint peer;
+  std::vector<page_read> pages;
+  std::vector<page_part> parts;
+  clock::time_point deadline;
+
+  /// Set by the data plane, exactly once, after the last write to the batch. Waiters use `wait`.
+  void finish() noexcept;
+  bool complete() const noexcept { return state_.load(std::memory_order_acquire) != 0; }
+  /// Blocks the calling thread until `complete()`: a short spin, then a futex wait.
+  void wait() const noexcept;
+  /// Makes a completed batch usable again. @pre nobody waits
+  void reset() noexcept { state_.store(0, std::memory_order_relaxed); }
+
+private:
+  std::atomic<std::uint32_t> state_{0};
+};
+
+struct data_plane_stats {
+  std::uint64_t pages = 0, bytes = 0, batches = 0, connects = 0, connections_closed = 0,
+                breaker_opened = 0;
+  std::uint64_t by_status[page_status_count] = {};
+};
+
+/// The reader's half of the data plane: pages of other hosts into the caller's memory.
+/// Threads: `submit`, `poll` and `wait` belong to the one thread that runs it; `wake` is for any thread.
+/// Errors: as page statuses only; nothing throws.
+class data_plane {
+public:
+  virtual ~data_plane() = default;
+
+  /// Takes the batch until it completes. Completes it by its deadline, whatever the peer does; on a time-out
+  /// the connection that may still carry its bytes is destroyed before the batch is finished.
+  virtual void submit(read_batch& batch) = 0;
+
+  /// Moves everything that can move without blocking. Returns true when something did.
+  virtual bool poll(clock::time_point now) = 0;
+
+  /// Sleeps until there is something to poll, the next deadline, `wake`, or `at_most`.
+  virtual void wait(clock::duration at_most) = 0;
+  virtual void wake() noexcept = 0;
+
+  /// Completes every batch as `closed` and drops all connections.
+  virtual void shutdown() = 0;
+
+  virtual data_plane_stats stats() const = 0;
+};
+
+} // namespace peercache::rdma

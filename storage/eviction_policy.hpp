@@ -1,0 +1,52 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace peercache::storage {
+
+/// The order in which the resident pages of one pool go when room is needed. It learns only of
+/// pages that were inserted and touched; the pool decides when to ask for a victim and what becomes
+/// of it.
+///
+/// Tail first: a prefix chain is worth nothing without its head. Callers therefore insert and touch
+/// the pages of one chain from last to first, and every policy hands out the last ones before the
+/// head.
+///
+/// Threads: one (the pool's owner). Ownership: none of the pages, only of its own lists.
+/// Units: capacity and lengths in bytes. Errors: none; a slot that is inserted twice, or touched
+/// or erased without being resident, is an assertion.
+/// Invariants: (1) a slot is resident from `insert` until `erase`, or until `victim` returned it;
+/// (2) `victim` returns nothing only when no page is resident; (3) steady state allocates nothing.
+class eviction_policy {
+public:
+  virtual ~eviction_policy() = default;
+
+  /// The page `key` of `length_bytes` now lies in `slot`. @pre `slot` is not resident.
+  virtual void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) = 0;
+
+  /// The page in `slot` was read. @pre `slot` is resident.
+  virtual void touch(slot_id slot) = 0;
+
+  /// The page in `slot` is gone for a reason of the caller's. @pre `slot` is resident.
+  virtual void erase(slot_id slot) = 0;
+
+  /// Removes and returns the page that should go next; nothing when no page is resident.
+  virtual std::optional<slot_id> victim() = 0;
+};
+
+enum class eviction_kind : std::uint8_t {
+  lru,
+  s3fifo,
+  automatic, ///< The better of the two, judged by sampled shadow caches.
+};
+
+/// A policy for a pool of `capacity_bytes`. @pre `capacity_bytes` > 0
+std::unique_ptr<eviction_policy> make_eviction_policy(eviction_kind kind,
+                                                      std::uint64_t capacity_bytes);
+
+} // namespace peercache::storage

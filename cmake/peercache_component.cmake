@@ -4,11 +4,15 @@ target_compile_options(peercache_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers>)
 target_include_directories(peercache_flags INTERFACE ${PROJECT_SOURCE_DIR})
 
-# peercache_component(<name> [LINK <targets>...])
-# The static library peercache_<name> of all sources of this folder.
+# peercache_component(<name> [LINK <targets>...] [EXCLUDE <files>...])
+# The static library peercache_<name> of all sources of this folder but the excluded ones.
+# It may leave peercache::guard_on undefined: executables link either peercache_guards or, tests only,
+# peercache_switchable_guards.
 function(peercache_component name)
-  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LINK;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(TRANSFORM arg_EXCLUDE PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(REMOVE_ITEM sources ${arg_EXCLUDE})
   add_library(peercache_${name} STATIC ${sources})
   target_link_libraries(peercache_${name} PUBLIC peercache_flags ${arg_LINK})
 endfunction()
@@ -23,7 +27,8 @@ function(peercache_test folder)
   endif()
   string(REPLACE "/" "_" name ${folder})
   add_executable(${name}_tests ${sources})
-  target_link_libraries(${name}_tests PRIVATE ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name}_tests PRIVATE ${arg_LINK} peercache_switchable_guards
+    GTest::gtest GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120)
 endfunction()

@@ -1,13 +1,20 @@
 #pragma once
 
+#include <memory>
+#include <spdlog/formatter.h>
 #include <spdlog/spdlog.h>
+#include <string>
 
 namespace peercache {
 
 /// Sends spdlog's default logger to stderr in our format: "2026-11-20T12:00:00.123Z info node-1 message",
 /// or one JSON object a line. Call once, before threads start.
-/// @param level trace | debug | info | warn | error | off
+/// A record is one line whatever its message holds: control characters are escaped.
+/// @param level trace | debug | info | warn | error | off; anything else counts as info
 void init_log(const std::string& node_name, const std::string& level, bool json);
+
+/// The format by itself, for any sink.
+std::unique_ptr<spdlog::formatter> make_log_formatter(const std::string& node_name, bool json);
 
 namespace log = spdlog; ///< log::info("pool: {} bytes", n): use fmt's syntax.
 

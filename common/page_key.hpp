@@ -1,5 +1,7 @@
 #pragma once
 
+#include "common/result.hpp"
+
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -43,6 +45,9 @@ private:
 
 /// 64 lower-case hex digits.
 std::string to_string(const page_key& key);
+
+/// The inverse of `to_string`; upper-case digits too. Errors: `invalid_argument`.
+result<page_key> parse_page_key(std::string_view hex);
 
 } // namespace peercache
 

@@ -6,9 +6,9 @@ namespace peercache {
 
 std::string_view to_string(page_status status) noexcept {
   constexpr std::array<std::string_view, page_status_count> words = {
-      "hit",       "stored",    "duplicate",   "not_found",    "stale",   "owner_gone",
-      "wrong_key", "corrupt",   "timed_out",   "unreachable",  "breaker_open",
-      "refused",   "no_space",  "bad_size",    "closed",       "pending",
+      "hit",       "stored",   "duplicate", "not_found",   "stale",        "owner_gone",
+      "wrong_key", "corrupt",  "timed_out", "unreachable", "breaker_open", "refused",
+      "no_space",  "bad_size", "closed",    "pending",
   };
   auto index = static_cast<std::size_t>(status);
   return index < words.size() ? words[index] : "unknown";

@@ -14,8 +14,12 @@ template <class T>
 class [[nodiscard]] result {
 public:
   result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  result(error err) : state_(std::in_place_index<1>, std::move(err)) {}
-  result(errc code, std::string message) : result(error{code, std::move(message)}) {}
+  result(struct error err) : state_(std::in_place_index<1>, std::move(err)) {}
+  result(errc code, std::string message) : state_(std::in_place_index<1>) {
+    auto* err = std::get_if<1>(&state_);
+    err->code = code;
+    err->message = std::move(message);
+  }
 
   explicit operator bool() const noexcept { return state_.index() == 0; }
 

@@ -1,0 +1,9 @@
+#include "common/guards.hpp"
+
+namespace peercache {
+
+bool guard_on(guard) noexcept {
+  return true;
+}
+
+} // namespace peercache

@@ -1,0 +1,64 @@
+#include "common/test_guards.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace peercache {
+namespace {
+
+constexpr std::array<std::string_view, 6> names = {"generation", "incarnation", "checksum",
+                                                   "key",        "pin",         "session_lock"};
+static_assert(names.size() == static_cast<std::size_t>(guard::session_lock) + 1);
+
+std::uint32_t bit_of(std::size_t index) noexcept {
+  return std::uint32_t{1} << index;
+}
+
+std::uint32_t bit_of_name(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name)
+      return bit_of(i);
+  // A misspelt name would leave the guard on and prove nothing.
+  std::fprintf(stderr, "peercache: PEERCACHE_TEST_GUARDS_OFF: there is no guard \"%.*s\"\n",
+               static_cast<int>(name.size()), name.data());
+  std::abort();
+}
+
+std::uint32_t switched_off_by_environment() noexcept {
+  const char* value = std::getenv("PEERCACHE_TEST_GUARDS_OFF");
+  std::string_view rest = value != nullptr ? value : "";
+  std::uint32_t off = 0;
+  while (!rest.empty()) {
+    auto comma = rest.find(',');
+    if (auto name = rest.substr(0, comma); !name.empty())
+      off |= bit_of_name(name);
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  }
+  return off;
+}
+
+std::atomic<std::uint32_t>& off_bits() noexcept {
+  static std::atomic<std::uint32_t> bits{switched_off_by_environment()};
+  return bits;
+}
+
+} // namespace
+
+bool guard_on(guard which) noexcept {
+  return (off_bits().load(std::memory_order_relaxed) & bit_of(static_cast<std::size_t>(which))) ==
+         0;
+}
+
+void set_guard(guard which, bool on) noexcept {
+  auto bit = bit_of(static_cast<std::size_t>(which));
+  if (on)
+    off_bits().fetch_and(~bit, std::memory_order_relaxed);
+  else
+    off_bits().fetch_or(bit, std::memory_order_relaxed);
+}
+
+} // namespace peercache

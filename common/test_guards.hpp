@@ -1,0 +1,27 @@
+#pragma once
+
+#include "common/guards.hpp"
+
+namespace peercache {
+
+/// Switches one guard on or off for the rest of the process. Exists only in programs that link
+/// `peercache_switchable_guards`, hence never in one that users run.
+/// Threads: any; a thread that already asked `guard_on` acts on the old answer.
+void set_guard(guard which, bool on) noexcept;
+
+/// Switches one guard off for a scope and then restores what it was. Threads: see `set_guard`.
+class guard_switched_off {
+public:
+  explicit guard_switched_off(guard which) noexcept : which_(which), was_on_(guard_on(which)) {
+    set_guard(which_, false);
+  }
+  ~guard_switched_off() { set_guard(which_, was_on_); }
+  guard_switched_off(const guard_switched_off&) = delete;
+  guard_switched_off& operator=(const guard_switched_off&) = delete;
+
+private:
+  guard which_;
+  bool was_on_;
+};
+
+} // namespace peercache

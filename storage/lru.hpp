@@ -1,0 +1,40 @@
+#pragma once
+
+#include "storage/eviction_policy.hpp"
+#include "storage/page_table.hpp"
+
+namespace peercache::storage {
+
+/// Least recently used goes first. Good where conversations come back soon and most of the working
+/// set fits.
+///
+/// Tail first comes by itself: the caller touches a chain from last to first, so its head is always
+/// the most recent. Threads: one. Size: at most 32 bytes a page.
+class lru final : public eviction_policy {
+public:
+  lru() = default;
+
+  /// Goes on with the pages of another policy, in their order.
+  explicit lru(resident_pages pages) noexcept;
+
+  void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) override;
+  void touch(slot_id slot) override;
+  void erase(slot_id slot) override;
+  std::optional<slot_id> victim() override;
+
+  /// As the public `insert`, for callers that have the digest only.
+  void insert_digest(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);
+
+  /// Hands its pages over and is empty.
+  resident_pages release() noexcept;
+
+  const page_table& pages() const noexcept { return table_; }
+  std::uint64_t bytes() const noexcept { return queue_.bytes(); }
+  std::size_t memory_bytes() const noexcept { return table_.memory_bytes(); }
+
+private:
+  page_table table_;
+  page_queue queue_;
+};
+
+} // namespace peercache::storage

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "storage/lru.hpp"
+#include "storage/s3fifo.hpp"
+#include "storage/shadow_cache.hpp"
+
+#include <variant>
+
+namespace peercache::storage {
+
+struct adaptive_options {
+  /// A shadow cache that holds more pages than this samples half as many keys from then on.
+  std::size_t shadow_pages_max = 4096;
+  /// Sampled references over which the two hit rates are averaged, exponentially.
+  std::uint32_t memory_references = 8192;
+  /// What the other policy must be ahead by before it takes over.
+  double margin = 0.005;
+};
+
+struct adaptive_stats {
+  eviction_kind active = eviction_kind::lru;
+  std::uint64_t switches = 0;
+  std::uint64_t sampled_references = 0;
+  double lru_hit_rate = 0; ///< Of the shadow cache, lately.
+  double s3fifo_hit_rate = 0;
+  double sampled_share = 1; ///< Of all keys.
+};
+
+/// Follows the better of LRU and S3-FIFO. Two shadow caches are shown the references to a sample of
+/// the keys (a key is in the sample by its hash, as in SHARDS: C. A. Waldspurger, N. Park, A.
+/// Garthwaite, I. Ahmad, "Efficient MRC construction with SHARDS", FAST '15) and are smaller than
+/// the pool in the same proportion. An insert is a reference (the page was missed, then filled) and
+/// so is a touch. The sample halves and doubles with the number of pages that the pool has room
+/// for, so that the shadows hold some hundreds to some thousands of pages each whatever the pool's
+/// size. When the other policy has been better by a margin, the resident pages move over in their
+/// order; that takes time for a tenth of the pages at most.
+///
+/// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes a page and 400 KiB for
+/// the shadows.
+class adaptive_policy final : public eviction_policy {
+public:
+  /// @pre `capacity_bytes` > 0
+  explicit adaptive_policy(std::uint64_t capacity_bytes, adaptive_options options = {});
+
+  void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) override;
+  void touch(slot_id slot) override;
+  void erase(slot_id slot) override;
+  std::optional<slot_id> victim() override;
+
+  adaptive_stats stats() const noexcept;
+  std::size_t memory_bytes() const noexcept;
+
+private:
+  void reference(std::uint64_t key_digest, std::uint32_t length_bytes);
+  bool in_sample(std::uint64_t key_digest) const noexcept;
+  void fit_sample();
+  void set_sample(std::uint32_t halvings);
+  void weigh(bool lru_hit, bool s3fifo_hit);
+  void switch_to(eviction_kind kind);
+
+  // Constant after construction.
+  std::uint64_t capacity_bytes_;
+  adaptive_options options_;
+
+  std::variant<lru, s3fifo> active_;
+  shadow_cache<lru> shadow_lru_;
+  shadow_cache<s3fifo> shadow_s3fifo_;
+  std::uint32_t halvings_ = 0; ///< One key in 2^halvings is in the sample.
+  double lru_hit_rate_ = 0;
+  double s3fifo_hit_rate_ = 0;
+  std::uint64_t sampled_references_ = 0;
+  std::uint64_t switches_ = 0;
+};
+
+} // namespace peercache::storage

@@ -29,6 +29,7 @@ function(peercache_test folder)
   add_executable(${name}_tests ${sources})
   target_link_libraries(${name}_tests PRIVATE ${arg_LINK} peercache_switchable_guards
     GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name}_tests PRIVATE PEERCACHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120)
 endfunction()

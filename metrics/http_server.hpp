@@ -1,0 +1,75 @@
+#pragma once
+
+#include "common/result.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace peercache::metrics {
+
+/// Whether the node takes work now, and if not, why: "joining", "draining", "no master".
+struct readiness {
+  bool ready = false;
+  std::string reason;
+};
+
+/// Where the answers come from. Each is called on one of the server's threads, must be callable
+/// from two at once, must return at once and must not throw: read a `published` value.
+struct http_content {
+  std::function<std::string()> metrics_text;
+  std::function<readiness()> node_readiness;
+  std::function<std::string()> status_json;
+};
+
+struct http_options {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0; ///< 0 = any free one.
+  std::chrono::milliseconds read_timeout{2000};
+  std::chrono::milliseconds write_timeout{2000};
+};
+
+/// The node's HTTP port:
+///   /metrics      Prometheus' text format
+///   /healthz      200 while the process answers
+///   /readyz       200 "ready", or 503 with the reason
+///   /status.json  the node's state, for programs and for the page
+///   /             a page that shows /status.json, refreshed; asks nobody but this server
+/// Everything is read-only: methods other than GET and HEAD are refused with 405.
+///
+/// Threads: run() blocks the caller until stop(), which may come from any thread, before or during
+/// run(). run() itself starts `worker_threads` and joins them.
+/// Ownership: run() must have returned before the server is destroyed.
+/// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
+/// Limits: `payload_bytes_max` of a request, `waiting_connections_max` accepted connections; beyond
+/// that the accepting thread serves one itself, and up to `backlog_connections_max` wait in the
+/// kernel. One request a connection, so that an idle client holds no thread.
+class http_server {
+public:
+  static constexpr std::size_t worker_threads = 2;
+  static constexpr std::size_t waiting_connections_max = 16;
+  static constexpr int backlog_connections_max = 64;
+  static constexpr std::size_t payload_bytes_max = 4096;
+
+  /// Binds and listens: connections are taken from now on and answered by run().
+  static result<std::unique_ptr<http_server>> listen(const http_options& options,
+                                                     http_content content);
+  ~http_server();
+  http_server(const http_server&) = delete;
+  http_server& operator=(const http_server&) = delete;
+
+  std::uint16_t port() const noexcept;
+  void run();
+  void stop() noexcept;
+
+private:
+  struct state;
+  explicit http_server(std::unique_ptr<state> s);
+
+  std::unique_ptr<state> state_;
+};
+
+} // namespace peercache::metrics

@@ -1,0 +1,170 @@
+#include "metrics/metric_table.hpp"
+
+#include "common/assert.hpp"
+#include "common/page_status.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace peercache::metrics {
+
+namespace {
+
+using enum metric_type;
+
+std::vector<std::string_view> status_words(bool misses_only) {
+  std::vector<std::string_view> words;
+  for (std::size_t i = 0; i < page_status_count; ++i) {
+    const auto status = static_cast<page_status>(i);
+    if (status != page_status::pending && !(misses_only && is_success(status)))
+      words.push_back(to_string(status));
+  }
+  return words;
+}
+
+/// The labels that the table's rows point to; built once, because the statuses' words are
+/// functions of common/page_status.hpp.
+struct label_sets {
+  std::vector<std::string_view> results = status_words(false);
+  std::vector<std::string_view> reasons = status_words(true);
+  label_info op{"op", op_words};
+  label_info source{"source", source_words};
+  std::array<label_info, 2> op_result{op, label_info{"result", results}};
+  std::array<label_info, 2> op_source{op, source};
+  std::array<label_info, 1> only_op{op};
+  std::array<label_info, 1> only_source{source};
+  std::array<label_info, 1> reason{label_info{"reason", reasons}};
+  std::array<label_info, 1> status{label_info{"status", reasons}};
+  std::array<label_info, 1> peer{label_info{"peer", {}}};
+  std::array<label_info, 1> queue{label_info{"queue", {}}};
+  std::array<label_info, 1> version{label_info{"version", {}}};
+};
+
+const label_sets& sets() {
+  static const label_sets built;
+  return built;
+}
+
+using table = std::array<metric_info, metric_count>;
+
+// clang-format off
+table make_table() {
+  using enum metric;
+  const label_sets& s = sets();
+  return {{
+      {build_info, "peercache_build_info", gauge, s.version, "Always 1; the label is the version that runs."},
+      {uptime_seconds, "peercache_uptime_seconds", gauge, {}, "Seconds since the node started."},
+      {ready, "peercache_ready", gauge, {}, "1 while /readyz answers 200, else 0."},
+      {pool_bytes_capacity, "peercache_pool_bytes_capacity", gauge, {}, "Bytes of the page pool."},
+      {pool_bytes_used, "peercache_pool_bytes_used", gauge, {}, "Bytes of the pool that hold pages, with what rounding costs."},
+      {pool_pages, "peercache_pool_pages", gauge, {}, "Pages that can be read from the pool."},
+      {pool_pages_filling, "peercache_pool_pages_filling", gauge, {}, "Pages that are reserved and not committed yet."},
+      {requests_total, "peercache_requests_total", counter, s.only_op, "Calls of local clients; one call carries a batch of pages."},
+      {pages_total, "peercache_pages_total", counter, s.op_result, "Pages of these calls, by their fate."},
+      {bytes_total, "peercache_bytes_total", counter, s.op_source, "Page bytes moved for local clients, by where the bytes were."},
+      {hits_total, "peercache_hits_total", counter, s.only_source, "Pages that a get delivered, by where they were."},
+      {misses_total, "peercache_misses_total", counter, s.reason, "Pages that a get did not deliver, by the reason."},
+      {op_seconds, "peercache_op_seconds", histogram, s.only_op, "How long a call took, from its entry to its return."},
+      {evictions_total, "peercache_evictions_total", counter, {}, "Pages that left the pool to make room."},
+      {evicted_bytes_total, "peercache_evicted_bytes_total", counter, {}, "Bytes of the pages that left the pool to make room."},
+      {directory_records, "peercache_directory_records", gauge, {}, "Location records that this node's directory shard holds."},
+      {directory_record_bytes, "peercache_directory_record_bytes", gauge, {}, "Memory of the shard divided by its records."},
+      {directory_publishes_total, "peercache_directory_publishes_total", counter, {}, "Records that were published to this shard."},
+      {directory_withdraws_total, "peercache_directory_withdraws_total", counter, {}, "Records that were withdrawn from this shard."},
+      {directory_lookups_total, "peercache_directory_lookups_total", counter, {}, "Keys that were looked up in this shard."},
+      {members, "peercache_members", gauge, {}, "Nodes in the view that this node follows."},
+      {view_term, "peercache_view_term", gauge, {}, "Term of the view; grows with each change of the head."},
+      {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},
+      {is_master, "peercache_is_master", gauge, {}, "1 while this node is a master of the view, else 0."},
+      {sessions, "peercache_sessions", gauge, {}, "Clients that are connected to this node."},
+      {session_reclaimed_pages_total, "peercache_session_reclaimed_pages_total", counter, {}, "Reservations taken back from clients that went away."},
+      {data_connections, "peercache_data_connections", gauge, {}, "Open connections of the data plane, both directions."},
+      {data_pages_sent_total, "peercache_data_pages_sent_total", counter, {}, "Pages that were sent to readers on other hosts."},
+      {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},
+      {data_send_errors_total, "peercache_data_send_errors_total", counter, s.status, "Pages that readers on other hosts asked for and did not get, by the reason."},
+      {breaker_open_total, "peercache_breaker_open_total", counter, s.peer, "How often the breaker of a peer opened."},
+      {queue_refused_total, "peercache_queue_refused_total", counter, s.queue, "Work that a full queue refused, by queue."},
+      {log_errors_total, "peercache_log_errors_total", counter, {}, "Lines logged at level error."},
+      {series_refused_total, "peercache_series_refused_total", counter, {}, "Series that were not kept because their metric had its limit of series."},
+  }};
+}
+// clang-format on
+
+bool in_order(const table& rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (static_cast<std::size_t>(rows[i].id) != i || rows[i].labels.size() > labels_per_metric_max)
+      return false;
+  return true;
+}
+
+const table& rows() {
+  static const table built = make_table();
+  PEERCACHE_ASSERT(in_order(built));
+  return built;
+}
+
+std::string label_text(const label_info& label) {
+  std::string text = "`" + std::string{label.name} + "`";
+  if (label.words.empty())
+    return text;
+  text += ": ";
+  for (std::size_t i = 0; i < label.words.size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::string{label.words[i]};
+  return text;
+}
+
+std::string document_row(const metric_info& info) {
+  std::string text =
+      "| `" + std::string{info.name} + "` | " + std::string{to_string(info.type)} + " | ";
+  for (std::size_t i = 0; i < info.labels.size(); ++i)
+    text += (i == 0 ? "" : "; ") + label_text(info.labels[i]);
+  return text + " | " + std::string{info.help} + " |\n";
+}
+
+} // namespace
+
+std::string_view to_string(metric_type type) noexcept {
+  switch (type) {
+  case counter:
+    return "counter";
+  case gauge:
+    return "gauge";
+  case histogram:
+    return "histogram";
+  }
+  return "unknown";
+}
+
+std::span<const metric_info> metric_table() noexcept {
+  return rows();
+}
+
+const metric_info& info_of(metric id) noexcept {
+  PEERCACHE_ASSERT(static_cast<std::size_t>(id) < metric_count);
+  return rows()[static_cast<std::size_t>(id)];
+}
+
+std::span<const std::uint64_t> histogram_bounds_ns() noexcept {
+  static constexpr std::array<std::uint64_t, 25> bounds = [] {
+    std::array<std::uint64_t, 25> values{};
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = std::uint64_t{1024} << i;
+    return values;
+  }();
+  return bounds;
+}
+
+std::string metrics_document() {
+  std::string text =
+      "# Metrics\n\n"
+      "Every node serves these on its HTTP port (31997) at `/metrics`, in Prometheus' text "
+      "format.\nThis file is written by `peercache_metrics_docs` from "
+      "`metrics/metric_table.cpp`; do not edit it.\n"
+      "Histograms have buckets at powers of two from 1.024 µs to 17.2 s.\n\n"
+      "| name | type | labels | meaning |\n|---|---|---|---|\n";
+  for (const metric_info& info : metric_table())
+    text += document_row(info);
+  return text;
+}
+
+} // namespace peercache::metrics

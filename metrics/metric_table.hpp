@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace peercache::metrics {
+
+/// Every metric of a node. The order is that of `metric_table()` and of a scrape.
+enum class metric : std::uint8_t {
+  build_info,
+  uptime_seconds,
+  ready,
+  pool_bytes_capacity,
+  pool_bytes_used,
+  pool_pages,
+  pool_pages_filling,
+  requests_total,
+  pages_total,
+  bytes_total,
+  hits_total,
+  misses_total,
+  op_seconds,
+  evictions_total,
+  evicted_bytes_total,
+  directory_records,
+  directory_record_bytes,
+  directory_publishes_total,
+  directory_withdraws_total,
+  directory_lookups_total,
+  members,
+  view_term,
+  view_version,
+  is_master,
+  sessions,
+  session_reclaimed_pages_total,
+  data_connections,
+  data_pages_sent_total,
+  data_bytes_sent_total,
+  data_send_errors_total,
+  breaker_open_total,
+  queue_refused_total,
+  log_errors_total,
+  series_refused_total,
+};
+
+inline constexpr std::size_t metric_count =
+    static_cast<std::size_t>(metric::series_refused_total) + 1;
+
+enum class metric_type : std::uint8_t { counter, gauge, histogram };
+
+/// "counter", "gauge", "histogram".
+std::string_view to_string(metric_type type) noexcept;
+
+/// One label of a metric: its name, and the words it may have, or no words when they are only
+/// known at run time (a peer's name).
+struct label_info {
+  std::string_view name;
+  std::span<const std::string_view> words;
+};
+
+inline constexpr std::size_t labels_per_metric_max = 2;
+
+/// One row of the table.
+struct metric_info {
+  metric id;
+  std::string_view name; ///< As scraped, with the prefix `peercache_`.
+  metric_type type;
+  std::span<const label_info> labels; ///< At most `labels_per_metric_max`.
+  std::string_view help;              ///< One sentence with its full stop.
+};
+
+/// The one table that the registry, the documentation and the tests read.
+/// Threads: constant data.
+std::span<const metric_info> metric_table() noexcept;
+
+const metric_info& info_of(metric id) noexcept;
+
+/// The text of docs/metrics.md; `peercache_metrics_docs` writes it and a test compares it.
+std::string metrics_document();
+
+/// Bounds of every latency histogram in a scrape: powers of two from 1 µs to 17 s, at which the
+/// log-linear buckets count exactly.
+std::span<const std::uint64_t> histogram_bounds_ns() noexcept;
+
+/// Label words of the user's operations, for `op`.
+inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists", "remove",
+                                                          "prefetch"};
+
+/// Label words of where a page came from, for `source`.
+inline constexpr std::array<std::string_view, 3> source_words{"this_host", "other_host", "disk"};
+
+} // namespace peercache::metrics

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+namespace peercache::metrics {
+
+/// The newest version of a value that one side makes and others read, such as the text of a scrape.
+///
+/// Threads: store() and load() from any thread; a reader keeps the version that it loaded.
+template <class T>
+class published {
+public:
+  explicit published(T first) : current_(std::make_shared<const T>(std::move(first))) {}
+
+  void store(T next) { current_.store(std::make_shared<const T>(std::move(next))); }
+
+  /// Never null.
+  std::shared_ptr<const T> load() const { return current_.load(); }
+
+private:
+  std::atomic<std::shared_ptr<const T>> current_;
+};
+
+} // namespace peercache::metrics

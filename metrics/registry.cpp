@@ -1,0 +1,171 @@
+#include "metrics/registry.hpp"
+
+#include "common/assert.hpp"
+
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace peercache::metrics {
+
+namespace {
+
+std::size_t index_of(metric id) {
+  const auto index = static_cast<std::size_t>(id);
+  PEERCACHE_ASSERT(index < metric_count);
+  return index;
+}
+
+bool may_be(const label_info& label, std::string_view word) {
+  return label.words.empty() || std::ranges::find(label.words, word) != label.words.end();
+}
+
+prometheus::MetricType prometheus_type(metric_type type) {
+  switch (type) {
+  case metric_type::counter:
+    return prometheus::MetricType::Counter;
+  case metric_type::gauge:
+    return prometheus::MetricType::Gauge;
+  case metric_type::histogram:
+    return prometheus::MetricType::Histogram;
+  }
+  return prometheus::MetricType::Untyped;
+}
+
+double seconds(std::uint64_t ns) {
+  return static_cast<double>(ns) / 1e9;
+}
+
+prometheus::ClientMetric::Histogram to_prometheus_histogram(const latency_snapshot& total) {
+  prometheus::ClientMetric::Histogram out;
+  out.sample_count = total.count;
+  out.sample_sum = seconds(total.sum_ns);
+  for (const std::uint64_t bound : histogram_bounds_ns())
+    out.bucket.push_back({total.count_at_most(bound), seconds(bound)});
+  out.bucket.push_back({total.count, std::numeric_limits<double>::infinity()});
+  return out;
+}
+
+} // namespace
+
+registry::registry() {
+  for (const metric_info& info : metric_table())
+    preset(info);
+}
+
+void registry::preset(const metric_info& info) {
+  std::size_t combinations = 1;
+  for (const label_info& label : info.labels)
+    combinations *= label.words.size();
+  if (combinations == 0 || combinations > preset_series_max)
+    return;
+  family& fam = families_[index_of(info.id)];
+  for (std::size_t n = 0; n < combinations; ++n) {
+    series_key key;
+    std::size_t rest = n;
+    for (std::size_t i = 0; i < info.labels.size(); ++i) {
+      key[i] = info.labels[i].words[rest % info.labels[i].words.size()];
+      rest /= info.labels[i].words.size();
+    }
+    if (info.type == metric_type::histogram)
+      fam.histograms[key];
+    else
+      fam.values[key] = 0;
+  }
+}
+
+registry::series_key registry::key_of(metric id, label_words words) {
+  const metric_info& info = info_of(id);
+  PEERCACHE_ASSERT(words.size() == info.labels.size());
+  series_key key;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    PEERCACHE_ASSERT(may_be(info.labels[i], words.begin()[i]));
+    key[i] = words.begin()[i];
+  }
+  return key;
+}
+
+template <class Value>
+Value* registry::series(std::map<series_key, Value>& all, const series_key& key) {
+  const auto found = all.find(key);
+  if (found != all.end())
+    return &found->second;
+  if (all.size() >= series_max) {
+    add(metric::series_refused_total, {}, 1);
+    return nullptr;
+  }
+  return &all[key];
+}
+
+void registry::set(metric id, label_words words, double value) {
+  const metric_type type = info_of(id).type;
+  PEERCACHE_ASSERT(type != metric_type::histogram);
+  double* current = series(families_[index_of(id)].values, key_of(id, words));
+  if (current == nullptr)
+    return;
+  *current = type == metric_type::counter ? std::max(*current, value) : value;
+}
+
+void registry::add(metric id, label_words words, double delta) {
+  PEERCACHE_ASSERT(info_of(id).type == metric_type::counter);
+  PEERCACHE_ASSERT(delta >= 0);
+  if (double* current = series(families_[index_of(id)].values, key_of(id, words)))
+    *current += delta;
+}
+
+void registry::set_histogram(metric id, label_words words, const latency_snapshot& total) {
+  PEERCACHE_ASSERT(info_of(id).type == metric_type::histogram);
+  latency_snapshot* current = series(families_[index_of(id)].histograms, key_of(id, words));
+  if (current != nullptr && total.count >= current->count)
+    *current = total;
+}
+
+void registry::remove(metric id, label_words words) {
+  const series_key key = key_of(id, words);
+  families_[index_of(id)].values.erase(key);
+  families_[index_of(id)].histograms.erase(key);
+}
+
+double registry::value(metric id, label_words words) const {
+  const auto& values = families_[index_of(id)].values;
+  const auto found = values.find(key_of(id, words));
+  return found == values.end() ? 0 : found->second;
+}
+
+prometheus::MetricFamily registry::to_prometheus(const metric_info& info) const {
+  prometheus::MetricFamily out;
+  out.name = info.name;
+  out.help = info.help;
+  out.type = prometheus_type(info.type);
+  const auto labelled = [&](const series_key& key) {
+    prometheus::ClientMetric series;
+    for (std::size_t i = 0; i < info.labels.size(); ++i)
+      series.label.push_back({std::string{info.labels[i].name}, key[i]});
+    return series;
+  };
+  const family& fam = families_[index_of(info.id)];
+  for (const auto& [key, value] : fam.values) {
+    out.metric.push_back(labelled(key));
+    out.metric.back().counter.value = value;
+    out.metric.back().gauge.value = value;
+  }
+  for (const auto& [key, total] : fam.histograms) {
+    out.metric.push_back(labelled(key));
+    out.metric.back().histogram = to_prometheus_histogram(total);
+  }
+  return out;
+}
+
+std::vector<prometheus::MetricFamily> registry::families() const {
+  std::vector<prometheus::MetricFamily> out;
+  for (const metric_info& info : metric_table())
+    out.push_back(to_prometheus(info));
+  return out;
+}
+
+std::string registry::text() const {
+  return prometheus::TextSerializer{}.Serialize(families());
+}
+
+} // namespace peercache::metrics

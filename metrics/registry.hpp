@@ -1,0 +1,82 @@
+#pragma once
+
+#include "metrics/latency_histogram.hpp"
+#include "metrics/metric_table.hpp"
+
+#include <prometheus/metric_family.h>
+
+#include <array>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::metrics {
+
+/// The current value of every metric of the table, and its text for a scrape.
+///
+/// It is fed with totals that others count; it counts nothing itself.
+/// Threads: none; the owner (the metrics actor) serializes all calls.
+/// Time and I/O: none.
+/// Errors: a metric with too few, too many or unknown label words is a fault of ours and asserts.
+/// Invariants:
+///  1. Every metric of the table is in every scrape; one whose labels have known words, at most
+///     `preset_series_max` combinations, starts with each of them at 0.
+///  2. A counter never goes down: a lower total is a late message and is ignored.
+///  3. A metric has at most `series_max` series; further ones are refused and counted.
+class registry {
+public:
+  using label_words = std::initializer_list<std::string_view>;
+
+  static constexpr std::size_t series_max = 4096;
+  static constexpr std::size_t preset_series_max = 32;
+
+  registry();
+
+  /// @pre the metric is a gauge or a counter without labels
+  void set(metric id, double value) { set(id, {}, value); }
+
+  /// @param words one word for each label, in the table's order
+  /// @pre the metric is a gauge or a counter
+  void set(metric id, label_words words, double value);
+
+  /// Adds to a counter, for those who report differences.
+  /// @pre the metric is a counter, delta >= 0
+  void add(metric id, label_words words, double delta);
+
+  /// @pre the metric is a histogram
+  void set_histogram(metric id, label_words words, const latency_snapshot& total);
+
+  /// Forgets the series of words that are gone, such as a peer that left the view.
+  void remove(metric id, label_words words);
+
+  /// The value now; 0 for a series that was never set.
+  double value(metric id, label_words words = {}) const;
+
+  /// What prometheus-cpp serializes: one family for each row of the table, in its order, the series
+  /// sorted by their words.
+  std::vector<prometheus::MetricFamily> families() const;
+
+  /// Prometheus' text format, version 0.0.4.
+  std::string text() const;
+
+private:
+  using series_key = std::array<std::string, labels_per_metric_max>;
+
+  struct family {
+    std::map<series_key, double> values;
+    std::map<series_key, latency_snapshot> histograms;
+  };
+
+  static series_key key_of(metric id, label_words words);
+  void preset(const metric_info& info);
+  /// Room for one more series under `key`, or null when the limit is reached.
+  template <class Value>
+  Value* series(std::map<series_key, Value>& all, const series_key& key);
+  prometheus::MetricFamily to_prometheus(const metric_info& info) const;
+
+  std::array<family, metric_count> families_;
+};
+
+} // namespace peercache::metrics

@@ -1,0 +1,171 @@
+#include "metrics/http_server.hpp"
+
+#include "metrics/published.hpp"
+#include "metrics/registry.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace peercache::metrics {
+namespace {
+
+/// A plain socket, so that the tests see what travels and not what a library makes of it.
+class raw_connection {
+public:
+  explicit raw_connection(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  ~raw_connection() { ::close(fd_); }
+  raw_connection(const raw_connection&) = delete;
+  raw_connection& operator=(const raw_connection&) = delete;
+
+  bool connected() const { return connected_; }
+  void send(const std::string& bytes) { ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+
+  std::string receive_all() {
+    std::string got;
+    char buffer[4096];
+    for (ssize_t n; (n = ::recv(fd_, buffer, sizeof buffer, 0)) > 0;)
+      got.append(buffer, static_cast<std::size_t>(n));
+    return got;
+  }
+
+private:
+  int fd_;
+  bool connected_ = false;
+};
+
+class http_server_test : public ::testing::Test {
+protected:
+  void SetUp() override {
+    http_options options;
+    options.read_timeout = std::chrono::milliseconds{100};
+    auto made = http_server::listen(options, content());
+    ASSERT_TRUE(made) << to_string(made.error());
+    server_ = *std::move(made);
+    thread_ = std::thread{[this] { server_->run(); }};
+  }
+
+  void TearDown() override {
+    server_->stop();
+    thread_.join();
+  }
+
+  http_content content() {
+    return {[this] { return *metrics_.load(); }, [this] { return *readiness_.load(); },
+            [] { return std::string{R"({"node":"n1"})"}; }};
+  }
+
+  std::string exchange(const std::string& request) {
+    raw_connection connection{server_->port()};
+    connection.send(request);
+    return connection.receive_all();
+  }
+
+  std::string get(const std::string& path) {
+    return exchange("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+
+  published<std::string> metrics_{registry{}.text()};
+  published<readiness> readiness_{readiness{false, "joining"}};
+  std::unique_ptr<http_server> server_;
+  std::thread thread_;
+};
+
+std::string body_of(const std::string& answer) {
+  const auto end = answer.find("\r\n\r\n");
+  return end == std::string::npos ? "" : answer.substr(end + 4);
+}
+
+TEST_F(http_server_test, a_scrape_is_the_published_text) {
+  const std::string answer = get("/metrics");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
+  EXPECT_NE(answer.find("Content-Type: text/plain; version=0.0.4"), std::string::npos);
+  EXPECT_EQ(body_of(answer), *metrics_.load());
+  metrics_.store("newer\n");
+  EXPECT_EQ(body_of(get("/metrics")), "newer\n");
+}
+
+TEST_F(http_server_test, alive_is_not_ready) {
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
+  const std::string waiting = get("/readyz");
+  EXPECT_TRUE(waiting.starts_with("HTTP/1.1 503 ")) << waiting;
+  EXPECT_EQ(body_of(waiting), "not ready: joining\n");
+  readiness_.store(readiness{true, ""});
+  EXPECT_TRUE(get("/readyz").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(http_server_test, the_page_asks_nobody_but_this_server) {
+  const std::string page = get("/");
+  EXPECT_NE(page.find("Content-Security-Policy: default-src 'self'"), std::string::npos);
+  for (const std::string path : {"/", "/status.css", "/status.js"}) {
+    const std::string answer = get(path);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << path;
+    EXPECT_EQ(body_of(answer).find("//"), std::string::npos) << path << " names another origin";
+  }
+  EXPECT_EQ(body_of(get("/status.json")), R"({"node":"n1"})");
+}
+
+TEST_F(http_server_test, an_unknown_path_and_a_write_are_refused) {
+  EXPECT_TRUE(get("/nowhere").starts_with("HTTP/1.1 404 "));
+  EXPECT_TRUE(get("/../etc/passwd").starts_with("HTTP/1.1 404 "));
+  EXPECT_TRUE(exchange("DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 405 "));
+  EXPECT_TRUE(exchange("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n")
+                  .starts_with("HTTP/1.1 405 "));
+}
+
+TEST_F(http_server_test, garbage_costs_only_its_own_connection) {
+  exchange(std::string(200'000, 'x'));
+  exchange(std::string("\0\1\2\r\n\r\n", 7));
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(http_server_test, silent_clients_on_every_thread_are_dropped_by_the_read_timeout) {
+  std::vector<std::unique_ptr<raw_connection>> silent;
+  for (std::size_t i = 0; i < http_server::worker_threads + 1; ++i) {
+    silent.push_back(std::make_unique<raw_connection>(server_->port()));
+    silent.back()->send("GET /met");
+  }
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(http_server_test, more_connections_than_the_queue_holds_are_all_served) {
+  std::vector<std::unique_ptr<raw_connection>> open;
+  for (std::size_t i = 0; i < 3 * http_server::waiting_connections_max; ++i) {
+    open.push_back(std::make_unique<raw_connection>(server_->port()));
+    open.back()->send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  for (auto& connection : open)
+    EXPECT_TRUE(connection->receive_all().starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(http_server_test, a_port_in_use_is_an_error_that_names_it) {
+  http_options options;
+  options.port = server_->port();
+  const auto second = http_server::listen(options, content());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, errc::io_failed);
+  EXPECT_NE(second.error().message.find(std::to_string(options.port)), std::string::npos);
+}
+
+TEST_F(http_server_test, a_server_that_was_stopped_before_it_ran_returns_at_once) {
+  auto other = http_server::listen({}, content());
+  ASSERT_TRUE(other);
+  const std::uint16_t port = (*other)->port();
+  (*other)->stop();
+  (*other)->run();
+  (*other).reset();
+  EXPECT_FALSE(raw_connection{port}.connected());
+}
+
+} // namespace
+} // namespace peercache::metrics

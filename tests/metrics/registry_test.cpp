@@ -1,0 +1,105 @@
+#include "metrics/registry.hpp"
+
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace peercache::metrics {
+namespace {
+
+bool has_line(const std::string& text, const std::string& wanted) {
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);)
+    if (line == wanted)
+      return true;
+  return false;
+}
+
+TEST(registry, every_metric_of_the_table_is_in_a_scrape_with_its_help_and_type) {
+  const std::string text = registry{}.text();
+  for (const metric_info& info : metric_table()) {
+    const std::string name{info.name};
+    EXPECT_TRUE(has_line(text, "# HELP " + name + " " + std::string{info.help})) << name;
+    EXPECT_TRUE(has_line(text, "# TYPE " + name + " " + std::string{to_string(info.type)})) << name;
+  }
+}
+
+TEST(registry, a_scrape_has_no_metric_outside_the_table) {
+  std::istringstream lines{registry{}.text()};
+  std::size_t types = 0;
+  for (std::string line; std::getline(lines, line);)
+    types += line.starts_with("# TYPE ");
+  EXPECT_EQ(types, metric_count);
+}
+
+TEST(registry, series_with_known_words_start_at_zero) {
+  const std::string text = registry{}.text();
+  EXPECT_TRUE(has_line(text, "peercache_pool_pages 0"));
+  EXPECT_TRUE(has_line(text, R"(peercache_requests_total{op="get"} 0)"));
+  EXPECT_TRUE(has_line(text, R"(peercache_misses_total{reason="stale"} 0)"));
+  EXPECT_TRUE(has_line(text, R"(peercache_bytes_total{op="set",source="this_host"} 0)"));
+  EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_count{op="exists"} 0)"));
+}
+
+TEST(registry, a_gauge_follows_and_a_counter_never_goes_down) {
+  registry values;
+  values.set(metric::pool_pages, 7);
+  values.set(metric::pool_pages, 3);
+  values.set(metric::evictions_total, 7);
+  values.set(metric::evictions_total, 3);
+  EXPECT_TRUE(has_line(values.text(), "peercache_pool_pages 3"));
+  EXPECT_TRUE(has_line(values.text(), "peercache_evictions_total 7"));
+}
+
+TEST(registry, differences_add_up) {
+  registry values;
+  values.add(metric::hits_total, {"other_host"}, 2);
+  values.add(metric::hits_total, {"other_host"}, 3);
+  EXPECT_EQ(values.value(metric::hits_total, {"other_host"}), 5);
+  EXPECT_EQ(values.value(metric::hits_total, {"this_host"}), 0);
+}
+
+TEST(registry, label_words_are_escaped) {
+  registry values;
+  values.set(metric::breaker_open_total, {"a\"b\\c\nd"}, 1);
+  EXPECT_TRUE(has_line(values.text(), R"(peercache_breaker_open_total{peer="a\"b\\c\nd"} 1)"));
+}
+
+TEST(registry, a_removed_series_is_gone_from_the_scrape) {
+  registry values;
+  values.set(metric::breaker_open_total, {"node-2"}, 4);
+  values.remove(metric::breaker_open_total, {"node-2"});
+  EXPECT_EQ(values.text().find("node-2"), std::string::npos);
+}
+
+TEST(registry, more_series_than_the_limit_are_refused_and_counted) {
+  registry values;
+  for (std::size_t i = 0; i < registry::series_max + 3; ++i)
+    values.set(metric::breaker_open_total, {"peer-" + std::to_string(i)}, 1);
+  EXPECT_EQ(values.value(metric::series_refused_total), 3);
+  EXPECT_EQ(values.families()[static_cast<std::size_t>(metric::breaker_open_total)].metric.size(),
+            registry::series_max);
+}
+
+TEST(registry, a_histogram_is_cumulative_and_ends_with_all_samples) {
+  latency_histogram latency;
+  for (const std::uint64_t ns : {1'000u, 1'024u, 1'025u, 2'000'000u})
+    latency.record_ns(ns);
+  registry values;
+  values.set_histogram(metric::op_seconds, {"get"}, latency.snapshot());
+  const std::string text = values.text();
+  EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_bucket{op="get",le="1.024e-06"} 2)")) << text;
+  EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_bucket{op="get",le="2.048e-06"} 3)"));
+  EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_bucket{op="get",le="+Inf"} 4)"));
+  EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_count{op="get"} 4)"));
+  EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_sum{op="get"} 0.002003049)"));
+}
+
+TEST(registry_death, an_unknown_word_is_a_fault_of_ours) {
+  registry values;
+  EXPECT_DEATH(values.set(metric::hits_total, {"the_moon"}, 1), "may_be");
+  EXPECT_DEATH(values.set(metric::hits_total, 1), "labels.size");
+  EXPECT_DEATH(values.set(metric::op_seconds, {"get"}, 1), "histogram");
+}
+
+} // namespace
+} // namespace peercache::metrics

@@ -58,15 +58,24 @@ struct read_batch {
   clock::time_point deadline;
 
   /// Set by the data plane, exactly once, after the last write to the batch. Waiters use `wait`.
+  /// The batch may be gone as soon as this has stored its word.
   void finish() noexcept;
-  bool complete() const noexcept { return state_.load(std::memory_order_acquire) != 0; }
+  /// Gives every page `status` and finishes: the batch as a whole was not taken.
+  void fail(page_status status) noexcept;
+  bool complete() const noexcept {
+    return state_.load(std::memory_order_acquire) == state_complete;
+  }
   /// Blocks the calling thread until `complete()`: a short spin, then a futex wait.
   void wait() const noexcept;
   /// Makes a completed batch usable again. @pre nobody waits
-  void reset() noexcept { state_.store(0, std::memory_order_relaxed); }
+  void reset() noexcept { state_.store(state_open, std::memory_order_relaxed); }
 
 private:
-  std::atomic<std::uint32_t> state_{0};
+  static constexpr std::uint32_t state_open = 0;
+  static constexpr std::uint32_t state_slept_on = 1; ///< Open, and `finish` has to wake somebody.
+  static constexpr std::uint32_t state_complete = 2;
+
+  mutable std::atomic<std::uint32_t> state_{state_open};
 };
 
 struct data_plane_stats {

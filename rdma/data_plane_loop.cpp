@@ -1,0 +1,30 @@
+#include "rdma/data_plane_loop.hpp"
+
+#include "rdma/futex.hpp"
+
+namespace peercache::rdma {
+
+data_plane_loop::data_plane_loop(data_plane& plane, const data_plane_loop_options& opts)
+    : plane_(plane), options_(opts), ring_(plane, opts.ring_capacity) {}
+
+void data_plane_loop::run(const std::atomic<bool>& stop) {
+  const auto spin = spinning_helps() ? options_.spin : clock::duration::zero();
+  clock::time_point spin_until{};
+  while (!stop.load(std::memory_order_acquire)) {
+    const bool took = ring_.drain();
+    const auto now = clock::now();
+    const bool moved = plane_.poll(now);
+    if (took || moved) {
+      spin_until = now + spin;
+    } else if (now < spin_until) {
+      spin_pause();
+    } else if (ring_.prepare_sleep()) {
+      plane_.wait(options_.sleep_max);
+      ring_.awake();
+    }
+  }
+  ring_.close();
+  plane_.shutdown();
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,60 @@
+#include "rdma/data_plane.hpp"
+
+#include "common/assert.hpp"
+#include "rdma/futex.hpp"
+
+namespace peercache::rdma {
+
+namespace {
+
+/// Covers the hand-over of a batch that is about to finish; a read from another host takes far longer, and the
+/// awaited thread may need this CPU.
+constexpr auto spin_max = std::chrono::microseconds(4);
+constexpr int pauses_per_look_at_the_clock = 32;
+
+bool spin_until_complete(const read_batch& batch) noexcept {
+  if (batch.complete())
+    return true;
+  if (!spinning_helps())
+    return false;
+  const auto until = clock::now() + spin_max;
+  do {
+    for (int i = 0; i < pauses_per_look_at_the_clock; ++i) {
+      if (batch.complete())
+        return true;
+      spin_pause();
+    }
+  } while (clock::now() < until);
+  return false;
+}
+
+} // namespace
+
+void read_batch::finish() noexcept {
+  const auto before = state_.exchange(state_complete, std::memory_order_acq_rel);
+  PEERCACHE_ASSERT(before != state_complete);
+  if (before == state_slept_on)
+    futex_wake_all(state_);
+}
+
+void read_batch::fail(page_status status) noexcept {
+  for (auto& page : pages)
+    page.status = status;
+  finish();
+}
+
+void read_batch::wait() const noexcept {
+  if (spin_until_complete(*this))
+    return;
+  auto seen = state_.load(std::memory_order_acquire);
+  while (seen != state_complete) {
+    if (seen == state_slept_on ||
+        state_.compare_exchange_weak(seen, state_slept_on, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
+      futex_wait(state_, state_slept_on, std::chrono::seconds(1));
+      seen = state_.load(std::memory_order_acquire);
+    }
+  }
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,97 @@
+#include "rdma/submit_ring.hpp"
+
+#include "common/assert.hpp"
+#include "rdma/futex.hpp"
+
+namespace peercache::rdma {
+
+submit_ring::submit_ring(data_plane& plane, std::uint32_t capacity)
+    : plane_(plane), mask_(capacity - 1), cells_(new cell[capacity]) {
+  PEERCACHE_ASSERT(capacity != 0 && (capacity & (capacity - 1)) == 0);
+  for (std::uint64_t i = 0; i < capacity; ++i) {
+    cells_[i].sequence.store(i, std::memory_order_relaxed);
+    cells_[i].batch = nullptr;
+  }
+}
+
+void submit_ring::submit(read_batch& batch) noexcept {
+  switch (push(batch)) {
+  case push_outcome::full:
+    return batch.fail(page_status::refused);
+  case push_outcome::closed:
+    return batch.fail(page_status::closed);
+  case push_outcome::taken:
+    break;
+  }
+  // Pairs with `prepare_sleep`: this thread published, then looks whether the other sleeps; the other says that it
+  // sleeps, then looks for batches. All four sequentially consistent: at least one sees the other.
+  if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false))
+    plane_.wake();
+}
+
+submit_ring::push_outcome submit_ring::push(read_batch& batch) noexcept {
+  auto tail = tail_.load(std::memory_order_relaxed);
+  for (;;) {
+    if (tail & closed_bit)
+      return push_outcome::closed;
+    auto& slot = cells_[tail & mask_];
+    const auto sequence = slot.sequence.load(std::memory_order_acquire);
+    if (sequence == tail) {
+      if (tail_.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed)) {
+        slot.batch = &batch;
+        slot.sequence.store(tail + 1, std::memory_order_seq_cst);
+        return push_outcome::taken;
+      }
+    } else if (sequence < tail) {
+      return push_outcome::full;
+    } else {
+      tail = tail_.load(std::memory_order_relaxed);
+    }
+  }
+}
+
+read_batch* submit_ring::pop() noexcept {
+  auto& slot = cells_[head_ & mask_];
+  if (slot.sequence.load(std::memory_order_seq_cst) != head_ + 1)
+    return nullptr;
+  auto* batch = slot.batch;
+  slot.sequence.store(head_ + mask_ + 1, std::memory_order_release);
+  ++head_;
+  return batch;
+}
+
+bool submit_ring::drain() {
+  bool any = false;
+  // At most one ring full at a time: producers that never pause must not keep the plane from polling.
+  for (std::uint64_t i = 0; i <= mask_; ++i) {
+    auto* batch = pop();
+    if (batch == nullptr)
+      break;
+    plane_.submit(*batch);
+    any = true;
+  }
+  return any;
+}
+
+bool submit_ring::prepare_sleep() noexcept {
+  sleeping_.store(true, std::memory_order_seq_cst);
+  if (cells_[head_ & mask_].sequence.load(std::memory_order_seq_cst) != head_ + 1)
+    return true;
+  awake();
+  return false;
+}
+
+void submit_ring::awake() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
+
+void submit_ring::close() noexcept {
+  const auto end = tail_.fetch_or(closed_bit, std::memory_order_acq_rel) & ~closed_bit;
+  // A producer that claimed a position before the bit was set is about to fill it.
+  while (head_ != end) {
+    if (auto* batch = pop())
+      batch->fail(page_status::closed);
+    else
+      spin_pause();
+  }
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "rdma/data_plane.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace peercache::rdma {
+
+/// How caller threads hand batches to the one thread that runs a data plane: a bounded ring of pointers, and a
+/// wake-up only when that thread sleeps.
+/// Threads: `submit` any; all else the thread that runs the plane.
+/// Ownership: batches stay the callers'; the plane must outlive the last `submit`.
+/// Errors: full finishes the batch as `refused`, closed as `closed`, both before `submit` returns.
+/// Invariants: (1) a batch that `submit` took reaches the plane or is finished by `close`, exactly once;
+/// (2) batches of one thread reach the plane in order.
+class submit_ring {
+public:
+  /// @pre `capacity` is a power of two
+  submit_ring(data_plane& plane, std::uint32_t capacity);
+
+  submit_ring(const submit_ring&) = delete;
+  submit_ring& operator=(const submit_ring&) = delete;
+
+  void submit(read_batch& batch) noexcept;
+
+  /// Hands everything in the ring to the plane. Returns true when there was something.
+  bool drain();
+
+  /// Announces that the plane's thread is about to sleep: from now on `submit` wakes it. Returns false, and takes
+  /// the announcement back, when a batch has arrived meanwhile.
+  bool prepare_sleep() noexcept;
+  void awake() noexcept;
+
+  /// Takes no more, and finishes what is in the ring as `closed`.
+  void close() noexcept;
+
+private:
+  /// `sequence` is the position whose turn it is: `p` empty for the producer at p, `p + 1` full.
+  struct cell {
+    std::atomic<std::uint64_t> sequence;
+    read_batch* batch;
+  };
+
+  enum class push_outcome : std::uint8_t { taken, full, closed };
+
+  push_outcome push(read_batch& batch) noexcept;
+  read_batch* pop() noexcept;
+
+  static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
+
+  // Constant after construction.
+  data_plane& plane_;
+  const std::uint64_t mask_;
+  const std::unique_ptr<cell[]> cells_;
+
+  // Shared: producers race for `tail_`; the top bit says closed, so that no claim can succeed after `close`.
+  alignas(64) std::atomic<std::uint64_t> tail_{0};
+  alignas(64) std::atomic<bool> sleeping_{false};
+
+  // The plane's thread only.
+  alignas(64) std::uint64_t head_ = 0;
+};
+
+} // namespace peercache::rdma

@@ -1,0 +1,127 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/limits.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+/// What travels between a TCP data plane and a TCP page server, little endian. Any change bumps
+/// `tcp_wire_version`.
+///
+///   reader → server, once      hello          32 bytes
+///   server → reader, once      hello_answer   24 bytes; anything but `accepted` ends the connection
+///   reader → server, any time  request_header 16 bytes, then page_count request_records of 48 bytes
+///   server → reader, in order  answer_header  16 bytes, then page_count status bytes (page_status), then the
+///                              payloads of the pages whose status is `hit`, back to back
+///
+/// Requests of a connection are answered in their order; a reader may send several ahead. Limits that the
+/// receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max bytes, and together at
+/// most request_bytes_max unless it is a single page. Reserved fields are zero.
+namespace peercache::rdma {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr std::uint32_t hello_magic = 0x48544350;   // "PCTH"
+inline constexpr std::uint32_t request_magic = 0x51544350; // "PCTQ"
+inline constexpr std::uint32_t answer_magic = 0x41544350;  // "PCTA"
+inline constexpr std::uint16_t tcp_wire_version = 1;
+
+inline constexpr std::uint32_t request_pages_max = 128;
+inline constexpr std::uint64_t request_bytes_max = 8u << 20;
+static_assert(request_bytes_max <= limits::page_bytes_max);
+
+///   offset  bytes  field
+///        0      4  magic       hello_magic
+///        4      2  version     tcp_wire_version
+///        6      2  reserved
+///        8      8  cluster     digest of the cluster's name
+///       16     16  inc         the incarnation that the reader expects
+struct hello {
+  std::uint32_t magic = hello_magic;
+  std::uint16_t version = tcp_wire_version;
+  std::uint16_t reserved = 0;
+  std::uint64_t cluster = 0;
+  incarnation inc;
+};
+static_assert(sizeof(hello) == 32 && offsetof(hello, cluster) == 8 && offsetof(hello, inc) == 16);
+
+enum class hello_verdict : std::uint8_t { accepted, other_incarnation, other_cluster, incompatible };
+
+///   offset  bytes  field
+///        0      4  magic       hello_magic
+///        4      2  version     the server's
+///        6      1  verdict     hello_verdict
+///        7      1  reserved
+///        8     16  inc         the incarnation that serves
+struct hello_answer {
+  std::uint32_t magic = hello_magic;
+  std::uint16_t version = tcp_wire_version;
+  hello_verdict verdict = hello_verdict::accepted;
+  std::uint8_t reserved = 0;
+  incarnation inc;
+};
+static_assert(sizeof(hello_answer) == 24 && offsetof(hello_answer, verdict) == 6 &&
+              offsetof(hello_answer, inc) == 8);
+
+///   offset  bytes  field
+///        0      4  magic       request_magic
+///        4      4  page_count
+///        8      8  request_id
+struct request_header {
+  std::uint32_t magic = request_magic;
+  std::uint32_t page_count = 0;
+  std::uint64_t request_id = 0;
+};
+static_assert(sizeof(request_header) == 16 && offsetof(request_header, page_count) == 4 &&
+              offsetof(request_header, request_id) == 8);
+
+///   offset  bytes  field
+///        0     32  key
+///       32      8  gen
+///       40      4  slot
+///       44      4  length_bytes
+struct request_record {
+  page_key key;
+  generation gen;
+  slot_id slot;
+  std::uint32_t length_bytes = 0;
+};
+static_assert(sizeof(request_record) == 48 && offsetof(request_record, gen) == 32 &&
+              offsetof(request_record, slot) == 40 && offsetof(request_record, length_bytes) == 44);
+
+///   offset  bytes  field
+///        0      4  magic       answer_magic
+///        4      4  page_count  the request's
+///        8      8  request_id  the request's
+struct answer_header {
+  std::uint32_t magic = answer_magic;
+  std::uint32_t page_count = 0;
+  std::uint64_t request_id = 0;
+};
+static_assert(sizeof(answer_header) == 16 && offsetof(answer_header, page_count) == 4 &&
+              offsetof(answer_header, request_id) == 8);
+
+inline constexpr std::size_t request_frame_bytes_max =
+    sizeof(request_header) + request_pages_max * sizeof(request_record);
+inline constexpr std::size_t answer_head_bytes_max = sizeof(answer_header) + request_pages_max;
+
+/// The digest of a cluster's name in the hello.
+std::uint64_t cluster_digest(std::string_view cluster) noexcept;
+
+/// What a server that is `inc` of `cluster` says to `greeting`; nothing of a hello with a wrong magic is looked
+/// at (`incompatible`).
+hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc) noexcept;
+
+/// Whether the sizes in a request frame are within the limits of the protocol.
+bool within_limits(const request_header& header) noexcept;
+bool within_limits(const request_record* records, std::uint32_t count) noexcept;
+
+/// Whether a server may say this of a page.
+bool is_answer_status(std::uint8_t status) noexcept;
+
+} // namespace peercache::rdma

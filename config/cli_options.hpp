@@ -1,0 +1,35 @@
+#pragma once
+
+#include "config/load.hpp"
+
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+} // namespace CLI
+
+namespace peercache::config {
+
+/// The options as flags of a command line: `--pool-size 64GiB`, `--dev`, `--no-dev`, grouped by
+/// section in the help. Values are taken as text; `load` checks them, so that an error reads the
+/// same wherever the value came from. A repeated flag: the last one wins; of a list: all of them.
+/// Threads: none. Lifetime: the app must live until the last call of `given`.
+class cli_options {
+public:
+  /// Adds the flags of the options whose name starts with one of `prefixes`, of all options when it
+  /// is empty.
+  explicit cli_options(CLI::App& app, std::span<const std::string_view> prefixes = {});
+
+  /// The options that the parsed command line has, in the order of the table. @pre the app has
+  /// parsed
+  std::vector<given_flag> given() const;
+
+private:
+  std::vector<std::pair<const option*, CLI::Option*>> added_;
+};
+
+} // namespace peercache::config

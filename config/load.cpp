@@ -1,0 +1,207 @@
+#include "config/load.hpp"
+
+#include "common/assert.hpp"
+#include "config/suggestion.hpp"
+#include "config/toml_file.hpp"
+#include "config/validate.hpp"
+
+#include <algorithm>
+
+namespace peercache::config {
+namespace {
+
+std::string quoted_name(std::string_view name) {
+  return '`' + std::string(name) + '`';
+}
+
+/// Merges one source after the other, weakest first, and collects what is wrong with them.
+class merger {
+public:
+  merger() {
+    for (const auto& opt : options())
+      merged_.values.push_back({&opt, opt.default_value, {}});
+  }
+
+  void take_file(const file_source& file);
+  void take_environment(const std::map<std::string, std::string>& environment);
+  void take_flags(const std::vector<given_flag>& flags);
+  void derive(const std::string& host_name);
+  result<loaded_config> finish();
+
+private:
+  effective_value& at(std::string_view name) {
+    return const_cast<effective_value&>(merged_.value_of(name));
+  }
+  void take_entry(const std::string& path, const toml_entry& entry);
+  void take_unknown_variable(const std::string& variable);
+  void set(const option& opt, result<option_value> value, origin from, const std::string& place);
+  /// Fills an empty text with what its emptiness stands for.
+  void fill(std::string_view name, const std::string& text, const char* why);
+
+  loaded_config merged_;
+  std::vector<std::string> faults_;
+};
+
+void merger::set(const option& opt, result<option_value> value, origin from,
+                 const std::string& place) {
+  if (!value) {
+    faults_.push_back(place + ": " + quoted_name(opt.name) + ": " + value.error().message);
+    return;
+  }
+  auto& entry = at(opt.name);
+  entry.value = *std::move(value);
+  entry.from = std::move(from);
+}
+
+void merger::take_entry(const std::string& path, const toml_entry& entry) {
+  const std::string place =
+      path + ':' + std::to_string(entry.line) + ':' + std::to_string(entry.column);
+  if (const auto* opt = find_option(entry.name)) {
+    set(*opt, value_from_toml(*opt, entry.value), {origin_kind::file, place}, place);
+    return;
+  }
+  const auto& table = options();
+  const bool section = std::any_of(table.begin(), table.end(),
+                                   [&](const option& opt) { return opt.section() == entry.name; });
+  const auto* foreign = std::get_if<foreign_toml>(&entry.value);
+  if (section && foreign != nullptr && foreign->type == "a table")
+    return; // "[pool]" with every line commented out.
+  if (section)
+    faults_.push_back(place + ": " + quoted_name(entry.name) + " is a section: write [" +
+                      entry.name + "] and its options below");
+  else
+    faults_.push_back(place + ": unknown option " + quoted_name(entry.name) +
+                      name_hint(entry.name));
+}
+
+void merger::take_file(const file_source& file) {
+  if (file.content.size() > config_file_bytes_max) {
+    faults_.push_back(file.path + ": the file has " + std::to_string(file.content.size()) +
+                      " bytes; at most " + std::to_string(config_file_bytes_max) +
+                      " are read: is this the right file?");
+    return;
+  }
+  auto entries = read_toml(file.content, file.path);
+  if (!entries) {
+    faults_.push_back(entries.error().message);
+    return;
+  }
+  for (const auto& entry : *entries)
+    take_entry(file.path, entry);
+}
+
+void merger::take_unknown_variable(const std::string& variable) {
+  std::vector<std::string> known;
+  for (const auto& opt : options())
+    known.push_back(opt.variable());
+  constexpr std::size_t typing_errors_max = 2;
+  const auto meant = closest(variable, known);
+  if (meant && edit_distance(variable, *meant) <= typing_errors_max)
+    faults_.push_back("environment: unknown variable " + quoted_name(variable) + " (did you mean " +
+                      quoted_name(*meant) + "?)");
+  else
+    merged_.warnings.push_back("environment variable " + quoted_name(variable) +
+                               " names no option and is ignored");
+}
+
+void merger::take_environment(const std::map<std::string, std::string>& environment) {
+  static constexpr std::string_view prefix = "PEERCACHE_";
+  for (const auto& [variable, text] : environment) {
+    // The file's path and the tests' switches are not options.
+    if (!variable.starts_with(prefix) || variable == "PEERCACHE_CONFIG" ||
+        variable.starts_with("PEERCACHE_TEST_"))
+      continue;
+    const auto& table = options();
+    const auto opt = std::find_if(table.begin(), table.end(),
+                                  [&](const option& x) { return x.variable() == variable; });
+    if (opt == table.end())
+      take_unknown_variable(variable);
+    else
+      set(*opt, value_from_text(*opt, text), {origin_kind::environment, variable},
+          "environment variable " + variable);
+  }
+}
+
+void merger::take_flags(const std::vector<given_flag>& flags) {
+  for (const auto& given : flags) {
+    const auto* opt = find_option(given.name);
+    PEERCACHE_ASSERT(opt != nullptr); // The command line was built from the table.
+    set(*opt, value_from_text(*opt, given.text), {origin_kind::flag, opt->flag()}, opt->flag());
+  }
+}
+
+void merger::fill(std::string_view name, const std::string& text, const char* why) {
+  auto& entry = at(name);
+  if (!std::get<std::string>(entry.value).empty())
+    return;
+  entry.value = text;
+  if (entry.from.kind == origin_kind::default_value)
+    entry.from.where = why;
+}
+
+void merger::derive(const std::string& host_name) {
+  if (std::get<bool>(at("dev").value)) {
+    for (auto& entry : merged_.values) {
+      if (entry.from.kind == origin_kind::default_value && entry.opt->dev_default) {
+        entry.value = *entry.opt->dev_default;
+        entry.from.where = "of dev";
+      }
+    }
+  }
+  const auto bind = std::get<std::string>(at("net.bind").value);
+  fill("node.name", host_name, "host name");
+  fill("net.advertise", bind, "net.bind");
+  fill("metrics.bind", bind, "net.bind");
+}
+
+result<loaded_config> merger::finish() {
+  if (!faults_.empty())
+    return joined_faults(faults_);
+  for (const auto& entry : merged_.values)
+    entry.opt->store(merged_.config, entry.value);
+  return std::move(merged_);
+}
+
+} // namespace
+
+std::string to_string(const origin& from) {
+  switch (from.kind) {
+  case origin_kind::default_value:
+    return from.where.empty() ? "default" : "default (" + from.where + ")";
+  case origin_kind::file:
+    return "file " + from.where;
+  case origin_kind::environment:
+    return "environment " + from.where;
+  case origin_kind::flag:
+    return "flag " + from.where;
+  }
+  return {};
+}
+
+const effective_value& loaded_config::value_of(std::string_view name) const {
+  const auto found = std::find_if(values.begin(), values.end(),
+                                  [name](const effective_value& x) { return x.opt->name == name; });
+  PEERCACHE_ASSERT(found != values.end());
+  return *found;
+}
+
+result<loaded_config> merge_sources(const sources& from) {
+  merger all;
+  if (from.file)
+    all.take_file(*from.file);
+  all.take_environment(from.environment);
+  all.take_flags(from.flags);
+  all.derive(from.host_name);
+  return all.finish();
+}
+
+result<loaded_config> load(const sources& from) {
+  auto merged = merge_sources(from);
+  if (!merged)
+    return merged;
+  if (auto valid = validate(*merged); !valid)
+    return valid.error();
+  return merged;
+}
+
+} // namespace peercache::config

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace peercache::config {
+
+enum class huge_pages : std::uint8_t { off, size_2mib, size_1gib };
+enum class eviction_mode : std::uint8_t { automatic, lru, s3fifo };
+enum class data_plane_mode : std::uint8_t { automatic, verbs, tcp };
+enum class verify_mode : std::uint8_t { off, sample, always };
+enum class duplicate_mode : std::uint8_t { skip, store };
+enum class log_level : std::uint8_t { trace, debug, info, warn, error, off };
+
+/// The words users write for an enum, in the order of its enumerators.
+template <class Enum>
+inline constexpr std::array<std::string_view, 0> words_of{};
+template <>
+inline constexpr std::array<std::string_view, 3> words_of<huge_pages>{"off", "2MiB", "1GiB"};
+template <>
+inline constexpr std::array<std::string_view, 3> words_of<eviction_mode>{"auto", "lru", "s3fifo"};
+template <>
+inline constexpr std::array<std::string_view, 3> words_of<data_plane_mode>{"auto", "verbs", "tcp"};
+template <>
+inline constexpr std::array<std::string_view, 3> words_of<verify_mode>{"off", "sample", "always"};
+template <>
+inline constexpr std::array<std::string_view, 2> words_of<duplicate_mode>{"skip", "store"};
+template <>
+inline constexpr std::array<std::string_view, 6> words_of<log_level>{"trace", "debug", "info",
+                                                                     "warn",  "error", "off"};
+
+/// An enum that users choose by word.
+template <class Enum>
+concept worded_enum = std::is_enum_v<Enum> && !words_of<Enum>.empty();
+
+template <worded_enum Enum>
+constexpr std::string_view to_string(Enum value) noexcept {
+  return words_of<Enum>[static_cast<std::size_t>(value)];
+}
+
+/// Where a process listens.
+struct host_port {
+  std::string host; ///< A name or address; IPv6 without brackets.
+  std::uint16_t port = 0;
+  bool operator==(const host_port&) const = default;
+};
+
+/// Everything that can be configured, typed. `load` (config/load.hpp) fills it; what each field
+/// means, its default and its bounds stand in the option table (config/options.cpp) and in
+/// docs/configuration.md, and only there: a node_config that `load` did not make holds zeros.
+/// Threads: a value. Units: in the names; durations carry theirs.
+struct node_config {
+  struct node_section {
+    std::string name;
+    bool operator==(const node_section&) const = default;
+  } node;
+
+  struct cluster_section {
+    std::string name;
+    bool insecure = false; ///< Users write `insecure_cluster`.
+    bool operator==(const cluster_section&) const = default;
+  } cluster;
+
+  struct net_section {
+    std::string bind;
+    std::string advertise; ///< Never empty after `load`.
+    std::uint16_t control_port = 0;
+    std::uint16_t data_port = 0;
+    std::uint16_t http_port = 0;
+    bool operator==(const net_section&) const = default;
+  } net;
+
+  struct discovery_section {
+    std::vector<host_port> seeds; ///< The first one is the pinned head; empty: alone.
+    std::uint32_t max_masters = 0;
+    std::chrono::milliseconds heartbeat{};
+    std::chrono::milliseconds expiry{};
+    std::uint32_t virtual_nodes = 0;
+    bool operator==(const discovery_section&) const = default;
+  } discovery;
+
+  struct directory_section {
+    std::uint32_t replicas = 0;
+    bool operator==(const directory_section&) const = default;
+  } directory;
+
+  struct pool_section {
+    std::uint64_t size_bytes = 0;
+    config::huge_pages huge_pages = config::huge_pages::off;
+    std::uint32_t prefault_threads = 0; ///< 0: as many as the machine has cores.
+    eviction_mode eviction = eviction_mode::automatic;
+    double free_low = 0;  ///< Fraction of the pool; below it eviction starts.
+    double free_high = 0; ///< Fraction of the pool; here it stops.
+    std::string name_prefix;
+    bool operator==(const pool_section&) const = default;
+  } pool;
+
+  struct data_section {
+    data_plane_mode plane = data_plane_mode::automatic; ///< Users write `data_plane`.
+    std::uint32_t max_channels_per_peer = 0;
+    std::chrono::milliseconds send_timeout{};
+    bool operator==(const data_section&) const = default;
+  } data;
+
+  struct client_section {
+    std::string node_host;
+    std::uint16_t node_port = 0;
+    std::chrono::milliseconds timeout{};
+    verify_mode verify_own_host = verify_mode::off;
+    verify_mode verify_tcp = verify_mode::off;
+    verify_mode verify_rdma = verify_mode::off;
+    std::uint32_t verify_sample = 0; ///< With `sample`: one page of so many.
+    std::uint64_t location_cache_keys = 0;
+    std::uint64_t unacknowledged_bytes_max = 0;
+    bool operator==(const client_section&) const = default;
+  } client;
+
+  struct set_section {
+    duplicate_mode duplicate = duplicate_mode::skip;
+    bool operator==(const set_section&) const = default;
+  } set;
+
+  struct metrics_section {
+    bool enabled = false;
+    std::string bind; ///< Never empty after `load`.
+    bool operator==(const metrics_section&) const = default;
+  } metrics;
+
+  struct log_section {
+    log_level level = log_level::trace;
+    bool json = false;
+    bool operator==(const log_section&) const = default;
+  } log;
+
+  struct actors_section {
+    std::uint32_t threads = 0;
+    bool operator==(const actors_section&) const = default;
+  } actors;
+
+  struct drain_section {
+    std::chrono::milliseconds timeout{};
+    bool operator==(const drain_section&) const = default;
+  } drain;
+
+  bool dev = false;
+
+  bool operator==(const node_config&) const = default;
+};
+
+} // namespace peercache::config

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "config/load.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace peercache::config {
+
+/// What this process was started with: its environment, its host name, and the file at `path`;
+/// without a path the one that PEERCACHE_CONFIG names, if any. `flags` is left empty. Errors: a
+/// file that was named but cannot be read. Threads: not while another thread changes the
+/// environment.
+result<sources> sources_of_process(const std::optional<std::string>& path);
+
+/// Reads a file of at most `config_file_bytes_max` bytes.
+result<file_source> read_config_file(const std::string& path);
+
+} // namespace peercache::config

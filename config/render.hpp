@@ -1,0 +1,26 @@
+#pragma once
+
+#include "config/load.hpp"
+
+#include <string>
+
+namespace peercache::config {
+
+/// The text of `--print-config`: TOML with every option and, behind each value, its origin. Reading
+/// it as the configuration file gives the same values.
+std::string render_effective(const loaded_config& loaded);
+
+/// The commented default file, config/peercache.toml: every option with meaning, bounds and
+/// default.
+std::string render_default_file();
+
+/// docs/configuration.md: how configuration works, and a table of all options.
+std::string render_documentation();
+
+/// One option in `--help`: meaning, bounds, default.
+std::string help_text(const option& opt);
+
+/// "SIZE", "true|false", "auto|lru|s3fifo": what a value of the option looks like.
+std::string form_of(const option& opt);
+
+} // namespace peercache::config

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "config/option_value.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::config {
+
+/// One `key = value` of a TOML document.
+struct toml_entry {
+  std::string name; ///< Dotted path; a key that itself has a dot in it stands in quotes.
+  toml_value value;
+  std::uint32_t line = 0;   ///< From 1, of the key.
+  std::uint32_t column = 0; ///< From 1, of the key.
+};
+
+/// All entries in the order of the document; a table without entries is one entry of
+/// `foreign_toml{"a table"}`. Errors: of syntax, as "<path>:<line>:<column>: <what>".
+result<std::vector<toml_entry>> read_toml(std::string_view content, std::string_view path);
+
+} // namespace peercache::config

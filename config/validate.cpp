@@ -1,0 +1,143 @@
+#include "config/validate.hpp"
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+#include "config/units.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace peercache::config {
+namespace {
+
+constexpr std::size_t name_prefix_bytes_max = 64;
+
+/// "`net.bind` is 0.0.0.0 (flag --net-bind)".
+std::string what(const loaded_config& loaded, std::string_view name) {
+  const auto& entry = loaded.value_of(name);
+  return '`' + std::string(name) + "` is " + value_text(*entry.opt, entry.value) + " (" +
+         to_string(entry.from) + ')';
+}
+
+void check_names(const loaded_config& loaded, std::vector<std::string>& faults) {
+  for (std::string_view option_name : {"node.name", "cluster.name"}) {
+    const auto& name = std::get<std::string>(loaded.value_of(option_name).value);
+    const bool printable =
+        std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+    if (name.empty() || name.size() > limits::node_name_bytes_max || !printable)
+      faults.push_back(
+          what(loaded, option_name) +
+          ": names travel in every greeting and have 1 to 255 bytes of printable ASCII "
+          "without spaces; set another one");
+  }
+  const auto& prefix = loaded.config.pool.name_prefix;
+  const bool portable = std::all_of(prefix.begin(), prefix.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  });
+  if (!portable || prefix.size() > name_prefix_bytes_max)
+    faults.push_back(what(loaded, "pool.name_prefix") +
+                     ": it becomes part of a file name; use at most 64 letters, digits, `.`, `_` "
+                     "and `-`");
+}
+
+bool is_wildcard(std::string_view host) {
+  return host == "0.0.0.0" || host == "::" || host == "*";
+}
+
+void check_addresses(const loaded_config& loaded, std::vector<std::string>& faults) {
+  const auto& config = loaded.config;
+  const auto refuse_open = [&](std::string_view option_name, const std::string& host) {
+    if (!is_loopback(host) && !config.cluster.insecure)
+      faults.push_back(
+          what(loaded, option_name) +
+          ": other hosts could connect, and peers are not authenticated, so anyone who reaches the "
+          "port could read and write the cache; bind to 127.0.0.1, or set `insecure_cluster = "
+          "true` if the network is trusted");
+  };
+  refuse_open("net.bind", config.net.bind);
+  // The same address by default: one fault is enough.
+  if (config.metrics.enabled && config.metrics.bind != config.net.bind)
+    refuse_open("metrics.bind", config.metrics.bind);
+  if (is_wildcard(config.net.advertise))
+    faults.push_back(what(loaded, "net.advertise") +
+                     ": nobody can connect to a wildcard address; set `net.advertise` to the "
+                     "address or name under which other hosts reach this one");
+}
+
+void check_ports(const loaded_config& loaded, std::vector<std::string>& faults) {
+  const auto& net = loaded.config.net;
+  const auto differ = [&](std::string_view a, std::uint16_t x, std::string_view b,
+                          std::uint16_t y) {
+    if (x == y && x != 0)
+      faults.push_back(what(loaded, a) + " and " + what(loaded, b) +
+                       ": two services cannot share a port; set different ones");
+  };
+  differ("net.control_port", net.control_port, "net.data_port", net.data_port);
+  if (!loaded.config.metrics.enabled)
+    return;
+  differ("net.control_port", net.control_port, "net.http_port", net.http_port);
+  differ("net.data_port", net.data_port, "net.http_port", net.http_port);
+}
+
+void check_times_and_pool(const loaded_config& loaded, std::vector<std::string>& faults) {
+  const auto& config = loaded.config;
+  if (config.discovery.expiry < 3 * config.discovery.heartbeat)
+    faults.push_back(
+        what(loaded, "discovery.expiry") + " and " + what(loaded, "discovery.heartbeat") +
+        ": two lost heartbeats would expel a healthy node; set `discovery.expiry` to " +
+        format_duration(3 * config.discovery.heartbeat) + " or more");
+  if (!(config.pool.free_low < config.pool.free_high))
+    faults.push_back(what(loaded, "pool.free_low") + " and " + what(loaded, "pool.free_high") +
+                     ": eviction would have nowhere to go from one to the other; set "
+                     "`pool.free_high` above `pool.free_low`");
+  const std::uint64_t huge_bytes = config.pool.huge_pages == huge_pages::size_1gib   ? 1ull << 30
+                                   : config.pool.huge_pages == huge_pages::size_2mib ? 2ull << 20
+                                                                                     : 0;
+  if (config.pool.size_bytes < huge_bytes)
+    faults.push_back(what(loaded, "pool.size") + " and " + what(loaded, "pool.huge_pages") +
+                     ": the pool is smaller than one huge page; set a larger `pool.size` or "
+                     "smaller huge pages");
+}
+
+} // namespace
+
+bool is_loopback(std::string_view host) noexcept {
+  if (host == "localhost" || host == "::1")
+    return true;
+  int parts = 0;
+  int first = 0;
+  for (const char *at = host.data(), *end = at + host.size(); at != end;) {
+    unsigned part = 0;
+    auto [rest, status] = std::from_chars(at, end, part);
+    if (status != std::errc{} || part > 255)
+      return false;
+    if (parts++ == 0)
+      first = static_cast<int>(part);
+    if (rest != end && (*rest != '.' || rest + 1 == end))
+      return false;
+    at = rest == end ? end : rest + 1;
+  }
+  return parts == 4 && first == 127;
+}
+
+error joined_faults(const std::vector<std::string>& faults) {
+  PEERCACHE_ASSERT(!faults.empty());
+  std::string message;
+  for (const auto& fault : faults)
+    message += (message.empty() ? "" : "\n") + fault;
+  return {errc::invalid_argument, std::move(message)};
+}
+
+result<void> validate(const loaded_config& loaded) {
+  std::vector<std::string> faults;
+  check_names(loaded, faults);
+  check_addresses(loaded, faults);
+  check_ports(loaded, faults);
+  check_times_and_pool(loaded, faults);
+  if (faults.empty())
+    return {};
+  return joined_faults(faults);
+}
+
+} // namespace peercache::config

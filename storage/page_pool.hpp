@@ -1,15 +1,207 @@
 #pragma once
 
-// CONTRACT (namespace peercache::storage). class page_pool: which page is in which slot, what goes when room is needed.
-// Owner thread only (the pool actor); no clock of its own, no thread, no I/O besides the shared memory it was handed.
-//   reserve(length_bytes)              -> result<slot_id>      slot is being filled (generation odd)
-//   commit(span<const fill>)           fill{slot, key, length, checksum} of one put in prefix order -> per page
-//                                      page_location-like {slot, generation} or duplicate (slot freed, key is here already)
-//   abandon(slot)                      a reservation that will not be committed
-//   find(key) / remove(key)
-//   evict_ahead(vector<evicted>& out)  when free < low watermark: victims by policy, tail first, in a batch, until high
-//                                      watermark; each `evicted{key, slot, generation}`; pinned slots go to limbo and are
-//                                      freed once unpinned
-//   fold_uses()                        reads counted in the slot table become touches of the policy
-//   for_each_page(...)                 for re-publishing on a new view
-//   stats()
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
+#include "common/result.hpp"
+#include "storage/eviction_policy.hpp"
+#include "storage/extent_allocator.hpp"
+#include "storage/page_index.hpp"
+#include "storage/slot_table.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace peercache::storage {
+
+struct page_pool_options {
+  /// `evict_ahead` starts below `free_low_bytes` and stops at `free_high_bytes`. 0: 1/128 and 1/64
+  /// of the pool.
+  std::uint64_t free_low_bytes = 0;
+  std::uint64_t free_high_bytes = 0;
+  std::uint32_t evict_batch_pages_max = 1024; ///< Victims of one `evict_ahead`.
+};
+
+/// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave.
+struct fill {
+  slot_id slot;
+  page_key key;
+  std::uint32_t length_bytes = 0;
+  std::uint64_t checksum = 0;
+};
+
+/// What became of a fill. `stored`: `slot` and `gen` are its place. `duplicate`: the pool had the
+/// page already, at `slot` and `gen`. `refused`: `slot` is not being filled; nothing changed.
+/// `bad_size`: the length is not the reserved one; the slot is free again.
+struct commit_outcome {
+  page_status status = page_status::pending;
+  slot_id slot;
+  generation gen;
+};
+
+/// A page that was given up: readers of this generation miss from now on, the directory is to be
+/// told.
+struct evicted {
+  page_key key;
+  slot_id slot;
+  generation gen; ///< The readable one, as it was published.
+  std::uint32_t length_bytes = 0;
+  std::uint64_t checksum = 0;
+};
+
+/// A page that can be read.
+struct resident_page {
+  page_key key;
+  slot_id slot;
+  generation gen;
+  std::uint32_t length_bytes = 0;
+  std::uint64_t checksum = 0;
+};
+
+struct page_pool_stats {
+  // Now.
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t used_bytes = 0; ///< In granules: readable, filling and limbo.
+  std::uint64_t page_bytes = 0; ///< Exact lengths of the readable pages.
+  std::uint64_t pages = 0;      ///< Readable.
+  std::uint64_t filling = 0;
+  std::uint64_t limbo = 0; ///< Given up, still pinned by a reader.
+  std::uint64_t free_extents = 0;
+  std::uint64_t index_bytes = 0;
+  // Since the start.
+  std::uint64_t stored = 0;
+  std::uint64_t duplicates = 0;
+  std::uint64_t abandoned = 0;
+  std::uint64_t removed = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t evicted_bytes = 0;
+  std::uint64_t window_evictions = 0; ///< Of the evictions: for a contiguous range, not by age.
+  std::uint64_t reserves_refused = 0;
+  std::uint64_t uses = 0; ///< Reads folded in.
+};
+
+/// Which page is in which slot of one pool, and which one goes when room is needed.
+///
+/// A slot is free → filling → readable → given up → free; given up means limbo while a reader pins
+/// it. Nothing here waits: a reserve that finds no hole evicts at once, first a few pages by
+/// policy, then, when the free space lies scattered, all readable pages of one aligned address
+/// window.
+///
+/// Threads: one, the owner (the pool actor). No clock, thread or I/O of its own.
+/// Ownership: of the policy and all notes; the memory behind `slots` must outlive the pool.
+/// Units: bytes at the interface, 4 KiB granules inside.
+/// Errors: the world's (no space, a late commit) are values; a wrong transition of ours is an
+/// assertion. Invariants: (1) a slot is in exactly one state, and each transition is one method;
+/// (2) the index and the policy hold exactly the readable slots; (3) a slot is reused only when its
+/// generation is odd and no pin was seen after that.
+class page_pool {
+public:
+  /// @pre the slots' entries are as `pool_memory::create` left them: nothing was ever published
+  page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
+            const page_pool_options& options);
+
+  /// A slot to be filled with a page of this length. Pages that had to go are appended to
+  /// `victims`, also when the answer is an error: `invalid_argument` for a length no page may have,
+  /// `out_of_memory` when what is pinned and being filled leaves no room.
+  result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims);
+
+  /// Publishes one put: `fills` are a prefix chain, head first, and will be evicted tail first.
+  /// @pre outcomes.size() == fills.size()
+  void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes);
+
+  /// A reservation that will not be committed. False, and nothing changed, when `slot` is not being
+  /// filled. Only for a filler that cannot write any more: it said so, or its process is gone.
+  bool abandon(slot_id slot);
+
+  std::optional<resident_page> find(const page_key& key) const;
+  /// Gives the page up; nothing when it is not here.
+  std::optional<evicted> remove(const page_key& key);
+  /// A read that did not go through the slot table's counter. False when the key is not here.
+  bool touch(const page_key& key);
+
+  /// Evicts a batch when less than the low watermark is free. True when another call has more to
+  /// do.
+  bool evict_ahead(std::vector<evicted>& victims);
+
+  /// Frees what readers have unpinned since it was given up.
+  void reclaim();
+
+  /// Turns reads counted in the slot table into touches, for the next `pages_max` slots of a scan
+  /// that goes round the pool from the end to the start (a chain's tail before its head).
+  void fold_uses(std::uint32_t pages_max);
+
+  /// Calls `visit(const resident_page&)` for each readable page in address order. @pre `visit`
+  /// leaves the pool alone
+  template <class Visitor>
+  void for_each_page(Visitor&& visit) const {
+    for (std::uint32_t granule = 0; granule < pages_.size();) {
+      auto here = pages_[granule];
+      if (here.state == slot_state::readable)
+        visit(describe({granule}));
+      granule += here.state == slot_state::free ? 1 : here.granules();
+    }
+  }
+
+  page_pool_stats stats() const;
+  std::uint64_t capacity_bytes() const noexcept;
+
+private:
+  enum class slot_state : std::uint16_t { free, filling, readable, limbo };
+
+  /// What a page's first granule knows: two bytes each, also for granules where no page starts.
+  struct page_note {
+    slot_state state : 2;
+    std::uint16_t granules_less_one : 14;
+    std::uint32_t granules() const noexcept { return granules_less_one + 1u; }
+  };
+  static_assert(sizeof(page_note) == 2);
+  static_assert(limits::granules_per_page_max <= 1u << 14);
+
+  struct window {
+    std::uint32_t first = 0;
+    std::uint32_t cost_granules = 0;
+  };
+
+  // Transitions.
+  slot_id start_filling(std::uint32_t first, std::uint32_t granules);
+  generation finish_filling(const fill& page);
+  void drop_filling(slot_id slot);
+  std::uint32_t give_up(slot_id slot); ///< To free or limbo; returns the free extent, or no_extent.
+  std::uint32_t release(slot_id slot);
+
+  bool is(slot_id slot, slot_state state) const noexcept;
+  resident_page describe(slot_id slot) const;
+  commit_outcome commit_one(const fill& page);
+  std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims);
+  std::optional<slot_id> next_victim();
+  void evict(slot_id victim, std::vector<evicted>& victims);
+
+  // Window eviction (page_pool_window.cpp).
+  std::uint32_t page_covering(std::uint32_t granule) const;
+  std::optional<window> measure(std::uint32_t first, std::uint32_t granules) const;
+  std::optional<slot_id> clear(const window& chosen, std::uint32_t granules,
+                               std::vector<evicted>& victims);
+  std::optional<slot_id> clear_any(std::uint32_t granules, std::vector<evicted>& victims);
+
+  static constexpr std::uint32_t no_extent = UINT32_MAX;
+
+  // Constant after construction.
+  slot_table slots_;
+  page_pool_options options_;
+  // The owner's.
+  std::unique_ptr<eviction_policy> policy_;
+  extent_allocator free_;
+  page_index index_;
+  std::vector<page_note> pages_;
+  std::vector<slot_id> limbo_;
+  std::uint64_t limbo_granules_ = 0;
+  std::uint32_t fold_cursor_ = 0;
+  std::uint32_t window_cursor_ = 0;
+  page_pool_stats stats_;
+};
+
+} // namespace peercache::storage

@@ -1,16 +1,105 @@
 #pragma once
 
-// CONTRACT (namespace peercache::storage):
-//
-// class pool_memory: RAII over one POSIX shared memory object: header page (magic, version, incarnation, sizes), the
-//   slot table (one slot_entry per 4 KiB granule), then the pages, 4 KiB-aligned (2 MiB-aligned with huge pages).
-//     static result<pool_memory> create(const pool_memory_options&)   // node: O_EXCL, mode 0600, cleans leftovers
-//     static result<pool_memory> attach(name, expected incarnation)   // client on the same host
-//     std::span<std::byte> bytes_of(slot_id, length) const; slot_entry& entry(slot_id) const; granules(), incarnation()
-//     session locks: lock_session(index) / session_is_dead(index): OFD locks on a byte of the object, so that
-//     the kernel, not a heartbeat, says when a client process is gone.
-//
-// class slot_table: the order of stores and loads over those entries (seqlock with pins):
-//   owner:  begin_fill(slot) -> generation odd; publish(slot, key, length, checksum) -> even generation;
-//           give_up(slot) -> odd, store fence before anything is overwritten; pins(slot)
-//   reader: bool pin_if(slot, gen, key, length) / unpin(slot); bool still(slot, gen); count_use(slot)
+#include "common/guards.hpp"
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
+#include "common/slot_entry.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace peercache::storage {
+
+/// What a slot's entry says about its page, as the owner wrote it.
+struct slot_contents {
+  page_key key;
+  generation gen;
+  std::uint64_t checksum = 0;
+  std::uint32_t length_bytes = 0;
+};
+
+/// The order of stores and loads over a pool's slot entries: a seqlock with pins. A view, cheap to
+/// copy; the memory behind it belongs to a `pool_memory`.
+///
+/// A page's entry is that of its first granule. What makes it safe:
+///   owner   generation odd, fence, no pins seen → bytes may be overwritten → fields → generation
+///   even pinned  pin, then generation still the record's → bytes stay until unpin (the pin and the
+///   odd generation
+///           are both sequentially consistent, so one of the two sides sees the other)
+///   copied  generation before, copy, fence, generation after: equal means the copy is the page
+///
+/// Threads: the owner's half belongs to the pool's owner alone; the readers' half is safe from any
+/// thread of any process that maps the pool, while the owner writes. Errors: a record that does not
+/// fit is a `page_status`; a slot from another host is range-checked. Invariants: (1) a slot's
+/// generation only grows; (2) each filling has its own odd generation and, when published, the even
+/// one after it; (3) key, length and checksum change only while it is odd.
+class slot_table {
+public:
+  slot_table() = default;
+  /// @pre `pages` holds one granule for each entry
+  slot_table(std::span<slot_entry> entries, std::span<std::byte> pages);
+
+  std::uint32_t granules() const noexcept { return granules_; }
+
+  // --- owner
+  // ---------------------------------------------------------------------------------------
+
+  /// The slot is being filled from here on. @pre not readable; `pins` was zero
+  generation begin_fill(slot_id slot) noexcept;
+
+  /// The page is complete: readers may have it. The copy into the slot ended with a store fence
+  /// (`copy_page`) before its end became known here. @pre being filled
+  generation publish(slot_id slot, const page_key& key, std::uint32_t length_bytes,
+                     std::uint64_t checksum) noexcept;
+
+  /// Readers miss from here on; the bytes may be overwritten once `pins` is zero. @pre readable
+  void give_up(slot_id slot) noexcept;
+
+  /// Readers that send from the slot at this moment. Meaningful for reuse after `give_up` only.
+  std::uint32_t pins(slot_id slot) const noexcept;
+
+  /// Reads since the last call.
+  std::uint32_t take_uses(slot_id slot) noexcept;
+
+  /// The owner's own words, which nobody else changes.
+  slot_contents contents(slot_id slot) const noexcept;
+  bool has_key(slot_id slot, const page_key& key) const noexcept;
+
+  // --- readers
+  // -------------------------------------------------------------------------------------
+
+  /// Whether the slot holds exactly this page now: `hit`, or `stale`, `wrong_key`, `bad_size` as
+  /// the reason why not. A copy that starts after a `hit` is good only if `still_readable`
+  /// afterwards.
+  page_status check(slot_id slot, generation gen, const page_key& key,
+                    std::uint32_t length_bytes) const noexcept;
+
+  /// Whether everything that this thread read from the slot since `check` was the page of `gen`.
+  bool still_readable(slot_id slot, generation gen) const noexcept;
+
+  /// As `check`; on `hit` the slot is pinned: its bytes stay until `unpin`. Otherwise nothing is
+  /// pinned.
+  page_status pin_if(slot_id slot, generation gen, const page_key& key,
+                     std::uint32_t length_bytes) noexcept;
+  void unpin(slot_id slot) noexcept;
+
+  /// Tells the owner's eviction order of one read.
+  void count_use(slot_id slot) noexcept;
+
+  /// @pre the page lies within the pool: true after `check` or `pin_if` answered `hit`
+  std::span<std::byte> bytes(slot_id slot, std::uint32_t length_bytes) const noexcept;
+
+private:
+  /// Whether a page of this length at this slot would lie within the pool.
+  bool in_range(slot_id slot, std::uint32_t length_bytes) const noexcept;
+  page_status compare(const slot_entry& entry, generation gen, const page_key& key,
+                      std::uint32_t length_bytes) const noexcept;
+
+  slot_entry* entries_ = nullptr;
+  std::byte* pages_ = nullptr;
+  std::uint32_t granules_ = 0;
+};
+
+} // namespace peercache::storage

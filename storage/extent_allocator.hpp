@@ -1,0 +1,82 @@
+#pragma once
+
+#include "common/limits.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace peercache::storage {
+
+/// Which granules of a pool are free, and where a page of n consecutive ones goes: best fit over
+/// exact size bins, neighbours joined at once when freed.
+///
+/// Among the extents that fit, one that offers a start at a multiple of n is preferred (an exact
+/// hole before all): pages of one size then lie on a grid, and a pool that changes its page size
+/// comes back whole.
+///
+/// All notes lie outside the pool: 12 bytes a granule. Each operation is O(1): a bin is found
+/// through a bitmap of two levels. Nothing is allocated after construction.
+///
+/// Threads: one (the pool's owner). Units: granules of 4 KiB; indices are granule numbers.
+/// Errors: no room is an empty optional; freeing what is free is an assertion.
+/// Invariants: (1) no two free extents touch; (2) a granule is in at most one extent or page.
+class extent_allocator {
+public:
+  explicit extent_allocator(std::uint32_t granules);
+
+  /// First granule of `count` consecutive ones. @pre 1 <= count <= limits::granules_per_page_max
+  std::optional<std::uint32_t> allocate(std::uint32_t count);
+
+  /// Takes exactly these granules. @pre they lie in the free extent that starts at `extent`
+  void allocate_at(std::uint32_t extent, std::uint32_t first, std::uint32_t count);
+
+  /// Gives granules back. Returns the first granule of the free extent that they are part of now.
+  std::uint32_t free(std::uint32_t first, std::uint32_t count);
+
+  /// Length of the free extent that starts at `granule`, or 0.
+  std::uint32_t extent_at(std::uint32_t granule) const noexcept { return notes_[granule].size; }
+
+  std::uint32_t granules() const noexcept { return granules_; }
+  std::uint32_t free_granules() const noexcept { return free_granules_; }
+  std::uint32_t extents() const noexcept { return extents_; }
+
+private:
+  /// The largest page has bin `bins - 1`, together with every longer extent.
+  static constexpr std::uint32_t bins = limits::granules_per_page_max;
+  static constexpr std::uint32_t none = UINT32_MAX;
+  static constexpr std::uint32_t bitmap_words = bins / 64;
+  static_assert(bins % 64 == 0 && bitmap_words % 64 == 0);
+
+  struct note {
+    std::uint32_t size = 0;    ///< At an extent's first granule; 0 elsewhere.
+    std::uint32_t next = none; ///< In the bin; at the first granule.
+    /// In the bin, at the first granule. At the last granule of an extent of two or more: its
+    /// first.
+    std::uint32_t previous = none;
+  };
+
+  static std::uint32_t bin_of(std::uint32_t count) noexcept;
+  static std::uint32_t aligned_start(std::uint32_t extent, std::uint32_t count) noexcept;
+  bool offers_aligned(std::uint32_t extent, std::uint32_t count) const noexcept;
+  std::uint32_t first_bin_from(std::uint32_t bin) const noexcept;
+  std::uint32_t choose(std::uint32_t count) const noexcept;
+  void link(std::uint32_t first, std::uint32_t count) noexcept;
+  void unlink(std::uint32_t first) noexcept;
+  /// First granule of the free extent that ends just before `granule`, or `none`.
+  std::uint32_t extent_before(std::uint32_t granule) const noexcept;
+
+  // Constant after construction.
+  std::uint32_t granules_;
+  // The owner's.
+  std::uint32_t free_granules_ = 0;
+  std::uint32_t extents_ = 0;
+  std::vector<note> notes_;
+  std::vector<bool> ends_; ///< Set at the last granule of each free extent.
+  std::vector<std::uint32_t> heads_;
+  std::array<std::uint64_t, bitmap_words> occupied_{};
+  std::array<std::uint64_t, bitmap_words / 64> occupied_words_{};
+};
+
+} // namespace peercache::storage

@@ -1,0 +1,303 @@
+#include "storage/page_pool.hpp"
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::storage {
+namespace {
+
+/// Victims that a reserve takes by age before it looks at addresses.
+constexpr std::uint32_t victims_before_window = 8;
+/// Pages that were read since they were last looked at, and are kept instead, per victim.
+constexpr std::uint32_t second_chances_max = 16;
+
+std::uint32_t granules_for(std::uint32_t length_bytes) noexcept {
+  return (length_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
+}
+
+page_pool_options with_defaults(page_pool_options options, std::uint64_t capacity_bytes) {
+  if (options.free_low_bytes == 0)
+    options.free_low_bytes = capacity_bytes / 128;
+  if (options.free_high_bytes == 0)
+    options.free_high_bytes = std::max(capacity_bytes / 64, options.free_low_bytes);
+  PEERCACHE_ASSERT(options.free_low_bytes <= options.free_high_bytes);
+  PEERCACHE_ASSERT(options.evict_batch_pages_max > 0);
+  return options;
+}
+
+} // namespace
+
+page_pool::page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
+                     const page_pool_options& options)
+    : slots_(slots),
+      options_(with_defaults(options, std::uint64_t{slots.granules()} * limits::granule_bytes)),
+      policy_(std::move(policy)), free_(slots.granules()), index_(slots),
+      pages_(slots.granules(), page_note{slot_state::free, 0}) {
+  PEERCACHE_ASSERT(policy_ != nullptr);
+}
+
+// --- transitions
+// -----------------------------------------------------------------------------------
+
+bool page_pool::is(slot_id slot, slot_state state) const noexcept {
+  return slot.value < pages_.size() && pages_[slot.value].state == state;
+}
+
+slot_id page_pool::start_filling(std::uint32_t first, std::uint32_t granules) {
+  slot_id slot{first};
+  PEERCACHE_ASSERT(is(slot, slot_state::free));
+  pages_[first].state = slot_state::filling;
+  pages_[first].granules_less_one = static_cast<std::uint16_t>(granules - 1);
+  slots_.begin_fill(slot);
+  ++stats_.filling;
+  return slot;
+}
+
+generation page_pool::finish_filling(const fill& page) {
+  PEERCACHE_ASSERT(is(page.slot, slot_state::filling));
+  pages_[page.slot.value].state = slot_state::readable;
+  auto gen = slots_.publish(page.slot, page.key, page.length_bytes, page.checksum);
+  index_.insert(page.key, page.slot);
+  --stats_.filling;
+  ++stats_.pages;
+  stats_.page_bytes += page.length_bytes;
+  return gen;
+}
+
+void page_pool::drop_filling(slot_id slot) {
+  PEERCACHE_ASSERT(is(slot, slot_state::filling));
+  auto granules = pages_[slot.value].granules();
+  pages_[slot.value].state = slot_state::free;
+  free_.free(slot.value, granules);
+  --stats_.filling;
+}
+
+std::uint32_t page_pool::give_up(slot_id slot) {
+  PEERCACHE_ASSERT(is(slot, slot_state::readable));
+  auto page = slots_.contents(slot);
+  slots_.give_up(slot);
+  index_.erase(page.key, slot);
+  --stats_.pages;
+  stats_.page_bytes -= page.length_bytes;
+  pages_[slot.value].state = slot_state::limbo;
+  limbo_granules_ += pages_[slot.value].granules();
+  ++stats_.limbo;
+  if (slots_.pins(slot) == 0)
+    return release(slot);
+  limbo_.push_back(slot);
+  return no_extent;
+}
+
+std::uint32_t page_pool::release(slot_id slot) {
+  PEERCACHE_ASSERT(is(slot, slot_state::limbo));
+  auto granules = pages_[slot.value].granules();
+  pages_[slot.value].state = slot_state::free;
+  limbo_granules_ -= granules;
+  --stats_.limbo;
+  return free_.free(slot.value, granules);
+}
+
+// --- reserve and commit
+// ----------------------------------------------------------------------------
+
+result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evicted>& victims) {
+  if (length_bytes == 0 || length_bytes > limits::page_bytes_max)
+    return {errc::invalid_argument, "a page has 1 byte to 64 MiB"};
+  auto granules = granules_for(length_bytes);
+  if (granules <= pages_.size()) {
+    if (auto first = free_.allocate(granules))
+      return start_filling(*first, granules);
+    if (auto slot = place(granules, victims))
+      return *slot;
+  }
+  ++stats_.reserves_refused;
+  return {errc::out_of_memory, "the pool has no room that is neither pinned nor being filled"};
+}
+
+std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evicted>& victims) {
+  reclaim();
+  std::optional<window> best;
+  if (auto first = free_.allocate(granules))
+    return start_filling(*first, granules);
+  for (std::uint32_t i = 0; i < victims_before_window; ++i) {
+    auto victim = next_victim();
+    if (!victim)
+      break;
+    evict(*victim, victims);
+    if (auto first = free_.allocate(granules))
+      return start_filling(*first, granules);
+    // Where the coldest pages lie, a window costs least.
+    auto around = measure(victim->value - victim->value % granules, granules);
+    if (around && (!best || around->cost_granules < best->cost_granules))
+      best = around;
+  }
+  if (best)
+    if (auto slot = clear(*best, granules, victims))
+      return slot;
+  return clear_any(granules, victims);
+}
+
+void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> outcomes) {
+  PEERCACHE_ASSERT(fills.size() == outcomes.size());
+  for (std::size_t i = 0; i < fills.size(); ++i)
+    outcomes[i] = commit_one(fills[i]);
+  // From the last to the first, so that the policy sees the head as the newest; what was here
+  // already is the chain's front.
+  for (std::size_t i = fills.size(); i-- > 0;)
+    if (outcomes[i].status == page_status::stored)
+      policy_->insert(fills[i].slot, fills[i].key,
+                      pages_[fills[i].slot.value].granules() * limits::granule_bytes);
+  for (std::size_t i = fills.size(); i-- > 0;)
+    if (outcomes[i].status == page_status::duplicate)
+      policy_->touch(outcomes[i].slot);
+}
+
+commit_outcome page_pool::commit_one(const fill& page) {
+  if (!is(page.slot, slot_state::filling))
+    return {page_status::refused, page.slot, {}};
+  if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
+      granules_for(page.length_bytes) != pages_[page.slot.value].granules()) {
+    drop_filling(page.slot);
+    ++stats_.abandoned;
+    return {page_status::bad_size, page.slot, {}};
+  }
+  if (auto resident = index_.find(page.key)) {
+    drop_filling(page.slot);
+    ++stats_.duplicates;
+    return {page_status::duplicate, *resident, slots_.contents(*resident).gen};
+  }
+  ++stats_.stored;
+  return {page_status::stored, page.slot, finish_filling(page)};
+}
+
+bool page_pool::abandon(slot_id slot) {
+  if (!is(slot, slot_state::filling))
+    return false;
+  drop_filling(slot);
+  ++stats_.abandoned;
+  return true;
+}
+
+// --- look-up
+// ---------------------------------------------------------------------------------------
+
+resident_page page_pool::describe(slot_id slot) const {
+  auto page = slots_.contents(slot);
+  return {page.key, slot, page.gen, page.length_bytes, page.checksum};
+}
+
+std::optional<resident_page> page_pool::find(const page_key& key) const {
+  auto slot = index_.find(key);
+  return slot ? std::optional(describe(*slot)) : std::nullopt;
+}
+
+std::optional<evicted> page_pool::remove(const page_key& key) {
+  auto page = find(key);
+  if (!page)
+    return std::nullopt;
+  policy_->erase(page->slot);
+  give_up(page->slot);
+  ++stats_.removed;
+  return evicted{page->key, page->slot, page->gen, page->length_bytes, page->checksum};
+}
+
+bool page_pool::touch(const page_key& key) {
+  auto slot = index_.find(key);
+  if (slot)
+    policy_->touch(*slot);
+  return slot.has_value();
+}
+
+// --- eviction
+// --------------------------------------------------------------------------------------
+
+std::optional<slot_id> page_pool::next_victim() {
+  for (std::uint32_t i = 0;; ++i) {
+    auto victim = policy_->victim();
+    if (!victim)
+      return std::nullopt;
+    PEERCACHE_ASSERT(is(*victim, slot_state::readable));
+    auto uses = slots_.take_uses(*victim);
+    stats_.uses += uses;
+    if (uses == 0 || i == second_chances_max)
+      return victim;
+    policy_->insert(*victim, slots_.contents(*victim).key,
+                    pages_[victim->value].granules() * limits::granule_bytes);
+    policy_->touch(*victim);
+  }
+}
+
+void page_pool::evict(slot_id victim, std::vector<evicted>& victims) {
+  auto page = describe(victim);
+  victims.push_back({page.key, page.slot, page.gen, page.length_bytes, page.checksum});
+  ++stats_.evictions;
+  stats_.evicted_bytes += page.length_bytes;
+  give_up(victim);
+}
+
+bool page_pool::evict_ahead(std::vector<evicted>& victims) {
+  reclaim();
+  // What is in limbo comes back without another victim.
+  auto coming_bytes = [this] {
+    return (free_.free_granules() + limbo_granules_) * limits::granule_bytes;
+  };
+  if (coming_bytes() >= options_.free_low_bytes)
+    return false;
+  for (std::uint32_t i = 0; i < options_.evict_batch_pages_max; ++i) {
+    if (coming_bytes() >= options_.free_high_bytes)
+      return false;
+    auto victim = next_victim();
+    if (!victim)
+      return false;
+    evict(*victim, victims);
+  }
+  return true;
+}
+
+void page_pool::reclaim() {
+  std::erase_if(limbo_, [this](slot_id slot) {
+    if (slots_.pins(slot) != 0)
+      return false;
+    release(slot);
+    return true;
+  });
+}
+
+void page_pool::fold_uses(std::uint32_t pages_max) {
+  // Once round at most, and not long over pages that are large or missing.
+  auto steps_left = std::min<std::uint64_t>(pages_.size(), std::uint64_t{pages_max} * 256);
+  for (std::uint32_t seen = 0; seen < pages_max && steps_left > 0; --steps_left) {
+    fold_cursor_ =
+        (fold_cursor_ == 0 ? static_cast<std::uint32_t>(pages_.size()) : fold_cursor_) - 1;
+    slot_id slot{fold_cursor_};
+    if (!is(slot, slot_state::readable))
+      continue;
+    ++seen;
+    if (auto uses = slots_.take_uses(slot); uses > 0) {
+      stats_.uses += uses;
+      policy_->touch(slot);
+    }
+  }
+}
+
+// --- stats
+// -----------------------------------------------------------------------------------------
+
+std::uint64_t page_pool::capacity_bytes() const noexcept {
+  return pages_.size() * std::uint64_t{limits::granule_bytes};
+}
+
+page_pool_stats page_pool::stats() const {
+  auto now = stats_;
+  now.capacity_bytes = capacity_bytes();
+  now.free_bytes = std::uint64_t{free_.free_granules()} * limits::granule_bytes;
+  now.used_bytes = now.capacity_bytes - now.free_bytes;
+  now.free_extents = free_.extents();
+  now.index_bytes = index_.bytes();
+  return now;
+}
+
+} // namespace peercache::storage

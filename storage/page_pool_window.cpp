@@ -1,0 +1,95 @@
+// Winning back scattered space: all readable pages of one aligned address window go at once.
+// Windows of n granules start at multiples of n, so that pages of a new size come to lie on a grid
+// without gaps.
+
+#include "storage/page_pool.hpp"
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+
+#include <algorithm>
+
+namespace peercache::storage {
+namespace {
+
+/// Work of one `clear_any`, in granules walked: some milliseconds at most.
+constexpr std::uint64_t walk_granules_max = 1u << 22;
+
+} // namespace
+
+std::uint32_t page_pool::page_covering(std::uint32_t granule) const {
+  auto lowest = granule - std::min(granule, limits::granules_per_page_max - 1);
+  for (auto at = granule;; --at) {
+    if (pages_[at].state != slot_state::free)
+      return at + pages_[at].granules() > granule ? at : granule;
+    if (at == lowest)
+      return granule;
+  }
+}
+
+std::optional<page_pool::window> page_pool::measure(std::uint32_t first,
+                                                    std::uint32_t granules) const {
+  auto end = std::uint64_t{first} + granules;
+  if (end > pages_.size())
+    return std::nullopt;
+  window found{.first = first};
+  for (std::uint64_t at = page_covering(first); at < end;) {
+    auto here = pages_[at];
+    slot_id slot{static_cast<std::uint32_t>(at)};
+    if (here.state == slot_state::free) {
+      at += std::max(1u, free_.extent_at(slot.value));
+      continue;
+    }
+    if (here.state != slot_state::readable || slots_.pins(slot) != 0)
+      return std::nullopt;
+    found.cost_granules += here.granules();
+    at += here.granules();
+  }
+  return found;
+}
+
+std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t granules,
+                                        std::vector<evicted>& victims) {
+  auto end = std::uint64_t{chosen.first} + granules;
+  auto extent = no_extent;
+  for (std::uint64_t at = page_covering(chosen.first); at < end;) {
+    slot_id slot{static_cast<std::uint32_t>(at)};
+    auto here = pages_[at];
+    if (here.state != slot_state::readable) {
+      at += here.state == slot_state::free ? std::max(1u, free_.extent_at(slot.value))
+                                           : here.granules();
+      continue;
+    }
+    at += here.granules();
+    auto page = describe(slot);
+    victims.push_back({page.key, page.slot, page.gen, page.length_bytes, page.checksum});
+    ++stats_.evictions;
+    ++stats_.window_evictions;
+    stats_.evicted_bytes += page.length_bytes;
+    policy_->erase(slot);
+    extent = give_up(slot);
+  }
+  // A reader may have pinned one of them in between; its page is in limbo and the window has a hole
+  // less.
+  if (extent == no_extent || extent > chosen.first || extent + free_.extent_at(extent) < end)
+    return std::nullopt;
+  free_.allocate_at(extent, chosen.first, granules);
+  return start_filling(chosen.first, granules);
+}
+
+std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<evicted>& victims) {
+  auto windows = static_cast<std::uint32_t>(pages_.size() / granules);
+  auto tries =
+      std::min<std::uint64_t>(windows, std::max<std::uint64_t>(1, walk_granules_max / granules));
+  for (std::uint64_t i = 0; i < tries; ++i) {
+    window_cursor_ = (window_cursor_ + 1) % windows;
+    auto found = measure(window_cursor_ * granules, granules);
+    if (!found)
+      continue;
+    if (auto slot = clear(*found, granules, victims))
+      return slot;
+  }
+  return std::nullopt;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,96 @@
+#include "storage/shared_object.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace peercache::storage::shared_object {
+namespace {
+
+constexpr std::uint64_t owner_byte = 0;
+
+bool is_posix_name(const std::string& name) {
+  return name.find('/', 1) == std::string::npos;
+}
+
+struct flock exclusive(std::uint64_t byte) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(byte);
+  lock.l_len = 1;
+  return lock; // l_pid must be zero for open file description locks.
+}
+
+} // namespace
+
+error failed(const std::string& what, const std::string& name) {
+  auto number = errno;
+  auto code = number == ENOMEM || number == ENOSPC ? errc::out_of_memory
+              : number == ENOENT                   ? errc::not_found
+                                                   : errc::io_failed;
+  return {code, what + " " + name + ": " + std::strerror(number)};
+}
+
+int open(const std::string& name, int flags) {
+  constexpr mode_t owner_only = 0600;
+  return is_posix_name(name) ? ::shm_open(name.c_str(), flags | O_CLOEXEC, owner_only)
+                             : ::open(name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, owner_only);
+}
+
+void unlink(const std::string& name) {
+  if (is_posix_name(name))
+    ::shm_unlink(name.c_str());
+  else
+    ::unlink(name.c_str());
+}
+
+result<int> create_locked(const std::string& name) {
+  auto file = open(name, O_RDWR | O_CREAT | O_EXCL);
+  if (file < 0)
+    return failed("cannot create", name);
+  // A node that starts at this moment may hold the lock to see whether this is a leftover; it lets
+  // go at once, perhaps after it removed the name: then the object is lost, and the caller makes
+  // another.
+  auto lock = exclusive(owner_byte);
+  struct stat status {};
+  if (::fcntl(file, F_OFD_SETLKW, &lock) != 0 || ::fchmod(file, 0600) != 0 ||
+      ::fstat(file, &status) != 0) {
+    auto err = failed("cannot lock", name);
+    ::close(file);
+    unlink(name);
+    return err;
+  }
+  if (status.st_nlink == 0) {
+    ::close(file);
+    return {errc::refused, name + " was taken for a leftover by another node that started"};
+  }
+  return file;
+}
+
+bool try_lock(int file, std::uint64_t byte) {
+  auto lock = exclusive(byte);
+  return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
+}
+
+bool is_locked_by_another(int file, std::uint64_t byte) {
+  auto lock = exclusive(byte);
+  // A failing call must not make a living client look dead.
+  return ::fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+bool unlink_if_abandoned(const std::string& name) {
+  auto file = open(name, O_RDWR);
+  if (file < 0)
+    return false; // Gone, or another user's.
+  auto abandoned = try_lock(file, owner_byte);
+  if (abandoned)
+    unlink(name);
+  ::close(file);
+  return abandoned;
+}
+
+} // namespace peercache::storage::shared_object

@@ -1,0 +1,199 @@
+#include "storage/slot_table.hpp"
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace peercache::storage {
+namespace {
+
+using std::memory_order_acquire;
+using std::memory_order_relaxed;
+using std::memory_order_release;
+using std::memory_order_seq_cst;
+
+// Keys are byte arrays, and a reader of another process may look while the owner writes: they
+// travel as relaxed atomic words, so that a torn key is a mismatch and not undefined.
+using key_word = std::uint64_t __attribute__((may_alias));
+constexpr std::size_t key_words = sizeof(page_key) / sizeof(key_word);
+static_assert(sizeof(page_key) % sizeof(key_word) == 0);
+static_assert(offsetof(slot_entry, key) % alignof(std::uint64_t) == 0);
+
+const key_word* words_of(const slot_entry& entry) noexcept {
+  return reinterpret_cast<const key_word*>(entry.key.bytes.data());
+}
+
+void store_key(slot_entry& entry, const page_key& key) noexcept {
+  std::array<std::uint64_t, key_words> words;
+  std::memcpy(words.data(), key.bytes.data(), sizeof key);
+  auto* to = reinterpret_cast<key_word*>(entry.key.bytes.data());
+  for (std::size_t i = 0; i < key_words; ++i)
+    __atomic_store_n(to + i, words[i], __ATOMIC_RELAXED);
+}
+
+page_key load_key(const slot_entry& entry) noexcept {
+  std::array<std::uint64_t, key_words> words;
+  for (std::size_t i = 0; i < key_words; ++i)
+    words[i] = __atomic_load_n(words_of(entry) + i, __ATOMIC_RELAXED);
+  page_key key;
+  std::memcpy(key.bytes.data(), words.data(), sizeof key);
+  return key;
+}
+
+bool key_equals(const slot_entry& entry, const page_key& key) noexcept {
+  std::array<std::uint64_t, key_words> words;
+  std::memcpy(words.data(), key.bytes.data(), sizeof key);
+  std::uint64_t difference = 0;
+  for (std::size_t i = 0; i < key_words; ++i)
+    difference |= words[i] ^ __atomic_load_n(words_of(entry) + i, __ATOMIC_RELAXED);
+  return difference == 0;
+}
+
+/// The odd generation before any later store, streaming ones included.
+void fence_before_overwriting() noexcept {
+  std::atomic_thread_fence(memory_order_seq_cst);
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+} // namespace
+
+slot_table::slot_table(std::span<slot_entry> entries, std::span<std::byte> pages)
+    : entries_(entries.data()), pages_(pages.data()),
+      granules_(static_cast<std::uint32_t>(entries.size())) {
+  PEERCACHE_ASSERT(entries.size() <= UINT32_MAX);
+  PEERCACHE_ASSERT(pages.size() / limits::granule_bytes >= entries.size());
+}
+
+generation slot_table::begin_fill(slot_id slot) noexcept {
+  PEERCACHE_HOT_ASSERT(slot.value < granules_);
+  auto& word = entries_[slot.value].generation;
+  auto before = word.load(memory_order_relaxed);
+  PEERCACHE_ASSERT(before == 0 || before % 2 == 1);
+  generation filling{before == 0 ? 1 : before + 2};
+  word.store(filling.value, memory_order_seq_cst);
+  fence_before_overwriting();
+  return filling;
+}
+
+generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t length_bytes,
+                               std::uint64_t checksum) noexcept {
+  PEERCACHE_HOT_ASSERT(in_range(slot, length_bytes));
+  auto& entry = entries_[slot.value];
+  auto filling = entry.generation.load(memory_order_relaxed);
+  PEERCACHE_ASSERT(filling % 2 == 1);
+  store_key(entry, key);
+  __atomic_store_n(&entry.length_bytes, length_bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry.checksum, checksum, __ATOMIC_RELAXED);
+  entry.uses.store(0, memory_order_relaxed);
+#if defined(__x86_64__)
+  _mm_sfence(); // The bytes may have come by streaming stores of this very thread.
+#endif
+  entry.generation.store(filling + 1, memory_order_release);
+  return {filling + 1};
+}
+
+void slot_table::give_up(slot_id slot) noexcept {
+  PEERCACHE_HOT_ASSERT(slot.value < granules_);
+  auto& word = entries_[slot.value].generation;
+  generation before{word.load(memory_order_relaxed)};
+  PEERCACHE_ASSERT(before.readable());
+  word.store(before.value + 1, memory_order_seq_cst);
+  fence_before_overwriting();
+}
+
+std::uint32_t slot_table::pins(slot_id slot) const noexcept {
+  if (!guard_on(guard::pin))
+    return 0;
+  return entries_[slot.value].pins.load(memory_order_seq_cst);
+}
+
+std::uint32_t slot_table::take_uses(slot_id slot) noexcept {
+  auto& uses = entries_[slot.value].uses;
+  // The plain load keeps the line shared with the readers of a page that nobody reads.
+  return uses.load(memory_order_relaxed) == 0 ? 0 : uses.exchange(0, memory_order_relaxed);
+}
+
+slot_contents slot_table::contents(slot_id slot) const noexcept {
+  PEERCACHE_HOT_ASSERT(slot.value < granules_);
+  const auto& entry = entries_[slot.value];
+  return {.key = load_key(entry),
+          .gen = {entry.generation.load(memory_order_relaxed)},
+          .checksum = __atomic_load_n(&entry.checksum, __ATOMIC_RELAXED),
+          .length_bytes = __atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED)};
+}
+
+bool slot_table::has_key(slot_id slot, const page_key& key) const noexcept {
+  return key_equals(entries_[slot.value], key);
+}
+
+bool slot_table::in_range(slot_id slot, std::uint32_t length_bytes) const noexcept {
+  return slot.value < granules_ && length_bytes <= limits::page_bytes_max &&
+         length_bytes <= std::uint64_t{granules_ - slot.value} * limits::granule_bytes;
+}
+
+page_status slot_table::compare(const slot_entry& entry, generation gen, const page_key& key,
+                                std::uint32_t length_bytes) const noexcept {
+  if (guard_on(guard::generation) &&
+      (!gen.readable() || entry.generation.load(memory_order_seq_cst) != gen.value))
+    return page_status::stale;
+  if (guard_on(guard::key) && !key_equals(entry, key))
+    return page_status::wrong_key;
+  if (__atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED) != length_bytes)
+    return page_status::bad_size;
+  return page_status::hit;
+}
+
+page_status slot_table::check(slot_id slot, generation gen, const page_key& key,
+                              std::uint32_t length_bytes) const noexcept {
+  if (!in_range(slot, length_bytes))
+    return page_status::stale;
+  auto status = compare(entries_[slot.value], gen, key, length_bytes);
+  // A page that was replaced between the two looks is stale, not mislabelled.
+  if (status != page_status::hit && !still_readable(slot, gen))
+    return page_status::stale;
+  return status;
+}
+
+bool slot_table::still_readable(slot_id slot, generation gen) const noexcept {
+  if (!guard_on(guard::generation))
+    return true;
+  std::atomic_thread_fence(memory_order_acquire);
+  return entries_[slot.value].generation.load(memory_order_relaxed) == gen.value;
+}
+
+page_status slot_table::pin_if(slot_id slot, generation gen, const page_key& key,
+                               std::uint32_t length_bytes) noexcept {
+  if (!in_range(slot, length_bytes))
+    return page_status::stale;
+  auto& entry = entries_[slot.value];
+  entry.pins.fetch_add(1, memory_order_seq_cst);
+  auto status = compare(entry, gen, key, length_bytes);
+  if (status != page_status::hit)
+    unpin(slot);
+  return status;
+}
+
+void slot_table::unpin(slot_id slot) noexcept {
+  auto before = entries_[slot.value].pins.fetch_sub(1, memory_order_release);
+  PEERCACHE_ASSERT(before > 0);
+}
+
+void slot_table::count_use(slot_id slot) noexcept {
+  PEERCACHE_HOT_ASSERT(slot.value < granules_);
+  entries_[slot.value].uses.fetch_add(1, memory_order_relaxed);
+}
+
+std::span<std::byte> slot_table::bytes(slot_id slot, std::uint32_t length_bytes) const noexcept {
+  PEERCACHE_ASSERT(in_range(slot, length_bytes));
+  return {pages_ + std::uint64_t{slot.value} * limits::granule_bytes, length_bytes};
+}
+
+} // namespace peercache::storage

@@ -8,8 +8,8 @@ namespace peercache::directory {
 
 enum class tier : std::uint8_t { memory = 0, disk = 1 };
 
-/// Where one page can be read, and which filling of the slot it is. No address and no rkey: those are
-/// exchanged once per data connection.
+/// Where one page can be read, and which filling of the slot it is. No address and no rkey: those
+/// are exchanged once per data connection.
 struct page_location {
   node_id node;
   incarnation owner; ///< The process that holds the page.

@@ -1,17 +1,151 @@
 #pragma once
 
-// CONTRACT (the owner of this folder may extend it, not change the meaning):
-//
-// class shard: one shard of the key -> locations map. No thread, time or I/O; the owner serializes all calls.
-//   publish_outcome publish(const page_key&, const page_location&, publish_mode)
-//       publish_mode::if_absent answers `duplicate` (and stores nothing) when a memory-tier location of
-//       *another* incarnation is there; same incarnation: newer generation replaces, older is `stale`.
-//       At most limits::locations_per_key_max per key, otherwise `refused`. Dead incarnations are refused
-//       with `unknown_owner` (see set_members).
-//   std::size_t lookup(const page_key&, std::span<page_location> out) const     // number written
-//   bool withdraw(const page_key&, const incarnation& owner, generation)        // only if still that generation
-//   std::size_t set_members(std::span<const incarnation>)  // forgets all records of others, refuses their publishes
-//   std::size_t retain(predicate(const page_key&))         // forgets keys this node does not own any more
-//   std::size_t drop_owner(const incarnation&)
-//   keys(), locations(), bytes()
-// Memory: <= 160 bytes a record at 1,000,000 keys, everything included (measured by a test).
+#include "common/limits.hpp"
+#include "common/page_key.hpp"
+#include "directory/page_location.hpp"
+#include "directory/wire.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::directory {
+
+/// One byte a record in the answer to a publish batch; the numbers are part of the wire format.
+enum class publish_outcome : std::uint8_t {
+  accepted = 0,      ///< Recorded, or recorded before with the same content.
+  duplicate = 1,     ///< if_absent: another member has the page in memory. Nothing stored.
+  stale = 2,         ///< A newer fact about the same process's page is known.
+  refused = 3,       ///< A limit was reached, or the location makes no sense.
+  unknown_owner = 4, ///< The incarnation is not a member here.
+};
+
+/// One shard of the map from keys to locations.
+///
+/// At most one location a key and incarnation, at most `locations_per_key_max` a key. A process's
+/// facts about a key are ordered by (generation, memory before disk): a late message never replaces
+/// or removes a newer one. (A page that goes to disk keeps its generation, so disk is the later of
+/// the two.)
+///
+/// Threads: none; the owner serializes all calls. Time and I/O: none.
+/// Memory: 64 bytes a location, and an index of 8 bytes a bucket that is 40 % to 80 % full: 74 to
+/// 84 bytes a location. While the index doubles, the old half is there too: 94 for a moment.
+/// Records never move. Errors: outcomes; nothing throws but for lack of memory. Invariants: 1. for
+/// each (key, incarnation) the stored (generation, tier) never decreases while it is there; 2. each
+/// record's incarnation is in the current member set; 3. a key in the index has a record.
+class shard {
+public:
+  /// @param locations_max Records beyond this are refused.
+  explicit shard(std::size_t locations_max = 64u << 20);
+
+  /// Before the first `set_members` nobody is known and everything is refused with `unknown_owner`.
+  publish_outcome publish(const page_key& key, const page_location& location, publish_mode mode);
+
+  /// Writes the key's locations, memory before disk; returns how many (at most out.size()).
+  std::size_t lookup(const page_key& key, std::span<page_location> out) const noexcept;
+
+  /// Forgets `owner`'s location of `key` only while it still has this generation.
+  bool withdraw(const page_key& key, const incarnation& owner, generation gen);
+
+  /// Who is in the cluster. Forgets the records of everyone else and refuses their publishes from
+  /// now on. Walks all records, but only when a member with records is gone. Returns how many were
+  /// forgotten.
+  /// @pre at most `members_max`, all different.
+  std::size_t set_members(std::span<const incarnation> members);
+
+  /// Forgets all keys for which `keep` is false; called at least once a key. Returns forgotten
+  /// locations.
+  std::size_t retain(const std::function<bool(const page_key&)>& keep);
+
+  /// Forgets all pages of one process. Returns how many.
+  std::size_t drop_owner(const incarnation& owner);
+
+  std::size_t keys() const noexcept { return keys_; }
+  std::size_t locations() const noexcept { return locations_; }
+  /// All memory that is held, index and free records included.
+  std::size_t bytes() const noexcept;
+
+  /// Start loading what a later `lookup` of `key` will touch, first its bucket, then its record.
+  void prefetch_bucket(const page_key& key) const noexcept;
+  void prefetch_record(const page_key& key) const noexcept;
+
+private:
+  using record_index = std::uint32_t;
+  using owner_index = std::uint16_t;
+  static constexpr record_index no_record = 0xffffffff;
+  static constexpr owner_index no_owner = 0xffff;
+  static constexpr std::size_t records_per_chunk = 4096;
+  static_assert(limits::members_max * 2 < no_owner, "old and new members fit beside each other");
+
+  /// One location. A key's records form a list; the head is in the index.
+  struct alignas(64) record {
+    page_key key;
+    std::uint64_t gen;
+    std::uint64_t checksum;
+    std::uint32_t slot;
+    std::uint32_t length_bytes;
+    record_index next; ///< Same key; in a free record the next free one.
+    owner_index owner; ///< `no_owner` in a free record.
+    tier where;
+  };
+  static_assert(sizeof(record) == 64);
+
+  /// Open addressing with linear probing; removal moves later buckets back, so there are no
+  /// tombstones.
+  struct bucket {
+    std::uint32_t hash; ///< Its top bits are the home position.
+    record_index head;  ///< `no_record`: empty.
+  };
+
+  /// A member, or a former member's free place (`incarnation{}`).
+  struct owner_entry {
+    incarnation inc;
+    node_id node; ///< Known from its first record on.
+    std::uint64_t records = 0;
+  };
+
+  static std::uint32_t hash_of(const page_key& key) noexcept;
+  std::size_t home_of(std::uint32_t hash) const noexcept { return hash >> home_shift_; }
+  record& at(record_index i) noexcept;
+  const record& at(record_index i) const noexcept;
+  page_location location_of(const record& rec) const noexcept;
+
+  std::size_t find_bucket(const page_key& key, std::uint32_t hash) const noexcept;
+  void insert_bucket(std::uint32_t hash, record_index head) noexcept;
+  void erase_bucket(std::size_t position) noexcept;
+  void grow_index();
+
+  owner_index find_owner(const incarnation& inc) const noexcept;
+  owner_index add_owner(const incarnation& inc);
+
+  publish_outcome update(record& own, const page_location& location, bool other_in_memory,
+                         publish_mode mode) noexcept;
+  publish_outcome add(const page_key& key, std::uint32_t hash, std::size_t position,
+                      owner_index owner, const page_location& location);
+  record_index take_record();
+  void give_record(record_index i) noexcept;
+  void unlink(record_index target) noexcept;
+  template <class Drop>
+  std::size_t drop_records(Drop drop);
+
+  const std::size_t locations_max_;
+  std::size_t keys_ = 0;
+  std::size_t locations_ = 0;
+
+  std::vector<bucket> index_; ///< Size is a power of two.
+  unsigned home_shift_ = 0;
+
+  std::vector<std::unique_ptr<record[]>> chunks_;
+  record_index records_made_ = 0; ///< Records of the chunks that were used at least once.
+  record_index free_head_ = no_record;
+
+  std::vector<owner_entry> owners_;
+  std::vector<owner_index> owners_free_;
+  std::unordered_map<incarnation, owner_index> owner_indices_;
+};
+
+} // namespace peercache::directory

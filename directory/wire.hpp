@@ -1,8 +1,110 @@
 #pragma once
 
-// CONTRACT: packed little-endian records that ride in one std::string per batch, byte tables with static_asserts:
-//   publish batch : array of {page_key, page_location packed, mode}
-//   withdraw batch: array of {page_key, incarnation, generation}
-//   lookup request: array of page_key; answer: per key one count byte and `count` packed locations
-// Encoders append to a reused std::string; decoders are readers over std::string_view that check every length
-// and return false / result on malformed input, never read past the end, never allocate by a forged count.
+#include "common/limits.hpp"
+#include "common/page_key.hpp"
+#include "directory/page_location.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+/// The directory's messages: packed little-endian records, one std::string a batch.
+///
+///   location            offset bytes          publish record     offset bytes
+///     node                   0     8            key                   0    32
+///     incarnation            8    16            location             32    52
+///     generation            24     8            mode                 84     1
+///     checksum              32     8            reserved, zero       85     3
+///     slot                  40     4
+///     length                44     4          withdraw record    offset bytes
+///     tier                  48     1            key                   0    32
+///     reserved, zero        49     3            incarnation          32    16
+///                                               generation           48     8
+///   lookup request: keys of 32 bytes; answer: for each key one count byte, then `count` locations.
+///
+/// Encoders append to a string that the caller reuses. Readers check everything: a batch whose size
+/// is no multiple of its record's, that has more than `batch_pages_max` records, or a field out of
+/// its range is malformed. They take no memory, and `next` returns false at the end and at the
+/// first fault; `ok` tells the two apart. The string must outlive its reader.
+namespace peercache::directory {
+
+namespace wire {
+inline constexpr std::size_t key_bytes = 32;
+inline constexpr std::size_t location_bytes = 52;
+inline constexpr std::size_t publish_record_bytes = key_bytes + location_bytes + 4;
+inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8;
+inline constexpr std::size_t answer_bytes_max =
+    limits::batch_pages_max * (1 + limits::locations_per_key_max * location_bytes);
+static_assert(sizeof(page_key) == key_bytes);
+static_assert(publish_record_bytes == 88 && withdraw_record_bytes == 56);
+static_assert(limits::locations_per_key_max <= 255, "the count is one byte");
+} // namespace wire
+
+enum class publish_mode : std::uint8_t {
+  always = 0,
+  if_absent = 1, ///< Only when no other member has the page in memory.
+};
+
+struct publish_record {
+  page_key key;
+  page_location location;
+  publish_mode mode = publish_mode::always;
+  bool operator==(const publish_record&) const = default;
+};
+
+struct withdraw_record {
+  page_key key;
+  incarnation owner;
+  generation gen;
+  bool operator==(const withdraw_record&) const = default;
+};
+
+void append_publish(std::string& batch, const publish_record& record);
+void append_withdraw(std::string& batch, const withdraw_record& record);
+void append_lookup(std::string& batch, const page_key& key);
+/// @pre at most `locations_per_key_max` locations.
+void append_answer(std::string& answer, std::span<const page_location> locations);
+
+/// Walks a batch of fixed-size records; `Record` is publish_record, withdraw_record or page_key.
+template <class Record>
+class batch_reader {
+public:
+  explicit batch_reader(std::string_view batch) noexcept;
+
+  bool next(Record& out) noexcept;
+  /// No fault so far.
+  bool ok() const noexcept { return ok_; }
+  /// Records in the whole batch, 0 when its size is wrong.
+  std::size_t count() const noexcept { return count_; }
+
+private:
+  std::string_view rest_;
+  std::size_t count_ = 0;
+  bool ok_ = true;
+};
+
+using publish_reader = batch_reader<publish_record>;
+using withdraw_reader = batch_reader<withdraw_record>;
+using lookup_reader = batch_reader<page_key>;
+
+/// Walks the answer to a lookup. `next` is one key's locations, in the order of the request.
+class answer_reader {
+public:
+  explicit answer_reader(std::string_view answer) noexcept
+      : rest_(answer), ok_(answer.size() <= wire::answer_bytes_max) {}
+
+  /// Writes up to `locations_per_key_max` locations and their number.
+  bool next(std::span<page_location, limits::locations_per_key_max> out,
+            std::size_t& count) noexcept;
+  bool ok() const noexcept { return ok_; }
+  /// All bytes were read, without a fault.
+  bool finished() const noexcept { return ok_ && rest_.empty(); }
+
+private:
+  std::string_view rest_;
+  bool ok_;
+};
+
+} // namespace peercache::directory

@@ -1,0 +1,227 @@
+#include "directory/shard.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <tuple>
+
+namespace peercache::directory {
+
+namespace {
+
+constexpr std::size_t index_buckets_min = 16;
+
+/// Whether the location can be told to a reader at all.
+bool makes_sense(const page_location& location) noexcept {
+  if (location.length_bytes == 0 || location.length_bytes > limits::page_bytes_max)
+    return false;
+  return location.where == tier::disk || location.gen.readable();
+}
+
+} // namespace
+
+shard::shard(std::size_t locations_max)
+    : locations_max_(std::min<std::size_t>(locations_max, std::size_t{1} << 30)),
+      index_(index_buckets_min, bucket{0, no_record}),
+      home_shift_(32 - static_cast<unsigned>(std::countr_zero(index_buckets_min))) {
+  PEERCACHE_ASSERT(locations_max > 0);
+}
+
+publish_outcome shard::publish(const page_key& key, const page_location& location,
+                               publish_mode mode) {
+  if (!makes_sense(location))
+    return publish_outcome::refused;
+  auto owner = find_owner(location.owner);
+  if (owner == no_owner)
+    return publish_outcome::unknown_owner;
+  auto& entry = owners_[owner];
+  if (entry.records > 0 && entry.node != location.node)
+    return publish_outcome::refused;
+  auto hash = hash_of(key);
+  auto position = find_bucket(key, hash);
+  record* own = nullptr;
+  bool other_in_memory = false;
+  for (auto i = index_[position].head; i != no_record; i = at(i).next) {
+    if (at(i).owner == owner)
+      own = &at(i);
+    else
+      other_in_memory = other_in_memory || at(i).where == tier::memory;
+  }
+  if (own != nullptr)
+    return update(*own, location, other_in_memory, mode);
+  if (other_in_memory && mode == publish_mode::if_absent)
+    return publish_outcome::duplicate;
+  return add(key, hash, position, owner, location);
+}
+
+publish_outcome shard::update(record& own, const page_location& location, bool other_in_memory,
+                              publish_mode mode) noexcept {
+  // A repeated publish (a retry, or a producer telling a new view) must not turn into "duplicate":
+  // the producer would free a slot that the directory names.
+  if (location_of(own) == location)
+    return publish_outcome::accepted;
+  auto fact = std::tuple(location.gen.value, location.where);
+  if (fact <= std::tuple(own.gen, own.where))
+    return publish_outcome::stale;
+  if (other_in_memory && mode == publish_mode::if_absent)
+    return publish_outcome::duplicate;
+  own.gen = location.gen.value;
+  own.checksum = location.checksum;
+  own.slot = location.slot.value;
+  own.length_bytes = location.length_bytes;
+  own.where = location.where;
+  return publish_outcome::accepted;
+}
+
+publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t position,
+                           owner_index owner, const page_location& location) {
+  if (locations_ >= locations_max_)
+    return publish_outcome::refused;
+  auto head = index_[position].head;
+  std::size_t there = 0;
+  for (auto i = head; i != no_record; i = at(i).next)
+    ++there;
+  if (there >= limits::locations_per_key_max)
+    return publish_outcome::refused;
+  auto made = take_record();
+  at(made) = {.key = key,
+              .gen = location.gen.value,
+              .checksum = location.checksum,
+              .slot = location.slot.value,
+              .length_bytes = location.length_bytes,
+              .next = head,
+              .owner = owner,
+              .where = location.where};
+  if (head != no_record) {
+    index_[position].head = made;
+  } else {
+    if ((keys_ + 1) * 5 > index_.size() * 4)
+      grow_index();
+    insert_bucket(hash, made);
+    ++keys_;
+  }
+  ++locations_;
+  owners_[owner].node = location.node;
+  ++owners_[owner].records;
+  return publish_outcome::accepted;
+}
+
+std::size_t shard::lookup(const page_key& key, std::span<page_location> out) const noexcept {
+  auto head = index_[find_bucket(key, hash_of(key))].head;
+  std::size_t written = 0;
+  for (auto wanted : {tier::memory, tier::disk})
+    for (auto i = head; i != no_record && written < out.size(); i = at(i).next)
+      if (at(i).where == wanted)
+        out[written++] = location_of(at(i));
+  return written;
+}
+
+bool shard::withdraw(const page_key& key, const incarnation& owner, generation gen) {
+  auto index = find_owner(owner);
+  if (index == no_owner)
+    return false;
+  for (auto i = index_[find_bucket(key, hash_of(key))].head; i != no_record; i = at(i).next) {
+    if (at(i).owner != index)
+      continue;
+    if (at(i).gen != gen.value)
+      return false;
+    unlink(i);
+    return true;
+  }
+  return false;
+}
+
+std::size_t shard::set_members(std::span<const incarnation> members) {
+  PEERCACHE_ASSERT(members.size() <= limits::members_max);
+  std::vector<bool> stays(owners_.size(), false);
+  for (const auto& inc : members)
+    if (auto known = find_owner(inc); known != no_owner)
+      stays[known] = true;
+  bool records_go = false;
+  for (std::size_t i = 0; i < owners_.size(); ++i)
+    records_go = records_go || (!stays[i] && owners_[i].records > 0);
+  std::size_t dropped = 0;
+  if (records_go)
+    dropped = drop_records([&stays](const record& rec) { return !stays[rec.owner]; });
+  for (std::size_t i = 0; i < stays.size(); ++i) {
+    if (stays[i] || owners_[i].inc == incarnation{})
+      continue;
+    owner_indices_.erase(owners_[i].inc);
+    owners_[i] = {};
+    owners_free_.push_back(static_cast<owner_index>(i));
+  }
+  for (const auto& inc : members)
+    if (find_owner(inc) == no_owner)
+      add_owner(inc);
+  PEERCACHE_ASSERT(owner_indices_.size() == members.size());
+  return dropped;
+}
+
+std::size_t shard::retain(const std::function<bool(const page_key&)>& keep) {
+  return drop_records([&keep](const record& rec) { return !keep(rec.key); });
+}
+
+std::size_t shard::drop_owner(const incarnation& owner) {
+  auto index = find_owner(owner);
+  if (index == no_owner || owners_[index].records == 0)
+    return 0;
+  return drop_records([index](const record& rec) { return rec.owner == index; });
+}
+
+std::size_t shard::bytes() const noexcept {
+  // A node of the owner map: its value, the hash chain's pointer, and the allocator's header.
+  constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, owner_index>) + 32;
+  return index_.capacity() * sizeof(bucket) + chunks_.size() * records_per_chunk * sizeof(record) +
+         chunks_.capacity() * sizeof(chunks_[0]) + owners_.capacity() * sizeof(owner_entry) +
+         owners_free_.capacity() * sizeof(owner_index) + owner_indices_.size() * map_node_bytes +
+         owner_indices_.bucket_count() * sizeof(void*) + sizeof *this;
+}
+
+page_location shard::location_of(const record& rec) const noexcept {
+  const auto& owner = owners_[rec.owner];
+  return {.node = owner.node,
+          .owner = owner.inc,
+          .gen = {rec.gen},
+          .checksum = rec.checksum,
+          .slot = {rec.slot},
+          .length_bytes = rec.length_bytes,
+          .where = rec.where};
+}
+
+shard::owner_index shard::find_owner(const incarnation& inc) const noexcept {
+  auto found = owner_indices_.find(inc);
+  return found != owner_indices_.end() ? found->second : no_owner;
+}
+
+shard::owner_index shard::add_owner(const incarnation& inc) {
+  PEERCACHE_ASSERT(inc != incarnation{});
+  owner_index index;
+  if (!owners_free_.empty()) {
+    index = owners_free_.back();
+    owners_free_.pop_back();
+    owners_[index] = {inc, {}, 0};
+  } else {
+    PEERCACHE_ASSERT(owners_.size() < no_owner);
+    index = static_cast<owner_index>(owners_.size());
+    owners_.push_back({inc, {}, 0});
+  }
+  owner_indices_.emplace(inc, index);
+  return index;
+}
+
+/// Removes every record for which `drop` is true, in the order in which they lie in memory.
+template <class Drop>
+std::size_t shard::drop_records(Drop drop) {
+  std::size_t dropped = 0;
+  for (record_index i = 0; i < records_made_; ++i) {
+    if (at(i).owner == no_owner || !drop(at(i)))
+      continue;
+    unlink(i);
+    ++dropped;
+  }
+  return dropped;
+}
+
+} // namespace peercache::directory

@@ -1,0 +1,97 @@
+#include "directory/shard_batch.hpp"
+
+#include "directory/wire.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace peercache::directory {
+
+namespace {
+
+/// Enough keys that their cache misses overlap, few enough that the first is still in the cache.
+constexpr std::size_t prefetch_keys = 32;
+
+error malformed(std::string_view what, std::string_view batch) {
+  return {errc::invalid_argument,
+          std::string(what) + " batch of " + std::to_string(batch.size()) + " bytes is malformed"};
+}
+
+/// Reads the batch to its end: nothing is changed by a batch with a fault in its middle.
+template <class Record>
+bool well_formed(std::string_view batch) noexcept {
+  batch_reader<Record> reader(batch);
+  Record record;
+  while (reader.next(record)) {
+  }
+  return reader.ok();
+}
+
+const page_key& key_of(const publish_record& record) {
+  return record.key;
+}
+const page_key& key_of(const withdraw_record& record) {
+  return record.key;
+}
+const page_key& key_of(const page_key& key) {
+  return key;
+}
+
+/// Calls `apply` with each record, in order, some records after the shard was told to load it.
+template <class Record, class Apply>
+void for_each_prefetched(const shard& source, std::string_view batch, Apply apply) {
+  batch_reader<Record> reader(batch);
+  std::array<Record, prefetch_keys> window;
+  for (;;) {
+    std::size_t filled = 0;
+    while (filled < window.size() && reader.next(window[filled]))
+      source.prefetch_bucket(key_of(window[filled++]));
+    for (std::size_t i = 0; i < filled; ++i)
+      source.prefetch_record(key_of(window[i]));
+    for (std::size_t i = 0; i < filled; ++i)
+      apply(window[i]);
+    if (filled < window.size())
+      return;
+  }
+}
+
+} // namespace
+
+result<std::string> publish_batch(shard& target, std::string_view batch) {
+  if (!well_formed<publish_record>(batch))
+    return malformed("publish", batch);
+  std::string outcomes;
+  outcomes.reserve(publish_reader(batch).count());
+  for_each_prefetched<publish_record>(target, batch, [&](const publish_record& record) {
+    auto outcome = target.publish(record.key, record.location, record.mode);
+    outcomes.push_back(static_cast<char>(outcome));
+  });
+  return outcomes;
+}
+
+result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch) {
+  if (!well_formed<withdraw_record>(batch))
+    return malformed("withdraw", batch);
+  std::uint64_t forgotten = 0;
+  for_each_prefetched<withdraw_record>(target, batch, [&](const withdraw_record& record) {
+    forgotten += target.withdraw(record.key, record.owner, record.gen) ? 1 : 0;
+  });
+  return forgotten;
+}
+
+result<std::string> lookup_batch(const shard& source, std::string_view batch) {
+  lookup_reader reader(batch);
+  if (!reader.ok())
+    return malformed("lookup", batch);
+  std::string answer;
+  // One location a key is the rule; a batch of mirrored pages grows the string once or twice more.
+  answer.reserve(reader.count() * (1 + wire::location_bytes));
+  for_each_prefetched<page_key>(source, batch, [&](const page_key& key) {
+    std::array<page_location, limits::locations_per_key_max> found;
+    auto count = source.lookup(key, found);
+    append_answer(answer, {found.data(), count});
+  });
+  return answer;
+}
+
+} // namespace peercache::directory

@@ -1,0 +1,128 @@
+// The memory of a shard: its records, and the index from keys to the heads of their lists.
+
+#include "common/assert.hpp"
+#include "directory/shard.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace peercache::directory {
+
+std::uint32_t shard::hash_of(const page_key& key) noexcept {
+  // Keys are uniform already, but a shard owns arcs of their prefixes: a multiplication spreads any
+  // subset.
+  std::uint64_t second;
+  std::memcpy(&second, key.bytes.data() + 8, sizeof second);
+  auto mixed = (key.prefix() ^ std::rotl(second, 29)) * 0x9e3779b97f4a7c15ull;
+  return static_cast<std::uint32_t>(mixed >> 32);
+}
+
+shard::record& shard::at(record_index i) noexcept {
+  return chunks_[i / records_per_chunk][i % records_per_chunk];
+}
+
+const shard::record& shard::at(record_index i) const noexcept {
+  return chunks_[i / records_per_chunk][i % records_per_chunk];
+}
+
+/// The bucket of `key`, or the empty one where the search for it ends.
+std::size_t shard::find_bucket(const page_key& key, std::uint32_t hash) const noexcept {
+  auto mask = index_.size() - 1;
+  auto position = home_of(hash);
+  while (index_[position].head != no_record) {
+    if (index_[position].hash == hash && at(index_[position].head).key == key)
+      break;
+    position = (position + 1) & mask;
+  }
+  return position;
+}
+
+/// @pre no bucket has the key yet, and one is free.
+void shard::insert_bucket(std::uint32_t hash, record_index head) noexcept {
+  auto mask = index_.size() - 1;
+  auto position = home_of(hash);
+  while (index_[position].head != no_record)
+    position = (position + 1) & mask;
+  index_[position] = {hash, head};
+}
+
+/// Closes the gap: each later bucket of the run moves back when that brings it no further than its
+/// home.
+void shard::erase_bucket(std::size_t position) noexcept {
+  auto mask = index_.size() - 1;
+  auto gap = position;
+  for (auto i = (gap + 1) & mask; index_[i].head != no_record; i = (i + 1) & mask) {
+    auto home = home_of(index_[i].hash);
+    if (((i - home) & mask) >= ((i - gap) & mask)) {
+      index_[gap] = index_[i];
+      gap = i;
+    }
+  }
+  index_[gap] = {0, no_record};
+}
+
+void shard::grow_index() {
+  PEERCACHE_ASSERT(home_shift_ > 1);
+  std::vector<bucket> old(index_.size() * 2, bucket{0, no_record});
+  old.swap(index_);
+  --home_shift_;
+  // Only the buckets are read: the hash decides, no record is touched.
+  for (const auto& b : old)
+    if (b.head != no_record)
+      insert_bucket(b.hash, b.head);
+}
+
+shard::record_index shard::take_record() {
+  if (free_head_ != no_record) {
+    auto taken = free_head_;
+    free_head_ = at(taken).next;
+    return taken;
+  }
+  if (records_made_ == chunks_.size() * records_per_chunk)
+    chunks_.push_back(std::make_unique_for_overwrite<record[]>(records_per_chunk));
+  return records_made_++;
+}
+
+void shard::give_record(record_index i) noexcept {
+  at(i).owner = no_owner;
+  at(i).next = free_head_;
+  free_head_ = i;
+}
+
+/// Takes one location out of its key's list, and the key out of the index with its last one.
+void shard::unlink(record_index target) noexcept {
+  auto& rec = at(target);
+  PEERCACHE_ASSERT(rec.owner != no_owner);
+  auto position = find_bucket(rec.key, hash_of(rec.key));
+  auto* link = &index_[position].head;
+  PEERCACHE_ASSERT(*link != no_record);
+  while (*link != target)
+    link = &at(*link).next;
+  *link = rec.next;
+  // The bucket now looks empty, which would end searches for the keys behind it: close the gap.
+  if (index_[position].head == no_record) {
+    erase_bucket(position);
+    --keys_;
+  }
+  --locations_;
+  --owners_[rec.owner].records;
+  give_record(target);
+}
+
+void shard::prefetch_bucket(const page_key& key) const noexcept {
+  __builtin_prefetch(&index_[home_of(hash_of(key))]);
+}
+
+void shard::prefetch_record(const page_key& key) const noexcept {
+  auto hash = hash_of(key);
+  auto mask = index_.size() - 1;
+  for (auto position = home_of(hash); index_[position].head != no_record;
+       position = (position + 1) & mask) {
+    if (index_[position].hash == hash) {
+      __builtin_prefetch(&at(index_[position].head));
+      return;
+    }
+  }
+}
+
+} // namespace peercache::directory

@@ -1,10 +1,6 @@
 #include "storage/ghost_keys.hpp"
 
-#include "storage/page_table.hpp"
-
-#include <algorithm>
-#include <limits>
-#include <utility>
+#include "common/assert.hpp"
 
 namespace peercache::storage {
 
@@ -18,62 +14,83 @@ constexpr std::uint32_t fingerprint_of(std::uint64_t key_digest) noexcept {
 } // namespace
 
 void ghost_keys::remember(std::uint64_t key_digest, std::size_t limit) {
-  constexpr std::size_t entries_per_bucket = std::tuple_size_v<decltype(bucket::entries)>;
-  if (limit * 4 > buckets_.size() * entries_per_bucket * 3) {
-    grow(limit);
-  }
-  if (buckets_.empty()) {
+  take(key_digest, limit);
+  if (limit == 0) {
     return;
   }
-  stamp_ = std::max(stamp_ + 1, 1u); // 0 means empty, also after 2^32 evictions.
-  const std::uint32_t fingerprint = fingerprint_of(key_digest);
-  bucket& where = bucket_of(fingerprint);
-  const auto same = std::find_if(where.entries.begin(), where.entries.end(), [&](const entry& it) {
-    return it.stamp != 0 && it.fingerprint == fingerprint;
-  });
-  entry& place = same != where.entries.end() ? *same : oldest_in(where);
-  place = {fingerprint, stamp_};
+  if (!positions_.has_room_for(limit)) {
+    grow(limit);
+  }
+  while (size_ >= limit || next_ - oldest_ == ring_.size()) {
+    forget_oldest();
+  }
+  push(fingerprint_of(key_digest));
 }
 
 bool ghost_keys::take(std::uint64_t key_digest, std::size_t limit) noexcept {
-  if (buckets_.empty()) {
+  forget_beyond(limit);
+  const std::uint32_t position = find(fingerprint_of(key_digest));
+  if (position == probe_cells::none) {
     return false;
   }
-  const std::uint32_t fingerprint = fingerprint_of(key_digest);
-  for (entry& it : bucket_of(fingerprint).entries) {
-    if (it.stamp != 0 && it.fingerprint == fingerprint) {
-      return age_of(std::exchange(it, entry{})) < limit;
-    }
+  forget(position);
+  return true;
+}
+
+std::size_t ghost_keys::memory_bytes() const noexcept {
+  return positions_.memory_bytes() + ring_.capacity() * sizeof(ring_[0]);
+}
+
+std::uint32_t ghost_keys::position_of(std::uint64_t sequence) const noexcept {
+  return static_cast<std::uint32_t>(sequence % ring_.size());
+}
+
+std::uint32_t ghost_keys::find(std::uint32_t fingerprint) const noexcept {
+  return positions_.find(fingerprint, [&](std::uint32_t it) { return ring_[it] == fingerprint; });
+}
+
+void ghost_keys::push(std::uint32_t fingerprint) noexcept {
+  const std::uint32_t position = position_of(next_++);
+  ring_[position] = fingerprint;
+  positions_.insert(fingerprint, position);
+  ++size_;
+}
+
+void ghost_keys::forget(std::uint32_t position) noexcept {
+  positions_.erase(ring_[position], position, [this](std::uint32_t it) { return ring_[it]; });
+  --size_;
+}
+
+/// Moves over one entry of the ring, which may be a gap.
+void ghost_keys::forget_oldest() noexcept {
+  PEERCACHE_ASSERT(oldest_ < next_);
+  const std::uint32_t position = position_of(oldest_++);
+  // A key that was taken and came back has its fingerprint in the ring twice: compare positions.
+  if (find(ring_[position]) == position) {
+    forget(position);
   }
-  return false;
 }
 
-std::uint64_t ghost_keys::age_of(const entry& it) const noexcept {
-  return it.stamp == 0 ? std::numeric_limits<std::uint64_t>::max() : stamp_ - it.stamp;
-}
-
-ghost_keys::bucket& ghost_keys::bucket_of(std::uint32_t fingerprint) noexcept {
-  return buckets_[(static_cast<std::uint64_t>(fingerprint) * buckets_.size()) >> 32];
-}
-
-ghost_keys::entry& ghost_keys::oldest_in(bucket& where) const noexcept {
-  return *std::max_element(
-      where.entries.begin(), where.entries.end(),
-      [this](const entry& left, const entry& right) { return age_of(left) < age_of(right); });
+void ghost_keys::forget_beyond(std::size_t limit) noexcept {
+  while (size_ > limit) {
+    forget_oldest();
+  }
 }
 
 void ghost_keys::grow(std::size_t limit) {
-  constexpr std::size_t entries_per_bucket = std::tuple_size_v<decltype(bucket::entries)>;
-  // 16/9 of the limit: a third more than the 4/3 that a full table has.
-  const std::size_t count = limit * 16 / 9 / entries_per_bucket + 1;
-  std::vector<bucket> old = std::exchange(buckets_, std::vector<bucket>(count));
-  for (const bucket& from : old) {
-    for (const entry& it : from.entries) {
-      entry& place = oldest_in(bucket_of(it.fingerprint));
-      if (it.stamp != 0 && age_of(it) < age_of(place)) {
-        place = it;
-      }
+  std::vector<std::uint32_t> kept;
+  kept.reserve(size_);
+  for (; oldest_ < next_; forget_oldest()) {
+    const std::uint32_t position = position_of(oldest_);
+    if (find(ring_[position]) == position) {
+      kept.push_back(ring_[position]);
     }
+  }
+  positions_.grow(limit, [](std::uint32_t) { return 0u; });
+  ring_.assign(limit * 5 / 3 + 8, 0);
+  oldest_ = next_ = 0;
+  for (const std::uint32_t fingerprint : kept) {
+    push(fingerprint);
   }
 }
 

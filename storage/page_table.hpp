@@ -3,6 +3,7 @@
 #include "common/assert.hpp"
 #include "common/ids.hpp"
 #include "common/limits.hpp"
+#include "storage/probe_cells.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +13,8 @@
 
 namespace peercache::storage {
 
-/// Bijective and well mixed (the finalizer of MurmurHash3), for digests whose bits are used piece
-/// by piece.
-constexpr std::uint64_t mixed(std::uint64_t value) noexcept {
-  value = (value ^ (value >> 33)) * 0xff51afd7ed558ccdULL;
-  value = (value ^ (value >> 33)) * 0xc4ceb9fe1a85ec53ULL;
-  return value ^ (value >> 33);
-}
-
 /// Position of a page's node in its `page_table`; stays the same while the page is resident.
-enum class node_index : std::uint32_t { none = 0xffffffff };
+enum class node_index : std::uint32_t { none = probe_cells::none };
 
 /// What a policy keeps about one resident page.
 struct page_node {
@@ -40,8 +33,8 @@ static_assert(limits::page_bytes_max < (1u << 27));
 /// dense: an open-addressing table of node numbers leads from one to the other.
 ///
 /// Threads: one. Ownership: of its nodes; references hold until the page is removed.
-/// Size: 24 bytes a node plus 5.3 to 8 bytes of table for each page; grows with the number of pages
-/// and never shrinks, so that a pool in steady state allocates nothing.
+/// Size: 24 bytes a node plus 5.3 to 7.1 bytes of table for each page; grows with the number of
+/// pages and never shrinks, so that a pool in steady state allocates nothing.
 class page_table {
 public:
   page_table() = default;
@@ -73,18 +66,14 @@ public:
   std::size_t memory_bytes() const noexcept;
 
 private:
-  static constexpr std::uint32_t nodes_per_chunk = 1024;
+  static constexpr std::uint32_t nodes_per_chunk = 256;
 
-  std::size_t home_of(slot_id slot) const noexcept;
-  std::size_t cell_of(slot_id slot) const noexcept;
-  void place(node_index node) noexcept;
-  void grow_cells();
   node_index take_node();
 
   std::vector<std::unique_ptr<page_node[]>> chunks_; ///< Never move, so growing copies no node.
   std::uint32_t nodes_made_ = 0;
   node_index free_ = node_index::none; ///< Unused nodes, linked by `next`.
-  std::vector<node_index> cells_;      ///< Linear probing; `none` is an empty cell.
+  probe_cells nodes_;                  ///< Node numbers by slot.
   std::size_t size_ = 0;
 };
 

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace peercache::bench {
+
+/// Page bytes that say themselves what they are, so that whoever reads a page can tell whether it
+/// is exactly what some producer put, without remembering anything. Word i (8 bytes, little endian)
+/// of a page is
+///
+///   bits   meaning
+///   32-63  id of the page
+///   18-31  version: which put under this id
+///    0-17  i modulo 2^18
+///
+/// Bytes behind the last full word continue the next word. Threads: any. Allocates nothing.
+inline constexpr std::uint32_t page_version_max = (1u << 14) - 1;
+
+std::uint64_t page_word(std::uint32_t id, std::uint32_t version, std::size_t index) noexcept;
+
+/// @pre version <= page_version_max
+void fill_page(std::uint32_t id, std::uint32_t version, std::span<std::byte> page) noexcept;
+
+struct page_check {
+  std::uint64_t wrong_bytes = 0;
+  std::uint32_t found_id = 0; ///< As the first wrong word says, otherwise the page's own.
+  std::uint32_t version = 0;  ///< As the first word says.
+};
+
+/// Counts the bytes that differ from page `id` in the version that its first word names: a page
+/// made of two versions, or of two pages, has wrong bytes.
+page_check check_page(std::uint32_t id, std::span<const std::byte> page) noexcept;
+
+} // namespace peercache::bench

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "common/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace peercache::bench {
+
+/// Memory far larger than the caches, every page of it touched. `shared` memory is of the kind a
+/// pool is made of. Ownership: unmaps on destruction; moves. Errors: none after `map`.
+class big_memory {
+public:
+  enum class kind : std::uint8_t { anonymous, shared };
+  static result<big_memory> map(std::size_t bytes, kind what);
+  ~big_memory();
+  big_memory(big_memory&& other) noexcept;
+  big_memory& operator=(big_memory&& other) noexcept;
+
+  std::span<std::byte> bytes() const { return {data_, size_bytes_}; }
+
+private:
+  big_memory(std::byte* data, std::size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
+  std::byte* data_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+/// What one can have from this machine's loopback with nothing but a socket: a second process that
+/// answers each request of `request_bytes` with `reply_bytes` out of a buffer far larger than the
+/// caches.
+///
+///   offset  bytes  field of the request's head (host byte order: both ends are this machine)
+///        0      8  reply_bytes
+///        8      4  request_bytes   that follow the head and are thrown away
+///       12      4  zero
+struct raw_request_head {
+  std::uint64_t reply_bytes = 0;
+  std::uint32_t request_bytes = 0;
+  std::uint32_t zero = 0;
+};
+static_assert(sizeof(raw_request_head) == 16);
+inline constexpr std::uint32_t raw_request_bytes_max = 1u << 20;
+
+/// Listens on 127.0.0.1, prints `port=N` on stdout, and serves one connection after the other until
+/// its stdin ends. Returns the process's exit code. Threads: blocks the caller.
+int run_raw_server(std::size_t buffer_bytes);
+
+/// The asking end. Threads: one. Errors: results; a broken connection stays broken.
+class raw_client {
+public:
+  static result<raw_client> connect(std::uint16_t port);
+  ~raw_client();
+  raw_client(raw_client&& other) noexcept;
+  raw_client& operator=(raw_client&&) = delete;
+
+  /// Sends `request_bytes` behind a head and receives the reply straight into `destinations`, one
+  /// after the other.
+  result<void> exchange(std::uint32_t request_bytes,
+                        std::span<const std::span<std::byte>> destinations);
+
+  /// Sends the request `depth` times before the first reply is read.
+  result<void> exchange_pipelined(std::uint32_t request_bytes, std::span<std::byte> reply,
+                                  std::uint32_t depth);
+
+private:
+  explicit raw_client(int fd) : fd_(fd) {}
+  int fd_ = -1;
+  std::vector<std::byte> request_;
+};
+
+/// libc's memcpy of each page, one after the other. @pre from.size() == to.size()
+void copy_pages_with_libc(std::span<const std::span<std::byte>> from,
+                          std::span<const std::span<std::byte>> to) noexcept;
+
+} // namespace peercache::bench

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace peercache::bench {
+
+/// The middle value; the mean of the two middle ones for an even count, 0 of nothing.
+double median(std::span<const double> values);
+
+/// The smallest value that at least `share` (0..1] of all values do not exceed; 0 of nothing.
+double percentile(std::span<const double> values, double share);
+
+using clock = std::chrono::steady_clock;
+
+inline double seconds_between(clock::time_point from, clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// What one way of doing the work did in one round.
+struct round_sample {
+  double units = 0; ///< Bytes or keys moved.
+  double seconds = 0;
+  std::vector<double> call_us; ///< One entry per call.
+
+  double per_second() const { return seconds > 0 ? units / seconds : 0; }
+};
+
+/// An operation and this machine's own limit for the same work, measured in turns, so that a change
+/// of the machine's mood meets both. Each figure is the median over the rounds, and the ratio is
+/// the median of the rounds' ratios. Threads: one. Allocates when samples are added.
+class interleaved_rounds {
+public:
+  void add(round_sample operation, round_sample limit);
+
+  std::size_t rounds() const { return operations_.size(); }
+  double operation_per_second() const;
+  double limit_per_second() const;
+  double throughput_ratio() const; ///< Operation over limit: more is better.
+  double latency_ratio() const;    ///< p50 of the operation over p50 of the limit: less is better.
+  double operation_p50_us() const;
+  double operation_p99_us() const;
+  double limit_p50_us() const;
+
+private:
+  std::vector<round_sample> operations_;
+  std::vector<round_sample> limits_;
+};
+
+} // namespace peercache::bench

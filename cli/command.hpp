@@ -1,0 +1,89 @@
+#pragma once
+
+#include "cli/exit_code.hpp"
+#include "cli/output.hpp"
+#include "client/admin_client.hpp"
+#include "client/cache_client.hpp"
+#include "common/page_key.hpp"
+#include "common/result.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::cli {
+
+/// What every command understands, before or after its own name.
+struct global_options {
+  output_format format = output_format::table;
+  std::uint32_t timeout_ms = 2000;
+  std::string node = "127.0.0.1:31998";
+  std::string cluster = "peercache";
+
+  std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms); }
+};
+
+/// The command line of `peercache`. Each command adds itself and, when it was chosen, leaves the
+/// action that `main` runs. Threads: one. Not movable: CLI11 holds references into it.
+struct command_line {
+  command_line();
+  command_line(const command_line&) = delete;
+  command_line& operator=(const command_line&) = delete;
+
+  CLI::App app;
+  global_options globals;
+  std::function<exit_code(const global_options&)> action;
+};
+
+void add_ping_command(command_line& line);
+void add_status_command(command_line& line);
+void add_nodes_command(command_line& line);
+void add_key_command(command_line& line);
+void add_put_command(command_line& line);
+void add_get_command(command_line& line);
+void add_exists_command(command_line& line);
+void add_rm_command(command_line& line);
+void add_version_command(command_line& line);
+void add_demo_command(command_line& line);
+void add_bench_command(command_line& line);
+
+/// Parses and runs: all of `main`.
+exit_code run(int argc, const char* const* argv);
+
+/// Says it as the format demands: JSON with raw numbers, or the text for people.
+void print(const global_options& globals, const nlohmann::json& data, const std::string& text);
+
+/// Tells what failed on stderr (and as {"error": …} on stdout with -o json); returns the code to
+/// end with.
+exit_code fail(const global_options& globals, const error& err);
+
+struct endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+};
+/// "host:port", "[v6]:port", or a host alone with the default port.
+result<endpoint> parse_endpoint(const std::string& text);
+
+result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals);
+result<std::unique_ptr<client::cache_client>> connect_client(const global_options& globals);
+
+nlohmann::json to_json(const discovery::member& member);
+nlohmann::json to_json(const client::node_status& status);
+
+/// The keys of put, get, exists, rm and key: the caller's strings in a namespace, or digests.
+struct key_arguments {
+  std::vector<std::string> keys;
+  std::vector<std::string> space; ///< Fields of the key space, in order.
+  bool digests = false;           ///< The keys are 64 hex digits each.
+
+  result<std::vector<page_key>> parse() const;
+};
+void add_space_options(CLI::App& command, key_arguments& arguments);
+
+} // namespace peercache::cli

@@ -1,0 +1,201 @@
+#include "bench/sample_statistics.hpp"
+#include "bench/trace_generator.hpp"
+#include "bench/trace_replay.hpp"
+#include "cli/command.hpp"
+#include "cli/demo_replay.hpp"
+#include "cli/node_process.hpp"
+
+#include <csignal>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace peercache::cli {
+
+namespace {
+
+struct demo_options {
+  std::uint32_t nodes = 3;
+  std::string trace;
+  std::uint64_t page_bytes = 16u << 10;
+  std::uint64_t pool_bytes = 256u << 20;
+  std::uint64_t requests = 0; ///< 0: all of them.
+  std::uint64_t seed = 1;
+  std::string node_program;
+  bool keep_logs = false;
+};
+
+using trace = std::vector<bench::trace_request>;
+using client_list = std::vector<std::unique_ptr<client::cache_client>>;
+
+result<trace> requests_of(const demo_options& options) {
+  bench::trace_generator_options generator{.seed = options.seed};
+  if (options.requests != 0)
+    generator.requests = options.requests;
+  auto loaded = options.trace.empty() ? result<trace>(bench::generate_trace(generator))
+                                      : bench::load_trace(options.trace);
+  if (!loaded)
+    return loaded.error();
+  if (options.requests != 0 && loaded->size() > options.requests)
+    loaded->resize(options.requests);
+  return bench::with_dense_ids(std::move(*loaded));
+}
+
+result<client_list> connect_to(const std::vector<node_process>& nodes,
+                               std::chrono::milliseconds timeout) {
+  client_list clients;
+  for (const auto& node : nodes) {
+    client::client_options options;
+    options.node_port = node.ports().control_port;
+    options.cluster = node.launch().cluster;
+    options.timeout = timeout;
+    auto connected = client::cache_client::connect(options);
+    if (!connected)
+      return connected.error();
+    clients.push_back(std::move(*connected));
+  }
+  return clients;
+}
+
+/// Request i goes to node i mod N, one after the other: what comes out does not depend on how
+/// threads are scheduled.
+demo_counts replay_all(const trace& requests, client_list& clients, const demo_options& options) {
+  auto page_size = std::to_string(options.page_bytes);
+  std::array<std::string_view, 2> space = {"peercache-demo", page_size};
+  demo_replay<client::cache_client> replay(static_cast<std::uint32_t>(options.page_bytes),
+                                           key_space(space));
+  progress_bar bar(stderr, "replaying", requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    replay.request(*clients[i % clients.size()], requests[i].page_ids);
+    bar.update(i + 1, fmt::format("hit rate {}", human_percent(replay.counts().hit_rate())));
+  }
+  return replay.counts();
+}
+
+void add_origins(demo_report& report, const client_list& clients) {
+  for (const auto& client : clients) {
+    auto stats = client->stats();
+    for (std::size_t i = 0; i < report.bytes_by_origin.size(); ++i)
+      report.bytes_by_origin[i] += stats.get_bytes[i];
+  }
+}
+
+result<void> add_evictions(demo_report& report, const std::vector<node_process>& nodes,
+                           std::chrono::milliseconds timeout) {
+  for (const auto& node : nodes) {
+    auto admin = client::admin_client::connect("127.0.0.1", node.ports().control_port,
+                                               node.launch().cluster, timeout);
+    if (!admin)
+      return admin.error();
+    auto status = (*admin)->status();
+    if (!status)
+      return status.error();
+    report.evictions += status->evictions;
+  }
+  return {};
+}
+
+void add_references(demo_report& report, const trace& requests, const demo_options& options) {
+  auto capacity_pages = options.nodes * (options.pool_bytes / options.page_bytes);
+  report.lru_hit_rate = bench::simulate_global_lru(requests, capacity_pages).rate();
+  report.unlimited_hit_rate = bench::simulate_unlimited(requests).rate();
+}
+
+void stop_all(std::vector<node_process>& nodes) {
+  for (auto& node : nodes)
+    node.process().signal(SIGTERM);
+  for (auto& node : nodes)
+    node.stop(std::chrono::seconds(10));
+}
+
+result<std::vector<node_process>> start_nodes(const demo_options& options,
+                                              const run_folder& folder) {
+  local_cluster_options cluster{.count = options.nodes, .folder = folder.path()};
+  cluster.prototype.program = node_program(options.node_program);
+  cluster.prototype.cluster = fmt::format("demo-{}", ::getpid());
+  cluster.prototype.pool_bytes = options.pool_bytes;
+  return start_local_cluster(cluster);
+}
+
+result<demo_report> run_demo(const global_options& globals, const demo_options& options,
+                             const run_folder& folder) {
+  auto requests = requests_of(options);
+  if (!requests)
+    return requests.error();
+  auto nodes = start_nodes(options, folder);
+  if (!nodes)
+    return nodes.error();
+  auto clients = connect_to(*nodes, globals.timeout());
+  if (!clients)
+    return clients.error();
+  demo_report report;
+  report.trace =
+      options.trace.empty() ? fmt::format("generated, seed {}", options.seed) : options.trace;
+  report.nodes = options.nodes;
+  report.page_bytes = options.page_bytes;
+  report.pool_bytes = options.pool_bytes;
+  auto begin = bench::clock::now();
+  report.counts = replay_all(*requests, *clients, options);
+  report.elapsed_s = bench::seconds_between(begin, bench::clock::now());
+  add_origins(report, *clients);
+  auto counted = add_evictions(report, *nodes, globals.timeout());
+  clients->clear();
+  stop_all(*nodes);
+  if (!counted)
+    return counted.error();
+  add_references(report, *requests, options);
+  return report;
+}
+
+exit_code demo(const global_options& globals, const demo_options& options) {
+  if (options.page_bytes % 8 != 0 || options.page_bytes > limits::page_bytes_max ||
+      options.page_bytes == 0)
+    return fail(globals,
+                {errc::invalid_argument, fmt::format("--page-size is a multiple of 8 up to {}",
+                                                     human_bytes(limits::page_bytes_max))});
+  if (options.pool_bytes < options.page_bytes)
+    return fail(globals, {errc::invalid_argument, "--pool-size is smaller than one page"});
+  auto folder = run_folder::make("peercache-demo");
+  if (!folder)
+    return fail(globals, folder.error());
+  auto report = run_demo(globals, options, *folder);
+  bool good = report && report->counts.wrong_bytes == 0;
+  if (!good || options.keep_logs) {
+    folder->keep();
+    fmt::print(stderr, "peercache: the nodes' logs are in {}\n", folder->path().string());
+  }
+  if (!report)
+    return fail(globals, report.error());
+  print(globals, report->to_json(), report->to_text());
+  return good ? exit_code::ok : exit_code::failed;
+}
+
+} // namespace
+
+void add_demo_command(command_line& line) {
+  auto* command = line.app.add_subcommand(
+      "demo", "Start nodes on this machine, replay a chat service's requests, compare every byte");
+  auto options = std::make_shared<demo_options>();
+  command->add_option("--nodes", options->nodes, "Number of node processes")
+      ->check(CLI::Range(1u, 64u))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--trace", options->trace,
+          "Lines of {timestamp,input_length,output_length,hash_ids}; made up when left away")
+      ->check(CLI::ExistingFile);
+  command->add_option("--page-size", options->page_bytes, "Bytes of one page of 512 tokens [16KiB]")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--pool-size", options->pool_bytes, "Memory of each node [256MiB]")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--requests", options->requests, "Stop after so many requests [all]");
+  command->add_option("--seed", options->seed, "Of the trace that is made up")
+      ->capture_default_str();
+  command->add_option("--node-program", options->node_program,
+                      "Path of peercache-node [beside this program]");
+  command->add_flag("--keep-logs", options->keep_logs, "Leave the nodes' logs behind");
+  command->callback([&line, options] {
+    line.action = [options](const global_options& globals) { return demo(globals, *options); };
+  });
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,186 @@
+#include "cli/command.hpp"
+
+#include <fmt/format.h>
+
+namespace peercache::cli {
+
+namespace {
+
+using directory::page_location;
+
+std::string_view word_of(directory::tier where) {
+  return where == directory::tier::memory ? "memory" : "disk";
+}
+
+/// The member that a record names, or nothing when its process is not in the view: such a record is
+/// never used.
+const discovery::member* owner_of(const discovery::view& view, const page_location& location) {
+  const auto* member = view.find(location.node);
+  return member != nullptr && member->inc == location.owner ? member : nullptr;
+}
+
+nlohmann::json to_json(const page_location& location, const discovery::view& view) {
+  const auto* owner = owner_of(view, location);
+  return {{"node", owner != nullptr ? owner->name : to_string(location.node)},
+          {"owner_in_view", owner != nullptr},
+          {"incarnation", to_string(location.owner)},
+          {"slot", location.slot.value},
+          {"generation", location.gen.value},
+          {"length_bytes", location.length_bytes},
+          {"checksum", fmt::format("{:016x}", location.checksum)},
+          {"tier", word_of(location.where)}};
+}
+
+exit_code locate(const global_options& globals, const key_arguments& arguments) {
+  auto keys = arguments.parse();
+  if (!keys)
+    return fail(globals, keys.error());
+  auto connected = connect_client(globals);
+  if (!connected)
+    return fail(globals, connected.error());
+  auto locations = (*connected)->locate(*keys);
+  if (!locations)
+    return fail(globals, locations.error());
+  auto view = (*connected)->view();
+  using side = text_table::align;
+  text_table table({{"KEY"},
+                    {"NODE"},
+                    {"TIER"},
+                    {"LENGTH", side::right},
+                    {"SLOT", side::right},
+                    {"GENERATION", side::right}});
+  nlohmann::json rows = nlohmann::json::array();
+  bool all = true;
+  for (std::size_t i = 0; i < locations->size(); ++i) {
+    nlohmann::json found = nlohmann::json::array();
+    for (const auto& location : (*locations)[i]) {
+      auto fields = to_json(location, view);
+      table.add_row({arguments.keys[i], fields["node"], fields["tier"],
+                     human_bytes(location.length_bytes), std::to_string(location.slot.value),
+                     std::to_string(location.gen.value)});
+      found.push_back(std::move(fields));
+    }
+    if (found.empty())
+      table.add_row({arguments.keys[i], "nowhere"});
+    all = all && !found.empty();
+    rows.push_back(
+        {{"key", arguments.keys[i]}, {"digest", to_string((*keys)[i])}, {"locations", found}});
+  }
+  print(globals, {{"keys", rows}}, table.to_string(colour_allowed(stdout)));
+  return all ? exit_code::ok : exit_code::failed;
+}
+
+struct explanation {
+  std::vector<page_location> locations;
+  client::page_result fetched{.status = page_status::not_found};
+  double fetch_us = 0;
+};
+
+void fetch(client::cache_client& from, const page_key& key, explanation& told) {
+  if (told.locations.empty())
+    return;
+  std::vector<std::byte> bytes(told.locations.front().length_bytes);
+  rdma::page_part part{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
+  client::get_page wanted{key, {&part, 1}};
+  auto begin = std::chrono::steady_clock::now();
+  from.get({&wanted, 1}, {&told.fetched, 1});
+  told.fetch_us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::string advice(const explanation& told) {
+  switch (told.fetched.status) {
+  case page_status::hit:
+    return fmt::format("a get is a hit: {} in {:.0f} us", client::to_string(told.fetched.origin),
+                       told.fetch_us);
+  case page_status::not_found:
+    return "a get is a miss: no directory owner knows the key; it was never put, was evicted, or "
+           "its namespace differs";
+  case page_status::stale:
+    return "a get is a miss: the record names a page that was evicted meanwhile; it goes away by "
+           "itself";
+  case page_status::owner_gone:
+    return "a get is a miss: the process that the record names is gone; see peercache nodes";
+  case page_status::corrupt:
+    return "a get is a miss: the bytes do not have the record's checksum; check the owner's memory "
+           "and network";
+  default:
+    return fmt::format("a get is a miss: {}; see peercache nodes and the owner's log",
+                       to_string(told.fetched.status));
+  }
+}
+
+exit_code explain(const global_options& globals, const key_arguments& arguments) {
+  auto keys = arguments.parse();
+  if (!keys)
+    return fail(globals, keys.error());
+  auto connected = connect_client(globals);
+  if (!connected)
+    return fail(globals, connected.error());
+  auto locations = (*connected)->locate({keys->data(), 1});
+  if (!locations)
+    return fail(globals, locations.error());
+  explanation told;
+  if (!locations->empty())
+    told.locations = locations->front();
+  fetch(**connected, keys->front(), told);
+  auto view = (*connected)->view();
+  fact_list facts;
+  facts.add("key", arguments.keys[0]);
+  facts.add("digest", to_string(keys->front()));
+  facts.add("view", fmt::format("{} nodes, term {}, version {}", view.members.size(), view.term,
+                                view.version));
+  nlohmann::json found = nlohmann::json::array();
+  for (const auto& location : told.locations) {
+    auto fields = to_json(location, view);
+    facts.add("location",
+              fmt::format("{}{}, {}, {}, slot {}, generation {}", fields["node"].get<std::string>(),
+                          fields["owner_in_view"] ? "" : " (not in the view)",
+                          word_of(location.where), human_bytes(location.length_bytes),
+                          location.slot.value, location.gen.value));
+    found.push_back(std::move(fields));
+  }
+  facts.add("verdict", advice(told));
+  print(globals,
+        {{"key", arguments.keys[0]},
+         {"digest", to_string(keys->front())},
+         {"view_term", view.term},
+         {"view_version", view.version},
+         {"locations", found},
+         {"status", to_string(told.fetched.status)},
+         {"origin", client::to_string(told.fetched.origin)},
+         {"fetch_us", told.fetch_us},
+         {"verdict", advice(told)}},
+        facts.to_string());
+  return told.fetched.status == page_status::hit ? exit_code::ok : exit_code::failed;
+}
+
+} // namespace
+
+void add_key_command(command_line& line) {
+  auto* command = line.app.add_subcommand("key", "Where pages are, and why a get hits or misses");
+  command->require_subcommand(1);
+  auto arguments = std::make_shared<key_arguments>();
+  auto* where =
+      command->add_subcommand("locate", "All known locations of the keys (1: some have none)");
+  where->fallthrough();
+  where->add_option("KEY", arguments->keys, "Keys of the pages")->required();
+  add_space_options(*where, *arguments);
+  where->callback([&line, arguments] {
+    line.action = [arguments](const global_options& globals) {
+      return locate(globals, *arguments);
+    };
+  });
+  auto* why = command->add_subcommand(
+      "explain", "Follow one key to its bytes and say what was met (1: a miss)");
+  why->fallthrough();
+  why->add_option("KEY", arguments->keys, "Key of the page")->required()->expected(1);
+  add_space_options(*why, *arguments);
+  why->callback([&line, arguments] {
+    line.action = [arguments](const global_options& globals) {
+      return explain(globals, *arguments);
+    };
+  });
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,92 @@
+#include "cli/command.hpp"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <memory>
+
+namespace peercache::cli {
+
+namespace {
+
+struct put_options {
+  key_arguments key;
+  std::string file = "-";
+  std::string value;
+  bool has_value = false;
+};
+
+/// The whole of `path` ("-": stdin), refused when it is longer than the longest page.
+result<std::vector<std::byte>> read_page(const std::string& path) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(
+      path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),
+      [](std::FILE* file) { return file != nullptr ? std::fclose(file) : 0; });
+  if (path != "-" && !opened)
+    return {errc::invalid_argument,
+            fmt::format("cannot read '{}': no such file, or not ours to read", path)};
+  auto* file = path == "-" ? stdin : opened.get();
+  std::vector<std::byte> bytes;
+  std::byte chunk[64 * 1024];
+  while (auto got = std::fread(chunk, 1, sizeof chunk, file)) {
+    bytes.insert(bytes.end(), chunk, chunk + got);
+    if (bytes.size() > limits::page_bytes_max)
+      return {errc::invalid_argument, fmt::format("'{}' is too long for a page: the limit is {}",
+                                                  path, human_bytes(limits::page_bytes_max))};
+  }
+  return bytes;
+}
+
+exit_code put(const global_options& globals, const put_options& options) {
+  auto keys = options.key.parse();
+  if (!keys)
+    return fail(globals, keys.error());
+  const auto* value = reinterpret_cast<const std::byte*>(options.value.data());
+  auto bytes = options.has_value ? result<std::vector<std::byte>>(
+                                       std::vector<std::byte>(value, value + options.value.size()))
+                                 : read_page(options.file);
+  if (!bytes)
+    return fail(globals, bytes.error());
+  if (bytes->empty())
+    return fail(globals,
+                {errc::invalid_argument, "a page has at least one byte, and there are none"});
+  auto connected = connect_client(globals);
+  if (!connected)
+    return fail(globals, connected.error());
+  client::const_part part{bytes->data(), static_cast<std::uint32_t>(bytes->size())};
+  client::set_page page{keys->front(), {&part, 1}};
+  client::page_result stored;
+  (*connected)->set({&page, 1}, {&stored, 1});
+  auto unpublished = (*connected)->flush();
+  if (!unpublished)
+    return fail(globals, unpublished.error());
+  bool ok = is_success(stored.status) && *unpublished == 0;
+  auto word =
+      ok || !is_success(stored.status) ? std::string(to_string(stored.status)) : "not published";
+  print(globals,
+        {{"key", options.key.keys[0]},
+         {"digest", to_string(keys->front())},
+         {"status", word},
+         {"length_bytes", bytes->size()}},
+        fmt::format("{}: {} ({})\n", options.key.keys[0], word, human_bytes(bytes->size())));
+  return ok ? exit_code::ok : exit_code::failed;
+}
+
+} // namespace
+
+void add_put_command(command_line& line) {
+  auto* command =
+      line.app.add_subcommand("put", "Store one page from a file, stdin or the command line");
+  auto options = std::make_shared<put_options>();
+  options->key.keys.resize(1);
+  command->add_option("KEY", options->key.keys[0], "Key of the page")->required();
+  auto* file = command->add_option("FILE", options->file, "Where the bytes are; - is stdin")
+                   ->capture_default_str();
+  auto* value =
+      command->add_option("--value", options->value, "The bytes themselves")->excludes(file);
+  add_space_options(*command, options->key);
+  command->callback([&line, options, value] {
+    options->has_value = value->count() > 0;
+    line.action = [options](const global_options& globals) { return put(globals, *options); };
+  });
+}
+
+} // namespace peercache::cli

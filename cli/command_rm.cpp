@@ -1,0 +1,50 @@
+#include "cli/command.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace peercache::cli {
+
+namespace {
+
+exit_code remove_pages(const global_options& globals, const key_arguments& arguments) {
+  auto keys = arguments.parse();
+  if (!keys)
+    return fail(globals, keys.error());
+  auto connected = connect_client(globals);
+  if (!connected)
+    return fail(globals, connected.error());
+  std::vector<client::page_result> results(keys->size());
+  (*connected)->remove(*keys, results);
+  nlohmann::json pages = nlohmann::json::array();
+  std::string text;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    bool gone = results[i].status == page_status::hit;
+    pages.push_back(
+        {{"key", arguments.keys[i]}, {"removed", gone}, {"status", to_string(results[i].status)}});
+    text +=
+        fmt::format("{}: {}\n", arguments.keys[i],
+                    gone ? "removed" : "not removed: " + std::string(to_string(results[i].status)));
+  }
+  print(globals, {{"keys", pages}}, text);
+  bool all = std::all_of(results.begin(), results.end(),
+                         [](const auto& page) { return page.status == page_status::hit; });
+  return all ? exit_code::ok : exit_code::failed;
+}
+
+} // namespace
+
+void add_rm_command(command_line& line) {
+  auto* command =
+      line.app.add_subcommand("rm", "Withdraw pages wherever they are (1: some were not there)");
+  auto arguments = std::make_shared<key_arguments>();
+  command->add_option("KEY", arguments->keys, "Keys of the pages")->required();
+  add_space_options(*command, *arguments);
+  command->callback([&line, arguments] {
+    line.action = [arguments](const global_options& globals) {
+      return remove_pages(globals, *arguments);
+    };
+  });
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "cli/process.hpp"
+#include "common/result.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace peercache::cli {
+
+/// How to start one peercache-node on loopback.
+struct node_launch {
+  std::string program; ///< Path of peercache-node.
+  std::string name;    ///< Of the node.
+  std::string cluster = "peercache-local";
+  std::uint64_t pool_bytes = 256u << 20;
+  std::vector<std::string> seeds; ///< "host:port"; empty starts a cluster of one.
+  std::filesystem::path folder;   ///< Holds its log; made when it is not there.
+  std::uint16_t control_port = 0; ///< 0: any free port, like the next two.
+  std::uint16_t data_port = 0;
+  std::uint16_t http_port = 0;
+  std::vector<std::string> flags; ///< More of peercache-node's flags.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::chrono::milliseconds start_timeout{30'000};
+};
+
+/// What a node says on stdout once it serves: "ready control=PORT data=PORT http=PORT pid=PID".
+struct ready_line {
+  std::uint16_t control_port = 0;
+  std::uint16_t data_port = 0;
+  std::uint16_t http_port = 0;
+  pid_t pid = 0;
+
+  std::string to_string() const;
+  static result<ready_line> parse(std::string_view line);
+};
+
+/// A peercache-node of our own. Threads, ownership: as `child_process`.
+class node_process {
+public:
+  /// Starts it and waits until it serves. The error says what its log said last.
+  static result<node_process> start(const node_launch& launch);
+
+  const ready_line& ports() const { return ports_; }
+  const node_launch& launch() const { return launch_; }
+  std::string address() const { return "127.0.0.1:" + std::to_string(ports_.control_port); }
+  child_process& process() { return process_; }
+
+  /// SIGTERM, and SIGKILL to one that has not ended in time. Its exit status.
+  int stop(std::chrono::milliseconds at_most);
+
+  /// Starts it again after it ended, on the ports that it had, with the given seeds.
+  result<void> restart(std::vector<std::string> seeds);
+
+private:
+  node_process(node_launch launch, child_process process, ready_line ports)
+      : launch_(std::move(launch)), process_(std::move(process)), ports_(ports) {}
+
+  node_launch launch_;
+  child_process process_;
+  ready_line ports_;
+};
+
+/// `peercache-node` beside this program, or the one that `given` names.
+std::string node_program(const std::string& given);
+
+/// A folder of its own under the temporary folder, for the logs of one run. Removed on destruction
+/// unless it is kept.
+class run_folder {
+public:
+  static result<run_folder> make(const std::string& prefix);
+  ~run_folder();
+  run_folder(run_folder&& other) noexcept : path_(std::move(other.path_)), kept_(other.kept_) {
+    other.path_.clear();
+  }
+  run_folder& operator=(run_folder&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+private:
+  explicit run_folder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+  bool kept_ = false;
+};
+
+/// `count` nodes of one cluster: node-1 is the head, the others join through it, and all are in the
+/// view of each other when this returns.
+struct local_cluster_options {
+  node_launch prototype; ///< Name, seeds and folder are set per node.
+  std::uint32_t count = 3;
+  std::filesystem::path folder;
+};
+result<std::vector<node_process>> start_local_cluster(const local_cluster_options& options);
+
+/// Waits until the node at `address` is ready and its view has `count` members.
+result<void> wait_for_members(const node_process& node, std::size_t count,
+                              std::chrono::milliseconds at_most);
+
+} // namespace peercache::cli

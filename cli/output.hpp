@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::cli {
+
+enum class output_format : std::uint8_t { table, json };
+
+/// Whether `stream` may get ANSI sequences: it is a terminal, NO_COLOR is unset or empty, TERM is
+/// not "dumb".
+bool colour_allowed(std::FILE* stream);
+
+/// Rows in aligned columns: numbers to the right, words to the left, a head line.
+/// Threads: none. Errors: none; a row that is too short is filled up.
+class text_table {
+public:
+  enum class align : std::uint8_t { left, right };
+  struct column {
+    std::string head;
+    align side = align::left;
+  };
+
+  explicit text_table(std::vector<column> columns) : columns_(std::move(columns)) {}
+
+  /// @pre no more cells than columns
+  void add_row(std::vector<std::string> cells);
+
+  /// One line per row, each ended by '\n'. With `colour` the head line is bold.
+  std::string to_string(bool colour) const;
+
+private:
+  std::vector<std::size_t> widths() const;
+  std::vector<column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Names on the left, values on the right: what one thing has to say of itself.
+class fact_list {
+public:
+  void add(std::string name, std::string value) {
+    facts_.emplace_back(std::move(name), std::move(value));
+  }
+  std::string to_string() const;
+
+private:
+  std::vector<std::pair<std::string, std::string>> facts_;
+};
+
+/// "0 B", "1023 B", "16.0 KiB", "1.5 GiB".
+std::string human_bytes(std::uint64_t bytes);
+/// "12,031".
+std::string human_count(std::uint64_t count);
+/// "36.64 %" of a share of 1.
+std::string human_percent(double share);
+/// "85 ms", "12.3 s", "4 min 05 s", "3 h 12 min".
+std::string human_duration(std::chrono::milliseconds duration);
+
+/// Progress on a terminal: one line that is drawn over itself, at most ten times a second, and
+/// removed by `finish`. On anything but a terminal it prints nothing. Threads: one.
+class progress_bar {
+public:
+  progress_bar(std::FILE* stream, std::string label, std::uint64_t total);
+  ~progress_bar() { finish(); }
+  progress_bar(const progress_bar&) = delete;
+  progress_bar& operator=(const progress_bar&) = delete;
+
+  void update(std::uint64_t done, std::string_view note = {});
+  void finish();
+
+  /// The line without control characters, `width` columns wide at most.
+  static std::string line(std::string_view label, std::uint64_t done, std::uint64_t total,
+                          std::string_view note, std::size_t width);
+
+private:
+  std::FILE* stream_;
+  std::string label_;
+  std::uint64_t total_;
+  bool enabled_;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point next_draw_{};
+};
+
+} // namespace peercache::cli

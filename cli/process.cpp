@@ -1,0 +1,242 @@
+#include "cli/process.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace peercache::cli {
+
+namespace {
+
+error system_error(const std::string& what) {
+  return {errc::io_failed, what + ": " + std::strerror(errno)};
+}
+
+/// Everything the child needs between fork and exec, made before the fork: after it, a process with
+/// threads may only call async-signal-safe functions.
+struct exec_image {
+  explicit exec_image(const spawn_options& options) : options_(options) {
+    for (auto& argument : options_.arguments)
+      argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    for (char** entry = environ; *entry != nullptr; ++entry)
+      if (!replaced(*entry))
+        strings_.emplace_back(*entry);
+    for (const auto& [name, value] : options_.environment)
+      strings_.push_back(name + "=" + value);
+    for (auto& entry : strings_)
+      envp.push_back(entry.data());
+    envp.push_back(nullptr);
+  }
+
+  const char* stderr_path() const {
+    return options_.stderr_path.empty() ? nullptr : options_.stderr_path.c_str();
+  }
+
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+
+private:
+  bool replaced(std::string_view entry) const {
+    const auto& prefix = options_.without_environment;
+    if (!prefix.empty() && entry.starts_with(prefix))
+      return true;
+    return std::any_of(
+        options_.environment.begin(), options_.environment.end(),
+        [&](const auto& variable) { return entry.starts_with(variable.first + "="); });
+  }
+
+  spawn_options options_;
+  std::vector<std::string> strings_;
+};
+
+[[noreturn]] void become(const exec_image& image, int in, int out, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent)
+    ::_exit(127); // The parent died before the line above.
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  if (image.stderr_path() != nullptr) {
+    int log = ::open(image.stderr_path(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log >= 0)
+      ::dup2(log, STDERR_FILENO);
+  }
+  ::execve(image.argv[0], image.argv.data(), image.envp.data());
+  ::_exit(127);
+}
+
+void close_if_open(int& fd) {
+  if (fd >= 0)
+    ::close(std::exchange(fd, -1));
+}
+
+} // namespace
+
+result<child_process> child_process::spawn(const spawn_options& options) {
+  PEERCACHE_ASSERT(!options.arguments.empty());
+  if (::access(options.arguments[0].c_str(), X_OK) != 0)
+    return system_error("cannot start " + options.arguments[0]);
+  exec_image image(options);
+  int in[2] = {-1, -1};
+  int out[2] = {-1, -1};
+  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) {
+    auto failed = system_error("pipe");
+    close_if_open(in[0]);
+    close_if_open(in[1]);
+    return failed;
+  }
+  auto parent = ::getpid();
+  child_process child;
+  child.pid_ = ::fork();
+  if (child.pid_ == 0)
+    become(image, in[0], out[1], parent);
+  close_if_open(in[0]);
+  close_if_open(out[1]);
+  child.stdin_fd_ = in[1];
+  child.stdout_fd_ = out[0];
+  if (child.pid_ < 0)
+    return system_error("fork");
+  return child;
+}
+
+child_process::~child_process() {
+  kill_now();
+  close_if_open(stdin_fd_);
+  close_if_open(stdout_fd_);
+}
+
+child_process::child_process(child_process&& other) noexcept {
+  swap(other);
+}
+
+child_process& child_process::operator=(child_process&& other) noexcept {
+  swap(other);
+  return *this;
+}
+
+void child_process::swap(child_process& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(stdin_fd_, other.stdin_fd_);
+  std::swap(stdout_fd_, other.stdout_fd_);
+  std::swap(unread_, other.unread_);
+  std::swap(exit_status_, other.exit_status_);
+}
+
+result<std::string> child_process::read_line(std::chrono::milliseconds at_most) {
+  auto until = std::chrono::steady_clock::now() + at_most;
+  while (true) {
+    if (auto end = unread_.find('\n'); end != std::string::npos) {
+      auto line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      return line;
+    }
+    auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    pollfd wait{stdout_fd_, POLLIN, 0};
+    auto ready = ::poll(&wait, 1, static_cast<int>(std::max<long>(0, left.count())));
+    if (ready < 0 && errno == EINTR)
+      continue;
+    if (ready == 0)
+      return {errc::timed_out, "the process said nothing in time"};
+    char chunk[4096];
+    auto got = ::read(stdout_fd_, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return {errc::closed, "the process ended"};
+    unread_.append(chunk, static_cast<std::size_t>(got));
+  }
+}
+
+void child_process::signal(int number) {
+  if (pid_ > 0 && !exit_status_)
+    ::kill(pid_, number);
+}
+
+void child_process::remember_exit(int wait_status) {
+  exit_status_ = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+}
+
+std::optional<int> child_process::wait(std::chrono::milliseconds at_most) {
+  if (pid_ <= 0 || exit_status_)
+    return exit_status_;
+  // A pidfd becomes readable when the process ends, so that waiting needs no polling in steps.
+  int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  auto until = std::chrono::steady_clock::now() + at_most;
+  while (fd >= 0) {
+    auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    pollfd end{fd, POLLIN, 0};
+    if (::poll(&end, 1, static_cast<int>(std::max<long>(0, left.count()))) >= 0 || errno != EINTR)
+      break;
+  }
+  close_if_open(fd);
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) == pid_)
+    remember_exit(status);
+  return exit_status_;
+}
+
+void child_process::kill_now() {
+  if (pid_ <= 0 || exit_status_)
+    return;
+  ::kill(pid_, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  remember_exit(status);
+}
+
+std::string own_folder() {
+  std::error_code failed;
+  auto path = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed ? std::string(".") : path.parent_path().string();
+}
+
+result<void> pin_process(pid_t pid, const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu : cpus)
+    CPU_SET(static_cast<std::size_t>(cpu), &set);
+  auto folder = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid)) + "/task";
+  std::error_code failed;
+  std::filesystem::directory_iterator threads(folder, failed);
+  if (failed)
+    return {errc::io_failed, "cannot list the threads of process " + std::to_string(pid)};
+  for (const auto& thread : threads) {
+    auto id = static_cast<pid_t>(std::strtol(thread.path().filename().c_str(), nullptr, 10));
+    if (::sched_setaffinity(id, sizeof set, &set) != 0 && errno != ESRCH)
+      return system_error("cannot pin a thread");
+  }
+  return {};
+}
+
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(static_cast<std::size_t>(cpu), &set))
+        cpus.push_back(cpu);
+  return cpus;
+}
+
+} // namespace peercache::cli

@@ -1,11 +1,155 @@
 #pragma once
 
-// CONTRACT (namespace peercache::discovery). Pure machine: events in, actions out, time as an argument.
-//   class membership: one per node, plays member and (if the view's masters list it) master.
-//     membership(options, member self)
-//     options{seeds (host:port list, the first is the pinned head), max_masters=3, heartbeat=500ms, expiry=2s}
-//   events: tick(now), on_join(member), on_heartbeat(node_id, incarnation, view version known), on_heartbeat_answer(...),
-//     on_view(view), on_leave(node_id), on_peer_lost(node_id)
-//   actions: std::vector<action>, action = std::variant<send_join{seed address}, send_heartbeat{to master},
-//     send_view{to member, view}, adopt_view{view}, answer..., send_leave{to}>
-// class hash_ring: 160 virtual nodes per member; owners(key, n) -> the n distinct members clockwise of key.prefix().
+#include "discovery/liveness.hpp"
+#include "discovery/packet.hpp"
+#include "discovery/view.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace peercache::discovery {
+
+/// Carry this packet to that node, best effort: a lost one is made good, a slow peer holds up
+/// nobody.
+struct send_packet {
+  endpoint to;
+  packet body;
+};
+
+/// This is the cluster from now on. Always contains this node's incarnation.
+struct adopt_view {
+  view latest;
+};
+
+/// The leader does not take this node in. The node goes on asking; say so to the operator.
+/// Emitted once for each different reason.
+struct join_refused {
+  std::string reason;
+};
+
+using action = std::variant<send_packet, adopt_view, join_refused>;
+
+struct membership_options {
+  std::vector<endpoint>
+      seeds; ///< The first one is the pinned head. Empty: this node founds a cluster.
+  std::uint32_t max_masters = 3;
+  duration heartbeat = std::chrono::milliseconds(500);
+  duration expiry = std::chrono::seconds(2);
+};
+
+/// Masters of a cluster of these members: the pinned head if it is there, then in natural order of
+/// names.
+/// @pre `members` is not empty.
+std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
+                                        std::uint32_t max_masters);
+
+/// The membership protocol of one node, member and master in one: events in, actions out.
+///
+/// Every member heartbeats to all masters. The first master of the view leads: it alone admits,
+/// expires and publishes views. A master takes over, with a new term, when all masters before it
+/// are silent. Views spread by comparing stamps in heartbeats; whoever finds that it is missing in
+/// the newest view joins again. A node keeps the last view that contained it for as long as nobody
+/// tells it a newer one with it inside.
+///
+/// Name conflicts: a node that starts with the name of a member on the same host replaces it (it is
+/// that node, restarted). From another host, or coming back after having been replaced, it is
+/// refused while the member lives.
+///
+/// One or two masters: no majority is asked for, so two halves that cannot hear each other each go
+/// on alone; when they meet, the higher stamp wins and the others join it.
+///
+/// Threads: none; the owner serializes all calls. No clock and no I/O: time is an argument
+/// (monotonic, never earlier than before), `tick` is due at least four times a heartbeat. Errors:
+/// none; packets from the world are checked by the codec, and senseless ones change nothing.
+/// Invariants: 1. the newest known stamp never decreases; 2. a view that is issued here is newer
+/// than all views known here; 3. every adopted view contains this incarnation.
+class membership {
+public:
+  enum class phase : std::uint8_t {
+    looking,   ///< Never was in a view.
+    joined,    ///< In the newest view known.
+    rejoining, ///< A newer view without this node exists; keeps the old one meanwhile.
+    left,      ///< `leave` was called: silent for ever.
+  };
+
+  /// @pre self.id == node_id_of(self.name); heartbeat > 0; expiry > heartbeat; max_masters > 0.
+  membership(membership_options options, member self, time_point now);
+
+  /// Time passes.
+  std::vector<action> tick(time_point now);
+  /// A packet arrived, from whomever.
+  std::vector<action> on_packet(const packet& received, time_point now);
+  /// The connection to the process with this incarnation broke: it is expelled about two heartbeats
+  /// later unless it is heard of again, instead of after the whole expiry.
+  std::vector<action> on_peer_lost(const incarnation& inc, time_point now);
+  /// This node goes. The masters are told; afterwards every event is ignored.
+  std::vector<action> leave(time_point now);
+
+  /// The last view adopted; term 0 before the first one.
+  const view& current() const noexcept { return view_; }
+  const member& self() const noexcept { return self_; }
+  phase state() const noexcept { return phase_; }
+  bool leads() const noexcept;
+  bool is_master() const noexcept;
+  /// No master of the view (this node included) has been heard of for an expiry: the view may be
+  /// old.
+  bool isolated(time_point now) const;
+
+private:
+  void handle(const join_packet& p);
+  void handle(const refused_packet& p);
+  void handle(const heartbeat_packet& p);
+  void handle(const heartbeat_answer_packet& p);
+  void handle(const view_packet& p);
+  void handle(const leave_packet& p);
+
+  // Every member.
+  void notice_own_pause(time_point now);
+  void consider(const view& received);
+  void adopt(const view& latest);
+  void send_joins();
+  void send_heartbeats();
+  void send(endpoint to, packet body);
+  bool beat_is_due();
+  std::vector<action> take_actions();
+
+  // Masters (membership_master.cpp).
+  void found_if_due();
+  void take_over_if_due();
+  bool first_living_master() const;
+  void take_over();
+  void expire_silent_members();
+  void admit(const join_packet& p);
+  void forward(const join_packet& p);
+  std::string reason_to_refuse(const join_packet& p) const;
+  void issue(std::uint64_t term, std::vector<member> members);
+  void publish(const view& latest);
+  void remove_member(const incarnation& inc);
+
+  // Constant after construction.
+  membership_options options_;
+  const member self_;
+  endpoint head_;       ///< Of the pinned head.
+  bool founds_ = false; ///< This node is the pinned head.
+
+  // Changed by events.
+  phase phase_ = phase::looking;
+  view view_;   ///< Adopted: contains this incarnation.
+  view newest_; ///< The newest that was heard of; differs from `view_` while looking or rejoining.
+  liveness liveness_;
+  time_point now_;
+  time_point next_beat_;
+  time_point found_at_;        ///< Of the pinned head: when it stops asking and founds a cluster.
+  time_point rejoining_since_; ///< Or since the newer cluster was last heard of.
+  std::size_t probe_next_ = 0;
+  std::string refused_reason_;
+  std::vector<action> actions_; ///< Of the event being handled.
+};
+
+std::string_view to_string(membership::phase value) noexcept;
+
+} // namespace peercache::discovery

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::discovery {
@@ -20,16 +21,45 @@ struct member {
   bool operator==(const member&) const = default;
 };
 
-/// Who is in the cluster. Compared by (term, version): terms only grow, a node ignores an older view.
+/// Where a node's actors listen. Compared as text: whoever fills it in resolves names first.
+struct endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+  auto operator<=>(const endpoint&) const = default;
+};
+
+/// The address of `who` for the membership protocol.
+inline endpoint control_endpoint(const member& who) {
+  return {who.host, who.control_port};
+}
+
+/// Which view. The members' order, so a later view compares greater. The issuer only breaks the tie
+/// between two leaders that could not hear each other: no two different views have equal stamps.
+struct view_stamp {
+  std::uint64_t term = 0;
+  std::uint64_t version = 0;
+  incarnation issuer;
+  auto operator<=>(const view_stamp&) const = default;
+};
+
+/// Who is in the cluster. Compared by (term, version, issuer): terms only grow, a node ignores an
+/// older view. Term 0 is no view at all.
 struct view {
   std::uint64_t term = 0;
   std::uint64_t version = 0;
   std::vector<member> members;      ///< Sorted by node_id.
-  std::vector<std::string> masters; ///< Names, the leader's own order: pinned head first, then natural order.
+  std::vector<std::string> masters; ///< Pinned head first, then natural order. The first one leads.
+  incarnation issuer;               ///< The leader that made this view.
   bool operator==(const view&) const = default;
 
+  /// Binary search. Null when there is none.
   const member* find(node_id id) const noexcept;
   const member* find(const incarnation& inc) const noexcept;
+  const member* find_name(std::string_view name) const noexcept;
+  /// The first master; null in an empty view.
+  const member* leader() const noexcept;
+  bool is_master(std::string_view name) const noexcept;
+  view_stamp stamp() const noexcept { return {term, version, issuer}; }
   bool newer_than(const view& other) const noexcept;
 };
 

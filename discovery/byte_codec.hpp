@@ -1,0 +1,81 @@
+#pragma once
+
+#include "common/assert.hpp"
+#include "common/ids.hpp"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace peercache::discovery {
+
+static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
+
+/// Appends numbers and short texts to a string. Limits are the caller's to keep: they are asserted.
+class byte_writer {
+public:
+  explicit byte_writer(std::string& out) noexcept : out_(out) {}
+
+  template <class T>
+  void number(T value) {
+    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void id(const incarnation& value) {
+    number(value.high);
+    number(value.low);
+  }
+  void short_text(std::string_view text) {
+    PEERCACHE_ASSERT(text.size() <= 255);
+    number(static_cast<std::uint8_t>(text.size()));
+    out_.append(text);
+  }
+  void text(std::string_view text) { out_.append(text); }
+
+private:
+  std::string& out_;
+};
+
+/// Takes them back out of bytes that anybody may have written. After the first read beyond the end
+/// `ok` is false and everything read is zero or empty. Never takes memory by a length that the
+/// bytes do not have.
+class byte_reader {
+public:
+  explicit byte_reader(std::string_view bytes) noexcept : rest_(bytes) {}
+
+  template <class T>
+  T number() noexcept {
+    T value{};
+    auto bytes = take(sizeof value);
+    if (ok_)
+      std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  incarnation id() noexcept {
+    incarnation value;
+    value.high = number<std::uint64_t>();
+    value.low = number<std::uint64_t>();
+    return value;
+  }
+  std::string_view short_text() noexcept { return take(number<std::uint8_t>()); }
+  std::string_view take(std::size_t bytes) noexcept {
+    ok_ = ok_ && bytes <= rest_.size();
+    if (!ok_)
+      return {};
+    auto taken = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return taken;
+  }
+
+  bool ok() const noexcept { return ok_; }
+  void fail() noexcept { ok_ = false; }
+  /// Everything was read, without a fault.
+  bool finished() const noexcept { return ok_ && rest_.empty(); }
+
+private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+} // namespace peercache::discovery

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+#include "discovery/view.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace peercache::discovery {
+
+/// Which nodes own a key: consistent hashing with 160 virtual nodes a member. A virtual node's
+/// position is XXH3-64 of (node_id, replica), so it does not depend on who else is there, nor on
+/// the incarnation.
+///
+/// Immutable after construction; threads: any. Memory: about 2.6 KiB a member.
+class hash_ring {
+public:
+  static constexpr std::uint32_t virtual_nodes = 160;
+
+  hash_ring() = default;
+  explicit hash_ring(std::span<const member> members);
+
+  /// Writes the first `out.size()` distinct members clockwise of the key's position; fewer when
+  /// there are fewer members. Returns how many.
+  std::size_t owners(const page_key& key, std::span<node_id> out) const noexcept {
+    return owners_at(key.prefix(), out);
+  }
+  std::size_t owners_at(std::uint64_t position, std::span<node_id> out) const noexcept;
+  /// Whether `id` is among the first `replicas` owners.
+  bool owns(node_id id, const page_key& key, std::size_t replicas) const noexcept;
+
+  /// The process that a node of this ring was when the ring was built; zero for a stranger.
+  incarnation incarnation_of(node_id id) const noexcept;
+
+  std::size_t members() const noexcept { return members_.size(); }
+  bool empty() const noexcept { return members_.empty(); }
+
+  /// Owners that one key may have at most.
+  static constexpr std::size_t replicas_max = 8;
+
+private:
+  struct point {
+    std::uint64_t position;
+    std::uint32_t member; ///< Index into `members_`.
+  };
+  struct entry {
+    node_id id;
+    incarnation inc;
+  };
+
+  std::size_t first_at_or_after(std::uint64_t position) const noexcept;
+
+  std::vector<entry> members_; ///< Sorted by id.
+  std::vector<point> points_;  ///< Sorted by position.
+  /// For each value of a position's top bits, the first point there or later: a look-up is one step
+  /// instead of a binary search over 160,000 points.
+  std::vector<std::uint32_t> first_points_;
+  std::uint32_t top_shift_ = 63;
+};
+
+} // namespace peercache::discovery

@@ -1,0 +1,51 @@
+#include "discovery/liveness.hpp"
+
+#include <algorithm>
+
+namespace peercache::discovery {
+
+void liveness::watch(std::span<const member> members, time_point now) {
+  std::unordered_map<incarnation, record> kept;
+  for (const auto& m : members) {
+    auto old = records_.find(m.inc);
+    kept.emplace(m.inc, old != records_.end() ? old->second : record{now, {}, false, false});
+  }
+  records_ = std::move(kept);
+}
+
+void liveness::heard(const incarnation& inc, time_point now) {
+  if (auto at = records_.find(inc); at != records_.end())
+    at->second = {now, {}, false, false};
+}
+
+void liveness::lost(const incarnation& inc, time_point now) {
+  auto at = records_.find(inc);
+  // A second loss without a sign of life in between must not extend the first one's deadline.
+  if (at == records_.end() || at->second.lost)
+    return;
+  at->second.lost = true;
+  at->second.lost_at = now;
+}
+
+void liveness::declare_dead(const incarnation& inc) {
+  if (auto at = records_.find(inc); at != records_.end())
+    at->second.dead = true;
+}
+
+void liveness::forgive(duration gap, time_point now) {
+  for (auto& [inc, rec] : records_) {
+    rec.heard_at = std::min(rec.heard_at + gap, now);
+    if (rec.lost)
+      rec.lost_at = std::min(rec.lost_at + gap, now);
+  }
+}
+
+bool liveness::silent(const incarnation& inc, time_point now) const {
+  auto at = records_.find(inc);
+  if (at == records_.end() || at->second.dead)
+    return true;
+  const auto& rec = at->second;
+  return now - rec.heard_at > expiry_ || (rec.lost && now - rec.lost_at > lost_expiry_);
+}
+
+} // namespace peercache::discovery

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "discovery/view.hpp"
+
+#include <chrono>
+#include <span>
+#include <unordered_map>
+
+namespace peercache::discovery {
+
+using time_point = std::chrono::steady_clock::time_point;
+using duration = std::chrono::steady_clock::duration;
+
+/// When each member was last heard of.
+///
+/// Threads: none; the owner serializes. Time is an argument.
+/// Invariant: no time in here is later than the latest `now` given.
+class liveness {
+public:
+  /// @param expiry      A member that was not heard of for longer is silent.
+  /// @param lost_expiry The same, counted from the moment its connection broke.
+  liveness(duration expiry, duration lost_expiry) : expiry_(expiry), lost_expiry_(lost_expiry) {}
+
+  /// Follows exactly these from now on; those that are new count as heard of now.
+  void watch(std::span<const member> members, time_point now);
+
+  void heard(const incarnation& inc, time_point now);
+  /// Its connection broke: it has `lost_expiry` to be heard again.
+  void lost(const incarnation& inc, time_point now);
+  /// It is known to be gone: silent until it is heard again.
+  void declare_dead(const incarnation& inc);
+  /// This process itself stood still for `gap`: nobody is blamed for that time.
+  void forgive(duration gap, time_point now);
+
+  bool silent(const incarnation& inc, time_point now) const;
+
+private:
+  struct record {
+    time_point heard_at;
+    time_point lost_at;
+    bool lost = false;
+    bool dead = false;
+  };
+
+  const duration expiry_;
+  const duration lost_expiry_;
+  std::unordered_map<incarnation, record> records_;
+};
+
+} // namespace peercache::discovery

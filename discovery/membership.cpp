@@ -1,0 +1,300 @@
+#include "discovery/membership.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::discovery {
+
+namespace {
+
+/// A process that was stopped for this many heartbeats does not judge others by the time it missed.
+constexpr int pause_heartbeats = 2;
+/// Its connection broke, then one heartbeat was missed (the other is its way here).
+constexpr int lost_heartbeats = 2;
+/// How long a restarted head without other seeds listens for members that still heartbeat to it.
+constexpr int listen_heartbeats = 2;
+
+} // namespace
+
+membership::membership(membership_options options, member self, time_point now)
+    : options_(std::move(options)), self_(std::move(self)),
+      liveness_(options_.expiry, lost_heartbeats * options_.heartbeat), now_(now), next_beat_(now),
+      rejoining_since_(now) {
+  PEERCACHE_ASSERT(self_.id == node_id_of(self_.name) && self_.inc != incarnation{});
+  PEERCACHE_ASSERT(options_.heartbeat > duration::zero() && options_.expiry > options_.heartbeat);
+  PEERCACHE_ASSERT(options_.max_masters > 0);
+  auto own = control_endpoint(self_);
+  head_ = options_.seeds.empty() ? own : options_.seeds.front();
+  founds_ = head_ == own;
+  bool asks_others = std::any_of(options_.seeds.begin(), options_.seeds.end(),
+                                 [&own](const endpoint& seed) { return seed != own; });
+  found_at_ = now;
+  if (asks_others)
+    found_at_ += options_.expiry;
+  else if (!options_.seeds.empty())
+    found_at_ += listen_heartbeats * options_.heartbeat;
+}
+
+std::vector<action> membership::tick(time_point now) {
+  notice_own_pause(now);
+  switch (phase_) {
+  case phase::looking:
+    found_if_due();
+    break;
+  case phase::joined:
+    if (leads())
+      expire_silent_members();
+    else
+      take_over_if_due();
+    break;
+  case phase::rejoining:
+    // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
+    if (now_ - rejoining_since_ > 2 * options_.expiry)
+      take_over_if_due();
+    break;
+  case phase::left:
+    return {};
+  }
+  if (beat_is_due()) {
+    if (phase_ == phase::joined)
+      send_heartbeats();
+    else
+      send_joins();
+  }
+  return take_actions();
+}
+
+std::vector<action> membership::on_packet(const packet& received, time_point now) {
+  if (phase_ == phase::left)
+    return {};
+  notice_own_pause(now);
+  std::visit([this](const auto& p) { handle(p); }, received);
+  return take_actions();
+}
+
+std::vector<action> membership::on_peer_lost(const incarnation& inc, time_point now) {
+  if (phase_ == phase::left)
+    return {};
+  notice_own_pause(now);
+  liveness_.lost(inc, now_);
+  return take_actions();
+}
+
+std::vector<action> membership::leave(time_point now) {
+  if (phase_ == phase::left)
+    return {};
+  now_ = std::max(now_, now);
+  if (phase_ == phase::joined && leads()) {
+    remove_member(self_.inc);
+  } else {
+    for (const auto& name : view_.masters)
+      if (name != self_.name)
+        send(control_endpoint(*view_.find_name(name)), leave_packet{self_.inc});
+  }
+  phase_ = phase::left;
+  return take_actions();
+}
+
+bool membership::leads() const noexcept {
+  return phase_ == phase::joined && view_.masters.front() == self_.name;
+}
+
+bool membership::is_master() const noexcept {
+  return phase_ == phase::joined && view_.is_master(self_.name);
+}
+
+bool membership::isolated(time_point now) const {
+  if (phase_ != phase::joined)
+    return true;
+  return std::all_of(view_.masters.begin(), view_.masters.end(), [&](const std::string& name) {
+    return name != self_.name && liveness_.silent(view_.find_name(name)->inc, now);
+  });
+}
+
+void membership::handle(const join_packet& p) {
+  if (phase_ == phase::looking || p.who.inc == self_.inc)
+    return;
+  if (p.known > newest_.stamp()) {
+    // The joining node knows of a newer cluster than this one: ask it to tell.
+    send(control_endpoint(p.who),
+         heartbeat_answer_packet{control_endpoint(self_), self_.inc, newest_.stamp(), {}});
+    return;
+  }
+  const auto* known = newest_.find(p.who.id);
+  if (known != nullptr && *known == p.who) {
+    send(control_endpoint(p.who), view_packet{newest_});
+    return;
+  }
+  bool restarted =
+      known != nullptr && known->host == p.who.host && known->inc != p.who.inc && !p.was_member;
+  if (restarted)
+    liveness_.declare_dead(known->inc);
+  if (phase_ == phase::joined && !leads() && first_living_master())
+    take_over();
+  if (leads())
+    admit(p);
+  else
+    forward(p);
+}
+
+void membership::handle(const refused_packet& p) {
+  if (phase_ == phase::joined)
+    return;
+  // Somebody leads there: no reason to take over or to found here.
+  rejoining_since_ = now_;
+  found_at_ = std::max(found_at_, now_ + options_.expiry);
+  if (p.reason == refused_reason_)
+    return;
+  refused_reason_ = p.reason;
+  actions_.push_back(join_refused{p.reason});
+}
+
+void membership::handle(const heartbeat_packet& p) {
+  if (p.inc == self_.inc)
+    return;
+  liveness_.heard(p.inc, now_);
+  heartbeat_answer_packet answer{control_endpoint(self_), self_.inc, newest_.stamp(), {}};
+  if (newest_.stamp() > p.known)
+    answer.newer = newest_;
+  send(p.from, std::move(answer));
+}
+
+void membership::handle(const heartbeat_answer_packet& p) {
+  if (p.inc == self_.inc)
+    return;
+  liveness_.heard(p.inc, now_);
+  if (p.newer)
+    consider(*p.newer);
+  else if (newest_.stamp() > p.known)
+    send(p.from, view_packet{newest_});
+}
+
+void membership::handle(const view_packet& p) {
+  consider(p.latest);
+}
+
+void membership::handle(const leave_packet& p) {
+  if (leads() && view_.find(p.inc) != nullptr && p.inc != self_.inc)
+    remove_member(p.inc);
+  else
+    liveness_.declare_dead(p.inc);
+}
+
+/// Only ticks may be late, and only by our own standing still: the actor's clock sends them.
+void membership::notice_own_pause(time_point now) {
+  PEERCACHE_ASSERT(now >= now_);
+  auto gap = now - now_;
+  now_ = now;
+  if (gap > pause_heartbeats * options_.heartbeat)
+    liveness_.forgive(gap, now_);
+}
+
+/// A view came from somewhere. Older ones change nothing; one without this node is a reason to join
+/// again.
+void membership::consider(const view& received) {
+  if (!received.newer_than(newest_))
+    return;
+  newest_ = received;
+  const auto* own = received.find(self_.inc);
+  if (own != nullptr && *own == self_) {
+    adopt(received);
+    return;
+  }
+  if (phase_ == phase::joined)
+    phase_ = phase::rejoining;
+  // Give that cluster the time to answer before carrying on or founding alone.
+  rejoining_since_ = now_;
+  found_at_ = std::max(found_at_, now_ + options_.expiry);
+  send_joins();
+}
+
+void membership::adopt(const view& latest) {
+  PEERCACHE_ASSERT(!view_.newer_than(latest));
+  bool was_master = is_master();
+  auto old_masters = std::exchange(view_, latest).masters;
+  newest_ = latest;
+  phase_ = phase::joined;
+  refused_reason_.clear();
+  liveness_.watch(view_.members, now_);
+  // Plain members send no heartbeats to plain members: a new master starts to count now.
+  if (!was_master)
+    for (const auto& m : view_.members)
+      if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
+        liveness_.heard(m.inc, now_);
+  actions_.push_back(adopt_view{view_});
+  // Each leader issues under a term of its own, so that two views with one stamp cannot come about.
+  if (leads() && view_.issuer != self_.inc)
+    issue(view_.term + 1, view_.members);
+}
+
+/// To everyone who might lead or know who does: the newest view's masters, the own view's, the
+/// seeds.
+void membership::send_joins() {
+  std::vector<endpoint> targets = options_.seeds;
+  for (const auto* source : {&newest_, &view_})
+    for (const auto& name : source->masters)
+      targets.push_back(control_endpoint(*source->find_name(name)));
+  std::sort(targets.begin(), targets.end());
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  join_packet p{self_, newest_.stamp(), view_.term > 0, false};
+  for (auto& target : targets)
+    if (target != control_endpoint(self_))
+      send(std::move(target), p);
+}
+
+void membership::send_heartbeats() {
+  heartbeat_packet p{control_endpoint(self_), self_.inc, view_.stamp()};
+  for (const auto& name : view_.masters)
+    if (name != self_.name)
+      send(control_endpoint(*view_.find_name(name)), p);
+  bool alone = isolated(now_);
+  if (!leads() && !alone)
+    return;
+  // Seeds that are no members may lead another half of the cluster, or be a head that came back.
+  for (const auto& seed : options_.seeds) {
+    bool inside = std::any_of(view_.members.begin(), view_.members.end(),
+                              [&seed](const auto& m) { return control_endpoint(m) == seed; });
+    if (!inside)
+      send(seed, p);
+  }
+  // No master answers. They may have been replaced unnoticed: ask the others, one after another.
+  if (alone) {
+    const auto& other = view_.members[probe_next_++ % view_.members.size()];
+    if (other.inc != self_.inc && !view_.is_master(other.name))
+      send(control_endpoint(other), p);
+  }
+}
+
+void membership::send(endpoint to, packet body) {
+  actions_.push_back(send_packet{std::move(to), std::move(body)});
+}
+
+bool membership::beat_is_due() {
+  if (now_ < next_beat_)
+    return false;
+  // Beats that were missed are not made up for.
+  next_beat_ = std::max(next_beat_ + options_.heartbeat, now_);
+  return true;
+}
+
+std::vector<action> membership::take_actions() {
+  return std::exchange(actions_, {});
+}
+
+std::string_view to_string(membership::phase value) noexcept {
+  switch (value) {
+  case membership::phase::looking:
+    return "looking";
+  case membership::phase::joined:
+    return "joined";
+  case membership::phase::rejoining:
+    return "rejoining";
+  case membership::phase::left:
+    return "left";
+  }
+  return "?";
+}
+
+} // namespace peercache::discovery

@@ -1,0 +1,186 @@
+#include "discovery/packet_codec.hpp"
+
+#include "discovery/byte_codec.hpp"
+#include "discovery/view_codec.hpp"
+
+namespace peercache::discovery {
+
+namespace {
+
+/// The numbers are part of the wire format.
+template <class Packet>
+constexpr std::uint8_t kind_of = 0;
+template <>
+constexpr std::uint8_t kind_of<join_packet> = 1;
+template <>
+constexpr std::uint8_t kind_of<refused_packet> = 2;
+template <>
+constexpr std::uint8_t kind_of<heartbeat_packet> = 3;
+template <>
+constexpr std::uint8_t kind_of<heartbeat_answer_packet> = 4;
+template <>
+constexpr std::uint8_t kind_of<view_packet> = 5;
+template <>
+constexpr std::uint8_t kind_of<leave_packet> = 6;
+
+void write_endpoint(byte_writer& out, const endpoint& at) {
+  out.short_text(at.host);
+  out.number(at.port);
+}
+
+endpoint read_endpoint(byte_reader& in) {
+  endpoint at;
+  at.host = in.short_text();
+  at.port = in.number<std::uint16_t>();
+  if (!is_printable_name(at.host))
+    in.fail();
+  return at;
+}
+
+void write_stamp(byte_writer& out, const view_stamp& stamp) {
+  out.number(stamp.term);
+  out.number(stamp.version);
+  out.id(stamp.issuer);
+}
+
+view_stamp read_stamp(byte_reader& in) {
+  view_stamp stamp;
+  stamp.term = in.number<std::uint64_t>();
+  stamp.version = in.number<std::uint64_t>();
+  stamp.issuer = in.id();
+  if (stamp.term > term_max || stamp.version > term_max)
+    in.fail();
+  return stamp;
+}
+
+bool read_flag(byte_reader& in) {
+  auto value = in.number<std::uint8_t>();
+  if (value > 1)
+    in.fail();
+  return value == 1;
+}
+
+void write_body(byte_writer& out, const join_packet& p) {
+  write_member(out, p.who);
+  write_stamp(out, p.known);
+  out.number(static_cast<std::uint8_t>(p.was_member));
+  out.number(static_cast<std::uint8_t>(p.forwarded));
+}
+
+void write_body(byte_writer& out, const refused_packet& p) {
+  auto reason = std::string_view(p.reason).substr(0, reason_bytes_max);
+  out.number(static_cast<std::uint16_t>(reason.size()));
+  out.text(reason);
+}
+
+void write_body(byte_writer& out, const heartbeat_packet& p) {
+  write_endpoint(out, p.from);
+  out.id(p.inc);
+  write_stamp(out, p.known);
+}
+
+void write_body(byte_writer& out, const heartbeat_answer_packet& p) {
+  write_endpoint(out, p.from);
+  out.id(p.inc);
+  write_stamp(out, p.known);
+  out.number(static_cast<std::uint8_t>(p.newer.has_value()));
+  if (p.newer)
+    write_view(out, *p.newer);
+}
+
+void write_body(byte_writer& out, const view_packet& p) {
+  write_view(out, p.latest);
+}
+
+void write_body(byte_writer& out, const leave_packet& p) {
+  out.id(p.inc);
+}
+
+join_packet read_join(byte_reader& in) {
+  join_packet p;
+  p.who = read_member(in);
+  p.known = read_stamp(in);
+  p.was_member = read_flag(in);
+  p.forwarded = read_flag(in);
+  return p;
+}
+
+refused_packet read_refused(byte_reader& in) {
+  auto length = in.number<std::uint16_t>();
+  if (length > reason_bytes_max)
+    in.fail();
+  return {std::string(in.take(length))};
+}
+
+heartbeat_packet read_heartbeat(byte_reader& in) {
+  heartbeat_packet p;
+  p.from = read_endpoint(in);
+  p.inc = in.id();
+  p.known = read_stamp(in);
+  return p;
+}
+
+heartbeat_answer_packet read_heartbeat_answer(byte_reader& in) {
+  heartbeat_answer_packet p;
+  p.from = read_endpoint(in);
+  p.inc = in.id();
+  p.known = read_stamp(in);
+  if (read_flag(in))
+    p.newer = read_view(in);
+  return p;
+}
+
+packet read_body(byte_reader& in, std::uint8_t kind) {
+  switch (kind) {
+  case kind_of<join_packet>:
+    return read_join(in);
+  case kind_of<refused_packet>:
+    return read_refused(in);
+  case kind_of<heartbeat_packet>:
+    return read_heartbeat(in);
+  case kind_of<heartbeat_answer_packet>:
+    return read_heartbeat_answer(in);
+  case kind_of<view_packet>:
+    return view_packet{read_view(in)};
+  case kind_of<leave_packet>:
+    return leave_packet{in.id()};
+  default:
+    in.fail();
+    return leave_packet{};
+  }
+}
+
+} // namespace
+
+std::string encode_packet(const packet& what, std::string_view cluster) {
+  std::string bytes;
+  byte_writer out(bytes);
+  out.number(packet_wire_version);
+  out.short_text(cluster);
+  std::visit(
+      [&out]<class Packet>(const Packet& p) {
+        out.number(kind_of<Packet>);
+        write_body(out, p);
+      },
+      what);
+  return bytes;
+}
+
+result<packet> decode_packet(std::string_view bytes, std::string_view cluster) {
+  byte_reader in(bytes);
+  auto version = in.number<std::uint8_t>();
+  if (in.ok() && version != packet_wire_version)
+    return error{errc::incompatible, "a peer speaks wire version " + std::to_string(version) +
+                                         ", this node " + std::to_string(packet_wire_version)};
+  auto name = in.short_text();
+  if (in.ok() && name != cluster)
+    return error{errc::incompatible, "a peer belongs to cluster '" + std::string(name) +
+                                         "', this node to '" + std::string(cluster) + "'"};
+  auto body = read_body(in, in.number<std::uint8_t>());
+  if (!in.finished())
+    return error{errc::invalid_argument,
+                 "a membership packet of " + std::to_string(bytes.size()) + " bytes is malformed"};
+  return body;
+}
+
+} // namespace peercache::discovery

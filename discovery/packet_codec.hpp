@@ -1,0 +1,32 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "discovery/packet.hpp"
+
+#include <string>
+#include <string_view>
+
+/// Packets as bytes, little endian:
+///
+///   packet   u8 wire version | u8 length of the cluster's name | name | u8 kind | body
+///   body     join              member | stamp | u8 was_member | u8 forwarded
+///            refused           u16 length | reason
+///            heartbeat         endpoint | incarnation 16 | stamp
+///            heartbeat answer  endpoint | incarnation 16 | stamp | u8 view follows | [view]
+///            view              view
+///            leave             incarnation 16
+///   endpoint u8 host length | host | u16 port
+///   stamp    u64 term | u64 version | issuer 16
+namespace peercache::discovery {
+
+inline constexpr std::uint8_t packet_wire_version = 1;
+inline constexpr std::uint32_t reason_bytes_max = 1024;
+inline constexpr std::uint32_t cluster_name_bytes_max = 255;
+
+/// @pre cluster has at most `cluster_name_bytes_max` bytes.
+std::string encode_packet(const packet& what, std::string_view cluster);
+
+/// Errors: `incompatible` when version or cluster differ, `invalid_argument` when malformed.
+result<packet> decode_packet(std::string_view bytes, std::string_view cluster);
+
+} // namespace peercache::discovery

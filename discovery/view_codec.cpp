@@ -1,0 +1,139 @@
+#include "discovery/view_codec.hpp"
+
+#include "common/limits.hpp"
+
+#include <algorithm>
+
+namespace peercache::discovery {
+
+static_assert(limits::node_name_bytes_max <= 255 && host_bytes_max <= 255, "lengths are one byte");
+static_assert(limits::members_max <= 65535 && masters_max <= 255);
+
+namespace {
+
+template <class T>
+result<T> decoded(const byte_reader& in, T value, std::string_view what) {
+  if (!in.finished())
+    return error{errc::invalid_argument, "an encoded " + std::string(what) + " is malformed"};
+  return value;
+}
+
+bool ids_ascend(const std::vector<member>& members) noexcept {
+  return std::adjacent_find(members.begin(), members.end(), [](const member& a, const member& b) {
+           return a.id >= b.id;
+         }) == members.end();
+}
+
+void read_masters(byte_reader& in, view& to) {
+  auto count = in.number<std::uint8_t>();
+  if (count > masters_max)
+    in.fail();
+  for (unsigned i = 0; in.ok() && i < count; ++i) {
+    std::size_t index = in.number<std::uint16_t>();
+    if (index >= to.members.size() || to.is_master(to.members[index].name))
+      in.fail();
+    else
+      to.masters.push_back(to.members[index].name);
+  }
+}
+
+} // namespace
+
+bool is_printable_name(std::string_view name) noexcept {
+  return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == 0x7f;
+  });
+}
+
+void write_member(byte_writer& out, const member& who) {
+  PEERCACHE_ASSERT(who.id == node_id_of(who.name));
+  out.short_text(who.name);
+  out.short_text(who.host);
+  out.id(who.inc);
+  out.number(who.control_port);
+  out.number(who.data_port);
+  out.number(who.http_port);
+}
+
+member read_member(byte_reader& in) {
+  member who;
+  who.name = in.short_text();
+  who.id = node_id_of(who.name);
+  who.host = in.short_text();
+  who.inc = in.id();
+  who.control_port = in.number<std::uint16_t>();
+  who.data_port = in.number<std::uint16_t>();
+  who.http_port = in.number<std::uint16_t>();
+  if (!is_printable_name(who.name) || !is_printable_name(who.host) || who.inc == incarnation{})
+    in.fail();
+  return who;
+}
+
+void write_view(byte_writer& out, const view& what) {
+  PEERCACHE_ASSERT(what.members.size() <= limits::members_max);
+  PEERCACHE_ASSERT(what.masters.size() <= masters_max);
+  out.number(view_format);
+  out.number(what.term);
+  out.number(what.version);
+  out.id(what.issuer);
+  out.number(static_cast<std::uint16_t>(what.members.size()));
+  for (const auto& m : what.members)
+    write_member(out, m);
+  out.number(static_cast<std::uint8_t>(what.masters.size()));
+  for (const auto& name : what.masters) {
+    const auto* m = what.find_name(name);
+    PEERCACHE_ASSERT(m != nullptr);
+    out.number(static_cast<std::uint16_t>(m - what.members.data()));
+  }
+}
+
+view read_view(byte_reader& in) {
+  view to;
+  auto format = in.number<std::uint8_t>();
+  to.term = in.number<std::uint64_t>();
+  to.version = in.number<std::uint64_t>();
+  to.issuer = in.id();
+  auto count = in.number<std::uint16_t>();
+  if (format != view_format || to.term > term_max || to.version > term_max ||
+      count > limits::members_max)
+    in.fail();
+  // No reserve: the count is only believed member by member.
+  for (unsigned i = 0; in.ok() && i < count; ++i)
+    to.members.push_back(read_member(in));
+  if (in.ok())
+    read_masters(in, to);
+  // A view has a leader, and no view has nobody: nothing in between.
+  if (!ids_ascend(to.members) || to.members.empty() != to.masters.empty() ||
+      to.members.empty() != (to.term == 0))
+    in.fail();
+  return in.ok() ? to : view{};
+}
+
+std::string encode_member(const member& who) {
+  std::string bytes;
+  byte_writer out(bytes);
+  write_member(out, who);
+  return bytes;
+}
+
+result<member> decode_member(std::string_view bytes) {
+  byte_reader in(bytes);
+  auto who = read_member(in);
+  return decoded(in, std::move(who), "member");
+}
+
+std::string encode_view(const view& what) {
+  std::string bytes;
+  bytes.reserve(64 + what.members.size() * 64);
+  byte_writer out(bytes);
+  write_view(out, what);
+  return bytes;
+}
+
+result<view> decode_view(std::string_view bytes) {
+  byte_reader in(bytes);
+  auto what = read_view(in);
+  return decoded(in, std::move(what), "view");
+}
+
+} // namespace peercache::discovery

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "discovery/byte_codec.hpp"
+#include "discovery/view.hpp"
+
+#include <string>
+#include <string_view>
+
+/// Members and views as bytes, little endian:
+///
+///   member   u8 name length | name | u8 host length | host | incarnation 16 | u16 control, data,
+///   http port
+///            (the id is not carried: it follows from the name)
+///   view     u8 format | u64 term | u64 version | issuer 16 | u16 members | members, ids ascending
+///   |
+///            u8 masters | per master: u16 index of its member
+///
+/// Encoders assert that names and counts keep their limits (configuration and admission see to it).
+/// Decoders check every length before they take memory, accept exactly what the encoders write, and
+/// never throw.
+namespace peercache::discovery {
+
+inline constexpr std::uint8_t view_format = 1;
+inline constexpr std::uint32_t masters_max = 64;
+inline constexpr std::uint32_t host_bytes_max = 255;
+/// Terms beyond this are forged: a term a millisecond would take 100 million years.
+inline constexpr std::uint64_t term_max = std::uint64_t{1} << 62;
+
+std::string encode_member(const member& who);
+result<member> decode_member(std::string_view bytes);
+
+std::string encode_view(const view& what);
+result<view> decode_view(std::string_view bytes);
+
+/// The same as parts of larger messages. Reading sets `in.fail()` on malformed input.
+void write_member(byte_writer& out, const member& who);
+member read_member(byte_reader& in);
+void write_view(byte_writer& out, const view& what);
+view read_view(byte_reader& in);
+/// A name of a node or host: not empty, no spaces or control characters.
+bool is_printable_name(std::string_view name) noexcept;
+
+} // namespace peercache::discovery

@@ -17,6 +17,27 @@ function(peercache_component name)
   target_link_libraries(peercache_${name} PUBLIC peercache_flags ${arg_LINK})
 endfunction()
 
+# peercache_caf_pch(<target>)
+# Compiles the target with the headers of CAF precompiled once for all targets: about 2 seconds less for
+# each file that includes them. The sources still include what they use, so that clang-tidy and a
+# build without the precompiled header see the same text.
+function(peercache_caf_pch target)
+  if(NOT TARGET peercache_caf_pch)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/caf_pch.cpp CONTENT "")
+    add_library(peercache_caf_pch OBJECT ${PROJECT_BINARY_DIR}/caf_pch.cpp)
+    target_link_libraries(peercache_caf_pch PRIVATE peercache_flags CAF::io spdlog::spdlog)
+    target_compile_options(peercache_caf_pch PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    target_precompile_headers(peercache_caf_pch PRIVATE <caf/all.hpp> <caf/io/all.hpp>)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  target_precompile_headers(${target} REUSE_FROM peercache_caf_pch)
+endfunction()
+
+# Targets that build the test programs of one ring: cmake --build <dir> --target ring_pure.
+foreach(ring pure actor scenario real verbs python lint)
+  add_custom_target(ring_${ring})
+endforeach()
+
 # peercache_test(<folder> LABEL <ring> [LINK <targets>...])
 # One test program of all tests/<folder>/*_test.cpp; each case is a ctest test.
 function(peercache_test folder)
@@ -26,10 +47,16 @@ function(peercache_test folder)
     return()
   endif()
   string(REPLACE "/" "_" name ${folder})
+  # Real processes measure real time: nothing else runs beside them.
+  set(alone)
+  if(arg_LABEL MATCHES "real|verbs")
+    set(alone RUN_SERIAL ON)
+  endif()
   add_executable(${name}_tests ${sources})
   target_link_libraries(${name}_tests PRIVATE ${arg_LINK} peercache_switchable_guards
     GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name}_tests PRIVATE PEERCACHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_dependencies(ring_${arg_LABEL} ${name}_tests)
   gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120)
+    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120 ${alone})
 endfunction()

@@ -1,0 +1,25 @@
+# The house rules as tests: label lint.
+function(peercache_lint name)
+  add_test(NAME lint.${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(lint.${name} PROPERTIES LABELS lint TIMEOUT 600)
+endfunction()
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+# Checks must not leave __pycache__ in the tree.
+set(python ${Python3_EXECUTABLE} -B)
+
+foreach(check includes lengths style)
+  peercache_lint(${check} ${python} scripts/check_${check}.py)
+endforeach()
+peercache_lint(checkers ${python} -m unittest discover -s tests/lint -p "*_test.py")
+
+find_program(CLANG_FORMAT clang-format)
+if(CLANG_FORMAT)
+  peercache_lint(format scripts/format --check)
+endif()
+
+find_program(CLANG_TIDY clang-tidy)
+if(CLANG_TIDY)
+  peercache_lint(tidy ${python} scripts/tidy ${PROJECT_BINARY_DIR})
+  set_tests_properties(lint.tidy PROPERTIES PROCESSORS 2 TIMEOUT 1200)
+endif()

@@ -5,9 +5,9 @@
 
 namespace peercache {
 
-/// Leaves a peer alone that failed repeatedly. closed → (failures_to_open in a row) → open → (after the
-/// pause) half open: one probe at a time → closed on success, open again with the pause doubled up to its
-/// maximum on failure. Pure: time is an argument. Threads: none; the owner serializes.
+/// Leaves a peer alone that failed repeatedly. closed → (failures_to_open in a row) → open → (after
+/// the pause) half open: one probe at a time → closed on success, open again with the pause doubled
+/// up to its maximum on failure. Pure: time is an argument. Threads: none; the owner serializes.
 class circuit_breaker {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -10,7 +10,7 @@ namespace peercache {
 enum class errc : std::uint8_t {
   invalid_argument = 1,
   not_found,
-  refused,      ///< A limit was reached, or the other side does not accept us.
+  refused, ///< A limit was reached, or the other side does not accept us.
   timed_out,
   unreachable,  ///< No connection to the peer.
   incompatible, ///< Wire version or cluster name differ.

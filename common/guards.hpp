@@ -4,8 +4,8 @@
 
 namespace peercache {
 
-/// The checks that keep wrong bytes away. Each can be switched off in test programs, to show that it
-/// matters; programs that users run link `guards.cpp`, where no switch exists.
+/// The checks that keep wrong bytes away. Each can be switched off in test programs, to show that
+/// it matters; programs that users run link `guards.cpp`, where no switch exists.
 enum class guard : std::uint8_t {
   generation,  ///< The slot's generation equals the record's (TCP pin, same-host re-check).
   incarnation, ///< The record's incarnation equals the connection's / the mapped pool's.

@@ -29,7 +29,8 @@ struct incarnation {
   static incarnation random();
 };
 
-/// Index of a page's first 4 KiB granule in its pool; its entry in the slot table has the same index.
+/// Index of a page's first 4 KiB granule in its pool; its entry in the slot table has the same
+/// index.
 struct slot_id {
   std::uint32_t value = 0;
   auto operator<=>(const slot_id&) const = default;

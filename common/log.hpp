@@ -7,9 +7,9 @@
 
 namespace peercache {
 
-/// Sends spdlog's default logger to stderr in our format: "2026-11-20T12:00:00.123Z info node-1 message",
-/// or one JSON object a line. Call once, before threads start.
-/// A record is one line whatever its message holds: control characters are escaped.
+/// Sends spdlog's default logger to stderr in our format: "2026-11-20T12:00:00.123Z info node-1
+/// message", or one JSON object a line. Call once, before threads start. A record is one line
+/// whatever its message holds: control characters are escaped.
 /// @param level trace | debug | info | warn | error | off; anything else counts as info
 void init_log(const std::string& node_name, const std::string& level, bool json);
 

@@ -29,8 +29,8 @@ struct page_key {
 static_assert(sizeof(page_key) == 32);
 
 /// Everything besides the caller's key string that decides what a page's bytes mean: model, weights
-/// revision, KV dtype, page size, layout, TP/PP/rank, tenant salt: whatever the caller declares, in a
-/// fixed order. Immutable after construction, then usable from any thread.
+/// revision, KV dtype, page size, layout, TP/PP/rank, tenant salt: whatever the caller declares, in
+/// a fixed order. Immutable after construction, then usable from any thread.
 class key_space {
 public:
   /// Digests `fields`, each with its length before it.

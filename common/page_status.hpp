@@ -8,11 +8,11 @@ namespace peercache {
 /// The fate of one page in one call. The first three are successes; everything else is a miss or a
 /// refusal, and the word is its reason in answers, metrics and logs.
 enum class page_status : std::uint8_t {
-  hit,       ///< get, exists: there.
-  stored,    ///< set: in the pool.
-  duplicate, ///< set: readable in the cluster already, nothing stored.
-  not_found, ///< No directory owner knows the key.
-  stale,     ///< The slot's generation is not the record's: evicted or overwritten.
+  hit,        ///< get, exists: there.
+  stored,     ///< set: in the pool.
+  duplicate,  ///< set: readable in the cluster already, nothing stored.
+  not_found,  ///< No directory owner knows the key.
+  stale,      ///< The slot's generation is not the record's: evicted or overwritten.
   owner_gone, ///< The record's incarnation is not the one that serves now, or not in the view.
   wrong_key,  ///< The slot holds another page than the record says.
   corrupt,    ///< The checksum of the bytes that arrived differs from the record's.
@@ -28,7 +28,9 @@ enum class page_status : std::uint8_t {
 
 inline constexpr std::size_t page_status_count = 16;
 
-constexpr bool is_success(page_status status) noexcept { return status <= page_status::duplicate; }
+constexpr bool is_success(page_status status) noexcept {
+  return status <= page_status::duplicate;
+}
 
 /// "hit", "not_found", …: also the value of the metrics' `reason` label.
 std::string_view to_string(page_status status) noexcept;

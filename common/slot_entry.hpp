@@ -21,9 +21,9 @@ namespace peercache {
 ///       56      4  uses         reads since the pool last folded them into its eviction order
 ///       60      4  reserved     zero
 ///
-/// Threads: the pool's owner alone writes generation, key, length and checksum; `pins` and `uses` are
-/// counted up and down by any reader on the host. The order of stores that makes a lock-free reader
-/// safe is `storage::slot_table`'s business.
+/// Threads: the pool's owner alone writes generation, key, length and checksum; `pins` and `uses`
+/// are counted up and down by any reader on the host. The order of stores that makes a lock-free
+/// reader safe is `storage::slot_table`'s business.
 struct alignas(64) slot_entry {
   std::atomic<std::uint64_t> generation;
   page_key key;

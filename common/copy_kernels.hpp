@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+/// What checksum and copy share; users include "common/checksum.hpp" or "common/copy.hpp".
+namespace peercache::detail {
+
+/// XXH3's state between stripes. A stripe is 64 bytes; 16 stripes are a block, after which the
+/// accumulators are scrambled. (xxhash's doc/xxhash_spec.md, "XXH3 algorithm for long inputs".)
+struct alignas(64) xxh3_accumulators {
+  std::array<std::uint64_t, 8> lanes;
+};
+
+inline constexpr std::size_t stripe_bytes = 64;
+inline constexpr std::size_t block_stripes = 16;
+inline constexpr std::size_t block_bytes = block_stripes * stripe_bytes;
+inline constexpr std::size_t secret_bytes = 192;
+inline constexpr std::size_t secret_step_bytes = 8; ///< From one stripe's secret to the next one's.
+static_assert((secret_bytes - stripe_bytes) / secret_step_bytes == block_stripes);
+
+/// One instruction set's inner loops. All take ranges of any alignment that do not overlap; none
+/// fences. Threads: any.
+struct copy_kernels {
+  const char* instruction_set;
+
+  void (*copy)(std::byte* to, const std::byte* from, std::size_t size_bytes) noexcept;
+
+  /// Adds stripes of one block, the first of which has its secret at `secret`; does not scramble.
+  void (*hash_stripes)(xxh3_accumulators& state, const std::byte* secret, const std::byte* from,
+                       std::size_t stripes) noexcept;
+
+  /// Adds whole blocks and scrambles after each.
+  void (*hash_blocks)(xxh3_accumulators& state, const std::byte* secret, const std::byte* from,
+                      std::size_t blocks) noexcept;
+
+  /// The two above in one pass over `from`. @pre blocks > 0
+  void (*copy_and_hash_blocks)(xxh3_accumulators& state, const std::byte* secret, std::byte* to,
+                               const std::byte* from, std::size_t blocks) noexcept;
+};
+
+extern const copy_kernels generic_kernels;
+extern const copy_kernels avx2_kernels;   ///< Only where the CPU has AVX2.
+extern const copy_kernels avx512_kernels; ///< Only where the CPU has AVX512F.
+
+/// Those that this CPU can run, the fastest first; never empty.
+std::span<const copy_kernels* const> usable_kernels() noexcept;
+
+/// The first of `usable_kernels`.
+const copy_kernels& best_kernels() noexcept;
+
+/// The one-shot functions with the instruction set given.
+std::uint64_t checksum_with(const copy_kernels& kernels, std::span<const std::byte> bytes) noexcept;
+std::uint64_t copy_and_checksum_with(const copy_kernels& kernels, std::span<std::byte> to,
+                                     std::span<const std::byte> from) noexcept;
+
+} // namespace peercache::detail

@@ -1,0 +1,133 @@
+#pragma once
+
+/// The loops of copy_avx512.cpp and copy_avx2.cpp, which include this after they have defined
+///   PEERCACHE_TARGET  the attribute of functions that may use the instruction set
+///   stripe            64 bytes in registers: load_stripe, stream_stripe
+///   accumulators      load_accumulators, store_accumulators, accumulate, scramble
+/// in namespace peercache::detail::<instruction set>, which this file goes on in. Function
+/// attributes and not compiler flags choose the instruction set: a flag would also compile what
+/// headers bring along, and the linker might keep that copy for all CPUs.
+
+#include "common/copy_kernels.hpp"
+
+#include <cstring>
+
+namespace peercache::detail {
+namespace PEERCACHE_KERNEL_NAMESPACE {
+
+/// Below this the fence and the partial lines at both ends cost more than streaming saves.
+inline constexpr std::size_t streamed_bytes_min = 512;
+
+/// How far ahead we prefetch. The CPU's own prefetchers stop at the end of a 4 KiB page of memory
+/// and must be started in each.
+inline constexpr std::size_t prefetch_ahead_bytes = 4096;
+
+/// At the start of a page all lines are prefetched, until the CPU's prefetchers have found the
+/// pattern; later one a block, as more would only fill the queue of misses.
+inline constexpr std::size_t ramp_blocks = 16;
+
+inline std::size_t bytes_to_line(const std::byte* to) noexcept {
+  return (stripe_bytes - reinterpret_cast<std::uintptr_t>(to) % stripe_bytes) % stripe_bytes;
+}
+
+inline void prefetch_lines(const std::byte* from, std::size_t lines) noexcept {
+  for (std::size_t i = 0; i < lines; ++i)
+    __builtin_prefetch(from + i * stripe_bytes, 0, 0);
+}
+
+/// Which of its three jobs `run_blocks` has, known at compile time.
+enum class job { copy, hash, copy_and_hash, copy_shifted_and_hash };
+
+/// One block: streams the lines from `from + shift` to `to`, which is line aligned, and hashes the
+/// stripes from `from`. Unless shifted, one load serves both.
+template <job todo>
+PEERCACHE_TARGET inline void run_block(accumulators& sums, const std::byte* secret, std::byte* to,
+                                       const std::byte* from, std::size_t shift) noexcept {
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < block_stripes; ++i) {
+    auto data = load_stripe(from + i * stripe_bytes);
+    if constexpr (todo == job::copy_shifted_and_hash)
+      stream_stripe(to + i * stripe_bytes, load_stripe(from + shift + i * stripe_bytes));
+    else if constexpr (todo != job::hash)
+      stream_stripe(to + i * stripe_bytes, data);
+    if constexpr (todo != job::copy)
+      accumulate(sums, data, load_stripe(secret + i * secret_step_bytes));
+  }
+  if constexpr (todo != job::copy)
+    scramble(sums, load_stripe(secret + secret_bytes - stripe_bytes));
+}
+
+template <job todo>
+PEERCACHE_TARGET inline void run_blocks(accumulators& sums, const std::byte* secret, std::byte* to,
+                                        const std::byte* from, std::size_t shift,
+                                        std::size_t blocks) noexcept {
+  constexpr std::size_t ahead_blocks = prefetch_ahead_bytes / block_bytes;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const std::byte* source = from + block * block_bytes;
+    if (block + ahead_blocks < blocks)
+      prefetch_lines(source + prefetch_ahead_bytes, block < ramp_blocks ? block_stripes : 1);
+    if constexpr (todo == job::hash)
+      run_block<todo>(sums, secret, nullptr, source, 0);
+    else
+      run_block<todo>(sums, secret, to + block * block_bytes, source, shift);
+  }
+}
+
+PEERCACHE_TARGET inline void copy(std::byte* to, const std::byte* from,
+                                  std::size_t size_bytes) noexcept {
+  if (size_bytes == 0)
+    return;
+  if (size_bytes < streamed_bytes_min) {
+    std::memcpy(to, from, size_bytes);
+    return;
+  }
+  auto done = bytes_to_line(to);
+  if (done != 0)
+    std::memcpy(to, from, done);
+  auto blocks = (size_bytes - done) / block_bytes;
+  accumulators unused{};
+  run_blocks<job::copy>(unused, nullptr, to + done, from + done, 0, blocks);
+  done += blocks * block_bytes;
+  for (; done + stripe_bytes <= size_bytes; done += stripe_bytes)
+    stream_stripe(to + done, load_stripe(from + done));
+  if (done != size_bytes)
+    std::memcpy(to + done, from + done, size_bytes - done);
+}
+
+PEERCACHE_TARGET inline void hash_stripes(xxh3_accumulators& state, const std::byte* secret,
+                                          const std::byte* from, std::size_t stripes) noexcept {
+  auto sums = load_accumulators(state);
+  for (std::size_t i = 0; i < stripes; ++i)
+    accumulate(sums, load_stripe(from + i * stripe_bytes),
+               load_stripe(secret + i * secret_step_bytes));
+  store_accumulators(state, sums);
+}
+
+PEERCACHE_TARGET inline void hash_blocks(xxh3_accumulators& state, const std::byte* secret,
+                                         const std::byte* from, std::size_t blocks) noexcept {
+  auto sums = load_accumulators(state);
+  run_blocks<job::hash>(sums, secret, nullptr, from, 0, blocks);
+  store_accumulators(state, sums);
+}
+
+PEERCACHE_TARGET inline void copy_and_hash_blocks(xxh3_accumulators& state, const std::byte* secret,
+                                                  std::byte* to, const std::byte* from,
+                                                  std::size_t blocks) noexcept {
+  auto sums = load_accumulators(state);
+  auto shift = bytes_to_line(to);
+  if (shift == 0) {
+    run_blocks<job::copy_and_hash>(sums, secret, to, from, 0, blocks);
+  } else {
+    // The destination's lines start `shift` bytes after the stripes, so the last block lacks one
+    // line.
+    auto streamed_bytes = (blocks - 1) * block_bytes;
+    std::memcpy(to, from, shift);
+    run_blocks<job::copy_shifted_and_hash>(sums, secret, to + shift, from, shift, blocks - 1);
+    run_blocks<job::hash>(sums, secret, nullptr, from + streamed_bytes, 0, 1);
+    std::memcpy(to + shift + streamed_bytes, from + shift + streamed_bytes, block_bytes - shift);
+  }
+  store_accumulators(state, sums);
+}
+
+} // namespace PEERCACHE_KERNEL_NAMESPACE
+} // namespace peercache::detail

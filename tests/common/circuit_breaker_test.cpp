@@ -1,0 +1,121 @@
+#include "common/circuit_breaker.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache {
+namespace {
+
+using namespace std::chrono_literals;
+using state = circuit_breaker::state;
+
+class breaker : public testing::Test {
+protected:
+  void fail(int times) {
+    for (int i = 0; i < times; ++i)
+      subject.on_failure(now);
+  }
+
+  /// The next probe goes out exactly after `pause`, not a moment earlier.
+  void expect_probe_after(circuit_breaker::duration pause) {
+    now += pause - 1ns;
+    EXPECT_FALSE(subject.allow(now));
+    now += 1ns;
+    EXPECT_TRUE(subject.allow(now));
+    EXPECT_EQ(subject.current(), state::half_open);
+  }
+
+  circuit_breaker subject{{.failures_to_open = 3, .pause = 100ms, .pause_max = 350ms}};
+  circuit_breaker::time_point now{1h};
+};
+
+TEST_F(breaker, lets_calls_through_while_closed) {
+  EXPECT_EQ(subject.current(), state::closed);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(subject.allow(now));
+}
+
+TEST_F(breaker, opens_after_as_many_failures_in_a_row_as_told) {
+  fail(2);
+  EXPECT_EQ(subject.current(), state::closed);
+  EXPECT_TRUE(subject.allow(now));
+  fail(1);
+  EXPECT_EQ(subject.current(), state::open);
+  EXPECT_EQ(subject.opened_total(), 1u);
+  EXPECT_FALSE(subject.allow(now));
+}
+
+TEST_F(breaker, forgets_failures_at_a_success) {
+  fail(2);
+  subject.on_success();
+  fail(2);
+  EXPECT_EQ(subject.current(), state::closed);
+}
+
+TEST_F(breaker, sends_one_probe_at_a_time_when_half_open) {
+  fail(3);
+  expect_probe_after(100ms);
+  EXPECT_FALSE(subject.allow(now));
+  EXPECT_FALSE(subject.allow(now + 99ms));
+}
+
+TEST_F(breaker, closes_when_the_probe_succeeds) {
+  fail(3);
+  expect_probe_after(100ms);
+  subject.on_success();
+  EXPECT_EQ(subject.current(), state::closed);
+  EXPECT_TRUE(subject.allow(now));
+  EXPECT_TRUE(subject.allow(now));
+}
+
+TEST_F(breaker, doubles_the_pause_up_to_its_maximum_when_probes_fail) {
+  fail(3);
+  expect_probe_after(100ms);
+  fail(1);
+  EXPECT_EQ(subject.current(), state::open);
+  expect_probe_after(200ms);
+  fail(1);
+  expect_probe_after(350ms);
+  fail(1);
+  expect_probe_after(350ms);
+  EXPECT_EQ(subject.opened_total(), 4u);
+}
+
+TEST_F(breaker, starts_with_the_first_pause_again_after_a_success) {
+  fail(3);
+  expect_probe_after(100ms);
+  fail(1);
+  expect_probe_after(200ms);
+  subject.on_success();
+  fail(3);
+  expect_probe_after(100ms);
+}
+
+TEST_F(breaker, is_not_stuck_when_a_probe_never_reports_back) {
+  fail(3);
+  expect_probe_after(100ms);
+  expect_probe_after(100ms);
+}
+
+TEST_F(breaker, does_not_prolong_the_pause_for_calls_from_before_it_opened) {
+  fail(3);
+  now += 50ms;
+  fail(5);
+  EXPECT_EQ(subject.opened_total(), 1u);
+  expect_probe_after(50ms);
+}
+
+TEST_F(breaker, knows_nothing_of_the_past_after_a_reset) {
+  fail(3);
+  expect_probe_after(100ms);
+  fail(1);
+  subject.reset();
+  EXPECT_EQ(subject.current(), state::closed);
+  EXPECT_TRUE(subject.allow(now));
+  fail(2);
+  EXPECT_EQ(subject.current(), state::closed);
+  fail(1);
+  expect_probe_after(100ms);
+}
+
+} // namespace
+} // namespace peercache

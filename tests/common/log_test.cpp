@@ -1,0 +1,77 @@
+#include "common/log.hpp"
+
+#include <chrono>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/details/log_msg.h>
+#include <string>
+#include <string_view>
+
+namespace peercache {
+namespace {
+
+using testing::MatchesRegex;
+
+std::string line_of(const std::string& node, bool json, spdlog::level::level_enum level,
+                    std::string_view text) {
+  // 2026-11-20T12:00:00.123Z
+  spdlog::log_clock::time_point time{std::chrono::milliseconds(1795176000123)};
+  spdlog::details::log_msg record(time, {}, "", level, {text.data(), text.size()});
+  spdlog::memory_buf_t line;
+  make_log_formatter(node, json)->format(record, line);
+  return {line.data(), line.size()};
+}
+
+TEST(log, a_line_has_time_level_node_and_message) {
+  EXPECT_EQ(line_of("node-1", false, spdlog::level::info, "pool: 7 bytes"),
+            "2026-11-20T12:00:00.123Z info node-1 pool: 7 bytes\n");
+}
+
+TEST(log, levels_have_our_names) {
+  EXPECT_EQ(line_of("n", false, spdlog::level::warn, "m"), "2026-11-20T12:00:00.123Z warn n m\n");
+  EXPECT_EQ(line_of("n", false, spdlog::level::err, "m"), "2026-11-20T12:00:00.123Z error n m\n");
+}
+
+TEST(log, a_json_line_escapes_what_must_be) {
+  EXPECT_EQ(line_of("a\"b", true, spdlog::level::debug, "x \\ \"y\"\n\x01"),
+            "{\"time\":\"2026-11-20T12:00:00.123Z\",\"level\":\"debug\",\"node\":\"a\\\"b\","
+            "\"message\":\"x \\\\ \\\"y\\\"\\n\\u0001\"}\n");
+}
+
+TEST(log, a_message_cannot_forge_a_second_line) {
+  EXPECT_EQ(line_of("n", false, spdlog::level::info, "a\nb\r\x1b[31m"),
+            "2026-11-20T12:00:00.123Z info n a\\nb\\u000d\\u001b[31m\n");
+}
+
+TEST(log, a_clone_of_the_format_is_the_same) {
+  EXPECT_NE(make_log_formatter("n", true)->clone(), nullptr);
+  spdlog::details::log_msg record({}, {}, "", spdlog::level::info, "m");
+  spdlog::memory_buf_t line;
+  make_log_formatter("n", false)->clone()->format(record, line);
+  EXPECT_EQ(std::string(line.data(), line.size()), "1970-01-01T00:00:00.000Z info n m\n");
+}
+
+TEST(log, goes_to_stderr_from_the_level_on_that_was_asked_for) {
+  auto previous = spdlog::default_logger();
+  testing::internal::CaptureStderr();
+  init_log("node-1", "warn", false);
+  log::info("unheard");
+  log::warn("heard {}", 1);
+  spdlog::set_default_logger(previous);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              MatchesRegex("....-..-..T..:..:..\\....Z warn node-1 heard 1\n"));
+}
+
+TEST(log, an_unknown_level_counts_as_info) {
+  auto previous = spdlog::default_logger();
+  init_log("node-1", "loud", false);
+  auto level = spdlog::default_logger()->level();
+  init_log("node-1", "off", false);
+  auto off = spdlog::default_logger()->level();
+  spdlog::set_default_logger(previous);
+  EXPECT_EQ(level, spdlog::level::info);
+  EXPECT_EQ(off, spdlog::level::off);
+}
+
+} // namespace
+} // namespace peercache

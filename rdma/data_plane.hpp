@@ -18,8 +18,8 @@ namespace peercache::rdma {
 
 using clock = std::chrono::steady_clock;
 
-/// The process that serves pages at an address. A data plane reads nothing from a process that says it is
-/// another incarnation.
+/// The process that serves pages at an address. A data plane reads nothing from a process that says
+/// it is another incarnation.
 struct peer_endpoint {
   node_id node;
   incarnation inc;
@@ -43,14 +43,15 @@ struct page_read {
   std::uint32_t length_bytes = 0; ///< Equals the sum of the parts' bytes.
   std::uint32_t first_part = 0;   ///< Index into `read_batch::parts`.
   std::uint32_t part_count = 0;
-  bool verify = true; ///< Compare the checksum of what arrived.
+  bool verify = true;                        ///< Compare the checksum of what arrived.
   page_status status = page_status::pending; ///< Out.
 };
 
 /// Pages of one peer that one caller waits for.
-/// Ownership: the caller's, lent to the data plane from `submit` until `complete()`; the parts likewise. After
-/// completion the data plane writes neither to the batch nor to the parts, whatever arrives late.
-/// Every page has a final status by then; a page that is not `hit` may have any bytes in its parts.
+/// Ownership: the caller's, lent to the data plane from `submit` until `complete()`; the parts
+/// likewise. After completion the data plane writes neither to the batch nor to the parts, whatever
+/// arrives late. Every page has a final status by then; a page that is not `hit` may have any bytes
+/// in its parts.
 struct read_batch {
   peer_endpoint peer;
   std::vector<page_read> pages;
@@ -85,14 +86,15 @@ struct data_plane_stats {
 };
 
 /// The reader's half of the data plane: pages of other hosts into the caller's memory.
-/// Threads: `submit`, `poll` and `wait` belong to the one thread that runs it; `wake` is for any thread.
-/// Errors: as page statuses only; nothing throws.
+/// Threads: `submit`, `poll` and `wait` belong to the one thread that runs it; `wake` is for any
+/// thread. Errors: as page statuses only; nothing throws.
 class data_plane {
 public:
   virtual ~data_plane() = default;
 
-  /// Takes the batch until it completes. Completes it by its deadline, whatever the peer does; on a time-out
-  /// the connection that may still carry its bytes is destroyed before the batch is finished.
+  /// Takes the batch until it completes. Completes it by its deadline, whatever the peer does; on a
+  /// time-out the connection that may still carry its bytes is destroyed before the batch is
+  /// finished.
   virtual void submit(read_batch& batch) = 0;
 
   /// Moves everything that can move without blocking. Returns true when something did.

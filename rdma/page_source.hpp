@@ -9,14 +9,15 @@
 
 namespace peercache::rdma {
 
-/// What a page server sends from: the pool of this node, seen as slots. Implementations are safe to call
-/// from the data-plane thread while the pool's owner evicts.
+/// What a page server sends from: the pool of this node, seen as slots. Implementations are safe to
+/// call from the data-plane thread while the pool's owner evicts.
 class page_source {
 public:
   virtual ~page_source() = default;
 
-  /// Pins `slot` if it holds exactly this page: generation, key and length compare equal. On `hit`, `bytes`
-  /// stay unchanged until `unpin`. Otherwise nothing is pinned and the answer is the reason.
+  /// Pins `slot` if it holds exactly this page: generation, key and length compare equal. On `hit`,
+  /// `bytes` stay unchanged until `unpin`. Otherwise nothing is pinned and the answer is the
+  /// reason.
   virtual page_status pin(slot_id slot, generation gen, const page_key& key,
                           std::uint32_t length_bytes, std::span<const std::byte>& bytes) = 0;
   virtual void unpin(slot_id slot) = 0;

@@ -43,8 +43,8 @@ struct socket_options {
 /// Listens, non-blocking. `port` 0 lets the kernel choose. Only numeric addresses.
 result<unique_fd> listen_on(const std::string& host, std::uint16_t port, int backlog);
 
-/// Starts to connect, non-blocking. Only numeric addresses: name look-ups block, so they are made where the address
-/// is configured (`resolve_host`), never on the data plane's thread.
+/// Starts to connect, non-blocking. Only numeric addresses: name look-ups block, so they are made
+/// where the address is configured (`resolve_host`), never on the data plane's thread.
 result<unique_fd> start_connect(const std::string& host, std::uint16_t port,
                                 const socket_options& opts);
 
@@ -71,7 +71,8 @@ public:
   /// Reports events of `fd` as `id` until it is closed. @pre id != wake_id
   bool add(int fd, std::uint64_t id) noexcept;
 
-  /// Events, after waiting for the first one at most `at_most` (rounded up to a millisecond; 0 does not wait).
+  /// Events, after waiting for the first one at most `at_most` (rounded up to a millisecond; 0 does
+  /// not wait).
   std::span<const epoll_event> collect(std::chrono::nanoseconds at_most) noexcept;
 
   void wake() const noexcept;

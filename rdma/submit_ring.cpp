@@ -23,8 +23,9 @@ void submit_ring::submit(read_batch& batch) noexcept {
   case push_outcome::taken:
     break;
   }
-  // Pairs with `prepare_sleep`: this thread published, then looks whether the other sleeps; the other says that it
-  // sleeps, then looks for batches. All four sequentially consistent: at least one sees the other.
+  // Pairs with `prepare_sleep`: this thread published, then looks whether the other sleeps; the
+  // other says that it sleeps, then looks for batches. All four sequentially consistent: at least
+  // one sees the other.
   if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false))
     plane_.wake();
 }
@@ -62,7 +63,8 @@ read_batch* submit_ring::pop() noexcept {
 
 bool submit_ring::drain() {
   bool any = false;
-  // At most one ring full at a time: producers that never pause must not keep the plane from polling.
+  // At most one ring full at a time: producers that never pause must not keep the plane from
+  // polling.
   for (std::uint64_t i = 0; i <= mask_; ++i) {
     auto* batch = pop();
     if (batch == nullptr)
@@ -81,7 +83,9 @@ bool submit_ring::prepare_sleep() noexcept {
   return false;
 }
 
-void submit_ring::awake() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
+void submit_ring::awake() noexcept {
+  sleeping_.store(false, std::memory_order_relaxed);
+}
 
 void submit_ring::close() noexcept {
   const auto end = tail_.fetch_or(closed_bit, std::memory_order_acq_rel) & ~closed_bit;

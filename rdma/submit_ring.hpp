@@ -8,13 +8,12 @@
 
 namespace peercache::rdma {
 
-/// How caller threads hand batches to the one thread that runs a data plane: a bounded ring of pointers, and a
-/// wake-up only when that thread sleeps.
-/// Threads: `submit` any; all else the thread that runs the plane.
-/// Ownership: batches stay the callers'; the plane must outlive the last `submit`.
-/// Errors: full finishes the batch as `refused`, closed as `closed`, both before `submit` returns.
-/// Invariants: (1) a batch that `submit` took reaches the plane or is finished by `close`, exactly once;
-/// (2) batches of one thread reach the plane in order.
+/// How caller threads hand batches to the one thread that runs a data plane: a bounded ring of
+/// pointers, and a wake-up only when that thread sleeps. Threads: `submit` any; all else the thread
+/// that runs the plane. Ownership: batches stay the callers'; the plane must outlive the last
+/// `submit`. Errors: full finishes the batch as `refused`, closed as `closed`, both before `submit`
+/// returns. Invariants: (1) a batch that `submit` took reaches the plane or is finished by `close`,
+/// exactly once; (2) batches of one thread reach the plane in order.
 class submit_ring {
 public:
   /// @pre `capacity` is a power of two
@@ -28,8 +27,8 @@ public:
   /// Hands everything in the ring to the plane. Returns true when there was something.
   bool drain();
 
-  /// Announces that the plane's thread is about to sleep: from now on `submit` wakes it. Returns false, and takes
-  /// the announcement back, when a batch has arrived meanwhile.
+  /// Announces that the plane's thread is about to sleep: from now on `submit` wakes it. Returns
+  /// false, and takes the announcement back, when a batch has arrived meanwhile.
   bool prepare_sleep() noexcept;
   void awake() noexcept;
 
@@ -55,7 +54,8 @@ private:
   const std::uint64_t mask_;
   const std::unique_ptr<cell[]> cells_;
 
-  // Shared: producers race for `tail_`; the top bit says closed, so that no claim can succeed after `close`.
+  // Shared: producers race for `tail_`; the top bit says closed, so that no claim can succeed after
+  // `close`.
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   alignas(64) std::atomic<bool> sleeping_{false};
 

@@ -14,14 +14,16 @@
 /// `tcp_wire_version`.
 ///
 ///   reader → server, once      hello          32 bytes
-///   server → reader, once      hello_answer   24 bytes; anything but `accepted` ends the connection
-///   reader → server, any time  request_header 16 bytes, then page_count request_records of 48 bytes
-///   server → reader, in order  answer_header  16 bytes, then page_count status bytes (page_status), then the
+///   server → reader, once      hello_answer   24 bytes; anything but `accepted` ends the
+///   connection reader → server, any time  request_header 16 bytes, then page_count request_records
+///   of 48 bytes server → reader, in order  answer_header  16 bytes, then page_count status bytes
+///   (page_status), then the
 ///                              payloads of the pages whose status is `hit`, back to back
 ///
-/// Requests of a connection are answered in their order; a reader may send several ahead. Limits that the
-/// receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max bytes, and together at
-/// most request_bytes_max unless it is a single page. Reserved fields are zero.
+/// Requests of a connection are answered in their order; a reader may send several ahead. Limits
+/// that the receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max
+/// bytes, and together at most request_bytes_max unless it is a single page. Reserved fields are
+/// zero.
 namespace peercache::rdma {
 
 static_assert(std::endian::native == std::endian::little);
@@ -50,7 +52,12 @@ struct hello {
 };
 static_assert(sizeof(hello) == 32 && offsetof(hello, cluster) == 8 && offsetof(hello, inc) == 16);
 
-enum class hello_verdict : std::uint8_t { accepted, other_incarnation, other_cluster, incompatible };
+enum class hello_verdict : std::uint8_t {
+  accepted,
+  other_incarnation,
+  other_cluster,
+  incompatible
+};
 
 ///   offset  bytes  field
 ///        0      4  magic       hello_magic
@@ -113,8 +120,8 @@ inline constexpr std::size_t answer_head_bytes_max = sizeof(answer_header) + req
 /// The digest of a cluster's name in the hello.
 std::uint64_t cluster_digest(std::string_view cluster) noexcept;
 
-/// What a server that is `inc` of `cluster` says to `greeting`; nothing of a hello with a wrong magic is looked
-/// at (`incompatible`).
+/// What a server that is `inc` of `cluster` says to `greeting`; nothing of a hello with a wrong
+/// magic is looked at (`incompatible`).
 hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc) noexcept;
 
 /// Whether the sizes in a request frame are within the limits of the protocol.

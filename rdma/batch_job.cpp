@@ -1,0 +1,88 @@
+#include "rdma/batch_job.hpp"
+
+#include "common/assert.hpp"
+
+namespace peercache::rdma {
+
+namespace {
+
+bool well_formed(const page_read& page, const read_batch& batch) noexcept {
+  if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
+      page.part_count == 0 || page.part_count > limits::parts_per_page_max ||
+      page.first_part > batch.parts.size() ||
+      page.part_count > batch.parts.size() - page.first_part)
+    return false;
+  std::uint64_t sum_bytes = 0;
+  for (std::uint32_t i = 0; i < page.part_count; ++i) {
+    const auto& part = batch.parts[page.first_part + i];
+    if (part.data == nullptr && part.bytes != 0)
+      return false;
+    sum_bytes += part.bytes;
+  }
+  return sum_bytes == page.length_bytes;
+}
+
+} // namespace
+
+sub_request batch_job::take() noexcept {
+  PEERCACHE_ASSERT(has_untaken());
+  return subs[next++];
+}
+
+void batch_job::put_back(const sub_request& sub) {
+  subs.push_back(sub);
+}
+
+void batch_job::decided() noexcept {
+  PEERCACHE_ASSERT(undecided_subs > 0);
+  --undecided_subs;
+}
+
+void batch_job::finish(page_status status) noexcept {
+  PEERCACHE_ASSERT(batch != nullptr && status != page_status::pending);
+  for (auto& page : batch->pages)
+    if (page.status == page_status::pending)
+      page.status = status;
+  batch->finish();
+  batch = nullptr;
+}
+
+void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits) {
+  PEERCACHE_ASSERT(!batch.complete());
+  job.batch = &batch;
+  job.order.reserve(batch.pages.size());
+  sub_request open;
+  const auto close = [&] {
+    if (open.count != 0)
+      job.subs.push_back(open);
+    open = {static_cast<std::uint32_t>(job.order.size()), 0, 0};
+  };
+  for (std::uint32_t i = 0; i < batch.pages.size(); ++i) {
+    auto& page = batch.pages[i];
+    if (!well_formed(page, batch)) {
+      page.status = page_status::bad_size;
+      continue;
+    }
+    page.status = page_status::pending;
+    if (open.count == limits.pages_max || open.bytes + page.length_bytes > limits.bytes_max)
+      close();
+    job.order.push_back(i);
+    ++open.count;
+    open.bytes += page.length_bytes;
+    job.bytes += page.length_bytes;
+  }
+  close();
+  job.undecided_subs = static_cast<std::uint32_t>(job.subs.size());
+}
+
+void count(data_plane_stats& stats, const read_batch& batch) noexcept {
+  ++stats.batches;
+  stats.pages += batch.pages.size();
+  for (const auto& page : batch.pages) {
+    ++stats.by_status[static_cast<std::size_t>(page.status)];
+    if (page.status == page_status::hit)
+      stats.bytes += page.length_bytes;
+  }
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "rdma/data_plane.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// Pages of one batch that travel in one request: `order[first .. first + count)` of its job.
+struct sub_request {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct sub_request_limits {
+  std::uint32_t pages_max = 128;
+  std::uint64_t bytes_max = 8u << 20;
+};
+
+/// A batch on its way: which pages still have to be asked for, and in which requests.
+/// Threads: none; the plane's owner serializes. Ownership: lends the batch from its caller until
+/// `finish`. Invariants: (1) a page is either decided (status not `pending`) or in exactly one
+/// sub-request that is in `subs` behind `next` or in the hands of a channel; (2) `undecided_subs`
+/// counts those.
+struct batch_job {
+  std::uint64_t id = 0;
+  read_batch* batch = nullptr;
+  std::vector<std::uint32_t> order; ///< Indexes of the pages that are asked for.
+  std::vector<sub_request> subs;
+  std::uint32_t next = 0; ///< First of `subs` that nobody has taken.
+  std::uint32_t undecided_subs = 0;
+  std::uint64_t bytes = 0;
+  bool answered = false; ///< The peer said something for this batch.
+  bool failed = false;   ///< A connect failed, or the peer was silent to the deadline.
+  bool retried = false;
+
+  bool has_untaken() const noexcept { return next < subs.size(); }
+  /// @pre has_untaken()
+  sub_request take() noexcept;
+  /// Asks again for what `sub` asked for: a connection died before any of it was decided.
+  void put_back(const sub_request& sub);
+  void decided() noexcept;
+
+  page_read& page(std::uint32_t position) noexcept { return batch->pages[order[position]]; }
+
+  /// Makes pages that are still pending `status`, and finishes the batch: it is the caller's from
+  /// here on.
+  void finish(page_status status) noexcept;
+};
+
+/// Checks the batch and cuts it into sub-requests. Pages whose parts do not add up or that exceed a
+/// limit are decided as `bad_size` here and never asked for.
+void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits);
+
+void count(data_plane_stats& stats, const read_batch& batch) noexcept;
+
+} // namespace peercache::rdma

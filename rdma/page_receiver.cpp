@@ -1,0 +1,86 @@
+#include "rdma/page_receiver.hpp"
+
+#include "common/assert.hpp"
+#include "common/guards.hpp"
+
+#include <algorithm>
+
+namespace peercache::rdma {
+
+void page_receiver::begin(batch_job& job, const sub_request& sub) noexcept {
+  PEERCACHE_ASSERT(done());
+  job_ = &job;
+  at_ = {sub.first, 0, 0};
+  end_ = sub.first + sub.count;
+  if (settle(at_))
+    enter_page();
+  else
+    drop();
+}
+
+const page_part& page_receiver::part_at(const cursor& at) const noexcept {
+  const auto& page = job_->page(at.position);
+  return job_->batch->parts[page.first_part + at.part];
+}
+
+bool page_receiver::settle(cursor& at) const noexcept {
+  for (; at.position < end_; ++at.position, at.part = 0, at.offset = 0) {
+    const auto& page = job_->page(at.position);
+    if (page.status != page_status::pending)
+      continue;
+    for (; at.part < page.part_count; ++at.part, at.offset = 0)
+      if (at.offset < part_at(at).bytes)
+        return true;
+  }
+  return false;
+}
+
+std::size_t page_receiver::next(std::span<iovec> out, std::size_t bytes_max) const noexcept {
+  PEERCACHE_ASSERT(!done());
+  std::size_t count = 0;
+  auto at = at_;
+  while (count < out.size() && bytes_max > 0) {
+    const auto& part = part_at(at);
+    const auto bytes = std::min<std::size_t>(part.bytes - at.offset, bytes_max);
+    out[count++] = {part.data + at.offset, bytes};
+    bytes_max -= bytes;
+    at.offset += static_cast<std::uint32_t>(bytes);
+    if (!settle(at))
+      break;
+  }
+  return count;
+}
+
+void page_receiver::advance(std::size_t bytes) noexcept {
+  while (bytes > 0) {
+    PEERCACHE_ASSERT(!done());
+    const auto& part = part_at(at_);
+    const auto here = std::min<std::size_t>(part.bytes - at_.offset, bytes);
+    if (verifying_)
+      digest_.update({part.data + at_.offset, here});
+    bytes -= here;
+    at_.offset += static_cast<std::uint32_t>(here);
+    const auto position = at_.position;
+    const bool more = settle(at_);
+    if (more && at_.position == position)
+      continue;
+    leave_page(job_->page(position));
+    if (more)
+      enter_page();
+    else
+      drop();
+  }
+}
+
+void page_receiver::enter_page() noexcept {
+  verifying_ = job_->page(at_.position).verify && guard_on(guard::checksum);
+  if (verifying_)
+    digest_.reset();
+}
+
+void page_receiver::leave_page(page_read& page) noexcept {
+  const bool right = !verifying_ || digest_.digest() == page.checksum;
+  page.status = right ? page_status::hit : page_status::corrupt;
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "common/circuit_breaker.hpp"
+#include "common/limits.hpp"
+#include "rdma/socket.hpp"
+#include "rdma/tcp_protocol.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace peercache::rdma {
+
+/// The reading side. Defaults were measured; see bench/README.md.
+struct tcp_data_plane_options {
+  std::uint32_t channels_per_peer_max = limits::channels_per_peer_max;
+  /// A batch uses one channel for each so many bytes, at most `stripe_channels_max`.
+  std::uint64_t stripe_bytes = 64u << 20;
+  std::uint32_t stripe_channels_max = 4;
+  std::uint32_t request_pages_max = rdma::request_pages_max;
+  std::uint64_t request_bytes_max = rdma::request_bytes_max;
+  std::uint32_t requests_ahead_max = 4; ///< Per channel, sent and not answered.
+  std::uint32_t receive_piece_bytes =
+      256u << 10;                   ///< One readv; its digest is taken while it is in the L2 cache.
+  std::uint32_t batches_max = 4096; ///< In the hands of the plane; more are refused.
+  std::uint32_t peers_max = limits::members_max;
+  std::chrono::milliseconds connect_timeout{500}; ///< Up to the answer to the hello.
+  std::chrono::milliseconds idle_timeout{60'000};
+  circuit_breaker::options breaker;
+  socket_options socket;
+};
+
+/// What only tests set: faults of the serving side.
+struct tcp_server_faults {
+  std::uint32_t flip_byte_one_in =
+      0;                            ///< Flips a byte of every n-th payload, after pinning. 0 never.
+  std::size_t send_chunk_bytes = 0; ///< At most so much per send, then `between_chunks`. 0 whole.
+  std::function<void()> between_chunks;
+  std::uint64_t close_after_bytes =
+      0;                     ///< Closes a connection after so many bytes of answers. 0 never.
+  bool mute_hello = false;   ///< Reads the hello and says nothing.
+  bool mute_answers = false; ///< Answers the hello, then no request.
+};
+
+/// The serving side.
+struct tcp_page_server_options {
+  std::string host = "127.0.0.1"; ///< Numeric.
+  std::uint16_t port = 0;         ///< 0: the kernel's choice, see `port()`.
+  std::string cluster;
+  incarnation inc;
+  std::uint32_t connections_max = 4096;
+  std::uint64_t pinned_bytes_max = 256u
+                                   << 20; ///< In total; a connection pins one request at a time.
+  std::chrono::milliseconds hello_timeout{2000};
+  std::chrono::milliseconds send_timeout{2000}; ///< Without a byte taken by the other side.
+  std::chrono::milliseconds idle_timeout{300'000};
+  socket_options socket;
+  tcp_server_faults faults;
+};
+
+} // namespace peercache::rdma

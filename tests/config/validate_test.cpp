@@ -1,0 +1,99 @@
+#include "config/validate.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::config {
+namespace {
+
+std::string fault_of(std::vector<given_flag> flags, std::string host_name = "here") {
+  auto loaded = load({.flags = std::move(flags), .host_name = std::move(host_name)});
+  return loaded ? "accepted" : loaded.error().message;
+}
+
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(validate, only_this_hosts_addresses_are_loopback) {
+  for (const char* host : {"127.0.0.1", "127.255.255.254", "localhost", "::1"})
+    EXPECT_TRUE(is_loopback(host)) << host;
+  for (const char* host :
+       {"", "0.0.0.0", "10.0.0.1", "128.0.0.1", "::", "fd00::1", "127.0.0.1.example.com", "127.0.0",
+        "127.0.0.1.", "127.0.0.256", "127.0.0.1.1", "127", "127..0.1", "localhost2", "-127.0.0.1",
+        "127.0.0.1 "})
+    EXPECT_FALSE(is_loopback(host)) << host;
+}
+
+TEST(validate, an_open_address_needs_insecure_cluster_and_the_refusal_says_why) {
+  const auto fault = fault_of({{"net.bind", "10.0.0.1"}});
+  EXPECT_TRUE(mentions(fault, "`net.bind` is 10.0.0.1 (flag --net-bind)")) << fault;
+  EXPECT_TRUE(mentions(fault, "not authenticated")) << fault;
+  EXPECT_TRUE(mentions(fault, "set `insecure_cluster = true`")) << fault;
+  EXPECT_EQ(fault.find('\n'), std::string::npos) << "one fault, said once: " << fault;
+  EXPECT_EQ(fault_of({{"net.bind", "10.0.0.1"}, {"insecure_cluster", "true"}}), "accepted");
+}
+
+TEST(validate, the_metrics_address_alone_is_checked_too) {
+  EXPECT_TRUE(mentions(fault_of({{"metrics.bind", "0.0.0.0"}}), "`metrics.bind` is 0.0.0.0"));
+  EXPECT_EQ(fault_of({{"metrics.bind", "0.0.0.0"}, {"insecure_cluster", "true"}}), "accepted");
+  EXPECT_EQ(fault_of({{"metrics.bind", "0.0.0.0"}, {"metrics.enabled", "false"}}), "accepted");
+  EXPECT_TRUE(
+      mentions(fault_of({{"net.bind", "10.0.0.1"}, {"metrics.bind", "127.0.0.1"}}), "`net.bind`"));
+}
+
+TEST(validate, a_wildcard_cannot_be_advertised) {
+  EXPECT_TRUE(mentions(fault_of({{"net.bind", "0.0.0.0"}, {"insecure_cluster", "true"}}),
+                       "`net.advertise` is 0.0.0.0 (default (net.bind))"));
+  EXPECT_EQ(
+      fault_of({{"net.bind", "0.0.0.0"}, {"net.advertise", "host1"}, {"insecure_cluster", "true"}}),
+      "accepted");
+}
+
+TEST(validate, two_services_cannot_share_a_port_but_any_free_port_is_no_port) {
+  EXPECT_TRUE(mentions(fault_of({{"net.data_port", "31998"}}), "cannot share a port"));
+  EXPECT_TRUE(mentions(fault_of({{"net.http_port", "31998"}}), "cannot share a port"));
+  EXPECT_TRUE(mentions(fault_of({{"net.http_port", "31999"}}), "cannot share a port"));
+  EXPECT_EQ(fault_of({{"net.http_port", "31999"}, {"metrics.enabled", "false"}}), "accepted");
+  EXPECT_EQ(fault_of({{"net.control_port", "0"}, {"net.data_port", "0"}, {"net.http_port", "0"}}),
+            "accepted");
+}
+
+TEST(validate, expiry_is_at_least_three_heartbeats) {
+  EXPECT_EQ(fault_of({{"discovery.heartbeat", "500ms"}, {"discovery.expiry", "1500ms"}}),
+            "accepted");
+  EXPECT_TRUE(mentions(fault_of({{"discovery.heartbeat", "500ms"}, {"discovery.expiry", "1499ms"}}),
+                       "set `discovery.expiry` to 1500ms or more"));
+}
+
+TEST(validate, eviction_needs_room_between_its_marks) {
+  EXPECT_TRUE(mentions(fault_of({{"pool.free_low", "0.02"}}), "`pool.free_high` above"));
+  EXPECT_TRUE(mentions(fault_of({{"pool.free_low", "0.03"}}), "`pool.free_high` above"));
+  EXPECT_EQ(fault_of({{"pool.free_low", "0.019"}}), "accepted");
+}
+
+TEST(validate, the_pool_holds_at_least_one_mebibyte_and_one_huge_page) {
+  EXPECT_TRUE(mentions(fault_of({{"pool.size", "1048575"}}), "out of bounds: 1MiB"));
+  EXPECT_EQ(fault_of({{"pool.size", "1MiB"}}), "accepted");
+  EXPECT_TRUE(mentions(fault_of({{"pool.size", "1MiB"}, {"pool.huge_pages", "2MiB"}}),
+                       "smaller than one huge page"));
+  EXPECT_EQ(fault_of({{"pool.size", "1GiB"}, {"pool.huge_pages", "1GiB"}}), "accepted");
+}
+
+TEST(validate, names_are_words_of_at_most_255_bytes) {
+  EXPECT_EQ(fault_of({}, std::string(255, 'h')), "accepted");
+  EXPECT_TRUE(mentions(fault_of({}, std::string(256, 'h')), "`node.name`"));
+  EXPECT_TRUE(mentions(fault_of({}, "two words"), "without spaces"));
+  EXPECT_TRUE(mentions(fault_of({}, ""), "set another one"));
+  EXPECT_EQ(fault_of({{"pool.name_prefix", std::string(64, 'p')}}), "accepted");
+  EXPECT_TRUE(mentions(fault_of({{"pool.name_prefix", std::string(65, 'p')}}), "at most 64"));
+  EXPECT_TRUE(mentions(fault_of({{"pool.name_prefix", "../x"}}), "file name"));
+}
+
+TEST(validate, several_faults_are_reported_together) {
+  const auto fault = fault_of({{"net.bind", "10.0.0.1"}, {"pool.free_low", "0.5"}});
+  EXPECT_TRUE(mentions(fault, "`net.bind`"));
+  EXPECT_TRUE(mentions(fault, "\n`pool.free_low`"));
+}
+
+} // namespace
+} // namespace peercache::config

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "common/limits.hpp"
+#include "common/page_key.hpp"
+#include "storage/slot_table.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace peercache::storage {
+
+/// A pool's memory on the heap, for tests that need no shared memory. `with_pages` = false leaves
+/// the pages out: for tests that only account.
+class heap_pool {
+public:
+  explicit heap_pool(std::uint32_t granules, bool with_pages = true)
+      : entries_(granules), pages_(with_pages ? granules * std::size_t{limits::granule_bytes} : 0),
+        claimed_bytes_(granules * std::size_t{limits::granule_bytes}) {}
+
+  slot_table slots() { return {entries_, {pages_.data(), claimed_bytes_}}; }
+
+private:
+  std::vector<slot_entry> entries_;
+  std::vector<std::byte> pages_;
+  std::size_t claimed_bytes_;
+};
+
+/// A uniform key for a number.
+inline page_key key_of(std::uint64_t number) {
+  page_key key;
+  auto word = number;
+  for (std::size_t i = 0; i < key.bytes.size(); i += sizeof word) {
+    word = (word + 0x9E3779B97F4A7C15u) * 0xBF58476D1CE4E5B9u;
+    word ^= word >> 29;
+    std::memcpy(key.bytes.data() + i, &word, sizeof word);
+  }
+  return key;
+}
+
+} // namespace peercache::storage

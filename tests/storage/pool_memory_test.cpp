@@ -1,0 +1,255 @@
+#include "storage/pool_memory.hpp"
+
+#include "common/test_guards.hpp"
+#include "storage/shared_object.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <optional>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace peercache::storage {
+namespace {
+
+pool_memory_options options_for(const std::string& test) {
+  // The process id keeps concurrent test runs apart.
+  return {.name_prefix = "peercache-test-" + test + "-" + std::to_string(::getpid()),
+          .node_name = "node 1/a",
+          .owner = incarnation::random(),
+          .size_bytes = 8u << 20};
+}
+
+bool exists(const std::string& name) {
+  return std::filesystem::exists("/dev/shm" + name);
+}
+
+/// A forked process that runs `body`, says so, and then waits to be killed.
+class child_process {
+public:
+  template <class Body>
+  explicit child_process(Body body) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      char answer = body() ? 'y' : 'n';
+      [[maybe_unused]] auto written = ::write(ready[1], &answer, 1);
+      for (;;)
+        ::pause();
+    }
+    ::close(ready[1]);
+    char answer = 'n';
+    EXPECT_EQ(::read(ready[0], &answer, 1), 1);
+    ::close(ready[0]);
+    succeeded_ = answer == 'y';
+  }
+  ~child_process() { kill_and_wait(); }
+
+  bool succeeded() const { return succeeded_; }
+
+  void stop() {
+    ::kill(process_, SIGSTOP);
+    int status = 0;
+    ASSERT_EQ(::waitpid(process_, &status, WUNTRACED), process_);
+    ASSERT_TRUE(WIFSTOPPED(status));
+  }
+
+  void kill_and_wait() {
+    if (process_ <= 0)
+      return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = -1;
+  }
+
+private:
+  pid_t process_ = -1;
+  bool succeeded_ = false;
+};
+
+TEST(pool_memory, a_client_maps_the_same_bytes) {
+  auto owner = pool_memory::create(options_for("map"));
+  ASSERT_TRUE(owner) << owner.error().message;
+  auto client = pool_memory::attach(owner->name(), owner->owner());
+  ASSERT_TRUE(client) << client.error().message;
+  EXPECT_EQ(client->granules(), 2048u);
+  client->bytes_of({2047}, 4096).back() = std::byte{42};
+  EXPECT_EQ(owner->bytes_of({2047}, 4096).back(), std::byte{42});
+  client->slots().count_use({7});
+  EXPECT_EQ(owner->slots().take_uses({7}), 1u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(client->bytes_of({1}, 1).data()) % 4096, 0u);
+}
+
+TEST(pool_memory, only_its_user_may_open_it) {
+  auto mask = ::umask(0);
+  auto owner = pool_memory::create(options_for("mode"));
+  ::umask(mask);
+  ASSERT_TRUE(owner);
+  struct stat status {};
+  ASSERT_EQ(::stat(("/dev/shm" + owner->name()).c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST(pool_memory, the_name_goes_with_the_owner_and_the_bytes_stay_with_the_client) {
+  std::optional<pool_memory> client;
+  {
+    auto owner = pool_memory::create(options_for("gone"));
+    ASSERT_TRUE(owner);
+    owner->bytes_of({5}, 1)[0] = std::byte{9};
+    auto attached = pool_memory::attach(owner->name(), owner->owner());
+    ASSERT_TRUE(attached);
+    client.emplace(std::move(*attached));
+  }
+  EXPECT_FALSE(exists(client->name()));
+  EXPECT_EQ(client->bytes_of({5}, 1)[0], std::byte{9});
+  EXPECT_EQ(pool_memory::attach(client->name(), client->owner()).error().code, errc::not_found);
+}
+
+TEST(pool_memory, another_incarnation_is_refused_and_without_the_guard_it_is_not) {
+  auto owner = pool_memory::create(options_for("incarnation"));
+  ASSERT_TRUE(owner);
+  auto other = incarnation::random();
+  EXPECT_EQ(pool_memory::attach(owner->name(), other).error().code, errc::not_found);
+  guard_switched_off off(guard::incarnation);
+  EXPECT_TRUE(pool_memory::attach(owner->name(), other));
+}
+
+TEST(pool_memory, a_foreign_object_is_incompatible) {
+  auto name = "/" + options_for("foreign").name_prefix;
+  auto file = shared_object::create_locked(name);
+  ASSERT_TRUE(file);
+  EXPECT_EQ(pool_memory::attach(name, {}).error().code, errc::incompatible);
+  ASSERT_EQ(::ftruncate(*file, 1 << 20), 0);
+  EXPECT_EQ(pool_memory::attach(name, {}).error().code, errc::incompatible);
+  ::close(*file);
+  shared_object::unlink(name);
+}
+
+TEST(pool_memory, a_header_whose_sizes_lie_is_incompatible) {
+  auto owner = pool_memory::create(options_for("sizes"));
+  ASSERT_TRUE(owner);
+  ASSERT_EQ(::truncate(("/dev/shm" + owner->name()).c_str(), 1 << 20), 0);
+  EXPECT_EQ(pool_memory::attach(owner->name(), owner->owner()).error().code, errc::incompatible);
+}
+
+TEST(pool_memory, leftovers_of_a_killed_owner_are_cleaned_and_living_pools_are_not) {
+  auto options = options_for("leftover");
+  auto crashed = options;
+  crashed.owner = incarnation::random();
+  std::optional<pool_memory> made;
+  child_process node([&] {
+    auto pool = pool_memory::create(crashed);
+    if (pool)
+      made.emplace(std::move(*pool));
+    return made.has_value();
+  });
+  ASSERT_TRUE(node.succeeded());
+  auto name = [&](const incarnation& owner) {
+    return "/" + options.name_prefix + "-node_1_a-" + to_string(owner);
+  };
+  ASSERT_TRUE(exists(name(crashed.owner)));
+  EXPECT_EQ(pool_memory::remove_leftovers(options), 0u);
+  node.stop();
+  EXPECT_EQ(pool_memory::remove_leftovers(options), 0u);
+  node.kill_and_wait();
+  EXPECT_TRUE(exists(name(crashed.owner)));
+  auto next = pool_memory::create(options);
+  ASSERT_TRUE(next);
+  EXPECT_FALSE(exists(name(crashed.owner)));
+  EXPECT_TRUE(exists(name(options.owner)));
+}
+
+TEST(pool_memory, a_stopped_client_is_alive_and_a_killed_one_is_dead) {
+  auto owner = pool_memory::create(options_for("session"));
+  ASSERT_TRUE(owner);
+  EXPECT_TRUE(owner->session_is_dead(3));
+  std::optional<pool_memory> client;
+  child_process engine([&] {
+    auto attached = pool_memory::attach(owner->name(), owner->owner());
+    if (!attached || !attached->lock_session(3))
+      return false;
+    client.emplace(std::move(*attached));
+    return true;
+  });
+  ASSERT_TRUE(engine.succeeded());
+  EXPECT_FALSE(owner->session_is_dead(3));
+  EXPECT_TRUE(owner->session_is_dead(4));
+  engine.stop();
+  EXPECT_FALSE(owner->session_is_dead(3));
+  engine.kill_and_wait();
+  EXPECT_TRUE(owner->session_is_dead(3));
+}
+
+TEST(pool_memory, one_session_index_has_one_holder_also_within_a_process) {
+  auto owner = pool_memory::create(options_for("holder"));
+  ASSERT_TRUE(owner);
+  auto second = pool_memory::attach(owner->name(), owner->owner());
+  ASSERT_TRUE(second);
+  {
+    auto first = pool_memory::attach(owner->name(), owner->owner());
+    ASSERT_TRUE(first);
+    ASSERT_TRUE(first->lock_session(0));
+    EXPECT_EQ(second->lock_session(0).error().code, errc::refused);
+    EXPECT_TRUE(second->lock_session(1));
+    EXPECT_FALSE(owner->session_is_dead(0));
+  }
+  EXPECT_TRUE(owner->session_is_dead(0));
+  EXPECT_TRUE(second->lock_session(0));
+}
+
+TEST(pool_memory, without_the_session_lock_guard_a_living_client_looks_dead) {
+  auto owner = pool_memory::create(options_for("guard"));
+  ASSERT_TRUE(owner);
+  auto client = pool_memory::attach(owner->name(), owner->owner());
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(client->lock_session(0));
+  EXPECT_FALSE(owner->session_is_dead(0));
+  guard_switched_off off(guard::session_lock);
+  EXPECT_TRUE(owner->session_is_dead(0));
+}
+
+TEST(pool_memory, pretouching_reports_growing_progress_up_to_the_whole) {
+  auto options = options_for("progress");
+  options.size_bytes = 200u << 20;
+  options.pretouch_threads = 3;
+  std::uint64_t last = 0, total = 0;
+  options.on_progress = [&](std::uint64_t done_bytes, std::uint64_t total_bytes) {
+    EXPECT_GT(done_bytes, last);
+    last = done_bytes;
+    total = total_bytes;
+  };
+  auto owner = pool_memory::create(options);
+  ASSERT_TRUE(owner) << owner.error().message;
+  EXPECT_EQ(last, total);
+  EXPECT_GE(total, options.size_bytes);
+  struct stat status {};
+  ASSERT_EQ(::stat(("/dev/shm" + owner->name()).c_str(), &status), 0);
+  EXPECT_GE(static_cast<std::uint64_t>(status.st_blocks) * 512, total);
+}
+
+TEST(pool_memory, more_than_there_is_and_no_huge_pages_are_errors_that_say_what_to_do) {
+  auto options = options_for("errors");
+  options.size_bytes = std::uint64_t{1} << 43;
+  auto too_large = pool_memory::create(options);
+  ASSERT_FALSE(too_large);
+  EXPECT_EQ(too_large.error().code, errc::out_of_memory);
+  EXPECT_NE(too_large.error().message.find("pool.size"), std::string::npos);
+  options.size_bytes = 8u << 20;
+  options.huge_page_directory = std::filesystem::temp_directory_path();
+  auto not_huge = pool_memory::create(options);
+  ASSERT_FALSE(not_huge);
+  EXPECT_EQ(not_huge.error().code, errc::invalid_argument);
+  EXPECT_NE(not_huge.error().message.find("hugetlbfs"), std::string::npos);
+  options.huge_page_directory.clear();
+  options.size_bytes = 100;
+  EXPECT_EQ(pool_memory::create(options).error().code, errc::invalid_argument);
+}
+
+} // namespace
+} // namespace peercache::storage

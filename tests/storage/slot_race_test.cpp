@@ -1,0 +1,177 @@
+// Readers in threads against an owner that evicts and refills all the time. Every page's bytes say
+// which page it is, so that a wrong byte is seen. Each guard, switched off, must let wrong bytes
+// through.
+
+#include "common/test_guards.hpp"
+#include "heap_pool.hpp"
+#include "storage/page_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+
+namespace peercache::storage {
+namespace {
+
+constexpr std::uint32_t length = 8 * limits::granule_bytes;
+constexpr std::uint64_t keys = 16;
+constexpr std::uint32_t slots_in_pool = 4;
+
+/// What an owner tells the readers, as a directory would: where a key is, or was.
+struct bulletin {
+  std::atomic<std::uint64_t> gen{0};
+  std::atomic<std::uint32_t> slot{0};
+};
+
+/// The owner on this thread, two readers on others; ends after `reads_wanted` hits or, when wrong
+/// bytes are wanted, at the first of them; in any case after 60 s.
+class race {
+public:
+  enum class reading : std::uint8_t { copied, pinned };
+
+  explicit race(reading how) : how_(how) {}
+
+  void run(std::uint64_t hits_wanted, bool stop_at_wrong) {
+    auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::thread first([this] { read(1); });
+    std::thread second([this] { read(2); });
+    while (hits_.load() < hits_wanted && !(stop_at_wrong && wrong_.load() > 0) &&
+           std::chrono::steady_clock::now() < until)
+      refill();
+    stop_ = true;
+    first.join();
+    second.join();
+  }
+
+  std::uint64_t hits() const { return hits_; }
+  std::uint64_t wrong() const { return wrong_; }
+  std::uint64_t misses() const { return misses_; }
+
+private:
+  /// The bytes of a page are its key's number, in each word. Plain stores, as memcpy would make
+  /// them: the protocol, not the accesses, keeps readers from using what they saw.
+  void write(std::span<std::byte> bytes, std::uint64_t number) {
+    auto* words = reinterpret_cast<volatile std::uint64_t*>(bytes.data());
+    for (std::size_t i = 0; i < bytes.size() / 8; ++i)
+      words[i] = number;
+  }
+
+  void refill() {
+    auto number = 1 + random_() % keys;
+    auto slot = pool_.reserve(length, victims_);
+    victims_.clear();
+    if (!slot)
+      return; // Both readers hold a pin, and limbo the rest.
+    write(slots_.bytes(*slot, length), number);
+    fill page{*slot, key_of(number), length, 0};
+    commit_outcome outcome;
+    pool_.commit({&page, 1}, {&outcome, 1});
+    auto& note = notes_[number - 1];
+    note.slot.store(outcome.slot.value, std::memory_order_relaxed);
+    note.gen.store(outcome.gen.value, std::memory_order_release);
+  }
+
+  void read(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<std::uint64_t> copy(length / 8);
+    while (!stop_.load()) {
+      auto number = 1 + random() % keys;
+      auto& note = notes_[number - 1];
+      generation gen{note.gen.load(std::memory_order_acquire)};
+      slot_id slot{note.slot.load(std::memory_order_relaxed)};
+      auto hit = how_ == reading::copied ? copy_page(slot, gen, number, copy)
+                                         : pin_page(slot, gen, number, copy);
+      if (!hit) {
+        ++misses_;
+        continue;
+      }
+      ++hits_;
+      for (auto word : copy)
+        if (word != number) {
+          ++wrong_;
+          break;
+        }
+    }
+  }
+
+  void copy_words(slot_id slot, std::vector<std::uint64_t>& copy) {
+    auto bytes = slots_.bytes(slot, length);
+    const auto* words = reinterpret_cast<const volatile std::uint64_t*>(bytes.data());
+    for (std::size_t i = 0; i < copy.size(); ++i)
+      copy[i] = words[i];
+  }
+
+  bool copy_page(slot_id slot, generation gen, std::uint64_t number,
+                 std::vector<std::uint64_t>& copy) {
+    if (slots_.check(slot, gen, key_of(number), length) != page_status::hit)
+      return false;
+    copy_words(slot, copy);
+    return slots_.still_readable(slot, gen);
+  }
+
+  bool pin_page(slot_id slot, generation gen, std::uint64_t number,
+                std::vector<std::uint64_t>& copy) {
+    if (slots_.pin_if(slot, gen, key_of(number), length) != page_status::hit)
+      return false;
+    copy_words(slot, copy);
+    slots_.unpin(slot);
+    return true;
+  }
+
+  const reading how_;
+  heap_pool memory_{slots_in_pool * 8};
+  slot_table slots_ = memory_.slots();
+  page_pool pool_{slots_, make_eviction_policy(eviction_kind::lru, slots_in_pool* length), {}};
+  std::vector<evicted> victims_;
+  std::mt19937_64 random_{42};
+  bulletin notes_[keys];
+  std::atomic<std::uint64_t> hits_{0};
+  std::atomic<std::uint64_t> wrong_{0};
+  std::atomic<std::uint64_t> misses_{0};
+  std::atomic<bool> stop_{false};
+};
+
+constexpr std::uint64_t enough = 100'000;
+
+TEST(slot_race, a_copied_page_is_never_wrong) {
+  race it(race::reading::copied);
+  it.run(enough, false);
+  EXPECT_EQ(it.wrong(), 0u);
+  EXPECT_GE(it.hits(), enough);
+  EXPECT_GT(it.misses(), 0u);
+}
+
+TEST(slot_race, a_pinned_page_is_never_wrong) {
+  race it(race::reading::pinned);
+  it.run(enough, false);
+  EXPECT_EQ(it.wrong(), 0u);
+  EXPECT_GE(it.hits(), enough);
+  EXPECT_GT(it.misses(), 0u);
+}
+
+TEST(slot_race, without_the_generation_guard_a_copied_page_is_wrong) {
+  guard_switched_off off(guard::generation);
+  race it(race::reading::copied);
+  it.run(UINT64_MAX, true);
+  EXPECT_GT(it.wrong(), 0u);
+}
+
+TEST(slot_race, without_the_generation_guard_a_pinned_page_is_wrong) {
+  guard_switched_off off(guard::generation);
+  race it(race::reading::pinned);
+  it.run(UINT64_MAX, true);
+  EXPECT_GT(it.wrong(), 0u);
+}
+
+TEST(slot_race, without_the_pin_guard_a_pinned_page_is_wrong) {
+  guard_switched_off off(guard::pin);
+  race it(race::reading::pinned);
+  it.run(UINT64_MAX, true);
+  EXPECT_GT(it.wrong(), 0u);
+}
+
+} // namespace
+} // namespace peercache::storage

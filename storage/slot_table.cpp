@@ -78,8 +78,8 @@ generation slot_table::begin_fill(slot_id slot) noexcept {
   auto before = word.load(memory_order_relaxed);
   PEERCACHE_ASSERT(before == 0 || before % 2 == 1);
   generation filling{before == 0 ? 1 : before + 2};
-  word.store(filling.value, memory_order_seq_cst);
-  fence_before_overwriting();
+  // No fence: readers miss since `give_up`, whose fence stands before every later store.
+  word.store(filling.value, memory_order_relaxed);
   return filling;
 }
 
@@ -105,7 +105,9 @@ void slot_table::give_up(slot_id slot) noexcept {
   auto& word = entries_[slot.value].generation;
   generation before{word.load(memory_order_relaxed)};
   PEERCACHE_ASSERT(before.readable());
-  word.store(before.value + 1, memory_order_seq_cst);
+  word.store(before.value + 1, memory_order_relaxed);
+  // Between this store and the look at the pins: a reader that pinned before it is seen, and one
+  // that pins after it sees the odd generation.
   fence_before_overwriting();
 }
 

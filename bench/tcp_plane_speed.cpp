@@ -18,6 +18,7 @@
 #include <map>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -36,9 +37,10 @@ constexpr std::uint32_t raw_request_bytes = 100;
 constexpr incarnation served{7, 7};
 
 std::map<std::string, long> settings = {
-    {"rounds", 7},     {"round_mib", 512}, {"singles", 400},     {"piece_kib", 0},
+    {"rounds", 15},    {"round_mib", 128}, {"singles", 400},     {"piece_kib", 0},
     {"ahead", 0},      {"request_mib", 0}, {"rcvbuf_kib", 0},    {"sndbuf_kib", 0},
-    {"stripe_mib", 0}, {"spin_us", -1},    {"raw_piece_kib", 0}, {"server_spin_us", 0}};
+    {"stripe_mib", 0}, {"spin_us", -1},    {"raw_piece_kib", 0}, {"server_spin_us", 0},
+    {"pin", 0}};
 
 double seconds_since(clock::time_point start) {
   return std::chrono::duration<double>(clock::now() - start).count();
@@ -101,9 +103,19 @@ void serve_raw(int listener, std::span<const std::byte> region) {
   _exit(0);
 }
 
+void pin_to(int cpu) {
+  if (settings["pin"] == 0)
+    return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
 [[noreturn]] void run_child(int listener, rdma::tcp_page_server& server,
                             std::span<const std::byte> region) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  pin_to(1);
   std::thread raw([=] { serve_raw(listener, region); });
   const auto spin = std::chrono::microseconds(settings["server_spin_us"]);
   clock::time_point until{};
@@ -172,21 +184,38 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// GB/s of each contestant, in turns.
-std::vector<double> race(const std::vector<std::function<void(std::size_t)>>& contestants) {
+/// One contestant's median rate, and the median over the rounds of its ratio to the first one's
+/// rate in the same round: what else the machine does changes slowly, and hits both.
+struct score {
+  double gigabytes_per_second = 0;
+  double ratio = 0;
+};
+
+std::vector<score> race(const std::vector<std::function<void(std::size_t)>>& contestants) {
   const auto bytes = static_cast<std::size_t>(settings["round_mib"]) << 20;
   std::vector<std::vector<double>> rates(contestants.size());
-  for (long round = 0; round <= settings["rounds"]; ++round)
+  std::vector<std::vector<double>> ratios(contestants.size());
+  for (long round = 0; round <= settings["rounds"]; ++round) {
     for (std::size_t i = 0; i < contestants.size(); ++i) {
       const auto start = clock::now();
       contestants[i](bytes);
-      if (round != 0) // The first one warms up.
-        rates[i].push_back(static_cast<double>(bytes) / seconds_since(start) / 1e9);
+      rates[i].push_back(static_cast<double>(bytes) / seconds_since(start) / 1e9);
+      ratios[i].push_back(rates[i].back() / rates[0].back());
     }
-  std::vector<double> medians;
-  for (auto& rate : rates)
-    medians.push_back(median(rate));
-  return medians;
+    if (round == 0) { // Warms up.
+      rates.assign(contestants.size(), {});
+      ratios = rates;
+    }
+  }
+  std::vector<score> scores;
+  for (std::size_t i = 0; i < contestants.size(); ++i)
+    scores.push_back({median(rates[i]), median(ratios[i])});
+  return scores;
+}
+
+void print(const char* what, const score& result, const char* bar) {
+  std::printf("%-28s %6.2f GB/s  ratio %.2f%s\n", what, result.gigabytes_per_second, result.ratio,
+              bar);
 }
 
 void compare_streams(raw_reader& raw, plane_reader& plane, std::span<std::byte> to) {
@@ -202,18 +231,16 @@ void compare_streams(raw_reader& raw, plane_reader& plane, std::span<std::byte> 
     for (std::size_t done = 0; done < bytes; done += 2u << 20)
       raw.read(to.subspan(done, 2u << 20), done);
   };
-  const auto rates =
-      race({[&](std::size_t bytes) { raw.read(to.first(bytes), 0); }, batches(1u << 20, false),
-            batches(1u << 20, true), batches(64u << 10, false), batches(64u << 10, true), paused});
-  std::printf("raw stream                      %6.2f GB/s\n", rates[0]);
-  std::printf("32 x 1 MiB  unverified          %6.2f GB/s  ratio %.2f (bar 0.90)\n", rates[1],
-              rates[1] / rates[0]);
-  std::printf("32 x 1 MiB  verified            %6.2f GB/s  ratio %.2f (bar 0.75)\n", rates[2],
-              rates[2] / rates[0]);
-  std::printf("32 x 64 KiB unverified          %6.2f GB/s  ratio %.2f, to raw 2 MiB replies %.2f\n",
-              rates[3], rates[3] / rates[0], rates[3] / rates[5]);
-  std::printf("32 x 64 KiB verified            %6.2f GB/s  ratio %.2f, to raw 2 MiB replies %.2f\n",
-              rates[4], rates[4] / rates[0], rates[4] / rates[5]);
+  const auto stream = [&](std::size_t bytes) { raw.read(to.first(bytes), 0); };
+  const auto large = race({stream, batches(1u << 20, false), batches(1u << 20, true)});
+  print("raw stream", large[0], "");
+  print("32 x 1 MiB  unverified", large[1], " (bar 0.90)");
+  print("32 x 1 MiB  verified", large[2], " (bar 0.75)");
+  const auto small = race({paused, stream, batches(64u << 10, false), batches(64u << 10, true)});
+  print("raw request, 2 MiB reply", small[0], "");
+  print("raw stream", small[1], "");
+  print("32 x 64 KiB unverified", small[2], " to the raw replies");
+  print("32 x 64 KiB verified", small[3], " to the raw replies");
 }
 
 void compare_single_pages(raw_reader& raw, plane_reader& plane, std::span<std::byte> to) {
@@ -302,6 +329,7 @@ int run() {
   if (child == 0)
     run_child(raw_listener, **server, pool);
 
+  pin_to(0);
   const auto to = map_region(MAP_PRIVATE);
   const auto sums_64k = checksums_of(pool, 64u << 10);
   const auto sums_1m = checksums_of(pool, 1u << 20);

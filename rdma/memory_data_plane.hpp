@@ -1,0 +1,126 @@
+#pragma once
+
+#include "common/circuit_breaker.hpp"
+#include "rdma/batch_job.hpp"
+#include "rdma/data_plane.hpp"
+#include "rdma/page_source.hpp"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// Who serves where in a network that exists in memory only, and how well.
+/// Threads: one, the planes'. Ownership: sources are lent from `attach` to `detach`.
+class memory_network {
+public:
+  enum class behaviour : std::uint8_t {
+    serves,
+    silent,  ///< Takes requests and never answers.
+    breaks,  ///< Goes away in the middle of each answer.
+    corrupts ///< Flips a byte of each page on its way.
+  };
+
+  struct host {
+    incarnation inc;
+    page_source* source = nullptr;
+    behaviour acts = behaviour::serves;
+  };
+
+  void attach(const std::string& name, std::uint16_t port, const incarnation& inc,
+              page_source& source, behaviour acts = behaviour::serves) {
+    hosts_[{name, port}] = {inc, &source, acts};
+  }
+  void detach(const std::string& name, std::uint16_t port) { hosts_.erase({name, port}); }
+  /// Null when nobody listens there.
+  const host* find(const std::string& name, std::uint16_t port) const {
+    const auto found = hosts_.find({name, port});
+    return found == hosts_.end() ? nullptr : &found->second;
+  }
+
+private:
+  std::map<std::pair<std::string, std::uint16_t>, host> hosts_;
+};
+
+struct memory_data_plane_options {
+  std::uint64_t seed = 1;
+  clock::duration delay_min = std::chrono::microseconds(10);
+  clock::duration delay_max = std::chrono::microseconds(500);
+  std::uint32_t lost_per_mille = 0; ///< Requests without an answer.
+  std::uint32_t late_per_mille = 0; ///< Answers that arrive after the deadline, pinned until then.
+  std::uint32_t request_pages_max =
+      8; ///< Small, so that the answers of a batch overtake each other.
+  std::uint32_t batches_max = 4096;
+  circuit_breaker::options breaker;
+};
+
+/// The data plane as a simulation: same seed, same fate. Answers take a random time, overtake each
+/// other, get lost, or come after the deadline. Threads: as data_plane says. Time: `poll`'s
+/// argument alone moves it. Errors: as tcp_data_plane's. Invariants: (1) a page is pinned from when
+/// its request arrives to when its bytes have been copied, and no pin is left when its batch has
+/// finished; (2) an answer that comes after its batch has finished is dropped, and counted: what
+/// destroying the connection does elsewhere.
+class memory_data_plane final : public data_plane {
+public:
+  memory_data_plane(const memory_network& network, const memory_data_plane_options& opts);
+  ~memory_data_plane() override;
+
+  void submit(read_batch& batch) override;
+  bool poll(clock::time_point now) override;
+  void wait(clock::duration at_most) override;
+  void wake() noexcept override;
+  void shutdown() override;
+  data_plane_stats stats() const override { return stats_; }
+
+  std::uint64_t late_answers_dropped() const noexcept { return late_answers_dropped_; }
+
+private:
+  struct flight {
+    batch_job job;
+    std::vector<slot_id> pinned;
+    page_source* source = nullptr;
+  };
+  /// A sub-request on its way there, or its answer on its way back.
+  struct transfer {
+    std::uint64_t job_id = 0;
+    sub_request sub;
+    bool answer = false;
+    std::vector<std::span<const std::byte>>
+        payloads; ///< Of the pages that are pinned, by position in `sub`.
+  };
+
+  void start(read_batch& batch);
+  void send_request(flight& from, const sub_request& sub);
+  void arrive(transfer& what);
+  void request_arrives(flight& at, transfer& request);
+  void answer_arrives(flight& at, const transfer& answer, memory_network::behaviour acts);
+  void receive_page(flight& at, page_read& page, std::span<const std::byte> bytes, bool damaged);
+  void complete(flight& which, page_status undecided);
+  clock::duration random_delay();
+  bool happens(std::uint32_t per_mille);
+
+  const memory_network& network_;
+  const memory_data_plane_options options_;
+  std::mt19937_64 random_;
+  clock::time_point now_{};
+  bool shut_down_ = false;
+  std::vector<read_batch*> submitted_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<flight>> flights_;
+  std::multimap<clock::time_point, transfer> transfers_;
+  std::multimap<clock::time_point, std::uint64_t> deadlines_;
+  std::unordered_map<incarnation, circuit_breaker> breakers_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t late_answers_dropped_ = 0;
+  data_plane_stats stats_;
+
+  // Any thread.
+  std::atomic<std::uint32_t> wakes_{0};
+};
+
+} // namespace peercache::rdma

@@ -1,0 +1,81 @@
+#include "tests/rdma/plane_rig.hpp"
+
+#include <sched.h>
+
+namespace peercache::rdma {
+
+namespace {
+
+class memory_rig final : public plane_rig {
+public:
+  memory_rig() : reader_(network_, {.seed = 42}) {}
+
+  data_plane& plane() override { return reader_; }
+  void serve(test_pool& pool, const incarnation& inc, fault what) override {
+    using behaviour = memory_network::behaviour;
+    const behaviour acts[] = {behaviour::serves, behaviour::silent, behaviour::breaks,
+                              behaviour::corrupts};
+    network_.attach("host", 1, inc, pool, acts[static_cast<std::size_t>(what)]);
+  }
+  void stop_serving() override { network_.detach("host", 1); }
+  peer_endpoint peer(const incarnation& inc) const override { return {{1}, inc, "host", 1, "c"}; }
+  void step() override {
+    now += std::chrono::microseconds(50);
+    reader_.poll(now);
+  }
+
+private:
+  memory_network network_;
+  memory_data_plane reader_;
+};
+
+/// A port that the kernel just gave away and that nobody listens on.
+std::uint16_t unused_port() {
+  auto listener = listen_on("127.0.0.1", 0, 1);
+  return local_port(*listener);
+}
+
+} // namespace
+
+std::unique_ptr<plane_rig> make_memory_rig() {
+  return std::make_unique<memory_rig>();
+}
+std::unique_ptr<plane_rig> make_tcp_rig() {
+  return std::make_unique<tcp_rig>();
+}
+
+tcp_rig::tcp_rig(const tcp_data_plane_options& opts) : port(unused_port()) {
+  auto made = tcp_data_plane::create(opts);
+  EXPECT_TRUE(made);
+  reader = std::move(*made);
+}
+
+void tcp_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
+  tcp_page_server_options opts;
+  opts.inc = inc;
+  opts.faults.mute_hello = what == fault::silent;
+  if (what == fault::breaks) {
+    opts.faults.send_chunk_bytes = 10'000;
+    opts.faults.close_after_bytes = 40'000;
+  }
+  opts.faults.flip_byte_one_in = what == fault::corrupts ? 1 : 0;
+  serve(pool, opts);
+}
+
+void tcp_rig::serve(test_pool& pool, tcp_page_server_options opts) {
+  server.reset();
+  opts.port = port;
+  opts.cluster = "test";
+  auto made = tcp_page_server::listen(opts, pool);
+  ASSERT_TRUE(made) << made.error().message;
+  server = std::move(*made);
+}
+
+void tcp_rig::step() {
+  now += std::chrono::microseconds(10);
+  const bool served = server != nullptr && server->poll(now);
+  if (!reader->poll(now) && !served)
+    sched_yield(); // The kernel still has the bytes.
+}
+
+} // namespace peercache::rdma

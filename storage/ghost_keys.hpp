@@ -13,11 +13,11 @@ namespace peercache::storage {
 /// just then.
 ///
 /// Kept as 32-bit fingerprints in a ring, found through a table of ring positions. It forgets in
-/// order and never at random: a hashed set that loses a few entries to full buckets is the usual
+/// order and never at random: a hashed set that forgets an entry when a bucket is full is the usual
 /// choice, but one page that is missed in the middle of a prefix chain costs the whole rest of the
-/// chain (measured: 5 % lost entries, 1.1 points of hit rate). Keys taken from the middle leave
-/// gaps in the ring; when these fill a fifth of it, the oldest keys go early. A foreign key is
-/// taken for a remembered one once in 2^32 / limit calls.
+/// chain (1.1 points of hit rate, see bench/README.md). Keys taken from the middle leave gaps in
+/// the ring; when these fill a fifth of it, the oldest keys go early. A foreign key is taken for a
+/// remembered one once in 2^32 / limit calls.
 ///
 /// Threads: one. Size: 10.3 to 13.8 bytes for each page of the largest limit so far.
 /// Invariants: the table holds `size_` positions, each of a sequence number in [oldest_, next_), a

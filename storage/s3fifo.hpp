@@ -18,7 +18,8 @@ namespace peercache::storage {
 /// reference hit rates of the trace in bench/trace_hit_rates.cpp drop at small capacities.
 ///
 /// Tail first: queues keep the order of insertion, and each page of a chain is touched whenever a
-/// later one is, so within a queue a chain loses its tail before its head.
+/// later one is, so within a queue a chain loses its tail before its head. A chain that lies in
+/// both queues may lose its head first; that strands one or two pages in a hundred for a while.
 ///
 /// Threads: one. Units: bytes. Size: at most 47 bytes a page, ghosts included; there are never more
 /// ghosts than resident pages.

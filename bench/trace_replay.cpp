@@ -3,9 +3,11 @@
 #include "common/assert.hpp"
 #include "common/limits.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>

@@ -37,7 +37,7 @@ struct adaptive_stats {
 /// size. When the other policy has been better by a margin, the resident pages move over in their
 /// order; that takes time for a tenth of the pages at most.
 ///
-/// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes a page and 400 KiB for
+/// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes a page and 200 KiB for
 /// the shadows.
 class adaptive_policy final : public eviction_policy {
 public:

@@ -232,7 +232,7 @@ bool tcp_server_session::send(std::size_t& budget) {
     sent(static_cast<std::size_t>(done));
     if (faults.close_after_bytes != 0 && answer_bytes_sent_ >= faults.close_after_bytes)
       return false;
-    if (faults.send_chunk_bytes != 0 && faults.between_chunks)
+    if (faults.between_chunks && sending())
       faults.between_chunks();
   }
   return true;

@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#define PEERCACHE_TARGET __attribute__((target("avx2")))
+#define PEERCACHE_TARGET __attribute__((target("avx2"), always_inline))
 #define PEERCACHE_KERNEL_NAMESPACE avx2
 
 namespace peercache::detail::avx2 {

@@ -7,7 +7,7 @@
 
 #include <immintrin.h>
 
-#define PEERCACHE_TARGET __attribute__((target("avx512f")))
+#define PEERCACHE_TARGET __attribute__((target("avx512f"), always_inline))
 #define PEERCACHE_KERNEL_NAMESPACE avx512
 
 namespace peercache::detail::avx512 {

@@ -1,7 +1,8 @@
 #pragma once
 
 /// The loops of copy_avx512.cpp and copy_avx2.cpp, which include this after they have defined
-///   PEERCACHE_TARGET  the attribute of functions that may use the instruction set
+///   PEERCACHE_TARGET  the attributes of functions that may use the instruction set; they are
+///                     inlined always, so that the accumulators stay in registers
 ///   stripe            64 bytes in registers: load_stripe, stream_stripe
 ///   accumulators      load_accumulators, store_accumulators, accumulate, scramble
 /// in namespace peercache::detail::<instruction set>, which this file goes on in. Function
@@ -30,8 +31,11 @@ inline std::size_t bytes_to_line(const std::byte* to) noexcept {
   return (stripe_bytes - reinterpret_cast<std::uintptr_t>(to) % stripe_bytes) % stripe_bytes;
 }
 
-inline void prefetch_lines(const std::byte* from, std::size_t lines) noexcept {
-  for (std::size_t i = 0; i < lines; ++i)
+/// Inlined always: g++ takes a function that only prefetches for one without effect and drops the
+/// call.
+PEERCACHE_TARGET inline void prefetch_block(const std::byte* from) noexcept {
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < block_stripes; ++i)
     __builtin_prefetch(from + i * stripe_bytes, 0, 0);
 }
 
@@ -64,8 +68,12 @@ PEERCACHE_TARGET inline void run_blocks(accumulators& sums, const std::byte* sec
   constexpr std::size_t ahead_blocks = prefetch_ahead_bytes / block_bytes;
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::byte* source = from + block * block_bytes;
-    if (block + ahead_blocks < blocks)
-      prefetch_lines(source + prefetch_ahead_bytes, block < ramp_blocks ? block_stripes : 1);
+    if (block + ahead_blocks < blocks) {
+      if (block < ramp_blocks)
+        prefetch_block(source + prefetch_ahead_bytes);
+      else
+        __builtin_prefetch(source + prefetch_ahead_bytes, 0, 0);
+    }
     if constexpr (todo == job::hash)
       run_block<todo>(sums, secret, nullptr, source, 0);
     else

@@ -1,0 +1,183 @@
+#include "common/limits.hpp"
+#include "discovery/packet_codec.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace peercache::discovery {
+namespace {
+
+member member_named(const std::string& name, std::uint64_t inc = 1) {
+  return {.name = name,
+          .id = node_id_of(name),
+          .inc = {inc, ~inc},
+          .host = "10.1.2.3",
+          .control_port = 31998,
+          .data_port = 31999,
+          .http_port = 31997};
+}
+
+view view_of(std::size_t members) {
+  view v{.term = 7, .version = 42, .issuer = {5, 6}};
+  for (std::size_t i = 1; i <= members; ++i)
+    v.members.push_back(member_named("node" + std::to_string(i), i));
+  std::sort(v.members.begin(), v.members.end(),
+            [](const member& a, const member& b) { return a.id < b.id; });
+  for (std::size_t i = 1; i <= std::min<std::size_t>(members, 3); ++i)
+    v.masters.push_back("node" + std::to_string(i));
+  return v;
+}
+
+std::vector<packet> one_of_each() {
+  view_stamp stamp{7, 41, {1, 2}};
+  endpoint from{"host-a", 31998};
+  return {join_packet{member_named("n"), stamp, true, false},
+          refused_packet{"the cluster is full"},
+          heartbeat_packet{from, {1, 2}, stamp},
+          heartbeat_answer_packet{from, {1, 2}, stamp, std::nullopt},
+          heartbeat_answer_packet{from, {1, 2}, stamp, view_of(3)},
+          view_packet{view_of(5)},
+          leave_packet{{3, 4}}};
+}
+
+TEST(view_codec, members_and_views_come_back_as_they_were) {
+  auto who = member_named("node-7", 99);
+  auto back = decode_member(encode_member(who));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, who);
+  for (std::size_t size : {0, 1, 2, 100, 4096}) {
+    auto v = size == 0 ? view{} : view_of(size);
+    auto decoded = decode_view(encode_view(v));
+    ASSERT_TRUE(decoded) << size;
+    EXPECT_EQ(*decoded, v);
+  }
+}
+
+TEST(view_codec, every_truncation_and_every_extra_byte_is_an_error) {
+  auto bytes = encode_view(view_of(3));
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decode_view(std::string_view(bytes).substr(0, size))) << size;
+  EXPECT_FALSE(decode_view(bytes + '\0'));
+  auto who = encode_member(member_named("n"));
+  for (std::size_t size = 0; size < who.size(); ++size)
+    EXPECT_FALSE(decode_member(std::string_view(who).substr(0, size))) << size;
+  EXPECT_FALSE(decode_member(who + "x"));
+}
+
+TEST(view_codec, another_format_byte_is_an_error) {
+  auto bytes = encode_view(view_of(2));
+  bytes[0] = view_format + 1;
+  EXPECT_FALSE(decode_view(bytes));
+}
+
+TEST(view_codec, a_forged_member_count_takes_no_memory) {
+  // format, term, version, issuer: 33 bytes, then the count.
+  auto bytes = encode_view(view_of(2));
+  bytes[33] = static_cast<char>(0xff);
+  bytes[34] = static_cast<char>(0xff);
+  EXPECT_FALSE(decode_view(bytes)) << "more members than a cluster may have";
+  bytes[33] = 0x00;
+  bytes[34] = 0x10;
+  EXPECT_FALSE(decode_view(bytes)) << "more members than there are bytes";
+}
+
+TEST(view_codec, a_term_beyond_the_limit_is_forged) {
+  auto v = view_of(1);
+  v.term = term_max + 1;
+  EXPECT_FALSE(decode_view(encode_view(v)));
+}
+
+TEST(view_codec, members_out_of_order_or_twice_are_an_error) {
+  auto v = view_of(3);
+  auto bytes = encode_view(v);
+  // All three names are equally long, so their members can trade places.
+  auto size = encode_member(v.members[0]).size();
+  constexpr std::size_t first = 35;
+  ASSERT_EQ(bytes.substr(first, size), encode_member(v.members[0]));
+  auto swapped = bytes;
+  swapped.replace(first, size, bytes, first + size, size);
+  EXPECT_FALSE(decode_view(swapped)) << "twice the same";
+  swapped.replace(first + size, size, bytes, first, size);
+  EXPECT_FALSE(decode_view(swapped)) << "out of order";
+}
+
+TEST(view_codec, a_view_with_members_has_a_leader) {
+  auto v = view_of(3);
+  v.masters.clear();
+  EXPECT_FALSE(decode_view(encode_view(v)));
+  v.masters = {"node1", "node1"};
+  EXPECT_FALSE(decode_view(encode_view(v)));
+}
+
+TEST(view_codec, names_with_spaces_or_control_characters_are_an_error) {
+  for (const auto* name : {"", "a b", "a\nb", "tab\t"}) {
+    EXPECT_FALSE(decode_member(encode_member(member_named(name)))) << name;
+  }
+  auto nobody = member_named("n");
+  nobody.inc = {};
+  EXPECT_FALSE(decode_member(encode_member(nobody)));
+}
+
+TEST(packet_codec, every_kind_comes_back_as_it_was) {
+  for (const auto& p : one_of_each()) {
+    auto back = decode_packet(encode_packet(p, "prod"), "prod");
+    ASSERT_TRUE(back) << p.index();
+    EXPECT_EQ(*back, p);
+  }
+}
+
+TEST(packet_codec, another_cluster_or_wire_version_is_incompatible) {
+  auto bytes = encode_packet(leave_packet{{1, 2}}, "prod");
+  auto other = decode_packet(bytes, "test");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, errc::incompatible);
+  bytes[0] = packet_wire_version + 1;
+  auto newer = decode_packet(bytes, "prod");
+  ASSERT_FALSE(newer);
+  EXPECT_EQ(newer.error().code, errc::incompatible);
+}
+
+TEST(packet_codec, every_truncation_is_an_error) {
+  for (const auto& p : one_of_each()) {
+    auto bytes = encode_packet(p, "c");
+    for (std::size_t size = 0; size < bytes.size(); ++size)
+      EXPECT_FALSE(decode_packet(std::string_view(bytes).substr(0, size), "c")) << p.index();
+    EXPECT_FALSE(decode_packet(bytes + "x", "c")) << p.index();
+  }
+}
+
+TEST(packet_codec, a_long_reason_is_cut) {
+  auto back = decode_packet(encode_packet(refused_packet{std::string(5000, 'r')}, "c"), "c");
+  ASSERT_TRUE(back);
+  EXPECT_EQ(std::get<refused_packet>(*back).reason.size(), reason_bytes_max);
+}
+
+/// Whatever the bytes: an error, or a packet that encodes to exactly these bytes.
+TEST(packet_codec, random_mutations_are_refused_or_mean_what_they_say) {
+  std::size_t refused = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    for (const auto& p : one_of_each()) {
+      for (int round = 0; round < 200; ++round) {
+        auto bytes = encode_packet(p, "c");
+        for (auto changes = 1 + random() % 3; changes-- > 0;)
+          bytes[random() % bytes.size()] = static_cast<char>(random());
+        if (random() % 4 == 0)
+          bytes.resize(random() % (bytes.size() + 4));
+        auto back = decode_packet(bytes, "c");
+        refused += back ? 0 : 1;
+        if (back) {
+          EXPECT_EQ(encode_packet(*back, "c"), bytes);
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000u);
+}
+
+} // namespace
+} // namespace peercache::discovery

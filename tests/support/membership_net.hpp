@@ -1,0 +1,206 @@
+#pragma once
+
+#include "discovery/membership.hpp"
+#include "discovery/packet_codec.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace peercache::tests {
+
+/// Many membership machines in one thread, with a virtual clock and a network that delays and loses
+/// packets by a seed. Every packet passes through the codec. The same seed gives the same run.
+class membership_net {
+public:
+  using time_point = discovery::time_point;
+  using duration = discovery::duration;
+  using ms = std::chrono::milliseconds;
+
+  struct network {
+    double loss = 0;
+    ms delay_min{1};
+    ms delay_max{5};
+  };
+
+  struct node {
+    discovery::member self;
+    discovery::membership_options options;
+    std::unique_ptr<discovery::membership> machine; ///< Null while it is killed.
+    std::vector<discovery::view> adopted;           ///< By this process and its former ones.
+    std::vector<std::string> refusals;
+    bool frozen = false;
+    std::deque<discovery::packet> inbox; ///< What its sockets hold while it is frozen.
+    ms tick_offset{0};
+  };
+
+  explicit membership_net(std::uint64_t seed) : random_(seed) {}
+
+  network net;
+  /// False for a pair of node indices that cannot hear each other now (from, to).
+  std::function<bool(std::size_t, std::size_t)> reachable = [](auto, auto) { return true; };
+
+  static discovery::endpoint address(std::size_t host) {
+    return {"10.0.0." + std::to_string(host), 31998};
+  }
+
+  /// Starts a node called `name` on the given host. Returns its index.
+  std::size_t start(const std::string& name, std::size_t host,
+                    std::vector<discovery::endpoint> seeds) {
+    auto& n = nodes_.emplace_back();
+    n.self.name = name;
+    n.self.id = node_id_of(name);
+    n.self.host = address(host).host;
+    n.self.control_port = address(host).port;
+    n.self.data_port = 31999;
+    n.self.http_port = 31997;
+    n.options.seeds = std::move(seeds);
+    n.tick_offset = ms(random_() % 50);
+    restart(nodes_.size() - 1);
+    return nodes_.size() - 1;
+  }
+
+  /// A new process under the same name: new incarnation, nothing remembered.
+  void restart(std::size_t i) {
+    auto& n = nodes_[i];
+    n.self.inc = {random_() | 1, random_()};
+    n.inbox.clear();
+    n.frozen = false;
+    n.machine = std::make_unique<discovery::membership>(n.options, n.self, now_);
+  }
+
+  /// kill -9. With `noticed`, the others see their connections break at once.
+  void kill(std::size_t i, bool noticed = false) {
+    auto inc = nodes_[i].self.inc;
+    nodes_[i].machine.reset();
+    nodes_[i].inbox.clear();
+    for (std::size_t j = 0; noticed && j < nodes_.size(); ++j)
+      if (nodes_[j].machine)
+        perform(j, nodes_[j].machine->on_peer_lost(inc, now_));
+  }
+
+  void freeze(std::size_t i) { nodes_[i].frozen = true; }
+
+  void thaw(std::size_t i) {
+    nodes_[i].frozen = false;
+    auto waiting = std::exchange(nodes_[i].inbox, {});
+    for (const auto& p : waiting)
+      perform(i, nodes_[i].machine->on_packet(p, now_));
+  }
+
+  void leave(std::size_t i) { perform(i, nodes_[i].machine->leave(now_)); }
+
+  void run_for(duration time) {
+    for (auto end = now_ + time; now_ < end;)
+      step();
+  }
+
+  /// Runs until `done`, at most for `limit`. Returns the time it took, nothing when it did not
+  /// happen.
+  std::optional<ms> run_until(const std::function<bool()>& done, duration limit) {
+    auto start = now_;
+    while (!done()) {
+      if (now_ - start >= limit)
+        return std::nullopt;
+      step();
+    }
+    return std::chrono::duration_cast<ms>(now_ - start);
+  }
+
+  /// All running nodes are joined, hold the same view, and the view is exactly them.
+  bool converged() const {
+    const discovery::view* first = nullptr;
+    std::size_t running = 0;
+    for (const auto& n : nodes_) {
+      if (!n.machine || n.frozen || n.machine->state() == discovery::membership::phase::left)
+        continue;
+      ++running;
+      const auto& v = n.machine->current();
+      if (n.machine->state() != discovery::membership::phase::joined || !v.find(n.self.inc))
+        return false;
+      if (first != nullptr && v != *first)
+        return false;
+      first = &v;
+    }
+    return first != nullptr && first->members.size() == running;
+  }
+
+  const node& at(std::size_t i) const { return nodes_[i]; }
+  discovery::membership& machine(std::size_t i) { return *nodes_[i].machine; }
+  const discovery::view& view_of(std::size_t i) const { return nodes_[i].machine->current(); }
+  std::size_t size() const { return nodes_.size(); }
+  time_point now() const { return now_; }
+  std::uint64_t random() { return random_(); }
+  std::uint64_t packets_sent() const { return packets_sent_; }
+
+private:
+  struct in_flight {
+    std::size_t from;
+    discovery::endpoint to;
+    std::string bytes;
+  };
+
+  void step() {
+    now_ += ms(1);
+    while (!wire_.empty() && wire_.begin()->first <= now_) {
+      auto packet = std::move(wire_.begin()->second);
+      wire_.erase(wire_.begin());
+      deliver(packet);
+    }
+    auto since_start = std::chrono::duration_cast<ms>(now_.time_since_epoch());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      auto& n = nodes_[i];
+      if (n.machine && !n.frozen && (since_start - n.tick_offset).count() % 50 == 0)
+        perform(i, n.machine->tick(now_));
+    }
+  }
+
+  void deliver(const in_flight& sent) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      auto& n = nodes_[i];
+      if (!n.machine || discovery::control_endpoint(n.self) != sent.to || !reachable(sent.from, i))
+        continue;
+      auto packet = discovery::decode_packet(sent.bytes, "test");
+      PEERCACHE_ASSERT(bool(packet));
+      if (n.frozen)
+        n.inbox.push_back(std::move(*packet));
+      else
+        perform(i, n.machine->on_packet(*packet, now_));
+    }
+  }
+
+  void perform(std::size_t i, const std::vector<discovery::action>& actions) {
+    for (const auto& a : actions) {
+      if (const auto* out = std::get_if<discovery::send_packet>(&a))
+        put_on_wire(i, *out);
+      else if (const auto* adopted = std::get_if<discovery::adopt_view>(&a))
+        nodes_[i].adopted.push_back(adopted->latest);
+      else
+        nodes_[i].refusals.push_back(std::get<discovery::join_refused>(a).reason);
+    }
+  }
+
+  void put_on_wire(std::size_t from, const discovery::send_packet& out) {
+    ++packets_sent_;
+    if (std::uniform_real_distribution<>(0, 1)(random_) < net.loss)
+      return;
+    auto spread = static_cast<std::uint64_t>((net.delay_max - net.delay_min).count() + 1);
+    auto delay = net.delay_min + ms(random_() % spread);
+    wire_.emplace(now_ + delay,
+                  in_flight{from, out.to, discovery::encode_packet(out.body, "test")});
+  }
+
+  std::mt19937_64 random_;
+  time_point now_{std::chrono::hours(1)};
+  std::deque<node> nodes_;
+  std::multimap<time_point, in_flight> wire_;
+  std::uint64_t packets_sent_ = 0;
+};
+
+} // namespace peercache::tests

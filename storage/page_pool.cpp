@@ -222,7 +222,9 @@ std::optional<slot_id> page_pool::next_victim() {
     PEERCACHE_ASSERT(is(*victim, slot_state::readable));
     auto uses = slots_.take_uses(*victim);
     stats_.uses += uses;
-    if (uses == 0 || i == second_chances_max)
+    // A pin is a read that goes on, and giving the page up would free nothing yet.
+    auto in_use = uses > 0 || slots_.pins(*victim) != 0;
+    if (!in_use || i == second_chances_max)
       return victim;
     policy_->insert(*victim, slots_.contents(*victim).key,
                     pages_[victim->value].granules() * limits::granule_bytes);

@@ -94,10 +94,10 @@ struct page_pool_stats {
 /// Threads: one, the owner (the pool actor). No clock, thread or I/O of its own.
 /// Ownership: of the policy and all notes; the memory behind `slots` must outlive the pool.
 /// Units: bytes at the interface, 4 KiB granules inside.
-/// Errors: the world's (no space, a late commit) are values; a wrong transition of ours is an
-/// assertion. Invariants: (1) a slot is in exactly one state, and each transition is one method;
-/// (2) the index and the policy hold exactly the readable slots; (3) a slot is reused only when its
-/// generation is odd and no pin was seen after that.
+/// Errors: the world's (no space, a late commit) are values; a wrong transition is an assertion.
+/// Invariants: (1) a slot is in exactly one state, and each transition is one method; (2) the index
+/// and the policy hold exactly the readable slots; (3) a slot is reused only when its generation is
+/// odd and no pin was seen after that.
 class page_pool {
 public:
   /// @pre the slots' entries are as `pool_memory::create` left them: nothing was ever published

@@ -12,7 +12,7 @@
 namespace peercache::storage {
 namespace {
 
-/// Work of one `clear_any`, in granules walked: some milliseconds at most.
+/// Work of one `clear_any`, in granules looked at: some milliseconds at most.
 constexpr std::uint64_t walk_granules_max = 1u << 22;
 
 } // namespace
@@ -78,9 +78,12 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
 }
 
 std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<evicted>& victims) {
+  if (stats_.pages == 0)
+    return std::nullopt;
   auto windows = static_cast<std::uint32_t>(pages_.size() / granules);
-  auto tries =
-      std::min<std::uint64_t>(windows, std::max<std::uint64_t>(1, walk_granules_max / granules));
+  // Looking for the page that covers a window's start may take as many steps as a page can have.
+  auto tries = std::min<std::uint64_t>(windows, walk_granules_max /
+                                                    (granules + limits::granules_per_page_max));
   for (std::uint64_t i = 0; i < tries; ++i) {
     window_cursor_ = (window_cursor_ + 1) % windows;
     auto found = measure(window_cursor_ * granules, granules);

@@ -239,7 +239,9 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
 result<void> pool_memory::map(std::uint64_t object_bytes) {
   auto* at = ::mmap(nullptr, object_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (at == MAP_FAILED)
-    return shared_object::failed("cannot map " + std::to_string(object_bytes) + " bytes of", name_);
+    return shared_object::failed("cannot map " + std::to_string(object_bytes) +
+                                     " bytes (with huge pages: raise vm.nr_hugepages) of",
+                                 name_);
   base_ = static_cast<std::byte*>(at);
   object_bytes_ = object_bytes;
   return {};

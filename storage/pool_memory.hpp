@@ -14,8 +14,8 @@
 namespace peercache::storage {
 
 struct pool_memory_options {
-  std::string name_prefix =
-      "peercache"; ///< Objects of this prefix without a living owner are leftovers.
+  /// Objects of this prefix without a living owner are leftovers.
+  std::string name_prefix = "peercache";
   std::string node_name;
   incarnation owner;            ///< Of the node; clients attach by it.
   std::uint64_t size_bytes = 0; ///< Of the pages; rounded down to 4 KiB (2 MiB with huge pages).
@@ -34,11 +34,12 @@ struct pool_memory_options {
 /// The node `create`s it; engines on the same host `attach` by name and incarnation. File mode
 /// 0600: who runs as the same user may read and write it, and is trusted to.
 ///
-/// Threads: after construction all methods may be called from any thread. `create` itself starts
-/// `pretouch_threads` threads and joins them before it returns; nothing else here starts one.
+/// Threads: after construction all methods may be called from any thread. `create` touches the
+/// pages with `pretouch_threads` threads, itself one of them, and has joined the others when it
+/// returns; nothing else here starts a thread.
 /// Ownership: the creator holds a lock on the object for its life and unlinks its name when
-/// destroyed. The mapping of an attached process stays valid, with its bytes, when the owner is
-/// gone. Errors: what the kernel or another program did is a `result`; its message says what to do.
+/// destroyed. An attached process keeps its mapping, with all bytes, when the owner is gone.
+/// Errors: what the kernel or another program did is a `result`; its message says what to do.
 class pool_memory {
 public:
   static result<pool_memory> create(const pool_memory_options& options);

@@ -24,11 +24,11 @@ struct slot_contents {
 /// copy; the memory behind it belongs to a `pool_memory`.
 ///
 /// A page's entry is that of its first granule. What makes it safe:
-///   owner   generation odd, fence, no pins seen → bytes may be overwritten → fields → generation
-///   even pinned  pin, then generation still the record's → bytes stay until unpin (the pin and the
-///   odd generation
-///           are both sequentially consistent, so one of the two sides sees the other)
-///   copied  generation before, copy, fence, generation after: equal means the copy is the page
+///   - the owner: generation odd, fence, no pins seen; then the bytes may be overwritten; then key,
+///     length and checksum; then the generation even;
+///   - a pinning reader: pin, then the generation is still the record's; the bytes stay until unpin
+///     (owner's fence and pin are sequentially consistent: one of the two sides sees the other);
+///   - a copying reader: generation, copy, fence, generation again; equal means a good copy.
 ///
 /// Threads: the owner's half belongs to the pool's owner alone; the readers' half is safe from any
 /// thread of any process that maps the pool, while the owner writes. Errors: a record that does not

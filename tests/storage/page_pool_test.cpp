@@ -266,6 +266,28 @@ TEST_F(page_pool_test, a_window_spares_pages_that_are_filled_or_pinned) {
   EXPECT_TRUE(pool->abandon(filling));
 }
 
+TEST_F(page_pool_test, a_page_that_is_being_sent_is_not_the_first_to_go) {
+  make(4);
+  auto first = put(0);
+  for (std::uint64_t i = 1; i < 4; ++i)
+    put(i);
+  auto slots = memory->slots();
+  ASSERT_EQ(slots.pin_if(first.slot, first.gen, key_of(0), granule), page_status::hit);
+  put(4);
+  EXPECT_TRUE(has(0));
+  EXPECT_FALSE(has(1));
+}
+
+TEST_F(page_pool_test, a_pool_whose_slots_are_all_being_filled_refuses) {
+  make(2 * limits::granules_per_page_max);
+  for (int i = 0; i < 2; ++i)
+    reserve(limits::page_bytes_max);
+  for (int i = 0; i < 100; ++i)
+    EXPECT_FALSE(pool->reserve(granule, victims));
+  EXPECT_EQ(pool->stats().reserves_refused, 100u);
+  EXPECT_TRUE(victims.empty());
+}
+
 TEST_F(page_pool_test, for_each_page_visits_the_readable_pages) {
   make(64);
   for (std::uint64_t i = 0; i < 5; ++i)

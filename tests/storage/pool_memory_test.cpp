@@ -251,5 +251,18 @@ TEST(pool_memory, more_than_there_is_and_no_huge_pages_are_errors_that_say_what_
   EXPECT_EQ(pool_memory::create(options).error().code, errc::invalid_argument);
 }
 
+TEST(pool_memory, huge_pages_start_at_two_mebibytes) {
+  auto options = options_for("huge");
+  options.huge_page_directory = "/dev/hugepages";
+  auto owner = pool_memory::create(options);
+  if (!owner)
+    GTEST_SKIP() << owner.error().message;
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(owner->bytes_of({0}, 1).data()) % (2u << 20), 0u);
+  auto client = pool_memory::attach(owner->name(), owner->owner());
+  ASSERT_TRUE(client) << client.error().message;
+  ASSERT_TRUE(client->lock_session(0));
+  EXPECT_FALSE(owner->session_is_dead(0));
+}
+
 } // namespace
 } // namespace peercache::storage

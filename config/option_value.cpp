@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 namespace peercache::config {
 namespace {
@@ -85,8 +84,8 @@ result<option_value> check_bounds(const option& opt, result<option_value> value)
   if (!value || !opt.bounded())
     return value;
   PEERCACHE_ASSERT(value->index() == opt.min.index() && value->index() == opt.max.index());
-  const auto* fraction = std::get_if<double>(&*value);
-  if ((fraction == nullptr || std::isfinite(*fraction)) && *value >= opt.min && *value <= opt.max)
+  // NaN compares false with both bounds and thereby lies outside.
+  if (*value >= opt.min && *value <= opt.max)
     return value;
   return bad(value_text(opt, *value) + " is out of bounds: " + value_text(opt, opt.min) + " to " +
              value_text(opt, opt.max) + " is allowed");

@@ -130,8 +130,13 @@ void add_discovery(std::vector<option>& table) {
         .min = 1ul,
         .max = 4096ul,
         .meaning = "Points of each node on the hash ring; the same on every node.",
-        .store = into([](node_config & c) -> auto& { return c.discovery.virtual_nodes; })},
-       {.name = "directory.replicas",
+        .store = into([](node_config & c) -> auto& { return c.discovery.virtual_nodes; })}});
+}
+
+void add_directory(std::vector<option>& table) {
+  table.insert(
+      table.end(),
+      {{.name = "directory.replicas",
         .type = type::integer,
         .default_value = 2ul,
         .min = 1ul,
@@ -163,8 +168,13 @@ void add_pool(std::vector<option>& table) {
         .min = 0ul,
         .max = 256ul,
         .meaning = "Threads that touch the pool's memory at start; 0 takes one per core.",
-        .store = into([](node_config & c) -> auto& { return c.pool.prefault_threads; })},
-       {.name = "pool.eviction",
+        .store = into([](node_config & c) -> auto& { return c.pool.prefault_threads; })}});
+}
+
+void add_eviction(std::vector<option>& table) {
+  table.insert(
+      table.end(),
+      {{.name = "pool.eviction",
         .type = type::choice,
         .default_value = "auto",
         .choices = words_of<eviction_mode>,
@@ -337,7 +347,9 @@ std::vector<option> make_table() {
   add_identity(table);
   add_net(table);
   add_discovery(table);
+  add_directory(table);
   add_pool(table);
+  add_eviction(table);
   add_data_and_set(table);
   add_client_node(table);
   add_client_verify(table);

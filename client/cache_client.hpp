@@ -40,7 +40,9 @@ struct client_options {
   std::uint32_t verify_sample = 64; ///< With `sample`: one page of so many.
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
-  std::uint64_t location_cache_keys = 1u << 20; ///< 0 switches the cache off.
+  bool checksum =
+      true; ///< `set` computes XXH3 of each page; without it nobody can verify the page.
+  std::uint64_t location_cache_keys = 1u << 20;      ///< 0 switches the cache off.
   std::uint64_t unacknowledged_bytes_max = 1u << 30; ///< Set but not yet acknowledged by the node.
 };
 
@@ -70,7 +72,8 @@ struct page_result {
 
 /// Totals since the client was made.
 struct client_stats {
-  std::uint64_t directory_messages = 0; ///< Look-ups sent; a get that the location cache answers sends none.
+  std::uint64_t directory_messages =
+      0; ///< Look-ups sent; a get that the location cache answers sends none.
   std::uint64_t location_cache_hits = 0;
   std::uint64_t get_pages[page_status_count] = {};
   std::uint64_t get_bytes[page_origin_count] = {};
@@ -86,9 +89,10 @@ using deadline = std::chrono::steady_clock::time_point;
 /// The cache as an engine sees it: pages in, pages out, in batches.
 ///
 /// Threads: every method may be called from any number of threads at once.
-/// Errors: nothing throws or aborts; each page gets a status, and a page that cannot be had is a miss with its
-/// reason. No call returns later than its deadline (default: now + options.timeout) plus 50 ms.
-/// Ownership: parts are lent for the duration of the call; once it returned nothing touches them any more.
+/// Errors: nothing throws or aborts; each page gets a status, and a page that cannot be had is a
+/// miss with its reason. No call returns later than its deadline (default: now + options.timeout)
+/// plus 50 ms. Ownership: parts are lent for the duration of the call; once it returned nothing
+/// touches them any more.
 class cache_client {
 public:
   /// Connects to the node of this host and maps its pool.
@@ -97,17 +101,19 @@ public:
   cache_client(const cache_client&) = delete;
   cache_client& operator=(const cache_client&) = delete;
 
-  /// Makes `memory` known to the data plane, so that READs go straight into it. Not needed over TCP.
+  /// Makes `memory` known to the data plane, so that READs go straight into it. Not needed over
+  /// TCP.
   result<void> register_buffer(std::span<std::byte> memory);
 
-  /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one call are taken as
-  /// one prefix chain, in order. `stored` means: in its final place, and on its way to the directory; see `flush`.
+  /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one
+  /// call are taken as one prefix chain, in order. `stored` means: in its final place, and on its
+  /// way to the directory; see `flush`.
   /// @pre results.size() == pages.size()
   void set(std::span<const set_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
-  /// Waits until everything set so far is published in the directory (or refused, or no longer ours to wait
-  /// for). Returns the number of pages that did not make it since the last flush.
+  /// Waits until everything set so far is published in the directory (or refused, or no longer ours
+  /// to wait for). Returns the number of pages that did not make it since the last flush.
   result<std::uint64_t> flush(std::optional<deadline> until = {});
 
   /// Reads the pages, from wherever they are. @pre results.size() == pages.size()
@@ -132,8 +138,9 @@ public:
   discovery::view view() const;
   client_stats stats() const;
 
+  class impl; ///< Named here for the library's own sources only.
+
 private:
-  class impl;
   explicit cache_client(std::unique_ptr<impl> body);
   std::unique_ptr<impl> impl_;
 };

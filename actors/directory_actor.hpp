@@ -1,0 +1,40 @@
+#pragma once
+
+#include "actors/protocol/directory.hpp"
+#include "actors/protocol/topology.hpp"
+#include "directory/shard.hpp"
+
+#include <chrono>
+#include <cstdint>
+
+namespace peercache::actors {
+
+struct directory_options {
+  node_id self;
+  std::uint32_t replicas = 2;
+  /// How long the shard keeps what a new view gives to other nodes: readers with the older view
+  /// still ask here.
+  std::chrono::milliseconds grace{5000};
+};
+
+struct directory_state {
+  directory_state() = default;
+  directory_options options;
+  directory::shard shard;
+  topology_ptr cluster;
+  directory_report totals;
+  static inline const char* name = "directory";
+
+  /// Learns who lives; forgets what belongs to the dead.
+  void adopt(const topology_ptr& next);
+  /// Forgets what this node does not own.
+  void forget_foreign_keys();
+  directory_report report() const;
+};
+
+/// One directory shard. Threads: scheduler. Asks nobody.
+directory_actor::behavior_type
+run_directory(directory_actor::stateful_pointer<directory_state> self,
+              const directory_options& options);
+
+} // namespace peercache::actors

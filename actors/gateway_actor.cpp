@@ -1,0 +1,280 @@
+#include "actors/gateway_actor.hpp"
+
+#include "actors/protocol/pool_wire.hpp"
+#include "common/guards.hpp"
+#include "common/log.hpp"
+#include "common/page_status.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <chrono>
+
+namespace peercache::actors {
+
+std::string gateway_state::unready_reason() const {
+  if (draining)
+    return "draining";
+  return in_view ? "" : "joining: no view with this node in it yet";
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
+
+/// Longer than any caller waits: its own deadline is what counts.
+constexpr auto pool_timeout = 10s;
+
+caf::error refused(const std::string& why) {
+  return caf::make_error(caf::sec::runtime_error, why);
+}
+
+caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
+                                          const session_actor& events) {
+  auto& state = self->state;
+  auto id = state.sessions.open(client_name, events);
+  if (!id)
+    return refused("too many sessions on this node");
+  self->monitor(events);
+  session_welcome welcome;
+  welcome.session = *id;
+  welcome.lock_index = state.sessions.find(*id)->lock_index;
+  welcome.pool_name = state.options.pool_name;
+  welcome.member = discovery::encode_member(state.options.self);
+  welcome.view = state.view;
+  return welcome;
+}
+
+/// Slots for `lengths`, remembered as the session's.
+void reserve_for(gateway_pointer self, std::uint64_t id, const std::string& lengths,
+                 std::function<void(std::string)> done, std::function<void(caf::error)> failed) {
+  self->request(self->state.options.pool, pool_timeout, reserve_atom_v, lengths)
+      .then(
+          [self, id, done, failed](std::string& slots) {
+            if (auto* owner = self->state.sessions.find(id)) {
+              self->state.sessions.granted(*owner, slots);
+              done(std::move(slots));
+            } else { // Closed meanwhile: nobody will fill them.
+              self->send(self->state.options.pool, abandon_atom_v, std::move(slots));
+              failed(refused("no such session"));
+            }
+          },
+          [failed](caf::error& why) { failed(std::move(why)); });
+}
+
+/// The records of `filled` whose slot the session really holds; they are the pool's from here on.
+std::string take_filled(session_table& sessions, session_table::session& owner,
+                        const std::string& filled) {
+  std::string taken;
+  auto count = record_count<filled_slot>(filled);
+  for (std::size_t i = 0; count && i < *count; ++i)
+    if (auto page = record_at<filled_slot>(filled, i); sessions.returned(owner, page.slot))
+      append_record(taken, page);
+  return taken;
+}
+
+caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint64_t id,
+                                                 const std::string& filled, bool skip_duplicates,
+                                                 const std::string& next_lengths) {
+  auto& state = self->state;
+  auto* owner = state.sessions.find(id);
+  if (owner == nullptr)
+    return refused("no such session");
+  auto taken = take_filled(state.sessions, *owner, filled);
+  if (taken.size() != filled.size()) { // A fault of the client's: give nothing of it to readers.
+    std::string slots;
+    for (std::size_t i = 0; i < taken.size() / sizeof(filled_slot); ++i)
+      append_record(slots, record_at<filled_slot>(taken, i).slot);
+    self->send(state.options.pool, abandon_atom_v, std::move(slots));
+    return refused("commit of slots that the session does not hold");
+  }
+  auto promise = self->make_response_promise<std::string, std::string>();
+  auto failed = [promise](caf::error why) mutable { promise.deliver(std::move(why)); };
+  self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), skip_duplicates)
+      .then(
+          [self, id, promise, failed, next_lengths](std::string& statuses) mutable {
+            if (next_lengths.empty()) {
+              promise.deliver(std::move(statuses), std::string{});
+              return;
+            }
+            auto deliver = [promise, statuses](std::string slots) mutable {
+              promise.deliver(std::move(statuses), std::move(slots));
+            };
+            reserve_for(self, id, next_lengths, deliver, failed);
+          },
+          [failed](caf::error& why) mutable { failed(std::move(why)); });
+  return promise;
+}
+
+caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
+                                        const std::string& lengths) {
+  if (self->state.draining)
+    return refused("draining");
+  if (self->state.sessions.find(id) == nullptr)
+    return refused("no such session");
+  auto promise = self->make_response_promise<std::string>();
+  reserve_for(
+      self, id, lengths,
+      [promise](std::string slots) mutable { promise.deliver(std::move(slots)); },
+      [promise](caf::error why) mutable { promise.deliver(std::move(why)); });
+  return promise;
+}
+
+void abandon_for(gateway_pointer self, std::uint64_t id, const std::string& slots) {
+  auto& sessions = self->state.sessions;
+  auto* owner = sessions.find(id);
+  auto count = record_count<slot_id>(slots);
+  std::string taken;
+  for (std::size_t i = 0; owner && count && i < *count; ++i)
+    if (auto slot = record_at<slot_id>(slots, i); sessions.returned(*owner, slot))
+      append_record(taken, slot);
+  if (!taken.empty())
+    self->send(self->state.options.pool, abandon_atom_v, std::move(taken));
+}
+
+void close_session(gateway_pointer self, std::uint64_t id) {
+  if (auto slots = self->state.sessions.close(id); !slots.empty())
+    self->send(self->state.options.pool, abandon_atom_v, std::move(slots));
+}
+
+/// A connection that is gone may be a process that sleeps: only the kernel's word frees its slots.
+void bury_dead_sessions(gateway_pointer self) {
+  auto& state = self->state;
+  for (auto id : state.sessions.silent()) {
+    auto* silent = state.sessions.find(id);
+    if (guard_on(guard::session_lock) && !state.options.session_is_dead(silent->lock_index))
+      continue;
+    log::info("gateway: client {} is gone, {} slots come back", silent->client_name,
+              silent->slots.size());
+    close_session(self, id);
+  }
+}
+
+void on_topology(gateway_pointer self, const topology_ptr& next) {
+  auto& state = self->state;
+  auto encoded = discovery::encode_view(next->view);
+  state.in_view = next->find(state.options.self.inc) != nullptr;
+  state.options.ready(state.ready(), state.unready_reason());
+  if (encoded == state.view)
+    return;
+  state.view = std::move(encoded);
+  for (const auto& [id, known] : state.sessions.all())
+    if (!known.silent)
+      self->send(known.events, view_atom_v, state.view);
+}
+
+/// Collects the parts of a node_report from three actors; the last answer delivers it.
+caf::result<node_report> node_status(gateway_pointer self) {
+  auto& state = self->state;
+  auto report = std::make_shared<node_report>();
+  report->member = discovery::encode_member(state.options.self);
+  report->ready = state.ready();
+  report->unready_reason = state.unready_reason();
+  report->uptime_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - state.started)
+          .count());
+  report->sessions = state.sessions.all().size();
+  report->data_plane = state.options.data_plane;
+  report->version = state.options.version;
+  auto promise = self->make_response_promise<node_report>();
+  auto failed = [promise](caf::error& why) mutable { promise.deliver(std::move(why)); };
+  self->request(state.options.pool, 1s, stats_atom_v)
+      .then(
+          [self, report, promise, failed](const pool_report& pool) mutable {
+            report->pool = pool;
+            self->request(self->state.options.directory, 1s, stats_atom_v)
+                .then(
+                    [self, report, promise, failed](const directory_report& directory) mutable {
+                      report->directory = directory;
+                      self->request(self->state.options.membership, 1s, stats_atom_v)
+                          .then(
+                              [report, promise](const membership_report& membership) mutable {
+                                report->membership = membership;
+                                promise.deliver(std::move(*report));
+                              },
+                              failed);
+                    },
+                    failed);
+          },
+          failed);
+  return promise;
+}
+
+caf::result<bool> drain(gateway_pointer self) {
+  auto& state = self->state;
+  state.draining = true;
+  state.options.ready(false, state.unready_reason());
+  log::info("gateway: draining");
+  auto promise = self->make_response_promise<bool>();
+  auto finish = [promise]() mutable { promise.deliver(true); };
+  self->request(state.options.pool, pool_timeout, drain_atom_v)
+      .then(
+          [self, finish](bool) mutable {
+            self->request(self->state.options.membership, 2s, leave_atom_v)
+                .then([finish](bool) mutable { finish(); },
+                      [finish](caf::error&) mutable { finish(); });
+          },
+          [finish](caf::error&) mutable { finish(); });
+  return promise;
+}
+
+} // namespace
+
+gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
+  self->state.options = std::move(options);
+  self->state.started = self->clock().now();
+  self->set_default_handler(caf::drop); // An exposed actor does not answer noise.
+  self->set_down_handler(
+      [self](const caf::down_msg& down) { self->state.sessions.went_silent(down.source); });
+  self->delayed_send(self, 500ms, beat_atom_v);
+  return {
+      [self](hello_atom, std::uint32_t version, const std::string& cluster,
+             const std::string& who) -> caf::result<peer_welcome> {
+        auto& own = self->state.options;
+        if (version != wire_version || cluster != own.cluster) {
+          log::warn("gateway: refused {}: wire version {}, cluster '{}'", who, version, cluster);
+          return refused("wire version or cluster name differ: this is cluster '" + own.cluster +
+                         "', wire version " + std::to_string(wire_version));
+        }
+        peer_welcome welcome;
+        welcome.member = discovery::encode_member(own.self);
+        welcome.directory = own.directory;
+        welcome.membership = own.membership;
+        return welcome;
+      },
+      [self](session_atom, const std::string& client_name, const session_actor& events) {
+        return open_session(self, client_name, events);
+      },
+      [self](reserve_atom, std::uint64_t id, const std::string& lengths) {
+        return reserve_answer(self, id, lengths);
+      },
+      [self](commit_atom, std::uint64_t id, const std::string& filled, bool skip_duplicates,
+             const std::string& next_lengths) {
+        return commit_for(self, id, filled, skip_duplicates, next_lengths);
+      },
+      [self](leave_atom, std::uint64_t id) { close_session(self, id); },
+      [self](abandon_atom, std::uint64_t id, const std::string& slots) {
+        abandon_for(self, id, slots);
+      },
+      [self](report_atom, std::uint64_t id, client_report& totals) {
+        if (auto* known = self->state.sessions.find(id))
+          known->totals = std::move(totals);
+      },
+      [self](remove_atom, const std::string& keys) {
+        return self->delegate(self->state.options.pool, remove_atom_v, keys);
+      },
+      [self](status_atom) { return node_status(self); },
+      [self](view_atom) { return self->state.view; },
+      [self](drain_atom) { return drain(self); },
+      [self](stats_atom) -> caf::result<client_report, std::uint64_t> {
+        return {self->state.sessions.totals(),
+                static_cast<std::uint64_t>(self->state.sessions.all().size())};
+      },
+      [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
+      [self](beat_atom) {
+        bury_dead_sessions(self);
+        self->delayed_send(self, 500ms, beat_atom_v);
+      },
+  };
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "actors/protocol/message_types.hpp"
+#include "actors/protocol/topology.hpp"
+#include "actors/session_table.hpp"
+#include "discovery/view.hpp"
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace peercache::actors {
+
+struct gateway_options {
+  std::string cluster;
+  std::string version;
+  std::string data_plane; ///< Which one, and why: shown in `status`.
+  std::string pool_name;
+  discovery::member self;
+  directory_actor directory;
+  membership_actor membership;
+  pool_actor pool;
+  std::function<bool(std::uint32_t lock_index)>
+      session_is_dead; ///< Asks the kernel, never a clock.
+  /// Told with each change: whether the node takes work, and if not, why. Called in this actor.
+  std::function<void(bool ready, const std::string& reason)> ready;
+};
+
+struct gateway_state {
+  gateway_state() = default;
+  gateway_options options;
+  session_table sessions;
+  std::string view; ///< Encoded, the newest.
+  bool in_view = false;
+  bool draining = false;
+  caf::actor_clock::time_point started{};
+  static inline const char* name = "gateway";
+
+  bool ready() const noexcept { return in_view && !draining; }
+  std::string unready_reason() const;
+};
+
+/// The one actor that is published. Threads: scheduler. It forwards; what it owns itself are the
+/// sessions.
+gateway_actor::behavior_type run_gateway(gateway_actor::stateful_pointer<gateway_state> self,
+                                         gateway_options options);
+
+} // namespace peercache::actors

@@ -1,0 +1,138 @@
+#include "actors/membership_actor.hpp"
+
+#include "common/log.hpp"
+#include "discovery/packet_codec.hpp"
+#include "discovery/view_codec.hpp"
+
+namespace peercache::actors {
+
+membership_report membership_state::report() const {
+  membership_report now;
+  const auto& view = machine->current();
+  now.term = view.term;
+  now.version = view.version;
+  now.members = view.members.size();
+  for (const auto& [address, way] : routes)
+    now.links += way.peer ? 1 : 0;
+  now.member = machine->state() == discovery::membership::phase::joined;
+  now.leader = machine->leads();
+  now.master = machine->is_master();
+  return now;
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+using membership_pointer = membership_actor::stateful_pointer<membership_state>;
+
+void connected(membership_pointer self, const discovery::endpoint& to,
+               const peer_welcome& welcome) {
+  auto& way = self->state.routes[to];
+  way.dialing = false;
+  auto member = discovery::decode_member(welcome.member);
+  if (!member)
+    return;
+  way.peer = welcome.membership;
+  way.inc = member->inc;
+  self->monitor(welcome.membership);
+}
+
+void dial(membership_pointer self, const discovery::endpoint& to) {
+  auto& state = self->state;
+  state.routes[to].dialing = true;
+  auto failed = [self, to](const caf::error& why) {
+    self->state.routes[to].dialing = false;
+    log::debug("membership: {}:{} is out of reach: {}", to.host, to.port,
+               self->system().render(why));
+  };
+  self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port)
+      .then(
+          [self, to, failed](const gateway_actor& gateway) {
+            auto& own = self->state.options;
+            self->request(gateway, 1s, hello_atom_v, wire_version, own.cluster, own.self.name)
+                .then([self, to](const peer_welcome& welcome) { connected(self, to, welcome); },
+                      failed);
+          },
+          failed);
+}
+
+void send(membership_pointer self, const discovery::send_packet& order) {
+  auto& state = self->state;
+  auto& way = state.routes[order.to];
+  if (way.peer)
+    self->send(way.peer, packet_atom_v,
+               discovery::encode_packet(order.body, state.options.cluster));
+  else if (!way.dialing)
+    dial(self, order.to);
+}
+
+void adopt(membership_pointer self, const discovery::view& latest) {
+  auto& state = self->state;
+  log::info("membership: view {}.{} with {} members, leader {}", latest.term, latest.version,
+            latest.members.size(), latest.masters.empty() ? "none" : latest.masters.front());
+  self->send(state.options.links, view_atom_v, discovery::encode_view(latest));
+}
+
+void carry_out(membership_pointer self, const std::vector<discovery::action>& actions) {
+  for (const auto& action : actions) {
+    if (const auto* order = std::get_if<discovery::send_packet>(&action))
+      send(self, *order);
+    else if (const auto* news = std::get_if<discovery::adopt_view>(&action))
+      adopt(self, news->latest);
+    else if (const auto* no = std::get_if<discovery::join_refused>(&action))
+      log::warn("membership: the cluster refuses this node: {}", no->reason);
+  }
+}
+
+/// Lets the machine see one event and carries out what it decides.
+template <class Event>
+void step(membership_pointer self, Event event) {
+  using phase = discovery::membership::phase;
+  auto& machine = *self->state.machine;
+  auto before = machine.state();
+  carry_out(self, event(machine, self->clock().now()));
+  if (before == phase::rejoining && machine.state() == phase::joined)
+    self->state.options.on_rejoined();
+}
+
+void peer_lost(membership_pointer self, const caf::actor_addr& who) {
+  for (auto& [address, way] : self->state.routes) {
+    if (!way.peer || way.peer.address() != who)
+      continue;
+    way.peer = nullptr;
+    step(self, [&](auto& machine, auto now) { return machine.on_peer_lost(way.inc, now); });
+  }
+}
+
+} // namespace
+
+membership_actor::behavior_type run_membership(membership_pointer self,
+                                               membership_actor_options options) {
+  auto& state = self->state;
+  state.options = std::move(options);
+  state.machine = std::make_unique<discovery::membership>(state.options.machine, state.options.self,
+                                                          self->clock().now());
+  self->set_default_handler(caf::drop);
+  self->set_down_handler([self](const caf::down_msg& down) { peer_lost(self, down.source); });
+  return {
+      [self](packet_atom, const std::string& bytes) {
+        auto packet = discovery::decode_packet(bytes, self->state.options.cluster);
+        if (packet)
+          step(self, [&](auto& machine, auto now) { return machine.on_packet(*packet, now); });
+        else
+          log::debug("membership: dropped a packet: {}", to_string(packet.error()));
+      },
+      [self](beat_atom) {
+        step(self, [](auto& machine, auto now) { return machine.tick(now); });
+        self->delayed_send(self, self->state.options.machine.heartbeat / 4, beat_atom_v);
+      },
+      [self](leave_atom) {
+        step(self, [](auto& machine, auto now) { return machine.leave(now); });
+        return true;
+      },
+      [self](stats_atom) { return self->state.report(); },
+      [self](view_atom) { return discovery::encode_view(self->state.machine->current()); },
+  };
+}
+
+} // namespace peercache::actors

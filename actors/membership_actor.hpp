@@ -1,0 +1,51 @@
+#pragma once
+
+#include "actors/links_actor.hpp"
+#include "actors/protocol/gateway.hpp"
+#include "actors/protocol/membership.hpp"
+#include "discovery/membership.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+
+namespace peercache::actors {
+
+struct membership_actor_options {
+  discovery::membership_options machine;
+  discovery::member self;
+  std::string cluster;
+  connector_actor connector;
+  links_actor links; ///< Is told each adopted view.
+  /// The cluster had expelled this process and took it back: nobody remembers its pages. Called in
+  /// this actor.
+  std::function<void()> on_rejoined;
+};
+
+struct membership_state {
+  membership_state() = default;
+
+  /// The way to one address.
+  struct route {
+    route() = default;
+    membership_actor peer; ///< Null while there is no connection.
+    incarnation inc;
+    bool dialing = false;
+  };
+
+  membership_actor_options options;
+  std::unique_ptr<discovery::membership> machine;
+  std::map<discovery::endpoint, route> routes;
+  static inline const char* name = "membership";
+
+  membership_report report() const;
+};
+
+/// Carries out what the membership machine decides: packets to addresses, views to the links. A
+/// packet to an address without a connection is dropped and the address dialed; the machine repeats
+/// itself. Threads: scheduler. Asks: other nodes' membership actors, never waits for one.
+membership_actor::behavior_type
+run_membership(membership_actor::stateful_pointer<membership_state> self,
+               membership_actor_options options);
+
+} // namespace peercache::actors

@@ -1,0 +1,128 @@
+#include "actors/metrics_actor.hpp"
+
+#include "common/log.hpp"
+#include "common/page_status.hpp"
+
+#include <fmt/format.h>
+
+namespace peercache::actors {
+
+using metrics::metric;
+
+namespace {
+
+/// Page origins as the report has them: none, this_host, other_host, disk.
+std::uint64_t at(const std::vector<std::uint64_t>& counts, std::size_t index) {
+  return index < counts.size() ? counts[index] : 0;
+}
+
+void take_pages(metrics::registry& registry, std::string_view op,
+                const std::vector<std::uint64_t>& by_status) {
+  for (std::size_t i = 0; i < by_status.size(); ++i)
+    if (auto status = static_cast<page_status>(i); status < page_status::pending)
+      registry.set(metric::pages_total, {op, to_string(status)}, static_cast<double>(by_status[i]));
+}
+
+void take_latency(metrics::registry& registry, std::string_view op, const latency_report& report) {
+  registry.set(metric::requests_total, {op}, static_cast<double>(report.count));
+  registry.set_histogram(metric::op_seconds, {op}, report.snapshot());
+}
+
+std::string json_of(const node_report& node) {
+  return fmt::format(
+      R"({{"version":"{}","ready":{},"unready_reason":"{}","uptime_ms":{},"sessions":{},)"
+      R"("data_plane":"{}","term":{},"view":{},"members":{},"leader":{},)"
+      R"("pool_bytes_used":{},"pool_bytes_capacity":{},"pool_pages":{},"puts":{},"evictions":{},)"
+      R"("directory_records":{}}})",
+      node.version, node.ready, node.unready_reason, node.uptime_ms, node.sessions, node.data_plane,
+      node.membership.term, node.membership.version, node.membership.members,
+      node.membership.leader, node.pool.bytes_used, node.pool.bytes_capacity, node.pool.pages,
+      node.pool.puts, node.pool.evictions, node.directory.records);
+}
+
+} // namespace
+
+void metrics_state::take(const node_report& node) {
+  auto set = [this](metric id, auto value) { registry.set(id, static_cast<double>(value)); };
+  registry.set(metric::build_info, {node.version}, 1);
+  set(metric::uptime_seconds, static_cast<double>(node.uptime_ms) / 1000);
+  set(metric::ready, node.ready);
+  set(metric::pool_bytes_capacity, node.pool.bytes_capacity);
+  set(metric::pool_bytes_used, node.pool.bytes_used);
+  set(metric::pool_pages, node.pool.pages);
+  set(metric::pool_pages_filling, node.pool.filling);
+  set(metric::evictions_total, node.pool.evictions);
+  set(metric::evicted_bytes_total, node.pool.evicted_bytes);
+  set(metric::directory_records, node.directory.records);
+  set(metric::directory_record_bytes,
+      node.directory.records > 0 ? node.directory.bytes / node.directory.records : 0);
+  set(metric::directory_publishes_total, node.directory.publishes);
+  set(metric::directory_withdraws_total, node.directory.withdraws);
+  set(metric::directory_lookups_total, node.directory.lookups);
+  set(metric::members, node.membership.members);
+  set(metric::view_term, node.membership.term);
+  set(metric::view_version, node.membership.version);
+  set(metric::is_master, node.membership.master);
+  set(metric::sessions, node.sessions);
+}
+
+void metrics_state::take(const client_report& clients) {
+  take_pages(registry, "get", clients.get_status);
+  take_pages(registry, "set", clients.set_status);
+  take_pages(registry, "exists", clients.exists_status);
+  take_latency(registry, "get", clients.get_latency);
+  take_latency(registry, "set", clients.set_latency);
+  take_latency(registry, "exists", clients.exists_latency);
+  for (std::size_t i = 0; i < metrics::source_words.size(); ++i) {
+    auto source = metrics::source_words[i];
+    registry.set(metric::hits_total, {source}, static_cast<double>(at(clients.get_hits, i + 1)));
+    registry.set(metric::bytes_total, {"get", source},
+                 static_cast<double>(at(clients.get_bytes, i + 1)));
+  }
+  registry.set(metric::bytes_total, {"set", "this_host"}, static_cast<double>(clients.set_bytes));
+  for (std::size_t i = 0; i < clients.get_status.size(); ++i)
+    if (auto status = static_cast<page_status>(i);
+        !is_success(status) && status < page_status::pending)
+      registry.set(metric::misses_total, {to_string(status)},
+                   static_cast<double>(clients.get_status[i]));
+}
+
+void metrics_state::take(const page_server::snapshot& server) {
+  registry.set(metric::data_connections, static_cast<double>(server.connections));
+  registry.set(metric::data_pages_sent_total, static_cast<double>(server.stats.payloads));
+  registry.set(metric::data_bytes_sent_total, static_cast<double>(server.stats.bytes_sent));
+}
+
+void metrics_state::publish(const node_report& node) {
+  options.board->text.store(registry.text());
+  options.board->status.store(json_of(node));
+}
+
+metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics_state> self,
+                                         metrics_options options) {
+  self->state.options = std::move(options);
+  self->send(self, beat_atom_v);
+  return {
+      [self](beat_atom) {
+        auto& own = self->state.options;
+        auto failed = [self](const caf::error& why) {
+          log::warn("metrics: no report: {}", self->system().render(why));
+        };
+        self->request(own.gateway, std::chrono::seconds(3), stats_atom_v)
+            .then(
+                [self](const client_report& clients, std::uint64_t) { self->state.take(clients); },
+                failed);
+        self->request(own.gateway, std::chrono::seconds(3), status_atom_v)
+            .then(
+                [self](const node_report& node) {
+                  self->state.take(self->state.options.page_server_stats());
+                  self->state.take(node);
+                  self->state.publish(node);
+                },
+                failed);
+        self->delayed_send(self, own.interval, beat_atom_v);
+      },
+  };
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "actors/page_server.hpp"
+#include "actors/protocol/message_types.hpp"
+#include "metrics/http_server.hpp"
+#include "metrics/published.hpp"
+#include "metrics/registry.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace peercache::actors {
+
+using metrics_actor = caf::typed_actor<
+    // Itself: asks the others for their totals and publishes the text of the next scrapes.
+    caf::reacts_to<beat_atom>>;
+
+/// What the HTTP threads read: whole values, replaced twice a second.
+struct http_board {
+  metrics::published<std::string> text{std::string{}};
+  metrics::published<metrics::readiness> ready{metrics::readiness{false, "starting"}};
+  metrics::published<std::string> status{std::string{"{}"}};
+};
+
+struct metrics_options {
+  gateway_actor gateway;
+  std::function<page_server::snapshot()> page_server_stats;
+  std::shared_ptr<http_board> board;
+  std::chrono::milliseconds interval{500};
+};
+
+struct metrics_state {
+  metrics_state() = default;
+  metrics_options options;
+  metrics::registry registry;
+  static inline const char* name = "metrics";
+
+  void take(const node_report& node);
+  void take(const client_report& clients);
+  void take(const page_server::snapshot& server);
+  void publish(const node_report& node);
+};
+
+/// Threads: scheduler. Asks: the gateway, which asks the others; nobody waits for it.
+metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics_state> self,
+                                         metrics_options options);
+
+} // namespace peercache::actors

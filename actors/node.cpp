@@ -1,0 +1,338 @@
+#include "actors/node.hpp"
+
+#include "actors/connector_actor.hpp"
+#include "actors/directory_actor.hpp"
+#include "actors/gateway_actor.hpp"
+#include "actors/links_actor.hpp"
+#include "actors/membership_actor.hpp"
+#include "actors/metrics_actor.hpp"
+#include "actors/page_server.hpp"
+#include "actors/pool_actor.hpp"
+#include "actors/system_config.hpp"
+#include "actors/thread_actor.hpp"
+#include "common/log.hpp"
+#include "metrics/http_server.hpp"
+#include "storage/eviction_policy.hpp"
+#include "storage/pool_memory.hpp"
+
+#include <caf/io/basp_broker.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace peercache::actors {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+storage::eviction_kind kind_of(config::eviction_mode mode) {
+  switch (mode) {
+  case config::eviction_mode::lru:
+    return storage::eviction_kind::lru;
+  case config::eviction_mode::s3fifo:
+    return storage::eviction_kind::s3fifo;
+  case config::eviction_mode::automatic:
+    break;
+  }
+  return storage::eviction_kind::automatic;
+}
+
+storage::pool_memory_options memory_options(const config::node_config& config,
+                                            const discovery::member& self) {
+  storage::pool_memory_options options;
+  options.name_prefix = config.pool.name_prefix;
+  options.node_name = self.name;
+  options.owner = self.inc;
+  options.size_bytes = config.pool.size_bytes;
+  if (config.pool.huge_pages != config::huge_pages::off)
+    options.huge_page_directory = "/dev/hugepages";
+  options.pretouch_threads = config.pool.prefault_threads != 0
+                                 ? config.pool.prefault_threads
+                                 : std::max(1u, std::thread::hardware_concurrency());
+  options.on_progress = [last = 0ull](std::uint64_t done, std::uint64_t total) mutable {
+    if (auto tenth = done * 10 / std::max<std::uint64_t>(total, 1); tenth != last) {
+      last = tenth;
+      log::info("pool: {} of {} bytes touched", done, total);
+    }
+  };
+  return options;
+}
+
+std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
+                                              const storage::pool_memory& memory) {
+  storage::page_pool_options options;
+  auto size = static_cast<double>(memory.page_bytes());
+  options.free_low_bytes = static_cast<std::uint64_t>(size * config.pool.free_low);
+  options.free_high_bytes = static_cast<std::uint64_t>(size * config.pool.free_high);
+  return std::make_unique<storage::page_pool>(
+      memory.slots(),
+      storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options);
+}
+
+discovery::membership_options machine_options(const config::node_config& config) {
+  discovery::membership_options options;
+  for (const auto& seed : config.discovery.seeds)
+    options.seeds.push_back({seed.host, seed.port});
+  options.max_masters = config.discovery.max_masters;
+  options.heartbeat = config.discovery.heartbeat;
+  options.expiry = config.discovery.expiry;
+  return options;
+}
+
+} // namespace
+
+class node::impl {
+public:
+  explicit impl(const config::node_config& config) : config_(config) {}
+  ~impl() { stop(); }
+
+  result<void> start();
+  void drain();
+  void stop();
+  const discovery::member& self() const noexcept { return self_; }
+  bool ready() const { return board_->ready.load()->ready; }
+
+private:
+  result<void> open_ports();
+  void spawn_actors();
+  void spawn_gateway();
+  void spawn_metrics();
+
+  const config::node_config config_;
+  discovery::member self_;
+  std::optional<storage::pool_memory> memory_;
+  std::unique_ptr<page_server> pages_;
+  std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
+  std::unique_ptr<metrics::http_server> http_;
+  std::unique_ptr<system_config> caf_config_;
+  std::unique_ptr<caf::actor_system> system_;
+  caf::io::doorman_ptr doorman_;
+  connector_actor connector_;
+  directory_actor directory_;
+  links_actor links_;
+  membership_actor membership_;
+  pool_actor pool_;
+  gateway_actor gateway_;
+  metrics_actor metrics_;
+  caf::actor page_thread_, http_thread_;
+  bool stopped_ = false;
+};
+
+result<void> node::impl::start() {
+  self_.name = config_.node.name;
+  self_.id = node_id_of(self_.name);
+  self_.inc = incarnation::random();
+  self_.host = config_.net.advertise;
+  if (config_.data.plane == config::data_plane_mode::verbs)
+    return {errc::refused,
+            "data_plane = verbs: this build has no verbs data plane yet; use auto or tcp"};
+  log::info("data plane: tcp, because this build has no verbs data plane yet");
+  auto memory = storage::pool_memory::create(memory_options(config_, self_));
+  if (!memory)
+    return memory.error();
+  memory_ = std::move(*memory);
+  caf_config_ = std::make_unique<system_config>(config_.actors.threads);
+  system_ = std::make_unique<caf::actor_system>(*caf_config_);
+  if (auto opened = open_ports(); !opened)
+    return opened;
+  spawn_actors();
+  return {};
+}
+
+result<void> node::impl::open_ports() {
+  rdma::tcp_page_server_options options;
+  options.host = config_.net.bind;
+  options.port = config_.net.data_port;
+  options.cluster = config_.cluster.name;
+  options.inc = self_.inc;
+  options.send_timeout = config_.data.send_timeout;
+  auto pages = page_server::listen(options, memory_->slots());
+  if (!pages)
+    return pages.error();
+  pages_ = std::move(*pages);
+  self_.data_port = pages_->port();
+  if (config_.metrics.enabled) {
+    metrics::http_content content{[board = board_] { return *board->text.load(); },
+                                  [board = board_] { return *board->ready.load(); },
+                                  [board = board_] { return *board->status.load(); }};
+    metrics::http_options http;
+    http.host = config_.metrics.bind;
+    http.port = config_.net.http_port;
+    auto server = metrics::http_server::listen(http, std::move(content));
+    if (!server)
+      return server.error();
+    http_ = std::move(*server);
+    self_.http_port = http_->port();
+  }
+  auto doorman = system_->middleman().backend().new_tcp_doorman(config_.net.control_port,
+                                                                config_.net.bind.c_str(), true);
+  if (!doorman)
+    return {errc::io_failed, "cannot listen on " + config_.net.bind + ":" +
+                                 std::to_string(config_.net.control_port) +
+                                 " (net.control_port); is another node running? " +
+                                 system_->render(doorman.error())};
+  doorman_ = std::move(*doorman);
+  self_.control_port = doorman_->port();
+  return {};
+}
+
+void node::impl::spawn_actors() {
+  auto& system = *system_;
+  page_thread_ = spawn_thread_actor(system, [server = pages_.get()] { server->run(); });
+  connector_ = system.spawn<caf::detached>(run_connector, 300ms);
+  directory_options directory;
+  directory.self = self_.id;
+  directory.replicas = config_.directory.replicas;
+  directory_ = system.spawn(run_directory, directory);
+  pool_actor_options pool;
+  pool.self = self_.id;
+  pool.inc = self_.inc;
+  pool.replicas = config_.directory.replicas;
+  pool_ = system.spawn(run_pool, pool, make_pool(config_, *memory_));
+
+  // Gateway, membership and links know each other: the links get the node's own handles when all
+  // are there, and nothing moves before membership's first beat.
+  auto own = std::make_shared<peer>();
+  links_options links;
+  links.cluster = config_.cluster.name;
+  links.own_name = self_.name;
+  links.connector = connector_;
+  links.publish = [directory = directory_, pool = pool_, own](const topology_ptr& next) {
+    caf::anon_send(directory, topology_atom_v, next);
+    caf::anon_send(pool, topology_atom_v, next);
+    caf::anon_send(own->gateway, topology_atom_v, next);
+  };
+  links.self = own;
+  links_ = system.spawn(run_links, std::move(links));
+
+  membership_actor_options membership;
+  membership.machine = machine_options(config_);
+  membership.self = self_;
+  membership.cluster = config_.cluster.name;
+  membership.connector = connector_;
+  membership.links = links_;
+  membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v); };
+  membership_ = system.spawn(run_membership, std::move(membership));
+  spawn_gateway();
+  own->self = self_;
+  own->gateway = gateway_;
+  own->directory = directory_;
+  own->membership = membership_;
+  if (http_)
+    spawn_metrics();
+  caf::anon_send(membership_, beat_atom_v);
+}
+
+void node::impl::spawn_gateway() {
+  gateway_options options;
+  options.cluster = config_.cluster.name;
+  options.version = PEERCACHE_VERSION;
+  options.data_plane = "tcp: this build has no verbs data plane";
+  options.pool_name = memory_->name();
+  options.self = self_;
+  options.directory = directory_;
+  options.membership = membership_;
+  options.pool = pool_;
+  options.session_is_dead = [memory = &*memory_](std::uint32_t index) {
+    return memory->session_is_dead(index);
+  };
+  options.ready = [board = board_](bool now, const std::string& reason) {
+    board->ready.store({now, reason});
+  };
+  gateway_ = system_->spawn(run_gateway, std::move(options));
+  auto basp = system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+  caf::anon_send(basp, caf::publish_atom_v, std::move(doorman_), self_.control_port,
+                 caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
+}
+
+void node::impl::spawn_metrics() {
+  metrics_options options;
+  options.gateway = gateway_;
+  options.page_server_stats = [server = pages_.get()] { return server->latest(); };
+  options.board = board_;
+  metrics_ = system_->spawn(run_metrics, std::move(options));
+  http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });
+}
+
+void node::impl::drain() {
+  auto until = std::chrono::steady_clock::now() + config_.drain.timeout;
+  caf::scoped_actor self{*system_};
+  self->request(gateway_, config_.drain.timeout, drain_atom_v)
+      .receive([](bool) {},
+               [&](const caf::error& why) {
+                 log::warn("drain: not in good order: {}", system_->render(why));
+               });
+  // Nobody finds our pages any more; who is still reading gets the rest of its bytes.
+  while (pages_->latest().pinned_bytes > 0 && std::chrono::steady_clock::now() < until)
+    self->receive([](caf::unit_t) {}, caf::after(100ms) >> [] {});
+}
+
+void node::impl::stop() {
+  if (stopped_ || !system_)
+    return;
+  stopped_ = true;
+  if (pages_ && page_thread_) {
+    pages_->stop();
+    wait_for_thread_actor(*system_, page_thread_);
+  }
+  if (http_ && http_thread_) {
+    http_->stop();
+    wait_for_thread_actor(*system_, http_thread_);
+  }
+  for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(metrics_),
+                       caf::actor_cast<caf::strong_actor_ptr>(gateway_),
+                       caf::actor_cast<caf::strong_actor_ptr>(membership_),
+                       caf::actor_cast<caf::strong_actor_ptr>(links_),
+                       caf::actor_cast<caf::strong_actor_ptr>(directory_),
+                       caf::actor_cast<caf::strong_actor_ptr>(connector_),
+                       caf::actor_cast<caf::strong_actor_ptr>(pool_)})
+    if (address)
+      caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
+  {
+    // The pool's memory goes when its last user is gone.
+    caf::scoped_actor self{*system_};
+    if (pool_)
+      self->wait_for(pool_);
+    if (gateway_)
+      self->wait_for(gateway_);
+  }
+  metrics_ = nullptr;
+  gateway_ = nullptr;
+  membership_ = nullptr;
+  links_ = nullptr;
+  directory_ = nullptr;
+  connector_ = nullptr;
+  pool_ = nullptr;
+  page_thread_ = http_thread_ = nullptr;
+  system_->await_actors_before_shutdown(false);
+  system_.reset();
+}
+
+node::node(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
+node::~node() = default;
+
+result<std::unique_ptr<node>> node::start(const config::node_config& config) {
+  auto body = std::make_unique<impl>(config);
+  if (auto started = body->start(); !started)
+    return started.error();
+  return std::unique_ptr<node>{new node{std::move(body)}};
+}
+
+const discovery::member& node::self() const noexcept {
+  return impl_->self();
+}
+
+bool node::ready() const {
+  return impl_->ready();
+}
+
+void node::drain_and_stop() {
+  impl_->drain();
+  impl_->stop();
+}
+
+} // namespace peercache::actors

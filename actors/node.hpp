@@ -1,0 +1,39 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "config/node_config.hpp"
+#include "discovery/view.hpp"
+
+#include <memory>
+
+namespace peercache::actors {
+
+/// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:
+/// everything is made here, in order, and all threads are born here (docs/architecture.md lists
+/// them). `peercache-node` is a main around it; tests, demo and laptops embed it.
+///
+/// Threads: one at a time, besides `ready`. Ownership: of all of the node; the destructor stops
+/// without draining.
+class node {
+public:
+  static result<std::unique_ptr<node>> start(const config::node_config& config);
+  ~node();
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+
+  /// Name, incarnation, and the ports that were really bound.
+  const discovery::member& self() const noexcept;
+  /// In a view of the cluster, and not draining. Any thread.
+  bool ready() const;
+
+  /// Leaves in good order: unready → withdrawn → told the masters → reads finished → stopped.
+  /// Bounded by drain.timeout. Idempotent.
+  void drain_and_stop();
+
+private:
+  class impl;
+  explicit node(std::unique_ptr<impl> body);
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,67 @@
+#include "actors/page_server.hpp"
+
+namespace peercache::actors {
+
+using namespace std::chrono_literals;
+using rdma::clock;
+
+namespace {
+
+constexpr auto publish_interval = 100ms;
+/// How long the thread goes on polling before it sleeps: the next request of a batch is near.
+constexpr auto spin = 20us;
+
+} // namespace
+
+page_status pool_page_source::pin(slot_id slot, generation gen, const page_key& key,
+                                  std::uint32_t length_bytes, std::span<const std::byte>& bytes) {
+  auto status = slots_.pin_if(slot, gen, key, length_bytes);
+  if (status != page_status::hit)
+    return status;
+  slots_.count_use(slot);
+  bytes = slots_.bytes(slot, length_bytes);
+  return status;
+}
+
+void pool_page_source::unpin(slot_id slot) {
+  slots_.unpin(slot);
+}
+
+result<std::unique_ptr<page_server>>
+page_server::listen(const rdma::tcp_page_server_options& options, storage::slot_table slots) {
+  std::unique_ptr<page_server> made{new page_server{slots}};
+  auto server = rdma::tcp_page_server::listen(options, made->source_);
+  if (!server)
+    return server.error();
+  made->server_ = std::move(*server);
+  made->port_ = made->server_->port();
+  return made;
+}
+
+void page_server::publish() {
+  published_.store({server_->stats(), server_->connections(), server_->pinned_bytes()});
+}
+
+void page_server::run() {
+  auto publish_at = clock::now();
+  auto moved_at = publish_at;
+  while (!stop_.load(std::memory_order_acquire)) {
+    auto now = clock::now();
+    if (server_->poll(now))
+      moved_at = now;
+    else if (now - moved_at > spin)
+      server_->wait(publish_interval);
+    if (now >= publish_at) {
+      publish();
+      publish_at = now + publish_interval;
+    }
+  }
+  server_.reset(); // Connections end, pins with them.
+}
+
+void page_server::stop() noexcept {
+  stop_.store(true, std::memory_order_release);
+  server_->wake();
+}
+
+} // namespace peercache::actors

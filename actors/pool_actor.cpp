@@ -1,0 +1,137 @@
+#include "actors/pool_actor.hpp"
+
+#include "actors/pool_publishing.hpp"
+#include "common/log.hpp"
+#include "common/page_status.hpp"
+
+namespace peercache::actors {
+
+bool pool_state::joined() const noexcept {
+  return cluster && cluster->find(options.inc) != nullptr;
+}
+
+directory::page_location pool_state::location_of(const storage::resident_page& page) const {
+  directory::page_location location;
+  location.node = options.self;
+  location.owner = options.inc;
+  location.gen = page.gen;
+  location.checksum = page.checksum;
+  location.slot = page.slot;
+  location.length_bytes = page.length_bytes;
+  return location;
+}
+
+std::string pool_state::reserve(const std::string& lengths) {
+  std::string slots;
+  std::vector<storage::evicted> victims;
+  auto count = record_count<std::uint32_t>(lengths);
+  for (std::size_t i = 0; count && i < *count; ++i) {
+    auto slot = pool->reserve(record_at<std::uint32_t>(lengths, i), victims);
+    append_record(slots, slot ? *slot : no_slot);
+  }
+  withdraw(victims);
+  return slots;
+}
+
+void pool_state::abandon(const std::string& slots) {
+  auto count = record_count<slot_id>(slots);
+  for (std::size_t i = 0; count && i < *count; ++i)
+    pool->abandon(record_at<slot_id>(slots, i));
+}
+
+std::string pool_state::remove(const std::string& keys) {
+  std::string statuses;
+  std::vector<storage::evicted> removed;
+  auto count = record_count<page_key>(keys);
+  for (std::size_t i = 0; count && i < *count; ++i) {
+    auto page = pool->remove(record_at<page_key>(keys, i));
+    if (page)
+      removed.push_back(*page);
+    statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));
+  }
+  withdraw(removed);
+  return statuses;
+}
+
+void pool_state::withdraw(const std::vector<storage::evicted>& pages) {
+  for (const auto& page : pages) {
+    if (withdrawals.size() >= withdrawals_max) {
+      ++withdrawals_dropped; // The record stays stale; its generation keeps readers safe.
+      continue;
+    }
+    pending_withdrawal pending;
+    pending.record = {page.key, options.inc, page.gen};
+    withdrawals.push_back(pending);
+  }
+}
+
+void pool_state::evict_ahead() {
+  std::vector<storage::evicted> victims;
+  pool->evict_ahead(victims);
+  withdraw(victims);
+}
+
+pool_report pool_state::report() const {
+  auto stats = pool->stats();
+  pool_report now;
+  now.bytes_used = stats.used_bytes;
+  now.bytes_capacity = stats.capacity_bytes;
+  now.pages = stats.pages;
+  now.filling = stats.filling;
+  now.limbo = stats.limbo;
+  now.puts = stats.stored;
+  now.duplicates = stats.duplicates;
+  now.evictions = stats.evictions;
+  now.evicted_bytes = stats.evicted_bytes;
+  now.unpublished = unpublished.size();
+  return now;
+}
+
+namespace {
+
+/// Slots folded per beat: a pool of 64 GiB is gone round in about a minute, a demo's in a second.
+constexpr std::uint32_t folds_per_beat = 16384;
+
+void beat(pool_pointer self) {
+  auto& state = self->state;
+  state.pool->reclaim();
+  state.pool->fold_uses(folds_per_beat);
+  state.evict_ahead();
+  send_withdrawals(self);
+  publish_next_chunk(self);
+  self->delayed_send(self, state.options.beat, beat_atom_v);
+}
+
+} // namespace
+
+pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& options,
+                                   std::unique_ptr<storage::page_pool> pool) {
+  auto& state = self->state;
+  state.options = options;
+  state.pool = std::move(pool);
+  self->delayed_send(self, options.beat, beat_atom_v);
+  return {
+      [self](reserve_atom, const std::string& lengths) { return self->state.reserve(lengths); },
+      [self](commit_atom, const std::string& filled, bool skip_duplicates) {
+        return commit(self, filled, skip_duplicates);
+      },
+      [self](abandon_atom, const std::string& slots) { self->state.abandon(slots); },
+      [self](remove_atom, const std::string& keys) {
+        auto statuses = self->state.remove(keys);
+        send_withdrawals(self);
+        return statuses;
+      },
+      [self](publish_atom) {
+        auto& own = self->state;
+        own.pool->for_each_page(
+            [&](const storage::resident_page& page) { own.unpublished.push_back(page.key); });
+        publish_next_chunk(self);
+      },
+      [self](drain_atom) { return withdraw_everything(self); },
+      [self](stats_atom) { return self->state.report(); },
+      [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
+      [self](beat_atom) { beat(self); },
+  };
+}
+
+} // namespace peercache::actors

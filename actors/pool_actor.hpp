@@ -1,0 +1,70 @@
+#pragma once
+
+#include "actors/protocol/pool.hpp"
+#include "actors/protocol/pool_wire.hpp"
+#include "actors/protocol/topology.hpp"
+#include "directory/page_location.hpp"
+#include "directory/wire.hpp"
+#include "storage/page_pool.hpp"
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace peercache::actors {
+
+struct pool_actor_options {
+  node_id self;
+  incarnation inc;
+  std::uint32_t replicas = 2;
+  std::chrono::milliseconds beat{50};
+  /// Longest wait for one directory owner's answer; a commit's acknowledgement takes no longer.
+  std::chrono::milliseconds directory_timeout{1000};
+};
+
+/// A withdrawal that some directory owner has not heard of yet.
+struct pending_withdrawal {
+  directory::withdraw_record record;
+  std::uint32_t attempts = 0;
+};
+
+struct pool_state {
+  pool_state() = default;
+  pool_actor_options options;
+  std::unique_ptr<storage::page_pool> pool;
+  topology_ptr cluster;
+  /// Pages to be published (again): those that some owner has not acknowledged, those that changed
+  /// owner.
+  std::deque<page_key> unpublished;
+  bool publishing = false; ///< A chunk of `unpublished` is on its way.
+  std::vector<pending_withdrawal> withdrawals;
+  std::uint64_t withdrawals_dropped = 0;
+  static inline const char* name = "pool";
+
+  static constexpr std::size_t withdrawals_max = 1u << 18;
+  static constexpr std::uint32_t withdraw_attempts_max = 4;
+  static constexpr std::size_t publish_chunk = 2048;
+
+  /// Slots for `lengths` (packed u32), `no_slot` where no room can be made.
+  std::string reserve(const std::string& lengths);
+  void abandon(const std::string& slots);
+  /// Gives pages up and withdraws them. One status byte a key.
+  std::string remove(const std::string& keys);
+  void withdraw(const std::vector<storage::evicted>& pages);
+  void evict_ahead();
+  pool_report report() const;
+
+  directory::page_location location_of(const storage::resident_page& page) const;
+  bool joined() const noexcept;
+};
+
+using pool_pointer = pool_actor::stateful_pointer<pool_state>;
+
+/// The pool of this node. Threads: scheduler. Asks: directory shards, always with a time-out; a
+/// shard that does not answer delays an acknowledgement, never an eviction.
+pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& options,
+                                   std::unique_ptr<storage::page_pool> pool);
+
+} // namespace peercache::actors

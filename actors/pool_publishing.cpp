@@ -1,0 +1,251 @@
+#include "actors/pool_publishing.hpp"
+
+#include "actors/owner_batches.hpp"
+#include "common/log.hpp"
+#include "directory/shard.hpp"
+#include "discovery/placement.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace peercache::actors {
+namespace {
+
+using directory::publish_mode;
+using directory::publish_outcome;
+
+/// What the owners said of one batch of pages.
+struct publication {
+  explicit publication(std::size_t pages) : duplicate(pages), unheard(pages) {}
+  std::vector<bool> duplicate; ///< Some owner knows the page elsewhere.
+  std::vector<bool> unheard;   ///< Some owner has not acknowledged it: to be tried again.
+  std::size_t waiting = 0;     ///< Owners that have not answered.
+  std::function<void(publication&)> done;
+
+  void answered(const std::vector<std::uint32_t>& indices, const std::string& outcomes) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      auto outcome = i < outcomes.size() ? static_cast<publish_outcome>(outcomes[i])
+                                         : publish_outcome::unknown_owner;
+      if (outcome == publish_outcome::duplicate)
+        duplicate[indices[i]] = true;
+      if (outcome == publish_outcome::unknown_owner)
+        unheard[indices[i]] = true;
+    }
+    finish_one();
+  }
+
+  void failed(const std::vector<std::uint32_t>& indices) {
+    for (auto index : indices)
+      unheard[index] = true;
+    finish_one();
+  }
+
+  void finish_one() {
+    if (--waiting == 0)
+      done(*this);
+  }
+};
+
+/// Sends the batches to their owners; `done` is called once, after the last answer.
+void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,
+             std::function<void(publication&)> done) {
+  auto job = std::make_shared<publication>(pages);
+  job->done = std::move(done);
+  job->waiting = batches.size() + 1; // One is ours: `done` must not run before all are sent.
+  for (auto& batch : batches) {
+    const auto* owner = self->state.cluster->find(batch.owner);
+    if (owner == nullptr || !owner->linked()) {
+      job->failed(batch.indices);
+      continue;
+    }
+    auto indices = std::make_shared<std::vector<std::uint32_t>>(std::move(batch.indices));
+    self->request(owner->directory, self->state.options.directory_timeout, publish_atom_v,
+                  std::move(batch.records))
+        .then([job, indices](const std::string& outcomes) { job->answered(*indices, outcomes); },
+              [job, indices](const caf::error&) { job->failed(*indices); });
+  }
+  job->finish_one();
+}
+
+/// One put on its way.
+struct commit_job {
+  std::vector<storage::fill> fills;
+  std::vector<storage::commit_outcome> outcomes;
+  bool skip_duplicates = true;
+};
+
+std::vector<storage::fill> fills_of(const std::string& filled) {
+  auto count = record_count<filled_slot>(filled).value_or(0);
+  std::vector<storage::fill> fills(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto page = record_at<filled_slot>(filled, i);
+    fills[i] = {page.slot, page.key, page.length_bytes, page.checksum};
+  }
+  return fills;
+}
+
+/// Drops the pages that the cluster had already, remembers those to be published again; the answer
+/// to the gateway.
+std::string settle(pool_state& state, const commit_job& job, const publication& published) {
+  std::string statuses;
+  std::vector<storage::evicted> dropped;
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    auto status = job.outcomes[i].status;
+    if (status == page_status::stored && job.skip_duplicates && published.duplicate[i]) {
+      auto held = state.pool->find(job.fills[i].key);
+      if (held && held->gen == job.outcomes[i].gen)
+        dropped.push_back(*state.pool->remove(held->key));
+      status = page_status::duplicate;
+    } else if (status == page_status::stored && published.unheard[i]) {
+      state.unpublished.push_back(job.fills[i].key);
+    }
+    statuses.push_back(static_cast<char>(status));
+  }
+  state.withdraw(dropped);
+  return statuses;
+}
+
+owner_batches batches_of(const pool_state& state, const commit_job& job) {
+  owner_batches batches{state.cluster->ring, state.options.replicas};
+  auto mode = job.skip_duplicates ? publish_mode::if_absent : publish_mode::always;
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    if (job.outcomes[i].status != page_status::stored)
+      continue;
+    const auto& fill = job.fills[i];
+    auto location = state.location_of(
+        {fill.key, job.outcomes[i].slot, job.outcomes[i].gen, fill.length_bytes, fill.checksum});
+    batches.add(static_cast<std::uint32_t>(i), {fill.key, location, mode});
+  }
+  return batches;
+}
+
+} // namespace
+
+caf::result<std::string> commit(pool_pointer self, const std::string& filled,
+                                bool skip_duplicates) {
+  auto& state = self->state;
+  auto job = std::make_shared<commit_job>();
+  job->fills = fills_of(filled);
+  job->outcomes.resize(job->fills.size());
+  job->skip_duplicates = skip_duplicates;
+  state.pool->commit(job->fills, job->outcomes);
+  state.evict_ahead();
+  auto promise = self->make_response_promise<std::string>();
+  auto done = [self, job, promise](publication& published) mutable {
+    promise.deliver(settle(self->state, *job, published));
+  };
+  if (!state.joined()) {
+    publication nobody{job->fills.size()};
+    nobody.unheard.assign(job->fills.size(), true);
+    done(nobody);
+  } else {
+    publish(self, batches_of(state, *job).take(), job->fills.size(), done);
+  }
+  return promise;
+}
+
+void publish_next_chunk(pool_pointer self) {
+  auto& state = self->state;
+  if (state.publishing || state.unpublished.empty() || !state.joined())
+    return;
+  auto keys = std::make_shared<std::vector<page_key>>();
+  owner_batches batches{state.cluster->ring, state.options.replicas};
+  while (!state.unpublished.empty() && keys->size() < pool_state::publish_chunk) {
+    auto key = state.unpublished.front();
+    state.unpublished.pop_front();
+    if (auto page = state.pool->find(key)) {
+      batches.add(static_cast<std::uint32_t>(keys->size()),
+                  {key, state.location_of(*page), publish_mode::always});
+      keys->push_back(key);
+    }
+  }
+  state.publishing = true;
+  publish(self, batches.take(), keys->size(), [self, keys](publication& published) {
+    auto& own = self->state;
+    own.publishing = false;
+    bool all_heard = true;
+    for (std::size_t i = 0; i < keys->size(); ++i)
+      if (published.unheard[i]) {
+        own.unpublished.push_back((*keys)[i]);
+        all_heard = false;
+      }
+    if (all_heard) // Otherwise the next beat tries again, not a hot loop.
+      publish_next_chunk(self);
+  });
+}
+
+void send_withdrawals(pool_pointer self) {
+  auto& state = self->state;
+  if (state.withdrawals.empty() || !state.joined())
+    return;
+  auto sent = std::make_shared<std::vector<pending_withdrawal>>(std::move(state.withdrawals));
+  state.withdrawals.clear();
+  owner_batches batches{state.cluster->ring, state.options.replicas};
+  for (std::size_t i = 0; i < sent->size(); ++i)
+    batches.add(static_cast<std::uint32_t>(i), (*sent)[i].record);
+  for (auto& batch : batches.take()) {
+    auto indices = std::make_shared<std::vector<std::uint32_t>>(std::move(batch.indices));
+    auto try_again = [self, sent, indices] {
+      for (auto index : *indices) {
+        auto pending = (*sent)[index];
+        if (++pending.attempts < pool_state::withdraw_attempts_max &&
+            self->state.withdrawals.size() < pool_state::withdrawals_max)
+          self->state.withdrawals.push_back(pending);
+      }
+    };
+    const auto* owner = state.cluster->find(batch.owner);
+    if (owner == nullptr || !owner->linked())
+      try_again();
+    else
+      self->request(owner->directory, state.options.directory_timeout, withdraw_atom_v,
+                    std::move(batch.records))
+          .then([](std::uint64_t) {}, [try_again](const caf::error&) { try_again(); });
+  }
+}
+
+caf::result<bool> withdraw_everything(pool_pointer self) {
+  auto& state = self->state;
+  state.unpublished.clear();
+  if (!state.joined())
+    return true;
+  owner_batches batches{state.cluster->ring, state.options.replicas};
+  state.pool->for_each_page([&](const storage::resident_page& page) {
+    batches.add(0, directory::withdraw_record{page.key, state.options.inc, page.gen});
+  });
+  auto promise = self->make_response_promise<bool>();
+  auto waiting = std::make_shared<std::size_t>(1);
+  auto one_less = [waiting, promise]() mutable {
+    if (--*waiting == 0)
+      promise.deliver(true);
+  };
+  for (auto& batch : batches.take()) {
+    const auto* owner = state.cluster->find(batch.owner);
+    if (owner == nullptr || !owner->linked())
+      continue;
+    ++*waiting;
+    self->request(owner->directory, state.options.directory_timeout, withdraw_atom_v,
+                  std::move(batch.records))
+        .then([one_less](std::uint64_t) mutable { one_less(); },
+              [one_less](const caf::error&) mutable { one_less(); });
+  }
+  one_less();
+  return promise;
+}
+
+void adopt_topology(pool_pointer self, const topology_ptr& next) {
+  auto& state = self->state;
+  auto before = std::move(state.cluster);
+  state.cluster = next;
+  if (!state.joined() || (before && before->view == next->view))
+    return;
+  discovery::hash_ring none;
+  const auto& old_ring = before ? before->ring : none;
+  std::array<node_id, discovery::hash_ring::replicas_max> fresh;
+  state.pool->for_each_page([&](const storage::resident_page& page) {
+    if (discovery::new_owners(old_ring, next->ring, page.key, state.options.replicas, fresh) > 0)
+      state.unpublished.push_back(page.key);
+  });
+  publish_next_chunk(self);
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "actors/pool_actor.hpp"
+
+// The pool actor's half of the conversation with the directory's shards.
+namespace peercache::actors {
+
+/// Publishes a put; the answer waits until every owner has answered or timed out.
+caf::result<std::string> commit(pool_pointer self, const std::string& filled, bool skip_duplicates);
+
+/// Sends the next chunk of what is unpublished, and goes on after its answers.
+void publish_next_chunk(pool_pointer self);
+
+/// Sends all pending withdrawals, one message an owner.
+void send_withdrawals(pool_pointer self);
+
+/// Withdraws every page; answers when the owners did, or their time is up.
+caf::result<bool> withdraw_everything(pool_pointer self);
+
+/// A new view or a new connection: what has new owners is to be published.
+void adopt_topology(pool_pointer self, const topology_ptr& next);
+
+} // namespace peercache::actors

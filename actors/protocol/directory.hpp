@@ -1,0 +1,31 @@
+#pragma once
+
+#include "actors/protocol/atoms.hpp"
+#include "actors/protocol/reports.hpp"
+
+#include <memory>
+#include <string>
+
+namespace peercache::actors {
+
+struct topology; // actors/protocol/topology.hpp
+using topology_ptr = std::shared_ptr<const topology>;
+
+/// The DIRECTORY protocol. Batches are packed records (directory/wire.hpp).
+using directory_actor = caf::typed_actor<
+    // Pool: records where pages can be read. Answers one publish_outcome byte a record.
+    caf::replies_to<publish_atom, std::string>::with<std::string>,
+    // Pool: forgets records that still have that generation. Answers how many there were.
+    caf::replies_to<withdraw_atom, std::string>::with<std::uint64_t>,
+    // Client: where the pages of these keys can be read.
+    caf::replies_to<lookup_atom, std::string>::with<std::string>,
+    // Metrics and gateway: how much is there.
+    caf::replies_to<stats_atom>::with<directory_report>,
+    // Own membership only: who is in the cluster; forgets what belongs to the dead.
+    caf::reacts_to<topology_atom, topology_ptr>,
+    // Itself, some time after a new view: forgets what other nodes own now.
+    caf::reacts_to<beat_atom>>;
+
+} // namespace peercache::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(peercache::actors::topology_ptr)

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "actors/protocol/directory.hpp"
+#include "actors/protocol/membership.hpp"
+
+namespace peercache::actors {
+
+/// Changes with any change of what travels between processes.
+inline constexpr std::uint32_t wire_version = 1;
+
+/// What a client process hears from the gateway of its host.
+using session_actor = caf::typed_actor<
+    // Gateway: the cluster's new view, encoded.
+    caf::reacts_to<view_atom, std::string>,
+    // Itself: reconnects, reports its totals.
+    caf::reacts_to<beat_atom>>;
+
+/// Who answers a hello, and its actors.
+struct peer_welcome {
+  peer_welcome() = default;
+  std::string member; ///< Encoded discovery::member.
+  directory_actor directory;
+  membership_actor membership;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, peer_welcome& x) {
+    return f(x.member, x.directory, x.membership);
+  }
+};
+
+/// What a client process of this host needs to use the pool.
+struct session_welcome {
+  session_welcome() = default;
+  std::uint64_t session = 0;    ///< Names the session in later messages.
+  std::uint32_t lock_index = 0; ///< The byte that the client keeps locked while it lives.
+  std::string pool_name;        ///< Of the POSIX shared memory object.
+  std::string member;           ///< Encoded discovery::member of this node.
+  std::string view;             ///< Encoded view.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, session_welcome& x) {
+    return f(x.session, x.lock_index, x.pool_name, x.member, x.view);
+  }
+};
+
+/// The GATEWAY protocol: the one actor that a node publishes.
+using gateway_actor = caf::typed_actor<
+    // Nodes and clients: wire version, cluster name, who asks. Refused when version or cluster
+    // differ.
+    caf::replies_to<hello_atom, std::uint32_t, std::string, std::string>::with<peer_welcome>,
+    // Clients of this host: opens a session; views go to the given actor. Its end is noticed by
+    // itself.
+    caf::replies_to<session_atom, std::string, session_actor>::with<session_welcome>,
+    // A session: slots for pages of these lengths.
+    caf::replies_to<reserve_atom, std::uint64_t, std::string>::with<std::string>,
+    // A session: slots filled, skip duplicates or not, and lengths to reserve for next time.
+    // Answers one status byte a page, and slots.
+    caf::replies_to<commit_atom, std::uint64_t, std::string, bool, std::string>::with<std::string,
+                                                                                      std::string>,
+    // A session that ends in good order: nothing of it is being filled any more.
+    caf::reacts_to<leave_atom, std::uint64_t>,
+    // A session: reserved slots that it will never fill.
+    caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
+    // A session: its totals so far.
+    caf::reacts_to<report_atom, std::uint64_t, client_report>,
+    // Clients anywhere: removes these keys' pages from this node's pool.
+    caf::replies_to<remove_atom, std::string>::with<std::string>,
+    // CLI: how this node is.
+    caf::replies_to<status_atom>::with<node_report>,
+    // CLI: the encoded view.
+    caf::replies_to<view_atom>::with<std::string>,
+    // CLI and the process itself: leave the cluster in good order. Answers when everything is
+    // withdrawn.
+    caf::replies_to<drain_atom>::with<bool>,
+    // Metrics: the sessions' totals added up, and how many sessions there are.
+    caf::replies_to<stats_atom>::with<client_report, std::uint64_t>,
+    // Own membership: a new view, for the sessions.
+    caf::reacts_to<topology_atom, topology_ptr>,
+    // Itself: looks after sessions whose process may be gone.
+    caf::reacts_to<beat_atom>>;
+
+/// Opens connections with a deadline of our own, off everybody's critical path (caf.md 3.3).
+using connector_actor = caf::typed_actor<
+    // Host, port: the gateway published there, or an error within the connect time-out.
+    caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>>;
+
+} // namespace peercache::actors

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "actors/protocol/directory.hpp"
+
+namespace peercache::actors {
+
+/// The MEMBERSHIP protocol. Packets are encoded discovery messages (discovery/packet_codec.hpp).
+using membership_actor = caf::typed_actor<
+    // Other nodes' membership actors: one message of the membership protocol.
+    caf::reacts_to<packet_atom, std::string>,
+    // The node, once everything is wired: start. Then itself: time passes.
+    caf::reacts_to<beat_atom>,
+    // Gateway: this node is going; tells the masters. Answers once they were told.
+    caf::replies_to<leave_atom>::with<bool>,
+    // Gateway and metrics: what this node believes.
+    caf::replies_to<stats_atom>::with<membership_report>,
+    // Gateway: the encoded view.
+    caf::replies_to<view_atom>::with<std::string>>;
+
+} // namespace peercache::actors

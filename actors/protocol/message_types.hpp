@@ -1,0 +1,25 @@
+#pragma once
+
+#include "actors/protocol/atoms.hpp"
+#include "actors/protocol/directory.hpp"
+#include "actors/protocol/gateway.hpp"
+#include "actors/protocol/membership.hpp"
+#include "actors/protocol/pool.hpp"
+#include "actors/protocol/reports.hpp"
+
+// Everything that may travel between processes besides numbers, strings and atoms, in one list.
+CAF_BEGIN_TYPE_ID_BLOCK(peercache, caf::id_block::peercache_atoms::end)
+
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::directory_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::membership_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::session_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::gateway_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::peer_welcome))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::session_welcome))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::directory_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::pool_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::membership_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::client_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::node_report))
+
+CAF_END_TYPE_ID_BLOCK(peercache)

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "actors/protocol/directory.hpp"
+
+namespace peercache::actors {
+
+/// The POOL protocol, spoken inside one node. Batches are packed records
+/// (actors/protocol/pool_wire.hpp).
+using pool_actor = caf::typed_actor<
+    // Gateway: slots for pages of these lengths. Answers a slot each, or none where no room could
+    // be made.
+    caf::replies_to<reserve_atom, std::string>::with<std::string>,
+    // Gateway: these slots are filled. With `true`, pages that the cluster has already are dropped
+    // again. Answers one page_status byte a page, once every reachable directory owner has
+    // answered.
+    caf::replies_to<commit_atom, std::string, bool>::with<std::string>,
+    // Gateway: these reserved slots will never be filled.
+    caf::reacts_to<abandon_atom, std::string>,
+    // Gateway: forgets and withdraws the pages of these keys. Answers one page_status byte a key.
+    caf::replies_to<remove_atom, std::string>::with<std::string>,
+    // Own membership: the cluster had expelled this node and took it back; publishes everything
+    // again.
+    caf::reacts_to<publish_atom>,
+    // Gateway: withdraws everything from the directory; the node is leaving.
+    caf::replies_to<drain_atom>::with<bool>,
+    // Gateway and metrics: how full it is.
+    caf::replies_to<stats_atom>::with<pool_report>,
+    // Own membership: who owns which key now; re-publishes what changed owner.
+    caf::reacts_to<topology_atom, topology_ptr>,
+    // Itself: evicts ahead of need, retries what no directory owner acknowledged.
+    caf::reacts_to<beat_atom>>;
+
+} // namespace peercache::actors

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace peercache::actors {
+
+/// A page whose bytes are in their slot: commit batches are arrays of these, in prefix order.
+///
+///   offset  bytes  field
+///        0     32  key
+///       32      8  checksum   XXH3-64, 0: not computed
+///       40      4  slot
+///       44      4  length     bytes
+struct filled_slot {
+  page_key key;
+  std::uint64_t checksum = 0;
+  slot_id slot;
+  std::uint32_t length_bytes = 0;
+};
+static_assert(sizeof(filled_slot) == 48 && std::is_trivially_copyable_v<filled_slot>);
+
+/// In place of a slot: no room could be made.
+inline constexpr slot_id no_slot{0xffffffff};
+
+/// Arrays of trivially copyable records in a string: `u32` lengths, `slot_id`s, `filled_slot`s,
+/// `page_key`s. Little-endian hosts only; the hello's wire version stands for the layout.
+template <class T>
+void append_record(std::string& blob, const T& record) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  blob.append(reinterpret_cast<const char*>(&record), sizeof record);
+}
+
+/// How many records `blob` holds, or nothing when its size is no multiple of a record's.
+template <class T>
+std::optional<std::size_t> record_count(std::string_view blob) noexcept {
+  if (blob.size() % sizeof(T) != 0)
+    return std::nullopt;
+  return blob.size() / sizeof(T);
+}
+
+/// @pre index < *record_count<T>(blob)
+template <class T>
+T record_at(std::string_view blob, std::size_t index) noexcept {
+  T record;
+  std::memcpy(static_cast<void*>(&record), blob.data() + index * sizeof record, sizeof record);
+  return record;
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,116 @@
+#pragma once
+
+#include "common/page_status.hpp"
+#include "metrics/latency_histogram.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace peercache::actors {
+
+// What actors say of themselves: totals since the start, gauges of now. User-declared constructors
+// keep g++ from taking them for paren-initialisable aggregates (caf.md 1.1).
+
+struct directory_report {
+  directory_report() = default;
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t lookups = 0; ///< Keys, not messages.
+  std::uint64_t publishes = 0;
+  std::uint64_t withdraws = 0;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, directory_report& x) {
+    return f(x.records, x.bytes, x.lookups, x.publishes, x.withdraws);
+  }
+};
+
+struct pool_report {
+  pool_report() = default;
+  std::uint64_t bytes_used = 0;
+  std::uint64_t bytes_capacity = 0;
+  std::uint64_t pages = 0;
+  std::uint64_t filling = 0;
+  std::uint64_t limbo = 0;
+  std::uint64_t puts = 0;
+  std::uint64_t evicting_puts = 0; ///< Puts that came while the pool was evicting to make room.
+  std::uint64_t duplicates = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t evicted_bytes = 0;
+  std::uint64_t unpublished = 0; ///< Pages that no directory owner has acknowledged yet.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, pool_report& x) {
+    return f(x.bytes_used, x.bytes_capacity, x.pages, x.filling, x.limbo, x.puts, x.evicting_puts,
+             x.duplicates, x.evictions, x.evicted_bytes, x.unpublished);
+  }
+};
+
+struct membership_report {
+  membership_report() = default;
+  std::uint64_t term = 0;
+  std::uint64_t version = 0;
+  std::uint64_t members = 0;
+  std::uint64_t links = 0; ///< Members with a live connection.
+  bool member = false;     ///< This incarnation is in the view.
+  bool leader = false;
+  bool master = false;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, membership_report& x) {
+    return f(x.term, x.version, x.members, x.links, x.member, x.leader, x.master);
+  }
+};
+
+/// A latency histogram on the wire: only its buckets that counted something.
+struct latency_report {
+  latency_report() = default;
+  explicit latency_report(const metrics::latency_snapshot& from);
+  std::vector<std::uint64_t> buckets; ///< Pairs: bucket, count.
+  std::uint64_t count = 0;
+  std::uint64_t sum_ns = 0;
+  std::uint64_t max_ns = 0;
+
+  /// The histogram again; buckets that do not exist are left out.
+  metrics::latency_snapshot snapshot() const;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, latency_report& x) {
+    return f(x.buckets, x.count, x.sum_ns, x.max_ns);
+  }
+};
+
+/// Totals of one client process since it started; the node adds up its sessions.
+struct client_report {
+  client_report() = default;
+  std::vector<std::uint64_t> get_status, set_status, exists_status; ///< By page_status.
+  std::vector<std::uint64_t> get_hits, get_bytes;                   ///< By page_origin.
+  std::uint64_t set_bytes = 0;
+  std::uint64_t breakers_open = 0;
+  latency_report get_latency, set_latency, exists_latency; ///< One sample a call.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, client_report& x) {
+    return f(x.get_status, x.set_status, x.exists_status, x.get_hits, x.get_bytes, x.set_bytes,
+             x.breakers_open, x.get_latency, x.set_latency, x.exists_latency);
+  }
+};
+
+/// One node as `peercache status` shows it.
+struct node_report {
+  node_report() = default;
+  std::string member; ///< Encoded discovery::member.
+  bool ready = false;
+  std::string unready_reason;
+  std::uint64_t uptime_ms = 0;
+  std::uint64_t sessions = 0;
+  std::string data_plane;
+  std::string version;
+  pool_report pool;
+  directory_report directory;
+  membership_report membership;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, node_report& x) {
+    return f(x.member, x.ready, x.unready_reason, x.uptime_ms, x.sessions, x.data_plane, x.version,
+             x.pool, x.directory, x.membership);
+  }
+};
+
+} // namespace peercache::actors

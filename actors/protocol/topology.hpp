@@ -1,0 +1,34 @@
+#pragma once
+
+#include "actors/protocol/gateway.hpp"
+#include "discovery/hash_ring.hpp"
+#include "discovery/view.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace peercache::actors {
+
+/// One member and its actors; the handles are null while there is no connection.
+struct peer {
+  peer() = default;
+  discovery::member self;
+  gateway_actor gateway;
+  directory_actor directory;
+  membership_actor membership;
+  bool linked() const noexcept { return static_cast<bool>(directory); }
+};
+
+/// A view, its ring, and the way to each member: what one process needs to ask the right shard.
+/// Immutable once shared; a new one replaces it with every view and every change of a connection.
+struct topology {
+  topology() = default;
+  discovery::view view;
+  discovery::hash_ring ring;
+  std::vector<peer> peers; ///< As view.members: sorted by node_id.
+
+  const peer* find(node_id id) const noexcept;
+  const peer* find(const incarnation& inc) const noexcept;
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,106 @@
+#include "actors/session_table.hpp"
+
+#include "actors/protocol/pool_wire.hpp"
+#include "common/assert.hpp"
+
+#include <algorithm>
+
+namespace peercache::actors {
+namespace {
+
+void add(std::vector<std::uint64_t>& sum, const std::vector<std::uint64_t>& more) {
+  sum.resize(std::max(sum.size(), more.size()));
+  for (std::size_t i = 0; i < more.size(); ++i)
+    sum[i] += more[i];
+}
+
+void add(latency_report& sum, const latency_report& more) {
+  auto merged = sum.snapshot();
+  merged.merge(more.snapshot());
+  sum = latency_report{merged};
+}
+
+void add(client_report& sum, const client_report& more) {
+  add(sum.get_status, more.get_status);
+  add(sum.set_status, more.set_status);
+  add(sum.exists_status, more.exists_status);
+  add(sum.get_hits, more.get_hits);
+  add(sum.get_bytes, more.get_bytes);
+  add(sum.get_latency, more.get_latency);
+  add(sum.set_latency, more.set_latency);
+  add(sum.exists_latency, more.exists_latency);
+  sum.set_bytes += more.set_bytes;
+}
+
+} // namespace
+
+std::optional<std::uint64_t> session_table::open(std::string client_name, session_actor events) {
+  std::uint32_t lock_index = 0;
+  while (locks_in_use_.contains(lock_index))
+    ++lock_index;
+  if (lock_index >= sessions_max)
+    return std::nullopt;
+  locks_in_use_.insert(lock_index);
+  auto id = next_id_++;
+  auto& opened = sessions_[id];
+  opened.client_name = std::move(client_name);
+  opened.events = std::move(events);
+  opened.lock_index = lock_index;
+  return id;
+}
+
+session_table::session* session_table::find(std::uint64_t id) noexcept {
+  auto found = sessions_.find(id);
+  return found != sessions_.end() ? &found->second : nullptr;
+}
+
+void session_table::granted(session& owner, std::string_view slots) {
+  auto count = record_count<slot_id>(slots);
+  PEERCACHE_ASSERT(count.has_value());
+  for (std::size_t i = 0; i < *count; ++i)
+    if (auto slot = record_at<slot_id>(slots, i); slot != no_slot)
+      owner.slots.insert(slot.value);
+}
+
+bool session_table::returned(session& owner, slot_id slot) {
+  return owner.slots.erase(slot.value) == 1;
+}
+
+void session_table::went_silent(const caf::actor_addr& events) {
+  for (auto& [id, known] : sessions_)
+    if (known.events.address() == events)
+      known.silent = true;
+}
+
+std::string session_table::close(std::uint64_t id) {
+  std::string slots;
+  auto found = sessions_.find(id);
+  if (found == sessions_.end())
+    return slots;
+  for (auto slot : found->second.slots)
+    append_record(slots, slot_id{slot});
+  locks_in_use_.erase(found->second.lock_index);
+  add(ended_, found->second.totals);
+  sessions_.erase(found);
+  return slots;
+}
+
+std::vector<std::uint64_t> session_table::silent() const {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, known] : sessions_)
+    if (known.silent)
+      ids.push_back(id);
+  return ids;
+}
+
+client_report session_table::totals() const {
+  auto sum = ended_;
+  sum.breakers_open = 0;
+  for (const auto& [id, known] : sessions_) {
+    add(sum, known.totals);
+    sum.breakers_open += known.totals.breakers_open;
+  }
+  return sum;
+}
+
+} // namespace peercache::actors

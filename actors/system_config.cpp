@@ -1,0 +1,23 @@
+#include "actors/system_config.hpp"
+
+#include "actors/protocol/message_types.hpp"
+#include "common/assert.hpp"
+
+#include <chrono>
+
+namespace peercache::actors {
+
+system_config::system_config(std::size_t threads) {
+  PEERCACHE_ASSERT(threads >= 1 && threads <= 4);
+  add_message_types<caf::id_block::peercache_atoms>();
+  add_message_types<caf::id_block::peercache>();
+  load<caf::io::middleman>();
+  set("scheduler.policy", caf::atom("sharing"));
+  set("scheduler.max-threads", threads);
+  set("middleman.workers", std::size_t{0});
+  set("middleman.enable-automatic-connections", false);
+  set("middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds(500)});
+  set("middleman.connection-timeout", caf::timespan{std::chrono::seconds(2)});
+}
+
+} // namespace peercache::actors

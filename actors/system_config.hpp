@@ -1,0 +1,17 @@
+#pragma once
+
+#include <caf/actor_system_config.hpp>
+
+#include <cstddef>
+
+namespace peercache::actors {
+
+/// CAF as we run it, with the reasons in docs/architecture.md: policy `sharing`, no BASP workers,
+/// heartbeats on, no automatic connections, our message types.
+class system_config : public caf::actor_system_config {
+public:
+  /// @param threads of the scheduler, 1 to 4
+  explicit system_config(std::size_t threads);
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,113 @@
+#include "client/admin_client.hpp"
+
+#include "actors/connector_actor.hpp"
+#include "actors/protocol/message_types.hpp"
+#include "actors/system_config.hpp"
+#include "discovery/view_codec.hpp"
+
+namespace peercache::client {
+
+using namespace peercache::actors;
+
+class admin_client::impl {
+public:
+  impl() : config(1), system(config) {}
+  ~impl() {
+    gateway = nullptr;
+    system.await_actors_before_shutdown(false);
+  }
+
+  /// Asks the gateway; errors say what CAF said.
+  template <class Answer, class... Args>
+  result<Answer> ask(Args... args) {
+    caf::scoped_actor self{system};
+    result<Answer> answer{errc::timed_out, ""};
+    self->request(gateway, timeout, args...)
+        .receive([&](Answer& value) { answer = std::move(value); },
+                 [&](const caf::error& why) {
+                   answer =
+                       error{why == caf::sec::request_timeout ? errc::timed_out : errc::refused,
+                             system.render(why)};
+                 });
+    return answer;
+  }
+
+  system_config config;
+  caf::actor_system system;
+  std::chrono::milliseconds timeout{};
+  gateway_actor gateway;
+};
+
+admin_client::admin_client(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
+admin_client::~admin_client() = default;
+
+result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& host,
+                                                            std::uint16_t port,
+                                                            const std::string& cluster,
+                                                            std::chrono::milliseconds timeout) {
+  auto body = std::make_unique<impl>();
+  body->timeout = timeout;
+  auto& system = body->system;
+  auto connector = system.spawn<caf::detached>(run_connector,
+                                               std::min(timeout, std::chrono::milliseconds(1000)));
+  result<void> outcome;
+  auto failed = [&](const caf::error& why) {
+    outcome = {errc::unreachable, "no peercache-node answers at " + host + ":" +
+                                      std::to_string(port) + " (" + system.render(why) +
+                                      "); is it running? name another with --node HOST:PORT"};
+  };
+  caf::scoped_actor self{system};
+  self->request(connector, timeout, dial_atom_v, host, port)
+      .receive([&](gateway_actor& found) { body->gateway = std::move(found); }, failed);
+  if (outcome)
+    self->request(body->gateway, timeout, hello_atom_v, wire_version, cluster, std::string{"admin"})
+        .receive([](const peer_welcome&) {}, failed);
+  self->send_exit(connector, caf::exit_reason::user_shutdown);
+  if (!outcome)
+    return outcome.error();
+  return std::unique_ptr<admin_client>{new admin_client{std::move(body)}};
+}
+
+result<node_status> admin_client::status() {
+  auto report = impl_->ask<node_report>(status_atom_v);
+  if (!report)
+    return report.error();
+  auto self = discovery::decode_member(report->member);
+  if (!self)
+    return self.error();
+  node_status status;
+  status.self = std::move(*self);
+  status.ready = report->ready;
+  status.leader = report->membership.leader;
+  status.unready_reason = report->unready_reason;
+  status.uptime_ms = report->uptime_ms;
+  status.view_term = report->membership.term;
+  status.view_version = report->membership.version;
+  status.pool_bytes_used = report->pool.bytes_used;
+  status.pool_bytes_capacity = report->pool.bytes_capacity;
+  status.pool_pages = report->pool.pages;
+  status.puts = report->pool.puts;
+  status.evictions = report->pool.evictions;
+  status.evicted_bytes = report->pool.evicted_bytes;
+  status.directory_records = report->directory.records;
+  status.sessions = report->sessions;
+  status.data_plane = report->data_plane;
+  status.version = report->version;
+  return status;
+}
+
+result<discovery::view> admin_client::view() {
+  auto encoded = impl_->ask<std::string>(view_atom_v);
+  if (!encoded)
+    return encoded.error();
+  return discovery::decode_view(*encoded);
+}
+
+result<void> admin_client::drain() {
+  auto done = impl_->ask<bool>(drain_atom_v);
+  if (!done)
+    return done.error();
+  return {};
+}
+
+} // namespace peercache::client

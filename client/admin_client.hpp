@@ -1,0 +1,54 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "discovery/view.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace peercache::client {
+
+/// What one node says of itself.
+struct node_status {
+  discovery::member self;
+  bool ready = false;
+  bool leader = false;
+  std::string unready_reason; ///< Empty when ready.
+  std::uint64_t uptime_ms = 0;
+  std::uint64_t view_term = 0;
+  std::uint64_t view_version = 0;
+  std::uint64_t pool_bytes_used = 0;
+  std::uint64_t pool_bytes_capacity = 0;
+  std::uint64_t pool_pages = 0;
+  std::uint64_t puts = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t evicted_bytes = 0;
+  std::uint64_t directory_records = 0;
+  std::uint64_t sessions = 0;
+  std::string data_plane; ///< "tcp", and why it was taken.
+  std::string version;
+};
+
+/// Asks and operates one node; what the CLI is made of.
+/// Threads: one at a time. Errors: results; each call ends within `timeout`.
+class admin_client {
+public:
+  static result<std::unique_ptr<admin_client>> connect(const std::string& host, std::uint16_t port,
+                                                       const std::string& cluster,
+                                                       std::chrono::milliseconds timeout);
+  ~admin_client();
+
+  result<node_status> status();
+  result<discovery::view> view();
+  /// Asks the node to leave: unready, withdrawn, reads finished. Returns once it began.
+  result<void> drain();
+
+private:
+  class impl;
+  explicit admin_client(std::unique_ptr<impl> body);
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace peercache::client

@@ -1,0 +1,219 @@
+#include "client/cache_client.hpp"
+
+#include "actors/protocol/pool_wire.hpp"
+#include "actors/thread_actor.hpp"
+#include "client/client_impl.hpp"
+#include "client/get_call.hpp"
+#include "client/set_call.hpp"
+
+#include <algorithm>
+
+namespace peercache::client {
+
+using namespace std::chrono_literals;
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+std::string_view to_string(page_origin origin) noexcept {
+  switch (origin) {
+  case page_origin::none:
+    return "none";
+  case page_origin::own_host:
+    return "this_host";
+  case page_origin::other_host:
+    return "other_host";
+  case page_origin::disk:
+    return "disk";
+  }
+  return "unknown";
+}
+
+const directory::page_location& best_location(const lookup_answer& answer,
+                                              const own_pool_ptr& own) {
+  PEERCACHE_ASSERT(answer.count > 0);
+  for (std::size_t i = 0; i < answer.count; ++i)
+    if (own && answer.locations[i].owner == own->node.inc)
+      return answer.locations[i];
+  return answer.locations[0];
+}
+
+cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane)
+    : options(opts), locations(opts.location_cache_keys), reads(std::move(plane)),
+      session(opts, [this] { return totals.report(health.open()); }),
+      read_thread_(
+          actors::spawn_thread_actor(session.system(), [plane = reads.get()] { plane->run(); })) {}
+
+cache_client::impl::~impl() {
+  reads->stop();
+  actors::wait_for_thread_actor(session.system(), read_thread_);
+}
+
+deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
+  return until ? *until : steady_clock::now() + options.timeout;
+}
+
+bool cache_client::impl::verify(verify_mode mode) noexcept {
+  if (mode != verify_mode::sample)
+    return mode == verify_mode::always;
+  return sampled_.fetch_add(1, std::memory_order_relaxed) % std::max(1u, options.verify_sample) ==
+         0;
+}
+
+cache_client::cache_client(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
+cache_client::~cache_client() = default;
+
+result<std::unique_ptr<cache_client>> cache_client::connect(const client_options& options) {
+  auto until = steady_clock::now() + options.timeout;
+  auto plane = read_plane::create(options);
+  if (!plane)
+    return plane.error();
+  auto body = std::make_unique<impl>(options, std::move(*plane));
+  if (!body->session.board().wait_ready(until))
+    return {errc::unreachable, "no peercache-node of cluster '" + options.cluster +
+                                   "' answers at " + options.node_host + ":" +
+                                   std::to_string(options.node_port) +
+                                   "; start one with `peercache-node --dev`, or name another with "
+                                   "--node HOST:PORT"};
+  return std::unique_ptr<cache_client>{new cache_client{std::move(body)}};
+}
+
+result<void> cache_client::register_buffer(std::span<std::byte>) {
+  return {}; // TCP reads need no registration.
+}
+
+void cache_client::set(std::span<const set_page> pages, std::span<page_result> results,
+                       std::optional<deadline> until) {
+  PEERCACHE_ASSERT(pages.size() == results.size());
+  auto started = steady_clock::now();
+  auto limit = impl_->deadline_of(until);
+  for (std::size_t done = 0; done < pages.size(); done += limits::batch_pages_max) {
+    auto count = std::min<std::size_t>(limits::batch_pages_max, pages.size() - done);
+    set_call{*impl_, pages.subspan(done, count), results.subspan(done, count), limit}.run();
+  }
+  for (const auto& result : results)
+    impl_->totals.set_status[static_cast<std::size_t>(result.status)].fetch_add(
+        1, std::memory_order_relaxed);
+  impl_->totals.set_latency.record(steady_clock::now() - started);
+}
+
+result<std::uint64_t> cache_client::flush(std::optional<deadline> until) {
+  auto failed = impl_->session.board().window.wait_empty(impl_->deadline_of(until));
+  if (!failed)
+    return {errc::timed_out, "pages that were set are not acknowledged yet"};
+  return *failed;
+}
+
+void cache_client::get(std::span<const get_page> pages, std::span<page_result> results,
+                       std::optional<deadline> until) {
+  PEERCACHE_ASSERT(pages.size() == results.size());
+  auto started = steady_clock::now();
+  auto limit = impl_->deadline_of(until);
+  for (std::size_t done = 0; done < pages.size(); done += limits::batch_pages_max) {
+    auto count = std::min<std::size_t>(limits::batch_pages_max, pages.size() - done);
+    get_call{*impl_, pages.subspan(done, count), results.subspan(done, count), limit}.run();
+  }
+  for (const auto& result : results)
+    impl_->totals.count_get(result);
+  impl_->totals.get_latency.record(steady_clock::now() - started);
+}
+
+void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
+                          std::optional<deadline> until) {
+  PEERCACHE_ASSERT(keys.size() == results.size());
+  auto started = steady_clock::now();
+  auto own = impl_->session.board().pool();
+  std::vector<lookup_answer> answers(keys.size());
+  directory_lookup{impl_->session, impl_->health, impl_->totals}.run(keys, answers,
+                                                                     impl_->deadline_of(until));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    results[i] = {};
+    results[i].status = answers[i].status;
+    if (answers[i].status == page_status::not_found)
+      impl_->locations.erase(keys[i]);
+    if (answers[i].status == page_status::hit) {
+      const auto& best = best_location(answers[i], own);
+      bool here = own && best.owner == own->node.inc;
+      results[i].origin = here ? page_origin::own_host : page_origin::other_host;
+      results[i].length_bytes = best.length_bytes;
+      impl_->locations.store(keys[i], best);
+    }
+    impl_->totals.exists_status[static_cast<std::size_t>(results[i].status)].fetch_add(
+        1, std::memory_order_relaxed);
+  }
+  impl_->totals.exists_latency.record(steady_clock::now() - started);
+}
+
+void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,
+                          std::optional<deadline> until) {
+  PEERCACHE_ASSERT(keys.size() == results.size());
+  auto limit = impl_->deadline_of(until);
+  std::vector<lookup_answer> answers(keys.size());
+  directory_lookup{impl_->session, impl_->health, impl_->totals}.run(keys, answers, limit);
+  auto cluster = impl_->session.board().topology();
+  for (const auto& peer : cluster->peers) {
+    std::string asked;
+    std::vector<std::size_t> indices;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      for (std::size_t l = 0; l < answers[i].count; ++l)
+        if (answers[i].locations[l].owner == peer.self.inc) {
+          actors::append_record(asked, keys[i]);
+          indices.push_back(i);
+        }
+    if (indices.empty())
+      continue;
+    auto left = std::max(duration_cast<milliseconds>(limit - steady_clock::now()), 1ms);
+    auto failed = [&](page_status reason) {
+      for (auto index : indices)
+        answers[index].status = reason;
+    };
+    if (!peer.linked()) {
+      failed(page_status::unreachable);
+      continue;
+    }
+    session::caller self{impl_->session};
+    (*self)
+        ->request(peer.gateway, left, actors::remove_atom_v, std::move(asked))
+        .receive([](const std::string&) {},
+                 [&](const caf::error&) {
+                   self.spoil();
+                   failed(page_status::timed_out);
+                 });
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    results[i] = {};
+    results[i].status = answers[i].status;
+    impl_->locations.erase(keys[i]);
+  }
+}
+
+void cache_client::prefetch(std::span<const page_key> keys) {
+  // Without a disk tier the nearest a page can be brought is into the location cache.
+  std::vector<page_result> results(keys.size());
+  exists(keys, results, steady_clock::now() + 50ms);
+}
+
+result<std::vector<std::vector<directory::page_location>>>
+cache_client::locate(std::span<const page_key> keys, std::optional<deadline> until) {
+  std::vector<lookup_answer> answers(keys.size());
+  directory_lookup{impl_->session, impl_->health, impl_->totals}.run(keys, answers,
+                                                                     impl_->deadline_of(until));
+  std::vector<std::vector<directory::page_location>> found;
+  for (const auto& answer : answers) {
+    if (answer.status != page_status::hit && answer.status != page_status::not_found)
+      return {errc::unreachable,
+              "no directory owner of a key answered: " + std::string{to_string(answer.status)}};
+    found.emplace_back(answer.locations.begin(), answer.locations.begin() + answer.count);
+  }
+  return found;
+}
+
+discovery::view cache_client::view() const {
+  return impl_->session.board().topology()->view;
+}
+
+client_stats cache_client::stats() const {
+  return impl_->totals.stats();
+}
+
+} // namespace peercache::client

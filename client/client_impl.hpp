@@ -1,0 +1,52 @@
+#pragma once
+
+#include "client/cache_client.hpp"
+#include "client/counters.hpp"
+#include "client/directory_lookup.hpp"
+#include "client/location_cache.hpp"
+#include "client/peer_health.hpp"
+#include "client/read_plane.hpp"
+#include "client/session.hpp"
+
+#include <atomic>
+#include <memory>
+
+namespace peercache::client {
+
+/// What a cache_client is made of; the calls (get_call, set_call) work with it. Members are
+/// constructed in this order and destroyed in the reverse.
+class cache_client::impl {
+public:
+  impl(const client_options& opts, std::unique_ptr<read_plane> plane);
+  ~impl();
+
+  const client_options options;
+  counters totals;
+  location_cache locations;
+  peer_health health;
+  std::unique_ptr<read_plane> reads;
+  client::session session;
+
+  deadline deadline_of(std::optional<deadline> until) const;
+  /// Whether the checksum of this read is to be compared.
+  bool verify(verify_mode mode) noexcept;
+
+private:
+  std::atomic<std::uint32_t> sampled_{0};
+  caf::actor read_thread_;
+};
+
+/// The location to read from: the own host's, then memory before disk. @pre answer.count > 0
+const directory::page_location& best_location(const lookup_answer& answer, const own_pool_ptr& own);
+
+/// Sum of the parts, or 0 when there are too many parts or the sum is no page length.
+template <class Part>
+std::uint32_t length_of(std::span<const Part> parts) noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& part : parts)
+    bytes += part.bytes;
+  bool fits = parts.size() <= limits::parts_per_page_max && bytes <= limits::page_bytes_max;
+  return fits ? static_cast<std::uint32_t>(bytes) : 0;
+}
+
+} // namespace peercache::client

@@ -1,0 +1,148 @@
+#include "client/committer.hpp"
+
+#include "actors/protocol/pool_wire.hpp"
+#include "common/log.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace peercache::client {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace peercache::actors;
+using committer_pointer = committer_actor::stateful_pointer<committer_state>;
+
+constexpr auto beat_interval = 250ms;
+constexpr std::uint32_t beats_per_report = 4;
+constexpr auto session_timeout = 1s;
+constexpr auto commit_timeout = 10s;
+
+/// Maps the node's pool and takes the lock that says this process lives.
+result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_actor& gateway) {
+  auto node = discovery::decode_member(welcome.member);
+  if (!node)
+    return node.error();
+  auto memory = storage::pool_memory::attach(welcome.pool_name, node->inc);
+  if (!memory)
+    return memory.error();
+  if (auto locked = memory->lock_session(welcome.lock_index); !locked)
+    return locked.error();
+  auto pool = std::make_shared<own_pool>(std::move(*memory));
+  pool->node = std::move(*node);
+  pool->gateway = gateway;
+  pool->session = welcome.session;
+  return pool;
+}
+
+void opened(committer_pointer self, const gateway_actor& gateway, const session_welcome& welcome) {
+  auto& state = self->state;
+  state.connecting = false;
+  auto pool = map_pool(welcome, gateway);
+  if (!pool) {
+    log::warn("client: the pool of this host's node cannot be mapped: {}", to_string(pool.error()));
+    self->send(gateway, leave_atom_v, welcome.session);
+    return;
+  }
+  self->monitor(gateway);
+  state.options.board->set_pool(std::move(*pool));
+  self->send(state.options.links, view_atom_v, welcome.view);
+}
+
+void connect(committer_pointer self) {
+  auto& state = self->state;
+  state.connecting = true;
+  auto failed = [self](caf::error& why) {
+    self->state.connecting = false;
+    log::debug("client: no session: {}", self->system().render(why));
+  };
+  self->request(state.options.connector, 30s, dial_atom_v, state.options.node_host,
+                state.options.node_port)
+      .then(
+          [self, failed](const gateway_actor& gateway) {
+            session_actor events = caf::actor_cast<session_actor>(self);
+            self->request(gateway, session_timeout, session_atom_v, self->state.options.client_name,
+                          events)
+                .then([self,
+                       gateway](const session_welcome& welcome) { opened(self, gateway, welcome); },
+                      failed);
+          },
+          failed);
+}
+
+/// Keeps the slots that came with an acknowledgement, gives back those of a size that is not used
+/// any more.
+void keep_leases(committer_pointer self, const commit_job& job, const std::string& slots) {
+  auto count = record_count<slot_id>(slots);
+  if (!count || *count == 0)
+    return;
+  std::vector<slot_id> leased;
+  for (std::size_t i = 0; i < *count; ++i)
+    if (auto slot = record_at<slot_id>(slots, i); slot != no_slot)
+      leased.push_back(slot);
+  auto granules = slot_leases::granules_of(record_at<std::uint32_t>(job.next_lengths, 0));
+  std::string returned;
+  for (auto slot : job.pool->leases.add(granules, leased))
+    append_record(returned, slot);
+  if (!returned.empty())
+    self->send(job.pool->gateway, abandon_atom_v, job.pool->session, std::move(returned));
+}
+
+void commit(committer_pointer self, const commit_job_ptr& job) {
+  auto pages = job->filled.size() / sizeof(filled_slot);
+  auto board = self->state.options.board;
+  self->request(job->pool->gateway, commit_timeout, commit_atom_v, job->pool->session, job->filled,
+                job->skip_duplicates, job->next_lengths)
+      .then(
+          [self, job, board](const std::string& statuses, const std::string& slots) {
+            auto failed = std::count_if(statuses.begin(), statuses.end(), [](char status) {
+              return !is_success(static_cast<page_status>(status));
+            });
+            keep_leases(self, *job, slots);
+            board->window.leave(job->bytes, static_cast<std::uint64_t>(failed));
+          },
+          [job, pages, board](const caf::error&) { board->window.leave(job->bytes, pages); });
+}
+
+void say_goodbye(committer_pointer self) {
+  if (auto pool = self->state.options.board->pool()) {
+    self->send(pool->gateway, report_atom_v, pool->session, self->state.options.report_totals());
+    self->send(pool->gateway, leave_atom_v, pool->session);
+  }
+}
+
+void beat(committer_pointer self) {
+  auto& state = self->state;
+  auto pool = state.options.board->pool();
+  if (!pool && !state.connecting)
+    connect(self);
+  if (pool && ++state.beats % beats_per_report == 0)
+    self->send(pool->gateway, report_atom_v, pool->session, state.options.report_totals());
+  self->delayed_send(self, beat_interval, beat_atom_v);
+}
+
+} // namespace
+
+committer_actor::behavior_type run_committer(committer_pointer self, committer_options options) {
+  self->state.options = std::move(options);
+  self->set_down_handler([self](const caf::down_msg& down) {
+    auto& board = *self->state.options.board;
+    if (auto pool = board.pool(); pool && pool->gateway.address() == down.source)
+      board.set_pool(nullptr);
+  });
+  self->send(self, beat_atom_v);
+  return {
+      [self](view_atom, const std::string& view) {
+        self->send(self->state.options.links, view_atom_v, view);
+      },
+      [self](beat_atom) { beat(self); },
+      [self](commit_atom, const commit_job_ptr& job) { commit(self, job); },
+      [self](leave_atom) {
+        say_goodbye(self);
+        return true;
+      },
+  };
+}
+
+} // namespace peercache::client

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "actors/links_actor.hpp"
+#include "client/session.hpp"
+
+namespace peercache::client {
+
+struct committer_options {
+  std::string node_host;
+  std::uint16_t node_port = 0;
+  std::string client_name;
+  actors::connector_actor connector;
+  actors::links_actor links;
+  std::shared_ptr<session_board> board;
+  std::function<actors::client_report()> report_totals;
+};
+
+struct committer_state {
+  committer_state() = default;
+  committer_options options;
+  bool connecting = false;
+  std::uint32_t beats = 0;
+  static inline const char* name = "committer";
+};
+
+/// Keeps the session with the own host's node: opens it, opens it again after the node was gone,
+/// sends what was filled, receives views, reports totals once a second. Threads: scheduler.
+committer_actor::behavior_type
+run_committer(committer_actor::stateful_pointer<committer_state> self, committer_options options);
+
+} // namespace peercache::client

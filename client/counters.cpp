@@ -1,0 +1,58 @@
+#include "client/counters.hpp"
+
+#include <algorithm>
+
+namespace peercache::client {
+namespace {
+
+template <class Array>
+std::vector<std::uint64_t> values_of(const Array& counts) {
+  return {counts.begin(), counts.end()};
+}
+
+template <class Array, std::size_t n>
+void copy_to(const Array& counts, std::uint64_t (&values)[n]) {
+  std::copy(counts.begin(), counts.end(), values);
+}
+
+} // namespace
+
+void counters::count_get(const page_result& result) noexcept {
+  get_status[static_cast<std::size_t>(result.status)].fetch_add(1, std::memory_order_relaxed);
+  if (result.status != page_status::hit)
+    return;
+  auto origin = static_cast<std::size_t>(result.origin);
+  get_hits[origin].fetch_add(1, std::memory_order_relaxed);
+  get_bytes[origin].fetch_add(result.length_bytes, std::memory_order_relaxed);
+}
+
+client_stats counters::stats() const {
+  client_stats now;
+  now.directory_messages = directory_messages;
+  now.location_cache_hits = location_cache_hits;
+  now.retries = retries;
+  now.set_bytes = set_bytes;
+  copy_to(get_status, now.get_pages);
+  copy_to(set_status, now.set_pages);
+  copy_to(exists_status, now.exists_pages);
+  copy_to(get_hits, now.get_hits);
+  copy_to(get_bytes, now.get_bytes);
+  return now;
+}
+
+actors::client_report counters::report(std::uint64_t breakers_open) const {
+  actors::client_report now;
+  now.get_status = values_of(get_status);
+  now.set_status = values_of(set_status);
+  now.exists_status = values_of(exists_status);
+  now.get_hits = values_of(get_hits);
+  now.get_bytes = values_of(get_bytes);
+  now.set_bytes = set_bytes;
+  now.breakers_open = breakers_open;
+  now.get_latency = actors::latency_report{get_latency.snapshot()};
+  now.set_latency = actors::latency_report{set_latency.snapshot()};
+  now.exists_latency = actors::latency_report{exists_latency.snapshot()};
+  return now;
+}
+
+} // namespace peercache::client

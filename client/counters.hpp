@@ -1,0 +1,30 @@
+#pragma once
+
+#include "actors/protocol/reports.hpp"
+#include "client/cache_client.hpp"
+#include "metrics/latency_histogram.hpp"
+
+#include <array>
+#include <atomic>
+
+namespace peercache::client {
+
+/// Totals of one client, counted by every caller thread. Relaxed: each number stands for itself.
+struct counters {
+  using count = std::atomic<std::uint64_t>;
+
+  count directory_messages{0};
+  count location_cache_hits{0};
+  count retries{0};
+  count set_bytes{0};
+  std::array<count, page_status_count> get_status{}, set_status{}, exists_status{};
+  std::array<count, page_origin_count> get_hits{}, get_bytes{};
+  metrics::latency_histogram get_latency, set_latency, exists_latency;
+
+  void count_get(const page_result& result) noexcept;
+  client_stats stats() const;
+  /// What the own host's node is told. @param breakers_open peers that are left alone now
+  actors::client_report report(std::uint64_t breakers_open) const;
+};
+
+} // namespace peercache::client

@@ -1,0 +1,197 @@
+#include "client/get_call.hpp"
+
+#include "common/checksum.hpp"
+#include "common/copy.hpp"
+#include "common/guards.hpp"
+
+#include <algorithm>
+
+namespace peercache::client {
+namespace {
+
+/// The location was out of date, not the page unreadable: worth a second look.
+bool location_was_stale(page_status status) noexcept {
+  return status == page_status::stale || status == page_status::owner_gone ||
+         status == page_status::wrong_key;
+}
+
+} // namespace
+
+get_call::get_call(cache_client::impl& client, std::span<const get_page> pages,
+                   std::span<page_result> results, deadline until)
+    : client_(client), pages_(pages), results_(results), until_(until),
+      cluster_(client.session.board().topology()), own_(client.session.board().pool()) {}
+
+void get_call::run() {
+  resolve_from_cache();
+  look_up();
+  read();
+  if (missing_.empty())
+    return;
+  second_look_ = true;
+  client_.totals.retries.fetch_add(missing_.size(), std::memory_order_relaxed);
+  cluster_ = client_.session.board().topology();
+  own_ = client_.session.board().pool();
+  look_up();
+  read();
+}
+
+void get_call::resolve_from_cache() {
+  std::uint64_t found = 0;
+  for (std::uint32_t i = 0; i < pages_.size(); ++i) {
+    results_[i] = {};
+    results_[i].length_bytes = length_of(pages_[i].parts);
+    if (results_[i].length_bytes == 0) {
+      results_[i].status = page_status::bad_size;
+      continue;
+    }
+    auto known = client_.locations.find(pages_[i].key);
+    if (known && cluster_->find(known->owner) != nullptr) {
+      located_.push_back({i, *known});
+      ++found;
+    } else {
+      missing_.push_back(i);
+    }
+  }
+  client_.totals.location_cache_hits.fetch_add(found, std::memory_order_relaxed);
+}
+
+void get_call::look_up() {
+  if (missing_.empty())
+    return;
+  std::vector<page_key> keys;
+  keys.reserve(missing_.size());
+  for (auto index : missing_)
+    keys.push_back(pages_[index].key);
+  std::vector<lookup_answer> answers(keys.size());
+  directory_lookup{client_.session, client_.health, client_.totals}.run(keys, answers, until_);
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    auto index = missing_[i];
+    if (answers[i].status == page_status::hit) {
+      const auto& best = best_location(answers[i], own_);
+      client_.locations.store(keys[i], best);
+      located_.push_back({index, best});
+    } else {
+      results_[index].status = answers[i].status;
+    }
+  }
+  missing_.clear();
+}
+
+void get_call::read() {
+  for (const auto& page : located_)
+    if (!own_ || page.location.owner != own_->node.inc)
+      add_to_batch(page);
+  for (auto& read : batches_)
+    client_.reads->submit(read->batch);
+  // Own pages are copied while the others' bytes are on their way.
+  for (const auto& page : located_)
+    if (own_ && page.location.owner == own_->node.inc)
+      read_own_host(page);
+  for (auto& read : batches_) {
+    read->batch.wait();
+    take_batch(*read);
+  }
+  located_.clear();
+  batches_.clear();
+}
+
+void get_call::decide(std::uint32_t index, const directory::page_location& used, page_status status,
+                      page_origin origin) {
+  auto& result = results_[index];
+  if (status != page_status::hit)
+    client_.locations.erase(pages_[index].key, used);
+  if (location_was_stale(status) && !second_look_) {
+    missing_.push_back(index);
+    return;
+  }
+  result.status = status;
+  result.origin = status == page_status::hit ? origin : page_origin::none;
+}
+
+void get_call::read_own_host(const open_page& page) {
+  bool verify = page.location.checksum != 0 && client_.verify(client_.options.verify_own_host);
+  auto status = page.location.length_bytes == results_[page.index].length_bytes
+                    ? copy_out(page, verify)
+                    : page_status::bad_size;
+  decide(page.index, page.location, status, page_origin::own_host);
+}
+
+page_status get_call::copy_out(const open_page& page, bool verify) {
+  const auto& where = page.location;
+  const auto& wanted = pages_[page.index];
+  auto& slots = own_->slots;
+  auto status = slots.check(where.slot, where.gen, wanted.key, where.length_bytes);
+  if (status != page_status::hit)
+    return status;
+  auto bytes = slots.bytes(where.slot, where.length_bytes);
+  std::uint64_t digest = where.checksum;
+  if (wanted.parts.size() == 1) {
+    std::span to{wanted.parts[0].data, wanted.parts[0].bytes};
+    if (verify)
+      digest = copy_page_and_checksum(to, bytes);
+    else
+      copy_page(to, bytes);
+  } else {
+    checksum_stream stream;
+    std::size_t offset = 0;
+    for (const auto& part : wanted.parts) {
+      copy_part({part.data, part.bytes}, bytes.subspan(offset, part.bytes),
+                verify ? &stream : nullptr);
+      offset += part.bytes;
+    }
+    copy_fence();
+    if (verify)
+      digest = stream.digest();
+  }
+  if (!slots.still_readable(where.slot, where.gen))
+    return page_status::stale;
+  if (digest != where.checksum && guard_on(guard::checksum))
+    return page_status::corrupt;
+  slots.count_use(where.slot);
+  return page_status::hit;
+}
+
+void get_call::add_to_batch(const open_page& page) {
+  const auto& where = page.location;
+  const auto* owner = cluster_->find(where.owner);
+  if (owner == nullptr)
+    return decide(page.index, where, page_status::owner_gone, page_origin::none);
+  if (where.length_bytes != results_[page.index].length_bytes)
+    return decide(page.index, where, page_status::bad_size, page_origin::none);
+  auto found = std::find_if(batches_.begin(), batches_.end(),
+                            [&](const auto& read) { return read->batch.peer.inc == where.owner; });
+  if (found == batches_.end()) {
+    auto& fresh = *batches_.emplace_back(std::make_unique<peer_read>());
+    fresh.batch.peer = {owner->self.id, owner->self.inc, owner->self.host, owner->self.data_port,
+                        client_.options.cluster};
+    fresh.batch.deadline = until_;
+    found = std::prev(batches_.end());
+  }
+  auto& batch = (*found)->batch;
+  const auto& parts = pages_[page.index].parts;
+  rdma::page_read read;
+  read.key = pages_[page.index].key;
+  read.slot = where.slot;
+  read.gen = where.gen;
+  read.checksum = where.checksum;
+  read.length_bytes = where.length_bytes;
+  read.first_part = static_cast<std::uint32_t>(batch.parts.size());
+  read.part_count = static_cast<std::uint32_t>(parts.size());
+  read.verify = where.checksum != 0 && client_.verify(client_.options.verify_tcp);
+  batch.pages.push_back(read);
+  batch.parts.insert(batch.parts.end(), parts.begin(), parts.end());
+  (*found)->indices.push_back(page.index);
+}
+
+void get_call::take_batch(const peer_read& read) {
+  for (std::size_t i = 0; i < read.indices.size(); ++i) {
+    const auto& page = read.batch.pages[i];
+    directory::page_location used;
+    used.owner = read.batch.peer.inc;
+    used.gen = page.gen;
+    decide(read.indices[i], used, page.status, page_origin::other_host);
+  }
+}
+
+} // namespace peercache::client

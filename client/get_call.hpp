@@ -1,0 +1,56 @@
+#pragma once
+
+#include "client/client_impl.hpp"
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace peercache::client {
+
+/// One `get` from its first look into the location cache to its last byte. The read protocol of
+/// design.md 6, seen from the reader. Threads: one object per call.
+class get_call {
+public:
+  get_call(cache_client::impl& client, std::span<const get_page> pages,
+           std::span<page_result> results, deadline until);
+  void run();
+
+private:
+  /// A page that is not decided yet.
+  struct open_page {
+    std::uint32_t index = 0;
+    directory::page_location location;
+  };
+  /// The pages of one peer, and which results they are.
+  struct peer_read {
+    rdma::read_batch batch;
+    std::vector<std::uint32_t> indices;
+  };
+
+  /// Rejects malformed pages, takes locations from the cache; what is left is to be looked up.
+  void resolve_from_cache();
+  /// Asks the directory for the pages of `missing_`.
+  void look_up();
+  void read();
+  void read_own_host(const open_page& page);
+  page_status copy_out(const open_page& page, bool verify);
+  void add_to_batch(const open_page& page);
+  void take_batch(const peer_read& read);
+  /// The page's fate, or a second look when its location was out of date.
+  void decide(std::uint32_t index, const directory::page_location& used, page_status status,
+              page_origin origin);
+
+  cache_client::impl& client_;
+  std::span<const get_page> pages_;
+  std::span<page_result> results_;
+  const deadline until_;
+  actors::topology_ptr cluster_;
+  own_pool_ptr own_;
+  bool second_look_ = false;           ///< Stale locations are misses from here on.
+  std::vector<std::uint32_t> missing_; ///< Without a location.
+  std::vector<open_page> located_;     ///< To be read in this round.
+  std::vector<std::unique_ptr<peer_read>> batches_;
+};
+
+} // namespace peercache::client

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "common/page_key.hpp"
+#include "directory/page_location.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace peercache::client {
+
+/// Where pages were read or seen last, so that a repeated `get` asks no directory. An entry may be
+/// out of date: the generation check of the read makes that safe, and the reader erases what turned
+/// out stale.
+///
+/// Threads: any; a bucket is locked for the time of one look or one store.
+/// Units: capacity in keys, about 112 bytes each, taken from the system when first used.
+/// Bound: 8 keys a bucket; the least recently stored or found one of its bucket goes.
+class location_cache {
+public:
+  /// @param capacity_keys rounded up to a power of two; 0 keeps nothing
+  explicit location_cache(std::uint64_t capacity_keys);
+
+  std::optional<directory::page_location> find(const page_key& key) noexcept;
+  void store(const page_key& key, const directory::page_location& location) noexcept;
+  /// Forgets `key` if its entry is still this filling.
+  void erase(const page_key& key, const directory::page_location& stale) noexcept;
+  void erase(const page_key& key) noexcept;
+
+private:
+  struct entry {
+    page_key key;
+    directory::page_location location;
+    std::uint32_t used_at = 0; ///< 0: empty.
+  };
+  static constexpr std::size_t ways = 8;
+  struct bucket {
+    std::array<entry, ways> entries;
+  };
+  static constexpr std::size_t stripes = 64;
+
+  std::size_t index_of(const page_key& key) const noexcept { return key.prefix() & mask_; }
+  std::mutex& lock_of(std::size_t index) noexcept { return locks_[index % stripes]; }
+
+  // Constant after construction.
+  std::size_t mask_ = 0;
+
+  // Shared: an entry by the lock of its bucket's stripe; the clock may run unevenly, it only
+  // orders.
+  struct free_memory {
+    void operator()(bucket* memory) const noexcept;
+  };
+  std::unique_ptr<bucket[], free_memory> buckets_;
+  std::array<std::mutex, stripes> locks_;
+  std::atomic<std::uint32_t> clock_{1};
+};
+
+} // namespace peercache::client

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "actors/protocol/gateway.hpp"
+#include "client/slot_leases.hpp"
+#include "discovery/view.hpp"
+#include "storage/pool_memory.hpp"
+#include "storage/slot_table.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace peercache::client {
+
+/// The pool of the own host's node, mapped, and the session that lets this process fill slots of
+/// it. A node that restarts has another one. Shared by whoever still copies; the mapping outlives
+/// the node.
+struct own_pool {
+  explicit own_pool(storage::pool_memory mapped)
+      : memory(std::move(mapped)), slots(memory.slots()) {}
+
+  storage::pool_memory memory;
+  storage::slot_table slots;
+  discovery::member node;
+  actors::gateway_actor gateway;
+  std::uint64_t session = 0;
+  slot_leases leases;
+};
+using own_pool_ptr = std::shared_ptr<own_pool>;
+
+} // namespace peercache::client

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "actors/protocol/message_types.hpp"
+#include "actors/protocol/topology.hpp"
+#include "actors/system_config.hpp"
+#include "client/cache_client.hpp"
+#include "client/own_pool.hpp"
+#include "client/set_window.hpp"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace peercache::client {
+
+/// One set whose bytes are in their slots; on its way to the node.
+struct commit_job {
+  own_pool_ptr pool;
+  std::string filled;       ///< Packed actors::filled_slot, in prefix order.
+  std::string next_lengths; ///< Packed lengths to reserve for the next set; all of one size.
+  std::uint64_t bytes = 0;
+  bool skip_duplicates = true;
+};
+using commit_job_ptr = std::shared_ptr<const commit_job>;
+
+/// What the session's actor shares with the callers' threads.
+class session_board {
+public:
+  explicit session_board(std::uint64_t unacknowledged_bytes_max)
+      : window(unacknowledged_bytes_max) {}
+
+  actors::topology_ptr topology() const;
+  own_pool_ptr pool() const;
+  void set_topology(actors::topology_ptr next);
+  void set_pool(own_pool_ptr next);
+
+  /// Waits until the own pool is mapped and its node is linked in the topology.
+  bool wait_ready(deadline until) const;
+
+  set_window window;
+
+private:
+  mutable std::mutex lock_;
+  mutable std::condition_variable changed_;
+  actors::topology_ptr topology_; ///< By lock_; never null after construction of the session.
+  own_pool_ptr pool_;             ///< By lock_; null while there is no session.
+};
+
+/// A session's own actor, as the callers' threads see it.
+using committer_actor =
+    caf::typed_actor<caf::reacts_to<actors::view_atom, std::string>,
+                     caf::reacts_to<actors::beat_atom>,
+                     // Callers: send these filled slots to the node and keep the books.
+                     caf::reacts_to<actors::commit_atom, commit_job_ptr>,
+                     // Destructor: say goodbye, then answer.
+                     caf::replies_to<actors::leave_atom>::with<bool>>;
+
+/// The CAF half of a client: an actor system, the session with the own host's node, links to all
+/// members. Threads: any, except construction and destruction. Actors: committer, links (both on
+/// the scheduler), connector (own thread).
+class session {
+public:
+  session(const client_options& options, std::function<actors::client_report()> report_totals);
+  ~session();
+
+  session_board& board() noexcept { return *board_; }
+  committer_actor& committer() noexcept { return committer_; }
+  caf::actor_system& system() noexcept { return *system_; }
+
+  /// A blocking actor to wait with: for one thread at a time, back into the stock at the end of its
+  /// life.
+  class caller {
+  public:
+    explicit caller(session& owner);
+    ~caller();
+    caller(const caller&) = delete;
+    caller& operator=(const caller&) = delete;
+    caf::scoped_actor& operator*() noexcept { return *actor_; }
+    caf::scoped_actor* operator->() noexcept { return actor_.get(); }
+    /// An answer may still arrive: throw the actor away, its mailbox with it.
+    void spoil() noexcept { spoiled_ = true; }
+
+  private:
+    session& owner_;
+    std::unique_ptr<caf::scoped_actor> actor_;
+    bool spoiled_ = false;
+  };
+
+private:
+  std::unique_ptr<actors::system_config> config_;
+  std::unique_ptr<caf::actor_system> system_;
+  std::shared_ptr<session_board> board_;
+  committer_actor committer_;
+  caf::actor connector_and_links_[2];
+  std::mutex callers_lock_;
+  std::vector<std::unique_ptr<caf::scoped_actor>> callers_; ///< By callers_lock_; idle ones.
+};
+
+} // namespace peercache::client
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(peercache::client::commit_job_ptr)

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "client/client_impl.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// One `set`: slots from the stock or from the node, one copy of each page into its final place,
+/// one message that commits them all. Threads: one object per call.
+class set_call {
+public:
+  set_call(cache_client::impl& client, std::span<const set_page> pages,
+           std::span<page_result> results, deadline until);
+  void run();
+
+private:
+  /// Rejects malformed pages and those that this host's pool has; sums up the bytes of the others.
+  void sort_out();
+  bool already_here(const page_key& key, std::uint32_t length_bytes);
+  /// A slot for every page that is still pending, or its reason.
+  void take_slots();
+  void reserve(const std::vector<std::uint32_t>& indices);
+  void copy_in(std::uint32_t index);
+  void commit();
+  std::string next_lengths() const;
+  /// Ends every pending page with this reason.
+  void fail_pending(page_status reason);
+
+  cache_client::impl& client_;
+  std::span<const set_page> pages_;
+  std::span<page_result> results_;
+  const deadline until_;
+  own_pool_ptr pool_;
+  std::vector<slot_id> slots_; ///< Per page.
+  std::string filled_;         ///< Packed actors::filled_slot.
+  std::uint64_t bytes_ = 0;    ///< Of the pending pages.
+};
+
+} // namespace peercache::client

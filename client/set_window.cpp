@@ -1,0 +1,36 @@
+#include "client/set_window.hpp"
+
+#include "common/assert.hpp"
+
+namespace peercache::client {
+
+bool set_window::enter(std::uint64_t bytes, deadline until) {
+  std::unique_lock guard{lock_};
+  // A call that is larger than the whole window passes alone.
+  auto fits = [&] { return bytes_ == 0 || bytes_ + bytes <= bytes_max_; };
+  if (!changed_.wait_until(guard, until, fits))
+    return false;
+  bytes_ += bytes;
+  ++calls_;
+  return true;
+}
+
+void set_window::leave(std::uint64_t bytes, std::uint64_t failed) {
+  {
+    std::lock_guard guard{lock_};
+    PEERCACHE_ASSERT(bytes_ >= bytes && calls_ > 0);
+    bytes_ -= bytes;
+    --calls_;
+    failed_ += failed;
+  }
+  changed_.notify_all();
+}
+
+std::optional<std::uint64_t> set_window::wait_empty(deadline until) {
+  std::unique_lock guard{lock_};
+  if (!changed_.wait_until(guard, until, [&] { return calls_ == 0; }))
+    return std::nullopt;
+  return std::exchange(failed_, 0);
+}
+
+} // namespace peercache::client

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "client/cache_client.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace peercache::client {
+
+/// Pages that were set and that the node has not acknowledged yet: bounds them in bytes, and lets
+/// callers wait for the last one. Threads: any.
+class set_window {
+public:
+  explicit set_window(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  /// Takes `bytes` of the window; false when there is no room until the deadline.
+  bool enter(std::uint64_t bytes, deadline until);
+  /// Gives them back: `failed` pages of them did not make it.
+  void leave(std::uint64_t bytes, std::uint64_t failed);
+  /// Waits for an empty window; the pages that failed since the last call, or nothing at the
+  /// deadline.
+  std::optional<std::uint64_t> wait_empty(deadline until);
+
+private:
+  const std::uint64_t bytes_max_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::uint64_t bytes_ = 0;  ///< By lock_.
+  std::uint64_t calls_ = 0;  ///< By lock_: sets that are in the window.
+  std::uint64_t failed_ = 0; ///< By lock_.
+};
+
+} // namespace peercache::client

@@ -1,0 +1,139 @@
+#include "cli/bench_setup.hpp"
+
+#include <algorithm>
+
+namespace peercache::cli {
+
+namespace {
+
+constexpr std::size_t batch = 32;
+
+struct copy_case {
+  std::size_t page_bytes;
+  bool verify;
+  double target;
+};
+
+// Streaming stores write each byte once; memcpy of this size reads the destination first on most
+// machines.
+constexpr copy_case cases[] = {{1u << 20, true, 1.0},   {1u << 20, false, 1.25},
+                               {4u << 20, true, 1.0},   {4u << 20, false, 1.25},
+                               {64u << 10, true, 0.85}, {64u << 10, false, 0.85}};
+
+std::size_t batches_in(const bench_options& options, std::size_t page_bytes) {
+  return std::max<std::size_t>(1, options.round_bytes / (page_bytes * batch));
+}
+
+/// The limit of both directions: libc's memcpy of the same pages.
+auto libc_copy(page_walk& from, page_walk& to, std::size_t batches, std::size_t page_bytes) {
+  return [&from, &to, batches, page_bytes] {
+    return timed_calls(batches, static_cast<double>(page_bytes * batch), [&]() -> result<void> {
+      bench::copy_pages_with_libc(from.next(), to.next());
+      return {};
+    });
+  };
+}
+
+result<void> set_batch(client::cache_client& client, std::span<const page_key> keys,
+                       std::span<const std::span<std::byte>> sources) {
+  std::vector<client::const_part> parts;
+  std::vector<client::set_page> pages;
+  parts.reserve(keys.size());
+  pages.reserve(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    parts.push_back({sources[i].data(), static_cast<std::uint32_t>(sources[i].size())});
+    pages.push_back({keys[i], {&parts[i], 1}});
+  }
+  std::vector<client::page_result> results(keys.size());
+  client.set(pages, results);
+  return all_are(results, page_status::stored, "set");
+}
+
+/// New keys all the time, so that the pool is full and evicts, as it does in service. The time
+/// until all pages are published counts.
+result<void> bench_set(bench_setup& setup, const copy_case& what, std::vector<bench_row>& rows) {
+  client::client_options options;
+  options.checksum = what.verify;
+  auto client = setup.connect(0, options);
+  if (!client)
+    return client.error();
+  page_walk sources(setup.own_memory(), what.page_bytes, batch);
+  page_walk copies(setup.pool_like_memory(), what.page_bytes, batch);
+  auto batches = batches_in(setup.options(), what.page_bytes);
+  auto set = [&]() -> result<bench::round_sample> {
+    auto keys = setup.fresh_keys(batches * batch);
+    std::size_t next = 0;
+    auto begin = bench::clock::now();
+    auto sample = timed_calls(batches, static_cast<double>(what.page_bytes * batch), [&] {
+      auto some = std::span<const page_key>(keys).subspan(next, batch);
+      next += batch;
+      return set_batch(**client, some, sources.next());
+    });
+    auto unpublished = (*client)->flush();
+    if (!unpublished)
+      return unpublished.error();
+    if (sample)
+      sample->seconds = bench::seconds_between(begin, bench::clock::now());
+    return sample;
+  };
+  bench_row row{.name = "set",
+                .page_bytes = what.page_bytes,
+                .batch = batch,
+                .verify = what.verify,
+                .target = what.target};
+  auto measured = measure(row, setup.options().rounds, set,
+                          libc_copy(sources, copies, batches, what.page_bytes));
+  rows.push_back(std::move(row));
+  return measured;
+}
+
+result<void> bench_get(bench_setup& setup, const copy_case& what, std::vector<bench_row>& rows) {
+  client::client_options options;
+  options.verify_own_host = what.verify ? client::verify_mode::always : client::verify_mode::off;
+  auto client = setup.connect(0, options);
+  if (!client)
+    return client.error();
+  // Half of the pool at most: nothing is evicted between storing and reading.
+  auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
+  auto keys = setup.fresh_keys(bytes / what.page_bytes / batch * batch);
+  if (auto stored = store_pages(**client, keys, setup.own_memory(), what.page_bytes); !stored)
+    return stored;
+  page_walk sources(setup.pool_like_memory(), what.page_bytes, batch);
+  page_walk copies(setup.own_memory(), what.page_bytes, batch);
+  auto batches = batches_in(setup.options(), what.page_bytes);
+  std::size_t next = 0;
+  auto get = [&] {
+    return timed_calls(batches, static_cast<double>(what.page_bytes * batch), [&] {
+      next = next + batch > keys.size() ? 0 : next;
+      auto some = std::span<const page_key>(keys).subspan(next, batch);
+      next += batch;
+      return get_pages(**client, some, copies.next());
+    });
+  };
+  bench_row row{.name = "get_same_host",
+                .page_bytes = what.page_bytes,
+                .batch = batch,
+                .verify = what.verify,
+                .target = what.target};
+  auto measured = measure(row, setup.options().rounds, get,
+                          libc_copy(sources, copies, batches, what.page_bytes));
+  rows.push_back(std::move(row));
+  return measured;
+}
+
+} // namespace
+
+result<void> bench_copies(bench_setup& setup, std::vector<bench_row>& rows) {
+  setup.pin(pinning::none);
+  for (const auto& what : cases)
+    if (setup.options().wants("set"))
+      if (auto done = bench_set(setup, what, rows); !done)
+        return done;
+  for (const auto& what : cases)
+    if (setup.options().wants("get_same_host"))
+      if (auto done = bench_get(setup, what, rows); !done)
+        return done;
+  return {};
+}
+
+} // namespace peercache::cli

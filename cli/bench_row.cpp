@@ -1,0 +1,105 @@
+#include "cli/bench_row.hpp"
+
+#include "cli/output.hpp"
+
+#include <fmt/format.h>
+
+namespace peercache::cli {
+
+namespace {
+
+std::string in_words(const bench_row& row, double per_second) {
+  return row.kind == ratio_kind::rate || row.page_bytes == 0
+             ? human_count(static_cast<std::uint64_t>(per_second)) + " keys/s"
+             : fmt::format("{:.2f} GB/s", per_second / 1e9);
+}
+
+std::string target_of(const bench_row& row) {
+  if (!row.target)
+    return "";
+  if (row.kind == ratio_kind::rate)
+    return fmt::format(">= {} keys/s {}", human_count(static_cast<std::uint64_t>(*row.target)),
+                       row.met() ? "ok" : "MISSED");
+  return fmt::format("{} {:.2f} {}", row.kind == ratio_kind::latency ? "<=" : ">=", *row.target,
+                     row.met() ? "ok" : "MISSED");
+}
+
+} // namespace
+
+double bench_row::ratio() const {
+  return kind == ratio_kind::latency ? rounds.latency_ratio() : rounds.throughput_ratio();
+}
+
+bool bench_row::met() const {
+  if (!target)
+    return true;
+  switch (kind) {
+  case ratio_kind::throughput:
+    return ratio() >= *target;
+  case ratio_kind::latency:
+    return ratio() <= *target;
+  case ratio_kind::rate:
+    return rounds.operation_per_second() >= *target;
+  }
+  return false;
+}
+
+nlohmann::json bench_row::to_json() const {
+  constexpr const char* kinds[] = {"throughput", "latency", "rate"};
+  nlohmann::json row = {
+      {"name", name},
+      {"page_bytes", page_bytes},
+      {"batch", batch},
+      {"verify", verify},
+      {"bytes_per_second", page_bytes == 0 ? 0.0 : rounds.operation_per_second()},
+      {"limit_bytes_per_second", page_bytes == 0 ? 0.0 : rounds.limit_per_second()},
+      {"ratio", ratio()},
+      {"p50_us", rounds.operation_p50_us()},
+      {"p99_us", rounds.operation_p99_us()},
+      {"limit_p50_us", rounds.limit_p50_us()},
+      {"ratio_of", kinds[static_cast<std::size_t>(kind)]},
+      {"rounds", rounds.rounds()},
+      {"target", target ? nlohmann::json(*target) : nlohmann::json()},
+      {"met", met()}};
+  if (page_bytes == 0) {
+    row["keys_per_second"] = rounds.operation_per_second();
+    row["limit_keys_per_second"] = rounds.limit_per_second();
+  }
+  if (directory_messages)
+    row["directory_messages"] = *directory_messages;
+  return row;
+}
+
+nlohmann::json to_json(const std::vector<bench_row>& rows) {
+  auto results = nlohmann::json::array();
+  for (const auto& row : rows)
+    results.push_back(row.to_json());
+  return {{"results", results}};
+}
+
+std::string to_text(const std::vector<bench_row>& rows, bool colour) {
+  using side = text_table::align;
+  text_table table({{"OPERATION"},
+                    {"PAGE", side::right},
+                    {"BATCH", side::right},
+                    {"VERIFY"},
+                    {"RATE", side::right},
+                    {"LIMIT", side::right},
+                    {"P50 us", side::right},
+                    {"P99 us", side::right},
+                    {"LIMIT P50 us", side::right},
+                    {"RATIO", side::right},
+                    {"TARGET"}});
+  for (const auto& row : rows)
+    table.add_row({row.name, row.page_bytes == 0 ? "" : human_bytes(row.page_bytes),
+                   std::to_string(row.batch), row.verify ? "yes" : "no",
+                   in_words(row, row.rounds.operation_per_second()),
+                   in_words(row, row.rounds.limit_per_second()),
+                   fmt::format("{:.1f}", row.rounds.operation_p50_us()),
+                   fmt::format("{:.1f}", row.rounds.operation_p99_us()),
+                   fmt::format("{:.1f}", row.rounds.limit_p50_us()),
+                   fmt::format("{:.2f}", row.ratio()), target_of(row)});
+  return table.to_string(colour);
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "bench/sample_statistics.hpp"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::cli {
+
+/// What a ratio compares.
+enum class ratio_kind : std::uint8_t {
+  throughput, ///< Operation over limit: at least the target.
+  latency,    ///< p50 over the limit's p50: at most the target.
+  rate,       ///< No limit of the machine: the rate itself, at least the target.
+};
+
+/// One line of `peercache bench`.
+struct bench_row {
+  std::string name; ///< set, get_same_host, get_other_host, exists, …
+  std::uint64_t page_bytes = 0;
+  std::uint64_t batch = 0;
+  bool verify = false; ///< The checksum is computed (set) or compared (get).
+  ratio_kind kind = ratio_kind::throughput;
+  std::optional<double> target; ///< What the project asks for.
+  bench::interleaved_rounds rounds;
+  std::optional<std::uint64_t>
+      directory_messages; ///< Sent during all rounds, where that is the point.
+
+  double ratio() const;
+  bool met() const;
+  nlohmann::json to_json() const;
+};
+
+nlohmann::json to_json(const std::vector<bench_row>& rows);
+std::string to_text(const std::vector<bench_row>& rows, bool colour);
+
+} // namespace peercache::cli

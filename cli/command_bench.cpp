@@ -1,0 +1,98 @@
+#include "cli/bench_setup.hpp"
+#include "cli/command.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace peercache::cli {
+
+namespace {
+
+struct command_options {
+  bench_options bench;
+  bool check = false;
+};
+
+result<std::vector<bench_row>> run_bench(const bench_options& options) {
+  auto setup = bench_setup::make(options);
+  if (!setup)
+    return setup.error();
+  std::vector<bench_row> rows;
+  progress_bar bar(stderr, "measuring", 3);
+  std::uint64_t done = 0;
+  // Latencies first: what they ask for is small, and the machine is still cool.
+  for (auto* step : {bench_exists, bench_network, bench_copies}) {
+    bar.update(done++);
+    if (auto measured = step(**setup, rows); !measured)
+      return measured.error();
+  }
+  return rows;
+}
+
+exit_code bench_command(const global_options& globals, const command_options& options) {
+  auto largest_batch = std::uint64_t{4} * 32 << 20;
+  if (options.bench.memory_bytes < largest_batch || options.bench.pool_bytes < 4 * largest_batch)
+    return fail(
+        globals,
+        {errc::invalid_argument,
+         "--memory is at least 128MiB and --pool-size 512MiB: four batches of 32 pages of 4 MiB"});
+  auto rows = run_bench(options.bench);
+  if (!rows)
+    return fail(globals, rows.error());
+  print(globals, to_json(*rows), to_text(*rows, colour_allowed(stdout)));
+  bool met = std::all_of(rows->begin(), rows->end(), [](const auto& row) { return row.met(); });
+  return options.check && !met ? exit_code::failed : exit_code::ok;
+}
+
+void add_raw_server(command_line& line) {
+  auto* command =
+      line.app.add_subcommand("raw-server", "The other end of the raw limits")->group("");
+  auto memory_bytes = std::make_shared<std::uint64_t>(512u << 20);
+  command->add_option("--memory", *memory_bytes, "Bytes that replies come from");
+  command->callback([&line, memory_bytes] {
+    line.action = [memory_bytes](const global_options&) {
+      return bench::run_raw_server(*memory_bytes) == 0 ? exit_code::ok : exit_code::failed;
+    };
+  });
+}
+
+} // namespace
+
+void add_bench_command(command_line& line) {
+  add_raw_server(line);
+  auto* command = line.app.add_subcommand(
+      "bench", "Measure each operation beside this machine's own limit, on two nodes of its own");
+  auto options = std::make_shared<command_options>();
+  auto& bench = options->bench;
+  command->add_option("--rounds", bench.rounds, "Rounds, of which the median counts")
+      ->check(CLI::Range(1u, 1000u))
+      ->capture_default_str();
+  command
+      ->add_option("--memory", bench.memory_bytes,
+                   "Of each buffer: far more than the caches hold [512MiB]")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--pool-size", bench.pool_bytes, "Memory of each node [1GiB]")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--round-bytes", bench.round_bytes, "Moved in one round of a copy [1GiB]")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--calls", bench.calls, "Calls of a latency measurement in one round")
+      ->check(CLI::Range(1u, 1'000'000u))
+      ->capture_default_str();
+  command->add_option("--threads", bench.pipelined_threads, "Callers of pipelined exists")
+      ->check(CLI::Range(1u, 256u))
+      ->capture_default_str();
+  command->add_flag("--pin,!--no-pin", bench.pin,
+                    "Put client and nodes on CPUs of their own where latency counts");
+  command->add_option("--only", bench.only, "Names of the operations to measure [all]")
+      ->delimiter(',');
+  command->add_option("--node-program", bench.node_program,
+                      "Path of peercache-node [beside this program]");
+  command->add_flag("--check", options->check, "End with 1 when a target is missed");
+  command->callback([&line, options] {
+    line.action = [options](const global_options& globals) {
+      return bench_command(globals, *options);
+    };
+  });
+}
+
+} // namespace peercache::cli

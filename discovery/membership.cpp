@@ -224,9 +224,6 @@ void membership::adopt(const view& latest) {
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
   actions_.push_back(adopt_view{view_});
-  // Each leader issues under a term of its own, so that two views with one stamp cannot come about.
-  if (leads() && view_.issuer != self_.inc)
-    issue(view_.term + 1, view_.members);
 }
 
 /// To everyone who might lead or know who does: the newest view's masters, the own view's, the

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <map>
 #include <random>
 #include <set>
@@ -18,10 +19,15 @@ constexpr incarnation dave{4, 4};
 constexpr incarnation erin{5, 5};
 
 page_key key_number(std::uint64_t number) {
+  // Uniform bytes, as digests have: the finalizer of splitmix64.
   page_key key;
-  std::mt19937_64 random(number);
-  for (auto& byte : key.bytes)
-    byte = static_cast<std::uint8_t>(random());
+  for (std::size_t i = 0; i < key.bytes.size(); i += 8) {
+    auto x = (number + i + 1) * 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    x ^= x >> 31;
+    std::memcpy(key.bytes.data() + i, &x, 8);
+  }
   return key;
 }
 

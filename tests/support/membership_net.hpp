@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "discovery/membership.hpp"
 #include "discovery/packet_codec.hpp"
 
@@ -11,6 +12,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace peercache::tests {
@@ -43,6 +45,7 @@ public:
   explicit membership_net(std::uint64_t seed) : random_(seed) {}
 
   network net;
+  std::uint32_t max_masters = 3; ///< Of the nodes that are started from now on.
   /// False for a pair of node indices that cannot hear each other now (from, to).
   std::function<bool(std::size_t, std::size_t)> reachable = [](auto, auto) { return true; };
 
@@ -61,6 +64,7 @@ public:
     n.self.data_port = 31999;
     n.self.http_port = 31997;
     n.options.seeds = std::move(seeds);
+    n.options.max_masters = max_masters;
     n.tick_offset = ms(random_() % 50);
     restart(nodes_.size() - 1);
     return nodes_.size() - 1;
@@ -202,5 +206,22 @@ private:
   std::multimap<time_point, in_flight> wire_;
   std::uint64_t packets_sent_ = 0;
 };
+
+/// `count` nodes node1..nodeN on hosts 1..N, all with the first as their only seed.
+inline membership_net started_net(std::size_t count, std::uint64_t seed = 1) {
+  membership_net net(seed);
+  for (std::size_t i = 1; i <= count; ++i)
+    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+  return net;
+}
+
+/// The same after they found each other and some quiet time.
+inline membership_net converged_net(std::size_t count, std::uint64_t seed = 1) {
+  auto net = started_net(count, seed);
+  auto found = net.run_until([&] { return net.converged(); }, std::chrono::seconds(5));
+  PEERCACHE_ASSERT(found.has_value());
+  net.run_for(std::chrono::seconds(3));
+  return net;
+}
 
 } // namespace peercache::tests

@@ -1,0 +1,286 @@
+#include "discovery/membership.hpp"
+
+#include "tests/support/membership_net.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace peercache::discovery {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using tests::converged_net;
+using tests::membership_net;
+
+constexpr auto heartbeat = milliseconds(500);
+constexpr auto expiry = seconds(2);
+/// Ticks are 50 ms apart, packets take up to 5 ms, a few of them in a row.
+constexpr auto slack = milliseconds(150);
+
+TEST(membership, the_next_master_takes_over_a_dead_leader_with_a_higher_term) {
+  auto net = converged_net(5);
+  auto term = net.view_of(1).term;
+  net.kill(0);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, expiry + heartbeat);
+  EXPECT_TRUE(net.machine(1).leads());
+  EXPECT_GT(net.view_of(1).term, term);
+  EXPECT_EQ(net.view_of(4).masters, (std::vector<std::string>{"node2", "node3", "node4"}));
+}
+
+TEST(membership, the_last_of_three_masters_takes_over_from_two_dead_ones) {
+  auto net = converged_net(5);
+  net.kill(0);
+  net.kill(1);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_TRUE(net.machine(2).leads());
+}
+
+TEST(membership, members_keep_their_last_view_without_masters_until_the_head_is_back) {
+  auto net = converged_net(6);
+  auto last = net.view_of(4);
+  for (std::size_t master : {0, 1, 2})
+    net.kill(master);
+  net.run_for(seconds(20));
+  EXPECT_EQ(net.view_of(4), last);
+  EXPECT_TRUE(net.machine(4).isolated(net.now()));
+  net.restart(0);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  EXPECT_GT(net.view_of(4).term, last.term);
+  EXPECT_FALSE(net.machine(4).isolated(net.now()));
+}
+
+TEST(membership, a_promoted_master_expels_nobody_who_lives) {
+  auto net = converged_net(8);
+  net.run_for(seconds(30));
+  const auto& adopted = net.at(7).adopted;
+  auto before = adopted.size();
+  for (std::size_t dead : {0, 1, 2, 3}) {
+    net.kill(dead);
+    ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  }
+  for (auto i = before; i < adopted.size(); ++i)
+    for (std::size_t alive : {4, 5, 6})
+      EXPECT_NE(adopted[i].find(net.at(alive).self.inc), nullptr) << "view " << i;
+}
+
+TEST(membership, a_plain_member_that_leads_at_once_expels_nobody_who_lives) {
+  membership_net net(1);
+  net.max_masters = 1;
+  for (std::size_t i = 1; i <= 4; ++i)
+    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+  net.run_for(seconds(30));
+  net.leave(0);
+  // Nobody but the head got heartbeats until now.
+  net.run_for(seconds(10));
+  EXPECT_TRUE(net.converged());
+  EXPECT_TRUE(net.machine(1).leads());
+  const auto& adopted = net.at(1).adopted;
+  EXPECT_EQ(adopted.back().members.size(), 3u);
+  EXPECT_EQ(adopted[adopted.size() - 2].members.size(), 4u) << "somebody was expelled in between";
+}
+
+TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back) {
+  auto net = converged_net(7);
+  net.freeze(6);
+  for (std::size_t dead : {0, 1, 2}) {
+    net.kill(dead);
+    ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  }
+  // It knows dead masters and a dead seed only.
+  net.thaw(6);
+  EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+}
+
+/// The cluster that a node was told to join dies before it answers: the node's own cluster goes on.
+TEST(membership, a_newer_cluster_that_vanished_does_not_stop_the_old_one) {
+  auto net = converged_net(3);
+  auto ghost = net.view_of(0);
+  ghost.term += 5;
+  ghost.members = {{.name = "ghost",
+                    .id = node_id_of("ghost"),
+                    .inc = {6, 6},
+                    .host = "10.0.0.66",
+                    .control_port = 31998}};
+  ghost.masters = {"ghost"};
+  for (std::size_t i : {0, 1, 2})
+    net.machine(i).on_packet(view_packet{ghost}, net.now());
+  EXPECT_EQ(net.machine(0).state(), membership::phase::rejoining);
+  EXPECT_EQ(net.view_of(0).members.size(), 3u) << "the last view stays";
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  EXPECT_GT(net.view_of(2).term, ghost.term);
+}
+
+TEST(membership, a_frozen_member_is_expelled_and_joins_again_with_the_same_incarnation) {
+  auto net = converged_net(4);
+  auto inc = net.at(3).self.inc;
+  net.freeze(3);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+  EXPECT_EQ(net.view_of(0).find(inc), nullptr);
+  net.run_for(seconds(10));
+  net.thaw(3);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(5));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, 2 * heartbeat);
+  EXPECT_NE(net.view_of(0).find(inc), nullptr);
+}
+
+TEST(membership, a_frozen_leader_comes_back_without_expelling_anybody) {
+  auto net = converged_net(4);
+  auto term = net.view_of(0).term;
+  net.freeze(0);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+  EXPECT_TRUE(net.machine(1).leads());
+  net.run_for(seconds(30));
+  auto before = net.at(0).adopted.size();
+  net.thaw(0);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+  EXPECT_TRUE(net.machine(0).leads());
+  EXPECT_GT(net.view_of(0).term, term);
+  const auto& adopted = net.at(0).adopted;
+  ASSERT_GT(adopted.size(), before);
+  for (auto i = before; i < adopted.size(); ++i)
+    EXPECT_EQ(adopted[i].members.size(), 4u) << "it judged others by the time that it slept";
+}
+
+TEST(membership, an_older_view_is_ignored) {
+  auto net = converged_net(3);
+  auto newest = net.view_of(2);
+  auto older = newest;
+  older.version -= 1;
+  older.members.pop_back();
+  older.masters = choose_masters(older.members, membership_net::address(1), 3);
+  auto& machine = net.machine(2);
+  EXPECT_TRUE(machine.on_packet(view_packet{older}, net.now()).empty());
+  auto older_term = older;
+  older_term.term -= 1;
+  older_term.version += 100;
+  EXPECT_TRUE(machine.on_packet(view_packet{older_term}, net.now()).empty());
+  EXPECT_EQ(machine.current(), newest);
+}
+
+TEST(membership, a_view_without_this_node_is_not_adopted_but_makes_it_join) {
+  auto net = converged_net(3);
+  auto mine = net.view_of(2);
+  auto without = mine;
+  without.version += 1;
+  std::erase_if(without.members, [&](const member& m) { return m.inc == net.at(2).self.inc; });
+  without.masters = choose_masters(without.members, membership_net::address(1), 3);
+  auto& machine = net.machine(2);
+  auto actions = machine.on_packet(view_packet{without}, net.now());
+  EXPECT_EQ(machine.current(), mine);
+  EXPECT_EQ(machine.state(), membership::phase::rejoining);
+  ASSERT_FALSE(actions.empty());
+  for (const auto& a : actions) {
+    const auto* out = std::get_if<send_packet>(&a);
+    ASSERT_NE(out, nullptr);
+    const auto* join = std::get_if<join_packet>(&out->body);
+    ASSERT_NE(join, nullptr);
+    EXPECT_EQ(join->who.inc, net.at(2).self.inc);
+    EXPECT_TRUE(join->was_member);
+  }
+}
+
+TEST(membership, a_restart_of_the_head_does_not_split_the_cluster) {
+  for (auto pause : {milliseconds(0), milliseconds(700), milliseconds(1900), milliseconds(10000)}) {
+    auto net = converged_net(4);
+    auto old_term = net.view_of(1).term;
+    net.kill(0);
+    net.run_for(pause);
+    auto views_before = net.at(0).adopted.size();
+    net.restart(0);
+    auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+    ASSERT_TRUE(took) << pause.count();
+    EXPECT_LE(*took, 3 * heartbeat) << pause.count();
+    for (auto i = views_before; i < net.at(0).adopted.size(); ++i)
+      EXPECT_GT(net.at(0).adopted[i].term, old_term) << "founded a cluster of its own";
+    EXPECT_TRUE(net.machine(0).leads());
+  }
+}
+
+TEST(membership, two_halves_become_one_view_after_the_partition) {
+  auto net = converged_net(6);
+  net.reachable = [](std::size_t a, std::size_t b) { return (a < 2) == (b < 2); };
+  net.run_for(seconds(20));
+  EXPECT_EQ(net.view_of(0).members.size(), 2u);
+  EXPECT_EQ(net.view_of(5).members.size(), 4u);
+  net.reachable = [](auto, auto) { return true; };
+  auto took = net.run_until([&] { return net.converged(); }, seconds(20));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, 3 * heartbeat);
+}
+
+/// What must hold at every moment, whatever happens: views only get newer and contain their holder.
+void check_safety(const membership_net& net) {
+  std::map<view_stamp, view> by_stamp;
+  for (std::size_t i = 0; i < net.size(); ++i) {
+    const auto& adopted = net.at(i).adopted;
+    for (std::size_t k = 0; k < adopted.size(); ++k) {
+      auto [known, fresh] = by_stamp.emplace(adopted[k].stamp(), adopted[k]);
+      EXPECT_EQ(known->second, adopted[k]) << "two views with one stamp";
+      ASSERT_FALSE(adopted[k].masters.empty());
+      EXPECT_NE(adopted[k].leader(), nullptr);
+    }
+  }
+}
+
+TEST(membership, random_faults_heal_for_fifty_seeds) {
+  milliseconds slowest{0};
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    membership_net net(seed);
+    std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
+    auto count = 3 + net.random() % 6;
+    for (std::size_t i = 1; i <= count; ++i)
+      net.start("node" + std::to_string(i), i, seeds);
+    net.net = {0.2, milliseconds(1), milliseconds(200)};
+    for (int fault = 0; fault < 30; ++fault) {
+      auto i = net.random() % count;
+      auto kind = net.random() % 6;
+      auto& n = net.at(i);
+      if (!n.machine)
+        net.restart(i);
+      else if (n.frozen)
+        net.thaw(i);
+      else if (kind == 0)
+        net.kill(i, net.random() % 2 == 0);
+      else if (kind == 1)
+        net.freeze(i);
+      else if (kind == 2)
+        net.reachable = [split = net.random() % count](std::size_t a, std::size_t b) {
+          return (a < split) == (b < split);
+        };
+      else if (kind == 3)
+        net.reachable = [deaf = i](std::size_t, std::size_t to) { return to != deaf; };
+      else
+        net.reachable = [](auto, auto) { return true; };
+      net.run_for(milliseconds(net.random() % 3000));
+    }
+    net.net = {};
+    net.reachable = [](auto, auto) { return true; };
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!net.at(i).machine)
+        net.restart(i);
+      else if (net.at(i).frozen)
+        net.thaw(i);
+    }
+    auto took = net.run_until([&] { return net.converged(); }, seconds(30));
+    ASSERT_TRUE(took);
+    slowest = std::max(slowest, *took);
+    net.run_for(seconds(5));
+    EXPECT_TRUE(net.converged()) << "did not stay together";
+    check_safety(net);
+  }
+  std::printf("[ measured ] slowest heal of 50 seeds: %lld ms\n",
+              static_cast<long long>(slowest.count()));
+}
+
+} // namespace
+} // namespace peercache::discovery

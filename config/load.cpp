@@ -112,8 +112,9 @@ void merger::take_environment(const std::map<std::string, std::string>& environm
         variable.starts_with("PEERCACHE_TEST_"))
       continue;
     const auto& table = options();
-    const auto opt = std::find_if(table.begin(), table.end(),
-                                  [&](const option& x) { return x.variable() == variable; });
+    const auto opt = std::find_if(table.begin(), table.end(), [&name = variable](const option& x) {
+      return x.variable() == name;
+    });
     if (opt == table.end())
       take_unknown_variable(variable);
     else

@@ -38,11 +38,12 @@ void batch_job::decided() noexcept {
   --undecided_subs;
 }
 
-void batch_job::finish(page_status status) noexcept {
+void batch_job::finish(page_status status, data_plane_stats& stats) noexcept {
   PEERCACHE_ASSERT(batch != nullptr && status != page_status::pending);
   for (auto& page : batch->pages)
     if (page.status == page_status::pending)
       page.status = status;
+  count(stats, *batch);
   batch->finish();
   batch = nullptr;
 }

@@ -47,7 +47,7 @@ struct batch_job {
 
   /// Makes pages that are still pending `status`, and finishes the batch: it is the caller's from
   /// here on.
-  void finish(page_status status) noexcept;
+  void finish(page_status status, data_plane_stats& stats) noexcept;
 };
 
 /// Checks the batch and cuts it into sub-requests. Pages whose parts do not add up or that exceed a

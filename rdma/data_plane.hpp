@@ -86,8 +86,8 @@ struct data_plane_stats {
 };
 
 /// The reader's half of the data plane: pages of other hosts into the caller's memory.
-/// Threads: `submit`, `poll` and `wait` belong to the one thread that runs it; `wake` is for any
-/// thread. Errors: as page statuses only; nothing throws.
+/// Threads: `submit`, `poll`, `wait` and `shutdown` belong to the one thread that runs it; `wake`
+/// and `stats` are for any thread. Errors: as page statuses only; nothing throws.
 class data_plane {
 public:
   virtual ~data_plane() = default;

@@ -11,7 +11,7 @@ struct data_plane_loop_options {
   std::uint32_t ring_capacity = 1024; ///< Batches; a power of two.
   /// How long the thread goes on polling after something moved before it sleeps. Only with several
   /// CPUs.
-  clock::duration spin = std::chrono::microseconds(20);
+  clock::duration spin = std::chrono::microseconds(50);
   clock::duration sleep_max = std::chrono::milliseconds(100);
 };
 

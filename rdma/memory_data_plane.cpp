@@ -54,6 +54,8 @@ bool memory_data_plane::poll(clock::time_point now) {
     complete(*found->second, page_status::timed_out);
     moved = true;
   }
+  if (moved)
+    published_.publish(stats_);
   return moved;
 }
 
@@ -179,11 +181,7 @@ void memory_data_plane::complete(flight& which, page_status undecided) {
     breaker.on_failure(now_);
     stats_.breaker_opened += breaker.opened_total() - before;
   }
-  for (auto& page : job.batch->pages)
-    if (page.status == page_status::pending)
-      page.status = undecided;
-  count(stats_, *job.batch);
-  job.finish(undecided);
+  job.finish(undecided, stats_);
   flights_.erase(job.id);
 }
 
@@ -223,6 +221,7 @@ void memory_data_plane::shutdown() {
     complete(*flights_.begin()->second, page_status::closed);
   transfers_.clear();
   deadlines_.clear();
+  published_.publish(stats_);
 }
 
 } // namespace peercache::rdma

@@ -4,6 +4,7 @@
 #include "rdma/batch_job.hpp"
 #include "rdma/data_plane.hpp"
 #include "rdma/page_source.hpp"
+#include "rdma/published_stats.hpp"
 
 #include <atomic>
 #include <map>
@@ -76,7 +77,7 @@ public:
   void wait(clock::duration at_most) override;
   void wake() noexcept override;
   void shutdown() override;
-  data_plane_stats stats() const override { return stats_; }
+  data_plane_stats stats() const override { return published_.read(); }
 
   std::uint64_t late_answers_dropped() const noexcept { return late_answers_dropped_; }
 
@@ -120,6 +121,7 @@ private:
   data_plane_stats stats_;
 
   // Any thread.
+  published_stats published_;
   std::atomic<std::uint32_t> wakes_{0};
 };
 

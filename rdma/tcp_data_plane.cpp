@@ -100,11 +100,7 @@ void tcp_data_plane::complete(flight& which, page_status undecided) {
   }
   --peer->jobs;
   deadlines_.erase({job.batch->deadline, job.id});
-  for (auto& page : job.batch->pages)
-    if (page.status == page_status::pending)
-      page.status = undecided;
-  count(stats_, *job.batch);
-  job.finish(undecided);
+  job.finish(undecided, stats_);
   flights_.erase(job.id);
 }
 
@@ -144,7 +140,7 @@ bool tcp_data_plane::give_channels(tcp_peer& peer, batch_job& job) {
     if (channel == nullptr)
       break;
     channel->attach(job);
-    make_ready(channel->id());
+    ready_.push_back(channel->id());
     ++given;
   }
   return given != 0;
@@ -246,12 +242,14 @@ bool tcp_data_plane::poll(clock::time_point now) {
   bool moved = run_channels();
   if (take_events())
     moved |= run_channels();
-  expire_batches();
+  moved |= expire_batches();
   if (now_ >= housekeeping_at_) {
     housekeeping_at_ = now_ + housekeeping_every;
     expire_channels();
     forget_peers();
   }
+  if (took || moved)
+    published_.publish(stats_);
   return took || moved;
 }
 
@@ -264,7 +262,7 @@ bool tcp_data_plane::take_events() {
     if (found == channels_.end())
       continue;
     found->second.channel->on_events(event.events);
-    make_ready(event.data.u64);
+    ready_.push_back(event.data.u64);
   }
   return !events.empty();
 }
@@ -334,7 +332,8 @@ clock::time_point tcp_data_plane::next_timer() const noexcept {
 // -- time
 // ---------------------------------------------------------------------------------------------------------
 
-void tcp_data_plane::expire_batches() {
+bool tcp_data_plane::expire_batches() {
+  bool any = false;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
     auto& late = *flights_.at(deadlines_.begin()->second);
     auto& peer = *late.peer;
@@ -343,7 +342,9 @@ void tcp_data_plane::expire_batches() {
     drop_channels_of(peer, late.job);
     complete(late, page_status::timed_out);
     assign(peer);
+    any = true;
   }
+  return any;
 }
 
 void tcp_data_plane::expire_channels() {
@@ -390,10 +391,7 @@ void tcp_data_plane::shutdown() {
   for (auto& [inc, peer] : peers_)
     while (!peer->channels.empty())
       drop(*peer, *peer->channels.back());
-}
-
-data_plane_stats tcp_data_plane::stats() const {
-  return stats_;
+  published_.publish(stats_);
 }
 
 } // namespace peercache::rdma

@@ -2,6 +2,7 @@
 
 #include "rdma/batch_job.hpp"
 #include "rdma/data_plane.hpp"
+#include "rdma/published_stats.hpp"
 #include "rdma/tcp_channel.hpp"
 #include "rdma/tcp_options.hpp"
 #include "rdma/tcp_peer.hpp"
@@ -40,7 +41,7 @@ public:
   void wait(clock::duration at_most) override;
   void wake() noexcept override { events_.wake(); }
   void shutdown() override;
-  data_plane_stats stats() const override;
+  data_plane_stats stats() const override { return published_.read(); }
 
   /// Connections, open or being opened.
   std::size_t channels() const noexcept { return channels_.size(); }
@@ -65,7 +66,6 @@ private:
   bool take_events();
   bool run_channels();
   void run_channel(std::uint64_t id, std::vector<std::uint64_t>& again, bool& moved);
-  void make_ready(std::uint64_t id) { ready_.push_back(id); }
 
   void assign(tcp_peer& peer);
   bool give_channels(tcp_peer& peer, batch_job& job);
@@ -77,7 +77,7 @@ private:
   void drop_channels_of(tcp_peer& peer, const batch_job& job);
   void drop_idle_channels(tcp_peer& peer);
 
-  void expire_batches();
+  bool expire_batches();
   void expire_channels();
   void forget_peers();
   clock::time_point next_timer() const noexcept;
@@ -97,6 +97,8 @@ private:
   std::vector<std::uint64_t> ready_; ///< Channels that may have something to do.
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;
+
+  published_stats published_; ///< Any thread.
 };
 
 } // namespace peercache::rdma

@@ -18,8 +18,8 @@ struct tcp_data_plane_options {
   std::uint64_t stripe_bytes = 64u << 20;
   std::uint32_t stripe_channels_max = 4;
   std::uint32_t request_pages_max = rdma::request_pages_max;
-  std::uint64_t request_bytes_max = rdma::request_bytes_max;
-  std::uint32_t requests_ahead_max = 4; ///< Per channel, sent and not answered.
+  std::uint64_t request_bytes_max = 2u << 20; ///< Of a request of several pages.
+  std::uint32_t requests_ahead_max = 4;       ///< Per channel, sent and not answered.
   std::uint32_t receive_piece_bytes =
       256u << 10;                   ///< One readv; its digest is taken while it is in the L2 cache.
   std::uint32_t batches_max = 4096; ///< In the hands of the plane; more are refused.

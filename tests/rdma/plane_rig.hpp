@@ -215,6 +215,7 @@ public:
   std::unique_ptr<tcp_data_plane> reader;
   std::unique_ptr<tcp_page_server> server;
   std::uint16_t port = 0;
+  unsigned idle_steps = 0;
 };
 
 } // namespace peercache::rdma

@@ -88,14 +88,14 @@ protected:
 
   void steps(int count) {
     for (int i = 0; i < count; ++i)
-      if (!server->poll(now))
+      if (!server->poll(now) && ++idle_steps % 64 == 0)
         sched_yield();
   }
 
   /// Steps until `condition`, or so often that it will not come.
   template <class F>
   bool eventually(F condition) {
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 5000; ++i) {
       if (condition())
         return true;
       steps(1);
@@ -110,6 +110,7 @@ protected:
   test_pool pool;
   std::unique_ptr<tcp_page_server> server;
   clock::time_point now = clock::now();
+  unsigned idle_steps = 0;
 };
 
 TEST_F(tcp_page_server_test, garbage_closes_the_connection) {

@@ -36,7 +36,6 @@ struct label_sets {
   std::array<label_info, 1> reason{label_info{"reason", reasons}};
   std::array<label_info, 1> status{label_info{"status", reasons}};
   std::array<label_info, 1> peer{label_info{"peer", {}}};
-  std::array<label_info, 1> queue{label_info{"queue", {}}};
   std::array<label_info, 1> version{label_info{"version", {}}};
 };
 
@@ -77,14 +76,11 @@ table make_table() {
       {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},
       {is_master, "peercache_is_master", gauge, {}, "1 while this node is a master of the view, else 0."},
       {sessions, "peercache_sessions", gauge, {}, "Clients that are connected to this node."},
-      {session_reclaimed_pages_total, "peercache_session_reclaimed_pages_total", counter, {}, "Reservations taken back from clients that went away."},
       {data_connections, "peercache_data_connections", gauge, {}, "Open connections of the data plane, both directions."},
       {data_pages_sent_total, "peercache_data_pages_sent_total", counter, {}, "Pages that were sent to readers on other hosts."},
       {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},
       {data_send_errors_total, "peercache_data_send_errors_total", counter, s.status, "Pages that readers on other hosts asked for and did not get, by the reason."},
       {breaker_open_total, "peercache_breaker_open_total", counter, s.peer, "How often the breaker of a peer opened."},
-      {queue_refused_total, "peercache_queue_refused_total", counter, s.queue, "Work that a full queue refused, by queue."},
-      {log_errors_total, "peercache_log_errors_total", counter, {}, "Lines logged at level error."},
       {series_refused_total, "peercache_series_refused_total", counter, {}, "Series that were not kept because their metric had its limit of series."},
   }};
 }

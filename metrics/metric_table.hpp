@@ -36,14 +36,11 @@ enum class metric : std::uint8_t {
   view_version,
   is_master,
   sessions,
-  session_reclaimed_pages_total,
   data_connections,
   data_pages_sent_total,
   data_bytes_sent_total,
   data_send_errors_total,
   breaker_open_total,
-  queue_refused_total,
-  log_errors_total,
   series_refused_total,
 };
 

@@ -36,6 +36,7 @@ SHARED = {
     "actors/connector_actor.hpp": ["client"],
     "actors/links_actor.hpp": ["client"],
     "actors/system_config.hpp": ["client"],
+    "actors/thread_actor.hpp": ["client"],
 }
 
 EVERYTHING = ["tests"]  # folders that may include anything

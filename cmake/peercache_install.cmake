@@ -1,0 +1,53 @@
+# What other projects build against: one shared library that holds every folder that the client needs,
+# so that its users link neither our static libraries nor CAF; the headers that it shows; a CMake
+# package (find_package(peercache)) and a pkg-config file (peercache).
+if(PEERCACHE_SANITIZED)
+  return() # Nobody installs a sanitized library.
+endif()
+include(CMakePackageConfigHelpers)
+
+# These folders whole, for their public headers declare functions that the client itself may not call;
+# of the others only what these need.
+foreach(folder common directory discovery rdma client)
+  list(APPEND whole $<TARGET_OBJECTS:peercache_${folder}>)
+endforeach()
+add_library(peercache_client_shared SHARED ${whole})
+set_target_properties(peercache_client_shared PROPERTIES
+  OUTPUT_NAME peercache_client EXPORT_NAME client LINKER_LANGUAGE CXX
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_link_libraries(peercache_client_shared PRIVATE peercache_client peercache_guards)
+# The libraries of the node's HTTP port stand on the link line, but no engine is to load them.
+target_link_options(peercache_client_shared PRIVATE LINKER:--as-needed LINKER:--no-undefined)
+target_compile_features(peercache_client_shared INTERFACE cxx_std_20)
+target_include_directories(peercache_client_shared INTERFACE
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/peercache>)
+
+install(TARGETS peercache_client_shared EXPORT peercacheTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client NAMELINK_COMPONENT client)
+
+# The client's header and what it includes; the consumer tests fail when one is missing.
+set(public_headers
+  client/cache_client.hpp client/admin_client.hpp
+  common/assert.hpp common/error.hpp common/ids.hpp common/limits.hpp common/page_key.hpp
+  common/page_status.hpp common/result.hpp
+  directory/page_location.hpp discovery/view.hpp rdma/data_plane.hpp)
+foreach(header ${public_headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/peercache/${folder} COMPONENT client)
+endforeach()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/peercache)
+install(EXPORT peercacheTargets NAMESPACE peercache:: DESTINATION ${package_dir} COMPONENT client)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/peercacheConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/peercacheConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/peercacheConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/peercacheConfig.cmake
+  ${PROJECT_BINARY_DIR}/peercacheConfigVersion.cmake
+  DESTINATION ${package_dir} COMPONENT client)
+
+file(RELATIVE_PATH peercache_prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/peercache.pc.in ${PROJECT_BINARY_DIR}/peercache.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/peercache.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT client)

@@ -1,0 +1,22 @@
+# The installed client library as other projects see it: through CMake and through pkg-config.
+if(NOT TARGET peercache_client_shared)
+  return()
+endif()
+
+set(prefix ${PROJECT_BINARY_DIR}/consumer/prefix)
+set(consumer ${PROJECT_SOURCE_DIR}/tests/real/consumer)
+
+add_test(NAME real.consumer_install
+  COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --component client --prefix ${prefix})
+set_tests_properties(real.consumer_install PROPERTIES LABELS real FIXTURES_SETUP installed_client)
+
+add_test(NAME real.consumer_cmake
+  COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test ${consumer} ${PROJECT_BINARY_DIR}/consumer/cmake
+    --build-generator ${CMAKE_GENERATOR}
+    --build-options -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+    --test-command consumer)
+add_test(NAME real.consumer_pkgconfig
+  COMMAND ${consumer}/with_pkg_config.sh ${prefix} ${CMAKE_INSTALL_LIBDIR} ${CMAKE_CXX_COMPILER}
+    ${PROJECT_BINARY_DIR}/consumer/pkg_config)
+set_tests_properties(real.consumer_cmake real.consumer_pkgconfig PROPERTIES
+  LABELS real FIXTURES_REQUIRED installed_client TIMEOUT 120)

@@ -1,0 +1,22 @@
+// A program of somebody else, built against the installed library alone: names a page, talks to a
+// node that is not there, and gets a reason instead of an exception or a hang.
+#include "client/cache_client.hpp"
+
+#include <chrono>
+#include <cstdio>
+
+int main() {
+  using namespace std::chrono_literals;
+  peercache::client::client_options options;
+  options.node_port = 1; // Nobody listens there.
+  options.timeout = 500ms;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto client = peercache::client::cache_client::connect(options);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  if (client || took > 5s) {
+    std::puts("connected to nobody, or waited too long");
+    return 1;
+  }
+  std::printf("no node, as expected: %s\n", to_string(client.error()).c_str());
+  return 0;
+}

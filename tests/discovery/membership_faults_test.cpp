@@ -90,6 +90,7 @@ TEST(membership, a_plain_member_that_leads_at_once_expels_nobody_who_lives) {
 TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back) {
   auto net = converged_net(7);
   net.freeze(6);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
   for (std::size_t dead : {0, 1, 2}) {
     net.kill(dead);
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
@@ -97,6 +98,27 @@ TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back)
   // It knows dead masters and a dead seed only.
   net.thaw(6);
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+}
+
+TEST(membership, a_leader_whose_sockets_lost_everything_does_not_judge_by_its_own_pause) {
+  auto net = converged_net(4);
+  for (const auto& a : net.machine(0).tick(net.now() + seconds(30)))
+    EXPECT_FALSE(std::holds_alternative<adopt_view>(a));
+  EXPECT_EQ(net.view_of(0).members.size(), 4u);
+}
+
+TEST(membership, a_plain_member_that_heard_of_a_vanished_cluster_finds_back) {
+  auto net = converged_net(5);
+  auto ghost = net.view_of(4);
+  ghost.term += 5;
+  std::erase_if(ghost.members, [](const member& m) { return m.name != "node1"; });
+  ghost.members[0].inc = {6, 6};
+  ghost.masters = {"node1"};
+  net.machine(4).on_packet(view_packet{ghost}, net.now());
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(15)));
+  net.run_for(seconds(10));
+  EXPECT_TRUE(net.converged());
+  EXPECT_GT(net.view_of(4).term, ghost.term);
 }
 
 /// The cluster that a node was told to join dies before it answers: the node's own cluster goes on.

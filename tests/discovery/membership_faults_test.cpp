@@ -121,6 +121,22 @@ TEST(membership, a_plain_member_that_heard_of_a_vanished_cluster_finds_back) {
   EXPECT_GT(net.view_of(4).term, ghost.term);
 }
 
+TEST(membership, a_leader_takes_in_nobody_who_knows_a_newer_cluster_but_asks_about_it) {
+  auto net = converged_net(3);
+  auto joining = net.at(2).self;
+  joining.inc = {6, 6};
+  auto newer = net.view_of(0).stamp();
+  newer.term += 1;
+  auto actions = net.machine(0).on_packet(join_packet{joining, newer, true, false}, net.now());
+  ASSERT_EQ(actions.size(), 1u);
+  const auto* out = std::get_if<send_packet>(&actions[0]);
+  ASSERT_NE(out, nullptr);
+  EXPECT_EQ(out->to, control_endpoint(joining));
+  const auto* answer = std::get_if<heartbeat_answer_packet>(&out->body);
+  ASSERT_NE(answer, nullptr);
+  EXPECT_EQ(answer->known, net.view_of(0).stamp());
+}
+
 /// The cluster that a node was told to join dies before it answers: the node's own cluster goes on.
 TEST(membership, a_newer_cluster_that_vanished_does_not_stop_the_old_one) {
   auto net = converged_net(3);

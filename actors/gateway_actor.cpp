@@ -1,7 +1,6 @@
 #include "actors/gateway_actor.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
-#include "common/guards.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 #include "discovery/view_codec.hpp"
@@ -141,7 +140,7 @@ void bury_dead_sessions(gateway_pointer self) {
   auto& state = self->state;
   for (auto id : state.sessions.silent()) {
     auto* silent = state.sessions.find(id);
-    if (guard_on(guard::session_lock) && !state.options.session_is_dead(silent->lock_index))
+    if (!state.options.session_is_dead(silent->lock_index))
       continue;
     log::info("gateway: client {} is gone, {} slots come back", silent->client_name,
               silent->slots.size());

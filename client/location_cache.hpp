@@ -4,6 +4,7 @@
 #include "directory/page_location.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

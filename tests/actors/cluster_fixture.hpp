@@ -1,0 +1,137 @@
+#pragma once
+
+#include "actors/directory_actor.hpp"
+#include "actors/pool_actor.hpp"
+#include "actors/protocol/pool_wire.hpp"
+#include "directory/wire.hpp"
+#include "tests/storage/heap_pool.hpp"
+#include "tests/support/actor_fixture.hpp"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace peercache::actors {
+
+inline page_key key_named(const std::string& name) { return key_space{}.key_of(name); }
+
+inline discovery::member member_named(const std::string& name, std::uint64_t inc) {
+  discovery::member member;
+  member.name = name;
+  member.id = node_id_of(name);
+  member.inc = {1, inc};
+  member.host = "127.0.0.1";
+  return member;
+}
+
+/// A topology of these members, whose directory handles are as given (null: no connection).
+inline topology_ptr topology_of(std::vector<std::pair<discovery::member, directory_actor>> nodes,
+                                std::uint64_t version) {
+  std::sort(nodes.begin(), nodes.end(),
+            [](const auto& a, const auto& b) { return a.first.id < b.first.id; });
+  auto made = std::make_shared<topology>();
+  made->view.term = 1;
+  made->view.version = version;
+  for (const auto& [member, directory] : nodes) {
+    made->view.members.push_back(member);
+    peer known;
+    known.self = member;
+    known.directory = directory;
+    made->peers.push_back(known);
+  }
+  made->ring = discovery::hash_ring{made->view.members};
+  return made;
+}
+
+/// One node's pool and two nodes' directory shards, on the test's own thread.
+class cluster_fixture : public test::actor_fixture {
+protected:
+  discovery::member here = member_named("here", 1);
+  discovery::member there = member_named("there", 2);
+  directory_actor shard_here = spawn_shard(here);
+  directory_actor shard_there = spawn_shard(there);
+  storage::heap_pool memory{64};
+  pool_actor pool = spawn_pool();
+
+  ~cluster_fixture() override {
+    stop(pool);
+    stop(shard_here);
+    stop(shard_there);
+  }
+
+  directory_actor spawn_shard(const discovery::member& who) {
+    directory_options options;
+    options.self = who.id;
+    return system.spawn(run_directory, options);
+  }
+
+  pool_actor spawn_pool() {
+    pool_actor_options options;
+    options.self = here.id;
+    options.inc = here.inc;
+    auto slots = memory.slots();
+    return system.spawn(run_pool, options,
+                        std::make_unique<storage::page_pool>(
+                            slots, storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
+                            storage::page_pool_options{}));
+  }
+
+  void tell_everyone(const topology_ptr& cluster) {
+    caf::anon_send(shard_here, topology_atom_v, cluster);
+    caf::anon_send(shard_there, topology_atom_v, cluster);
+    caf::anon_send(pool, topology_atom_v, cluster);
+    settle();
+  }
+
+  topology_ptr both(std::uint64_t version = 1) {
+    return topology_of({{here, shard_here}, {there, shard_there}}, version);
+  }
+
+  slot_id reserve(std::uint32_t length_bytes = 4096) {
+    std::string lengths;
+    append_record(lengths, length_bytes);
+    auto slots = ask<std::string>(pool, reserve_atom_v, lengths);
+    return record_at<slot_id>(*slots, 0);
+  }
+
+  page_status commit(const page_key& key, slot_id slot, bool skip_duplicates = true) {
+    std::string filled;
+    filled_slot page;
+    page.key = key;
+    page.slot = slot;
+    page.length_bytes = 4096;
+    append_record(filled, page);
+    auto statuses = ask<std::string>(pool, commit_atom_v, filled, skip_duplicates);
+    return static_cast<page_status>(statuses->at(0));
+  }
+
+  page_status put(const page_key& key) { return commit(key, reserve()); }
+
+  std::vector<directory::page_location> locations(const directory_actor& shard,
+                                                  const page_key& key) {
+    std::string request;
+    directory::append_lookup(request, key);
+    auto answer = ask<std::string>(shard, lookup_atom_v, request);
+    std::array<directory::page_location, limits::locations_per_key_max> found;
+    std::size_t count = 0;
+    directory::answer_reader reader{*answer};
+    EXPECT_TRUE(reader.next(found, count));
+    return {found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+
+  std::string publication(const page_key& key, const discovery::member& owner,
+                          std::uint64_t gen = 2) {
+    directory::publish_record record;
+    record.key = key;
+    record.location.node = owner.id;
+    record.location.owner = owner.inc;
+    record.location.gen = {gen};
+    record.location.length_bytes = 4096;
+    std::string batch;
+    directory::append_publish(batch, record);
+    return batch;
+  }
+};
+
+} // namespace peercache::actors

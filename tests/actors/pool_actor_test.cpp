@@ -1,0 +1,106 @@
+#include "tests/actors/cluster_fixture.hpp"
+
+namespace peercache::actors {
+namespace {
+
+using pool_actor_test = cluster_fixture;
+
+TEST_F(pool_actor_test, a_committed_page_is_known_to_both_owners) {
+  tell_everyone(both());
+  EXPECT_EQ(put(key_named("a")), page_status::stored);
+  for (const auto& shard : {shard_here, shard_there}) {
+    auto found = locations(shard, key_named("a"));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].owner, here.inc);
+    EXPECT_TRUE(found[0].gen.readable());
+  }
+}
+
+TEST_F(pool_actor_test, a_page_that_another_node_has_is_dropped_again) {
+  tell_everyone(both());
+  ask<std::string>(shard_there, publish_atom_v, publication(key_named("a"), there));
+  EXPECT_EQ(put(key_named("a")), page_status::duplicate);
+  pass(std::chrono::milliseconds(100));
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
+  auto found = locations(shard_here, key_named("a"));
+  EXPECT_TRUE(found.empty()) << "the owner that had accepted it is told";
+}
+
+TEST_F(pool_actor_test, store_keeps_a_page_that_another_node_has) {
+  tell_everyone(both());
+  ask<std::string>(shard_there, publish_atom_v, publication(key_named("a"), there));
+  EXPECT_EQ(commit(key_named("a"), reserve(), false), page_status::stored);
+  EXPECT_EQ(locations(shard_there, key_named("a")).size(), 2u);
+}
+
+TEST_F(pool_actor_test, a_page_whose_owner_is_out_of_reach_is_published_later) {
+  caf::anon_send(shard_there, topology_atom_v, both());
+  tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 1));
+  EXPECT_EQ(put(key_named("a")), page_status::stored);
+  EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
+  tell_everyone(both(1));
+  pass(std::chrono::milliseconds(200));
+  EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
+}
+
+TEST_F(pool_actor_test, evicted_pages_are_withdrawn) {
+  tell_everyone(both());
+  for (int i = 0; i < 100; ++i)
+    ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
+  pass(std::chrono::milliseconds(200));
+  auto report = *ask<pool_report>(pool, stats_atom_v);
+  EXPECT_GE(report.evictions, 36u);
+  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->records, report.pages);
+  EXPECT_TRUE(locations(shard_here, key_named("0")).empty());
+  EXPECT_EQ(locations(shard_here, key_named("99")).size(), 1u);
+}
+
+TEST_F(pool_actor_test, an_unreachable_shard_does_not_stall_eviction) {
+  tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 1));
+  for (int i = 0; i < 200; ++i)
+    ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
+}
+
+TEST_F(pool_actor_test, a_new_owner_is_told_of_the_pages_it_owns_now) {
+  tell_everyone(topology_of({{here, shard_here}}, 1));
+  put(key_named("a"));
+  tell_everyone(both(2));
+  pass(std::chrono::milliseconds(100));
+  EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
+}
+
+TEST_F(pool_actor_test, a_removed_page_is_gone_everywhere) {
+  tell_everyone(both());
+  put(key_named("a"));
+  std::string keys;
+  append_record(keys, key_named("a"));
+  append_record(keys, key_named("b"));
+  auto statuses = ask<std::string>(pool, remove_atom_v, keys);
+  EXPECT_EQ(static_cast<page_status>(statuses->at(0)), page_status::hit);
+  EXPECT_EQ(static_cast<page_status>(statuses->at(1)), page_status::not_found);
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
+}
+
+TEST_F(pool_actor_test, a_drain_withdraws_every_page) {
+  tell_everyone(both());
+  for (int i = 0; i < 10; ++i)
+    put(key_named(std::to_string(i)));
+  EXPECT_TRUE(ask<bool>(pool, drain_atom_v));
+  EXPECT_EQ(ask<directory_report>(shard_there, stats_atom_v)->records, 0u);
+}
+
+TEST_F(pool_actor_test, an_expelled_node_publishes_everything_again) {
+  tell_everyone(both(1));
+  put(key_named("a"));
+  caf::anon_send(shard_there, topology_atom_v, topology_of({{there, shard_there}}, 2));
+  settle();
+  EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
+  tell_everyone(both(3));
+  caf::anon_send(pool, publish_atom_v);
+  settle();
+  EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -1,0 +1,55 @@
+#include "client/location_cache.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::client {
+namespace {
+
+page_key key_named(const std::string& name) { return key_space{}.key_of(name); }
+
+directory::page_location location(std::uint64_t gen, std::uint64_t owner = 1) {
+  directory::page_location made;
+  made.owner = {owner, owner};
+  made.gen = {gen};
+  return made;
+}
+
+TEST(location_cache, finds_what_was_stored_last) {
+  location_cache cache{64};
+  cache.store(key_named("a"), location(2));
+  cache.store(key_named("a"), location(4));
+  ASSERT_TRUE(cache.find(key_named("a")));
+  EXPECT_EQ(cache.find(key_named("a"))->gen, generation{4});
+  EXPECT_FALSE(cache.find(key_named("b")));
+}
+
+TEST(location_cache, a_stale_erase_does_not_remove_a_newer_location) {
+  location_cache cache{64};
+  cache.store(key_named("a"), location(4));
+  cache.erase(key_named("a"), location(2));
+  cache.erase(key_named("a"), location(4, 9));
+  EXPECT_TRUE(cache.find(key_named("a")));
+  cache.erase(key_named("a"), location(4));
+  EXPECT_FALSE(cache.find(key_named("a")));
+}
+
+TEST(location_cache, keeps_at_most_its_capacity_and_the_most_recent_of_a_bucket) {
+  location_cache cache{8};
+  for (int i = 0; i < 100; ++i)
+    cache.store(key_named(std::to_string(i)), location(2));
+  int found = 0;
+  for (int i = 0; i < 100; ++i)
+    found += cache.find(key_named(std::to_string(i))).has_value();
+  EXPECT_EQ(found, 8);
+  EXPECT_TRUE(cache.find(key_named("99")));
+}
+
+TEST(location_cache, of_no_capacity_keeps_nothing) {
+  location_cache cache{0};
+  cache.store(key_named("a"), location(2));
+  cache.erase(key_named("a"));
+  EXPECT_FALSE(cache.find(key_named("a")));
+}
+
+} // namespace
+} // namespace peercache::client

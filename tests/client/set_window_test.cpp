@@ -1,0 +1,34 @@
+#include "client/set_window.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::client {
+namespace {
+
+deadline now() { return std::chrono::steady_clock::now(); }
+
+TEST(set_window, refuses_what_does_not_fit_until_the_deadline) {
+  set_window window{100};
+  EXPECT_TRUE(window.enter(60, now()));
+  EXPECT_FALSE(window.enter(60, now()));
+  window.leave(60, 0);
+  EXPECT_TRUE(window.enter(60, now()));
+}
+
+TEST(set_window, lets_a_call_that_is_larger_than_itself_pass_alone) {
+  set_window window{100};
+  EXPECT_TRUE(window.enter(1000, now()));
+  EXPECT_FALSE(window.enter(1, now()));
+}
+
+TEST(set_window, counts_failures_until_they_are_asked_for) {
+  set_window window{100};
+  window.enter(10, now());
+  EXPECT_FALSE(window.wait_empty(now()).has_value());
+  window.leave(10, 3);
+  EXPECT_EQ(window.wait_empty(now()), 3u);
+  EXPECT_EQ(window.wait_empty(now()), 0u);
+}
+
+} // namespace
+} // namespace peercache::client

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "actors/protocol/message_types.hpp"
+
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <gtest/gtest.h>
+
+namespace peercache::test {
+
+struct actor_config : caf::actor_system_config {
+  actor_config() {
+    set("scheduler.policy", caf::atom("testing"));
+    add_message_types<caf::id_block::peercache_atoms>();
+    add_message_types<caf::id_block::peercache>();
+  }
+};
+
+/// Runs actors on the test's own thread, one message at a time; time moves only when told to.
+class actor_fixture : public ::testing::Test {
+protected:
+  actor_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor self{system, true};
+
+  auto& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  }
+
+  /// Delivers everything that is waiting, and what that causes. Beats repeat themselves for ever, but only when
+  /// time passes.
+  void settle() { scheduler().run(); }
+
+  void pass(std::chrono::milliseconds time) {
+    scheduler().advance_time(time);
+    settle();
+  }
+
+  /// Sends one request, runs the system to quiescence, returns the answer.
+  template <class Answer, class Handle, class... Args>
+  caf::expected<Answer> ask(const Handle& whom, Args... args) {
+    auto pending = self->request(whom, caf::infinite, std::move(args)...);
+    settle();
+    caf::expected<Answer> answer{caf::error{caf::sec::runtime_error}};
+    pending.receive([&](Answer& value) { answer = std::move(value); },
+                    [&](caf::error& why) { answer = std::move(why); });
+    return answer;
+  }
+
+  template <class Handle>
+  void stop(Handle& whom) {
+    caf::anon_send_exit(whom, caf::exit_reason::user_shutdown);
+    settle();
+    whom = nullptr;
+  }
+};
+
+} // namespace peercache::test

@@ -1,0 +1,41 @@
+#include "cli/bench_row.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::cli {
+
+TEST(bench_row, the_form_of_a_result_is_the_one_that_later_work_keeps) {
+  bench_row row{.name = "set", .page_bytes = 1u << 20, .batch = 32, .verify = true, .target = 1.0};
+  row.rounds.add({.units = 200, .seconds = 1, .call_us = {5}},
+                 {.units = 100, .seconds = 1, .call_us = {9}});
+  auto json = to_json(std::vector{row})["results"][0];
+  EXPECT_EQ(json["name"], "set");
+  EXPECT_EQ(json["page_bytes"], 1048576);
+  EXPECT_EQ(json["batch"], 32);
+  EXPECT_EQ(json["verify"], true);
+  EXPECT_EQ(json["bytes_per_second"], 200.0);
+  EXPECT_EQ(json["limit_bytes_per_second"], 100.0);
+  EXPECT_EQ(json["ratio"], 2.0);
+  EXPECT_EQ(json["p50_us"], 5.0);
+  EXPECT_EQ(json["p99_us"], 5.0);
+  EXPECT_EQ(json["limit_p50_us"], 9.0);
+  EXPECT_EQ(json["met"], true);
+}
+
+TEST(bench_row, a_latency_meets_its_target_from_below) {
+  bench_row row{.name = "exists", .batch = 1, .kind = ratio_kind::latency, .target = 2.0};
+  row.rounds.add({.units = 1, .seconds = 1, .call_us = {30}},
+                 {.units = 1, .seconds = 1, .call_us = {10}});
+  EXPECT_EQ(row.ratio(), 3.0);
+  EXPECT_FALSE(row.met());
+  EXPECT_EQ(row.to_json()["keys_per_second"], 1.0);
+}
+
+TEST(bench_row, a_rate_is_compared_with_its_target_and_not_with_the_limit) {
+  bench_row row{.name = "exists_pipelined", .batch = 128, .kind = ratio_kind::rate, .target = 100};
+  row.rounds.add({.units = 150, .seconds = 1, .call_us = {1}},
+                 {.units = 1000, .seconds = 1, .call_us = {1}});
+  EXPECT_TRUE(row.met());
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,72 @@
+#include "cli/output.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::cli {
+
+TEST(output, columns_align_and_lines_end_without_blanks) {
+  text_table table({{"NODE"}, {"PAGES", text_table::align::right}, {"STATE"}});
+  table.add_row({"node-1", "12", "ready"});
+  table.add_row({"n", "1,234"});
+  EXPECT_EQ(table.to_string(false), "NODE    PAGES  STATE\n"
+                                    "node-1     12  ready\n"
+                                    "n       1,234\n");
+}
+
+TEST(output, only_the_head_of_a_coloured_table_has_control_sequences) {
+  text_table table({{"A"}});
+  table.add_row({"b"});
+  EXPECT_EQ(table.to_string(true), "\x1b[1mA\x1b[0m\nb\n");
+}
+
+TEST(output, letters_of_several_bytes_take_one_column) {
+  fact_list facts;
+  facts.add("größe", "1");
+  facts.add("abc", "2");
+  EXPECT_EQ(facts.to_string(), "größe  1\nabc    2\n");
+}
+
+TEST(output, bytes_are_said_in_the_unit_that_fits) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(16384), "16.0 KiB");
+  EXPECT_EQ(human_bytes(1536u << 20), "1.5 GiB");
+  EXPECT_EQ(human_bytes((1u << 20) - 1), "1.0 MiB");
+}
+
+TEST(output, counts_get_separators_every_three_digits) {
+  EXPECT_EQ(human_count(0), "0");
+  EXPECT_EQ(human_count(999), "999");
+  EXPECT_EQ(human_count(1000), "1,000");
+  EXPECT_EQ(human_count(288500), "288,500");
+  EXPECT_EQ(human_count(18446744073709551615u), "18,446,744,073,709,551,615");
+}
+
+TEST(output, durations_are_said_in_the_unit_that_fits) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(human_duration(85ms), "85 ms");
+  EXPECT_EQ(human_duration(12345ms), "12.3 s");
+  EXPECT_EQ(human_duration(245s), "4 min 05 s");
+  EXPECT_EQ(human_duration(11520s), "3 h 12 min");
+}
+
+TEST(output, a_progress_line_never_wraps) {
+  auto line = progress_bar::line("replaying", 1, 4, "hit rate 36.6 %", 200);
+  EXPECT_EQ(line, "replaying [######..................]  25 % 1/4  hit rate 36.6 %");
+  EXPECT_EQ(progress_bar::line("replaying", 1, 4, "note", 20).size(), 20u);
+}
+
+TEST(output, progress_says_nothing_when_nobody_looks) {
+  auto* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  {
+    progress_bar bar(file, "working", 10);
+    bar.update(5);
+    bar.update(10);
+  }
+  EXPECT_EQ(std::ftell(file), 0);
+  EXPECT_FALSE(colour_allowed(file));
+  std::fclose(file);
+}
+
+} // namespace peercache::cli

@@ -59,7 +59,8 @@ slot_id page_pool::start_filling(std::uint32_t first, std::uint32_t granules) {
 generation page_pool::finish_filling(const fill& page) {
   PEERCACHE_ASSERT(is(page.slot, slot_state::filling));
   pages_[page.slot.value].state = slot_state::readable;
-  auto gen = slots_.publish(page.slot, page.key, page.length_bytes, page.checksum);
+  auto gen = slots_.publish(page.slot, page.key, page.length_bytes, page.checksum, last_published_);
+  last_published_ = gen;
   index_.insert(page.key, page.slot);
   --stats_.filling;
   ++stats_.pages;

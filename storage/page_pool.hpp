@@ -199,6 +199,7 @@ private:
   std::vector<page_note> pages_;
   std::vector<slot_id> limbo_;
   std::uint64_t limbo_granules_ = 0;
+  generation last_published_; ///< Of all slots: a later filling has a higher generation.
   std::uint32_t fold_cursor_ = 0;
   std::uint32_t window_cursor_ = 0;
   page_pool_stats stats_;

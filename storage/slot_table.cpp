@@ -3,6 +3,7 @@
 #include "common/assert.hpp"
 #include "common/limits.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -84,7 +85,7 @@ generation slot_table::begin_fill(slot_id slot) noexcept {
 }
 
 generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t length_bytes,
-                               std::uint64_t checksum) noexcept {
+                               std::uint64_t checksum, generation newer_than) noexcept {
   PEERCACHE_HOT_ASSERT(in_range(slot, length_bytes));
   auto& entry = entries_[slot.value];
   auto filling = entry.generation.load(memory_order_relaxed);
@@ -96,8 +97,10 @@ generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t 
 #if defined(__x86_64__)
   _mm_sfence(); // The bytes may have come by streaming stores of this very thread.
 #endif
-  entry.generation.store(filling + 1, memory_order_release);
-  return {filling + 1};
+  PEERCACHE_ASSERT(newer_than.value % 2 == 0);
+  generation published{std::max(filling + 1, newer_than.value + 2)};
+  entry.generation.store(published.value, memory_order_release);
+  return published;
 }
 
 void slot_table::give_up(slot_id slot) noexcept {

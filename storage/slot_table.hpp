@@ -51,8 +51,10 @@ public:
 
   /// The page is complete: readers may have it. The copy into the slot ended with a store fence
   /// (`copy_page`) before its end became known here. @pre being filled
+  /// The generation is also above `newer_than`: a pool passes its last one, so that the facts about
+  /// one key are in order whichever slots it was in. @pre newer_than is even
   generation publish(slot_id slot, const page_key& key, std::uint32_t length_bytes,
-                     std::uint64_t checksum) noexcept;
+                     std::uint64_t checksum, generation newer_than = {}) noexcept;
 
   /// Readers miss from here on; the bytes may be overwritten once `pins` is zero. @pre readable
   void give_up(slot_id slot) noexcept;

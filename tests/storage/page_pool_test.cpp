@@ -74,6 +74,22 @@ TEST_F(page_pool_test, a_reserved_page_is_not_found_before_its_commit) {
   EXPECT_EQ(pool->stats().pages, 0u);
 }
 
+TEST_F(page_pool_test, a_later_put_of_a_key_has_a_higher_generation_whatever_its_slot) {
+  make(16);
+  for (int i = 0; i < 10; ++i) { // The first slots grow old, the last one is fresh.
+    ASSERT_EQ(put(1).status, page_status::stored);
+    pool->remove(key_of(1));
+  }
+  auto filler = reserve(granule);
+  auto old = put(1);
+  pool->remove(key_of(1));
+  std::vector<slot_id> others{reserve(granule), reserve(granule)};
+  auto fresh = put(1);
+  EXPECT_NE(fresh.slot, old.slot);
+  EXPECT_GT(fresh.gen, old.gen);
+  pool->abandon(filler);
+}
+
 TEST_F(page_pool_test, lengths_that_no_page_may_have_are_refused) {
   make(16);
   EXPECT_EQ(pool->reserve(0, victims).error().code, errc::invalid_argument);

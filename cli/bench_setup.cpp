@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -57,6 +56,9 @@ result<void> bench_setup::start() {
   cluster.prototype.program = node_program(options_.node_program);
   cluster.prototype.cluster = fmt::format("bench-{}", ::getpid());
   cluster.prototype.pool_bytes = options_.pool_bytes;
+  // What was stored last stays, whatever was stored before: the other policies may prefer older
+  // pages.
+  cluster.prototype.flags = {"--pool-eviction", "lru"};
   auto nodes = start_local_cluster(cluster);
   if (!nodes)
     return nodes.error();
@@ -75,10 +77,7 @@ result<void> bench_setup::start() {
 }
 
 bench_setup::~bench_setup() {
-  for (auto& node : nodes_)
-    node.process().signal(SIGTERM);
-  for (auto& node : nodes_)
-    node.stop(std::chrono::seconds(10));
+  stop_nodes(nodes_, std::chrono::seconds(10));
 }
 
 result<std::unique_ptr<client::cache_client>>

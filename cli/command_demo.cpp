@@ -5,7 +5,6 @@
 #include "cli/demo_replay.hpp"
 #include "cli/node_process.hpp"
 
-#include <csignal>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -100,13 +99,6 @@ void add_references(demo_report& report, const trace& requests, const demo_optio
   report.unlimited_hit_rate = bench::simulate_unlimited(requests).rate();
 }
 
-void stop_all(std::vector<node_process>& nodes) {
-  for (auto& node : nodes)
-    node.process().signal(SIGTERM);
-  for (auto& node : nodes)
-    node.stop(std::chrono::seconds(10));
-}
-
 result<std::vector<node_process>> start_nodes(const demo_options& options,
                                               const run_folder& folder) {
   local_cluster_options cluster{.count = options.nodes, .folder = folder.path()};
@@ -139,7 +131,7 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
   add_origins(report, *clients);
   auto counted = add_evictions(report, *nodes, globals.timeout());
   clients->clear();
-  stop_all(*nodes);
+  stop_nodes(*nodes, std::chrono::seconds(15));
   if (!counted)
     return counted.error();
   add_references(report, *requests, options);

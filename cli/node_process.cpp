@@ -115,8 +115,20 @@ result<node_process> node_process::start(const node_launch& launch) {
   return node_process(launch, std::move(started->process), started->ports);
 }
 
+void node_process::ask_to_stop() {
+  if (!std::exchange(asked_to_stop_, true))
+    process_.signal(SIGTERM);
+}
+
+void stop_nodes(std::vector<node_process>& nodes, std::chrono::milliseconds at_most) {
+  for (auto& node : nodes)
+    node.ask_to_stop();
+  for (auto& node : nodes)
+    node.stop(at_most);
+}
+
 int node_process::stop(std::chrono::milliseconds at_most) {
-  process_.signal(SIGTERM);
+  ask_to_stop();
   if (auto status = process_.wait(at_most))
     return *status;
   process_.kill_now();
@@ -134,6 +146,7 @@ result<void> node_process::restart(std::vector<std::string> seeds) {
     return started.error();
   process_ = std::move(started->process);
   ports_ = started->ports;
+  asked_to_stop_ = false;
   return {};
 }
 

@@ -51,7 +51,10 @@ public:
   std::string address() const { return "127.0.0.1:" + std::to_string(ports_.control_port); }
   child_process& process() { return process_; }
 
-  /// SIGTERM, and SIGKILL to one that has not ended in time. Its exit status.
+  /// SIGTERM, once: a second one tells a node not to drain.
+  void ask_to_stop();
+
+  /// Asks it to stop, and kills it if it has not ended in time. Its exit status.
   int stop(std::chrono::milliseconds at_most);
 
   /// Starts it again after it ended, on the ports that it had, with the given seeds.
@@ -64,7 +67,11 @@ private:
   node_launch launch_;
   child_process process_;
   ready_line ports_;
+  bool asked_to_stop_ = false;
 };
+
+/// Stops all of them at the same time.
+void stop_nodes(std::vector<node_process>& nodes, std::chrono::milliseconds at_most);
 
 /// `peercache-node` beside this program, or the one that `given` names.
 std::string node_program(const std::string& given);

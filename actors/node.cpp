@@ -12,6 +12,7 @@
 #include "actors/thread_actor.hpp"
 #include "common/log.hpp"
 #include "metrics/http_server.hpp"
+#include "rdma/socket.hpp"
 #include "storage/eviction_policy.hpp"
 #include "storage/pool_memory.hpp"
 
@@ -73,10 +74,22 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
       storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options);
 }
 
-discovery::membership_options machine_options(const config::node_config& config) {
+/// Addresses are compared as text from here on, so names become numbers once, at start.
+result<std::vector<discovery::endpoint>> resolve(const std::vector<config::host_port>& seeds) {
+  std::vector<discovery::endpoint> resolved;
+  for (const auto& seed : seeds) {
+    auto address = rdma::resolve_host(seed.host);
+    if (!address)
+      return error{address.error().code, "discovery.seeds: " + address.error().message};
+    resolved.push_back({std::move(*address), seed.port});
+  }
+  return resolved;
+}
+
+discovery::membership_options machine_options(const config::node_config& config,
+                                              std::vector<discovery::endpoint> seeds) {
   discovery::membership_options options;
-  for (const auto& seed : config.discovery.seeds)
-    options.seeds.push_back({seed.host, seed.port});
+  options.seeds = std::move(seeds);
   options.max_masters = config.discovery.max_masters;
   options.heartbeat = config.discovery.heartbeat;
   options.expiry = config.discovery.expiry;
@@ -104,6 +117,7 @@ private:
 
   const config::node_config config_;
   discovery::member self_;
+  std::vector<discovery::endpoint> seeds_;
   std::optional<storage::pool_memory> memory_;
   std::unique_ptr<page_server> pages_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
@@ -126,7 +140,14 @@ result<void> node::impl::start() {
   self_.name = config_.node.name;
   self_.id = node_id_of(self_.name);
   self_.inc = incarnation::random();
-  self_.host = config_.net.advertise;
+  auto advertised = rdma::resolve_host(config_.net.advertise);
+  if (!advertised)
+    return error{advertised.error().code, "net.advertise: " + advertised.error().message};
+  self_.host = std::move(*advertised);
+  auto seeds = resolve(config_.discovery.seeds);
+  if (!seeds)
+    return seeds.error();
+  seeds_ = std::move(*seeds);
   if (config_.data.plane == config::data_plane_mode::verbs)
     return {errc::refused,
             "data_plane = verbs: this build has no verbs data plane yet; use auto or tcp"};
@@ -210,7 +231,7 @@ void node::impl::spawn_actors() {
   links_ = system.spawn(run_links, std::move(links));
 
   membership_actor_options membership;
-  membership.machine = machine_options(config_);
+  membership.machine = machine_options(config_, seeds_);
   membership.self = self_;
   membership.cluster = config_.cluster.name;
   membership.connector = connector_;

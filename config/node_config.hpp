@@ -81,7 +81,6 @@ struct node_config {
     std::uint32_t max_masters = 0;
     std::chrono::milliseconds heartbeat{};
     std::chrono::milliseconds expiry{};
-    std::uint32_t virtual_nodes = 0;
     bool operator==(const discovery_section&) const = default;
   } discovery;
 

@@ -123,14 +123,7 @@ void add_discovery(std::vector<option>& table) {
         .max = 600'000ms,
         .meaning =
             "A node that was silent for this long leaves the view; at least three heartbeats.",
-        .store = into([](node_config & c) -> auto& { return c.discovery.expiry; })},
-       {.name = "discovery.virtual_nodes",
-        .type = type::integer,
-        .default_value = 160ul,
-        .min = 1ul,
-        .max = 4096ul,
-        .meaning = "Points of each node on the hash ring; the same on every node.",
-        .store = into([](node_config & c) -> auto& { return c.discovery.virtual_nodes; })}});
+        .store = into([](node_config & c) -> auto& { return c.discovery.expiry; })}});
 }
 
 void add_directory(std::vector<option>& table) {

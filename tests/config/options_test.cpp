@@ -93,7 +93,6 @@ seeds = ["a:1", "[fd00::1]:2"]
 max_masters = 5
 heartbeat = "100ms"
 expiry = "3s"
-virtual_nodes = 17
 [directory]
 replicas = 4
 [pool]
@@ -144,8 +143,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
   expected.discovery = {.seeds = {{"a", 1}, {"fd00::1", 2}},
                         .max_masters = 5,
                         .heartbeat = milliseconds(100),
-                        .expiry = milliseconds(3000),
-                        .virtual_nodes = 17};
+                        .expiry = milliseconds(3000)};
   expected.directory = {4};
   expected.pool = {.size_bytes = 3ull << 30,
                    .huge_pages = huge_pages::size_1gib,

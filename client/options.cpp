@@ -1,0 +1,37 @@
+#include "client/options.hpp"
+
+namespace peercache::client {
+namespace {
+
+verify_mode mode_of(config::verify_mode mode) noexcept {
+  switch (mode) {
+  case config::verify_mode::off:
+    return verify_mode::off;
+  case config::verify_mode::sample:
+    return verify_mode::sample;
+  case config::verify_mode::always:
+    break;
+  }
+  return verify_mode::always;
+}
+
+} // namespace
+
+client_options options_of(const config::node_config& config) {
+  client_options options;
+  options.node_host = config.client.node_host;
+  options.node_port = config.client.node_port;
+  options.cluster = config.cluster.name;
+  options.timeout = config.client.timeout;
+  options.verify_own_host = mode_of(config.client.verify_own_host);
+  options.verify_tcp = mode_of(config.client.verify_tcp);
+  options.verify_sample = config.client.verify_sample;
+  options.duplicate = config.set.duplicate == config::duplicate_mode::store ? duplicate_mode::store
+                                                                            : duplicate_mode::skip;
+  options.channels_per_peer_max = config.data.max_channels_per_peer;
+  options.location_cache_keys = config.client.location_cache_keys;
+  options.unacknowledged_bytes_max = config.client.unacknowledged_bytes_max;
+  return options;
+}
+
+} // namespace peercache::client

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "client/cache_client.hpp"
+#include "config/node_config.hpp"
+
+namespace peercache::client {
+
+/// A client's options out of a loaded configuration: the `client.*`, `set.*`, `cluster.*` and
+/// `data.*` rows of the option table.
+client_options options_of(const config::node_config& config);
+
+} // namespace peercache::client

@@ -123,16 +123,17 @@ result<void> bench_get(bench_setup& setup, const copy_case& what, std::vector<be
 
 } // namespace
 
-result<void> bench_copies(bench_setup& setup, std::vector<bench_row>& rows) {
-  setup.pin(pinning::none);
+result<void> bench_sets(bench_setup& setup, std::vector<bench_row>& rows) {
   for (const auto& what : cases)
-    if (setup.options().wants("set"))
-      if (auto done = bench_set(setup, what, rows); !done)
-        return done;
+    if (auto done = bench_set(setup, what, rows); !done)
+      return done;
+  return {};
+}
+
+result<void> bench_gets(bench_setup& setup, std::vector<bench_row>& rows) {
   for (const auto& what : cases)
-    if (setup.options().wants("get_same_host"))
-      if (auto done = bench_get(setup, what, rows); !done)
-        return done;
+    if (auto done = bench_get(setup, what, rows); !done)
+      return done;
   return {};
 }
 

@@ -122,8 +122,6 @@ result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
 } // namespace
 
 result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
-  if (!setup.options().wants("exists") && !setup.options().wants("exists_pipelined"))
-    return {};
   auto client = setup.connect(0, {});
   if (!client)
     return client.error();

@@ -110,10 +110,6 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
 } // namespace
 
 result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows) {
-  auto wanted = std::any_of(std::begin(cases), std::end(cases),
-                            [&](const auto& what) { return setup.options().wants(what.name); });
-  if (!wanted)
-    return {};
   auto stored = store_on_other_host(setup);
   if (!stored)
     return stored.error();

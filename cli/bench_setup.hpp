@@ -131,7 +131,8 @@ result<void> all_are(std::span<const client::page_result> results, page_status w
                      const char* what);
 
 /// The measurements, each adding its rows.
-result<void> bench_copies(bench_setup& setup, std::vector<bench_row>& rows);
+result<void> bench_sets(bench_setup& setup, std::vector<bench_row>& rows);
+result<void> bench_gets(bench_setup& setup, std::vector<bench_row>& rows);
 result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows);
 result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows);
 

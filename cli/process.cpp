@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace peercache::cli {
 
 namespace {
@@ -37,7 +35,7 @@ struct exec_image {
       if (!replaced(*entry))
         strings_.emplace_back(*entry);
     for (const auto& [name, value] : options_.environment)
-      strings_.push_back(name + "=" + value);
+      strings_.push_back(std::string{name}.append("=").append(value));
     for (auto& entry : strings_)
       envp.push_back(entry.data());
     envp.push_back(nullptr);

@@ -30,7 +30,9 @@ public:
 
   /// In [0, 1).
   double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
-  std::size_t below(std::size_t end) { return static_cast<std::size_t>(uniform() * end); }
+  std::size_t below(std::size_t end) {
+    return static_cast<std::size_t>(uniform() * static_cast<double>(end));
+  }
   double log_normal(double median, double spread) {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return median * std::exp(spread * radius * std::cos(2 * std::numbers::pi * uniform()));
@@ -76,7 +78,8 @@ private:
     std::vector<std::uint64_t> pages{system_page};
     if (!requests_.empty() && random_.uniform() < branch_share) {
       const auto& other = requests_[random_.below(requests_.size())].page_ids;
-      pages.assign(other.begin(), other.begin() + 1 + random_.below(other.size()));
+      pages.assign(other.begin(), std::next(other.begin(), 1 + static_cast<std::ptrdiff_t>(
+                                                                   random_.below(other.size()))));
     }
     add_pages(pages, random_.log_normal(first_pages_median, first_pages_spread));
     return pages;
@@ -93,7 +96,8 @@ private:
   /// Adds one page at least, as far as the longest prompt allows.
   void add_pages(std::vector<std::uint64_t>& pages, double count) {
     const std::size_t room = prompt_pages_max - std::min(prompt_pages_max, pages.size());
-    const auto more = static_cast<std::size_t>(std::min<double>(std::max(1.0, count), room));
+    const auto more =
+        static_cast<std::size_t>(std::min(std::max(1.0, count), static_cast<double>(room)));
     for (std::size_t i = 0; i < more; ++i) {
       pages.push_back(next_page_++);
     }

@@ -42,7 +42,8 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<to
   for (const auto& [key, node] : table) {
     const bool plain = key.str().find('.') == std::string_view::npos;
     const std::string word{key.str()};
-    const std::string name = prefix + (plain ? word : '"' + word + '"');
+    std::string name = prefix;
+    name += plain ? word : '"' + word + '"';
     const auto* inner = node.as_table();
     if (inner != nullptr && !inner->empty()) {
       flatten(*inner, name + ".", out);

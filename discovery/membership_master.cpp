@@ -23,6 +23,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
   });
   order.resize(std::min<std::size_t>({order.size(), max_masters, masters_max}));
   std::vector<std::string> names;
+  names.reserve(order.size());
   for (const auto* m : order)
     names.push_back(m->name);
   return names;

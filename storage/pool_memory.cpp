@@ -70,7 +70,8 @@ std::size_t remove_leftovers_in(const std::string& directory, const std::string&
        it.increment(failed)) {
     auto file = it->path().filename().string();
     if (file.starts_with(prefix + "-"))
-      removed += shared_object::unlink_if_abandoned(name_start + "/" + file);
+      removed +=
+          shared_object::unlink_if_abandoned(std::string{name_start}.append("/").append(file));
   }
   return removed;
 }

@@ -10,6 +10,7 @@
 #include "actors/pool_actor.hpp"
 #include "actors/system_config.hpp"
 #include "actors/thread_actor.hpp"
+#include "common/guards.hpp"
 #include "common/log.hpp"
 #include "metrics/http_server.hpp"
 #include "rdma/socket.hpp"
@@ -164,6 +165,22 @@ result<void> node::impl::start() {
   return {};
 }
 
+namespace {
+
+/// None in a program that users run: see common/guards.hpp.
+rdma::tcp_server_faults faults_of_tests() {
+  rdma::tcp_server_faults faults;
+  faults.flip_byte_one_in = fault_setting(fault::flip_byte_one_in);
+  faults.send_chunk_bytes = fault_setting(fault::send_chunk_bytes);
+  if (auto pause_us = fault_setting(fault::send_pause_us); pause_us != 0)
+    faults.between_chunks = [pause_us] {
+      std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+    };
+  return faults;
+}
+
+} // namespace
+
 result<void> node::impl::open_ports() {
   rdma::tcp_page_server_options options;
   options.host = config_.net.bind;
@@ -171,6 +188,7 @@ result<void> node::impl::open_ports() {
   options.cluster = config_.cluster.name;
   options.inc = self_.inc;
   options.send_timeout = config_.data.send_timeout;
+  options.faults = faults_of_tests();
   auto pages = page_server::listen(options, memory_->slots());
   if (!pages)
     return pages.error();

@@ -5,6 +5,7 @@
 #include "common/guards.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 namespace peercache::client {
 namespace {
@@ -13,6 +14,16 @@ namespace {
 bool location_was_stale(page_status status) noexcept {
   return status == page_status::stale || status == page_status::owner_gone ||
          status == page_status::wrong_key;
+}
+
+/// Nothing in a program that users run: see common/guards.hpp.
+void swap_locations_for_tests(std::vector<lookup_answer>& answers) {
+  auto one_in = fault_setting(fault::swap_locations_one_in);
+  if (one_in == 0 || answers.size() < 2)
+    return;
+  static std::atomic<std::uint32_t> look_ups{0};
+  if (look_ups.fetch_add(1, std::memory_order_relaxed) % one_in == 0)
+    std::swap(answers[0], answers[1]);
 }
 
 } // namespace
@@ -65,6 +76,7 @@ void get_call::look_up() {
     keys.push_back(pages_[index].key);
   std::vector<lookup_answer> answers(keys.size());
   directory_lookup{client_.session, client_.health, client_.totals}.run(keys, answers, until_);
+  swap_locations_for_tests(answers);
   for (std::size_t i = 0; i < missing_.size(); ++i) {
     auto index = missing_[i];
     if (answers[i].status == page_status::hit) {

@@ -20,4 +20,19 @@ enum class guard : std::uint8_t {
 /// comma-separated list of names read once.
 bool guard_on(guard which) noexcept;
 
+/// Faults that test programs inject to give the guards something to find.
+enum class fault : std::uint8_t {
+  flip_byte_one_in,     ///< The page server flips a byte of every n-th payload.
+  send_chunk_bytes,     ///< The page server sends at most so much at a time, …
+  send_pause_us,        ///< … and rests in between.
+  swap_locations_one_in ///< The client takes, in every n-th look-up, one key's location for
+                        ///< another's.
+};
+
+/// 0, hence no fault, in every program that users run. Threads: any.
+/// Tests: the library `peercache_switchable_guards` answers from PEERCACHE_TEST_FLIP_ONE_IN,
+/// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US and
+/// PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN, read once.
+std::uint32_t fault_setting(fault which) noexcept;
+
 } // namespace peercache

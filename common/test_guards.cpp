@@ -46,7 +46,21 @@ std::atomic<std::uint32_t>& off_bits() noexcept {
   return bits;
 }
 
+std::uint32_t number_of_environment(const char* name) noexcept {
+  const char* value = std::getenv(name);
+  return value != nullptr ? static_cast<std::uint32_t>(std::strtoul(value, nullptr, 10)) : 0;
+}
+
 } // namespace
+
+std::uint32_t fault_setting(fault which) noexcept {
+  static const std::array<std::uint32_t, 4> settings = {
+      number_of_environment("PEERCACHE_TEST_FLIP_ONE_IN"),
+      number_of_environment("PEERCACHE_TEST_SEND_CHUNK_BYTES"),
+      number_of_environment("PEERCACHE_TEST_SEND_PAUSE_US"),
+      number_of_environment("PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN")};
+  return settings[static_cast<std::size_t>(which)];
+}
 
 bool guard_on(guard which) noexcept {
   return (off_bits().load(std::memory_order_relaxed) & bit_of(static_cast<std::size_t>(which))) ==

@@ -1,0 +1,177 @@
+#include "stress_cluster.hpp"
+#include "stress_ledger.hpp"
+#include "stress_plan.hpp"
+#include "stress_worker.hpp"
+
+#include "bench/sample_statistics.hpp"
+#include "common/log.hpp"
+
+#include <cstdlib>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+namespace peercache::stress {
+
+namespace {
+
+using clock = bench::clock;
+
+bool over(const stress_plan& plan, const stress_ledger& ledger, clock::time_point begin) {
+  return ledger.ops >= plan.ops || clock::now() - begin >= plan.seconds_max ||
+         (plan.stop_at_wrong_bytes && ledger.wrong_bytes != 0);
+}
+
+/// Sleeps in small steps, so that a run that found what it looked for ends at once.
+bool rest(const stress_plan& plan, const stress_ledger& ledger, clock::time_point begin,
+          std::chrono::milliseconds duration) {
+  for (auto end = clock::now() + duration; clock::now() < end;) {
+    if (over(plan, ledger, begin))
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return !over(plan, ledger, begin);
+}
+
+/// Kills one node after the other until the run is over. With `freeze_readers_node` the readers'
+/// own node (the last one) sleeps from just before the kill until a while after the restart.
+result<void> play_chaos(const stress_plan& plan, const stress_ledger& ledger,
+                        stress_cluster& cluster, clock::time_point begin) {
+  std::mt19937_64 random(plan.seed);
+  auto killable = plan.freeze_readers_node ? plan.nodes - 1 : plan.nodes;
+  while (plan.kill_every.count() != 0) {
+    auto half = static_cast<std::uint64_t>(plan.kill_every.count() / 2);
+    if (!rest(plan, ledger, begin, std::chrono::milliseconds(half + random() % (2 * half))))
+      return {};
+    if (plan.freeze_readers_node)
+      cluster.freeze(plan.nodes - 1);
+    auto restarted = cluster.kill_and_restart(static_cast<std::uint32_t>(random() % killable));
+    if (plan.freeze_readers_node) {
+      rest(plan, ledger, begin, std::chrono::milliseconds(700));
+      cluster.thaw(plan.nodes - 1);
+    }
+    if (!restarted)
+      return restarted;
+  }
+  rest(plan, ledger, begin, plan.seconds_max);
+  return {};
+}
+
+std::vector<std::thread> start_workers(const stress_plan& plan, stress_ledger& ledger,
+                                       std::vector<std::unique_ptr<stress_worker>>& workers,
+                                       const stress_cluster& cluster) {
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < plan.writers + plan.readers; ++i) {
+    bool writes = i < plan.writers;
+    auto node = plan.freeze_readers_node ? (writes ? i % (plan.nodes - 1) : plan.nodes - 1)
+                                         : i % plan.nodes;
+    auto& worker = *workers.emplace_back(std::make_unique<stress_worker>(
+        plan, ledger, i, cluster.port(node), cluster.cluster_name()));
+    threads.emplace_back(
+        [&worker, writes] { writes ? worker.write_until_stopped() : worker.read_until_stopped(); });
+  }
+  return threads;
+}
+
+nlohmann::json by_reason(const std::array<std::atomic<std::uint64_t>, page_status_count>& counts) {
+  auto reasons = nlohmann::json::object();
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] != 0)
+      reasons[std::string(to_string(static_cast<page_status>(i)))] = counts[i].load();
+  return reasons;
+}
+
+nlohmann::json report(const stress_plan& plan, const stress_ledger& ledger,
+                      const stress_cluster& cluster, double seconds) {
+  nlohmann::json json = {
+      {"seed", plan.seed},
+      {"ops", ledger.ops.load()},
+      {"gets", ledger.gets.load()},
+      {"hits", ledger.hits.load()},
+      {"hits_own_host",
+       ledger.hits_by_origin[static_cast<std::size_t>(client::page_origin::own_host)].load()},
+      {"hits_other_host",
+       ledger.hits_by_origin[static_cast<std::size_t>(client::page_origin::other_host)].load()},
+      {"wrong_bytes", ledger.wrong_bytes.load()},
+      {"wrong_pages", ledger.wrong_pages.load()},
+      {"evicting_puts", cluster.evicting_puts()},
+      {"puts", cluster.puts()},
+      {"evictions", cluster.evictions()},
+      {"kills", cluster.kills()},
+      {"seconds", seconds},
+      {"connects", ledger.reconnects.load()},
+      {"get_results", by_reason(ledger.got)},
+      {"set_results", by_reason(ledger.put)},
+      {"pool_share", static_cast<double>(pool_bytes_per_node(plan) * plan.nodes) /
+                         static_cast<double>(working_set_bytes(plan))}};
+  if (!plan.guard.empty()) {
+    json["guard"] = plan.guard;
+    json["guards_off"] = plan.guards_off;
+    auto masked = nlohmann::json::array();
+    for (const auto& guard : plan.guards_off)
+      if (guard != plan.guard)
+        masked.push_back(guard);
+    json["masked"] = masked;
+    json["verify"] = plan.verify == client::verify_mode::always;
+  }
+  return json;
+}
+
+int run(const stress_plan& plan) {
+  auto folder = cli::run_folder::make("peercache-stress");
+  if (!folder) {
+    fmt::print(stderr, "stress: {}\n", to_string(folder.error()));
+    return 1;
+  }
+  auto cluster = stress_cluster::start(plan, *folder);
+  if (!cluster) {
+    folder->keep();
+    fmt::print(stderr, "stress: {}\n", to_string(cluster.error()));
+    return 1;
+  }
+  stress_ledger ledger(plan.keys);
+  std::vector<std::unique_ptr<stress_worker>> workers;
+  auto begin = clock::now();
+  auto threads = start_workers(plan, ledger, workers, *cluster);
+  auto played = play_chaos(plan, ledger, *cluster, begin);
+  ledger.stop = true;
+  for (auto& thread : threads)
+    thread.join();
+  auto seconds = bench::seconds_between(begin, clock::now());
+  cluster->count();
+  workers.clear();
+  cluster->stop();
+  for (const auto& example : ledger.examples())
+    fmt::print(stderr, "stress: {}\n", example);
+  if (!played)
+    fmt::print(stderr, "stress: {}\n", to_string(played.error()));
+  if (!played || (ledger.wrong_bytes != 0 && plan.guard.empty())) {
+    folder->keep();
+    fmt::print(stderr, "stress: the nodes' logs are in {}\n", folder->path().string());
+  }
+  fmt::print("{}\n", report(plan, ledger, *cluster, seconds).dump());
+  return played && ledger.wrong_bytes == 0 ? 0 : 1;
+}
+
+} // namespace
+
+} // namespace peercache::stress
+
+int main(int argc, char** argv) {
+  using namespace peercache;
+  auto plan = stress::parse_plan(argc, argv);
+  if (!plan) {
+    fmt::print(stderr, "stress: {}\n", plan.error().message);
+    return 2;
+  }
+  // The clients live in this process: its guards and faults are set like the nodes'.
+  std::string off;
+  for (const auto& guard : plan->guards_off)
+    off += (off.empty() ? "" : ",") + guard;
+  ::setenv("PEERCACHE_TEST_GUARDS_OFF", off.c_str(), 1);
+  for (const auto& [name, value] : plan->faults)
+    ::setenv(name.c_str(), value.c_str(), 1);
+  init_log("stress", "error", false);
+  return stress::run(*plan);
+}

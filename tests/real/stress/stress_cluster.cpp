@@ -1,0 +1,88 @@
+#include "stress_cluster.hpp"
+
+#include "client/admin_client.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace peercache::stress {
+
+result<stress_cluster> stress_cluster::start(const stress_plan& plan, cli::run_folder& folder) {
+  cli::local_cluster_options options{.count = plan.nodes, .folder = folder.path()};
+  options.prototype.program = plan.node_program;
+  options.prototype.cluster = fmt::format("stress-{}", ::getpid());
+  options.prototype.pool_bytes = pool_bytes_per_node(plan);
+  options.prototype.flags = {"--pool-name-prefix", fmt::format("peercache-stress-{}", ::getpid())};
+  options.prototype.environment = plan.faults;
+  std::string off;
+  for (const auto& guard : plan.guards_off)
+    off += (off.empty() ? "" : ",") + guard;
+  if (!off.empty())
+    options.prototype.environment.emplace_back("PEERCACHE_TEST_GUARDS_OFF", off);
+  auto nodes = cli::start_local_cluster(options);
+  if (!nodes)
+    return nodes.error();
+  return stress_cluster(std::move(*nodes));
+}
+
+void stress_cluster::count(std::uint32_t node) {
+  auto admin = client::admin_client::connect("127.0.0.1", port(node), cluster_name(),
+                                             std::chrono::milliseconds(1000));
+  if (!admin)
+    return;
+  if (auto status = (*admin)->status())
+    now_[node] = {status->puts, status->evictions};
+}
+
+void stress_cluster::count() {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
+    count(i);
+}
+
+result<void> stress_cluster::kill_and_restart(std::uint32_t node) {
+  count(node);
+  nodes_[node].process().kill_now();
+  history_.push_back(now_[node]);
+  now_[node] = {};
+  kills_ += 1;
+  // The head first, as everybody else was told; a head that comes back joins the others.
+  std::vector<std::string> seeds;
+  for (const auto& other : nodes_)
+    seeds.push_back(other.address());
+  return nodes_[node].restart(seeds);
+}
+
+void stress_cluster::freeze(std::uint32_t node) {
+  nodes_[node].process().signal(SIGSTOP);
+}
+void stress_cluster::thaw(std::uint32_t node) {
+  nodes_[node].process().signal(SIGCONT);
+}
+
+std::uint64_t stress_cluster::puts() const {
+  std::uint64_t sum = 0;
+  for (const auto* list : {&now_, &history_})
+    for (const auto& each : *list)
+      sum += each.puts;
+  return sum;
+}
+
+std::uint64_t stress_cluster::evictions() const {
+  std::uint64_t sum = 0;
+  for (const auto* list : {&now_, &history_})
+    for (const auto& each : *list)
+      sum += each.evictions;
+  return sum;
+}
+
+std::uint64_t stress_cluster::evicting_puts() const {
+  std::uint64_t sum = 0;
+  for (const auto* list : {&now_, &history_})
+    for (const auto& each : *list)
+      sum += std::min(each.puts, each.evictions);
+  return sum;
+}
+
+} // namespace peercache::stress

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "cli/node_process.hpp"
+#include "stress_plan.hpp"
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace peercache::stress {
+
+/// The nodes of a run, and what becomes of them.
+/// Threads: the main one only (it is the nodes' parent: they die with it). Errors: results.
+class stress_cluster {
+public:
+  static result<stress_cluster> start(const stress_plan& plan, cli::run_folder& folder);
+
+  std::uint16_t port(std::uint32_t node) const { return nodes_[node].ports().control_port; }
+  const std::string& cluster_name() const { return nodes_.front().launch().cluster; }
+
+  /// kill -9, and a start of the same name on the same ports.
+  result<void> kill_and_restart(std::uint32_t node);
+  void freeze(std::uint32_t node);
+  void thaw(std::uint32_t node);
+
+  /// Adds up what the nodes counted so far, also those that were killed.
+  void count();
+  void stop() { cli::stop_nodes(nodes_, std::chrono::seconds(10)); }
+
+  std::uint64_t kills() const { return kills_; }
+  std::uint64_t puts() const;
+  std::uint64_t evictions() const;
+  /// Puts that made another page go: never more than there were evictions, nor puts, in the same
+  /// process.
+  std::uint64_t evicting_puts() const;
+
+private:
+  struct totals {
+    std::uint64_t puts = 0;
+    std::uint64_t evictions = 0;
+  };
+  explicit stress_cluster(std::vector<cli::node_process> nodes)
+      : nodes_(std::move(nodes)), now_(nodes_.size()) {}
+  void count(std::uint32_t node);
+
+  std::vector<cli::node_process> nodes_;
+  std::vector<totals> now_;     ///< Of the processes that run.
+  std::vector<totals> history_; ///< Of the processes that were killed.
+  std::uint64_t kills_ = 0;
+};
+
+} // namespace peercache::stress

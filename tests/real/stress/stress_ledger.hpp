@@ -1,0 +1,61 @@
+#pragma once
+
+#include "bench/page_content.hpp"
+#include "client/cache_client.hpp"
+#include "common/page_status.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace peercache::stress {
+
+/// What all threads know together: which versions of a key were put so far, what was put last, and
+/// the totals. Threads: any, without locks but for `wrong`.
+class stress_ledger {
+public:
+  explicit stress_ledger(std::uint32_t keys) : versions_(keys), recent_(recent_keys) {}
+
+  /// The next version of this key; more than `bench::page_version_max` when it has none left.
+  std::uint32_t next_version(std::uint32_t key) { return versions_[key].fetch_add(1) + 1; }
+  /// The newest version that anybody may have put.
+  std::uint32_t newest_version(std::uint32_t key) const { return versions_[key].load(); }
+
+  void remember_put(std::uint32_t key) {
+    recent_[next_recent_.fetch_add(1, std::memory_order_relaxed) % recent_.size()] = key;
+  }
+  /// A key that was put lately: likely there, or evicted a moment ago.
+  std::uint32_t recent(std::uint64_t drawn) const { return recent_[drawn % recent_.size()].load(); }
+
+  /// A hit whose bytes no producer ever put under that key.
+  void report_wrong(std::uint32_t key, const bench::page_check& check, std::uint64_t bytes,
+                    client::page_origin origin);
+  std::vector<std::string> examples() const;
+
+  std::atomic<std::uint64_t> ops{0};
+  std::atomic<std::uint64_t> gets{0};
+  std::atomic<std::uint64_t> hits{0};
+  std::array<std::atomic<std::uint64_t>, client::page_origin_count> hits_by_origin{};
+  std::atomic<std::uint64_t> removes{0};
+  std::atomic<std::uint64_t> wrong_bytes{0};
+  std::atomic<std::uint64_t> wrong_pages{0};
+  std::atomic<std::uint64_t> reconnects{0};
+  std::array<std::atomic<std::uint64_t>, page_status_count> got{};
+  std::array<std::atomic<std::uint64_t>, page_status_count> put{};
+  std::atomic<bool> stop{false};
+
+private:
+  static constexpr std::size_t recent_keys = 1024;
+  static constexpr std::size_t examples_max = 10;
+
+  std::vector<std::atomic<std::uint32_t>> versions_;
+  std::vector<std::atomic<std::uint32_t>> recent_;
+  std::atomic<std::uint64_t> next_recent_{0};
+  mutable std::mutex lock_; ///< Of the examples only: wrong bytes are the rarest thing here.
+  std::vector<std::string> examples_;
+};
+
+} // namespace peercache::stress

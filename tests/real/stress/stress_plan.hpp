@@ -1,0 +1,55 @@
+#pragma once
+
+#include "client/cache_client.hpp"
+#include "common/result.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace peercache::stress {
+
+/// What one run does. `guard_profile` changes the parts that make one guard's absence show.
+struct stress_plan {
+  std::uint64_t ops = 1'000'000; ///< Pages put, got or removed until the end.
+  std::uint64_t seed = 1;
+  std::uint32_t nodes = 3;
+  std::uint32_t writers =
+      3; ///< Threads, each a client of its own; number i belongs to node i mod `nodes`.
+  std::uint32_t readers = 3;
+  std::uint32_t keys = 40'000; ///< The working set.
+  double pool_share = 0.05;    ///< All pools together, of the working set.
+  std::uint32_t page_bytes =
+      0; ///< Of all pages; 0: each key has its own size from 4 KiB to 64 KiB.
+  std::chrono::milliseconds kill_every{
+      3000}; ///< Between two kills, on average; 0: nobody is killed.
+  std::chrono::milliseconds seconds_max{600'000};
+  client::verify_mode verify = client::verify_mode::always;
+  bool freeze_readers_node =
+      false; ///< SIGSTOP to the readers' node around each kill: they learn of it late.
+  bool stop_at_wrong_bytes = false;
+  std::string guard; ///< Whose profile this is; empty: none.
+  std::vector<std::string> guards_off;
+  std::vector<std::pair<std::string, std::string>>
+      faults; ///< Environment of nodes and of this process.
+  std::string node_program;
+};
+
+/// Size of the page of this key: always the same, so that a reader knows it.
+std::uint32_t page_bytes_of(const stress_plan& plan, std::uint32_t key);
+std::uint64_t working_set_bytes(const stress_plan& plan);
+std::uint64_t pool_bytes_per_node(const stress_plan& plan);
+
+/// The command line: --ops N --seed N [--without GUARD | --control GUARD] [--seconds N]
+/// --node-program PATH.
+result<stress_plan> parse_plan(int argc, char** argv);
+
+/// Guards overlap: several of them catch most of the same faults. The profile of a guard switches
+/// off the ones that would mask it, makes its kind of fault frequent, and lets it alone stand
+/// between that fault and the reader. `off` decides about the guard itself; everything else is the
+/// same in both runs.
+result<void> apply_guard_profile(stress_plan& plan, const std::string& guard, bool off);
+
+} // namespace peercache::stress

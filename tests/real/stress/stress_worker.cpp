@@ -1,0 +1,156 @@
+#include "stress_worker.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace peercache::stress {
+
+namespace {
+
+page_key key_of(std::uint32_t key) {
+  static const key_space space;
+  return space.key_of("stress-" + std::to_string(key));
+}
+
+} // namespace
+
+stress_worker::stress_worker(const stress_plan& plan, stress_ledger& ledger, std::uint32_t number,
+                             std::uint16_t node_port, std::string cluster)
+    : plan_(plan), ledger_(ledger), node_port_(node_port), cluster_(std::move(cluster)),
+      random_(plan.seed * 1000 + number), memory_(batch_pages_max * page_stride_) {}
+
+client::cache_client* stress_worker::client() {
+  constexpr std::uint32_t lost_calls_max = 20;
+  if (client_ && lost_calls_ < lost_calls_max)
+    return client_.get();
+  client_.reset();
+  lost_calls_ = 0;
+  client::client_options options;
+  options.node_port = node_port_;
+  options.cluster = cluster_;
+  options.timeout = std::chrono::milliseconds(1000);
+  options.verify_own_host = plan_.verify;
+  options.verify_tcp = plan_.verify;
+  options.duplicate =
+      draw() % 2 == 0 ? client::duplicate_mode::store : client::duplicate_mode::skip;
+  auto connected = client::cache_client::connect(options);
+  if (!connected)
+    return nullptr;
+  ledger_.reconnects += 1;
+  client_ = std::move(*connected);
+  return client_.get();
+}
+
+void stress_worker::note(std::span<const client::page_result> results) {
+  bool lost = std::all_of(results.begin(), results.end(), [](const auto& page) {
+    return page.status == page_status::closed || page.status == page_status::unreachable ||
+           page.status == page_status::timed_out;
+  });
+  lost_calls_ = lost ? lost_calls_ + 1 : 0;
+  // Without its node a call fails at once: asking again at full speed would only heat the machine.
+  if (lost)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+void stress_worker::draw_keys(std::uint32_t recent_percent) {
+  auto count = 1 + draw() % batch_pages_max;
+  drawn_.clear();
+  while (drawn_.size() < count) {
+    auto key = draw() % 100 < recent_percent ? ledger_.recent(draw())
+                                             : static_cast<std::uint32_t>(draw() % plan_.keys);
+    if (std::find(drawn_.begin(), drawn_.end(), key) == drawn_.end())
+      drawn_.push_back(key);
+    else
+      --count;
+  }
+  if (drawn_.empty())
+    drawn_.push_back(static_cast<std::uint32_t>(draw() % plan_.keys));
+  keys_.clear();
+  sizes_.clear();
+  for (auto key : drawn_) {
+    keys_.push_back(key_of(key));
+    sizes_.push_back(page_bytes_of(plan_, key));
+  }
+  results_.assign(drawn_.size(), {});
+}
+
+void stress_worker::put_some(client::cache_client& client) {
+  draw_keys(5);
+  std::vector<client::const_part> parts;
+  std::vector<client::set_page> pages;
+  for (std::size_t i = 0; i < drawn_.size(); ++i) {
+    auto version = std::min(ledger_.next_version(drawn_[i]), bench::page_version_max);
+    bench::fill_page(drawn_[i], version, page(i));
+    parts.push_back({page(i).data(), sizes_[i]});
+  }
+  for (std::size_t i = 0; i < drawn_.size(); ++i)
+    pages.push_back({keys_[i], {&parts[i], 1}});
+  client.set(pages, results_);
+  for (std::size_t i = 0; i < drawn_.size(); ++i) {
+    ledger_.put[static_cast<std::size_t>(results_[i].status)] += 1;
+    if (results_[i].status == page_status::stored)
+      ledger_.remember_put(drawn_[i]);
+  }
+  ledger_.ops += drawn_.size();
+  note(results_);
+}
+
+void stress_worker::remove_some(client::cache_client& client) {
+  draw_keys(90);
+  client.remove(keys_, results_);
+  ledger_.removes += drawn_.size();
+  ledger_.ops += drawn_.size();
+}
+
+void stress_worker::check(std::uint32_t key, std::size_t index, const client::page_result& result) {
+  ledger_.got[static_cast<std::size_t>(result.status)] += 1;
+  if (result.status != page_status::hit)
+    return;
+  ledger_.hits += 1;
+  ledger_.hits_by_origin[static_cast<std::size_t>(result.origin)] += 1;
+  auto found = bench::check_page(key, page(index));
+  // Right bytes in a version that nobody put yet would be wrong too.
+  if (found.wrong_bytes == 0 && found.version > ledger_.newest_version(key))
+    found.wrong_bytes = sizes_[index];
+  if (found.wrong_bytes != 0)
+    ledger_.report_wrong(key, found, found.wrong_bytes, result.origin);
+}
+
+void stress_worker::get_some(client::cache_client& client) {
+  draw_keys(90);
+  std::vector<rdma::page_part> parts;
+  std::vector<client::get_page> pages;
+  for (std::size_t i = 0; i < drawn_.size(); ++i) {
+    std::fill_n(page(i).data(), sizes_[i],
+                std::byte{0xa5}); // What an earlier get left proves nothing.
+    parts.push_back({page(i).data(), sizes_[i]});
+  }
+  for (std::size_t i = 0; i < drawn_.size(); ++i)
+    pages.push_back({keys_[i], {&parts[i], 1}});
+  client.get(pages, results_);
+  for (std::size_t i = 0; i < drawn_.size(); ++i)
+    check(drawn_[i], i, results_[i]);
+  ledger_.gets += drawn_.size();
+  ledger_.ops += drawn_.size();
+  note(results_);
+}
+
+void stress_worker::write_until_stopped() {
+  while (!ledger_.stop) {
+    auto* connected = client();
+    if (connected == nullptr)
+      continue; // `connect` itself took its time.
+    if (draw() % 100 == 0)
+      remove_some(*connected);
+    else
+      put_some(*connected);
+  }
+}
+
+void stress_worker::read_until_stopped() {
+  while (!ledger_.stop)
+    if (auto* connected = client())
+      get_some(*connected);
+}
+
+} // namespace peercache::stress

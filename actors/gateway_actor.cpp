@@ -20,8 +20,10 @@ namespace {
 using namespace std::chrono_literals;
 using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
 
-/// Longer than any caller waits: its own deadline is what counts.
-constexpr auto pool_timeout = 10s;
+/// The pool lives in this process and answers for as long as the gateway does: a timer for each
+/// request would cost more than the request. What the pool itself asks of other nodes has a
+/// time-out.
+constexpr auto pool_timeout = caf::infinite;
 
 caf::error refused(const std::string& why) {
   return caf::make_error(caf::sec::runtime_error, why);
@@ -43,21 +45,15 @@ caf::result<session_welcome> open_session(gateway_pointer self, const std::strin
   return welcome;
 }
 
-/// Slots for `lengths`, remembered as the session's.
-void reserve_for(gateway_pointer self, std::uint64_t id, const std::string& lengths,
-                 std::function<void(std::string)> done, std::function<void(caf::error)> failed) {
-  self->request(self->state.options.pool, pool_timeout, reserve_atom_v, lengths)
-      .then(
-          [self, id, done, failed](std::string& slots) {
-            if (auto* owner = self->state.sessions.find(id)) {
-              self->state.sessions.granted(*owner, slots);
-              done(std::move(slots));
-            } else { // Closed meanwhile: nobody will fill them.
-              self->send(self->state.options.pool, abandon_atom_v, std::move(slots));
-              failed(refused("no such session"));
-            }
-          },
-          [failed](caf::error& why) { failed(std::move(why)); });
+/// Remembers slots as the session's; when it was closed meanwhile nobody will fill them.
+bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
+  if (auto* owner = self->state.sessions.find(id)) {
+    self->state.sessions.granted(*owner, slots);
+    return true;
+  }
+  if (!slots.empty())
+    self->send(self->state.options.pool, abandon_atom_v, slots);
+  return false;
 }
 
 /// The records of `filled` whose slot the session really holds; they are the pool's from here on.
@@ -87,20 +83,15 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
     return refused("commit of slots that the session does not hold");
   }
   auto promise = self->make_response_promise<std::string, std::string>();
-  auto failed = [promise](caf::error why) mutable { promise.deliver(std::move(why)); };
-  self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), skip_duplicates)
+  self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), skip_duplicates,
+                next_lengths)
       .then(
-          [self, id, promise, failed, next_lengths](std::string& statuses) mutable {
-            if (next_lengths.empty()) {
-              promise.deliver(std::move(statuses), std::string{});
-              return;
-            }
-            auto deliver = [promise, statuses](std::string slots) mutable {
-              promise.deliver(std::move(statuses), std::move(slots));
-            };
-            reserve_for(self, id, next_lengths, deliver, failed);
+          [self, id, promise](std::string& statuses, std::string& slots) mutable {
+            if (!grant(self, id, slots))
+              slots.clear();
+            promise.deliver(std::move(statuses), std::move(slots));
           },
-          [failed](caf::error& why) mutable { failed(std::move(why)); });
+          [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });
   return promise;
 }
 
@@ -111,10 +102,15 @@ caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
   if (self->state.sessions.find(id) == nullptr)
     return refused("no such session");
   auto promise = self->make_response_promise<std::string>();
-  reserve_for(
-      self, id, lengths,
-      [promise](std::string slots) mutable { promise.deliver(std::move(slots)); },
-      [promise](caf::error why) mutable { promise.deliver(std::move(why)); });
+  self->request(self->state.options.pool, pool_timeout, reserve_atom_v, lengths)
+      .then(
+          [self, id, promise](std::string& slots) mutable {
+            if (grant(self, id, slots))
+              promise.deliver(std::move(slots));
+            else
+              promise.deliver(refused("no such session"));
+          },
+          [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });
   return promise;
 }
 

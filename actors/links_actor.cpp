@@ -19,10 +19,11 @@ const peer* topology::find(const incarnation& inc) const noexcept {
   return found != peers.end() ? &*found : nullptr;
 }
 
-bool links_state::adopt(discovery::view next) {
+bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) {
   if (!next.newer_than(view))
     return false;
   view = std::move(next);
+  adopted_at = now;
   std::erase_if(links, [this](const auto& known) { return view.find(known.first) == nullptr; });
   for (const auto& member : view.members) {
     auto& known = links[member.inc];
@@ -38,6 +39,7 @@ topology_ptr links_state::snapshot() const {
   auto next = std::make_shared<topology>();
   next->view = view;
   next->ring = ring;
+  next->adopted_at = adopted_at;
   for (const auto& member : view.members)
     next->peers.push_back(links.at(member.inc).handles);
   return next;
@@ -128,7 +130,7 @@ links_actor::behavior_type run_links(links_pointer self, links_options options) 
   return {
       [self](view_atom, const std::string& encoded) {
         auto next = discovery::decode_view(encoded);
-        if (!next || !self->state.adopt(std::move(*next)))
+        if (!next || !self->state.adopt(std::move(*next), self->clock().now()))
           return;
         self->state.options.publish(self->state.snapshot());
         dial_whoever_is_missing(self);

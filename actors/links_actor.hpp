@@ -41,11 +41,12 @@ struct links_state {
   links_options options;
   discovery::view view;
   discovery::hash_ring ring;
+  caf::actor_clock::time_point adopted_at{};
   std::map<incarnation, link> links;
   static inline const char* name = "links";
 
   /// Takes a newer view: forgets who left, knows who came. False when it is not newer.
-  bool adopt(discovery::view next);
+  bool adopt(discovery::view next, caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   /// Forgets the handles of the gateway at `address`; false when it is none of ours.
   bool lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at);

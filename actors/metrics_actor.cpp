@@ -80,6 +80,7 @@ void metrics_state::take(const client_report& clients) {
                  static_cast<double>(at(clients.get_bytes, i + 1)));
   }
   registry.set(metric::bytes_total, {"set", "this_host"}, static_cast<double>(clients.set_bytes));
+  registry.set(metric::breakers_open, static_cast<double>(clients.breakers_open));
   for (std::size_t i = 0; i < clients.get_status.size(); ++i)
     if (auto status = static_cast<page_status>(i);
         !is_success(status) && status < page_status::pending)

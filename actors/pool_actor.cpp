@@ -89,8 +89,10 @@ pool_report pool_state::report() const {
 
 namespace {
 
-/// Slots folded per beat: a pool of 64 GiB is gone round in about a minute, a demo's in a second.
-constexpr std::uint32_t folds_per_beat = 16384;
+/// Pages whose reads are counted in per beat, at most 16 granules looked at for each: a pool of 64
+/// GiB is gone round in half a minute, a small one in a second. A victim's own reads are looked at
+/// when it is chosen.
+constexpr std::uint32_t folds_per_beat = 2048;
 
 void beat(pool_pointer self) {
   auto& state = self->state;
@@ -112,8 +114,9 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   self->delayed_send(self, options.beat, beat_atom_v);
   return {
       [self](reserve_atom, const std::string& lengths) { return self->state.reserve(lengths); },
-      [self](commit_atom, const std::string& filled, bool skip_duplicates) {
-        return commit(self, filled, skip_duplicates);
+      [self](commit_atom, const std::string& filled, bool skip_duplicates,
+             const std::string& next_lengths) {
+        return commit(self, filled, skip_duplicates, next_lengths);
       },
       [self](abandon_atom, const std::string& slots) { self->state.abandon(slots); },
       [self](remove_atom, const std::string& keys) {

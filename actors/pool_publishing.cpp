@@ -121,8 +121,9 @@ owner_batches batches_of(const pool_state& state, const commit_job& job) {
 
 } // namespace
 
-caf::result<std::string> commit(pool_pointer self, const std::string& filled,
-                                bool skip_duplicates) {
+caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
+                                             bool skip_duplicates,
+                                             const std::string& next_lengths) {
   auto& state = self->state;
   auto job = std::make_shared<commit_job>();
   job->fills = fills_of(filled);
@@ -130,9 +131,10 @@ caf::result<std::string> commit(pool_pointer self, const std::string& filled,
   job->skip_duplicates = skip_duplicates;
   state.pool->commit(job->fills, job->outcomes);
   state.evict_ahead();
-  auto promise = self->make_response_promise<std::string>();
-  auto done = [self, job, promise](publication& published) mutable {
-    promise.deliver(settle(self->state, *job, published));
+  auto promise = self->make_response_promise<std::string, std::string>();
+  auto done = [self, job, promise, next_lengths](publication& published) mutable {
+    auto statuses = settle(self->state, *job, published);
+    promise.deliver(std::move(statuses), self->state.reserve(next_lengths));
   };
   if (!state.joined()) {
     publication nobody{job->fills.size()};

@@ -5,8 +5,10 @@
 // The pool actor's half of the conversation with the directory's shards.
 namespace peercache::actors {
 
-/// Publishes a put; the answer waits until every owner has answered or timed out.
-caf::result<std::string> commit(pool_pointer self, const std::string& filled, bool skip_duplicates);
+/// Publishes a put; the answer waits until every owner has answered or timed out, and brings slots
+/// for the next put.
+caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
+                                             bool skip_duplicates, const std::string& next_lengths);
 
 /// Sends the next chunk of what is unpublished, and goes on after its answers.
 void publish_next_chunk(pool_pointer self);

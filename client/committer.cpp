@@ -1,11 +1,13 @@
 #include "client/committer.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
+#include "common/limits.hpp"
 #include "common/log.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace peercache::client {
 namespace {
@@ -71,38 +73,83 @@ void connect(committer_pointer self) {
           failed);
 }
 
-/// Keeps the slots that came with an acknowledgement, gives back those of a size that is not used
-/// any more.
+/// Keeps the slots that came with an acknowledgement (none came with an error), gives back what is
+/// of no use.
 void keep_leases(committer_pointer self, const commit_job& job, const std::string& slots) {
-  auto count = record_count<slot_id>(slots);
-  if (!count || *count == 0)
+  auto asked = record_count<std::uint32_t>(job.next_lengths).value_or(0);
+  if (asked == 0)
     return;
   std::vector<slot_id> leased;
-  for (std::size_t i = 0; i < *count; ++i)
+  for (std::size_t i = 0; i < record_count<slot_id>(slots).value_or(0); ++i)
     if (auto slot = record_at<slot_id>(slots, i); slot != no_slot)
       leased.push_back(slot);
   auto granules = slot_leases::granules_of(record_at<std::uint32_t>(job.next_lengths, 0));
-  std::string returned;
-  for (auto slot : job.pool->leases.add(granules, leased))
-    append_record(returned, slot);
-  if (!returned.empty())
-    self->send(job.pool->gateway, abandon_atom_v, job.pool->session, std::move(returned));
+  std::string unused;
+  for (auto slot : job.pool->leases.add(granules, static_cast<std::uint32_t>(asked), leased))
+    append_record(unused, slot);
+  if (!unused.empty())
+    self->send(job.pool->gateway, abandon_atom_v, job.pool->session, std::move(unused));
 }
 
-void commit(committer_pointer self, const commit_job_ptr& job) {
-  auto pages = job->filled.size() / sizeof(filled_slot);
-  auto board = self->state.options.board;
+/// Whether the node takes both in one message.
+bool can_join(const commit_job& one, const commit_job& other) {
+  auto length = [](const commit_job& job) {
+    return job.next_lengths.empty() ? 0 : record_at<std::uint32_t>(job.next_lengths, 0);
+  };
+  return one.pool == other.pool && one.skip_duplicates == other.skip_duplicates &&
+         (length(one) == 0 || length(other) == 0 || length(one) == length(other)) &&
+         (one.filled.size() + other.filled.size()) / sizeof(filled_slot) <= limits::batch_pages_max;
+}
+
+/// The node takes the pages of a commit in from last to first: the later set goes in front.
+void join(commit_job& earlier, const commit_job& later) {
+  earlier.filled.insert(0, later.filled);
+  earlier.next_lengths += later.next_lengths;
+  earlier.bytes += later.bytes;
+  earlier.sets += later.sets;
+}
+
+void send_commit(committer_pointer self, const commit_job_ptr& job);
+
+void committed(committer_pointer self, const commit_job& job, const std::string& slots,
+               std::uint64_t failed) {
+  auto& state = self->state;
+  keep_leases(self, job, slots);
+  state.options.board->window.leave(job.bytes, job.sets, failed);
+  state.committing = false;
+  if (auto next = std::exchange(state.waiting, nullptr))
+    send_commit(self, next);
+}
+
+void send_commit(committer_pointer self, const commit_job_ptr& job) {
+  self->state.committing = true;
   self->request(job->pool->gateway, commit_timeout, commit_atom_v, job->pool->session, job->filled,
                 job->skip_duplicates, job->next_lengths)
       .then(
-          [self, job, board](const std::string& statuses, const std::string& slots) {
+          [self, job](const std::string& statuses, const std::string& slots) {
             auto failed = std::count_if(statuses.begin(), statuses.end(), [](char status) {
               return !is_success(static_cast<page_status>(status));
             });
-            keep_leases(self, *job, slots);
-            board->window.leave(job->bytes, static_cast<std::uint64_t>(failed));
+            committed(self, *job, slots, static_cast<std::uint64_t>(failed));
           },
-          [job, pages, board](const caf::error&) { board->window.leave(job->bytes, pages); });
+          [self, job](const caf::error&) {
+            committed(self, *job, {}, job->filled.size() / sizeof(filled_slot));
+          });
+}
+
+/// One commit is on its way at a time; the sets that come meanwhile share the next message. What a
+/// commit costs on its way through two processes is so paid once for all sets of a round trip.
+void commit(committer_pointer self, const commit_job_ptr& job) {
+  auto& state = self->state;
+  if (!state.committing)
+    send_commit(self, job);
+  else if (!state.waiting)
+    state.waiting = std::make_shared<commit_job>(*job);
+  else if (can_join(*state.waiting, *job))
+    join(*state.waiting, *job);
+  else {
+    send_commit(self, std::exchange(state.waiting, std::make_shared<commit_job>(*job)));
+  }
 }
 
 void say_goodbye(committer_pointer self) {

@@ -19,6 +19,8 @@ struct committer_state {
   committer_state() = default;
   committer_options options;
   bool connecting = false;
+  bool committing = false;             ///< A commit is on its way to the node.
+  std::shared_ptr<commit_job> waiting; ///< Sets that came meanwhile: the next commit.
   std::uint32_t beats = 0;
   static inline const char* name = "committer";
 };

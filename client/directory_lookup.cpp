@@ -14,6 +14,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::size_t replicas_asked = 2;
+/// How long after a change of view producers may still be publishing to its new owners.
+constexpr auto view_grace = 3s;
 
 /// How long the first owner may take before the next replica is asked.
 milliseconds patience(milliseconds left) {
@@ -24,7 +26,8 @@ milliseconds patience(milliseconds left) {
 
 directory_lookup::directory_lookup(session& with, peer_health& health, counters& totals)
     : session_(with), health_(health), counters_(totals), cluster_(with.board().topology()),
-      own_(with.board().pool()) {}
+      own_(with.board().pool()),
+      view_is_young_(steady_clock::now() - cluster_->adopted_at < view_grace) {}
 
 directory_lookup::share& directory_lookup::share_of(const actors::peer& owner) {
   for (auto& known : shares_)
@@ -56,6 +59,8 @@ const actors::peer* directory_lookup::choose_owner(const page_key& key, lookup_a
     std::swap(*own, candidates.front());
   for (auto id : candidates) {
     const auto* owner = cluster_->find(id);
+    if (id == answer.asked)
+      continue;
     if (owner != nullptr && usable(*owner))
       return owner;
     if (owner != nullptr && owner->linked() && answer.reason == page_status::unreachable)
@@ -73,6 +78,7 @@ void directory_lookup::distribute(std::span<const page_key> keys,
     const auto* owner = choose_owner(keys[i], answers[i]);
     if (owner == nullptr)
       continue;
+    answers[i].asked = owner->self.id;
     auto& target = share_of(*owner);
     directory::append_lookup(target.request, keys[i]);
     target.indices.push_back(static_cast<std::uint32_t>(i));
@@ -94,7 +100,9 @@ void directory_lookup::take(const share& asked, const std::string& answer,
                               out.locations.begin() + static_cast<std::ptrdiff_t>(count),
                               [&](const auto& l) { return cluster_->find(l.owner) == nullptr; });
     out.count = static_cast<std::uint8_t>(end - out.locations.begin());
-    out.status = out.count > 0 ? page_status::hit : page_status::not_found;
+    out.reason = page_status::not_found;
+    if (out.count > 0 || !view_is_young_)
+      out.status = out.count > 0 ? page_status::hit : page_status::not_found;
   }
   health_.on_success(asked.owner->self.inc);
 }
@@ -134,6 +142,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
   for (auto& answer : answers) {
     answer.status = page_status::pending;
     answer.reason = page_status::unreachable;
+    answer.asked = {};
     answer.count = 0;
   }
   for (std::size_t round = 0; round < replicas_asked; ++round) {

@@ -16,6 +16,7 @@ struct lookup_answer {
   page_status status = page_status::pending; ///< hit, not_found, or why nobody could be asked.
   page_status reason =
       page_status::unreachable; ///< While pending: why the last owner did not answer.
+  node_id asked;                ///< Who was asked last.
   std::uint8_t count = 0;
   std::array<directory::page_location, limits::locations_per_key_max> locations;
 };
@@ -57,6 +58,8 @@ private:
   counters& counters_;
   actors::topology_ptr cluster_;
   own_pool_ptr own_;
+  bool view_is_young_ =
+      false; ///< Shards may not have what they own yet: `not_found` asks the next replica.
   std::vector<share> shares_;
   std::vector<const actors::peer*>
       given_up_; ///< Owners that failed in this call, or must be left alone.

@@ -15,12 +15,13 @@
 
 namespace peercache::client {
 
-/// One set whose bytes are in their slots; on its way to the node.
+/// A set, or several, whose bytes are in their slots; on its way to the node.
 struct commit_job {
   own_pool_ptr pool;
-  std::string filled;       ///< Packed actors::filled_slot, in prefix order.
+  std::string filled;       ///< Packed actors::filled_slot, each set in prefix order.
   std::string next_lengths; ///< Packed lengths to reserve for the next set; all of one size.
   std::uint64_t bytes = 0;
+  std::uint64_t sets = 1;
   bool skip_duplicates = true;
 };
 using commit_job_ptr = std::shared_ptr<const commit_job>;

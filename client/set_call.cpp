@@ -16,9 +16,11 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// What one client may keep reserved between two sets.
-constexpr std::uint64_t lease_bytes_max = 8u << 20;
-constexpr std::uint64_t lease_share_of_pool = 64;
+/// What one client may keep reserved between two sets: some batches, so that the next sets need not
+/// wait for the acknowledgement of this one.
+constexpr std::uint64_t lease_bytes_max = 32u << 20;
+constexpr std::uint64_t lease_share_of_pool = 128;
+constexpr std::uint64_t lease_batches = 8;
 
 } // namespace
 
@@ -138,23 +140,22 @@ void set_call::copy_in(std::uint32_t index) {
   client_.totals.set_bytes.fetch_add(result.length_bytes, std::memory_order_relaxed);
 }
 
-std::string set_call::next_lengths() const {
+std::string set_call::next_lengths() {
   auto length = actors::record_at<actors::filled_slot>(filled_, 0).length_bytes;
   auto granules = slot_leases::granules_of(length);
   auto page_bytes = std::uint64_t{granules} * limits::granule_bytes;
   auto lease_bytes = std::min(lease_bytes_max, pool_->memory.page_bytes() / lease_share_of_pool);
-  auto wanted = std::min<std::uint64_t>(filled_.size() / sizeof(actors::filled_slot),
-                                        lease_bytes / page_bytes);
-  auto leased = pool_->leases.available(granules);
+  auto pages = filled_.size() / sizeof(actors::filled_slot);
+  auto target = std::min<std::uint64_t>(pages * lease_batches, lease_bytes / page_bytes);
   std::string lengths;
-  for (; leased < wanted; ++leased)
+  for (auto more = pool_->leases.ask_for(granules, target); more > 0; --more)
     append_record(lengths, granules * limits::granule_bytes);
   return lengths;
 }
 
 void set_call::commit() {
   if (filled_.empty()) {
-    client_.session.board().window.leave(bytes_, 0);
+    client_.session.board().window.leave(bytes_, 1, 0);
     return;
   }
   auto job = std::make_shared<commit_job>();

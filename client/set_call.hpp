@@ -25,7 +25,7 @@ private:
   void reserve(const std::vector<std::uint32_t>& indices);
   void copy_in(std::uint32_t index);
   void commit();
-  std::string next_lengths() const;
+  std::string next_lengths();
   /// Ends every pending page with this reason.
   void fail_pending(page_status reason);
 

@@ -15,12 +15,12 @@ bool set_window::enter(std::uint64_t bytes, deadline until) {
   return true;
 }
 
-void set_window::leave(std::uint64_t bytes, std::uint64_t failed) {
+void set_window::leave(std::uint64_t bytes, std::uint64_t sets, std::uint64_t failed) {
   {
     std::lock_guard guard{lock_};
-    PEERCACHE_ASSERT(bytes_ >= bytes && calls_ > 0);
+    PEERCACHE_ASSERT(bytes_ >= bytes && calls_ >= sets);
     bytes_ -= bytes;
-    --calls_;
+    calls_ -= sets;
     failed_ += failed;
   }
   changed_.notify_all();

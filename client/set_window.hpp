@@ -16,8 +16,8 @@ public:
 
   /// Takes `bytes` of the window; false when there is no room until the deadline.
   bool enter(std::uint64_t bytes, deadline until);
-  /// Gives them back: `failed` pages of them did not make it.
-  void leave(std::uint64_t bytes, std::uint64_t failed);
+  /// Gives back what `sets` calls took: `failed` pages of them did not make it.
+  void leave(std::uint64_t bytes, std::uint64_t sets, std::uint64_t failed);
   /// Waits for an empty window; the pages that failed since the last call, or nothing at the
   /// deadline.
   std::optional<std::uint64_t> wait_empty(deadline until);

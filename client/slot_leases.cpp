@@ -1,5 +1,7 @@
 #include "client/slot_leases.hpp"
 
+#include "common/assert.hpp"
+
 #include <utility>
 
 namespace peercache::client {
@@ -13,24 +15,34 @@ bool slot_leases::take(std::uint32_t granules, slot_id& slot) {
   return true;
 }
 
-std::vector<slot_id> slot_leases::add(std::uint32_t granules, const std::vector<slot_id>& slots) {
+std::uint32_t slot_leases::ask_for(std::uint32_t granules, std::uint64_t target) {
   std::lock_guard guard{lock_};
-  std::vector<slot_id> left_over;
+  // One size at a time: what is leased of another one is used up or comes back with the next slots.
+  auto covered = granules == granules_ ? slots_.size() + on_their_way_ : on_their_way_;
+  if (covered >= target)
+    return 0;
+  on_their_way_ += target - covered;
+  return static_cast<std::uint32_t>(target - covered);
+}
+
+std::vector<slot_id> slot_leases::add(std::uint32_t granules, std::uint32_t asked,
+                                      const std::vector<slot_id>& slots) {
+  std::lock_guard guard{lock_};
+  PEERCACHE_ASSERT(on_their_way_ >= asked);
+  on_their_way_ -= asked;
+  std::vector<slot_id> unused;
+  if (slots.empty())
+    return unused;
   if (granules != granules_)
-    left_over.swap(slots_);
+    unused.swap(slots_);
   granules_ = granules;
   slots_.insert(slots_.end(), slots.begin(), slots.end());
-  return left_over;
+  return unused;
 }
 
 std::vector<slot_id> slot_leases::clear() {
   std::lock_guard guard{lock_};
   return std::exchange(slots_, {});
-}
-
-std::size_t slot_leases::available(std::uint32_t granules) const {
-  std::lock_guard guard{lock_};
-  return granules == granules_ ? slots_.size() : 0;
 }
 
 } // namespace peercache::client

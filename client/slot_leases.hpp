@@ -19,17 +19,21 @@ public:
 
   /// A slot for a page of that many granules, if one is leased.
   bool take(std::uint32_t granules, slot_id& slot);
-  /// Slots for pages of that many granules have come. What is left of another size is returned: to
-  /// be abandoned.
-  std::vector<slot_id> add(std::uint32_t granules, const std::vector<slot_id>& slots);
+  /// How many more to ask for, so that `target` are leased or on their way; they count as on their
+  /// way from now on.
+  std::uint32_t ask_for(std::uint32_t granules, std::uint64_t target);
+  /// `asked` slots for pages of that many granules were on their way, `slots` have come. What
+  /// cannot be used any more is returned: to be abandoned.
+  std::vector<slot_id> add(std::uint32_t granules, std::uint32_t asked,
+                           const std::vector<slot_id>& slots);
   /// Everything that is leased, and nothing is any more.
   std::vector<slot_id> clear();
-  std::size_t available(std::uint32_t granules) const;
 
 private:
-  mutable std::mutex lock_;
-  std::uint32_t granules_ = 0; ///< By lock_.
-  std::vector<slot_id> slots_; ///< By lock_.
+  std::mutex lock_;
+  std::uint32_t granules_ = 0; ///< By lock_, as all below.
+  std::uint64_t on_their_way_ = 0;
+  std::vector<slot_id> slots_;
 };
 
 } // namespace peercache::client

@@ -34,8 +34,6 @@ struct label_sets {
   std::array<label_info, 1> only_op{op};
   std::array<label_info, 1> only_source{source};
   std::array<label_info, 1> reason{label_info{"reason", reasons}};
-  std::array<label_info, 1> status{label_info{"status", reasons}};
-  std::array<label_info, 1> peer{label_info{"peer", {}}};
   std::array<label_info, 1> version{label_info{"version", {}}};
 };
 
@@ -79,8 +77,7 @@ table make_table() {
       {data_connections, "peercache_data_connections", gauge, {}, "Open connections of the data plane, both directions."},
       {data_pages_sent_total, "peercache_data_pages_sent_total", counter, {}, "Pages that were sent to readers on other hosts."},
       {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},
-      {data_send_errors_total, "peercache_data_send_errors_total", counter, s.status, "Pages that readers on other hosts asked for and did not get, by the reason."},
-      {breaker_open_total, "peercache_breaker_open_total", counter, s.peer, "How often the breaker of a peer opened."},
+      {breakers_open, "peercache_breakers_open", gauge, {}, "Peers that local clients leave alone at the moment because they failed repeatedly."},
       {series_refused_total, "peercache_series_refused_total", counter, {}, "Series that were not kept because their metric had its limit of series."},
   }};
 }

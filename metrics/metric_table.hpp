@@ -39,8 +39,7 @@ enum class metric : std::uint8_t {
   data_connections,
   data_pages_sent_total,
   data_bytes_sent_total,
-  data_send_errors_total,
-  breaker_open_total,
+  breakers_open,
   series_refused_total,
 };
 

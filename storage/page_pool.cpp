@@ -271,7 +271,7 @@ void page_pool::reclaim() {
 
 void page_pool::fold_uses(std::uint32_t pages_max) {
   // Once round at most, and not long over pages that are large or missing.
-  auto steps_left = std::min<std::uint64_t>(pages_.size(), std::uint64_t{pages_max} * 256);
+  auto steps_left = std::min<std::uint64_t>(pages_.size(), std::uint64_t{pages_max} * 16);
   for (std::uint32_t seen = 0; seen < pages_max && steps_left > 0; --steps_left) {
     fold_cursor_ =
         (fold_cursor_ == 0 ? static_cast<std::uint32_t>(pages_.size()) : fold_cursor_) - 1;

@@ -10,10 +10,10 @@ using pool_actor = caf::typed_actor<
     // Gateway: slots for pages of these lengths. Answers a slot each, or none where no room could
     // be made.
     caf::replies_to<reserve_atom, std::string>::with<std::string>,
-    // Gateway: these slots are filled. With `true`, pages that the cluster has already are dropped
-    // again. Answers one page_status byte a page, once every reachable directory owner has
-    // answered.
-    caf::replies_to<commit_atom, std::string, bool>::with<std::string>,
+    // Gateway: these slots are filled; reserve slots of these lengths for next time. With `true`,
+    // pages that the cluster has already are dropped again. Answers one page_status byte a page,
+    // once every reachable directory owner has answered, and slots as `reserve` does.
+    caf::replies_to<commit_atom, std::string, bool, std::string>::with<std::string, std::string>,
     // Gateway: these reserved slots will never be filled.
     caf::reacts_to<abandon_atom, std::string>,
     // Gateway: forgets and withdraws the pages of these keys. Answers one page_status byte a key.

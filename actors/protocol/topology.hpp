@@ -4,6 +4,7 @@
 #include "discovery/hash_ring.hpp"
 #include "discovery/view.hpp"
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct topology {
   topology() = default;
   discovery::view view;
   discovery::hash_ring ring;
-  std::vector<peer> peers; ///< As view.members: sorted by node_id.
+  std::vector<peer> peers;                            ///< As view.members: sorted by node_id.
+  std::chrono::steady_clock::time_point adopted_at{}; ///< When this process learned of the view.
 
   const peer* find(node_id id) const noexcept;
   const peer* find(const incarnation& inc) const noexcept;

@@ -14,7 +14,9 @@
 
 namespace peercache::actors {
 
-inline page_key key_named(const std::string& name) { return key_space{}.key_of(name); }
+inline page_key key_named(const std::string& name) {
+  return key_space{}.key_of(name);
+}
 
 inline discovery::member member_named(const std::string& name, std::uint64_t inc) {
   discovery::member member;
@@ -73,7 +75,8 @@ protected:
     auto slots = memory.slots();
     return system.spawn(run_pool, options,
                         std::make_unique<storage::page_pool>(
-                            slots, storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
+                            slots,
+                            storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
                             storage::page_pool_options{}));
   }
 
@@ -102,8 +105,14 @@ protected:
     page.slot = slot;
     page.length_bytes = 4096;
     append_record(filled, page);
-    auto statuses = ask<std::string>(pool, commit_atom_v, filled, skip_duplicates);
-    return static_cast<page_status>(statuses->at(0));
+    auto pending =
+        self->request(pool, caf::infinite, commit_atom_v, filled, skip_duplicates, std::string{});
+    settle();
+    auto status = page_status::pending;
+    pending.receive([&](const std::string& statuses,
+                        const std::string&) { status = static_cast<page_status>(statuses.at(0)); },
+                    [](const caf::error&) { FAIL() << "commit was refused"; });
+    return status;
   }
 
   page_status put(const page_key& key) { return commit(key, reserve()); }

@@ -5,7 +5,9 @@
 namespace peercache::client {
 namespace {
 
-page_key key_named(const std::string& name) { return key_space{}.key_of(name); }
+page_key key_named(const std::string& name) {
+  return key_space{}.key_of(name);
+}
 
 directory::page_location location(std::uint64_t gen, std::uint64_t owner = 1) {
   directory::page_location made;

@@ -5,13 +5,15 @@
 namespace peercache::client {
 namespace {
 
-deadline now() { return std::chrono::steady_clock::now(); }
+deadline now() {
+  return std::chrono::steady_clock::now();
+}
 
 TEST(set_window, refuses_what_does_not_fit_until_the_deadline) {
   set_window window{100};
   EXPECT_TRUE(window.enter(60, now()));
   EXPECT_FALSE(window.enter(60, now()));
-  window.leave(60, 0);
+  window.leave(60, 1, 0);
   EXPECT_TRUE(window.enter(60, now()));
 }
 
@@ -25,7 +27,7 @@ TEST(set_window, counts_failures_until_they_are_asked_for) {
   set_window window{100};
   window.enter(10, now());
   EXPECT_FALSE(window.wait_empty(now()).has_value());
-  window.leave(10, 3);
+  window.leave(10, 1, 3);
   EXPECT_EQ(window.wait_empty(now()), 3u);
   EXPECT_EQ(window.wait_empty(now()), 0u);
 }

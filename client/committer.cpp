@@ -1,6 +1,7 @@
 #include "client/committer.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
+#include "actors/thread_actor.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
 #include "discovery/view_codec.hpp"
@@ -38,6 +39,14 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
   return pool;
 }
 
+/// A large pool takes seconds; sets and gets go on meanwhile, they only fault more often.
+void enter_page_tables(const own_pool& pool) {
+  constexpr std::uint64_t step_bytes = 16u << 20;
+  for (std::uint64_t next = pool.memory.enter_page_tables(0, step_bytes);
+       next != 0 && !pool.closing.load(std::memory_order_relaxed);)
+    next = pool.memory.enter_page_tables(next, step_bytes);
+}
+
 void opened(committer_pointer self, const gateway_actor& gateway, const session_welcome& welcome) {
   auto& state = self->state;
   state.connecting = false;
@@ -48,6 +57,7 @@ void opened(committer_pointer self, const gateway_actor& gateway, const session_
     return;
   }
   self->monitor(gateway);
+  actors::spawn_thread_actor(self->system(), [pool = *pool] { enter_page_tables(*pool); });
   state.options.board->set_pool(std::move(*pool));
   self->send(state.options.links, view_atom_v, welcome.view);
 }

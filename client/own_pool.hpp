@@ -6,6 +6,7 @@
 #include "storage/pool_memory.hpp"
 #include "storage/slot_table.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -24,6 +25,7 @@ struct own_pool {
   actors::gateway_actor gateway;
   std::uint64_t session = 0;
   slot_leases leases;
+  std::atomic<bool> closing{false}; ///< Whoever works on the mapping in the background stops.
 };
 using own_pool_ptr = std::shared_ptr<own_pool>;
 

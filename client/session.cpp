@@ -35,6 +35,8 @@ void session_board::set_pool(own_pool_ptr next) {
     std::lock_guard guard{lock_};
     pool_.swap(next);
   }
+  if (next)
+    next->closing = true;
   changed_.notify_all();
 }
 

@@ -243,9 +243,25 @@ result<void> pool_memory::map(std::uint64_t object_bytes) {
     return shared_object::failed("cannot map " + std::to_string(object_bytes) +
                                      " bytes (with huge pages: raise vm.nr_hugepages) of",
                                  name_);
+#ifdef MADV_HUGEPAGE
+  (void)::madvise(at, object_bytes, MADV_HUGEPAGE); // Taken where shmem_enabled is `advise`.
+#endif
   base_ = static_cast<std::byte*>(at);
   object_bytes_ = object_bytes;
   return {};
+}
+
+std::uint64_t pool_memory::enter_page_tables(std::uint64_t offset_bytes,
+                                             std::uint64_t at_most_bytes) const {
+  if (offset_bytes >= object_bytes_)
+    return 0;
+  auto size_bytes = std::min(at_most_bytes, object_bytes_ - offset_bytes);
+#ifdef MADV_POPULATE_WRITE
+  // Where the kernel cannot, the copies fault as they go.
+  (void)::madvise(base_ + offset_bytes, size_bytes, MADV_POPULATE_WRITE);
+#endif
+  auto next = offset_bytes + size_bytes;
+  return next < object_bytes_ ? next : 0;
 }
 
 result<void> pool_memory::pretouch(const pool_memory_options& options) const {

@@ -62,6 +62,11 @@ public:
   std::uint32_t granules() const noexcept { return granules_; }
   std::uint64_t page_bytes() const noexcept;
 
+  /// Client: enters a range of the object into this process's page tables (its memory is there), so
+  /// that the first copies do not stop at every 4 KiB for a page fault. Best effort; any thread.
+  /// Returns the next offset, or 0 at the end.
+  std::uint64_t enter_page_tables(std::uint64_t offset_bytes, std::uint64_t at_most_bytes) const;
+
   slot_table slots() const noexcept;
   slot_entry& entry(slot_id slot) const noexcept;
   /// @pre the range lies within the pool

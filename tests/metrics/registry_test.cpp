@@ -60,23 +60,23 @@ TEST(registry, differences_add_up) {
 
 TEST(registry, label_words_are_escaped) {
   registry values;
-  values.set(metric::breaker_open_total, {"a\"b\\c\nd"}, 1);
-  EXPECT_TRUE(has_line(values.text(), R"(peercache_breaker_open_total{peer="a\"b\\c\nd"} 1)"));
+  values.set(metric::build_info, {"a\"b\\c\nd"}, 1);
+  EXPECT_TRUE(has_line(values.text(), R"(peercache_build_info{version="a\"b\\c\nd"} 1)"));
 }
 
 TEST(registry, a_removed_series_is_gone_from_the_scrape) {
   registry values;
-  values.set(metric::breaker_open_total, {"node-2"}, 4);
-  values.remove(metric::breaker_open_total, {"node-2"});
+  values.set(metric::build_info, {"node-2"}, 4);
+  values.remove(metric::build_info, {"node-2"});
   EXPECT_EQ(values.text().find("node-2"), std::string::npos);
 }
 
 TEST(registry, more_series_than_the_limit_are_refused_and_counted) {
   registry values;
   for (std::size_t i = 0; i < registry::series_max + 3; ++i)
-    values.set(metric::breaker_open_total, {"peer-" + std::to_string(i)}, 1);
+    values.set(metric::build_info, {"peer-" + std::to_string(i)}, 1);
   EXPECT_EQ(values.value(metric::series_refused_total), 3);
-  EXPECT_EQ(values.families()[static_cast<std::size_t>(metric::breaker_open_total)].metric.size(),
+  EXPECT_EQ(values.families()[static_cast<std::size_t>(metric::build_info)].metric.size(),
             registry::series_max);
 }
 

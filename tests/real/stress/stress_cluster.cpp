@@ -1,7 +1,5 @@
 #include "stress_cluster.hpp"
 
-#include "client/admin_client.hpp"
-
 #include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
@@ -27,13 +25,22 @@ result<stress_cluster> stress_cluster::start(const stress_plan& plan, cli::run_f
   return stress_cluster(std::move(*nodes));
 }
 
-void stress_cluster::count(std::uint32_t node) {
+result<client::node_status> stress_cluster::status(std::uint32_t node) const {
   auto admin = client::admin_client::connect("127.0.0.1", port(node), cluster_name(),
                                              std::chrono::milliseconds(1000));
   if (!admin)
-    return;
-  if (auto status = (*admin)->status())
-    now_[node] = {status->puts, status->evictions};
+    return admin.error();
+  return (*admin)->status();
+}
+
+void stress_cluster::count(std::uint32_t node) {
+  if (auto told = status(node))
+    now_[node] = {told->puts, told->evictions};
+}
+
+std::uint64_t stress_cluster::pages(std::uint32_t node) const {
+  auto told = status(node);
+  return told ? told->pool_pages : 0;
 }
 
 void stress_cluster::count() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cli/node_process.hpp"
+#include "client/admin_client.hpp"
 #include "stress_plan.hpp"
 
 #include <cstdint>
@@ -21,6 +22,8 @@ public:
 
   /// kill -9, and a start of the same name on the same ports.
   result<void> kill_and_restart(std::uint32_t node);
+  /// Pages that lie in its pool now; 0 when it does not answer.
+  std::uint64_t pages(std::uint32_t node) const;
   void freeze(std::uint32_t node);
   void thaw(std::uint32_t node);
 
@@ -43,6 +46,7 @@ private:
   explicit stress_cluster(std::vector<cli::node_process> nodes)
       : nodes_(std::move(nodes)), now_(nodes_.size()) {}
   void count(std::uint32_t node);
+  result<client::node_status> status(std::uint32_t node) const;
 
   std::vector<cli::node_process> nodes_;
   std::vector<totals> now_;     ///< Of the processes that run.

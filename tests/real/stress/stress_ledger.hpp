@@ -46,9 +46,10 @@ public:
   std::array<std::atomic<std::uint64_t>, page_status_count> got{};
   std::array<std::atomic<std::uint64_t>, page_status_count> put{};
   std::atomic<bool> stop{false};
+  std::atomic<bool> readers_rest{false}; ///< Readers ask for nothing, and remember what they know.
 
 private:
-  static constexpr std::size_t recent_keys = 1024;
+  static constexpr std::size_t recent_keys = 4096;
   static constexpr std::size_t examples_max = 10;
 
   std::vector<std::atomic<std::uint32_t>> versions_;

@@ -32,10 +32,10 @@ void generation_profile(stress_plan& plan) {
 void incarnation_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.guards_off = {"key"};
-  plan.pool_share = 1.5;
-  plan.writers = 3;
+  plan.pool_share = 10; // No eviction: each slot is in its first filling, in each process.
+  plan.writers = 2;     // One for each node that is killed: the fillings have one order.
   plan.freeze_readers_node = true;
-  plan.kill_every = std::chrono::milliseconds(2500);
+  plan.kill_every = std::chrono::milliseconds(1200);
 }
 
 void checksum_profile(stress_plan& plan) {

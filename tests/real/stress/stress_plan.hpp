@@ -19,8 +19,8 @@ struct stress_plan {
   std::uint32_t writers =
       3; ///< Threads, each a client of its own; number i belongs to node i mod `nodes`.
   std::uint32_t readers = 3;
-  std::uint32_t keys = 40'000; ///< The working set.
-  double pool_share = 0.05;    ///< All pools together, of the working set.
+  std::uint32_t keys = 100'000; ///< The working set.
+  double pool_share = 0.05;     ///< All pools together, of the working set.
   std::uint32_t page_bytes =
       0; ///< Of all pages; 0: each key has its own size from 4 KiB to 64 KiB.
   std::chrono::milliseconds kill_every{

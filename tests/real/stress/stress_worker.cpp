@@ -148,9 +148,12 @@ void stress_worker::write_until_stopped() {
 }
 
 void stress_worker::read_until_stopped() {
-  while (!ledger_.stop)
-    if (auto* connected = client())
+  while (!ledger_.stop) {
+    if (ledger_.readers_rest)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    else if (auto* connected = client())
       get_some(*connected);
+  }
 }
 
 } // namespace peercache::stress

@@ -1,0 +1,174 @@
+#include "actors/gateway_actor.hpp"
+
+#include "tests/actors/cluster_fixture.hpp"
+
+#include "discovery/view_codec.hpp"
+
+namespace peercache::actors {
+namespace {
+
+membership_actor::behavior_type fake_membership(membership_actor::pointer) {
+  return {[](packet_atom, const std::string&) {}, [](beat_atom) {}, [](leave_atom) { return true; },
+          [](stats_atom) { return membership_report{}; }, [](view_atom) { return std::string{}; }};
+}
+
+session_actor::behavior_type fake_client(session_actor::pointer) {
+  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+}
+
+class gateway_actor_test : public cluster_fixture {
+protected:
+  bool process_is_dead = false;
+  std::string readiness = "never told";
+  membership_actor membership = system.spawn(fake_membership);
+  session_actor client = system.spawn(fake_client);
+  gateway_actor gateway = spawn_gateway();
+
+  ~gateway_actor_test() override {
+    stop(gateway);
+    stop(client);
+    stop(membership);
+  }
+
+  gateway_actor spawn_gateway() {
+    gateway_options options;
+    options.cluster = "test";
+    options.pool_name = "/pool";
+    options.self = here;
+    options.directory = shard_here;
+    options.membership = membership;
+    options.pool = pool;
+    options.session_is_dead = [this](std::uint32_t) { return process_is_dead; };
+    options.ready = [this](bool ready, const std::string& reason) {
+      readiness = ready ? "ready" : reason;
+    };
+    return system.spawn(run_gateway, std::move(options));
+  }
+
+  std::uint64_t open() {
+    return ask<session_welcome>(gateway, session_atom_v, std::string{"client"}, client)->session;
+  }
+
+  std::uint64_t filling() { return ask<pool_report>(pool, stats_atom_v)->filling; }
+
+  caf::expected<std::string> reserve_pages(std::uint64_t session, int pages) {
+    std::string lengths;
+    for (int i = 0; i < pages; ++i)
+      append_record(lengths, std::uint32_t{4096});
+    return ask<std::string>(gateway, reserve_atom_v, session, lengths);
+  }
+
+  bool commit_slot(std::uint64_t session, slot_id slot) {
+    std::string filled;
+    filled_slot page;
+    page.key = key_named("a");
+    page.slot = slot;
+    page.length_bytes = 4096;
+    append_record(filled, page);
+    auto pending =
+        self->request(gateway, caf::infinite, commit_atom_v, session, filled, true, std::string{});
+    settle();
+    bool accepted = false;
+    pending.receive([&](const std::string&, const std::string&) { accepted = true; },
+                    [](const caf::error&) {});
+    return accepted;
+  }
+
+  void lose_connection() {
+    caf::anon_send_exit(client, caf::exit_reason::kill);
+    settle();
+  }
+};
+
+TEST_F(gateway_actor_test, welcomes_the_same_version_and_cluster_only) {
+  EXPECT_TRUE(ask<peer_welcome>(gateway, hello_atom_v, wire_version, std::string{"test"},
+                                std::string{"me"}));
+  EXPECT_FALSE(ask<peer_welcome>(gateway, hello_atom_v, wire_version + 1, std::string{"test"},
+                                 std::string{"me"}));
+  EXPECT_FALSE(ask<peer_welcome>(gateway, hello_atom_v, wire_version, std::string{"other"},
+                                 std::string{"me"}));
+}
+
+TEST_F(gateway_actor_test, a_session_reserves_fills_and_commits) {
+  tell_everyone(both());
+  auto session = open();
+  auto slots = reserve_pages(session, 2);
+  ASSERT_TRUE(slots);
+  EXPECT_EQ(filling(), 2u);
+  EXPECT_TRUE(commit_slot(session, record_at<slot_id>(*slots, 0)));
+  EXPECT_EQ(filling(), 1u);
+  EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u);
+}
+
+TEST_F(gateway_actor_test, refuses_slots_that_the_session_does_not_hold) {
+  tell_everyone(both());
+  auto owner = open(), thief = open();
+  auto slot = record_at<slot_id>(*reserve_pages(owner, 1), 0);
+  EXPECT_FALSE(commit_slot(thief, slot));
+  EXPECT_TRUE(commit_slot(owner, slot));
+  EXPECT_FALSE(commit_slot(owner, slot)) << "a slot is committed once";
+  EXPECT_FALSE(reserve_pages(12345, 1));
+}
+
+TEST_F(gateway_actor_test, a_silent_session_keeps_its_slots_while_its_process_lives) {
+  reserve_pages(open(), 3);
+  lose_connection();
+  pass(std::chrono::seconds(60));
+  EXPECT_EQ(filling(), 3u);
+  process_is_dead = true;
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(filling(), 0u);
+}
+
+TEST_F(gateway_actor_test, a_session_that_ends_in_good_order_gives_its_slots_back) {
+  auto session = open();
+  auto slots = reserve_pages(session, 3);
+  caf::anon_send(gateway, abandon_atom_v, session, slots->substr(0, sizeof(slot_id)));
+  settle();
+  EXPECT_EQ(filling(), 2u);
+  caf::anon_send(gateway, leave_atom_v, session);
+  settle();
+  EXPECT_EQ(filling(), 0u);
+}
+
+TEST_F(gateway_actor_test, is_ready_while_it_is_in_the_view_and_not_draining) {
+  caf::anon_send(gateway, topology_atom_v, topology_of({{there, shard_there}}, 1));
+  settle();
+  EXPECT_EQ(readiness, "joining: no view with this node in it yet");
+  tell_everyone(both(2));
+  caf::anon_send(gateway, topology_atom_v, both(2));
+  settle();
+  EXPECT_EQ(readiness, "ready");
+  EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
+  EXPECT_EQ(readiness, "draining");
+  EXPECT_FALSE(reserve_pages(open(), 1));
+}
+
+TEST_F(gateway_actor_test, adds_up_what_its_clients_report) {
+  auto session = open();
+  client_report report;
+  report.set_bytes = 5;
+  caf::anon_send(gateway, report_atom_v, session, report);
+  settle();
+  auto pending = self->request(gateway, caf::infinite, stats_atom_v);
+  settle();
+  pending.receive(
+      [](const client_report& sum, std::uint64_t sessions) {
+        EXPECT_EQ(sum.set_bytes, 5u);
+        EXPECT_EQ(sessions, 1u);
+      },
+      [](const caf::error&) { FAIL(); });
+}
+
+TEST_F(gateway_actor_test, its_status_has_all_parts) {
+  tell_everyone(both());
+  put(key_named("a"));
+  auto report = ask<node_report>(gateway, status_atom_v);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(discovery::decode_member(report->member)->name, "here");
+  EXPECT_EQ(report->pool.pages, 1u);
+  EXPECT_EQ(report->directory.records, 1u);
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -38,9 +38,27 @@ const directory::page_location& best_location(const lookup_answer& answer,
   return answer.locations[0];
 }
 
+namespace {
+
+/// A caller that brings fewer results than pages gets no page: never a write beyond what it lent.
+template <class Page>
+bool sizes_agree(std::span<const Page> pages, std::span<page_result> results) {
+  if (pages.size() == results.size())
+    return true;
+  std::fill(results.begin(), results.end(),
+            page_result{page_status::bad_size, page_origin::none, 0});
+  return false;
+}
+
+} // namespace
+
 cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane)
     : options(opts), locations(opts.location_cache_keys), reads(std::move(plane)),
-      session(opts, [this] { return totals.report(health.open()); }),
+      session(
+          opts, [this] { return totals.report(health.open()); },
+          [this](const page_key& key, const directory::page_location& location) {
+            locations.store(key, location);
+          }),
       read_thread_(
           actors::spawn_thread_actor(session.system(), [plane = reads.get()] { plane->run(); })) {}
 
@@ -84,7 +102,8 @@ result<void> cache_client::register_buffer(std::span<std::byte>) {
 
 void cache_client::set(std::span<const set_page> pages, std::span<page_result> results,
                        std::optional<deadline> until) {
-  PEERCACHE_ASSERT(pages.size() == results.size());
+  if (!sizes_agree(pages, results))
+    return;
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
   for (std::size_t done = 0; done < pages.size(); done += limits::batch_pages_max) {
@@ -106,7 +125,8 @@ result<std::uint64_t> cache_client::flush(std::optional<deadline> until) {
 
 void cache_client::get(std::span<const get_page> pages, std::span<page_result> results,
                        std::optional<deadline> until) {
-  PEERCACHE_ASSERT(pages.size() == results.size());
+  if (!sizes_agree(pages, results))
+    return;
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
   for (std::size_t done = 0; done < pages.size(); done += limits::batch_pages_max) {
@@ -120,7 +140,8 @@ void cache_client::get(std::span<const get_page> pages, std::span<page_result> r
 
 void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
                           std::optional<deadline> until) {
-  PEERCACHE_ASSERT(keys.size() == results.size());
+  if (!sizes_agree(keys, results))
+    return;
   auto started = steady_clock::now();
   auto own = impl_->session.board().pool();
   std::vector<lookup_answer> answers(keys.size());
@@ -146,7 +167,8 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
 
 void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,
                           std::optional<deadline> until) {
-  PEERCACHE_ASSERT(keys.size() == results.size());
+  if (!sizes_agree(keys, results))
+    return;
   auto limit = impl_->deadline_of(until);
   std::vector<lookup_answer> answers(keys.size());
   directory_lookup{impl_->session, impl_->health, impl_->totals}.run(keys, answers, limit);
@@ -189,8 +211,13 @@ void cache_client::remove(std::span<const page_key> keys, std::span<page_result>
 
 void cache_client::prefetch(std::span<const page_key> keys) {
   // Without a disk tier the nearest a page can be brought is into the location cache.
-  std::vector<page_result> results(keys.size());
-  exists(keys, results, steady_clock::now() + 50ms);
+  for (std::size_t done = 0; done < keys.size(); done += limits::batch_pages_max) {
+    std::string batch;
+    for (const auto& key :
+         keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done)))
+      actors::append_record(batch, key);
+    caf::anon_send(impl_->session.committer(), actors::lookup_atom_v, std::move(batch));
+  }
 }
 
 result<std::vector<std::vector<directory::page_location>>>

@@ -108,7 +108,7 @@ public:
   /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one
   /// call are taken as one prefix chain, in order. `stored` means: in its final place, and on its
   /// way to the directory; see `flush`.
-  /// @pre results.size() == pages.size()
+  /// With a different number of results every result is `bad_size`.
   void set(std::span<const set_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
@@ -116,7 +116,7 @@ public:
   /// to wait for). Returns the number of pages that did not make it since the last flush.
   result<std::uint64_t> flush(std::optional<deadline> until = {});
 
-  /// Reads the pages, from wherever they are. @pre results.size() == pages.size()
+  /// Reads the pages, from wherever they are.
   void get(std::span<const get_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 

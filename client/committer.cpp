@@ -6,8 +6,12 @@
 #include "common/log.hpp"
 #include "discovery/view_codec.hpp"
 
+#include "directory/wire.hpp"
+
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <map>
 #include <utility>
 
 namespace peercache::client {
@@ -120,19 +124,27 @@ void join(commit_job& earlier, const commit_job& later) {
 }
 
 void send_commit(committer_pointer self, const commit_job_ptr& job);
+void commit(committer_pointer self, const commit_job_ptr& job);
 
-void committed(committer_pointer self, const commit_job& job, const std::string& slots,
+void committed(committer_pointer self, const commit_job_ptr& job, const std::string& slots,
                std::uint64_t failed) {
   auto& state = self->state;
-  keep_leases(self, job, slots);
-  state.options.board->window.leave(job.bytes, job.sets, failed);
-  state.committing = false;
+  if (state.in_flight != job)
+    return; // Given up when the node went.
+  keep_leases(self, *job, slots);
+  state.options.board->window.leave(job->bytes, job->sets, failed);
+  state.in_flight = nullptr;
   if (auto next = std::exchange(state.waiting, nullptr))
     send_commit(self, next);
+  if (!state.more.empty()) {
+    auto first = std::move(state.more.front());
+    state.more.pop_front();
+    commit(self, first);
+  }
 }
 
 void send_commit(committer_pointer self, const commit_job_ptr& job) {
-  self->state.committing = true;
+  self->state.in_flight = job;
   self->request(job->pool->gateway, commit_timeout, commit_atom_v, job->pool->session, job->filled,
                 job->skip_duplicates, job->next_lengths)
       .then(
@@ -140,25 +152,60 @@ void send_commit(committer_pointer self, const commit_job_ptr& job) {
             auto failed = std::count_if(statuses.begin(), statuses.end(), [](char status) {
               return !is_success(static_cast<page_status>(status));
             });
-            committed(self, *job, slots, static_cast<std::uint64_t>(failed));
+            committed(self, job, slots, static_cast<std::uint64_t>(failed));
           },
           [self, job](const caf::error&) {
-            committed(self, *job, {}, job->filled.size() / sizeof(filled_slot));
+            committed(self, job, {}, job->filled.size() / sizeof(filled_slot));
           });
+}
+
+/// Nobody will answer what was on its way to a node that is gone.
+void node_lost(committer_pointer self) {
+  self->state.options.board->set_pool(nullptr);
+  if (auto job = self->state.in_flight)
+    committed(self, job, {}, job->filled.size() / sizeof(filled_slot));
 }
 
 /// One commit is on its way at a time; the sets that come meanwhile share the next message. What a
 /// commit costs on its way through two processes is so paid once for all sets of a round trip.
 void commit(committer_pointer self, const commit_job_ptr& job) {
   auto& state = self->state;
-  if (!state.committing)
+  if (!state.in_flight) {
     send_commit(self, job);
-  else if (!state.waiting)
+  } else if (!state.waiting) {
     state.waiting = std::make_shared<commit_job>(*job);
-  else if (can_join(*state.waiting, *job))
+  } else if (can_join(*state.waiting, *job)) {
     join(*state.waiting, *job);
-  else {
-    send_commit(self, std::exchange(state.waiting, std::make_shared<commit_job>(*job)));
+  } else {
+    state.more.push_back(job);
+  }
+}
+
+/// Asks the owners where these pages are, and remembers the answers.
+void prefetch(committer_pointer self, const std::string& keys) {
+  auto cluster = self->state.options.board->topology();
+  std::map<node_id, std::string> requests;
+  for (std::size_t i = 0; i < record_count<page_key>(keys).value_or(0); ++i) {
+    auto key = record_at<page_key>(keys, i);
+    std::array<node_id, 1> owner;
+    if (cluster->ring.owners(key, owner) == 1)
+      directory::append_lookup(requests[owner[0]], key);
+  }
+  for (auto& [id, request] : requests) {
+    const auto* owner = cluster->find(id);
+    if (owner == nullptr || !owner->linked())
+      continue;
+    self->request(owner->directory, session_timeout, lookup_atom_v, request)
+        .then(
+            [self, request = request](const std::string& answer) {
+              directory::answer_reader reader{answer};
+              std::array<directory::page_location, limits::locations_per_key_max> found;
+              std::size_t count = 0;
+              for (std::size_t i = 0; reader.next(found, count); ++i)
+                if (count > 0)
+                  self->state.options.remember(record_at<page_key>(request, i), found[0]);
+            },
+            [](const caf::error&) {});
   }
 }
 
@@ -184,9 +231,9 @@ void beat(committer_pointer self) {
 committer_actor::behavior_type run_committer(committer_pointer self, committer_options options) {
   self->state.options = std::move(options);
   self->set_down_handler([self](const caf::down_msg& down) {
-    auto& board = *self->state.options.board;
-    if (auto pool = board.pool(); pool && pool->gateway.address() == down.source)
-      board.set_pool(nullptr);
+    if (auto pool = self->state.options.board->pool();
+        pool && pool->gateway.address() == down.source)
+      node_lost(self);
   });
   self->send(self, beat_atom_v);
   return {
@@ -195,6 +242,7 @@ committer_actor::behavior_type run_committer(committer_pointer self, committer_o
       },
       [self](beat_atom) { beat(self); },
       [self](commit_atom, const commit_job_ptr& job) { commit(self, job); },
+      [self](lookup_atom, const std::string& keys) { prefetch(self, keys); },
       [self](leave_atom) {
         say_goodbye(self);
         return true;

@@ -3,6 +3,8 @@
 #include "actors/links_actor.hpp"
 #include "client/session.hpp"
 
+#include <deque>
+
 namespace peercache::client {
 
 struct committer_options {
@@ -13,14 +15,18 @@ struct committer_options {
   actors::links_actor links;
   std::shared_ptr<session_board> board;
   std::function<actors::client_report()> report_totals;
+  /// Remembers where a page is: what `prefetch` is for while there is no tier below memory.
+  std::function<void(const page_key&, const directory::page_location&)> remember;
 };
 
 struct committer_state {
   committer_state() = default;
   committer_options options;
   bool connecting = false;
-  bool committing = false;             ///< A commit is on its way to the node.
+  commit_job_ptr in_flight;            ///< The commit that is on its way to the node.
   std::shared_ptr<commit_job> waiting; ///< Sets that came meanwhile: the next commit.
+  std::deque<commit_job_ptr>
+      more; ///< Sets that cannot share it: of another size. Bounded by the set window.
   std::uint32_t beats = 0;
   static inline const char* name = "committer";
 };

@@ -51,7 +51,8 @@ bool session_board::wait_ready(deadline until) const {
 }
 
 session::session(const client_options& options,
-                 std::function<actors::client_report()> report_totals)
+                 std::function<actors::client_report()> report_totals,
+                 std::function<void(const page_key&, const directory::page_location&)> remember)
     : config_(std::make_unique<actors::system_config>(2)),
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
@@ -72,6 +73,7 @@ session::session(const client_options& options,
   committing.links = links_handle;
   committing.board = board_;
   committing.report_totals = std::move(report_totals);
+  committing.remember = std::move(remember);
   committer_ = system_->spawn(run_committer, std::move(committing));
   connector_and_links_[0] = caf::actor_cast<caf::actor>(connector);
   connector_and_links_[1] = caf::actor_cast<caf::actor>(links_handle);

@@ -55,6 +55,8 @@ using committer_actor =
                      caf::reacts_to<actors::beat_atom>,
                      // Callers: send these filled slots to the node and keep the books.
                      caf::reacts_to<actors::commit_atom, commit_job_ptr>,
+                     // Callers: find out where these pages (packed keys) are, ahead of need.
+                     caf::reacts_to<actors::lookup_atom, std::string>,
                      // Destructor: say goodbye, then answer.
                      caf::replies_to<actors::leave_atom>::with<bool>>;
 
@@ -63,7 +65,8 @@ using committer_actor =
 /// the scheduler), connector (own thread).
 class session {
 public:
-  session(const client_options& options, std::function<actors::client_report()> report_totals);
+  session(const client_options& options, std::function<actors::client_report()> report_totals,
+          std::function<void(const page_key&, const directory::page_location&)> remember);
   ~session();
 
   session_board& board() noexcept { return *board_; }

@@ -119,15 +119,12 @@ result<endpoint> parse_endpoint(const std::string& text) {
 
 namespace {
 
-/// Adds what to do to what the library says.
+/// Adds what the library cannot know: how a node is started here.
 error with_advice(const error& err, const global_options& globals) {
   if (exit_code_of(err.code) != exit_code::unreachable)
     return err;
-  return {err.code,
-          fmt::format(
-              "{} (asked {} of cluster '{}'; is a peercache-node running there? name another with "
-              "--node HOST:PORT, or start one with: peercache-node --dev)",
-              err.message, globals.node, globals.cluster)};
+  return {err.code, fmt::format("{} (cluster '{}'; a node on this machine: peercache-node --dev)",
+                                err.message, globals.cluster)};
 }
 
 } // namespace

@@ -54,6 +54,9 @@ exit_code put(const global_options& globals, const put_options& options) {
   client::const_part part{bytes->data(), static_cast<std::uint32_t>(bytes->size())};
   client::set_page page{keys->front(), {&part, 1}};
   client::page_result stored;
+  // So that the client knows of a page that is there already, and says so.
+  (*connected)->exists({&page.key, 1}, {&stored, 1});
+  stored = {};
   (*connected)->set({&page, 1}, {&stored, 1});
   auto unpublished = (*connected)->flush();
   if (!unpublished)

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "client/embedded.hpp"
+#include "common/log.hpp"
+#include "config/load.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+/// What the examples share, so that each shows one thing. Programs that use the installed library
+/// talk to a peercache-node and need none of this.
+namespace example {
+
+/// The value, or the end of the program with the reason: examples have nobody to hand errors to.
+template <class T>
+T value_or_exit(peercache::result<T> outcome) {
+  if (!outcome) {
+    std::fprintf(stderr, "example: %s\n", to_string(outcome.error()).c_str());
+    std::exit(1);
+  }
+  return std::move(*outcome);
+}
+
+/// A node of this process on free ports of loopback, with a client of it.
+inline std::unique_ptr<peercache::client::embedded_cache> start_node(const std::string& name,
+                                                                     const std::string& seed = "") {
+  peercache::init_log(name, "error", false);
+  peercache::config::sources from;
+  from.flags = {{"node.name", name},       {"cluster.name", "example"}, {"pool.size", "16MiB"},
+                {"net.control_port", "0"}, {"net.data_port", "0"},      {"net.http_port", "0"},
+                {"log.level", "error"}};
+  if (!seed.empty())
+    from.flags.push_back({"discovery.seeds", seed});
+  auto loaded = value_or_exit(peercache::config::load(from));
+  return value_or_exit(peercache::client::embedded_cache::start(loaded.config));
+}
+
+inline std::string address_of(peercache::client::embedded_cache& cache) {
+  return "127.0.0.1:" + std::to_string(cache.node().self().control_port);
+}
+
+/// Ends the program when something is not as the example says.
+inline void expect(bool as_said, const char* what) {
+  std::printf("%s: %s\n", what, as_said ? "yes" : "NO");
+  if (!as_said)
+    std::exit(1);
+}
+
+} // namespace example

@@ -1,0 +1,38 @@
+// A page of two parts: keys and values of one layer lie in different buffers, and are one page all
+// the same.
+#include "example.hpp"
+
+#include <array>
+#include <vector>
+
+int main() {
+  using namespace peercache;
+  auto cache = example::start_node("two-parts");
+  auto& client = cache->client();
+  key_space keys;
+
+  std::vector<std::byte> k(24 * 1024, std::byte{1});
+  std::vector<std::byte> v(8 * 1024, std::byte{2});
+  std::array<client::const_part, 2> from = {client::const_part{k.data(), 24 * 1024},
+                                            client::const_part{v.data(), 8 * 1024}};
+  client::set_page put{keys.key_of("layer-0"), from};
+  client::page_result result;
+  client.set({&put, 1}, {&result, 1});
+  example::expect(result.status == page_status::stored, "stored");
+  example::expect(example::value_or_exit(client.flush()) == 0, "published");
+
+  std::vector<std::byte> k_copy(k.size());
+  std::vector<std::byte> v_copy(v.size());
+  std::array<rdma::page_part, 2> to = {rdma::page_part{k_copy.data(), 24 * 1024},
+                                       rdma::page_part{v_copy.data(), 8 * 1024}};
+  client::get_page wanted{keys.key_of("layer-0"), to};
+  client.get({&wanted, 1}, {&result, 1});
+  example::expect(result.status == page_status::hit, "all parts or none: hit");
+  example::expect(k_copy == k && v_copy == v, "both parts have their bytes");
+
+  // The parts must add up to the page: half of it is no page.
+  client::get_page half{keys.key_of("layer-0"), {to.data(), 1}};
+  client.get({&half, 1}, {&result, 1});
+  example::expect(result.status == page_status::bad_size,
+                  "a size that is not the page's is refused");
+}

@@ -1,0 +1,128 @@
+#include "local_ring.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <unistd.h>
+
+namespace peercache::real {
+
+finished_program run_program(std::vector<std::string> arguments, milliseconds at_most) {
+  finished_program finished;
+  auto child = cli::child_process::spawn({.arguments = std::move(arguments)});
+  if (!child) {
+    ADD_FAILURE() << to_string(child.error());
+    return finished;
+  }
+  auto until = clock::now() + at_most;
+  while (true) {
+    auto line = child->read_line(std::chrono::ceil<milliseconds>(until - clock::now()));
+    if (!line)
+      break;
+    finished.output += *line + "\n";
+  }
+  finished.exit_code =
+      child->wait(std::chrono::ceil<milliseconds>(until - clock::now())).value_or(-1);
+  return finished;
+}
+
+finished_program run_cli(std::vector<std::string> words) {
+  words.insert(words.begin(), PEERCACHE_CLI_DIR "/peercache");
+  return run_program(std::move(words));
+}
+
+bool within(milliseconds at_most, const std::function<bool()>& condition) {
+  for (auto until = clock::now() + at_most; clock::now() < until;) {
+    if (condition())
+      return true;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return condition();
+}
+
+void local_ring::SetUp() {
+  auto folder = cli::run_folder::make("peercache-real");
+  ASSERT_TRUE(folder) << folder.error().message;
+  folder_ = std::make_unique<cli::run_folder>(std::move(*folder));
+  cli::local_cluster_options options{.count = 3, .folder = folder_->path()};
+  options.prototype.program = PEERCACHE_CLI_DIR "/peercache-node";
+  options.prototype.cluster = "real-" + std::to_string(::getpid());
+  options.prototype.pool_bytes = 32u << 20;
+  auto nodes = cli::start_local_cluster(options);
+  ASSERT_TRUE(nodes) << nodes.error().message;
+  nodes_ = std::move(*nodes);
+}
+
+void local_ring::TearDown() {
+  if (HasFailure() && folder_)
+    folder_->keep();
+  cli::stop_nodes(nodes_, milliseconds(10'000));
+}
+
+std::unique_ptr<client::cache_client> local_ring::client_of(std::size_t index,
+                                                            milliseconds timeout) {
+  client::client_options options;
+  options.node_port = nodes_[index].ports().control_port;
+  options.cluster = cluster();
+  options.timeout = timeout;
+  auto connected = client::cache_client::connect(options);
+  if (!connected) {
+    ADD_FAILURE() << connected.error().message;
+    return nullptr;
+  }
+  return std::move(*connected);
+}
+
+result<void> local_ring::restart(std::size_t index) {
+  std::vector<std::string> seeds;
+  for (const auto& each : nodes_)
+    seeds.push_back(each.address());
+  return nodes_[index].restart(seeds);
+}
+
+page_key local_ring::key_of(std::uint32_t id) {
+  static const key_space space;
+  return space.key_of("real-" + std::to_string(id));
+}
+
+void local_ring::put(client::cache_client& client, std::uint32_t first, std::uint32_t count,
+                     std::uint32_t version) {
+  std::vector<std::byte> bytes(page_bytes);
+  for (auto id = first; id < first + count; ++id) {
+    bench::fill_page(id, version, bytes);
+    client::const_part part{bytes.data(), page_bytes};
+    client::set_page page{key_of(id), {&part, 1}};
+    client::page_result result;
+    client.set({&page, 1}, {&result, 1});
+    ASSERT_EQ(to_string(result.status), to_string(page_status::stored)) << "page " << id;
+  }
+  auto unpublished = client.flush();
+  ASSERT_TRUE(unpublished);
+  ASSERT_EQ(*unpublished, 0u);
+}
+
+local_ring::read_page local_ring::get(client::cache_client& client, std::uint32_t id,
+                                      milliseconds deadline) {
+  std::vector<std::byte> bytes(page_bytes, std::byte{0xa5});
+  rdma::page_part part{bytes.data(), page_bytes};
+  client::get_page page{key_of(id), {&part, 1}};
+  read_page read;
+  auto begin = clock::now();
+  client.get({&page, 1}, {&read.result, 1}, begin + deadline);
+  read.took = clock::now() - begin;
+  read.check = bench::check_page(id, bytes);
+  return read;
+}
+
+std::uint32_t local_ring::count_existing(client::cache_client& client, std::uint32_t first,
+                                         std::uint32_t count) {
+  std::vector<page_key> keys;
+  for (auto id = first; id < first + count; ++id)
+    keys.push_back(key_of(id));
+  std::vector<client::page_result> results(count);
+  client.exists(keys, results);
+  return static_cast<std::uint32_t>(
+      std::count_if(results.begin(), results.end(),
+                    [](const auto& page) { return page.status == page_status::hit; }));
+}
+
+} // namespace peercache::real

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "bench/page_content.hpp"
+#include "cli/node_process.hpp"
+#include "client/cache_client.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <gtest/gtest.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace peercache::real {
+
+using clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// What a program that ran to its end said.
+struct finished_program {
+  int exit_code = -1;
+  std::string output;
+
+  nlohmann::json json() const { return nlohmann::json::parse(output, nullptr, false); }
+};
+
+/// Runs a program of the build and waits for its end.
+finished_program run_program(std::vector<std::string> arguments,
+                             milliseconds at_most = milliseconds(60'000));
+
+/// `peercache` with these words.
+finished_program run_cli(std::vector<std::string> words);
+
+/// True as soon as `condition` is, false when it never was.
+bool within(milliseconds at_most, const std::function<bool()>& condition);
+
+/// Three node processes of one cluster with small pools, and clients of them. Pages are 16 KiB and
+/// say themselves what they are (bench/page_content.hpp).
+class local_ring : public testing::Test {
+protected:
+  static constexpr std::uint32_t page_bytes = 16384;
+
+  void SetUp() override;
+  void TearDown() override;
+
+  cli::node_process& node(std::size_t index) { return nodes_[index]; }
+  std::string address(std::size_t index) const { return nodes_[index].address(); }
+  const std::string& cluster() const { return nodes_.front().launch().cluster; }
+  std::unique_ptr<client::cache_client> client_of(std::size_t index,
+                                                  milliseconds timeout = milliseconds(2000));
+  result<void> restart(std::size_t index);
+
+  /// Puts the pages [first, first + count) and waits until they are published.
+  static void put(client::cache_client& client, std::uint32_t first, std::uint32_t count,
+                  std::uint32_t version = 0);
+  static page_key key_of(std::uint32_t id);
+
+  struct read_page {
+    client::page_result result;
+    bench::page_check check;
+    clock::duration took{};
+  };
+  static read_page get(client::cache_client& client, std::uint32_t id,
+                       milliseconds deadline = milliseconds(2000));
+  static std::uint32_t count_existing(client::cache_client& client, std::uint32_t first,
+                                      std::uint32_t count);
+
+private:
+  std::unique_ptr<cli::run_folder> folder_;
+  std::vector<cli::node_process> nodes_;
+};
+
+} // namespace peercache::real

@@ -181,6 +181,17 @@ void commit(committer_pointer self, const commit_job_ptr& job) {
   }
 }
 
+void reserve(committer_pointer self, const slot_request_ptr& request) {
+  const auto& pool = request->pool;
+  self->request(pool->gateway, commit_timeout, reserve_atom_v, pool->session, request->lengths)
+      .then(
+          [self, request](const std::string& slots) {
+            if (!request->answer(slots))
+              self->send(request->pool->gateway, abandon_atom_v, request->pool->session, slots);
+          },
+          [request](const caf::error&) { request->answer({}, page_status::refused); });
+}
+
 /// Asks the owners where these pages are, and remembers the answers.
 void prefetch(committer_pointer self, const std::string& keys) {
   auto cluster = self->state.options.board->topology();
@@ -242,6 +253,7 @@ committer_actor::behavior_type run_committer(committer_pointer self, committer_o
       },
       [self](beat_atom) { beat(self); },
       [self](commit_atom, const commit_job_ptr& job) { commit(self, job); },
+      [self](reserve_atom, const slot_request_ptr& request) { reserve(self, request); },
       [self](lookup_atom, const std::string& keys) { prefetch(self, keys); },
       [self](leave_atom) {
         say_goodbye(self);

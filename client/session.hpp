@@ -6,6 +6,7 @@
 #include "client/cache_client.hpp"
 #include "client/own_pool.hpp"
 #include "client/set_window.hpp"
+#include "client/slot_request.hpp"
 
 #include <condition_variable>
 #include <functional>
@@ -55,6 +56,8 @@ using committer_actor =
                      caf::reacts_to<actors::beat_atom>,
                      // Callers: send these filled slots to the node and keep the books.
                      caf::reacts_to<actors::commit_atom, commit_job_ptr>,
+                     // Callers: ask the node for slots.
+                     caf::reacts_to<actors::reserve_atom, slot_request_ptr>,
                      // Callers: find out where these pages (packed keys) are, ahead of need.
                      caf::reacts_to<actors::lookup_atom, std::string>,
                      // Destructor: say goodbye, then answer.
@@ -105,3 +108,4 @@ private:
 } // namespace peercache::client
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(peercache::client::commit_job_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(peercache::client::slot_request_ptr)

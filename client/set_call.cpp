@@ -5,16 +5,13 @@
 #include "common/copy.hpp"
 
 #include <algorithm>
+#include <memory>
 
 namespace peercache::client {
 namespace {
 
-using namespace std::chrono_literals;
 using actors::append_record;
 using actors::no_slot;
-using std::chrono::duration_cast;
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 /// What one client may keep reserved between two sets: some batches, so that the next sets need not
 /// wait for the acknowledgement of this one.
@@ -84,30 +81,18 @@ void set_call::reserve(const std::vector<std::uint32_t>& indices) {
   std::string lengths;
   for (auto index : indices)
     append_record(lengths, results_[index].length_bytes);
-  auto left = std::max(duration_cast<milliseconds>(until_ - steady_clock::now()), 1ms);
-  auto refuse = [&](page_status reason) {
-    for (auto index : indices)
-      results_[index].status = reason;
-  };
-  session::caller self{client_.session};
-  (*self)
-      ->request(pool_->gateway, left, actors::reserve_atom_v, pool_->session, std::move(lengths))
-      .receive(
-          [&](const std::string& slots) {
-            for (std::size_t i = 0; i < indices.size(); ++i) {
-              auto slot = (i + 1) * sizeof(slot_id) <= slots.size()
-                              ? actors::record_at<slot_id>(slots, i)
-                              : no_slot;
-              slots_[indices[i]] = slot;
-              if (slot == no_slot)
-                results_[indices[i]].status = page_status::no_space;
-            }
-          },
-          [&](const caf::error& why) {
-            self.spoil();
-            refuse(why == caf::sec::request_timeout ? page_status::timed_out
-                                                    : page_status::refused);
-          });
+  auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
+  caf::anon_send(client_.session.committer(), actors::reserve_atom_v, slot_request_ptr{request});
+  auto answer = request->wait(until_);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    auto slot = (i + 1) * sizeof(slot_id) <= answer.slots.size()
+                    ? actors::record_at<slot_id>(answer.slots, i)
+                    : no_slot;
+    slots_[indices[i]] = slot;
+    if (slot == no_slot)
+      results_[indices[i]].status =
+          answer.why_not == page_status::pending ? page_status::no_space : answer.why_not;
+  }
 }
 
 void set_call::copy_in(std::uint32_t index) {

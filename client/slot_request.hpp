@@ -1,0 +1,45 @@
+#pragma once
+
+#include "client/cache_client.hpp"
+#include "client/own_pool.hpp"
+#include "common/page_status.hpp"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace peercache::client {
+
+/// A caller's question for slots that the committer carries to the node. When the answer comes
+/// after the caller has gone, the slots are handed back: otherwise they would be nobody's until the
+/// process ends. Threads: the caller and the committer.
+class slot_request {
+public:
+  slot_request(own_pool_ptr from, std::string packed_lengths)
+      : pool(std::move(from)), lengths(std::move(packed_lengths)) {}
+
+  const own_pool_ptr pool;
+  const std::string lengths; ///< Packed u32.
+
+  /// Committer: the slots, or why there are none. False when the caller has given up: abandon the
+  /// slots.
+  bool answer(std::string packed_slots, page_status why_not = page_status::pending);
+
+  struct outcome {
+    std::string slots; ///< Packed; empty when refused.
+    page_status why_not = page_status::pending;
+  };
+  /// Caller: waits; `timed_out` gives the request up.
+  outcome wait(deadline until);
+
+private:
+  std::mutex lock_;
+  std::condition_variable answered_;
+  std::optional<outcome> outcome_; ///< By lock_.
+  bool given_up_ = false;          ///< By lock_.
+};
+using slot_request_ptr = std::shared_ptr<slot_request>;
+
+} // namespace peercache::client

@@ -1,0 +1,33 @@
+#include "client/slot_request.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::client {
+namespace {
+
+deadline now() {
+  return std::chrono::steady_clock::now();
+}
+
+TEST(slot_request, brings_the_answer_to_the_caller) {
+  slot_request request{nullptr, "lengths"};
+  EXPECT_TRUE(request.answer("slots"));
+  auto outcome = request.wait(now());
+  EXPECT_EQ(outcome.slots, "slots");
+  EXPECT_EQ(outcome.why_not, page_status::pending);
+}
+
+TEST(slot_request, an_answer_after_the_caller_left_is_handed_back) {
+  slot_request request{nullptr, "lengths"};
+  EXPECT_EQ(request.wait(now()).why_not, page_status::timed_out);
+  EXPECT_FALSE(request.answer("slots"));
+}
+
+TEST(slot_request, says_why_there_are_no_slots) {
+  slot_request request{nullptr, "lengths"};
+  EXPECT_TRUE(request.answer({}, page_status::refused));
+  EXPECT_EQ(request.wait(now()).why_not, page_status::refused);
+}
+
+} // namespace
+} // namespace peercache::client

@@ -12,7 +12,7 @@
 
 /// What the examples share, so that each shows one thing. Programs that use the installed library
 /// talk to a peercache-node and need none of this.
-namespace example {
+namespace peercache::examples {
 
 /// The value, or the end of the program with the reason: examples have nobody to hand errors to.
 template <class T>
@@ -49,4 +49,4 @@ inline void expect(bool as_said, const char* what) {
     std::exit(1);
 }
 
-} // namespace example
+} // namespace peercache::examples

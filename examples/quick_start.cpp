@@ -1,12 +1,12 @@
 // A node inside this process; one page in, the same page out.
-#include "example.hpp"
+#include "examples/example.hpp"
 
 #include <cstring>
 #include <vector>
 
 int main() {
   using namespace peercache;
-  auto cache = example::start_node("quick-start");
+  auto cache = examples::start_node("quick-start");
   auto& client = cache->client();
 
   // Everything that decides what a page's bytes mean belongs into the key.
@@ -19,20 +19,20 @@ int main() {
   client::set_page put{key, {&from, 1}};
   client::page_result result;
   client.set({&put, 1}, {&result, 1});
-  example::expect(result.status == page_status::stored, "stored");
+  examples::expect(result.status == page_status::stored, "stored");
 
   // `set` returns when the bytes are in place; `flush` when other hosts can find them.
-  example::expect(example::value_or_exit(client.flush()) == 0, "published");
+  examples::expect(examples::value_or_exit(client.flush()) == 0, "published");
 
   std::vector<std::byte> copy(page.size());
   rdma::page_part to{copy.data(), static_cast<std::uint32_t>(copy.size())};
   client::get_page wanted{key, {&to, 1}};
   client.get({&wanted, 1}, {&result, 1});
-  example::expect(result.status == page_status::hit, "hit");
-  example::expect(copy == page, "the same bytes");
+  examples::expect(result.status == page_status::hit, "hit");
+  examples::expect(copy == page, "the same bytes");
 
   // What is not there is a miss with a reason, never an error.
   client::get_page unknown{keys.key_of("never put"), {&to, 1}};
   client.get({&unknown, 1}, {&result, 1});
-  example::expect(result.status == page_status::not_found, "a miss for what was never put");
+  examples::expect(result.status == page_status::not_found, "a miss for what was never put");
 }

@@ -1,13 +1,13 @@
 // Two nodes; what a client of the first puts, a client of the second reads over the network.
-#include "example.hpp"
+#include "examples/example.hpp"
 
 #include <chrono>
 #include <vector>
 
 int main() {
   using namespace peercache;
-  auto prefill = example::start_node("prefill");
-  auto decode = example::start_node("decode", example::address_of(*prefill));
+  auto prefill = examples::start_node("prefill");
+  auto decode = examples::start_node("decode", examples::address_of(*prefill));
   key_space keys;
 
   constexpr std::uint32_t page_bytes = 256 * 1024;
@@ -16,20 +16,20 @@ int main() {
   client::set_page put{keys.key_of("shared prefix"), {&from, 1}};
   client::page_result result;
   prefill->client().set({&put, 1}, {&result, 1});
-  example::expect(result.status == page_status::stored, "stored on the first host");
-  example::expect(example::value_or_exit(prefill->client().flush()) == 0, "published");
+  examples::expect(result.status == page_status::stored, "stored on the first host");
+  examples::expect(examples::value_or_exit(prefill->client().flush()) == 0, "published");
 
   // Engines ask which prefix is there before they get it; that also fills the location cache.
   auto key = keys.key_of("shared prefix");
   decode->client().exists({&key, 1}, {&result, 1});
-  example::expect(result.status == page_status::hit, "the second host knows it");
+  examples::expect(result.status == page_status::hit, "the second host knows it");
 
   std::vector<std::byte> copy(page_bytes);
   rdma::page_part to{copy.data(), page_bytes};
   client::get_page wanted{key, {&to, 1}};
   auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   decode->client().get({&wanted, 1}, {&result, 1}, until);
-  example::expect(result.status == page_status::hit, "hit within half a second");
-  example::expect(result.origin == client::page_origin::other_host, "from the other host");
-  example::expect(copy == page, "the same bytes");
+  examples::expect(result.status == page_status::hit, "hit within half a second");
+  examples::expect(result.origin == client::page_origin::other_host, "from the other host");
+  examples::expect(copy == page, "the same bytes");
 }

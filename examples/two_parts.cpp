@@ -1,13 +1,13 @@
 // A page of two parts: keys and values of one layer lie in different buffers, and are one page all
 // the same.
-#include "example.hpp"
+#include "examples/example.hpp"
 
 #include <array>
 #include <vector>
 
 int main() {
   using namespace peercache;
-  auto cache = example::start_node("two-parts");
+  auto cache = examples::start_node("two-parts");
   auto& client = cache->client();
   key_space keys;
 
@@ -18,8 +18,8 @@ int main() {
   client::set_page put{keys.key_of("layer-0"), from};
   client::page_result result;
   client.set({&put, 1}, {&result, 1});
-  example::expect(result.status == page_status::stored, "stored");
-  example::expect(example::value_or_exit(client.flush()) == 0, "published");
+  examples::expect(result.status == page_status::stored, "stored");
+  examples::expect(examples::value_or_exit(client.flush()) == 0, "published");
 
   std::vector<std::byte> k_copy(k.size());
   std::vector<std::byte> v_copy(v.size());
@@ -27,12 +27,12 @@ int main() {
                                        rdma::page_part{v_copy.data(), 8 * 1024}};
   client::get_page wanted{keys.key_of("layer-0"), to};
   client.get({&wanted, 1}, {&result, 1});
-  example::expect(result.status == page_status::hit, "all parts or none: hit");
-  example::expect(k_copy == k && v_copy == v, "both parts have their bytes");
+  examples::expect(result.status == page_status::hit, "all parts or none: hit");
+  examples::expect(k_copy == k && v_copy == v, "both parts have their bytes");
 
   // The parts must add up to the page: half of it is no page.
   client::get_page half{keys.key_of("layer-0"), {to.data(), 1}};
   client.get({&half, 1}, {&result, 1});
-  example::expect(result.status == page_status::bad_size,
-                  "a size that is not the page's is refused");
+  examples::expect(result.status == page_status::bad_size,
+                   "a size that is not the page's is refused");
 }

@@ -21,7 +21,7 @@ FOLDERS = {
     "cli": [*VALUES, "config", "metrics", "actors/protocol", "actors", "client", "bench"],
     "python": ["common", "config", "client"],
     "bench": [*VALUES, "config", "client", "metrics"],
-    "examples": ["common", "client"],
+    "examples": ["common", "config", "client"],
 }
 
 # Files (prefixes) that may include more than their folder: the embedded node is the composition root.

@@ -23,12 +23,10 @@ protected:
   caf::actor_system system{config};
   caf::scoped_actor self{system, true};
 
-  auto& scheduler() {
-    return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  }
+  auto& scheduler() { return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()); }
 
-  /// Delivers everything that is waiting, and what that causes. Beats repeat themselves for ever, but only when
-  /// time passes.
+  /// Delivers everything that is waiting, and what that causes. Beats repeat themselves for ever,
+  /// but only when time passes.
   void settle() { scheduler().run(); }
 
   void pass(std::chrono::milliseconds time) {

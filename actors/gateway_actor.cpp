@@ -234,6 +234,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         welcome.member = discovery::encode_member(own.self);
         welcome.directory = own.directory;
         welcome.membership = own.membership;
+        welcome.lookup_port = own.lookup_port;
         return welcome;
       },
       [self](session_atom, const std::string& client_name, const session_actor& events) {

@@ -17,6 +17,7 @@ struct gateway_options {
   std::string data_plane; ///< Which one, and why: shown in `status`.
   std::string pool_name;
   discovery::member self;
+  std::uint16_t lookup_port = 0;
   directory_actor directory;
   membership_actor membership;
   pool_actor pool;

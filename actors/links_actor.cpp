@@ -87,6 +87,7 @@ void linked(links_pointer self, const incarnation& inc, const gateway_actor& gat
   known.handles.gateway = gateway;
   known.handles.directory = welcome.directory;
   known.handles.membership = welcome.membership;
+  known.handles.lookup_port = welcome.lookup_port;
   self->monitor(gateway);
   log::debug("links: connected with {}", known.handles.self.name);
   state.options.publish(state.snapshot());

@@ -4,8 +4,10 @@
 #include "actors/directory_actor.hpp"
 #include "actors/gateway_actor.hpp"
 #include "actors/links_actor.hpp"
+#include "actors/lookup_broker.hpp"
 #include "actors/membership_actor.hpp"
 #include "actors/metrics_actor.hpp"
+#include "actors/node_options.hpp"
 #include "actors/page_server.hpp"
 #include "actors/pool_actor.hpp"
 #include "actors/system_config.hpp"
@@ -14,7 +16,6 @@
 #include "common/log.hpp"
 #include "metrics/http_server.hpp"
 #include "rdma/socket.hpp"
-#include "storage/eviction_policy.hpp"
 #include "storage/pool_memory.hpp"
 
 #include <caf/io/basp_broker.hpp>
@@ -29,76 +30,6 @@ namespace peercache::actors {
 
 using namespace std::chrono_literals;
 
-namespace {
-
-storage::eviction_kind kind_of(config::eviction_mode mode) {
-  switch (mode) {
-  case config::eviction_mode::lru:
-    return storage::eviction_kind::lru;
-  case config::eviction_mode::s3fifo:
-    return storage::eviction_kind::s3fifo;
-  case config::eviction_mode::automatic:
-    break;
-  }
-  return storage::eviction_kind::automatic;
-}
-
-storage::pool_memory_options memory_options(const config::node_config& config,
-                                            const discovery::member& self) {
-  storage::pool_memory_options options;
-  options.name_prefix = config.pool.name_prefix;
-  options.node_name = self.name;
-  options.owner = self.inc;
-  options.size_bytes = config.pool.size_bytes;
-  if (config.pool.huge_pages != config::huge_pages::off)
-    options.huge_page_directory = "/dev/hugepages";
-  options.pretouch_threads = config.pool.prefault_threads != 0
-                                 ? config.pool.prefault_threads
-                                 : std::max(1u, std::thread::hardware_concurrency());
-  options.on_progress = [last = 0ull](std::uint64_t done, std::uint64_t total) mutable {
-    if (auto tenth = done * 10 / std::max<std::uint64_t>(total, 1); tenth != last) {
-      last = tenth;
-      log::info("pool: {} of {} bytes touched", done, total);
-    }
-  };
-  return options;
-}
-
-std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
-                                              const storage::pool_memory& memory) {
-  storage::page_pool_options options;
-  auto size = static_cast<double>(memory.page_bytes());
-  options.free_low_bytes = static_cast<std::uint64_t>(size * config.pool.free_low);
-  options.free_high_bytes = static_cast<std::uint64_t>(size * config.pool.free_high);
-  return std::make_unique<storage::page_pool>(
-      memory.slots(),
-      storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options);
-}
-
-/// Addresses are compared as text from here on, so names become numbers once, at start.
-result<std::vector<discovery::endpoint>> resolve(const std::vector<config::host_port>& seeds) {
-  std::vector<discovery::endpoint> resolved;
-  for (const auto& seed : seeds) {
-    auto address = rdma::resolve_host(seed.host);
-    if (!address)
-      return error{address.error().code, "discovery.seeds: " + address.error().message};
-    resolved.push_back({std::move(*address), seed.port});
-  }
-  return resolved;
-}
-
-discovery::membership_options machine_options(const config::node_config& config,
-                                              std::vector<discovery::endpoint> seeds) {
-  discovery::membership_options options;
-  options.seeds = std::move(seeds);
-  options.max_masters = config.discovery.max_masters;
-  options.heartbeat = config.discovery.heartbeat;
-  options.expiry = config.discovery.expiry;
-  return options;
-}
-
-} // namespace
-
 class node::impl {
 public:
   explicit impl(const config::node_config& config) : config_(config) {}
@@ -112,6 +43,7 @@ public:
 
 private:
   result<void> open_ports();
+  result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
   void spawn_actors();
   void spawn_gateway();
   void spawn_metrics();
@@ -125,7 +57,9 @@ private:
   std::unique_ptr<metrics::http_server> http_;
   std::unique_ptr<system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
-  caf::io::doorman_ptr doorman_;
+  caf::io::doorman_ptr doorman_, lookup_doorman_;
+  std::uint16_t lookup_port_ = 0;
+  caf::actor lookups_;
   connector_actor connector_;
   directory_actor directory_;
   links_actor links_;
@@ -145,7 +79,7 @@ result<void> node::impl::start() {
   if (!advertised)
     return error{advertised.error().code, "net.advertise: " + advertised.error().message};
   self_.host = std::move(*advertised);
-  auto seeds = resolve(config_.discovery.seeds);
+  auto seeds = resolve_seeds(config_.discovery.seeds);
   if (!seeds)
     return seeds.error();
   seeds_ = std::move(*seeds);
@@ -181,6 +115,16 @@ rdma::tcp_server_faults faults_of_tests() {
 
 } // namespace
 
+result<caf::io::doorman_ptr> node::impl::listen(std::uint16_t port, const char* option) {
+  auto doorman =
+      system_->middleman().backend().new_tcp_doorman(port, config_.net.bind.c_str(), true);
+  if (doorman)
+    return std::move(*doorman);
+  return {errc::io_failed, "cannot listen on " + config_.net.bind + ":" + std::to_string(port) +
+                               " (" + option + "); is another node running? " +
+                               system_->render(doorman.error())};
+}
+
 result<void> node::impl::open_ports() {
   rdma::tcp_page_server_options options;
   options.host = config_.net.bind;
@@ -207,14 +151,15 @@ result<void> node::impl::open_ports() {
     http_ = std::move(*server);
     self_.http_port = http_->port();
   }
-  auto doorman = system_->middleman().backend().new_tcp_doorman(config_.net.control_port,
-                                                                config_.net.bind.c_str(), true);
-  if (!doorman)
-    return {errc::io_failed, "cannot listen on " + config_.net.bind + ":" +
-                                 std::to_string(config_.net.control_port) +
-                                 " (net.control_port); is another node running? " +
-                                 system_->render(doorman.error())};
-  doorman_ = std::move(*doorman);
+  auto control = listen(config_.net.control_port, "net.control_port");
+  if (!control)
+    return control.error();
+  doorman_ = std::move(*control);
+  auto lookups = listen(config_.net.lookup_port, "net.lookup_port");
+  if (!lookups)
+    return lookups.error();
+  lookup_doorman_ = std::move(*lookups);
+  lookup_port_ = lookup_doorman_->port();
   self_.control_port = doorman_->port();
   return {};
 }
@@ -227,6 +172,12 @@ void node::impl::spawn_actors() {
   directory.self = self_.id;
   directory.replicas = config_.directory.replicas;
   directory_ = system.spawn(run_directory, directory);
+  lookup_broker_options lookups;
+  lookups.cluster = config_.cluster.name;
+  lookups.inc = self_.inc;
+  lookups.directory = directory_;
+  lookups.doorman = std::move(lookup_doorman_);
+  lookups_ = system.middleman().spawn_broker(run_lookup_broker, std::move(lookups));
   pool_actor_options pool;
   pool.self = self_.id;
   pool.inc = self_.inc;
@@ -272,6 +223,7 @@ void node::impl::spawn_gateway() {
   options.version = PEERCACHE_VERSION;
   options.data_plane = "tcp: this build has no verbs data plane";
   options.pool_name = memory_->name();
+  options.lookup_port = lookup_port_;
   options.self = self_;
   options.directory = directory_;
   options.membership = membership_;
@@ -322,7 +274,8 @@ void node::impl::stop() {
     http_->stop();
     wait_for_thread_actor(*system_, http_thread_);
   }
-  for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(metrics_),
+  for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
+                       caf::actor_cast<caf::strong_actor_ptr>(metrics_),
                        caf::actor_cast<caf::strong_actor_ptr>(gateway_),
                        caf::actor_cast<caf::strong_actor_ptr>(membership_),
                        caf::actor_cast<caf::strong_actor_ptr>(links_),
@@ -340,6 +293,7 @@ void node::impl::stop() {
       self->wait_for(gateway_);
   }
   metrics_ = nullptr;
+  lookups_ = nullptr;
   gateway_ = nullptr;
   membership_ = nullptr;
   links_ = nullptr;

@@ -53,7 +53,8 @@ bool sizes_agree(std::span<const Page> pages, std::span<page_result> results) {
 } // namespace
 
 cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane)
-    : options(opts), locations(opts.location_cache_keys), reads(std::move(plane)),
+    : options(opts), locations(opts.location_cache_keys), channels(opts.cluster),
+      reads(std::move(plane)),
       session(
           opts, [this] { return totals.report(health.open()); },
           [this](const page_key& key, const directory::page_location& location) {
@@ -69,6 +70,11 @@ cache_client::impl::~impl() {
 
 deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
   return until ? *until : steady_clock::now() + options.timeout;
+}
+
+void cache_client::impl::look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
+                                 deadline until) {
+  directory_lookup{session, channels, health, totals}.run(keys, answers, until);
 }
 
 bool cache_client::impl::verify(verify_mode mode) noexcept {
@@ -145,8 +151,7 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
   auto started = steady_clock::now();
   auto own = impl_->session.board().pool();
   std::vector<lookup_answer> answers(keys.size());
-  directory_lookup{impl_->session, impl_->health, impl_->totals}.run(keys, answers,
-                                                                     impl_->deadline_of(until));
+  impl_->look_up(keys, answers, impl_->deadline_of(until));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     results[i] = {};
     results[i].status = answers[i].status;
@@ -171,7 +176,7 @@ void cache_client::remove(std::span<const page_key> keys, std::span<page_result>
     return;
   auto limit = impl_->deadline_of(until);
   std::vector<lookup_answer> answers(keys.size());
-  directory_lookup{impl_->session, impl_->health, impl_->totals}.run(keys, answers, limit);
+  impl_->look_up(keys, answers, limit);
   auto cluster = impl_->session.board().topology();
   for (const auto& peer : cluster->peers) {
     std::string asked;
@@ -223,8 +228,7 @@ void cache_client::prefetch(std::span<const page_key> keys) {
 result<std::vector<std::vector<directory::page_location>>>
 cache_client::locate(std::span<const page_key> keys, std::optional<deadline> until) {
   std::vector<lookup_answer> answers(keys.size());
-  directory_lookup{impl_->session, impl_->health, impl_->totals}.run(keys, answers,
-                                                                     impl_->deadline_of(until));
+  impl_->look_up(keys, answers, impl_->deadline_of(until));
   std::vector<std::vector<directory::page_location>> found;
   for (const auto& answer : answers) {
     if (answer.status != page_status::hit && answer.status != page_status::not_found)

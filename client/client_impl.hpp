@@ -4,6 +4,7 @@
 #include "client/counters.hpp"
 #include "client/directory_lookup.hpp"
 #include "client/location_cache.hpp"
+#include "client/lookup_channels.hpp"
 #include "client/peer_health.hpp"
 #include "client/read_plane.hpp"
 #include "client/session.hpp"
@@ -24,10 +25,13 @@ public:
   counters totals;
   location_cache locations;
   peer_health health;
+  lookup_channels channels;
   std::unique_ptr<read_plane> reads;
   client::session session;
 
   deadline deadline_of(std::optional<deadline> until) const;
+  /// Asks the directory; one message an owner.
+  void look_up(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
   /// Whether the checksum of this read is to be compared.
   bool verify(verify_mode mode) noexcept;
 

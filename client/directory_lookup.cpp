@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <poll.h>
 
 namespace peercache::client {
 namespace {
@@ -14,6 +15,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::size_t replicas_asked = 2;
+/// Keys of one frame: a large question is answered in parts while the rest is still on its way.
+constexpr std::size_t frame_bytes = 128 * directory::wire::key_bytes;
 /// How long after a change of view producers may still be publishing to its new owners.
 constexpr auto view_grace = 3s;
 
@@ -24,8 +27,9 @@ milliseconds patience(milliseconds left) {
 
 } // namespace
 
-directory_lookup::directory_lookup(session& with, peer_health& health, counters& totals)
-    : session_(with), health_(health), counters_(totals), cluster_(with.board().topology()),
+directory_lookup::directory_lookup(session& with, lookup_channels& channels, peer_health& health,
+                                   counters& totals)
+    : channels_(channels), health_(health), counters_(totals), cluster_(with.board().topology()),
       own_(with.board().pool()),
       view_is_young_(steady_clock::now() - cluster_->adopted_at < view_grace) {}
 
@@ -116,29 +120,61 @@ void directory_lookup::failed(const share& asked, page_status reason,
       answers[index].reason = reason;
 }
 
-void directory_lookup::ask(std::span<lookup_answer> answers, milliseconds timeout) {
-  session::caller self{session_};
-  auto send = [&](share& to) {
-    return (*self)->request(to.owner->directory, timeout, actors::lookup_atom_v,
-                            std::move(to.request));
-  };
-  std::vector<decltype(send(shares_.front()))> pending;
-  pending.reserve(shares_.size());
-  for (auto& to : shares_)
-    pending.push_back(send(to));
-  counters_.directory_messages.fetch_add(pending.size(), std::memory_order_relaxed);
-  for (std::size_t i = 0; i < pending.size(); ++i)
-    pending[i].receive([&](const std::string& answer) { take(shares_[i], answer, answers); },
-                       [&](const caf::error& why) {
-                         auto late = why == caf::sec::request_timeout;
-                         failed(shares_[i],
-                                late ? page_status::timed_out : page_status::unreachable, answers);
-                         self.spoil();
-                       });
+bool directory_lookup::advance(share& asked, std::span<lookup_answer> answers) {
+  using state = rdma::frame_channel::state;
+  auto now = asked.channel->advance();
+  if (now == state::asking)
+    return true;
+  if (now == state::answered) {
+    take(asked, asked.channel->answer(), answers);
+    channels_.give_back(asked.owner->self.inc, std::move(asked.channel));
+  } else {
+    failed(asked, page_status::unreachable, answers);
+  }
+  asked.channel.reset();
+  return false;
+}
+
+void directory_lookup::ask(std::span<lookup_answer> answers, deadline until) {
+  std::vector<pollfd> waiting;
+  std::vector<share*> asked;
+  for (auto& to : shares_) {
+    to.channel = channels_.lease(*to.owner);
+    if (!to.channel) {
+      failed(to, page_status::unreachable, answers);
+      continue;
+    }
+    to.channel->ask(to.request, frame_bytes);
+    counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
+    if (advance(to, answers))
+      asked.push_back(&to);
+  }
+  while (!asked.empty()) {
+    auto left = duration_cast<milliseconds>(until - steady_clock::now());
+    if (left <= 0ms)
+      break;
+    waiting.clear();
+    for (auto* to : asked)
+      waiting.push_back({to->channel->fd(), to->channel->events(), 0});
+    if (::poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) <= 0)
+      continue; // The deadline decides.
+    std::erase_if(asked, [&](share* to) {
+      auto at = static_cast<std::size_t>(
+          std::find_if(waiting.begin(), waiting.end(),
+                       [&](const pollfd& w) { return w.fd == to->channel->fd(); }) -
+          waiting.begin());
+      return waiting[at].revents != 0 && !advance(*to, answers);
+    });
+  }
+  for (auto* to : asked) {
+    failed(*to, page_status::timed_out, answers);
+    to->channel.reset(); // A late answer must not meet the next question.
+  }
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,
                            deadline until) {
+  channels_.follow(cluster_->view);
   for (auto& answer : answers) {
     answer.status = page_status::pending;
     answer.reason = page_status::unreachable;
@@ -150,7 +186,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
     distribute(keys, answers);
     if (shares_.empty() || left < 1ms)
       break;
-    ask(answers, round + 1 < replicas_asked ? std::min(left, patience(left)) : left);
+    ask(answers, round + 1 < replicas_asked ? steady_clock::now() + patience(left) : until);
   }
   for (auto& answer : answers)
     if (answer.status == page_status::pending)

@@ -2,6 +2,7 @@
 
 #include "client/cache_client.hpp"
 #include "client/counters.hpp"
+#include "client/lookup_channels.hpp"
 #include "client/peer_health.hpp"
 #include "client/session.hpp"
 
@@ -26,7 +27,7 @@ struct lookup_answer {
 /// `timed_out`.
 class directory_lookup {
 public:
-  directory_lookup(session& with, peer_health& health, counters& totals);
+  directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals);
 
   /// @pre answers.size() == keys.size()
   void run(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
@@ -37,6 +38,7 @@ private:
     const actors::peer* owner = nullptr;
     std::string request;
     std::vector<std::uint32_t> indices;
+    std::unique_ptr<rdma::frame_channel> channel; ///< While it is being asked.
   };
 
   /// Sorts the open keys by the owner to be asked in this round; gives up on keys that have none
@@ -48,12 +50,14 @@ private:
   /// Whether `owner` may be asked in this round; claims its breaker's probe at most once.
   bool usable(const actors::peer& owner);
   share& share_of(const actors::peer& owner);
-  /// Sends all shares, takes all answers.
-  void ask(std::span<lookup_answer> answers, std::chrono::milliseconds timeout);
+  /// Sends all shares, takes all answers that come by then.
+  void ask(std::span<lookup_answer> answers, deadline until);
+  /// Moves one share's connection on; false once it has been answered or has failed.
+  bool advance(share& asked, std::span<lookup_answer> answers);
   void take(const share& asked, const std::string& answer, std::span<lookup_answer> answers);
   void failed(const share& asked, page_status reason, std::span<lookup_answer> answers);
 
-  session& session_;
+  lookup_channels& channels_;
   peer_health& health_;
   counters& counters_;
   actors::topology_ptr cluster_;

@@ -75,7 +75,7 @@ void get_call::look_up() {
   for (auto index : missing_)
     keys.push_back(pages_[index].key);
   std::vector<lookup_answer> answers(keys.size());
-  directory_lookup{client_.session, client_.health, client_.totals}.run(keys, answers, until_);
+  client_.look_up(keys, answers, until_);
   swap_locations_for_tests(answers);
   for (std::size_t i = 0; i < missing_.size(); ++i) {
     auto index = missing_[i];

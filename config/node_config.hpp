@@ -71,6 +71,7 @@ struct node_config {
     std::string bind;
     std::string advertise; ///< Never empty after `load`.
     std::uint16_t control_port = 0;
+    std::uint16_t lookup_port = 0;
     std::uint16_t data_port = 0;
     std::uint16_t http_port = 0;
     bool operator==(const net_section&) const = default;

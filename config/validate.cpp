@@ -73,6 +73,9 @@ void check_ports(const loaded_config& loaded, std::vector<std::string>& faults) 
       faults.push_back(what(loaded, a) + " and " + what(loaded, b) +
                        ": two services cannot share a port; set different ones");
   };
+  differ("net.lookup_port", net.lookup_port, "net.control_port", net.control_port);
+  differ("net.lookup_port", net.lookup_port, "net.data_port", net.data_port);
+  differ("net.lookup_port", net.lookup_port, "net.http_port", net.http_port);
   differ("net.control_port", net.control_port, "net.data_port", net.data_port);
   if (!loaded.config.metrics.enabled)
     return;

@@ -6,7 +6,7 @@
 namespace peercache::actors {
 
 /// Changes with any change of what travels between processes.
-inline constexpr std::uint32_t wire_version = 1;
+inline constexpr std::uint32_t wire_version = 2;
 
 /// What a client process hears from the gateway of its host.
 using session_actor = caf::typed_actor<
@@ -21,9 +21,11 @@ struct peer_welcome {
   std::string member; ///< Encoded discovery::member.
   directory_actor directory;
   membership_actor membership;
+  std::uint16_t lookup_port =
+      0; ///< Where the directory answers clients (actors/lookup_broker.hpp).
   template <class Inspector>
   friend auto inspect(Inspector& f, peer_welcome& x) {
-    return f(x.member, x.directory, x.membership);
+    return f(x.member, x.directory, x.membership, x.lookup_port);
   }
 };
 

@@ -17,6 +17,8 @@ struct peer {
   gateway_actor gateway;
   directory_actor directory;
   membership_actor membership;
+  std::uint16_t lookup_port =
+      0; ///< Where its directory answers clients (actors/lookup_broker.hpp).
   bool linked() const noexcept { return static_cast<bool>(directory); }
 };
 

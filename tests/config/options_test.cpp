@@ -86,6 +86,7 @@ name = "c1"
 bind = "10.0.0.1"
 advertise = "host1"
 control_port = 1001
+lookup_port = 1004
 data_port = 1002
 http_port = 1003
 [discovery]
@@ -139,7 +140,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
   node_config expected;
   expected.node = {"n1"};
   expected.cluster = {.name = "c1", .insecure = true};
-  expected.net = {"10.0.0.1", "host1", 1001, 1002, 1003};
+  expected.net = {"10.0.0.1", "host1", 1001, 1004, 1002, 1003};
   expected.discovery = {.seeds = {{"a", 1}, {"fd00::1", 2}},
                         .max_masters = 5,
                         .heartbeat = milliseconds(100),

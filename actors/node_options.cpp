@@ -1,0 +1,82 @@
+#include "actors/node_options.hpp"
+
+#include "common/log.hpp"
+#include "rdma/socket.hpp"
+#include "storage/eviction_policy.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace peercache::actors {
+namespace {
+
+storage::eviction_kind kind_of(config::eviction_mode mode) {
+  switch (mode) {
+  case config::eviction_mode::lru:
+    return storage::eviction_kind::lru;
+  case config::eviction_mode::s3fifo:
+    return storage::eviction_kind::s3fifo;
+  case config::eviction_mode::automatic:
+    break;
+  }
+  return storage::eviction_kind::automatic;
+}
+
+} // namespace
+
+storage::pool_memory_options memory_options(const config::node_config& config,
+                                            const discovery::member& self) {
+  storage::pool_memory_options options;
+  options.name_prefix = config.pool.name_prefix;
+  options.node_name = self.name;
+  options.owner = self.inc;
+  options.size_bytes = config.pool.size_bytes;
+  if (config.pool.huge_pages != config::huge_pages::off)
+    options.huge_page_directory = "/dev/hugepages";
+  options.pretouch_threads = config.pool.prefault_threads != 0
+                                 ? config.pool.prefault_threads
+                                 : std::max(1u, std::thread::hardware_concurrency());
+  options.on_progress = [last = 0ull](std::uint64_t done, std::uint64_t total) mutable {
+    if (auto tenth = done * 10 / std::max<std::uint64_t>(total, 1); tenth != last) {
+      last = tenth;
+      log::info("pool: {} of {} bytes touched", done, total);
+    }
+  };
+  return options;
+}
+
+std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
+                                              const storage::pool_memory& memory) {
+  storage::page_pool_options options;
+  auto size = static_cast<double>(memory.page_bytes());
+  options.free_low_bytes = static_cast<std::uint64_t>(size * config.pool.free_low);
+  options.free_high_bytes = static_cast<std::uint64_t>(size * config.pool.free_high);
+  return std::make_unique<storage::page_pool>(
+      memory.slots(),
+      storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options);
+}
+
+/// Addresses are compared as text from here on, so names become numbers once, at start.
+result<std::vector<discovery::endpoint>>
+resolve_seeds(const std::vector<config::host_port>& seeds) {
+  std::vector<discovery::endpoint> resolved;
+  for (const auto& seed : seeds) {
+    auto address = rdma::resolve_host(seed.host);
+    if (!address)
+      return error{address.error().code, "discovery.seeds: " + address.error().message};
+    resolved.push_back({std::move(*address), seed.port});
+  }
+  return resolved;
+}
+
+discovery::membership_options machine_options(const config::node_config& config,
+                                              std::vector<discovery::endpoint> seeds) {
+  discovery::membership_options options;
+  options.seeds = std::move(seeds);
+  options.max_masters = config.discovery.max_masters;
+  options.heartbeat = config.discovery.heartbeat;
+  options.expiry = config.discovery.expiry;
+  return options;
+}
+
+} // namespace peercache::actors

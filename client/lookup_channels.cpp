@@ -1,0 +1,37 @@
+#include "client/lookup_channels.hpp"
+
+namespace peercache::client {
+
+std::unique_ptr<rdma::frame_channel> lookup_channels::lease(const actors::peer& owner) {
+  {
+    std::lock_guard guard{lock_};
+    auto found = idle_.find(owner.self.inc);
+    if (found != idle_.end() && !found->second.empty()) {
+      auto channel = std::move(found->second.back());
+      found->second.pop_back();
+      return channel;
+    }
+  }
+  auto opened = rdma::frame_channel::open(
+      owner.self.host, owner.lookup_port,
+      rdma::frames::greeting(actors::wire_version, cluster_, owner.self.inc));
+  return opened ? std::move(*opened) : nullptr;
+}
+
+void lookup_channels::give_back(const incarnation& owner,
+                                std::unique_ptr<rdma::frame_channel> channel) {
+  std::lock_guard guard{lock_};
+  auto& idle = idle_[owner];
+  if (idle.size() < idle_per_member_max)
+    idle.push_back(std::move(channel));
+}
+
+void lookup_channels::follow(const discovery::view& view) {
+  std::lock_guard guard{lock_};
+  if (view.stamp() == followed_)
+    return;
+  followed_ = view.stamp();
+  std::erase_if(idle_, [&](const auto& known) { return view.find(known.first) == nullptr; });
+}
+
+} // namespace peercache::client

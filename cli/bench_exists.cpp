@@ -1,8 +1,5 @@
 #include "cli/bench_setup.hpp"
 
-#include <mutex>
-#include <thread>
-
 namespace peercache::cli {
 
 namespace {
@@ -18,7 +15,7 @@ constexpr std::uint32_t reply_bytes_per_key = 1 + 52;
 class key_walk {
 public:
   key_walk(std::span<const page_key> keys, std::size_t count, std::size_t start)
-      : keys_(keys), count_(count), next_(start % (keys.size() - count)) {}
+      : keys_(keys), count_(count), next_(start % (keys.size() - count + 1)) {}
   std::span<const page_key> next() {
     next_ = next_ + count_ > keys_.size() ? 0 : next_;
     auto some = keys_.subspan(next_, count_);
@@ -65,46 +62,22 @@ result<void> bench_latency(bench_setup& setup, client::cache_client& client,
   return measured;
 }
 
-/// Several callers share one client, hence one connection to each directory owner.
-result<bench::round_sample> ask_from_threads(const bench_options& options,
-                                             client::cache_client& client,
-                                             std::span<const page_key> keys) {
-  std::vector<std::thread> threads;
-  std::mutex lock;
-  bench::round_sample all;
-  result<void> failed;
-  auto begin = bench::clock::now();
-  for (std::uint32_t i = 0; i < options.pipelined_threads; ++i)
-    threads.emplace_back([&, i] {
-      key_walk walk(keys, keys_per_batch, i * keys.size() / options.pipelined_threads);
-      std::vector<client::page_result> results;
-      auto sample = timed_calls(options.calls, keys_per_batch,
-                                [&] { return ask(client, walk.next(), results); });
-      std::lock_guard guard(lock);
-      if (!sample) {
-        failed = sample.error();
-        return;
-      }
-      all.units += sample->units;
-      all.call_us.insert(all.call_us.end(), sample->call_us.begin(), sample->call_us.end());
-    });
-  for (auto& thread : threads)
-    thread.join();
-  all.seconds = bench::seconds_between(begin, bench::clock::now());
-  if (!failed)
-    return failed.error();
-  return all;
-}
-
 result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
                              std::span<const page_key> keys, std::vector<bench_row>& rows) {
   auto raw = setup.connect_raw();
   if (!raw)
     return raw.error();
   const auto& options = setup.options();
-  constexpr std::uint32_t depth = 16;
+  constexpr std::uint32_t depth = 64;
   std::vector<std::byte> reply(keys_per_batch * reply_bytes_per_key);
-  auto exists = [&] { return ask_from_threads(options, client, keys); };
+  // One call of so many keys: the client sends them in batches of 128 over one connection, many on
+  // their way at a time.
+  key_walk walk(keys, keys_per_batch * depth, 0);
+  std::vector<client::page_result> results;
+  auto exists = [&] {
+    return timed_calls(options.calls, double{keys_per_batch} * depth,
+                       [&] { return ask(client, walk.next(), results); });
+  };
   auto exchange = [&] {
     return timed_calls(options.calls, double{keys_per_batch} * depth, [&] {
       return raw->exchange_pipelined(keys_per_batch * request_bytes_per_key, reply, depth);

@@ -21,7 +21,6 @@ struct bench_options {
   std::uint64_t round_bytes = 1u << 30;    ///< Moved by each side in one round of a copy.
   std::uint64_t pool_bytes = 1u << 30;     ///< Of each node.
   std::uint32_t calls = 300;               ///< Of a latency measurement in one round.
-  std::uint32_t pipelined_threads = 16;
   bool pin = true;
   std::vector<std::string> only; ///< Names of rows; empty: all.
   std::string node_program;

@@ -111,9 +111,6 @@ void add_bench_command(command_line& line) {
   command->add_option("--calls", bench.calls, "Calls of a latency measurement in one round")
       ->check(CLI::Range(1u, 1'000'000u))
       ->capture_default_str();
-  command->add_option("--threads", bench.pipelined_threads, "Callers of pipelined exists")
-      ->check(CLI::Range(1u, 256u))
-      ->capture_default_str();
   command->add_flag("--pin,!--no-pin", bench.pin,
                     "Put client and nodes on CPUs of their own where latency counts");
   command->add_option("--only", bench.only, "Names of the operations to measure [all]")

@@ -2,6 +2,7 @@
 
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/thread_actor.hpp"
+#include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
 #include "discovery/view_codec.hpp"
@@ -249,7 +250,12 @@ committer_actor::behavior_type run_committer(committer_pointer self, committer_o
   self->send(self, beat_atom_v);
   return {
       [self](view_atom, const std::string& view) {
-        self->send(self->state.options.links, view_atom_v, view);
+        // 0 in every program that users run: see common/guards.hpp.
+        if (auto late_ms = fault_setting(fault::views_late_ms); late_ms != 0)
+          self->delayed_send(self->state.options.links, std::chrono::milliseconds(late_ms),
+                             view_atom_v, view);
+        else
+          self->send(self->state.options.links, view_atom_v, view);
       },
       [self](beat_atom) { beat(self); },
       [self](commit_atom, const commit_job_ptr& job) { commit(self, job); },

@@ -25,13 +25,14 @@ enum class fault : std::uint8_t {
   flip_byte_one_in,     ///< The page server flips a byte of every n-th payload.
   send_chunk_bytes,     ///< The page server sends at most so much at a time, …
   send_pause_us,        ///< … and rests in between.
+  views_late_ms,        ///< The client hears of each change of the cluster so much later.
   swap_locations_one_in ///< The client takes, in every n-th look-up, one key's location for
                         ///< another's.
 };
 
 /// 0, hence no fault, in every program that users run. Threads: any.
 /// Tests: the library `peercache_switchable_guards` answers from PEERCACHE_TEST_FLIP_ONE_IN,
-/// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US and
+/// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US, PEERCACHE_TEST_VIEWS_LATE_MS and
 /// PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN, read once.
 std::uint32_t fault_setting(fault which) noexcept;
 

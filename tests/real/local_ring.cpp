@@ -84,17 +84,22 @@ page_key local_ring::key_of(std::uint32_t id) {
   return space.key_of("real-" + std::to_string(id));
 }
 
+page_status local_ring::put_one(client::cache_client& client, std::uint32_t id,
+                                std::uint32_t version) {
+  std::vector<std::byte> bytes(page_bytes);
+  bench::fill_page(id, version, bytes);
+  client::const_part part{bytes.data(), page_bytes};
+  client::set_page page{key_of(id), {&part, 1}};
+  client::page_result result;
+  client.set({&page, 1}, {&result, 1});
+  return result.status;
+}
+
 void local_ring::put(client::cache_client& client, std::uint32_t first, std::uint32_t count,
                      std::uint32_t version) {
-  std::vector<std::byte> bytes(page_bytes);
-  for (auto id = first; id < first + count; ++id) {
-    bench::fill_page(id, version, bytes);
-    client::const_part part{bytes.data(), page_bytes};
-    client::set_page page{key_of(id), {&part, 1}};
-    client::page_result result;
-    client.set({&page, 1}, {&result, 1});
-    ASSERT_EQ(to_string(result.status), to_string(page_status::stored)) << "page " << id;
-  }
+  for (auto id = first; id < first + count; ++id)
+    ASSERT_EQ(to_string(put_one(client, id, version)), to_string(page_status::stored))
+        << "page " << id;
   auto unpublished = client.flush();
   ASSERT_TRUE(unpublished);
   ASSERT_EQ(*unpublished, 0u);

@@ -55,6 +55,7 @@ protected:
   /// Puts the pages [first, first + count) and waits until they are published.
   static void put(client::cache_client& client, std::uint32_t first, std::uint32_t count,
                   std::uint32_t version = 0);
+  static page_status put_one(client::cache_client& client, std::uint32_t id, std::uint32_t version);
   static page_key key_of(std::uint32_t id);
 
   struct read_page {

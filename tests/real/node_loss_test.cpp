@@ -87,6 +87,22 @@ TEST_F(node_loss, the_pages_of_a_killed_producer_are_gone_within_three_seconds) 
     EXPECT_TRUE(is_miss_with_a_reason(get(*reader, id).result.status));
 }
 
+TEST_F(node_loss, a_client_finds_its_own_node_again_after_a_restart) {
+  auto client = client_of(1);
+  put(*client, 0, pages);
+  auto restarted = restart(1);
+  ASSERT_TRUE(restarted) << restarted.error().message;
+  std::uint32_t id = 1000;
+  page_status last = page_status::pending;
+  EXPECT_TRUE(within(milliseconds(5000), [&] {
+    last = put_one(*client, id++, 0);
+    return last == page_status::stored;
+  })) << to_string(last);
+  auto unpublished = client->flush();
+  ASSERT_TRUE(unpublished);
+  EXPECT_EQ(count_existing(*client_of(0), id - 1, 1), 1u);
+}
+
 TEST_F(node_loss, a_restarted_node_serves_fresh_pages_and_none_of_its_old_records) {
   auto reader = client_of(0);
   put(*client_of(1), 0, pages, 1);

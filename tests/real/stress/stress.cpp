@@ -34,22 +34,17 @@ bool rest(const stress_plan& plan, const stress_ledger& ledger, clock::time_poin
   return !over(plan, ledger, begin);
 }
 
-/// One kill that the readers do not hear of: their own node (the last one) is stopped, and they
-/// rest until the restarted process has filled some of its pool. What they remember then names
-/// slots of a process that is gone.
-result<void> kill_behind_the_readers_back(const stress_plan& plan, stress_ledger& ledger,
-                                          stress_cluster& cluster, std::uint32_t victim,
-                                          clock::time_point begin) {
+/// What the readers remember then names slots of a process that is gone.
+result<void> kill_while_readers_rest(const stress_plan& plan, stress_ledger& ledger,
+                                     stress_cluster& cluster, std::uint32_t victim,
+                                     clock::time_point begin) {
   ledger.readers_rest = true;
-  cluster.freeze(plan.nodes - 1);
+  auto pages_enough = cluster.pages(victim) / 2;
   auto restarted = cluster.kill_and_restart(victim);
-  constexpr std::uint64_t pages_enough = 500;
   auto until = clock::now() + std::chrono::milliseconds(1500);
   while (clock::now() < until && cluster.pages(victim) < pages_enough)
     rest(plan, ledger, begin, std::chrono::milliseconds(20));
   ledger.readers_rest = false;
-  rest(plan, ledger, begin, std::chrono::milliseconds(300));
-  cluster.thaw(plan.nodes - 1);
   return restarted;
 }
 
@@ -61,10 +56,11 @@ result<void> play_chaos(const stress_plan& plan, stress_ledger& ledger, stress_c
     auto half = static_cast<std::uint64_t>(plan.kill_every.count() / 2);
     if (!rest(plan, ledger, begin, std::chrono::milliseconds(half + random() % (2 * half))))
       return {};
-    auto killable = plan.freeze_readers_node ? plan.nodes - 1 : plan.nodes;
-    auto victim = static_cast<std::uint32_t>(random() % killable);
-    auto restarted = plan.freeze_readers_node
-                         ? kill_behind_the_readers_back(plan, ledger, cluster, victim, begin)
+    auto drawn = static_cast<std::uint32_t>(random() % plan.nodes);
+    auto victim =
+        plan.readers_rest_at_kills ? 1 : drawn; // Always the same one: its lives are alike.
+    auto restarted = plan.readers_rest_at_kills
+                         ? kill_while_readers_rest(plan, ledger, cluster, victim, begin)
                          : cluster.kill_and_restart(victim);
     if (!restarted)
       return restarted;
@@ -79,10 +75,8 @@ std::vector<std::thread> start_workers(const stress_plan& plan, stress_ledger& l
   std::vector<std::thread> threads;
   for (std::uint32_t i = 0; i < plan.writers + plan.readers; ++i) {
     bool writes = i < plan.writers;
-    auto node = plan.freeze_readers_node ? (writes ? i % (plan.nodes - 1) : plan.nodes - 1)
-                                         : i % plan.nodes;
     auto& worker = *workers.emplace_back(std::make_unique<stress_worker>(
-        plan, ledger, i, cluster.port(node), cluster.cluster_name()));
+        plan, ledger, i, cluster.port(i % plan.nodes), cluster.cluster_name()));
     threads.emplace_back(
         [&worker, writes] { writes ? worker.write_until_stopped() : worker.read_until_stopped(); });
   }
@@ -114,6 +108,7 @@ nlohmann::json report(const stress_plan& plan, const stress_ledger& ledger,
       {"puts", cluster.puts()},
       {"evictions", cluster.evictions()},
       {"kills", cluster.kills()},
+      {"pools", cluster.pools()},
       {"seconds", seconds},
       {"connects", ledger.reconnects.load()},
       {"get_results", by_reason(ledger.got)},

@@ -1,7 +1,6 @@
 #include "stress_cluster.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -35,7 +34,7 @@ result<client::node_status> stress_cluster::status(std::uint32_t node) const {
 
 void stress_cluster::count(std::uint32_t node) {
   if (auto told = status(node))
-    now_[node] = {told->puts, told->evictions};
+    now_[node] = {told->puts, told->evictions, told->pool_pages, told->pool_bytes_used};
 }
 
 std::uint64_t stress_cluster::pages(std::uint32_t node) const {
@@ -61,13 +60,6 @@ result<void> stress_cluster::kill_and_restart(std::uint32_t node) {
   return nodes_[node].restart(seeds);
 }
 
-void stress_cluster::freeze(std::uint32_t node) {
-  nodes_[node].process().signal(SIGSTOP);
-}
-void stress_cluster::thaw(std::uint32_t node) {
-  nodes_[node].process().signal(SIGCONT);
-}
-
 std::uint64_t stress_cluster::puts() const {
   std::uint64_t sum = 0;
   for (const auto* list : {&now_, &history_})
@@ -90,6 +82,13 @@ std::uint64_t stress_cluster::evicting_puts() const {
     for (const auto& each : *list)
       sum += std::min(each.puts, each.evictions);
   return sum;
+}
+
+nlohmann::json stress_cluster::pools() const {
+  auto pools = nlohmann::json::array();
+  for (const auto& each : now_)
+    pools.push_back({{"pages", each.pages}, {"bytes_used", each.bytes_used}});
+  return pools;
 }
 
 } // namespace peercache::stress

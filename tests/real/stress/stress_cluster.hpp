@@ -5,6 +5,7 @@
 #include "stress_plan.hpp"
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,8 +25,6 @@ public:
   result<void> kill_and_restart(std::uint32_t node);
   /// Pages that lie in its pool now; 0 when it does not answer.
   std::uint64_t pages(std::uint32_t node) const;
-  void freeze(std::uint32_t node);
-  void thaw(std::uint32_t node);
 
   /// Adds up what the nodes counted so far, also those that were killed.
   void count();
@@ -37,11 +36,15 @@ public:
   /// Puts that made another page go: never more than there were evictions, nor puts, in the same
   /// process.
   std::uint64_t evicting_puts() const;
+  /// Pages and bytes in each pool when it was last counted.
+  nlohmann::json pools() const;
 
 private:
   struct totals {
     std::uint64_t puts = 0;
     std::uint64_t evictions = 0;
+    std::uint64_t pages = 0;
+    std::uint64_t bytes_used = 0;
   };
   explicit stress_cluster(std::vector<cli::node_process> nodes)
       : nodes_(std::move(nodes)), now_(nodes_.size()) {}

@@ -26,16 +26,19 @@ void generation_profile(stress_plan& plan) {
   plan.guards_off = {"key"};
 }
 
-/// A reader that does not hear of a node's death (its own node is stopped) and remembers where that
-/// node's pages were, while the restarted process fills the same slots in the same order: only the
-/// incarnation differs.
+/// Readers hear of a node's death late, and remember where its pages were, while the restarted
+/// process fills the same slots in about the same order: only the incarnation differs.
 void incarnation_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.guards_off = {"key"};
-  plan.pool_share = 10; // No eviction: each slot is in its first filling, in each process.
-  plan.writers = 2;     // One for each node that is killed: the fillings have one order.
-  plan.freeze_readers_node = true;
-  plan.kill_every = std::chrono::milliseconds(1200);
+  // No eviction and hardly a duplicate: the n-th page lies in the n-th slot, in each process.
+  plan.keys = 1'000'000;
+  plan.rewrites_percent = 0;
+  plan.pool_share = 0.05;
+  plan.puts_per_flush = 1; // Nor are two calls published as one.
+  plan.readers_rest_at_kills = true;
+  plan.faults = {{"PEERCACHE_TEST_VIEWS_LATE_MS", "4000"}};
+  plan.kill_every = std::chrono::milliseconds(600);
 }
 
 void checksum_profile(stress_plan& plan) {

@@ -23,12 +23,17 @@ struct stress_plan {
   double pool_share = 0.05;     ///< All pools together, of the working set.
   std::uint32_t page_bytes =
       0; ///< Of all pages; 0: each key has its own size from 4 KiB to 64 KiB.
-  std::chrono::milliseconds kill_every{
-      3000}; ///< Between two kills, on average; 0: nobody is killed.
+  std::uint32_t rewrites_percent = 5; ///< Puts of a key that was put lately.
+  /// A writer waits for its pages to be published after so many calls; 0: never. What is filled and
+  /// not yet acknowledged cannot be evicted, and would come to fill the small pools.
+  std::uint32_t puts_per_flush = 16;
+  /// Between two kills, on average; 0: nobody is killed.
+  std::chrono::milliseconds kill_every{3000};
   std::chrono::milliseconds seconds_max{600'000};
   client::verify_mode verify = client::verify_mode::always;
-  bool freeze_readers_node =
-      false; ///< SIGSTOP to the readers' node around each kill: they learn of it late.
+  /// Readers remember what they know while a node is killed, and go on when its successor has
+  /// pages.
+  bool readers_rest_at_kills = false;
   bool stop_at_wrong_bytes = false;
   std::string guard; ///< Whose profile this is; empty: none.
   std::vector<std::string> guards_off;

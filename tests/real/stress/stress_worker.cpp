@@ -47,16 +47,24 @@ void stress_worker::note(std::span<const client::page_result> results) {
            page.status == page_status::timed_out;
   });
   lost_calls_ = lost ? lost_calls_ + 1 : 0;
+  bool nothing = std::none_of(results.begin(), results.end(),
+                              [](const auto& page) { return is_success(page.status); });
+  bool no_room = nothing && results.front().status == page_status::no_space;
   // Without its node a call fails at once: asking again at full speed would only heat the machine.
-  if (lost)
+  if (lost || no_room)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+std::uint32_t stress_worker::draw_recent() {
+  bool own = !known_.empty() && draw() % 2 == 0;
+  return own ? known_[draw() % known_.size()] : ledger_.recent(draw());
 }
 
 void stress_worker::draw_keys(std::uint32_t recent_percent) {
   auto count = 1 + draw() % batch_pages_max;
   drawn_.clear();
   while (drawn_.size() < count) {
-    auto key = draw() % 100 < recent_percent ? ledger_.recent(draw())
+    auto key = draw() % 100 < recent_percent ? draw_recent()
                                              : static_cast<std::uint32_t>(draw() % plan_.keys);
     if (std::find(drawn_.begin(), drawn_.end(), key) == drawn_.end())
       drawn_.push_back(key);
@@ -75,7 +83,7 @@ void stress_worker::draw_keys(std::uint32_t recent_percent) {
 }
 
 void stress_worker::put_some(client::cache_client& client) {
-  draw_keys(5);
+  draw_keys(plan_.rewrites_percent);
   std::vector<client::const_part> parts;
   std::vector<client::set_page> pages;
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
@@ -107,6 +115,10 @@ void stress_worker::check(std::uint32_t key, std::size_t index, const client::pa
   if (result.status != page_status::hit)
     return;
   ledger_.hits += 1;
+  if (known_.size() < known_keys)
+    known_.push_back(key);
+  else if (draw() % 4 == 0)
+    known_[draw() % known_keys] = key; // Some of the older ones stay.
   ledger_.hits_by_origin[static_cast<std::size_t>(result.origin)] += 1;
   auto found = bench::check_page(key, page(index));
   // Right bytes in a version that nobody put yet would be wrong too.
@@ -144,6 +156,8 @@ void stress_worker::write_until_stopped() {
       remove_some(*connected);
     else
       put_some(*connected);
+    if (plan_.puts_per_flush != 0 && ++puts_since_flush_ % plan_.puts_per_flush == 0)
+      (void)connected->flush();
   }
 }
 

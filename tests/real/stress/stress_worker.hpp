@@ -35,6 +35,9 @@ private:
   void check(std::uint32_t key, std::size_t index, const client::page_result& result);
 
   void draw_keys(std::uint32_t recent_percent);
+  /// One of the keys that were put lately or, as often, that this reader has read itself: it knows
+  /// where those were.
+  std::uint32_t draw_recent();
   std::span<std::byte> page(std::size_t index) {
     return {memory_.data() + index * page_stride_, sizes_[index]};
   }
@@ -46,6 +49,9 @@ private:
   std::string cluster_;
   std::mt19937_64 random_;
   std::unique_ptr<client::cache_client> client_;
+  static constexpr std::size_t known_keys = 512;
+  std::vector<std::uint32_t> known_; ///< Hits of this reader.
+  std::uint32_t puts_since_flush_ = 0;
   std::uint32_t lost_calls_ = 0; ///< Calls in a row that met no node.
   static constexpr std::size_t page_stride_ = 65536;
   std::vector<std::byte> memory_;

@@ -6,7 +6,9 @@
 namespace peercache::actors {
 
 caf::actor spawn_thread_actor(caf::actor_system& system, std::function<void()> body) {
-  return system.spawn([body = std::move(body)](caf::blocking_actor*) { body(); });
+  // As an argument: for a function without any, CAF 0.17 binds a reference to a null pointer.
+  return system.spawn([](caf::blocking_actor*, const std::function<void()>& run) { run(); },
+                      std::move(body));
 }
 
 void wait_for_thread_actor(caf::actor_system& system, const caf::actor& thread) {

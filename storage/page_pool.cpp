@@ -130,9 +130,10 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
     evict(*victim, victims);
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
-    // Where the coldest pages lie, a window costs least.
+    // Where the coldest pages lie, their neighbours are cold as well, but for the few that moved
+    // in.
     auto around = measure(victim->value - victim->value % granules, granules);
-    if (around && (!best || around->cost_granules < best->cost_granules))
+    if (around && (!best || around->newest < best->newest))
       best = around;
   }
   if (best)

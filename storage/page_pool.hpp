@@ -163,7 +163,7 @@ private:
 
   struct window {
     std::uint32_t first = 0;
-    std::uint32_t cost_granules = 0;
+    generation newest; ///< Of its pages: how old the youngest one is that would go.
   };
 
   // Transitions.

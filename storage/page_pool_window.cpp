@@ -15,6 +15,9 @@ namespace {
 /// Work of one `clear_any`, in granules looked at: some milliseconds at most.
 constexpr std::uint64_t walk_granules_max = 1u << 22;
 
+/// Windows of which the oldest goes.
+constexpr std::uint64_t windows_compared = 16;
+
 } // namespace
 
 std::uint32_t page_pool::page_covering(std::uint32_t granule) const {
@@ -42,7 +45,7 @@ std::optional<page_pool::window> page_pool::measure(std::uint32_t first,
     }
     if (here.state != slot_state::readable || slots_.pins(slot) != 0)
       return std::nullopt;
-    found.cost_granules += here.granules();
+    found.newest = std::max(found.newest, slots_.contents(slot).gen);
     at += here.granules();
   }
   return found;
@@ -84,15 +87,22 @@ std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<
   // Looking for the page that covers a window's start may take as many steps as a page can have.
   auto tries = std::min<std::uint64_t>(windows, walk_granules_max /
                                                     (granules + limits::granules_per_page_max));
-  for (std::uint64_t i = 0; i < tries; ++i) {
+  std::optional<window> best;
+  for (std::uint64_t i = 0, measured = 0; i < tries; ++i) {
     window_cursor_ = (window_cursor_ + 1) % windows;
     auto found = measure(window_cursor_ * granules, granules);
     if (!found)
       continue;
-    if (auto slot = clear(*found, granules, victims))
+    if (!best || found->newest < best->newest)
+      best = found;
+    // The oldest of some: which pages lie in a window is chance, that all are young is not.
+    if (++measured % windows_compared != 0)
+      continue;
+    if (auto slot = clear(*best, granules, victims))
       return slot;
+    best.reset();
   }
-  return std::nullopt;
+  return best ? clear(*best, granules, victims) : std::nullopt;
 }
 
 } // namespace peercache::storage

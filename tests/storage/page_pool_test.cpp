@@ -319,5 +319,16 @@ TEST_F(page_pool_test, for_each_page_visits_the_readable_pages) {
   EXPECT_EQ(seen, (std::vector<std::uint64_t>{0, 1, 3, 4}));
 }
 
+TEST_F(page_pool_test, a_change_of_page_size_gives_up_old_pages_before_new_ones) {
+  make(256);
+  for (std::uint64_t number = 0; number < 256; ++number)
+    put(number);
+  // Three quarters of the pool in the new size: whatever was put last must be there.
+  for (std::uint64_t number = 1000; number < 1012; ++number)
+    put(number, 16 * granule);
+  for (std::uint64_t number = 1000; number < 1012; ++number)
+    EXPECT_TRUE(has(number)) << number;
+}
+
 } // namespace
 } // namespace peercache::storage

@@ -6,6 +6,16 @@ namespace peercache::rdma {
 
 namespace {
 
+void count(data_plane_stats& stats, const read_batch& batch) noexcept {
+  ++stats.batches;
+  stats.pages += batch.pages.size();
+  for (const auto& page : batch.pages) {
+    ++stats.by_status[static_cast<std::size_t>(page.status)];
+    if (page.status == page_status::hit)
+      stats.bytes += page.length_bytes;
+  }
+}
+
 bool well_formed(const page_read& page, const read_batch& batch) noexcept {
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
       page.part_count == 0 || page.part_count > limits::parts_per_page_max ||
@@ -76,14 +86,11 @@ void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits) {
   job.undecided_subs = static_cast<std::uint32_t>(job.subs.size());
 }
 
-void count(data_plane_stats& stats, const read_batch& batch) noexcept {
-  ++stats.batches;
-  stats.pages += batch.pages.size();
-  for (const auto& page : batch.pages) {
-    ++stats.by_status[static_cast<std::size_t>(page.status)];
-    if (page.status == page_status::hit)
-      stats.bytes += page.length_bytes;
-  }
+void refuse(read_batch& batch, page_status status, data_plane_stats& stats) noexcept {
+  for (auto& page : batch.pages)
+    page.status = status;
+  count(stats, batch);
+  batch.finish();
 }
 
 } // namespace peercache::rdma

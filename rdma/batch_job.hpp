@@ -54,6 +54,8 @@ struct batch_job {
 /// limit are decided as `bad_size` here and never asked for.
 void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits);
 
-void count(data_plane_stats& stats, const read_batch& batch) noexcept;
+/// Finishes a batch of which nothing is asked for. It is counted before: its owner may free it as
+/// soon as it is finished.
+void refuse(read_batch& batch, page_status status, data_plane_stats& stats) noexcept;
 
 } // namespace peercache::rdma

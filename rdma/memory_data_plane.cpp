@@ -61,10 +61,8 @@ bool memory_data_plane::poll(clock::time_point now) {
 
 void memory_data_plane::start(read_batch& batch) {
   auto& breaker = breakers_.try_emplace(batch.peer.inc, options_.breaker).first->second;
-  if (!breaker.allow(now_)) {
-    batch.fail(page_status::breaker_open);
-    return count(stats_, batch);
-  }
+  if (!breaker.allow(now_))
+    return refuse(batch, page_status::breaker_open, stats_);
   auto made = std::make_unique<flight>();
   auto& job = made->job;
   job.id = next_id_++;

@@ -57,8 +57,8 @@ void tcp_data_plane::start(read_batch& batch) {
   auto* peer = peer_of(batch.peer);
   const bool allowed = peer != nullptr && peer->breaker.allow(now_);
   if (!allowed) {
-    batch.fail(peer == nullptr ? page_status::refused : page_status::breaker_open);
-    return count(stats_, batch);
+    return refuse(batch, peer == nullptr ? page_status::refused : page_status::breaker_open,
+                  stats_);
   }
   auto made = std::make_unique<flight>();
   auto& job = made->job;

@@ -3,6 +3,8 @@
 #include "common/test_guards.hpp"
 #include "tests/rdma/plane_rig.hpp"
 
+#include <thread>
+
 namespace peercache::rdma {
 namespace {
 
@@ -135,6 +137,30 @@ TEST_P(data_plane_conformance, without_its_guard_another_incarnation_would_be_re
   auto what = batch_of(3, 5000);
   rig->read(what, first_life);
   EXPECT_TRUE(what.all(page_status::hit));
+}
+
+TEST_P(data_plane_conformance, a_batch_that_is_refused_is_counted_before_its_owner_has_it_back) {
+  for (int i = 0; i < 3; ++i) {
+    auto missed = batch_of(1, 5000);
+    rig->read(missed, first_life);
+  }
+  const auto before = rig->plane().stats().pages;
+  constexpr std::uint64_t rounds = 500;
+  constexpr std::uint64_t pages = 64;
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    auto what = batch_of(pages, 100);
+    rig->submit(what, first_life);
+    // The owner empties the batch the moment that it is complete.
+    std::thread owner([&] {
+      while (!what.batch.complete())
+        std::this_thread::yield();
+      what.batch.pages = {};
+    });
+    while (!what.batch.complete())
+      rig->step();
+    owner.join();
+  }
+  EXPECT_EQ(rig->plane().stats().pages, before + rounds * pages);
 }
 
 TEST_P(data_plane_conformance, a_missing_peer_is_unreachable_then_left_alone_then_probed) {

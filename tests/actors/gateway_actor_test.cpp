@@ -7,21 +7,23 @@
 namespace peercache::actors {
 namespace {
 
-membership_actor::behavior_type fake_membership(membership_actor::pointer) {
-  return {[](packet_atom, const std::string&) {}, [](beat_atom) {}, [](leave_atom) { return true; },
-          [](stats_atom) { return membership_report{}; }, [](view_atom) { return std::string{}; }};
+membership_actor::behavior_type fake_membership(membership_actor::pointer, bool leaves) {
+  return {[](packet_atom, const std::string&) {}, [](beat_atom) {},
+          [leaves](leave_atom) { return leaves; }, [](stats_atom) { return membership_report{}; },
+          [](view_atom) { return std::string{}; }};
 }
 
-session_actor::behavior_type fake_client(session_actor::pointer) {
-  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+session_actor::behavior_type fake_client(session_actor::pointer, std::string* last_view) {
+  return {[last_view](view_atom, const std::string& view) { *last_view = view; }, [](beat_atom) {}};
 }
 
 class gateway_actor_test : public cluster_fixture {
 protected:
   bool process_is_dead = false;
   std::string readiness = "never told";
-  membership_actor membership = system.spawn(fake_membership);
-  session_actor client = system.spawn(fake_client);
+  membership_actor membership = system.spawn(fake_membership, true);
+  std::string last_view;
+  session_actor client = system.spawn(fake_client, &last_view);
   gateway_actor gateway = spawn_gateway();
 
   ~gateway_actor_test() override {
@@ -142,6 +144,15 @@ TEST_F(gateway_actor_test, is_ready_while_it_is_in_the_view_and_not_draining) {
   EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
   EXPECT_EQ(readiness, "draining");
   EXPECT_FALSE(reserve_pages(open(), 1));
+}
+
+TEST_F(gateway_actor_test, tells_its_sessions_of_a_new_view) {
+  open();
+  caf::anon_send(gateway, topology_atom_v, both(2));
+  settle();
+  auto heard = discovery::decode_view(last_view);
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->version, 2u);
 }
 
 TEST_F(gateway_actor_test, adds_up_what_its_clients_report) {

@@ -14,7 +14,7 @@ int main() {
   key_space keys(fields);
   auto key = keys.key_of("prefix-4711/page-0");
 
-  std::vector<std::byte> page(64 * 1024, std::byte{42});
+  std::vector<std::byte> page(65536, std::byte{42});
   client::const_part from{page.data(), static_cast<std::uint32_t>(page.size())};
   client::set_page put{key, {&from, 1}};
   client::page_result result;

@@ -11,10 +11,10 @@ int main() {
   auto& client = cache->client();
   key_space keys;
 
-  std::vector<std::byte> k(24 * 1024, std::byte{1});
-  std::vector<std::byte> v(8 * 1024, std::byte{2});
-  std::array<client::const_part, 2> from = {client::const_part{k.data(), 24 * 1024},
-                                            client::const_part{v.data(), 8 * 1024}};
+  std::vector<std::byte> k(24576, std::byte{1});
+  std::vector<std::byte> v(8192, std::byte{2});
+  std::array<client::const_part, 2> from = {client::const_part{k.data(), 24576},
+                                            client::const_part{v.data(), 8192}};
   client::set_page put{keys.key_of("layer-0"), from};
   client::page_result result;
   client.set({&put, 1}, {&result, 1});

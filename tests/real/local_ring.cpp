@@ -1,6 +1,10 @@
 #include "local_ring.hpp"
 
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 #include <unistd.h>
 
@@ -70,6 +74,23 @@ std::unique_ptr<client::cache_client> local_ring::client_of(std::size_t index,
     return nullptr;
   }
   return std::move(*connected);
+}
+
+void local_ring::freeze(std::size_t index) {
+  auto pid = std::to_string(nodes_[index].process().pid());
+  nodes_[index].process().signal(SIGSTOP);
+  auto all_stopped = [&] {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/" + pid + "/task")) {
+      std::ifstream file(task.path() / "stat");
+      std::string stat{std::istreambuf_iterator<char>(file), {}};
+      // The state stands behind the name, which is in brackets and may contain any.
+      auto name_end = stat.rfind(')');
+      if (name_end == std::string::npos || stat.compare(name_end, 3, ") T") != 0)
+        return false;
+    }
+    return true;
+  };
+  ASSERT_TRUE(within(milliseconds(5000), all_stopped));
 }
 
 result<void> local_ring::restart(std::size_t index) {

@@ -51,6 +51,8 @@ protected:
   std::unique_ptr<client::cache_client> client_of(std::size_t index,
                                                   milliseconds timeout = milliseconds(2000));
   result<void> restart(std::size_t index);
+  /// SIGSTOP, and waits until every thread of the node has really stopped.
+  void freeze(std::size_t index);
 
   /// Puts the pages [first, first + count) and waits until they are published.
   static void put(client::cache_client& client, std::uint32_t first, std::uint32_t count,

@@ -24,7 +24,7 @@ TEST_F(node_loss, a_stopped_node_costs_misses_in_time_and_serves_again_afterward
   put(*producer, 0, pages);
   ASSERT_EQ(count_existing(*reader, 0, pages), pages);
   ASSERT_EQ(get(*reader, 0).result.status, page_status::hit);
-  node(1).process().signal(SIGSTOP);
+  freeze(1);
   constexpr milliseconds deadline(300);
   for (std::uint32_t id = 0; id < pages; ++id) {
     auto read = get(*reader, id, deadline);
@@ -66,7 +66,7 @@ TEST_F(node_loss, readers_of_other_nodes_are_not_slowed_by_a_stopped_one) {
   clock::duration while_stopped{};
   for (int attempt = 0; attempt < 5; ++attempt) {
     before = median_get();
-    node(1).process().signal(SIGSTOP);
+    freeze(1);
     get(*reader, static_cast<std::uint32_t>(attempt), milliseconds(100));
     while_stopped = median_get();
     node(1).process().signal(SIGCONT);

@@ -87,17 +87,13 @@ result<void> bench_set(bench_setup& setup, const copy_case& what, std::vector<be
   return measured;
 }
 
-result<void> bench_get(bench_setup& setup, const copy_case& what, std::vector<bench_row>& rows) {
+result<void> bench_get(bench_setup& setup, const copy_case& what, std::span<const page_key> keys,
+                       std::vector<bench_row>& rows) {
   client::client_options options;
   options.verify_own_host = what.verify ? client::verify_mode::always : client::verify_mode::off;
   auto client = setup.connect(0, options);
   if (!client)
     return client.error();
-  // Half of the pool at most: nothing is evicted between storing and reading.
-  auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
-  auto keys = setup.fresh_keys(bytes / what.page_bytes / batch * batch);
-  if (auto stored = store_pages(**client, keys, setup.own_memory(), what.page_bytes); !stored)
-    return stored;
   page_walk sources(setup.pool_like_memory(), what.page_bytes, batch);
   page_walk copies(setup.own_memory(), what.page_bytes, batch);
   auto batches = batches_in(setup.options(), what.page_bytes);
@@ -105,7 +101,7 @@ result<void> bench_get(bench_setup& setup, const copy_case& what, std::vector<be
   auto get = [&] {
     return timed_calls(batches, static_cast<double>(what.page_bytes * batch), [&] {
       next = next + batch > keys.size() ? 0 : next;
-      auto some = std::span<const page_key>(keys).subspan(next, batch);
+      auto some = keys.subspan(next, batch);
       next += batch;
       return get_pages(**client, some, copies.next());
     });
@@ -123,17 +119,27 @@ result<void> bench_get(bench_setup& setup, const copy_case& what, std::vector<be
 
 } // namespace
 
-result<void> bench_sets(bench_setup& setup, std::vector<bench_row>& rows) {
+result<void> bench_sets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows) {
   for (const auto& what : cases)
-    if (auto done = bench_set(setup, what, rows); !done)
-      return done;
+    if (what.page_bytes == page_bytes)
+      if (auto done = bench_set(setup, what, rows); !done)
+        return done;
   return {};
 }
 
-result<void> bench_gets(bench_setup& setup, std::vector<bench_row>& rows) {
+result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows) {
+  auto producer = setup.connect(0, {});
+  if (!producer)
+    return producer.error();
+  // Half of the pool at most: nothing is evicted between storing and reading.
+  auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
+  auto keys = setup.fresh_keys(bytes / page_bytes / batch * batch);
+  if (auto stored = store_pages(**producer, keys, setup.own_memory(), page_bytes); !stored)
+    return stored;
   for (const auto& what : cases)
-    if (auto done = bench_get(setup, what, rows); !done)
-      return done;
+    if (what.page_bytes == page_bytes)
+      if (auto done = bench_get(setup, what, keys, rows); !done)
+        return done;
   return {};
 }
 

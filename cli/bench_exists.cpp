@@ -5,7 +5,7 @@ namespace peercache::cli {
 namespace {
 
 constexpr std::size_t page_bytes = 4096;
-constexpr std::size_t keys_stored = 16 * 1024;
+constexpr std::size_t keys_stored = 16384;
 constexpr std::size_t keys_per_batch = 128;
 /// What a look-up of one key is on the wire: the key there, a count and one location back.
 constexpr std::uint32_t request_bytes_per_key = sizeof(page_key);

@@ -129,11 +129,14 @@ std::span<const std::span<std::byte>> page_walk::next() {
 
 result<void> all_are(std::span<const client::page_result> results, page_status wanted,
                      const char* what) {
-  for (const auto& page : results)
-    if (page.status != wanted)
-      return {errc::refused, fmt::format("{}: a page is '{}' and not '{}'", what,
-                                         to_string(page.status), to_string(wanted))};
-  return {};
+  auto other = [&](const auto& page) { return page.status != wanted; };
+  auto first = std::find_if(results.begin(), results.end(), other);
+  if (first == results.end())
+    return {};
+  return {errc::refused,
+          fmt::format("{}: {} of {} pages are not '{}', the first (number {}) is '{}'", what,
+                      std::count_if(results.begin(), results.end(), other), results.size(),
+                      to_string(wanted), first - results.begin(), to_string(first->status))};
 }
 
 result<void> store_pages(client::cache_client& client, std::span<const page_key> keys,

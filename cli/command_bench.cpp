@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 
 namespace peercache::cli {
 
@@ -15,23 +16,27 @@ struct command_options {
 
 struct bench_group {
   std::vector<std::string> names; ///< Of the rows that it adds.
-  result<void> (*measure)(bench_setup&, std::vector<bench_row>&);
+  std::function<result<void>(bench_setup&, std::vector<bench_row>&)> measure;
 };
 
 /// Latencies first: what they ask for is small, and the machine is still cool.
-const std::vector<bench_group>& groups() {
-  static const std::vector<bench_group> all = {
+std::vector<bench_group> make_groups() {
+  std::vector<bench_group> groups = {
       {{"exists", "exists_pipelined"}, bench_exists},
       {{"get_other_host", "get_other_host_cached_location", "get_other_host_directory_lookup"},
-       bench_network},
-      {{"get_same_host"}, bench_gets},
-      {{"set"}, bench_sets}};
-  return all;
+       bench_network}};
+  for (auto bytes : copy_page_sizes)
+    groups.push_back({{"get_same_host"},
+                      [bytes](auto& setup, auto& rows) { return bench_gets(setup, bytes, rows); }});
+  for (auto bytes : copy_page_sizes)
+    groups.push_back(
+        {{"set"}, [bytes](auto& setup, auto& rows) { return bench_sets(setup, bytes, rows); }});
+  return groups;
 }
 
-result<void> check_names(const bench_options& options) {
+result<void> check_names(const bench_options& options, const std::vector<bench_group>& groups) {
   for (const auto& name : options.only) {
-    bool known = std::any_of(groups().begin(), groups().end(), [&](const auto& group) {
+    bool known = std::any_of(groups.begin(), groups.end(), [&](const auto& group) {
       return std::find(group.names.begin(), group.names.end(), name) != group.names.end();
     });
     if (!known)
@@ -42,10 +47,13 @@ result<void> check_names(const bench_options& options) {
 
 /// Each group has nodes of its own: what one leaves in the pools is no business of the next.
 result<std::vector<bench_row>> run_bench(const bench_options& options) {
+  auto groups = make_groups();
+  if (auto known = check_names(options, groups); !known)
+    return known.error();
   std::vector<bench_row> rows;
-  progress_bar bar(stderr, "measuring", groups().size());
+  progress_bar bar(stderr, "measuring", groups.size());
   std::uint64_t done = 0;
-  for (const auto& group : groups()) {
+  for (const auto& group : groups) {
     bar.update(done++, group.names.front());
     bool wanted = std::any_of(group.names.begin(), group.names.end(),
                               [&](const auto& name) { return options.wants(name); });
@@ -67,8 +75,6 @@ exit_code bench_command(const global_options& globals, const command_options& op
         globals,
         {errc::invalid_argument,
          "--memory is at least 128MiB and --pool-size 512MiB: four batches of 32 pages of 4 MiB"});
-  if (auto known = check_names(options.bench); !known)
-    return fail(globals, known.error());
   auto rows = run_bench(options.bench);
   if (!rows)
     return fail(globals, rows.error());

@@ -13,7 +13,6 @@
 #include <array>
 #include <chrono>
 #include <map>
-#include <utility>
 
 namespace peercache::client {
 namespace {
@@ -106,26 +105,7 @@ void keep_leases(committer_pointer self, const commit_job& job, const std::strin
     self->send(job.pool->gateway, abandon_atom_v, job.pool->session, std::move(unused));
 }
 
-/// Whether the node takes both in one message.
-bool can_join(const commit_job& one, const commit_job& other) {
-  auto length = [](const commit_job& job) {
-    return job.next_lengths.empty() ? 0 : record_at<std::uint32_t>(job.next_lengths, 0);
-  };
-  return one.pool == other.pool && one.skip_duplicates == other.skip_duplicates &&
-         (length(one) == 0 || length(other) == 0 || length(one) == length(other)) &&
-         (one.filled.size() + other.filled.size()) / sizeof(filled_slot) <= limits::batch_pages_max;
-}
-
-/// The node takes the pages of a commit in from last to first: the later set goes in front.
-void join(commit_job& earlier, const commit_job& later) {
-  earlier.filled.insert(0, later.filled);
-  earlier.next_lengths += later.next_lengths;
-  earlier.bytes += later.bytes;
-  earlier.sets += later.sets;
-}
-
-void send_commit(committer_pointer self, const commit_job_ptr& job);
-void commit(committer_pointer self, const commit_job_ptr& job);
+void send_next(committer_pointer self);
 
 void committed(committer_pointer self, const commit_job_ptr& job, const std::string& slots,
                std::uint64_t failed) {
@@ -134,18 +114,14 @@ void committed(committer_pointer self, const commit_job_ptr& job, const std::str
     return; // Given up when the node went.
   keep_leases(self, *job, slots);
   state.options.board->window.leave(job->bytes, job->sets, failed);
-  state.in_flight = nullptr;
-  if (auto next = std::exchange(state.waiting, nullptr))
-    send_commit(self, next);
-  if (!state.more.empty()) {
-    auto first = std::move(state.more.front());
-    state.more.pop_front();
-    commit(self, first);
-  }
+  send_next(self);
 }
 
-void send_commit(committer_pointer self, const commit_job_ptr& job) {
+void send_next(committer_pointer self) {
+  auto job = self->state.options.board->commits.next();
   self->state.in_flight = job;
+  if (!job)
+    return;
   self->request(job->pool->gateway, commit_timeout, commit_atom_v, job->pool->session, job->filled,
                 job->skip_duplicates, job->next_lengths)
       .then(
@@ -165,21 +141,6 @@ void node_lost(committer_pointer self) {
   self->state.options.board->set_pool(nullptr);
   if (auto job = self->state.in_flight)
     committed(self, job, {}, job->filled.size() / sizeof(filled_slot));
-}
-
-/// One commit is on its way at a time; the sets that come meanwhile share the next message. What a
-/// commit costs on its way through two processes is so paid once for all sets of a round trip.
-void commit(committer_pointer self, const commit_job_ptr& job) {
-  auto& state = self->state;
-  if (!state.in_flight) {
-    send_commit(self, job);
-  } else if (!state.waiting) {
-    state.waiting = std::make_shared<commit_job>(*job);
-  } else if (can_join(*state.waiting, *job)) {
-    join(*state.waiting, *job);
-  } else {
-    state.more.push_back(job);
-  }
 }
 
 void reserve(committer_pointer self, const slot_request_ptr& request) {
@@ -258,7 +219,7 @@ committer_actor::behavior_type run_committer(committer_pointer self, committer_o
           self->send(self->state.options.links, view_atom_v, view);
       },
       [self](beat_atom) { beat(self); },
-      [self](commit_atom, const commit_job_ptr& job) { commit(self, job); },
+      [self](commit_atom) { send_next(self); },
       [self](reserve_atom, const slot_request_ptr& request) { reserve(self, request); },
       [self](lookup_atom, const std::string& keys) { prefetch(self, keys); },
       [self](leave_atom) {

@@ -3,8 +3,6 @@
 #include "actors/links_actor.hpp"
 #include "client/session.hpp"
 
-#include <deque>
-
 namespace peercache::client {
 
 struct committer_options {
@@ -23,10 +21,7 @@ struct committer_state {
   committer_state() = default;
   committer_options options;
   bool connecting = false;
-  commit_job_ptr in_flight;            ///< The commit that is on its way to the node.
-  std::shared_ptr<commit_job> waiting; ///< Sets that came meanwhile: the next commit.
-  std::deque<commit_job_ptr>
-      more; ///< Sets that cannot share it: of another size. Bounded by the set window.
+  commit_job_ptr in_flight; ///< The commit that is on its way to the node.
   std::uint32_t beats = 0;
   static inline const char* name = "committer";
 };

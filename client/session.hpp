@@ -4,6 +4,7 @@
 #include "actors/protocol/topology.hpp"
 #include "actors/system_config.hpp"
 #include "client/cache_client.hpp"
+#include "client/commit_queue.hpp"
 #include "client/own_pool.hpp"
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
@@ -15,17 +16,6 @@
 #include <vector>
 
 namespace peercache::client {
-
-/// A set, or several, whose bytes are in their slots; on its way to the node.
-struct commit_job {
-  own_pool_ptr pool;
-  std::string filled;       ///< Packed actors::filled_slot, each set in prefix order.
-  std::string next_lengths; ///< Packed lengths to reserve for the next set; all of one size.
-  std::uint64_t bytes = 0;
-  std::uint64_t sets = 1;
-  bool skip_duplicates = true;
-};
-using commit_job_ptr = std::shared_ptr<const commit_job>;
 
 /// What the session's actor shares with the callers' threads.
 class session_board {
@@ -42,6 +32,7 @@ public:
   bool wait_ready(deadline until) const;
 
   set_window window;
+  commit_queue commits;
 
 private:
   mutable std::mutex lock_;
@@ -54,8 +45,8 @@ private:
 using committer_actor =
     caf::typed_actor<caf::reacts_to<actors::view_atom, std::string>,
                      caf::reacts_to<actors::beat_atom>,
-                     // Callers: send these filled slots to the node and keep the books.
-                     caf::reacts_to<actors::commit_atom, commit_job_ptr>,
+                     // Callers: send what is in the board's commit queue.
+                     caf::reacts_to<actors::commit_atom>,
                      // Callers: ask the node for slots.
                      caf::reacts_to<actors::reserve_atom, slot_request_ptr>,
                      // Callers: find out where these pages (packed keys) are, ahead of need.
@@ -107,5 +98,4 @@ private:
 
 } // namespace peercache::client
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(peercache::client::commit_job_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(peercache::client::slot_request_ptr)

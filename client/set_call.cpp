@@ -16,15 +16,16 @@ using actors::no_slot;
 /// What one client may keep reserved between two sets: some batches, so that the next sets need not
 /// wait for the acknowledgement of this one.
 constexpr std::uint64_t lease_bytes_max = 32u << 20;
-constexpr std::uint64_t lease_share_of_pool = 128;
-constexpr std::uint64_t lease_batches = 8;
+constexpr std::uint64_t lease_share_of_pool = 64;
+constexpr std::uint64_t lease_batches = 16;
 
 } // namespace
 
 set_call::set_call(cache_client::impl& client, std::span<const set_page> pages,
                    std::span<page_result> results, deadline until)
     : client_(client), pages_(pages), results_(results), until_(until),
-      pool_(client.session.board().pool()), slots_(pages.size(), no_slot) {}
+      pool_(client.session.board().pool()), slots_(pages.size(), no_slot),
+      checksums_(pages.size()) {}
 
 void set_call::run() {
   sort_out();
@@ -34,11 +35,14 @@ void set_call::run() {
     return;
   if (!client_.session.board().window.enter(bytes_, until_))
     return fail_pending(page_status::refused);
-  take_slots();
-  filled_.reserve(pages_.size() * sizeof(actors::filled_slot));
-  for (std::uint32_t i = 0; i < pages_.size(); ++i)
-    if (results_[i].status == page_status::pending)
-      copy_in(i);
+  // While the node finds slots for the rest, the leased ones are filled.
+  auto without = take_leases();
+  auto request = without.empty() ? nullptr : ask_for_slots(without);
+  copy_in();
+  if (request) {
+    take_answer(*request, without);
+    copy_in();
+  }
   copy_fence();
   commit();
 }
@@ -67,23 +71,26 @@ bool set_call::already_here(const page_key& key, std::uint32_t length_bytes) {
          pool_->slots.check(known->slot, known->gen, key, length_bytes) == page_status::hit;
 }
 
-void set_call::take_slots() {
+std::vector<std::uint32_t> set_call::take_leases() {
   std::vector<std::uint32_t> without;
   for (std::uint32_t i = 0; i < pages_.size(); ++i)
     if (results_[i].status == page_status::pending &&
         !pool_->leases.take(slot_leases::granules_of(results_[i].length_bytes), slots_[i]))
       without.push_back(i);
-  if (!without.empty())
-    reserve(without);
+  return without;
 }
 
-void set_call::reserve(const std::vector<std::uint32_t>& indices) {
+slot_request_ptr set_call::ask_for_slots(const std::vector<std::uint32_t>& indices) {
   std::string lengths;
   for (auto index : indices)
     append_record(lengths, results_[index].length_bytes);
   auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
-  caf::anon_send(client_.session.committer(), actors::reserve_atom_v, slot_request_ptr{request});
-  auto answer = request->wait(until_);
+  caf::anon_send(client_.session.committer(), actors::reserve_atom_v, request);
+  return request;
+}
+
+void set_call::take_answer(slot_request& request, const std::vector<std::uint32_t>& indices) {
+  auto answer = request.wait(until_);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     auto slot = (i + 1) * sizeof(slot_id) <= answer.slots.size()
                     ? actors::record_at<slot_id>(answer.slots, i)
@@ -95,17 +102,19 @@ void set_call::reserve(const std::vector<std::uint32_t>& indices) {
   }
 }
 
+void set_call::copy_in() {
+  for (std::uint32_t i = 0; i < pages_.size(); ++i)
+    if (results_[i].status == page_status::pending && slots_[i] != no_slot)
+      copy_in(i);
+}
+
 void set_call::copy_in(std::uint32_t index) {
   const auto& page = pages_[index];
   auto& result = results_[index];
   auto to = pool_->slots.bytes(slots_[index], result.length_bytes);
-  actors::filled_slot filled;
-  filled.key = page.key;
-  filled.slot = slots_[index];
-  filled.length_bytes = result.length_bytes;
   bool digest_wanted = client_.options.checksum;
   if (page.parts.size() == 1 && digest_wanted) {
-    filled.checksum = copy_page_and_checksum(to, {page.parts[0].data, page.parts[0].bytes});
+    checksums_[index] = copy_page_and_checksum(to, {page.parts[0].data, page.parts[0].bytes});
   } else if (page.parts.size() == 1) {
     copy_page(to, {page.parts[0].data, page.parts[0].bytes});
   } else {
@@ -117,20 +126,35 @@ void set_call::copy_in(std::uint32_t index) {
       offset += part.bytes;
     }
     if (digest_wanted)
-      filled.checksum = stream.digest();
+      checksums_[index] = stream.digest();
   }
-  append_record(filled_, filled);
   result.status = page_status::stored;
   result.origin = page_origin::own_host;
   client_.totals.set_bytes.fetch_add(result.length_bytes, std::memory_order_relaxed);
 }
 
-std::string set_call::next_lengths() {
-  auto length = actors::record_at<actors::filled_slot>(filled_, 0).length_bytes;
+std::string set_call::filled_slots() const {
+  std::string packed;
+  packed.reserve(pages_.size() * sizeof(actors::filled_slot));
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    if (results_[i].status != page_status::stored)
+      continue;
+    actors::filled_slot filled;
+    filled.key = pages_[i].key;
+    filled.slot = slots_[i];
+    filled.length_bytes = results_[i].length_bytes;
+    filled.checksum = checksums_[i];
+    append_record(packed, filled);
+  }
+  return packed;
+}
+
+std::string set_call::next_lengths(const std::string& filled) {
+  auto length = actors::record_at<actors::filled_slot>(filled, 0).length_bytes;
   auto granules = slot_leases::granules_of(length);
   auto page_bytes = std::uint64_t{granules} * limits::granule_bytes;
   auto lease_bytes = std::min(lease_bytes_max, pool_->memory.page_bytes() / lease_share_of_pool);
-  auto pages = filled_.size() / sizeof(actors::filled_slot);
+  auto pages = filled.size() / sizeof(actors::filled_slot);
   auto target = std::min<std::uint64_t>(pages * lease_batches, lease_bytes / page_bytes);
   std::string lengths;
   for (auto more = pool_->leases.ask_for(granules, target); more > 0; --more)
@@ -139,17 +163,19 @@ std::string set_call::next_lengths() {
 }
 
 void set_call::commit() {
-  if (filled_.empty()) {
-    client_.session.board().window.leave(bytes_, 1, 0);
+  auto& board = client_.session.board();
+  commit_job job;
+  job.filled = filled_slots();
+  if (job.filled.empty()) {
+    board.window.leave(bytes_, 1, 0);
     return;
   }
-  auto job = std::make_shared<commit_job>();
-  job->next_lengths = next_lengths();
-  job->pool = pool_;
-  job->filled = std::move(filled_);
-  job->bytes = bytes_;
-  job->skip_duplicates = client_.options.duplicate == duplicate_mode::skip;
-  caf::anon_send(client_.session.committer(), actors::commit_atom_v, commit_job_ptr{job});
+  job.next_lengths = next_lengths(job.filled);
+  job.pool = pool_;
+  job.bytes = bytes_;
+  job.skip_duplicates = client_.options.duplicate == duplicate_mode::skip;
+  if (board.commits.push(std::move(job)))
+    caf::anon_send(client_.session.committer(), actors::commit_atom_v);
 }
 
 void set_call::fail_pending(page_status reason) {

@@ -20,12 +20,19 @@ private:
   /// Rejects malformed pages and those that this host's pool has; sums up the bytes of the others.
   void sort_out();
   bool already_here(const page_key& key, std::uint32_t length_bytes);
-  /// A slot for every page that is still pending, or its reason.
-  void take_slots();
-  void reserve(const std::vector<std::uint32_t>& indices);
+  /// Gives leased slots to the pending pages; those that get none, in order.
+  std::vector<std::uint32_t> take_leases();
+  /// Asks the node for slots for these pages.
+  slot_request_ptr ask_for_slots(const std::vector<std::uint32_t>& indices);
+  /// Waits for those slots: each page has one then, or its reason.
+  void take_answer(slot_request& request, const std::vector<std::uint32_t>& indices);
+  /// Copies every pending page that has a slot.
+  void copy_in();
   void copy_in(std::uint32_t index);
+  /// What the copied pages are, in the order of the call.
+  std::string filled_slots() const;
   void commit();
-  std::string next_lengths();
+  std::string next_lengths(const std::string& filled);
   /// Ends every pending page with this reason.
   void fail_pending(page_status reason);
 
@@ -34,9 +41,9 @@ private:
   std::span<page_result> results_;
   const deadline until_;
   own_pool_ptr pool_;
-  std::vector<slot_id> slots_; ///< Per page.
-  std::string filled_;         ///< Packed actors::filled_slot.
-  std::uint64_t bytes_ = 0;    ///< Of the pending pages.
+  std::vector<slot_id> slots_;           ///< Per page.
+  std::vector<std::uint64_t> checksums_; ///< Per page; 0 when there is none.
+  std::uint64_t bytes_ = 0;              ///< Of the pending pages.
 };
 
 } // namespace peercache::client

@@ -1,0 +1,52 @@
+#include "client/commit_queue.hpp"
+
+#include "actors/protocol/pool_wire.hpp"
+#include "common/limits.hpp"
+
+#include <utility>
+
+namespace peercache::client {
+namespace {
+
+/// Whether the node takes both in one message.
+bool can_join(const commit_job& one, const commit_job& other) {
+  auto length = [](const commit_job& job) {
+    return job.next_lengths.empty() ? 0 : actors::record_at<std::uint32_t>(job.next_lengths, 0);
+  };
+  return one.pool == other.pool && one.skip_duplicates == other.skip_duplicates &&
+         (length(one) == 0 || length(other) == 0 || length(one) == length(other)) &&
+         (one.filled.size() + other.filled.size()) / sizeof(actors::filled_slot) <=
+             limits::batch_pages_max;
+}
+
+/// The node takes the pages of a commit in from last to first: the later set goes in front.
+void join(commit_job& earlier, const commit_job& later) {
+  earlier.filled.insert(0, later.filled);
+  earlier.next_lengths += later.next_lengths;
+  earlier.bytes += later.bytes;
+  earlier.sets += later.sets;
+}
+
+} // namespace
+
+bool commit_queue::push(commit_job job) {
+  std::lock_guard hold(lock_);
+  if (!waiting_.empty() && can_join(*waiting_.back(), job))
+    join(*waiting_.back(), job);
+  else
+    waiting_.push_back(std::make_shared<commit_job>(std::move(job)));
+  return !std::exchange(busy_, true);
+}
+
+commit_job_ptr commit_queue::next() {
+  std::lock_guard hold(lock_);
+  if (waiting_.empty()) {
+    busy_ = false;
+    return nullptr;
+  }
+  auto first = std::move(waiting_.front());
+  waiting_.pop_front();
+  return first;
+}
+
+} // namespace peercache::client

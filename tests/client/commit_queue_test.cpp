@@ -1,0 +1,79 @@
+#include "client/commit_queue.hpp"
+
+#include "actors/protocol/pool_wire.hpp"
+#include "common/limits.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::client {
+namespace {
+
+commit_job job_of(std::uint32_t first_slot, std::size_t pages, std::uint32_t next_bytes = 4096) {
+  commit_job job;
+  for (std::size_t i = 0; i < pages; ++i) {
+    actors::filled_slot filled;
+    filled.slot = slot_id{first_slot + static_cast<std::uint32_t>(i)};
+    actors::append_record(job.filled, filled);
+  }
+  actors::append_record(job.next_lengths, next_bytes);
+  job.bytes = pages;
+  return job;
+}
+
+std::uint32_t first_slot(const commit_job& job) {
+  return actors::record_at<actors::filled_slot>(job.filled, 0).slot.value;
+}
+
+TEST(commit_queue, wakes_the_committer_once_until_it_finds_nothing) {
+  commit_queue queue;
+  EXPECT_TRUE(queue.push(job_of(1, 1)));
+  EXPECT_FALSE(queue.push(job_of(2, 1)));
+  EXPECT_NE(queue.next(), nullptr);
+  EXPECT_FALSE(queue.push(job_of(3, 1))) << "a commit is on its way";
+  EXPECT_NE(queue.next(), nullptr);
+  EXPECT_EQ(queue.next(), nullptr);
+  EXPECT_TRUE(queue.push(job_of(4, 1)));
+}
+
+TEST(commit_queue, joins_what_waits_with_the_later_set_in_front) {
+  commit_queue queue;
+  queue.push(job_of(10, 2));
+  queue.push(job_of(20, 3));
+  auto joined = queue.next();
+  EXPECT_EQ(first_slot(*joined), 20u);
+  EXPECT_EQ(joined->filled.size(), 5 * sizeof(actors::filled_slot));
+  EXPECT_EQ(joined->next_lengths.size(), 2 * sizeof(std::uint32_t));
+  EXPECT_EQ(joined->sets, 2u);
+  EXPECT_EQ(joined->bytes, 5u);
+  EXPECT_EQ(queue.next(), nullptr);
+}
+
+TEST(commit_queue, sends_sets_of_another_page_size_on_their_own) {
+  commit_queue queue;
+  queue.push(job_of(1, 1, 4096));
+  queue.push(job_of(2, 1, 8192));
+  EXPECT_EQ(first_slot(*queue.next()), 1u);
+  EXPECT_EQ(first_slot(*queue.next()), 2u);
+}
+
+TEST(commit_queue, keeps_a_message_within_the_limit_of_a_batch) {
+  commit_queue queue;
+  queue.push(job_of(1, limits::batch_pages_max));
+  queue.push(job_of(2, 1));
+  EXPECT_EQ(queue.next()->sets, 1u);
+  EXPECT_EQ(queue.next()->sets, 1u);
+}
+
+TEST(commit_queue, sends_sets_of_another_duplicate_mode_on_their_own) {
+  commit_queue queue;
+  auto skipping = job_of(1, 1);
+  auto storing = job_of(2, 1);
+  storing.skip_duplicates = false;
+  queue.push(skipping);
+  queue.push(storing);
+  EXPECT_TRUE(queue.next()->skip_duplicates);
+  EXPECT_FALSE(queue.next()->skip_duplicates);
+}
+
+} // namespace
+} // namespace peercache::client

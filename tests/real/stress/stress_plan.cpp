@@ -36,6 +36,7 @@ void incarnation_profile(stress_plan& plan) {
   plan.rewrites_percent = 0;
   plan.pool_share = 0.05;
   plan.puts_per_flush = 1; // Nor are two calls published as one.
+  plan.pages_per_call = 8; // Those of one call are published from last to first.
   plan.readers_rest_at_kills = true;
   plan.faults = {{"PEERCACHE_TEST_VIEWS_LATE_MS", "4000"}};
   plan.kill_every = std::chrono::milliseconds(600);

@@ -23,6 +23,7 @@ struct stress_plan {
   double pool_share = 0.05;     ///< All pools together, of the working set.
   std::uint32_t page_bytes =
       0; ///< Of all pages; 0: each key has its own size from 4 KiB to 64 KiB.
+  std::uint32_t pages_per_call = 0;   ///< 0: drawn anew for each call.
   std::uint32_t rewrites_percent = 5; ///< Puts of a key that was put lately.
   /// A writer waits for its pages to be published after so many calls; 0: never. What is filled and
   /// not yet acknowledged cannot be evicted, and would come to fill the small pools.

@@ -61,7 +61,8 @@ std::uint32_t stress_worker::draw_recent() {
 }
 
 void stress_worker::draw_keys(std::uint32_t recent_percent) {
-  auto count = 1 + draw() % batch_pages_max;
+  std::uint64_t count =
+      plan_.pages_per_call != 0 ? plan_.pages_per_call : 1 + draw() % batch_pages_max;
   drawn_.clear();
   while (drawn_.size() < count) {
     auto key = draw() % 100 < recent_percent ? draw_recent()

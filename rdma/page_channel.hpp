@@ -1,0 +1,112 @@
+#pragma once
+
+#include "rdma/batch_job.hpp"
+#include "rdma/data_plane.hpp"
+#include "rdma/socket.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// One connection of a reader to a peer, whatever carries the bytes: it comes up, then serves one
+/// batch at a time.
+/// Threads: none; the plane's owner serializes. Ownership: lends the job it is attached to; once
+/// closed or detached it writes to no part of it. Errors: `step` says `broken`, and `loss()` why;
+/// the channel is of no use any more. Invariants: (1) it carries bytes of at most one job; (2) all
+/// it received for a job it has decided or dropped before it serves another.
+class page_channel {
+public:
+  enum class phase : std::uint8_t { connecting, greeting, ready, broken };
+  enum class loss_reason : std::uint8_t {
+    none,
+    not_connected, ///< Refused, reset or closed before the hello was answered.
+    other_incarnation,
+    not_accepted, ///< Another cluster, another wire version, or no such service.
+    closed,       ///< The peer closed or the connection failed.
+    violation     ///< The peer said what the protocol does not allow.
+  };
+  enum class progress : std::uint8_t {
+    blocked,   ///< An event will say when there is more to do.
+    in_flight, ///< The device works: step again at every poll, or `arm` and wait for the event.
+    moved,
+    broken
+  };
+
+  page_channel(std::uint64_t id, clock::time_point now)
+      : id_(id), opened_at_(now), idle_since_(now) {}
+  page_channel(const page_channel&) = delete;
+  page_channel& operator=(const page_channel&) = delete;
+  virtual ~page_channel() = default;
+
+  std::uint64_t id() const noexcept { return id_; }
+  phase where() const noexcept { return phase_; }
+  loss_reason loss() const noexcept { return loss_; }
+  batch_job* job() const noexcept { return job_; }
+  bool idle() const noexcept { return phase_ == phase::ready && job_ == nullptr; }
+  clock::time_point opened_at() const noexcept { return opened_at_; }
+  clock::time_point idle_since() const noexcept { return idle_since_; }
+  /// The connection had served before it was attached, and nothing has arrived since: when it
+  /// breaks now, the peer had probably closed it long ago.
+  bool may_be_stale() const noexcept { return served_before_ && !heard_since_attach_; }
+
+  /// From here on pages of `job` are asked for. @pre no job
+  void attach(batch_job& job) noexcept;
+  /// @pre carries_nothing()
+  void detach(clock::time_point now) noexcept;
+
+  /// No sub-request of the job is on its way.
+  virtual bool carries_nothing() const noexcept = 0;
+  /// What epoll said of a descriptor that was added under this channel's id.
+  virtual void on_events(std::uint32_t events) noexcept = 0;
+  /// Moves until nothing can move, or about `bytes_max` have arrived.
+  virtual progress step(std::size_t bytes_max) = 0;
+  /// Before the thread sleeps while this channel is `in_flight`: from here on an event wakes it.
+  /// False when something has come meanwhile: step again instead.
+  virtual bool arm() noexcept { return true; }
+  /// Nothing is written to the job's memory from here on, whatever arrives late. Gives back the
+  /// sub-requests that were taken and not decided.
+  virtual std::vector<sub_request> close() noexcept = 0;
+
+protected:
+  bool broken(loss_reason why) noexcept {
+    loss_ = why;
+    phase_ = phase::broken;
+    return false;
+  }
+
+  const std::uint64_t id_;
+  const clock::time_point opened_at_;
+  phase phase_ = phase::connecting;
+  loss_reason loss_ = loss_reason::none;
+  bool served_before_ = false;
+  bool heard_since_attach_ = false;
+  clock::time_point idle_since_;
+  batch_job* job_ = nullptr;
+};
+
+/// What `channel_data_plane` makes its channels from: TCP, or one rail of a verbs device.
+/// Threads: the plane's owner.
+class transport {
+public:
+  virtual ~transport() = default;
+
+  /// How a batch is cut for this transport.
+  virtual sub_request_limits cut() const noexcept = 0;
+  /// How many channels a batch of so many bytes may use at once.
+  virtual std::uint32_t channels_for(std::uint64_t bytes) const noexcept = 0;
+  /// Starts to connect; its descriptors are added to `events` under `id`. Null when the machine
+  /// cannot (out of descriptors, the rail is down).
+  virtual std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
+                                             event_poll& events, clock::time_point now) = 0;
+  /// Called once a poll: what belongs to the transport as a whole (a device's events). True when
+  /// something moved. `lost` gets the ids of channels that cannot go on.
+  virtual bool poll(clock::time_point now, std::vector<std::uint64_t>& lost) {
+    (void)now;
+    (void)lost;
+    return false;
+  }
+};
+
+} // namespace peercache::rdma

@@ -1,0 +1,116 @@
+#pragma once
+
+#include "common/result.hpp"
+
+#include <array>
+#include <cstdint>
+#include <infiniband/verbs.h>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace peercache::rdma::verbs {
+
+enum class link_layer : std::uint8_t { ethernet, infiniband };
+
+/// A port's address: the 16 bytes of an `ibv_gid`, network order.
+using gid_bytes = std::array<std::uint8_t, 16>;
+
+/// What one end of a connection can do; the other end takes the minimum of both.
+struct capabilities {
+  std::uint32_t send_depth = 0;    ///< Work requests of a queue pair (`max_qp_wr`).
+  std::uint32_t completions = 0;   ///< Of a completion queue (`max_cqe`).
+  std::uint32_t sge = 0;           ///< Pieces of memory of one READ (`max_sge_rd`, else `max_sge`).
+  std::uint32_t message_bytes = 0; ///< Of one READ (the port's `max_msg_sz`).
+  std::uint8_t initiator_depth =
+      0; ///< READs in flight that an end may start (`max_qp_init_rd_atom`).
+  std::uint8_t responder_depth = 0; ///< READs in flight that an end answers (`max_qp_rd_atom`).
+  std::uint32_t mtu_bytes = 0;      ///< Active.
+  std::uint64_t region_bytes = 0;   ///< Of one memory region (`max_mr_size`).
+};
+
+struct port_choice {
+  std::uint8_t port = 0;       ///< 0: the first active one.
+  std::int32_t gid_index = -1; ///< -1: chosen as `choose_gid` says.
+};
+
+/// One port of one device, and whether it can carry READs.
+struct port_report {
+  std::string device; ///< "mlx5_0"
+  std::uint8_t port = 0;
+  bool usable = false;
+  std::string why_not; ///< What keeps it from being used, and what to do; empty when usable.
+  std::string state;   ///< "active", "down", ...
+  link_layer layer = link_layer::ethernet;
+  std::uint64_t bits_per_second = 0; ///< Width × speed; 0 when the provider does not say.
+  std::int32_t numa_node = -1;       ///< -1: unknown.
+  std::int32_t gid_index = -1;
+  gid_bytes gid{};
+  std::uint16_t lid = 0;
+  std::string gid_type; ///< "RoCE v2", "RoCE v1", "IB"
+  capabilities can;
+};
+
+/// All ports of all devices. Not an error when there are none, or when the kernel has no verbs
+/// (then `why_none` says so).
+struct device_listing {
+  std::vector<port_report> ports;
+  std::string why_none;
+};
+device_listing list_ports(const port_choice& choice = {});
+
+/// The entry of a port's GID table that reaches most: RoCE v2 with an IPv4-mapped address, then
+/// RoCE v2 with a global IPv6 address, then RoCE v2 link-local; on InfiniBand entry 0 (the LID is
+/// what counts). RoCE v1 is refused: it is not routable and mixed fabrics drop it. -1: none.
+struct gid_entry {
+  std::int32_t index = 0;
+  gid_bytes gid{};
+  enum class kind : std::uint8_t { infiniband, roce_v1, roce_v2 } type = kind::roce_v2;
+};
+std::int32_t choose_gid(link_layer layer, const std::vector<gid_entry>& table) noexcept;
+bool is_ipv4_mapped(const gid_bytes& gid) noexcept;
+/// "::ffff:10.0.0.1", as `show_gids` prints it.
+std::string to_string(const gid_bytes& gid);
+
+/// An open device with one port and one protection domain: what queue pairs, completion queues and
+/// regions of one rail are made from.
+/// Threads: belongs to the thread that calls `own`; every verbs object made from it asserts that.
+/// Ownership: outlives all objects made from it. Errors: `open` says what, why and what to do.
+class device {
+public:
+  static result<std::unique_ptr<device>> open(const std::string& name, const port_choice& choice);
+  ~device();
+  device(const device&) = delete;
+  device& operator=(const device&) = delete;
+
+  const port_report& port() const noexcept { return port_; }
+  ibv_context* context() const noexcept { return context_; }
+  ibv_pd* domain() const noexcept { return domain_; }
+
+  /// From here on this thread alone touches verbs objects of the device (but for registration of
+  /// memory, which verbs allows from any: see memory_region).
+  void own() noexcept { owner_ = std::this_thread::get_id(); }
+  void assert_owned() const noexcept;
+
+  /// A descriptor that is readable when the device or a queue pair has something to report.
+  int async_fd() const noexcept;
+  /// The next report without blocking; its name ("port error"), or empty when there is none.
+  /// `fatal` when the device or port cannot be used any more, `port_is_back` when it can again.
+  struct async_event {
+    std::string name;
+    bool fatal = false;
+    bool port_is_back = false;
+  };
+  async_event next_event();
+
+private:
+  device() = default;
+
+  ibv_context* context_ = nullptr;
+  ibv_pd* domain_ = nullptr;
+  port_report port_;
+  std::thread::id owner_;
+};
+
+} // namespace peercache::rdma::verbs

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "rdma/verbs/device.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace peercache::rdma::verbs {
+
+/// What the other side may do with a region. There is no writable kind: nothing of a pool is ever
+/// remotely writable, and a destination is written by its own queue pair only.
+enum class region_use : std::uint8_t {
+  remote_read, ///< A pool: REMOTE_READ and nothing else.
+  local_write  ///< A destination of READs: LOCAL_WRITE and nothing else.
+};
+
+/// Memory that a device knows. Threads: `register_*` and the destructor from any thread (verbs
+/// allows it); the memory outlives the region. Errors: short of memlock says the limit, the need
+/// and the line that fixes it; `incompatible` where the kernel or provider has no dmabuf.
+class memory_region {
+public:
+  static result<memory_region> register_memory(const device& on, std::span<std::byte> memory,
+                                               region_use use);
+  /// Device memory (a GPU's) by its dmabuf descriptor: `ibv_reg_dmabuf_mr`. `address` is what READs
+  /// name as its first byte.
+  static result<memory_region> register_dmabuf(const device& on, int dmabuf_fd,
+                                               std::uint64_t offset_bytes, std::uint64_t bytes,
+                                               std::uint64_t address, region_use use);
+
+  memory_region() = default;
+  memory_region(memory_region&& other) noexcept : region_(std::exchange(other.region_, nullptr)) {}
+  memory_region& operator=(memory_region&& other) noexcept {
+    std::swap(region_, other.region_);
+    return *this;
+  }
+  ~memory_region() { reset(); }
+
+  void reset() noexcept;
+  explicit operator bool() const noexcept { return region_ != nullptr; }
+  std::uint32_t local_key() const noexcept { return region_->lkey; }
+  std::uint32_t remote_key() const noexcept { return region_->rkey; }
+  std::uint64_t address() const noexcept { return reinterpret_cast<std::uint64_t>(region_->addr); }
+  std::uint64_t bytes() const noexcept { return region_->length; }
+
+private:
+  explicit memory_region(ibv_mr* region) noexcept : region_(region) {}
+  ibv_mr* region_ = nullptr;
+};
+
+} // namespace peercache::rdma::verbs

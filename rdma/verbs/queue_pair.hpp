@@ -1,0 +1,71 @@
+#pragma once
+
+#include "rdma/verbs/completion_queue.hpp"
+#include "rdma/verbs/device.hpp"
+
+namespace peercache::rdma::verbs {
+
+/// What an operator may set; the same for all queue pairs of a process.
+struct path_options {
+  std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;
+  std::uint8_t hop_limit = 64; ///< Routable.
+  /// 4.096 µs × 2^timeout until a packet is sent again, `retries` times: together under 1 s.
+  std::uint8_t timeout = 14;
+  std::uint8_t retries = 3;     ///< 1..6: 7 means for ever on some providers.
+  std::uint8_t rnr_retries = 3; ///< The same; READs meet no RNR.
+};
+/// The longest time until a dead peer shows, in seconds: (retries + 1) × 4 × 4.096 µs × 2^timeout
+/// at most, InfiniBand Architecture Specification 1.4, 9.7.6.1.3 (a provider may take up to four
+/// times the nominal time-out). `check` refuses options of more than 1 s nominal or of 7 retries.
+double longest_wait_seconds(const path_options& options) noexcept;
+result<void> check(const path_options& options);
+
+/// How one end reaches the other: what both have agreed on.
+struct path {
+  std::uint32_t remote_queue_pair = 0; ///< 24 bits.
+  std::uint32_t remote_psn = 0;        ///< 24 bits, random.
+  std::uint32_t own_psn = 0;
+  gid_bytes remote_gid{};
+  std::uint16_t remote_lid = 0;
+  std::uint32_t mtu_bytes = 1024;
+  std::uint8_t initiator_depth = 1; ///< READs that this end has in flight.
+  std::uint8_t responder_depth = 1; ///< READs of the other end that this one answers at a time.
+};
+
+enum class queue_pair_use : std::uint8_t {
+  reader, ///< Starts READs; the other end may do nothing.
+  server  ///< Answers READs: REMOTE_READ and nothing else.
+};
+
+/// A reliable connection. RESET → INIT at creation, then `connect` → RTR → RTS.
+/// Threads: the device's owner. Ownership: its completion queue outlives it. After the destructor
+/// no byte of its READs arrives any more: the memory may be given back.
+class queue_pair {
+public:
+  static result<queue_pair> create(const device& on, completion_queue& completions,
+                                   queue_pair_use use, std::uint32_t send_depth, std::uint32_t sge);
+  queue_pair(queue_pair&& other) noexcept;
+  queue_pair& operator=(queue_pair&& other) noexcept;
+  ~queue_pair() { reset(); }
+
+  /// INIT → RTR → RTS.
+  result<void> connect(const path& to, const path_options& options);
+  std::uint32_t number() const noexcept { return pair_->qp_num; }
+  /// Work requests, chained; on failure `first_bad` is the first one that was not taken.
+  int post(ibv_send_wr* chain, ibv_send_wr** first_bad) noexcept {
+    return ibv_post_send(pair_, chain, first_bad);
+  }
+  void reset() noexcept;
+  explicit operator bool() const noexcept { return pair_ != nullptr; }
+
+private:
+  queue_pair(const device& on, ibv_qp* pair) noexcept : device_(&on), pair_(pair) {}
+  const device* device_ = nullptr;
+  ibv_qp* pair_ = nullptr;
+};
+
+/// 24 random bits from the kernel.
+std::uint32_t random_psn();
+
+} // namespace peercache::rdma::verbs

@@ -1,0 +1,176 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/result.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+/// What two ends say on the data port before one of them READs, little endian. The connection stays
+/// open for as long as the queue pairs live: its end is how each side learns of the other's. Any
+/// change bumps `verbs_wire_version`. The first four bytes tell this protocol from tcp_protocol.
+///
+///   reader → server, once      verbs_hello   128 bytes, with the reader's queue pair (INIT)
+///   server → reader, once      verbs_answer  144 bytes, when its queue pair is in RTS; anything
+///   but
+///                                            `accepted` ends the connection
+///   reader → server, once      verbs_ready    16 bytes, when its queue pair is in RTS; READs
+///   follow server → reader, any time  region_chunk   40 bytes: a chunk of the pool is registered
+///
+/// Every message begins with its magic. Reserved fields are zero.
+namespace peercache::rdma {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr std::uint32_t verbs_hello_magic = 0x48564350;  // "PCVH"
+inline constexpr std::uint32_t verbs_answer_magic = 0x41564350; // "PCVA"
+inline constexpr std::uint32_t verbs_ready_magic = 0x52564350;  // "PCVR"
+inline constexpr std::uint32_t region_chunk_magic = 0x43564350; // "PCVC"
+inline constexpr std::uint16_t verbs_wire_version = 1;
+inline constexpr std::uint32_t region_chunks_max = 4096;
+
+/// One end of a queue pair.
+///   offset  bytes  field
+///        0     16  gid
+///       16      4  queue_pair       24 bits
+///       20      4  psn              24 bits
+///       24      4  mtu_bytes        active MTU of the port
+///       28      4  message_bytes    longest READ
+///       32      2  lid
+///       34      1  initiator_depth  READs that this end starts at a time
+///       35      1  responder_depth  READs that this end answers at a time
+///       36      1  layer            0 Ethernet, 1 InfiniBand
+///       37      3  reserved
+struct queue_pair_end {
+  std::array<std::uint8_t, 16> gid{};
+  std::uint32_t queue_pair = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t mtu_bytes = 0;
+  std::uint32_t message_bytes = 0;
+  std::uint16_t lid = 0;
+  std::uint8_t initiator_depth = 0;
+  std::uint8_t responder_depth = 0;
+  std::uint8_t layer = 0;
+  std::array<std::uint8_t, 3> reserved{};
+};
+static_assert(sizeof(queue_pair_end) == 40 && offsetof(queue_pair_end, queue_pair) == 16 &&
+              offsetof(queue_pair_end, message_bytes) == 28 &&
+              offsetof(queue_pair_end, lid) == 32 && offsetof(queue_pair_end, layer) == 36);
+
+///   offset  bytes  field
+///        0      4  magic
+///        4      2  version    verbs_wire_version
+///        6      1  rail       index of the reader's rail; the server takes it modulo its own count
+///        7      1  reserved
+///        8      8  cluster    digest of the cluster's name
+///       16     16  inc        the incarnation that the reader expects
+///       32     16  reader     the reader's own incarnation (of its process)
+///       48     40  end        the reader's queue pair
+///       88     40  name       the reader's name for logs and metrics, zero-padded
+struct verbs_hello {
+  std::uint32_t magic = verbs_hello_magic;
+  std::uint16_t version = verbs_wire_version;
+  std::uint8_t rail = 0;
+  std::uint8_t reserved = 0;
+  std::uint64_t cluster = 0;
+  incarnation inc;
+  incarnation reader;
+  queue_pair_end end;
+  std::array<char, 40> name{};
+};
+static_assert(sizeof(verbs_hello) == 128 && offsetof(verbs_hello, inc) == 16 &&
+              offsetof(verbs_hello, end) == 48 && offsetof(verbs_hello, name) == 88);
+
+enum class verbs_verdict : std::uint8_t {
+  accepted,
+  other_incarnation,
+  other_cluster,
+  incompatible, ///< Wire version or link layer.
+  no_device,    ///< This node serves TCP only, or its rail is down.
+  busy          ///< A limit; the reader comes again later.
+};
+
+///   offset  bytes  field
+///        0      4  magic
+///        4      2  version       the server's
+///        6      1  verdict       verbs_verdict
+///        7      1  rail          the one that serves
+///        8     16  inc           the incarnation that serves
+///       24     40  end           the server's queue pair; its depths and MTU are the agreed ones
+///       64      8  table_address of the slot table
+///       72      8  pages_address of the first page
+///       80      4  granules      of the pool: entries of the table, granules of pages
+///       84      4  chunks        that the region will have
+///       88      8  region_bytes  of all chunks together; they start at table_address's region
+///       96     40  name          the server's node id, zero-padded
+///      136      1  rails         of this node
+///      137      7  reserved
+struct verbs_answer {
+  std::uint32_t magic = verbs_answer_magic;
+  std::uint16_t version = verbs_wire_version;
+  verbs_verdict verdict = verbs_verdict::accepted;
+  std::uint8_t rail = 0;
+  incarnation inc;
+  queue_pair_end end;
+  std::uint64_t table_address = 0;
+  std::uint64_t pages_address = 0;
+  std::uint32_t granules = 0;
+  std::uint32_t chunks = 0;
+  std::uint64_t region_bytes = 0;
+  std::array<char, 40> name{};
+  std::uint8_t rails = 0;
+  std::array<std::uint8_t, 7> reserved{};
+};
+static_assert(sizeof(verbs_answer) == 144 && offsetof(verbs_answer, inc) == 8 &&
+              offsetof(verbs_answer, end) == 24 && offsetof(verbs_answer, table_address) == 64 &&
+              offsetof(verbs_answer, granules) == 80 && offsetof(verbs_answer, name) == 96 &&
+              offsetof(verbs_answer, rails) == 136);
+
+///   offset  bytes  field
+///        0      4  magic
+///        4     12  reserved
+struct verbs_ready {
+  std::uint32_t magic = verbs_ready_magic;
+  std::array<std::uint8_t, 12> reserved{};
+};
+static_assert(sizeof(verbs_ready) == 16);
+
+/// A piece of the server's region that can be read from now on. Chunks do not overlap.
+///   offset  bytes  field
+///        0      4  magic
+///        4      4  index     0..chunks
+///        8      8  address   of its first byte
+///       16      8  bytes
+///       24      4  rkey
+///       28     12  reserved
+struct region_chunk {
+  std::uint32_t magic = region_chunk_magic;
+  std::uint32_t index = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t rkey = 0;
+  std::array<std::uint8_t, 12> reserved{};
+};
+static_assert(sizeof(region_chunk) == 40 && offsetof(region_chunk, rkey) == 24);
+
+/// What a server that is `inc` of `cluster` says to `greeting`; nothing of a hello with a wrong
+/// magic or version is looked at (`incompatible`).
+verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const incarnation& inc,
+                    std::uint8_t layer) noexcept;
+
+/// Whether a queue pair's end can be real: numbers within their bits, sizes and depths not zero.
+bool well_formed(const queue_pair_end& end) noexcept;
+/// Whether an accepted answer can be real: sizes within limits, addresses that do not wrap around,
+/// table and pages within `region_bytes`.
+bool well_formed(const verbs_answer& answer) noexcept;
+/// Whether a chunk lies within the region that the answer announced.
+bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept;
+
+/// The agreed path parameters: the minimum of both ends for MTU and message size; the reader's
+/// initiator depth is at most the server's responder depth.
+queue_pair_end agree(const queue_pair_end& reader, const queue_pair_end& server) noexcept;
+
+} // namespace peercache::rdma

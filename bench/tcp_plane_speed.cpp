@@ -7,7 +7,7 @@
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
 #include "rdma/data_plane_loop.hpp"
-#include "rdma/tcp_data_plane.hpp"
+#include "rdma/tcp_transport.hpp"
 #include "rdma/tcp_page_server.hpp"
 
 #include <algorithm>
@@ -336,7 +336,7 @@ int run() {
   const auto to = map_region(MAP_PRIVATE);
   const auto sums_64k = checksums_of(pool, 64u << 10);
   const auto sums_1m = checksums_of(pool, 1u << 20);
-  auto plane = rdma::tcp_data_plane::create(plane_options);
+  auto plane = rdma::make_tcp_data_plane(plane_options);
   rdma::data_plane_loop loop(**plane, loop_options);
   std::atomic<bool> stop{false};
   std::thread runner([&] { loop.run(stop); });

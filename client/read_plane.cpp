@@ -1,6 +1,6 @@
 #include "client/read_plane.hpp"
 
-#include "rdma/tcp_data_plane.hpp"
+#include "rdma/tcp_transport.hpp"
 
 namespace peercache::client {
 
@@ -9,8 +9,8 @@ read_plane::read_plane(std::unique_ptr<rdma::data_plane> plane)
 
 result<std::unique_ptr<read_plane>> read_plane::create(const client_options& options) {
   rdma::tcp_data_plane_options tcp;
-  tcp.channels_per_peer_max = options.channels_per_peer_max;
-  auto plane = rdma::tcp_data_plane::create(tcp);
+  tcp.channels.channels_per_peer_max = options.channels_per_peer_max;
+  auto plane = rdma::make_tcp_data_plane(tcp);
   if (!plane)
     return plane.error();
   return std::unique_ptr<read_plane>{new read_plane{std::move(*plane)}};

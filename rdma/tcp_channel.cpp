@@ -32,26 +32,13 @@ T read_as(const std::byte* bytes) noexcept {
 
 tcp_channel::tcp_channel(std::uint64_t id, unique_fd fd, const peer_endpoint& peer,
                          const tcp_data_plane_options& opts, clock::time_point now)
-    : id_(id), options_(opts), cluster_(cluster_digest(peer.cluster)), inc_(peer.inc),
-      opened_at_(now), fd_(std::move(fd)), idle_since_(now) {
+    : page_channel(id, now), options_(opts), cluster_(cluster_digest(peer.cluster)), inc_(peer.inc),
+      fd_(std::move(fd)) {
   hello greeting;
   greeting.cluster = cluster_;
   greeting.inc = inc_;
   append(out_, greeting);
   sent_.reserve(opts.requests_ahead_max);
-}
-
-void tcp_channel::attach(batch_job& job) noexcept {
-  PEERCACHE_ASSERT(job_ == nullptr && sent_.empty() && payload_.done());
-  job_ = &job;
-  heard_since_attach_ = false;
-}
-
-void tcp_channel::detach(clock::time_point now) noexcept {
-  PEERCACHE_ASSERT(job_ != nullptr && sent_.empty() && payload_.done());
-  job_ = nullptr;
-  served_before_ = phase_ == phase::ready;
-  idle_since_ = now;
 }
 
 void tcp_channel::on_events(std::uint32_t events) noexcept {
@@ -66,12 +53,6 @@ std::vector<sub_request> tcp_channel::close() noexcept {
   payload_.drop();
   job_ = nullptr;
   return std::exchange(sent_, {});
-}
-
-bool tcp_channel::broken(loss_reason why) noexcept {
-  loss_ = why;
-  phase_ = phase::broken;
-  return false;
 }
 
 tcp_channel::progress tcp_channel::step(std::size_t bytes_max) {

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "common/circuit_breaker.hpp"
-#include "common/limits.hpp"
+#include "rdma/channel_options.hpp"
 #include "rdma/socket.hpp"
 #include "rdma/tcp_protocol.hpp"
 
@@ -13,7 +12,7 @@ namespace peercache::rdma {
 
 /// The reading side. Defaults were measured; see bench/README.md.
 struct tcp_data_plane_options {
-  std::uint32_t channels_per_peer_max = limits::channels_per_peer_max;
+  channel_plane_options channels;
   /// A batch uses one channel for each so many bytes, at most `stripe_channels_max`.
   std::uint64_t stripe_bytes = 64u << 20;
   std::uint32_t stripe_channels_max = 4;
@@ -21,12 +20,7 @@ struct tcp_data_plane_options {
   std::uint64_t request_bytes_max = 2u << 20; ///< Of a request of several pages.
   std::uint32_t requests_ahead_max = 4;       ///< Per channel, sent and not answered.
   std::uint32_t receive_piece_bytes =
-      256u << 10;                   ///< One readv; its digest is taken while it is in the L2 cache.
-  std::uint32_t batches_max = 4096; ///< In the hands of the plane; more are refused.
-  std::uint32_t peers_max = limits::members_max;
-  std::chrono::milliseconds connect_timeout{500}; ///< Up to the answer to the hello.
-  std::chrono::milliseconds idle_timeout{60'000};
-  circuit_breaker::options breaker;
+      256u << 10; ///< One readv; its digest is taken while it is in the L2 cache.
   socket_options socket;
 };
 

@@ -4,7 +4,7 @@
 #include "rdma/data_plane.hpp"
 #include "rdma/memory_data_plane.hpp"
 #include "rdma/page_source.hpp"
-#include "rdma/tcp_data_plane.hpp"
+#include "rdma/tcp_transport.hpp"
 #include "rdma/tcp_page_server.hpp"
 
 #include <gtest/gtest.h>
@@ -212,7 +212,7 @@ public:
   }
   void step() override;
 
-  std::unique_ptr<tcp_data_plane> reader;
+  std::unique_ptr<channel_data_plane> reader;
   std::unique_ptr<tcp_page_server> server;
   std::uint16_t port = 0;
   unsigned idle_steps = 0;

@@ -45,7 +45,7 @@ std::unique_ptr<plane_rig> make_tcp_rig() {
 }
 
 tcp_rig::tcp_rig(const tcp_data_plane_options& opts) : port(unused_port()) {
-  auto made = tcp_data_plane::create(opts);
+  auto made = make_tcp_data_plane(opts);
   EXPECT_TRUE(made);
   reader = std::move(*made);
 }

@@ -122,7 +122,7 @@ TEST(tcp_data_plane, an_address_that_is_not_numeric_is_unreachable_and_never_loo
 TEST(tcp_data_plane, batches_above_the_limit_are_refused) {
   test_pool pool;
   tcp_data_plane_options opts;
-  opts.batches_max = 2;
+  opts.channels.batches_max = 2;
   tcp_rig rig(opts);
   rig.serve(pool, life, fault::silent);
   test_batch a(pool, 1, 10), b(pool, 1, 10), c(pool, 1, 10);

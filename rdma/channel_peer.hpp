@@ -2,7 +2,8 @@
 
 #include "common/circuit_breaker.hpp"
 #include "rdma/batch_job.hpp"
-#include "rdma/tcp_channel.hpp"
+#include "rdma/channel_options.hpp"
+#include "rdma/page_channel.hpp"
 
 #include <deque>
 #include <memory>
@@ -10,22 +11,22 @@
 
 namespace peercache::rdma {
 
-/// One page server as a reader sees it: its connections, the batches that wait for one, and whether
+/// One peer as a reader sees it: its connections, the batches that wait for one, and whether
 /// it is left alone. Bookkeeping only; the plane decides. Threads: none; the plane's owner
 /// serializes. Invariants: (1) at most `channels_per_peer_max` channels; (2) a waiting job has no
 /// channel.
-struct tcp_peer {
-  explicit tcp_peer(const peer_endpoint& at, const tcp_data_plane_options& opts)
+struct channel_peer {
+  explicit channel_peer(const peer_endpoint& at, const channel_plane_options& opts)
       : endpoint(at), breaker(opts.breaker) {}
 
   peer_endpoint endpoint;
   circuit_breaker breaker;
-  std::vector<std::unique_ptr<tcp_channel>> channels;
+  std::vector<std::unique_ptr<page_channel>> channels;
   std::deque<batch_job*> waiting;
   std::uint32_t jobs = 0; ///< Waiting or on a channel.
   clock::time_point used_at{};
 
-  tcp_channel* idle_channel() noexcept;
+  page_channel* idle_channel() noexcept;
   bool carries(const batch_job& job) const noexcept;
   void forget_waiting(const batch_job& job) noexcept;
 };

@@ -1,28 +1,28 @@
-#include "rdma/tcp_peer.hpp"
+#include "rdma/channel_peer.hpp"
 
 #include <algorithm>
 
 namespace peercache::rdma {
 
-tcp_channel* tcp_peer::idle_channel() noexcept {
+page_channel* channel_peer::idle_channel() noexcept {
   // A channel that is still connecting and lost its job will serve, but one that is ready serves
   // now.
-  tcp_channel* found = nullptr;
+  page_channel* found = nullptr;
   for (const auto& channel : channels) {
     if (channel->idle())
       return channel.get();
-    if (channel->job() == nullptr && channel->where() != tcp_channel::phase::broken)
+    if (channel->job() == nullptr && channel->where() != page_channel::phase::broken)
       found = channel.get();
   }
   return found;
 }
 
-bool tcp_peer::carries(const batch_job& job) const noexcept {
+bool channel_peer::carries(const batch_job& job) const noexcept {
   return std::any_of(channels.begin(), channels.end(),
                      [&job](const auto& channel) { return channel->job() == &job; });
 }
 
-void tcp_peer::forget_waiting(const batch_job& job) noexcept {
+void channel_peer::forget_waiting(const batch_job& job) noexcept {
   std::erase(waiting, &job);
 }
 

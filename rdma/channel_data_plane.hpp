@@ -1,26 +1,28 @@
 #pragma once
 
 #include "rdma/batch_job.hpp"
+#include "rdma/channel_options.hpp"
+#include "rdma/channel_peer.hpp"
 #include "rdma/data_plane.hpp"
+#include "rdma/page_channel.hpp"
 #include "rdma/published_stats.hpp"
-#include "rdma/tcp_channel.hpp"
-#include "rdma/tcp_options.hpp"
-#include "rdma/tcp_peer.hpp"
 
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace peercache::rdma {
 
-/// The data plane over TCP: asks page servers (tcp_page_server) for pages and receives them
-/// straight into the parts.
+/// A data plane made of channels, each a connection to one peer: which batch uses which channel,
+/// what waits, what is retried, what has run out of time. How the bytes travel is the transport's
+/// business (`tcp_transport`, `verbs_transport`).
 ///
-/// Each connection carries one batch at a time, so that a batch which times out takes down no
-/// other's connection; batches beyond `channels_per_peer_max` wait. Large batches use several
-/// connections.
+/// Each channel carries one batch at a time, so that a batch which times out takes down no
+/// other's channel; batches beyond `channels_per_peer_max` wait. Large batches use several
+/// channels, where the transport says so.
 ///
 /// Threads: as data_plane says; starts none. Time: `poll`'s argument; `wait` alone looks at the
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
@@ -31,10 +33,11 @@ namespace peercache::rdma {
 /// single answer, count. Invariants: (1) when a batch finishes, no connection of it is open for
 /// receiving into its memory; (2) every batch that was submitted finishes at the first `poll` after
 /// its deadline, or earlier.
-class tcp_data_plane final : public data_plane {
+class channel_data_plane final : public data_plane {
 public:
-  static result<std::unique_ptr<tcp_data_plane>> create(const tcp_data_plane_options& opts);
-  ~tcp_data_plane() override;
+  static result<std::unique_ptr<channel_data_plane>> create(const channel_plane_options& opts,
+                                                            std::unique_ptr<transport> over);
+  ~channel_data_plane() override;
 
   void submit(read_batch& batch) override;
   bool poll(clock::time_point now) override;
@@ -49,40 +52,45 @@ public:
 private:
   struct flight {
     batch_job job;
-    tcp_peer* peer = nullptr;
+    channel_peer* peer = nullptr;
   };
   struct channel_ref {
-    tcp_channel* channel;
-    tcp_peer* peer;
+    page_channel* channel;
+    channel_peer* peer;
   };
 
-  tcp_data_plane(const tcp_data_plane_options& opts, event_poll events);
+  channel_data_plane(const channel_plane_options& opts, std::unique_ptr<transport> over,
+                     event_poll events);
 
   bool take_submitted();
   void start(read_batch& batch);
-  tcp_peer* peer_of(const peer_endpoint& endpoint);
+  channel_peer* peer_of(const peer_endpoint& endpoint);
   void complete(flight& which, page_status undecided);
 
   bool take_events();
   bool run_channels();
+  bool run_in_flight();
+  bool lose_channels();
+  bool arm_in_flight();
   void run_channel(std::uint64_t id, std::vector<std::uint64_t>& again, bool& moved);
 
-  void assign(tcp_peer& peer);
-  bool give_channels(tcp_peer& peer, batch_job& job);
-  tcp_channel* open_channel(tcp_peer& peer);
-  void job_decided(tcp_peer& peer, batch_job& job);
-  void on_broken(tcp_peer& peer, tcp_channel& channel);
-  bool retry(tcp_peer& peer, batch_job& job, const std::vector<sub_request>& lost);
-  std::vector<sub_request> drop(tcp_peer& peer, tcp_channel& channel);
-  void drop_channels_of(tcp_peer& peer, const batch_job& job);
-  void drop_idle_channels(tcp_peer& peer);
+  void assign(channel_peer& peer);
+  bool give_channels(channel_peer& peer, batch_job& job);
+  page_channel* open_channel(channel_peer& peer);
+  void job_decided(channel_peer& peer, batch_job& job);
+  void on_broken(channel_peer& peer, page_channel& channel);
+  bool retry(channel_peer& peer, batch_job& job, const std::vector<sub_request>& lost);
+  std::vector<sub_request> drop(channel_peer& peer, page_channel& channel);
+  void drop_channels_of(channel_peer& peer, const batch_job& job);
+  void drop_idle_channels(channel_peer& peer);
 
   bool expire_batches();
   void expire_channels();
   void forget_peers();
   clock::time_point next_timer() const noexcept;
 
-  const tcp_data_plane_options options_;
+  const channel_plane_options options_;
+  const std::unique_ptr<transport> transport_;
   event_poll events_;
   std::span<const epoll_event> collected_; ///< By `wait`, for the next `poll`.
   clock::time_point now_{};                ///< `poll`'s.
@@ -90,11 +98,13 @@ private:
   bool shut_down_ = false;
 
   std::vector<read_batch*> submitted_;
-  std::unordered_map<incarnation, std::unique_ptr<tcp_peer>> peers_;
+  std::unordered_map<incarnation, std::unique_ptr<channel_peer>> peers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<flight>> flights_; ///< By job id.
   std::set<std::pair<clock::time_point, std::uint64_t>> deadlines_;    ///< Of the flights.
   std::unordered_map<std::uint64_t, channel_ref> channels_;            ///< By channel id.
   std::vector<std::uint64_t> ready_; ///< Channels that may have something to do.
+  std::unordered_set<std::uint64_t>
+      in_flight_; ///< Channels whose device works: each poll steps them.
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;
 

@@ -1,0 +1,225 @@
+#include "rdma/channel_data_plane.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+
+namespace peercache::rdma {
+
+result<std::unique_ptr<channel_data_plane>>
+channel_data_plane::create(const channel_plane_options& opts, std::unique_ptr<transport> over) {
+  if (opts.channels_per_peer_max == 0)
+    return {errc::invalid_argument, "data plane: a peer must have at least one channel"};
+  auto events = event_poll::create();
+  if (!events)
+    return events.error();
+  return std::unique_ptr<channel_data_plane>(
+      new channel_data_plane(opts, std::move(over), std::move(*events)));
+}
+
+channel_data_plane::channel_data_plane(const channel_plane_options& opts,
+                                       std::unique_ptr<transport> over, event_poll events)
+    : options_(opts), transport_(std::move(over)), events_(std::move(events)) {}
+
+channel_data_plane::~channel_data_plane() {
+  shutdown();
+}
+
+// -- batches
+// ------------------------------------------------------------------------------------------------------
+
+void channel_data_plane::submit(read_batch& batch) {
+  if (shut_down_)
+    return batch.fail(page_status::closed);
+  if (flights_.size() + submitted_.size() >= options_.batches_max ||
+      batch.pages.size() > limits::batch_pages_max)
+    return batch.fail(page_status::refused);
+  submitted_.push_back(&batch);
+}
+
+bool channel_data_plane::take_submitted() {
+  if (submitted_.empty())
+    return false;
+  for (auto* batch : std::exchange(submitted_, {}))
+    start(*batch);
+  return true;
+}
+
+void channel_data_plane::start(read_batch& batch) {
+  auto* peer = peer_of(batch.peer);
+  const bool allowed = peer != nullptr && peer->breaker.allow(now_);
+  if (!allowed) {
+    return refuse(batch, peer == nullptr ? page_status::refused : page_status::breaker_open,
+                  stats_);
+  }
+  auto made = std::make_unique<flight>();
+  auto& job = made->job;
+  job.id = next_id_++;
+  made->peer = peer;
+  plan(job, batch, transport_->cut());
+  deadlines_.insert({batch.deadline, job.id});
+  auto& kept = *flights_.emplace(job.id, std::move(made)).first->second;
+  ++peer->jobs;
+  peer->used_at = now_;
+  if (job.undecided_subs == 0)
+    return complete(kept, page_status::bad_size);
+  peer->waiting.push_back(&job);
+  assign(*peer);
+}
+
+channel_peer* channel_data_plane::peer_of(const peer_endpoint& endpoint) {
+  auto& found = peers_[endpoint.inc];
+  if (found == nullptr) {
+    if (peers_.size() > options_.peers_max) {
+      peers_.erase(endpoint.inc);
+      return nullptr;
+    }
+    found = std::make_unique<channel_peer>(endpoint, options_);
+  }
+  found->endpoint = endpoint;
+  return found.get();
+}
+
+void channel_data_plane::complete(flight& which, page_status undecided) {
+  auto& [job, peer] = which;
+  PEERCACHE_ASSERT(!peer->carries(job));
+  if (job.answered)
+    peer->breaker.on_success();
+  else if (job.failed) {
+    const auto before = peer->breaker.opened_total();
+    peer->breaker.on_failure(now_);
+    stats_.breaker_opened += peer->breaker.opened_total() - before;
+  }
+  --peer->jobs;
+  deadlines_.erase({job.batch->deadline, job.id});
+  job.finish(undecided, stats_);
+  flights_.erase(job.id);
+}
+
+// -- channels
+// -----------------------------------------------------------------------------------------------------
+
+void channel_data_plane::assign(channel_peer& peer) {
+  while (!peer.waiting.empty()) {
+    auto& job = *peer.waiting.front();
+    if (peer.breaker.current() == circuit_breaker::state::open) {
+      peer.waiting.pop_front();
+      complete(*flights_.at(job.id), page_status::breaker_open);
+      continue;
+    }
+    peer.waiting.pop_front();
+    if (give_channels(peer, job))
+      continue;
+    if (peer.channels.size() >= options_.channels_per_peer_max) {
+      peer.waiting.push_front(&job);
+      return;
+    }
+    job.failed = true;
+    complete(*flights_.at(job.id), page_status::unreachable);
+  }
+}
+
+bool channel_data_plane::give_channels(channel_peer& peer, batch_job& job) {
+  const auto subs = job.subs.size() - job.next;
+  const auto wanted = std::min<std::uint64_t>(transport_->channels_for(job.bytes), subs);
+  std::uint64_t given = 0;
+  // The second and later channels of a batch are for when nobody else waits.
+  while (given == 0 || (given < wanted && peer.waiting.empty())) {
+    auto* channel = peer.idle_channel();
+    if (channel == nullptr)
+      channel = open_channel(peer);
+    if (channel == nullptr)
+      break;
+    channel->attach(job);
+    ready_.push_back(channel->id());
+    ++given;
+  }
+  return given != 0;
+}
+
+page_channel* channel_data_plane::open_channel(channel_peer& peer) {
+  if (peer.channels.size() >= options_.channels_per_peer_max)
+    return nullptr;
+  const auto id = next_id_++;
+  auto opened = transport_->open(id, peer.endpoint, events_, now_);
+  if (opened == nullptr)
+    return nullptr;
+  ++stats_.connects;
+  peer.channels.push_back(std::move(opened));
+  auto* channel = peer.channels.back().get();
+  channels_.insert({id, {channel, &peer}});
+  return channel;
+}
+
+std::vector<sub_request> channel_data_plane::drop(channel_peer& peer, page_channel& channel) {
+  auto lost = channel.close();
+  channels_.erase(channel.id());
+  ++stats_.connections_closed;
+  std::erase_if(peer.channels, [&](const auto& other) { return other.get() == &channel; });
+  return lost;
+}
+
+void channel_data_plane::drop_channels_of(channel_peer& peer, const batch_job& job) {
+  for (std::size_t i = peer.channels.size(); i-- > 0;)
+    if (peer.channels[i]->job() == &job)
+      drop(peer, *peer.channels[i]);
+}
+
+void channel_data_plane::drop_idle_channels(channel_peer& peer) {
+  for (std::size_t i = peer.channels.size(); i-- > 0;)
+    if (peer.channels[i]->idle())
+      drop(peer, *peer.channels[i]);
+}
+
+/// Every request of the job is decided: its channels, some perhaps still connecting, are free for
+/// others.
+void channel_data_plane::job_decided(channel_peer& peer, batch_job& job) {
+  for (const auto& channel : peer.channels)
+    if (channel->job() == &job)
+      channel->detach(now_);
+  complete(*flights_.at(job.id), page_status::unreachable);
+  peer.used_at = now_;
+}
+
+void channel_data_plane::on_broken(channel_peer& peer, page_channel& channel) {
+  auto* job = channel.job();
+  const auto why = channel.loss();
+  const bool stale = channel.may_be_stale() && why == page_channel::loss_reason::closed;
+  const auto lost = drop(peer, channel);
+  if (job == nullptr)
+    return;
+  if (stale && retry(peer, *job, lost))
+    return;
+  if (why == page_channel::loss_reason::other_incarnation) {
+    job->answered = true;
+    drop_channels_of(peer, *job);
+    return complete(*flights_.at(job->id), page_status::owner_gone);
+  }
+  job->failed |= why != page_channel::loss_reason::closed;
+  for (const auto& sub : lost) {
+    for (std::uint32_t i = 0; i < sub.count; ++i)
+      if (auto& page = job->page(sub.first + i); page.status == page_status::pending)
+        page.status = page_status::unreachable;
+    job->decided();
+  }
+  if (job->undecided_subs == 0)
+    job_decided(peer, *job);
+  else if (!peer.carries(*job))
+    complete(*flights_.at(job->id), page_status::unreachable);
+}
+
+bool channel_data_plane::retry(channel_peer& peer, batch_job& job,
+                               const std::vector<sub_request>& lost) {
+  if (job.retried || now_ >= job.batch->deadline)
+    return false;
+  job.retried = true;
+  for (const auto& sub : lost)
+    job.put_back(sub);
+  // What closed one idle connection, a restart or a middle box, has likely closed all of that age.
+  drop_idle_channels(peer);
+  if (!peer.carries(job))
+    peer.waiting.push_front(&job);
+  return true;
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,214 @@
+#include "rdma/channel_data_plane.hpp"
+
+#include <algorithm>
+
+// The turns of the loop, and what happens when time has passed; batches and channels are in
+// channel_data_plane.cpp.
+namespace peercache::rdma {
+
+namespace {
+
+/// A channel gives way to the others after so many bytes.
+constexpr std::size_t turn_bytes = 4u << 20;
+constexpr auto housekeeping_every = std::chrono::milliseconds(100);
+
+} // namespace
+
+bool channel_data_plane::poll(clock::time_point now) {
+  now_ = now;
+  const bool took = take_submitted();
+  bool moved = lose_channels();
+  moved |= run_in_flight();
+  moved |= run_channels();
+  if (take_events())
+    moved |= run_channels();
+  moved |= expire_batches();
+  if (now_ >= housekeeping_at_) {
+    housekeeping_at_ = now_ + housekeeping_every;
+    expire_channels();
+    forget_peers();
+  }
+  if (took || moved)
+    published_.publish(stats_);
+  return took || moved;
+}
+
+/// What the transport gives up as a whole, such as a rail whose port went down.
+bool channel_data_plane::lose_channels() {
+  std::vector<std::uint64_t> lost;
+  const bool moved = transport_->poll(now_, lost);
+  for (const auto id : lost) {
+    const auto found = channels_.find(id);
+    if (found == channels_.end())
+      continue;
+    const auto [channel, peer] = found->second;
+    on_broken(*peer, *channel);
+    assign(*peer);
+  }
+  return moved || !lost.empty();
+}
+
+bool channel_data_plane::run_in_flight() {
+  if (in_flight_.empty())
+    return false;
+  ready_.insert(ready_.end(), in_flight_.begin(), in_flight_.end());
+  in_flight_.clear();
+  return run_channels();
+}
+
+bool channel_data_plane::take_events() {
+  auto events = std::exchange(collected_, {});
+  if (events.empty())
+    events = events_.collect(std::chrono::nanoseconds(0));
+  for (const auto& event : events) {
+    const auto found = channels_.find(event.data.u64);
+    if (found == channels_.end())
+      continue;
+    found->second.channel->on_events(event.events);
+    ready_.push_back(event.data.u64);
+  }
+  return !events.empty();
+}
+
+bool channel_data_plane::run_channels() {
+  bool moved = false;
+  std::vector<std::uint64_t> again;
+  // A channel that comes free makes others ready in the same turn; one that used up its turn waits
+  // for the next poll.
+  while (!ready_.empty()) {
+    const auto ids = std::exchange(ready_, {});
+    for (const auto id : ids)
+      run_channel(id, again, moved);
+  }
+  ready_ = std::move(again);
+  return moved;
+}
+
+void channel_data_plane::run_channel(std::uint64_t id, std::vector<std::uint64_t>& again,
+                                     bool& moved) {
+  const auto found = channels_.find(id);
+  if (found == channels_.end())
+    return;
+  auto& [channel, peer] = found->second;
+  auto& its_peer = *peer;
+  auto& its_channel = *channel;
+  switch (its_channel.step(turn_bytes)) {
+  case page_channel::progress::broken:
+    moved = true;
+    on_broken(its_peer, its_channel);
+    return assign(its_peer);
+  case page_channel::progress::moved:
+    moved = true;
+    again.push_back(id);
+    break;
+  case page_channel::progress::in_flight:
+    in_flight_.insert(id);
+    break;
+  case page_channel::progress::blocked:
+    break;
+  }
+  auto* job = its_channel.job();
+  if (job == nullptr || !its_channel.carries_nothing())
+    return;
+  if (job->undecided_subs == 0) {
+    job_decided(its_peer, *job);
+    assign(its_peer);
+  } else if (!job->has_untaken() && its_channel.where() == page_channel::phase::ready) {
+    its_channel.detach(now_);
+    assign(its_peer);
+  }
+}
+
+void channel_data_plane::wait(clock::duration at_most) {
+  if (!submitted_.empty() || !ready_.empty() || !collected_.empty())
+    return;
+  if (!arm_in_flight())
+    return;
+  const auto until_timer = next_timer() - clock::now();
+  const auto sleep = std::clamp(until_timer, clock::duration::zero(), at_most);
+  collected_ = events_.collect(sleep);
+}
+
+/// False when a device has finished something meanwhile: the next poll takes it.
+bool channel_data_plane::arm_in_flight() {
+  return std::all_of(in_flight_.begin(), in_flight_.end(), [this](std::uint64_t id) {
+    const auto found = channels_.find(id);
+    return found == channels_.end() || found->second.channel->arm();
+  });
+}
+
+clock::time_point channel_data_plane::next_timer() const noexcept {
+  auto first = clock::time_point::max();
+  if (!channels_.empty())
+    first = housekeeping_at_;
+  if (!deadlines_.empty())
+    first = std::min(first, deadlines_.begin()->first);
+  return first;
+}
+
+// -- time
+// ---------------------------------------------------------------------------------------------------------
+
+bool channel_data_plane::expire_batches() {
+  bool any = false;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
+    auto& late = *flights_.at(deadlines_.begin()->second);
+    auto& peer = *late.peer;
+    late.job.failed |= peer.carries(late.job) && !late.job.answered;
+    peer.forget_waiting(late.job);
+    drop_channels_of(peer, late.job);
+    complete(late, page_status::timed_out);
+    assign(peer);
+    any = true;
+  }
+  return any;
+}
+
+void channel_data_plane::expire_channels() {
+  using phase = page_channel::phase;
+  std::vector<std::uint64_t> unconnected;
+  std::vector<std::uint64_t> unused;
+  for (const auto& [id, ref] : channels_) {
+    const auto& channel = *ref.channel;
+    if (channel.where() != phase::ready && now_ - channel.opened_at() >= options_.connect_timeout)
+      unconnected.push_back(id);
+    else if (channel.idle() && now_ - channel.idle_since() >= options_.idle_timeout)
+      unused.push_back(id);
+  }
+  for (const auto id : unused)
+    drop(*channels_.at(id).peer, *channels_.at(id).channel);
+  for (const auto id : unconnected) {
+    const auto found = channels_.find(id);
+    if (found == channels_.end())
+      continue; // Went down with the batch of an earlier one.
+    const auto [channel, peer] = found->second;
+    on_broken(*peer, *channel);
+    assign(*peer);
+  }
+}
+
+void channel_data_plane::forget_peers() {
+  std::erase_if(peers_, [this](const auto& entry) {
+    const auto& peer = *entry.second;
+    return peer.jobs == 0 && peer.channels.empty() && now_ - peer.used_at >= options_.idle_timeout;
+  });
+}
+
+void channel_data_plane::shutdown() {
+  if (std::exchange(shut_down_, true))
+    return;
+  for (auto* batch : std::exchange(submitted_, {}))
+    batch->fail(page_status::closed);
+  while (!flights_.empty()) {
+    auto& [id, left] = *flights_.begin();
+    left->peer->forget_waiting(left->job);
+    drop_channels_of(*left->peer, left->job);
+    complete(*left, page_status::closed);
+  }
+  for (auto& [inc, peer] : peers_)
+    while (!peer->channels.empty())
+      drop(*peer, *peer->channels.back());
+  published_.publish(stats_);
+}
+
+} // namespace peercache::rdma

@@ -7,18 +7,18 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 /// What two ends say on the data port before one of them READs, little endian. The connection stays
 /// open for as long as the queue pairs live: its end is how each side learns of the other's. Any
 /// change bumps `verbs_wire_version`. The first four bytes tell this protocol from tcp_protocol.
 ///
-///   reader → server, once      verbs_hello   128 bytes, with the reader's queue pair (INIT)
-///   server → reader, once      verbs_answer  144 bytes, when its queue pair is in RTS; anything
-///   but
-///                                            `accepted` ends the connection
-///   reader → server, once      verbs_ready    16 bytes, when its queue pair is in RTS; READs
-///   follow server → reader, any time  region_chunk   40 bytes: a chunk of the pool is registered
+///   reader → server, once      verbs_hello   128  with the reader's queue pair (INIT)
+///   server → reader, once      verbs_answer  144  when its queue pair is in RTS; any verdict but
+///                                                 `accepted` ends the connection
+///   reader → server, once      verbs_ready    16  when its queue pair is in RTS; READs follow
+///   server → reader, any time  region_chunk   40  a chunk of the pool is registered
 ///
 /// Every message begins with its magic. Reserved fields are zero.
 namespace peercache::rdma {
@@ -100,11 +100,11 @@ enum class verbs_verdict : std::uint8_t {
 ///        7      1  rail          the one that serves
 ///        8     16  inc           the incarnation that serves
 ///       24     40  end           the server's queue pair; its depths and MTU are the agreed ones
-///       64      8  table_address of the slot table
+///       64      8  table_address of the slot table, which is where the region begins
 ///       72      8  pages_address of the first page
 ///       80      4  granules      of the pool: entries of the table, granules of pages
 ///       84      4  chunks        that the region will have
-///       88      8  region_bytes  of all chunks together; they start at table_address's region
+///       88      8  region_bytes  of all chunks together, from table_address on
 ///       96     40  name          the server's node id, zero-padded
 ///      136      1  rails         of this node
 ///      137      7  reserved
@@ -157,20 +157,30 @@ struct region_chunk {
 static_assert(sizeof(region_chunk) == 40 && offsetof(region_chunk, rkey) == 24);
 
 /// What a server that is `inc` of `cluster` says to `greeting`; nothing of a hello with a wrong
-/// magic or version is looked at (`incompatible`).
+/// magic or version is looked at (`incompatible`). A queue pair's end that cannot be real, or one
+/// of another link layer than `layer`, is `incompatible` too.
 verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const incarnation& inc,
                     std::uint8_t layer) noexcept;
 
-/// Whether a queue pair's end can be real: numbers within their bits, sizes and depths not zero.
+/// Whether a queue pair's end can be real: numbers within their bits, an address that its layer
+/// uses, sizes and depths not zero.
 bool well_formed(const queue_pair_end& end) noexcept;
-/// Whether an accepted answer can be real: sizes within limits, addresses that do not wrap around,
-/// table and pages within `region_bytes`.
+/// Whether an answer is an accepted one that can be real: sizes within limits, addresses that do
+/// not wrap around, first the table and then the pages, both within the region.
 bool well_formed(const verbs_answer& answer) noexcept;
-/// Whether a chunk lies within the region that the answer announced.
+bool well_formed(const verbs_ready& ready) noexcept;
+/// Whether a chunk lies within the region that the answer announced. @pre well_formed(answer)
 bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept;
 
-/// The agreed path parameters: the minimum of both ends for MTU and message size; the reader's
-/// initiator depth is at most the server's responder depth.
+/// The server's end as it goes into the answer: MTU and message size are the minimum of both ends,
+/// `responder_depth` is how many READs the reader may start at a time and `initiator_depth` the
+/// same for the server (which starts none, but the device wants a number). The reader takes the
+/// two depths the other way round.
 queue_pair_end agree(const queue_pair_end& reader, const queue_pair_end& server) noexcept;
+
+/// The text of a zero-padded name; what could not be printed is '?'.
+std::string name_of(const std::array<char, 40>& padded);
+/// The first 40 bytes of `name`, zero-padded.
+std::array<char, 40> padded_name(std::string_view name) noexcept;
 
 } // namespace peercache::rdma

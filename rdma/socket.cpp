@@ -115,6 +115,13 @@ std::uint16_t local_port(const unique_fd& socket) {
                                         : reinterpret_cast<const sockaddr_in&>(at).sin_port);
 }
 
+void keep_alive(int fd, std::chrono::seconds quiet) noexcept {
+  const auto seconds = static_cast<int>(quiet.count());
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
 int socket_error(int fd) noexcept {
   int code = 0;
   socklen_t size = sizeof code;
@@ -141,6 +148,11 @@ bool event_poll::add(int fd, std::uint64_t id) noexcept {
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = id;
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void event_poll::remove(int fd) noexcept {
+  [[maybe_unused]] const bool removed = ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0;
+  PEERCACHE_ASSERT(removed);
 }
 
 std::span<const epoll_event> event_poll::collect(std::chrono::nanoseconds at_most) noexcept {

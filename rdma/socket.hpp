@@ -56,6 +56,10 @@ unique_fd accept_from(const unique_fd& listener, const socket_options& opts);
 
 std::uint16_t local_port(const unique_fd& socket);
 
+/// Asks a silent peer's host after each `quiet` whether it still lives; the connection of one that
+/// does not ends within about twice that time.
+void keep_alive(int fd, std::chrono::seconds quiet) noexcept;
+
 /// What became of a non-blocking connect: 0 or an errno.
 int socket_error(int fd) noexcept;
 
@@ -70,6 +74,8 @@ public:
 
   /// Reports events of `fd` as `id` until it is closed. @pre id != wake_id
   bool add(int fd, std::uint64_t id) noexcept;
+  /// For a socket that lives on elsewhere. Events that were collected before may still name it.
+  void remove(int fd) noexcept;
 
   /// Events, after waiting for the first one at most `at_most` (rounded up to a millisecond; 0 does
   /// not wait).

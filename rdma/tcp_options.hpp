@@ -3,6 +3,7 @@
 #include "rdma/channel_options.hpp"
 #include "rdma/socket.hpp"
 #include "rdma/tcp_protocol.hpp"
+#include "rdma/verbs_protocol.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -49,6 +50,9 @@ struct tcp_page_server_options {
   std::chrono::milliseconds send_timeout{2000}; ///< Without a byte taken by the other side.
   std::chrono::milliseconds idle_timeout{300'000};
   socket_options socket;
+  /// Takes over a connection that said a whole verbs hello, which nobody has judged yet; called in
+  /// the server's thread. Without it such a hello is answered with `no_device`.
+  std::function<void(unique_fd, const verbs_hello&)> on_verbs_hello;
   tcp_server_faults faults;
 };
 

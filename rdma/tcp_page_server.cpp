@@ -98,6 +98,9 @@ bool tcp_page_server::run_sessions(clock::time_point now) {
     case progress::wants_pin_room:
       wants_pin_room_.push_back(id);
       break;
+    case progress::given_away:
+      give_away(*found->second);
+      [[fallthrough]];
     case progress::ended:
       moved = true;
       sessions_.erase(found);
@@ -107,6 +110,13 @@ bool tcp_page_server::run_sessions(clock::time_point now) {
     }
   }
   return moved;
+}
+
+void tcp_page_server::give_away(tcp_server_session& session) {
+  ++stats_.given_away;
+  auto socket = session.take_socket();
+  events_.remove(socket.get());
+  shared_.options.on_verbs_hello(std::move(socket), session.verbs_greeting());
 }
 
 void tcp_page_server::wait(clock::duration at_most) {

@@ -15,12 +15,14 @@ namespace peercache::rdma {
 struct tcp_page_server_stats {
   std::uint64_t accepted = 0;
   std::uint64_t turned_away = 0; ///< Above `connections_max`.
+  std::uint64_t given_away = 0;  ///< Said a verbs hello.
   std::uint64_t reaped = 0;      ///< No hello, a stalled reader, or idle.
   std::uint64_t payloads = 0;
   std::uint64_t bytes_sent = 0;
 };
 
-/// Serves the pages of one pool to TCP data planes, straight from the pool's memory.
+/// Serves the pages of one pool to TCP data planes, straight from the pool's memory; connections
+/// of verbs data planes it gives away (`on_verbs_hello`).
 ///
 /// Threads: `poll`, `wait` and all else belong to the one thread that runs it; `wake` is for any.
 /// Starts none. Ownership: `source` is lent and outlives the server. A page is pinned while its
@@ -49,6 +51,7 @@ private:
   void accept_waiting(clock::time_point now);
   bool take_events(clock::time_point now);
   bool run_sessions(clock::time_point now);
+  void give_away(tcp_server_session& session);
   void reap(clock::time_point now);
 
   tcp_server_state shared_;

@@ -21,6 +21,11 @@ void put(std::vector<std::byte>& out, const T& value) {
   out.insert(out.end(), bytes, bytes + sizeof value);
 }
 
+/// Whether the bytes that are there can be the beginning of a hello with this magic.
+bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32_t magic) noexcept {
+  return std::memcmp(bytes.data(), &magic, std::min(have, sizeof magic)) == 0;
+}
+
 } // namespace
 
 tcp_server_session::tcp_server_session(tcp_server_state& shared, unique_fd fd,
@@ -63,6 +68,8 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
     const auto end_before = in_end_;
     if (!receive() || !(phase_ == phase::greeting ? take_hello() : take_request()))
       return progress::ended;
+    if (phase_ == phase::given_away)
+      return progress::given_away;
     if (!sending() && in_end_ == end_before)
       break;
     took = true;
@@ -83,7 +90,7 @@ bool tcp_server_session::receive() {
   if (!readable_ || ended_)
     return true;
   std::byte* to = hello_.data();
-  std::size_t room = hello_.size() - in_end_;
+  std::size_t room = hello_bytes() - in_end_;
   if (phase_ == phase::serving) {
     if (in_begin_ != 0) {
       std::memmove(in_->data(), in_->data() + in_begin_, in_end_ - in_begin_);
@@ -108,14 +115,47 @@ bool tcp_server_session::receive() {
   return true;
 }
 
+std::size_t tcp_server_session::hello_bytes() const noexcept {
+  const bool verbs =
+      in_end_ >= sizeof verbs_hello_magic && begins_with(hello_, in_end_, verbs_hello_magic);
+  return verbs ? sizeof(verbs_hello) : sizeof(hello);
+}
+
 bool tcp_server_session::take_hello() {
-  hello greeting;
-  // Garbage is recognized by its first bytes, not when 32 of them have come.
-  const auto have = std::min(in_end_, sizeof greeting.magic);
-  if (std::memcmp(hello_.data(), &greeting.magic, have) != 0)
+  // Garbage is recognized by its first bytes, not when a whole hello of them has come.
+  const bool tcp = begins_with(hello_, in_end_, hello_magic);
+  if (!tcp && !begins_with(hello_, in_end_, verbs_hello_magic))
     return false;
-  if (in_end_ < sizeof greeting)
+  if (in_end_ < hello_bytes())
     return true;
+  if (tcp)
+    answer_hello();
+  else if (shared_.options.on_verbs_hello)
+    phase_ = phase::given_away;
+  else
+    answer_verbs_hello();
+  return true;
+}
+
+verbs_hello tcp_server_session::verbs_greeting() const noexcept {
+  verbs_hello greeting;
+  std::memcpy(&greeting, hello_.data(), sizeof greeting);
+  return greeting;
+}
+
+void tcp_server_session::answer_verbs_hello() {
+  verbs_answer answer;
+  answer.verdict = verbs_verdict::no_device;
+  answer.inc = shared_.options.inc;
+  phase_ = phase::refusing;
+  in_begin_ = in_end_ = 0;
+  head_.clear();
+  put(head_, answer);
+  head_sent_ = 0;
+}
+
+void tcp_server_session::answer_hello() {
+  hello greeting;
   std::memcpy(&greeting, hello_.data(), sizeof greeting);
   hello_answer answer;
   answer.verdict = judge(greeting, shared_.cluster, shared_.options.inc);
@@ -130,7 +170,6 @@ bool tcp_server_session::take_hello() {
     put(head_, answer);
     head_sent_ = 0;
   }
-  return true;
 }
 
 bool tcp_server_session::take_request() {

@@ -28,16 +28,19 @@ struct tcp_server_state {
 };
 
 /// One connection of a page server: hello, then one request after the other. While an answer is
-/// being sent, further requests stay in the socket. Threads: none; the server's owner serializes.
-/// Ownership: pins of the pages of the answer being sent, until their bytes are in the socket or
-/// the session ends. Memory: before a right hello nothing but this object; then 16 KiB for
-/// requests. Errors: whatever the peer does wrong ends the session, nothing else.
+/// being sent, further requests stay in the socket. A connection that says a verbs hello instead is
+/// given away as soon as the hello is whole; what follows it stays in the socket. Threads: none;
+/// the server's owner serializes. Ownership: pins of the pages of the answer being sent, until
+/// their bytes are in the socket or the session ends. Memory: before a right hello nothing but this
+/// object; then 16 KiB for requests. Errors: whatever the peer does wrong ends the session, nothing
+/// else.
 class tcp_server_session {
 public:
   enum class progress : std::uint8_t {
     blocked,
     moved,          ///< And may have more to do.
     wants_pin_room, ///< Too much is pinned: try again when some has been released.
+    given_away,     ///< Said a verbs hello: its owner takes `socket` and `verbs_greeting`.
     ended
   };
 
@@ -50,8 +53,12 @@ public:
   /// Whether the time has come to end the session: no hello, nothing taken while sending, or idle.
   bool overdue(clock::time_point now) const noexcept;
 
+  /// @pre `step` said `given_away`
+  unique_fd take_socket() noexcept { return std::move(fd_); }
+  verbs_hello verbs_greeting() const noexcept;
+
 private:
-  enum class phase : std::uint8_t { greeting, serving, refusing };
+  enum class phase : std::uint8_t { greeting, serving, refusing, given_away };
 
   /// A page of the answer: pinned until `sent`.
   struct outgoing_page {
@@ -65,6 +72,9 @@ private:
 
   bool receive();
   bool take_hello();
+  std::size_t hello_bytes() const noexcept;
+  void answer_hello();
+  void answer_verbs_hello();
   /// Starts the answer to the oldest whole request in the buffer. False for a frame that breaks the
   /// protocol.
   bool take_request();
@@ -85,7 +95,7 @@ private:
   bool ended_ = false; ///< The peer will send no more.
   clock::time_point moved_at_;
 
-  std::array<std::byte, sizeof(hello)> hello_;
+  std::array<std::byte, sizeof(verbs_hello)> hello_; ///< Of either protocol.
   std::unique_ptr<std::array<std::byte, in_bytes_max>>
       in_;                   ///< Requests; there after the hello only.
   std::size_t in_begin_ = 0; ///< First byte that is not consumed.

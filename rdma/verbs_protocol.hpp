@@ -92,6 +92,7 @@ enum class verbs_verdict : std::uint8_t {
   no_device,    ///< This node serves TCP only, or its rail is down.
   busy          ///< A limit; the reader comes again later.
 };
+inline constexpr std::size_t verbs_verdicts = 6;
 
 ///   offset  bytes  field
 ///        0      4  magic

@@ -3,10 +3,9 @@
 #include "common/test_guards.hpp"
 #include "rdma/tcp_protocol.hpp"
 #include "tests/rdma/plane_rig.hpp"
+#include "tests/rdma/raw_peer.hpp"
 
-#include <poll.h>
 #include <sched.h>
-#include <sys/socket.h>
 
 #include <cstring>
 
@@ -14,47 +13,6 @@ namespace peercache::rdma {
 namespace {
 
 constexpr incarnation life{1, 1};
-
-/// A socket that speaks to a server byte by byte; the server runs in the same thread.
-class raw_peer {
-public:
-  explicit raw_peer(std::uint16_t port) {
-    auto made = start_connect("127.0.0.1", port, {});
-    EXPECT_TRUE(made);
-    fd = std::move(*made);
-    pollfd ready{fd.get(), POLLOUT, 0};
-    ::poll(&ready, 1, 1000);
-  }
-
-  void send(std::span<const std::byte> bytes) {
-    ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
-
-  /// Whatever has arrived; sets `closed` at the end of the stream.
-  std::size_t receive() {
-    std::byte buffer[65536];
-    std::size_t sum = 0;
-    for (;;) {
-      const auto got = ::recv(fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-      if (got < 0 && errno == EAGAIN)
-        return sum;
-      if (got <= 0) {
-        closed = true;
-        return sum;
-      }
-      sum += static_cast<std::size_t>(got);
-    }
-  }
-
-  unique_fd fd;
-  bool closed = false;
-};
-
-template <class T>
-void append(std::vector<std::byte>& to, const T& value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  to.insert(to.end(), bytes, bytes + sizeof value);
-}
 
 std::vector<std::byte> greeting() {
   std::vector<std::byte> bytes;

@@ -1,0 +1,273 @@
+#include "tests/verbs/rail_pair.hpp"
+
+#include <cstdlib>
+#include <tuple>
+
+namespace peercache::rdma::verbs {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t pool_bytes = 8u << 20;
+constexpr std::byte untouched{0xa5};
+
+/// Pages on rxe1 that may be read, and a destination on rxe0 with guard bytes around it.
+class soft_roce : public testing::Test {
+protected:
+  static constexpr std::size_t guard_bytes = 64;
+
+  rail_pair connect() { return rail_pair(*reads, *serves); }
+
+  std::span<std::byte> destination(std::size_t bytes) {
+    return std::span(landing).subspan(guard_bytes, bytes);
+  }
+
+  void expect_bytes_of_pool(std::size_t bytes, std::size_t offset = 0) {
+    EXPECT_EQ(std::memcmp(destination(bytes).data(), &pool[offset], bytes), 0);
+  }
+
+  /// Whether nothing but `bytes` of the destination has been written.
+  void expect_rest_untouched(std::size_t bytes) {
+    auto is_untouched = [](std::byte one) { return one == untouched; };
+    auto after = std::span(landing).subspan(guard_bytes + bytes);
+    EXPECT_TRUE(std::all_of(landing.begin(), landing.begin() + guard_bytes, is_untouched));
+    EXPECT_TRUE(std::all_of(after.begin(), after.end(), is_untouched));
+  }
+
+  std::optional<ibv_wc_status> read_page(rail_pair& pair) {
+    auto into = piece_of(landing_region, destination(page_bytes));
+    return pair.run(IBV_WR_RDMA_READ, {&into, 1}, pool_region.address(), pool_region.remote_key());
+  }
+
+  /// A READ of the pool's first page over a new connection: what is left after a failure works.
+  void expect_next_connection_reads() {
+    auto pair = connect();
+    std::fill(landing.begin(), landing.end(), untouched);
+    EXPECT_EQ(read_page(pair), IBV_WC_SUCCESS);
+    expect_bytes_of_pool(page_bytes);
+  }
+
+  std::unique_ptr<device> reads = must(device::open("rxe0", {}));
+  std::unique_ptr<device> serves = must(device::open("rxe1", {}));
+  buffer pool = random_bytes(pool_bytes, 1);
+  buffer landing = buffer(pool_bytes + 2 * guard_bytes, untouched);
+  memory_region pool_region =
+      must(memory_region::register_memory(*serves, pool, region_use::remote_read));
+  memory_region landing_region =
+      must(memory_region::register_memory(*reads, landing, region_use::local_write));
+};
+
+/// The link between the two devices, cut at one end. While it is down the kernel forgets the ways
+/// through it: they are laid again as scripts/soft-roce-guest/main has laid them.
+class cut_link {
+public:
+  enum class at { reader, server };
+
+  explicit cut_link(at end) : end_(end) {
+    EXPECT_EQ(std::system(end == at::reader ? "ip link set v0 down" : "ip link set v1 down"), 0);
+  }
+  ~cut_link() {
+    const char* mend =
+        end_ == at::reader
+            ? "ip link set v0 up && ip route replace 10.0.0.2 dev v0 src 10.0.0.1 table 100"
+            : "ip link set v1 up && ip route replace 10.0.0.1 dev v1 src 10.0.0.2 table 101";
+    EXPECT_EQ(std::system(mend), 0);
+  }
+  cut_link(const cut_link&) = delete;
+  cut_link& operator=(const cut_link&) = delete;
+
+private:
+  at end_;
+};
+
+const port_report* port_of(const device_listing& listing, const std::string& device) {
+  for (const auto& port : listing.ports)
+    if (port.device == device)
+      return &port;
+  return nullptr;
+}
+
+} // namespace
+
+TEST_F(soft_roce, both_devices_are_usable_by_their_ipv4_address) {
+  auto listing = list_ports();
+  EXPECT_EQ(listing.why_none, "");
+  for (auto [name, gid] : {std::pair("rxe0", "::ffff:10.0.0.1"), {"rxe1", "::ffff:10.0.0.2"}}) {
+    const auto* port = port_of(listing, name);
+    ASSERT_NE(port, nullptr) << name;
+    EXPECT_TRUE(port->usable) << port->why_not;
+    EXPECT_EQ(port->state, "active");
+    EXPECT_EQ(port->gid_type, "RoCE v2");
+    EXPECT_TRUE(is_ipv4_mapped(port->gid));
+    EXPECT_EQ(to_string(port->gid), gid);
+    EXPECT_EQ(port->can.mtu_bytes, 4096u);
+  }
+}
+
+TEST_F(soft_roce, reads_of_all_sizes_are_byte_exact_and_touch_nothing_else) {
+  auto pair = connect();
+  for (std::size_t bytes : {std::size_t{1}, page_bytes - 1, page_bytes, page_bytes + 1,
+                            std::size_t{65536}, std::size_t{1} << 20, pool_bytes}) {
+    SCOPED_TRACE(bytes);
+    std::fill(landing.begin(), landing.end(), untouched);
+    auto offset = std::min<std::size_t>(3 * page_bytes, pool_bytes - bytes);
+    auto into = piece_of(landing_region, destination(bytes));
+    EXPECT_EQ(pair.run(IBV_WR_RDMA_READ, {&into, 1}, pool_region.address() + offset,
+                       pool_region.remote_key()),
+              IBV_WC_SUCCESS);
+    expect_bytes_of_pool(bytes, offset);
+    expect_rest_untouched(bytes);
+  }
+}
+
+TEST_F(soft_roce, a_read_scatters_over_many_parts) {
+  auto pair = connect();
+  auto all = destination(rail_end::sge * page_bytes);
+  std::vector<ibv_sge> parts;
+  for (std::size_t at = 0; at < all.size(); at += page_bytes)
+    parts.push_back(piece_of(landing_region, all.subspan(at, page_bytes)));
+  std::reverse(parts.begin(), parts.end());
+  EXPECT_EQ(pair.run(IBV_WR_RDMA_READ, parts, pool_region.address(), pool_region.remote_key()),
+            IBV_WC_SUCCESS);
+  for (std::size_t part = 0; part < rail_end::sge; ++part)
+    EXPECT_EQ(std::memcmp(&pool[part * page_bytes], reinterpret_cast<const void*>(parts[part].addr),
+                          page_bytes),
+              0)
+        << part;
+}
+
+TEST_F(soft_roce, nothing_of_a_pool_can_be_written_from_afar) {
+  const auto before = pool;
+  for (auto what : {IBV_WR_RDMA_WRITE, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP}) {
+    auto pair = connect();
+    auto from = piece_of(landing_region, destination(8));
+    auto status = pair.run(what, {&from, 1}, pool_region.address(), pool_region.remote_key(), 1s);
+    ASSERT_TRUE(status) << "opcode " << what;
+    EXPECT_EQ(*status, IBV_WC_REM_INV_REQ_ERR)
+        << "opcode " << what << " ended with: " << status_name(*status);
+    EXPECT_EQ(pool, before);
+  }
+  expect_next_connection_reads();
+}
+
+TEST_F(soft_roce, bad_requests_end_at_once_with_an_access_error) {
+  auto gone_bytes = random_bytes(page_bytes, 2);
+  auto gone = must(memory_region::register_memory(*serves, gone_bytes, region_use::remote_read));
+  const auto gone_address = gone.address();
+  const auto gone_key = gone.remote_key();
+  gone.reset();
+  const auto address = pool_region.address();
+  const auto key = pool_region.remote_key();
+  for (auto [what, remote, rkey] :
+       {std::tuple{"a key of no region", address, key ^ 0x5a5a00},
+        {"a region's key of old", address, key ^ 1},
+        {"past the region's end", address + pool_bytes - page_bytes + 1, key},
+        {"before the region", address - 1, key},
+        {"a region that was given back", gone_address, gone_key}}) {
+    SCOPED_TRACE(what);
+    auto pair = connect();
+    auto into = piece_of(landing_region, destination(page_bytes));
+    auto begin = steady_clock::now();
+    auto status = pair.run(IBV_WR_RDMA_READ, {&into, 1}, remote, rkey);
+    ASSERT_TRUE(status);
+    EXPECT_EQ(*status, IBV_WC_REM_ACCESS_ERR) << status_name(*status);
+    EXPECT_LT(steady_clock::now() - begin, 1s);
+    expect_rest_untouched(0);
+  }
+  expect_next_connection_reads();
+}
+
+TEST_F(soft_roce, a_queue_pair_that_is_gone_shows_within_a_second) {
+  auto pair = connect();
+  pair.server.pair.reset();
+  auto begin = steady_clock::now();
+  auto status = read_page(pair);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(*status, IBV_WC_RETRY_EXC_ERR) << status_name(*status);
+  EXPECT_LT(steady_clock::now() - begin, 1s);
+  expect_rest_untouched(0);
+  expect_next_connection_reads();
+}
+
+TEST_F(soft_roce, a_link_that_is_down_at_the_other_end_shows_within_a_second) {
+  auto pair = connect();
+  {
+    cut_link cut(cut_link::at::server);
+    auto begin = steady_clock::now();
+    auto status = read_page(pair);
+    ASSERT_TRUE(status);
+    EXPECT_EQ(*status, IBV_WC_RETRY_EXC_ERR) << status_name(*status);
+    EXPECT_LT(steady_clock::now() - begin, 1s);
+    expect_rest_untouched(0);
+  }
+  expect_next_connection_reads();
+}
+
+TEST_F(soft_roce, a_link_that_is_down_at_the_own_end_shows_within_a_second_and_in_the_report) {
+  auto pair = connect();
+  {
+    cut_link cut(cut_link::at::reader);
+    auto begin = steady_clock::now();
+    auto status = read_page(pair);
+    ASSERT_TRUE(status);
+    EXPECT_NE(*status, IBV_WC_SUCCESS)
+        << "rxe says that it could not send, hardware that none answered";
+    EXPECT_LT(steady_clock::now() - begin, 1s);
+    expect_rest_untouched(0);
+    auto listing = list_ports();
+    const auto* port = port_of(listing, "rxe0");
+    ASSERT_NE(port, nullptr);
+    EXPECT_FALSE(port->usable);
+    EXPECT_NE(port->why_not, "");
+  }
+  expect_next_connection_reads();
+}
+
+/// Posts more than a second's worth of READs into the destination, and returns in their midst, when
+/// the first byte has come.
+class late_bytes : public soft_roce {
+protected:
+  void begin_reads(rail_pair& pair) {
+    auto into = piece_of(landing_region, destination(pool_bytes));
+    for (int i = 0; i < 8; ++i)
+      pair.post(IBV_WR_RDMA_READ, {&into, 1}, pool_region.address(), pool_region.remote_key());
+    auto until = steady_clock::now() + 10s;
+    while (!bytes_have_come() && steady_clock::now() < until)
+      std::this_thread::yield();
+    ASSERT_TRUE(bytes_have_come());
+  }
+
+  /// Fills the destination with the guard pattern, and looks for `span_of_time` whether it stays.
+  bool bytes_come_within(std::chrono::milliseconds span_of_time) {
+    std::fill(landing.begin(), landing.end(), untouched);
+    for (auto until = steady_clock::now() + span_of_time; steady_clock::now() < until;)
+      if (bytes_have_come())
+        return true;
+    return false;
+  }
+
+private:
+  bool bytes_have_come() const {
+    return std::memcmp(landing.data(), pattern.data(), landing.size()) != 0;
+  }
+
+  const buffer pattern = buffer(pool_bytes + 2 * guard_bytes, untouched);
+};
+
+TEST_F(late_bytes, come_while_the_queue_pair_lives) {
+  auto pair = connect();
+  begin_reads(pair);
+  EXPECT_TRUE(bytes_come_within(5s));
+}
+
+TEST_F(late_bytes, never_come_once_the_queue_pair_is_destroyed) {
+  auto pair = connect();
+  begin_reads(pair);
+  pair.reader.pair.reset();
+  EXPECT_FALSE(bytes_come_within(5s));
+  expect_next_connection_reads();
+}
+
+} // namespace peercache::rdma::verbs

@@ -4,13 +4,18 @@ target_compile_options(peercache_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers>)
 target_include_directories(peercache_flags INTERFACE ${PROJECT_SOURCE_DIR})
 
-# peercache_component(<name> [LINK <targets>...] [EXCLUDE <files>...])
-# The static library peercache_<name> of all sources of this folder but the excluded ones.
+# peercache_component(<name> [FOLDERS <folders>...] [LINK <targets>...] [EXCLUDE <files>...])
+# The static library peercache_<name> of all sources of this folder and of those below it that are
+# named, but the excluded ones.
 # It may leave peercache::guard_on undefined: executables link either peercache_guards or, tests only,
 # peercache_switchable_guards.
 function(peercache_component name)
-  cmake_parse_arguments(arg "" "" "LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(arg "" "" "FOLDERS;LINK;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  foreach(folder ${arg_FOLDERS})
+    file(GLOB more CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+    list(APPEND sources ${more})
+  endforeach()
   list(TRANSFORM arg_EXCLUDE PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(REMOVE_ITEM sources ${arg_EXCLUDE})
   add_library(peercache_${name} STATIC ${sources})

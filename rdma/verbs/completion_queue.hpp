@@ -22,7 +22,9 @@ public:
   void drain() noexcept;
 
 private:
-  explicit completion_channel(ibv_comp_channel* channel) noexcept : channel_(channel) {}
+  completion_channel(const device& on, ibv_comp_channel* channel) noexcept
+      : device_(&on), channel_(channel) {}
+  const device* device_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;
 };
 
@@ -46,7 +48,8 @@ public:
   bool arm() noexcept { return ibv_req_notify_cq(queue_, 0) == 0; }
 
 private:
-  explicit completion_queue(ibv_cq* queue) noexcept : queue_(queue) {}
+  completion_queue(const device& on, ibv_cq* queue) noexcept : device_(&on), queue_(queue) {}
+  const device* device_ = nullptr;
   ibv_cq* queue_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "common/result.hpp"
 
 #include <array>
@@ -48,7 +49,7 @@ struct port_report {
   std::int32_t gid_index = -1;
   gid_bytes gid{};
   std::uint16_t lid = 0;
-  std::string gid_type; ///< "RoCE v2", "RoCE v1", "IB"
+  std::string gid_type; ///< "RoCE v2", "IB"
   capabilities can;
 };
 
@@ -75,8 +76,10 @@ std::string to_string(const gid_bytes& gid);
 
 /// An open device with one port and one protection domain: what queue pairs, completion queues and
 /// regions of one rail are made from.
-/// Threads: belongs to the thread that calls `own`; every verbs object made from it asserts that.
-/// Ownership: outlives all objects made from it. Errors: `open` says what, why and what to do.
+/// Threads: belongs to the thread that opened it, until another one calls `own`; creating,
+/// connecting and destroying a verbs object of it asserts that. Whoever destroys what a thread that
+/// has ended left behind calls `own` first. Ownership: outlives all objects made from it. Errors:
+/// `open` says what, why and what to do.
 class device {
 public:
   static result<std::unique_ptr<device>> open(const std::string& name, const port_choice& choice);
@@ -91,16 +94,17 @@ public:
   /// From here on this thread alone touches verbs objects of the device (but for registration of
   /// memory, which verbs allows from any: see memory_region).
   void own() noexcept { owner_ = std::this_thread::get_id(); }
-  void assert_owned() const noexcept;
+  void assert_owned() const noexcept { PEERCACHE_ASSERT(owner_ == std::this_thread::get_id()); }
 
   /// A descriptor that is readable when the device or a queue pair has something to report.
-  int async_fd() const noexcept;
-  /// The next report without blocking; its name ("port error"), or empty when there is none.
-  /// `fatal` when the device or port cannot be used any more, `port_is_back` when it can again.
+  int async_fd() const noexcept { return context_->async_fd; }
+  /// The next report without blocking; its name ("port down"), or empty when there is none.
+  /// `fatal` when the device or our port cannot be used any more, `port_is_back` when it can again.
   struct async_event {
     std::string name;
     bool fatal = false;
     bool port_is_back = false;
+    std::uint32_t queue_pair = 0; ///< Number of the one that it is about; 0: none.
   };
   async_event next_event();
 
@@ -110,7 +114,7 @@ private:
   ibv_context* context_ = nullptr;
   ibv_pd* domain_ = nullptr;
   port_report port_;
-  std::thread::id owner_;
+  std::thread::id owner_ = std::this_thread::get_id();
 };
 
 } // namespace peercache::rdma::verbs

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 
 namespace peercache::rdma::verbs {
 
@@ -28,9 +29,11 @@ public:
                                                std::uint64_t address, region_use use);
 
   memory_region() = default;
-  memory_region(memory_region&& other) noexcept : region_(std::exchange(other.region_, nullptr)) {}
+  memory_region(memory_region&& other) noexcept
+      : region_(std::exchange(other.region_, nullptr)), address_(other.address_) {}
   memory_region& operator=(memory_region&& other) noexcept {
     std::swap(region_, other.region_);
+    std::swap(address_, other.address_);
     return *this;
   }
   ~memory_region() { reset(); }
@@ -39,12 +42,21 @@ public:
   explicit operator bool() const noexcept { return region_ != nullptr; }
   std::uint32_t local_key() const noexcept { return region_->lkey; }
   std::uint32_t remote_key() const noexcept { return region_->rkey; }
-  std::uint64_t address() const noexcept { return reinterpret_cast<std::uint64_t>(region_->addr); }
+  /// Of the first byte, as work requests name it.
+  std::uint64_t address() const noexcept { return address_; }
   std::uint64_t bytes() const noexcept { return region_->length; }
 
 private:
-  explicit memory_region(ibv_mr* region) noexcept : region_(region) {}
+  memory_region(ibv_mr* region, std::uint64_t address) noexcept
+      : region_(region), address_(address) {}
   ibv_mr* region_ = nullptr;
+  std::uint64_t address_ = 0; ///< libibverbs puts the offset into `addr` of a dmabuf's region.
 };
+
+/// Why memory could not be locked, and the line that fixes it: what an ENOMEM of a registration
+/// means. `limit_bytes` is RLIMIT_MEMLOCK; RLIM_INFINITY: it is not the limit that is short.
+std::string memlock_advice(std::uint64_t need_bytes, std::uint64_t limit_bytes);
+/// RLIMIT_MEMLOCK of this process.
+std::uint64_t memlock_limit_bytes() noexcept;
 
 } // namespace peercache::rdma::verbs

@@ -1,23 +1,17 @@
 #pragma once
 
+#include "rdma/path_options.hpp"
 #include "rdma/verbs/completion_queue.hpp"
 #include "rdma/verbs/device.hpp"
 
+#include <optional>
+
 namespace peercache::rdma::verbs {
 
-/// What an operator may set; the same for all queue pairs of a process.
-struct path_options {
-  std::uint8_t traffic_class = 0;
-  std::uint8_t service_level = 0;
-  std::uint8_t hop_limit = 64; ///< Routable.
-  /// 4.096 µs × 2^timeout until a packet is sent again, `retries` times: together under 1 s.
-  std::uint8_t timeout = 14;
-  std::uint8_t retries = 3;     ///< 1..6: 7 means for ever on some providers.
-  std::uint8_t rnr_retries = 3; ///< The same; READs meet no RNR.
-};
 /// The longest time until a dead peer shows, in seconds: (retries + 1) × 4 × 4.096 µs × 2^timeout
 /// at most, InfiniBand Architecture Specification 1.4, 9.7.6.1.3 (a provider may take up to four
-/// times the nominal time-out). `check` refuses options of more than 1 s nominal or of 7 retries.
+/// times the nominal time-out). `check` refuses options of 1 s nominal or more, a `timeout` of 0 or
+/// 7 retries, both of which wait for ever, and what does not fit into a packet.
 double longest_wait_seconds(const path_options& options) noexcept;
 result<void> check(const path_options& options);
 
@@ -52,6 +46,9 @@ public:
   /// INIT → RTR → RTS.
   result<void> connect(const path& to, const path_options& options);
   std::uint32_t number() const noexcept { return pair_->qp_num; }
+  /// The number of the packet that is to arrive next: another one than before means that the other
+  /// end has read. A system call. Nothing when the device does not say.
+  std::optional<std::uint32_t> expected_psn() const noexcept;
   /// Work requests, chained; on failure `first_bad` is the first one that was not taken.
   int post(ibv_send_wr* chain, ibv_send_wr** first_bad) noexcept {
     return ibv_post_send(pair_, chain, first_bad);

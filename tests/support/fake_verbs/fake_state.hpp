@@ -1,0 +1,226 @@
+#pragma once
+
+#include "tests/support/fake_verbs/fake_verbs.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <unordered_map>
+
+/// The insides of the fake provider: verbs objects with what the hardware would know about them.
+/// Threads: everything here is used with the fabric's lock held.
+namespace peercache::tests {
+
+using nanoseconds = std::chrono::nanoseconds;
+using guard = std::unique_lock<std::mutex>;
+
+struct device_state;
+struct queue_state;
+
+/// An event descriptor that is readable once per event.
+class event_fd {
+public:
+  event_fd();
+  ~event_fd();
+  event_fd(const event_fd&) = delete;
+  event_fd& operator=(const event_fd&) = delete;
+  int get() const noexcept { return fd_; }
+  void raise() noexcept;
+  /// Takes one; blocks when the descriptor does. errno says why not.
+  static bool take(int fd) noexcept;
+
+private:
+  int fd_;
+};
+
+struct context_state : verbs_context {
+  context_state() : verbs_context{} {}
+  device_state* device = nullptr;
+  event_fd events;
+  std::deque<ibv_async_event> pending;
+  std::size_t children = 0; ///< Domains, channels and completion queues.
+};
+
+struct domain_state : ibv_pd {
+  std::size_t children = 0; ///< Regions and queue pairs.
+};
+
+struct region_state : ibv_mr {
+  std::byte* memory = nullptr; ///< What `address` stands for.
+  std::uint64_t address = 0;
+  unsigned rights = 0;
+  void* mapping = nullptr; ///< Of a dmabuf's memory.
+  std::size_t mapping_bytes = 0;
+};
+
+struct completion_state;
+
+struct channel_state : ibv_comp_channel {
+  event_fd events;
+  std::deque<completion_state*> pending;
+};
+
+struct completion_entry {
+  ibv_wc completion{};
+  queue_state* queue = nullptr; ///< Null: destroyed since.
+  std::uint64_t sequence = 0;
+};
+
+struct completion_state : ibv_cq {
+  std::deque<completion_entry> entries;
+  bool armed = false;
+  bool overrun = false;
+  unsigned unacknowledged = 0;
+  std::vector<queue_state*> queues; ///< That send into it.
+};
+
+struct work_state {
+  std::uint64_t wr_id = 0;
+  std::uint64_t remote_address = 0;
+  std::uint64_t compare_add = 0;
+  std::uint64_t swap = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t order = 0; ///< Of posting, over all queue pairs.
+  nanoseconds due{};
+  std::uint32_t remote_key = 0;
+  std::uint32_t pieces = 0;
+  ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
+  unsigned flags = 0;
+  ibv_wc_status status = IBV_WC_SUCCESS;
+  bool carried_out = false;
+  bool retrying = false;
+};
+
+/// Work requests are counted: `freed` <= `completed` <= `posted`. Their slots are reused round.
+struct queue_state : ibv_qp {
+  device_state* device = nullptr;
+  ibv_qp_attr attributes{};
+  ibv_qp_cap granted{};
+  std::vector<work_state> ring;
+  std::vector<ibv_sge> pieces;
+  std::uint64_t posted = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t freed = 0;
+  std::uint64_t packets_answered = 0; ///< As the responder: packet numbers used up.
+  bool signal_all = false;
+
+  /// The ring's size is a power of two.
+  std::size_t slot(std::uint64_t sequence) const noexcept { return sequence & (ring.size() - 1); }
+  work_state& at(std::uint64_t sequence) noexcept { return ring[slot(sequence)]; }
+  ibv_sge* pieces_of(std::uint64_t sequence) noexcept {
+    return pieces.data() + slot(sequence) * granted.max_send_sge;
+  }
+};
+
+struct device_state {
+  fake_device setup;
+  ibv_device device{};
+  std::set<context_state*> contexts;
+  fake_counts counts;
+  std::uint64_t locked_bytes = 0;
+  bool broken = false;
+  nanoseconds busy_until{}; ///< In a simulation of rails.
+};
+
+struct fault {
+  int error = 0;
+  unsigned times = 0;
+};
+
+struct simulation {
+  bool on = false;
+  double bytes_per_second = 0;
+  nanoseconds latency{};
+};
+
+struct fabric_state {
+  mutable std::mutex lock;
+  std::mt19937_64 random;
+  std::vector<std::unique_ptr<device_state>> devices;
+  int listing_error = 0;
+  std::map<fake_call, fault> faults;
+
+  nanoseconds now{};
+  nanoseconds delay_least{};
+  nanoseconds delay_most{};
+  nanoseconds retry_delay{};
+  bool reorder = false;
+  bool held = false;
+  std::size_t allowance = 0; ///< Work requests that may be carried out although held.
+  bool carrying_out = false;
+  bool keep_completions = true;
+  simulation rails;
+  fake_fabric::hook before_each;
+  fake_fabric::hook in_the_middle;
+
+  std::map<std::uint32_t, queue_state*> queues; ///< By number.
+  std::unordered_map<std::uint32_t, region_state*> local_keys;
+  std::unordered_map<std::uint32_t, region_state*> remote_keys;
+  fake_objects objects;
+  std::vector<std::string> misuse;
+  std::string sysfs; ///< A folder of our own that stands for /sys/class/infiniband.
+  std::uint32_t last_number = 16;
+  std::uint32_t last_key = 0;
+  std::uint64_t last_order = 0;
+
+  /// The error that a test has ordered for this call, or 0.
+  int next_fault(fake_call what);
+  device_state* find(const std::string& name);
+  void tell(context_state& context, const ibv_async_event& event);
+};
+
+/// The one that ibv_* functions work on; null when a test has none.
+fabric_state* current_fabric();
+fabric_state& fabric();
+
+inline context_state& state_of(ibv_context* context) {
+  return *static_cast<context_state*>(verbs_get_ctx(context));
+}
+inline domain_state& state_of(ibv_pd* domain) {
+  return *static_cast<domain_state*>(domain);
+}
+inline region_state& state_of(ibv_mr* region) {
+  return *static_cast<region_state*>(region);
+}
+inline queue_state& state_of(ibv_qp* pair) {
+  return *static_cast<queue_state*>(pair);
+}
+inline completion_state& state_of(ibv_cq* queue) {
+  return *static_cast<completion_state*>(queue);
+}
+inline channel_state& state_of(ibv_comp_channel* channel) {
+  return *static_cast<channel_state*>(channel);
+}
+
+// carry_out.cpp: what the hardware does by itself.
+
+/// Carries out all that is due. Releases the lock while a hook runs.
+void carry_out_due(fabric_state& fabric, guard& held);
+/// When the next work request is due; none when there is none or all is held.
+std::optional<nanoseconds> next_due(fabric_state& fabric);
+std::size_t waiting_work(fabric_state& fabric);
+/// To the error state; what is posted is flushed.
+void fail_queue(fabric_state& fabric, queue_state& queue);
+/// Completes in the order of posting what has been carried out.
+void complete_in_order(fabric_state& fabric, queue_state& queue);
+
+// transfer.cpp: the access checks and the bytes.
+
+bool reachable(fabric_state& fabric, const queue_state& requester);
+/// What stands against it, or success.
+ibv_wc_status check_access(fabric_state& fabric, queue_state& requester, std::uint64_t sequence);
+/// Moves the bytes of [first, last) of this work request.
+void transfer(fabric_state& fabric, queue_state& requester, std::uint64_t sequence,
+              std::uint64_t first, std::uint64_t last);
+
+// Posting and polling: what `ibv_context_ops` points to.
+
+int post_send(ibv_qp* pair, ibv_send_wr* chain, ibv_send_wr** first_bad);
+int poll_completions(ibv_cq* queue, int count, ibv_wc* out);
+int request_notification(ibv_cq* queue, int solicited_only);
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std::size_t out_bytes);
+
+} // namespace peercache::tests

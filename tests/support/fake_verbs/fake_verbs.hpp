@@ -1,0 +1,209 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <infiniband/verbs.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// A verbs provider in the test's own process. A program that links the object library
+/// peercache_fake_verbs has its ibv_* functions instead of libibverbs': the code under test posts,
+/// polls and waits as it does on hardware, and the test says what the hardware does.
+///
+/// It is as strict as the strictest device that we know: limits are exactly what was granted, a
+/// slot of a send queue is free again when a signalled completion at or after it was polled, any
+/// fault moves the queue pair to the error state, and what is destroyed in the wrong order is
+/// noted.
+namespace peercache::tests {
+
+struct fake_gid {
+  std::array<std::uint8_t, 16> gid{}; ///< All zero: an empty entry.
+  ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
+};
+/// ::ffff:10.0.`subnet`.`host`
+fake_gid ipv4_gid(std::uint8_t subnet, std::uint8_t host, ibv_gid_type type = IBV_GID_TYPE_ROCE_V2);
+/// `prefix`::`host`, for example 0xfe80 (link-local) or 0x2001.
+fake_gid ipv6_gid(std::uint16_t prefix, std::uint8_t host,
+                  ibv_gid_type type = IBV_GID_TYPE_ROCE_V2);
+
+struct fake_port {
+  ibv_port_state state = IBV_PORT_ACTIVE;
+  bool infiniband = false;
+  std::uint32_t mtu_bytes = 4096;
+  std::uint32_t message_bytes_max = 8 << 20;
+  std::uint16_t lid = 0;
+  std::uint8_t width = 2;  ///< 4 lanes
+  std::uint8_t speed = 64; ///< of 50 Gbit/s
+  std::vector<fake_gid> gids;
+};
+
+struct fake_device {
+  std::string name;
+  std::vector<fake_port> ports;
+  std::int32_t numa_node = -1;
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
+  int send_depth_max = 1024;
+  int sge_max = 30;
+  int sge_of_read_max = 0; ///< 0: the provider does not say (max_sge_rd).
+  int completions_max = 4096;
+  int initiator_depth = 16;
+  int responder_depth = 16;
+  std::uint64_t region_bytes_max = UINT64_MAX;
+  std::uint64_t memlock_bytes = UINT64_MAX; ///< Of all regions together; more fails with ENOMEM.
+  bool has_dmabuf = false;                  ///< A memfd then stands for one.
+  bool has_gid_types = true;                ///< Else they are in sysfs only.
+  int open_error = 0;
+};
+/// A RoCE device as most are: link-local GIDs, then 10.0.`subnet`.`host`, each as v1 and v2.
+fake_device roce_device(std::string name, std::uint8_t host, std::uint8_t subnet = 0);
+fake_device infiniband_device(std::string name, std::uint16_t lid);
+
+/// A right that our code never asks for; tests need it to show that the fake's check is one.
+inline constexpr unsigned remote_write_right = 1U << 1;
+inline constexpr unsigned remote_atomic_right = 1U << 3;
+
+/// A work request that is about to be carried out.
+struct fake_work {
+  std::uint32_t queue_pair = 0; ///< The requester's number.
+  std::uint64_t wr_id = 0;
+  ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
+  bool fenced = false;
+  std::uint64_t remote_address = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct fake_queue_pair {
+  std::string device;
+  ibv_qp_state state = IBV_QPS_RESET;
+  ibv_qp_attr attributes{}; ///< All that was set so far.
+  ibv_qp_cap granted{};
+};
+
+struct fake_region {
+  std::string device;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t local_key = 0;
+  std::uint32_t remote_key = 0;
+  unsigned rights = 0;
+};
+
+struct fake_counts {
+  std::uint64_t doorbells = 0;     ///< Calls of post_send.
+  std::uint64_t work_requests = 0; ///< That were taken.
+  std::uint64_t reads = 0;         ///< Posted.
+  std::uint64_t read_bytes = 0;    ///< Posted.
+  std::uint64_t fenced = 0;        ///< READs with a fence, posted.
+  std::uint64_t signaled = 0;      ///< Work requests.
+  std::uint64_t served_bytes = 0;  ///< READ from this device's regions.
+  std::uint64_t polled = 0;        ///< Completions.
+  std::uint64_t registrations = 0; ///< Ever.
+  std::uint64_t queue_pairs = 0;   ///< Ever.
+};
+
+/// Objects that are there now.
+struct fake_objects {
+  std::size_t contexts = 0;
+  std::size_t domains = 0;
+  std::size_t regions = 0;
+  std::size_t channels = 0;
+  std::size_t completion_queues = 0;
+  std::size_t queue_pairs = 0;
+  bool none() const noexcept {
+    return contexts + domains + regions + channels + completion_queues + queue_pairs == 0;
+  }
+};
+
+enum class fake_call : std::uint8_t {
+  open_device,
+  query_device,
+  query_port,
+  alloc_pd,
+  register_memory,
+  create_channel,
+  create_completion_queue,
+  create_queue_pair,
+  to_init,
+  to_ready_to_receive,
+  to_ready_to_send,
+  post_send
+};
+
+/// All devices and what connects them; the process has one at a time, or none, and then no devices.
+/// Work is carried out as soon as it is due and nothing holds it: in the thread that posts, polls,
+/// arms or moves the clock. Without delays that is inside `ibv_post_send`.
+/// Threads: any, but for the hooks, which run one at a time without the fabric's lock held.
+/// Ownership: outlives all verbs objects; its destructor aborts when one is left.
+/// Units: time is the fabric's own and moves by `advance` only. The same seed and the same calls
+/// give the same run.
+class fake_fabric {
+public:
+  using duration = std::chrono::nanoseconds;
+  using hook = std::function<void(const fake_work&)>;
+
+  explicit fake_fabric(std::uint64_t seed = 1);
+  ~fake_fabric();
+  fake_fabric(const fake_fabric&) = delete;
+  fake_fabric& operator=(const fake_fabric&) = delete;
+
+  // What there is.
+  void add(fake_device device);
+  /// `ibv_get_device_list` fails with it, as in a kernel without verbs (ENOSYS).
+  void fail_listing(int error);
+  /// The next `times` such calls fail with it.
+  void fail(fake_call what, int error, unsigned times = 1);
+
+  // When work is carried out.
+  void advance(duration by);
+  duration now() const;
+  /// Of each work request posted from now on, drawn from the range.
+  void set_delay(duration least, duration most);
+  /// Until a work request that nobody answers is given up with RETRY_EXC.
+  void set_retry_delay(duration delay);
+  /// READs are carried out in an order drawn from the seed; a fenced one after all before it.
+  /// Completions still come in the order of posting.
+  void set_reorder(bool on);
+  /// Nothing is carried out any more but by `step`.
+  void hold();
+  void release();
+  /// Carries out at most this many in the order in which they are due; how many there were.
+  std::size_t step(std::size_t count = 1);
+  /// Posted and not carried out.
+  std::size_t waiting() const;
+
+  // What happens at that moment, in the thread that carries out. Null: nothing.
+  void before_each(hook what);
+  /// When half of the bytes are in place.
+  void in_the_middle(hook what);
+
+  // What goes wrong. Both tell the device's open contexts by an asynchronous event.
+  void set_port_state(const std::string& device, std::uint8_t port, ibv_port_state state);
+  /// Its queue pairs flush, and what is posted or created after it fails with EIO.
+  void break_device(const std::string& device);
+  /// Whether completions of a destroyed queue pair stay in the queue (as rxe does, the default) or
+  /// are cleaned out (as mlx5 does).
+  void keep_completions_of_destroyed(bool keep);
+
+  // What was done.
+  std::optional<fake_queue_pair> queue_pair(std::uint32_t number) const;
+  std::vector<fake_region> regions() const;
+  fake_counts counts(const std::string& device) const;
+  fake_objects objects() const;
+  /// What no device forgives or what it forgives only by luck, one sentence each.
+  std::vector<std::string> misuse() const;
+
+  /// For measuring posting and polling: no byte is moved, nothing is checked, and READs of a device
+  /// complete one after the other at its rate and after this latency, by the steady clock, when
+  /// they are polled for (there are no completion events).
+  void simulate_rails(double bytes_per_second, duration latency);
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace peercache::tests

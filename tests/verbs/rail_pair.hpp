@@ -48,8 +48,8 @@ struct rail_end {
   static constexpr std::uint32_t send_depth = 64;
   static constexpr std::uint32_t sge = 30;
 
-  rail_end(const device& on, queue_pair_use use)
-      : completions(must(completion_queue::create(on, send_depth, nullptr))),
+  rail_end(const device& on, queue_pair_use use, completion_channel* channel = nullptr)
+      : completions(must(completion_queue::create(on, send_depth, channel))),
         pair(must(queue_pair::create(on, completions, use, send_depth, sge))) {}
 
   completion_queue completions;
@@ -60,8 +60,10 @@ struct rail_end {
 /// A reader on one device, connected to a server on another one. A READ waits 10 s at most, on a
 /// machine that may be busy with other things.
 struct rail_pair {
-  rail_pair(const device& reads_on, const device& serves_on, const path_options& options = {})
-      : reader(reads_on, queue_pair_use::reader), server(serves_on, queue_pair_use::server) {
+  rail_pair(const device& reads_on, const device& serves_on, const path_options& options = {},
+            completion_channel* reader_channel = nullptr)
+      : reader(reads_on, queue_pair_use::reader, reader_channel),
+        server(serves_on, queue_pair_use::server) {
     const auto& a = reads_on.port();
     const auto& b = serves_on.port();
     auto depth = std::min(a.can.initiator_depth, b.can.responder_depth);

@@ -130,7 +130,8 @@ enum class fake_call : std::uint8_t {
   to_init,
   to_ready_to_receive,
   to_ready_to_send,
-  post_send
+  post_send,
+  poll
 };
 
 /// All devices and what connects them; the process has one at a time, or none, and then no devices.

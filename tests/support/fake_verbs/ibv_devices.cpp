@@ -187,14 +187,16 @@ int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* o
 }
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  if (!event_fd::take(context->async_fd))
-    return -1;
-  guard held(fabric().lock);
-  auto& pending = state_of(context).pending;
-  PEERCACHE_ASSERT(!pending.empty());
-  *event = pending.front();
-  pending.pop_front();
-  return 0;
+  while (event_fd::take(context->async_fd)) {
+    guard held(fabric().lock);
+    auto& pending = state_of(context).pending;
+    if (pending.empty())
+      continue; // Its queue pair was destroyed meanwhile.
+    *event = pending.front();
+    pending.pop_front();
+    return 0;
+  }
+  return -1;
 }
 
 void ibv_ack_async_event(ibv_async_event*) {} // The fake's objects do not wait for it.

@@ -226,9 +226,7 @@ int ibv_destroy_cq(ibv_cq* queue) {
 }
 
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** cq_context) {
-  for (;;) {
-    if (!event_fd::take(channel->fd))
-      return -1;
+  while (event_fd::take(channel->fd)) {
     guard held(fabric().lock);
     auto& pending = state_of(channel).pending;
     if (pending.empty())
@@ -239,6 +237,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** cq_contex
     pending.pop_front();
     return 0;
   }
+  return -1;
 }
 
 void ibv_ack_cq_events(ibv_cq* queue, unsigned count) {

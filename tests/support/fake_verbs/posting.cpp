@@ -122,6 +122,8 @@ int poll_completions(ibv_cq* queue, int count, ibv_wc* out) {
   guard held(fabric().lock);
   fabric_state& all = fabric();
   completion_state& state = state_of(queue);
+  if (all.next_fault(fake_call::poll) != 0)
+    return -1;
   if (all.rails.on) {
     const nanoseconds now = steady_now();
     for (queue_state* sender : state.queues)

@@ -1,0 +1,154 @@
+#include "rdma/verbs/memory_region.hpp"
+
+#include "tests/support/fake_verbs/fake_verbs.hpp"
+#include "tests/verbs/rail_pair.hpp"
+
+#include <cerrno>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+namespace peercache::rdma::verbs {
+namespace {
+
+using namespace peercache::tests;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class verbs_memory_region : public testing::Test {
+protected:
+  void open(fake_device setup) {
+    fabric.add(std::move(setup));
+    rail = must(device::open("mlx5_0", {}));
+  }
+
+  fake_fabric fabric;
+  std::unique_ptr<device> rail;
+  buffer memory = random_bytes(64 << 10, 1);
+};
+
+TEST_F(verbs_memory_region, asks_for_the_rights_of_its_use_and_no_other) {
+  open(roce_device("mlx5_0", 1));
+  const auto pool = must(memory_region::register_memory(*rail, memory, region_use::remote_read));
+  const auto target = must(memory_region::register_memory(*rail, memory, region_use::local_write));
+  const auto known = fabric.regions();
+  ASSERT_EQ(known.size(), 2U);
+  for (const fake_region& region : known) {
+    const bool is_pool = region.remote_key == pool.remote_key();
+    EXPECT_EQ(region.rights,
+              is_pool ? unsigned{IBV_ACCESS_REMOTE_READ} : unsigned{IBV_ACCESS_LOCAL_WRITE});
+    EXPECT_EQ(region.address, reinterpret_cast<std::uint64_t>(memory.data()));
+    EXPECT_EQ(region.bytes, memory.size());
+  }
+  EXPECT_EQ(pool.address(), reinterpret_cast<std::uint64_t>(memory.data()));
+  EXPECT_EQ(pool.bytes(), memory.size());
+  EXPECT_NE(target.local_key(), pool.local_key());
+}
+
+TEST_F(verbs_memory_region, ends_with_the_object_and_moves_with_it) {
+  open(roce_device("mlx5_0", 1));
+  {
+    auto first = must(memory_region::register_memory(*rail, memory, region_use::remote_read));
+    const std::uint32_t key = first.remote_key();
+    memory_region second = std::move(first);
+    EXPECT_FALSE(first);
+    EXPECT_EQ(second.remote_key(), key);
+    EXPECT_EQ(fabric.objects().regions, 1U);
+    second = memory_region();
+    EXPECT_EQ(fabric.objects().regions, 0U);
+  }
+  EXPECT_EQ(fabric.counts("mlx5_0").registrations, 1U);
+}
+
+TEST_F(verbs_memory_region, may_be_made_and_ended_by_any_thread) {
+  open(roce_device("mlx5_0", 1));
+  std::thread([&] {
+    EXPECT_TRUE(memory_region::register_memory(*rail, memory, region_use::remote_read));
+  }).join();
+  EXPECT_EQ(fabric.objects().regions, 0U);
+}
+
+TEST_F(verbs_memory_region, refuses_what_is_empty_or_more_than_the_device_takes) {
+  fake_device setup = roce_device("mlx5_0", 1);
+  setup.region_bytes_max = 4096;
+  open(setup);
+  const auto empty = memory_region::register_memory(*rail, {}, region_use::remote_read);
+  EXPECT_EQ(empty.error().code, errc::invalid_argument);
+  const auto large = memory_region::register_memory(*rail, memory, region_use::remote_read);
+  EXPECT_EQ(large.error().code, errc::invalid_argument);
+  EXPECT_THAT(large.error().message, HasSubstr("in pieces"));
+  EXPECT_EQ(fabric.counts("mlx5_0").registrations, 0U);
+}
+
+TEST_F(verbs_memory_region, short_of_locked_memory_says_limit_need_and_cure) {
+  const std::string advice = memlock_advice(64 << 20, 8 << 20);
+  EXPECT_THAT(advice, AllOf(HasSubstr("RLIMIT_MEMLOCK) is 8.0 MiB"), HasSubstr("64.0 MiB"),
+                            HasSubstr("ulimit -l unlimited"), HasSubstr("LimitMEMLOCK=infinity"),
+                            HasSubstr("/etc/security/limits.conf")));
+  EXPECT_THAT(memlock_advice(64 << 20, RLIM_INFINITY), HasSubstr("not limited"));
+}
+
+TEST_F(verbs_memory_region, a_registration_that_is_short_of_locked_memory_gives_that_advice) {
+  fake_device setup = roce_device("mlx5_0", 1);
+  setup.memlock_bytes = memory.size() + 100;
+  open(setup);
+  const auto first = must(memory_region::register_memory(*rail, memory, region_use::remote_read));
+  const auto refused = memory_region::register_memory(*rail, memory, region_use::remote_read);
+  EXPECT_EQ(refused.error().code, errc::out_of_memory);
+  EXPECT_THAT(
+      refused.error().message,
+      AllOf(HasSubstr("mlx5_0"), HasSubstr(memlock_advice(memory.size(), memlock_limit_bytes()))));
+}
+
+TEST_F(verbs_memory_region, memory_that_cannot_be_pinned_is_the_callers_fault) {
+  open(roce_device("mlx5_0", 1));
+  fabric.fail(fake_call::register_memory, EFAULT);
+  const auto refused = memory_region::register_memory(*rail, memory, region_use::local_write);
+  EXPECT_EQ(refused.error().code, errc::invalid_argument);
+  EXPECT_THAT(refused.error().message, HasSubstr("cannot be pinned"));
+}
+
+TEST_F(verbs_memory_region, device_memory_is_refused_where_there_is_no_dmabuf) {
+  open(roce_device("mlx5_0", 1));
+  const auto refused =
+      memory_region::register_dmabuf(*rail, 0, 0, 4096, 0x1000, region_use::local_write);
+  EXPECT_EQ(refused.error().code, errc::incompatible);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("dmabuf"), HasSubstr("Linux 5.12")));
+}
+
+TEST_F(verbs_memory_region, a_descriptor_that_is_no_dmabuf_is_the_callers_fault) {
+  fake_device setup = roce_device("mlx5_0", 1);
+  setup.has_dmabuf = true;
+  open(setup);
+  const auto refused =
+      memory_region::register_dmabuf(*rail, -1, 0, 4096, 0x1000, region_use::local_write);
+  EXPECT_EQ(refused.error().code, errc::invalid_argument);
+}
+
+TEST_F(verbs_memory_region, reads_arrive_in_device_memory_at_the_address_that_was_given) {
+  fake_device setup = roce_device("mlx5_0", 1);
+  setup.has_dmabuf = true;
+  open(setup);
+  const int fd = ::memfd_create("gpu", MFD_CLOEXEC);
+  ASSERT_EQ(::ftruncate(fd, 64 << 10), 0);
+  {
+    constexpr std::uint64_t gpu_address = 0x7f0000000000, offset_bytes = 4096;
+    const auto target = must(memory_region::register_dmabuf(*rail, fd, offset_bytes, 8192,
+                                                            gpu_address, region_use::local_write));
+    EXPECT_EQ(target.address(), gpu_address);
+    const auto pool = must(memory_region::register_memory(*rail, memory, region_use::remote_read));
+    rail_pair pair(*rail, *rail);
+    const ibv_sge piece{gpu_address + 100, 1000, target.local_key()};
+    EXPECT_EQ(pair.run(IBV_WR_RDMA_READ, {&piece, 1}, pool.address() + 50, pool.remote_key()),
+              IBV_WC_SUCCESS);
+    buffer seen(1000);
+    ASSERT_EQ(::pread(fd, seen.data(), seen.size(), offset_bytes + 100), 1000);
+    EXPECT_TRUE(std::equal(seen.begin(), seen.end(), memory.begin() + 50));
+  }
+  ::close(fd);
+}
+
+} // namespace
+} // namespace peercache::rdma::verbs

@@ -46,6 +46,7 @@ public:
   /// INIT → RTR → RTS.
   result<void> connect(const path& to, const path_options& options);
   std::uint32_t number() const noexcept { return pair_->qp_num; }
+  ibv_qp* get() const noexcept { return pair_; }
   /// The number of the packet that is to arrive next: another one than before means that the other
   /// end has read. A system call. Nothing when the device does not say.
   std::optional<std::uint32_t> expected_psn() const noexcept;

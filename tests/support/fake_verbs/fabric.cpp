@@ -26,12 +26,15 @@ const char* sysfs_name(ibv_gid_type type) {
   return type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1";
 }
 
-/// What the kernel would say about the device in /sys/class/infiniband.
+/// What the kernel would say in /sys/class/infiniband, as far as somebody asks for it: a file
+/// system is slow, and most tests do not.
 void write_sysfs(const std::string& folder, const fake_device& device) {
   namespace fs = std::filesystem;
-  fs::create_directories(folder + "/device");
-  std::ofstream(folder + "/device/numa_node") << device.numa_node << "\n";
-  for (std::size_t port = 0; port < device.ports.size(); ++port) {
+  if (device.numa_node >= 0) {
+    fs::create_directories(folder + "/device");
+    std::ofstream(folder + "/device/numa_node") << device.numa_node << "\n";
+  }
+  for (std::size_t port = 0; port < device.ports.size() && !device.has_gid_types; ++port) {
     const std::string types = folder + "/ports/" + std::to_string(port + 1) + "/gid_attrs/types";
     fs::create_directories(types);
     const auto& gids = device.ports[port].gids;

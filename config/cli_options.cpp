@@ -23,7 +23,7 @@ CLI::Option* add_switch(CLI::App& app, const option& opt) {
 }
 
 CLI::Option* add_valued(CLI::App& app, const option& opt) {
-  const bool list = opt.type == option_type::endpoints;
+  const bool list = is_list(opt.type);
   const auto help = help_text(opt);
   auto* added = app.add_option(opt.flag(), help);
   added->type_name(form_of(opt))
@@ -53,7 +53,7 @@ std::vector<given_flag> cli_options::given() const {
       continue;
     const auto& texts = added->results();
     std::string text = texts.back();
-    if (opt->type == option_type::endpoints)
+    if (is_list(opt->type))
       for (auto earlier = std::next(texts.rbegin()); earlier != texts.rend(); ++earlier)
         text = *earlier + ',' + text;
     flags.push_back({std::string(opt->name), std::move(text)});

@@ -44,6 +44,9 @@ constexpr std::string_view to_string(Enum value) noexcept {
   return words_of<Enum>[static_cast<std::size_t>(value)];
 }
 
+/// `rdma.gid_index`: the entry is chosen from what the port has.
+inline constexpr std::uint32_t rdma_gid_chosen = 255;
+
 /// Where a process listens.
 struct host_port {
   std::string host; ///< A name or address; IPv6 without brackets.
@@ -107,6 +110,21 @@ struct node_config {
     std::chrono::milliseconds send_timeout{};
     bool operator==(const data_section&) const = default;
   } data;
+
+  struct rdma_section {
+    std::vector<std::string> devices; ///< {"auto"}: all that are usable.
+    std::uint32_t port = 0;           ///< 0: the first active one.
+    std::uint32_t gid_index = 0;      ///< `rdma_gid_chosen`: by itself.
+    std::uint32_t traffic_class = 0;
+    std::uint32_t service_level = 0;
+    std::uint32_t hop_limit = 0;
+    std::uint32_t timeout = 0; ///< 4.096 µs × 2^timeout.
+    std::uint32_t retries = 0;
+    std::uint64_t chunk_bytes = 0; ///< Of the pool, per registration.
+    std::uint32_t registration_threads = 0;
+    std::uint64_t bounce_bytes = 0;
+    bool operator==(const rdma_section&) const = default;
+  } rdma;
 
   struct client_section {
     std::string node_host;

@@ -34,6 +34,9 @@ void assign(Number& field, const option_value& value) {
   field = static_cast<Number>(number);
 }
 
+inline void assign(std::vector<std::string>& field, const option_value& value) {
+  field = std::get<std::vector<std::string>>(value);
+}
 inline void assign(std::vector<host_port>& field, const option_value& value) {
   field.clear();
   for (const auto& item : std::get<std::vector<std::string>>(value)) {

@@ -11,7 +11,7 @@ namespace peercache::config {
 namespace {
 
 constexpr std::size_t text_bytes_max = 255;
-constexpr std::size_t endpoints_max = 64;
+constexpr std::size_t list_items_max = 64;
 
 error bad(std::string message) {
   return {errc::invalid_argument, std::move(message)};
@@ -70,13 +70,18 @@ result<option_value> check_choice(const option& opt, std::string_view text) {
   return bad(quoted(text) + " is not one of: " + words);
 }
 
-result<option_value> check_endpoints(std::vector<std::string> items) {
-  if (items.size() > endpoints_max)
+result<option_value> check_list(const option& opt, std::vector<std::string> items) {
+  if (items.size() > list_items_max)
     return bad("the list has " + std::to_string(items.size()) + " entries; at most " +
-               std::to_string(endpoints_max) + " are allowed");
-  for (const auto& item : items)
-    if (auto endpoint = parse_endpoint(item); !endpoint)
+               std::to_string(list_items_max) + " are allowed");
+  for (const auto& item : items) {
+    if (opt.type == option_type::names) {
+      if (auto name = check_text(opt, item); !name)
+        return name.error();
+    } else if (auto endpoint = parse_endpoint(item); !endpoint) {
       return endpoint.error();
+    }
+  }
   return option_value{std::move(items)};
 }
 
@@ -181,7 +186,8 @@ result<option_value> value_from_text(const option& opt, std::string_view text) {
   case option_type::text:
     return check_text(opt, text);
   case option_type::endpoints:
-    return check_endpoints(split_list(text));
+  case option_type::names:
+    return check_list(opt, split_list(text));
   case option_type::choice:
     return check_choice(opt, text);
   }
@@ -202,11 +208,11 @@ result<option_value> value_from_toml(const option& opt, const toml_value& value)
     return option_value{*flag};
   if (const auto* real = std::get_if<double>(&value); real && opt.type == option_type::fraction)
     return check_bounds(opt, option_value{*real});
-  if (const auto* list = std::get_if<std::vector<std::string>>(&value);
-      list && opt.type == option_type::endpoints)
-    return check_endpoints(*list);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value); list && is_list(opt.type))
+    return check_list(opt, *list);
   const bool text_allowed = opt.type == option_type::size || opt.type == option_type::duration ||
-                            opt.type == option_type::text || opt.type == option_type::choice;
+                            opt.type == option_type::text || opt.type == option_type::choice ||
+                            opt.type == option_type::names;
   if (text != nullptr && text_allowed)
     return value_from_text(opt, *text);
   return mistyped(opt, value);
@@ -227,7 +233,8 @@ std::string value_text(const option& opt, const option_value& value) {
   case option_type::text:
   case option_type::choice:
     return std::get<std::string>(value);
-  case option_type::endpoints: {
+  case option_type::endpoints:
+  case option_type::names: {
     std::string out;
     for (const auto& item : std::get<std::vector<std::string>>(value))
       out += (out.empty() ? "" : ",") + item;

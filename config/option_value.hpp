@@ -23,11 +23,17 @@ enum class option_type : std::uint8_t {
   fraction,  ///< 0.02
   text,      ///< One word of printable ASCII, at most 255 bytes
   endpoints, ///< List of "host:port"
+  names,     ///< List of words such as text; a single one may stand for itself
   choice,    ///< One of a few words
 };
 
+constexpr bool is_list(option_type type) noexcept {
+  return type == option_type::endpoints || type == option_type::names;
+}
+
 /// A value of any option. The type decides the alternative: bool; integer and size: uint64;
-/// fraction: double; duration: milliseconds; text and choice: string; endpoints: vector<string>.
+/// fraction: double; duration: milliseconds; text and choice: string; endpoints and names:
+/// vector<string>.
 using option_value = std::variant<bool, std::uint64_t, double, std::chrono::milliseconds,
                                   std::string, std::vector<std::string>>;
 

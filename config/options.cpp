@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "config/option_store.hpp"
+#include "config/rdma_options.hpp"
 
 namespace peercache::config {
 namespace {
@@ -352,6 +353,9 @@ std::vector<option> make_table() {
   add_pool(table);
   add_eviction(table);
   add_data_and_set(table);
+  add_rdma_devices(table);
+  add_rdma_path(table);
+  add_rdma_memory(table);
   add_client_node(table);
   add_client_verify(table);
   add_process(table);

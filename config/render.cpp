@@ -118,6 +118,8 @@ std::string form_of(const option& opt) {
     return "TEXT";
   case option_type::endpoints:
     return "HOST:PORT,...";
+  case option_type::names:
+    return "NAME,...";
   case option_type::choice: {
     std::string words;
     for (auto word : opt.choices)

@@ -69,6 +69,15 @@ TEST(option_value, a_word_that_is_no_choice_is_answered_with_the_choices) {
   EXPECT_EQ(refusal("pool.eviction", "fifo"), "\"fifo\" is not one of: auto, lru, s3fifo");
 }
 
+TEST(option_value, names_may_be_a_list_or_one_word) {
+  const auto& devices = *find_option("rdma.devices");
+  using list = std::vector<std::string>;
+  EXPECT_EQ(*value_from_toml(devices, std::string("auto")), option_value{list{"auto"}});
+  EXPECT_EQ(*value_from_toml(devices, list{"a", "b"}), (option_value{list{"a", "b"}}));
+  EXPECT_EQ(*value_from_text(devices, "a,b"), (option_value{list{"a", "b"}}));
+  EXPECT_FALSE(value_from_toml(devices, list{"a b"}));
+}
+
 TEST(option_value, endpoints_need_a_host_and_a_port) {
   EXPECT_EQ(*parse_endpoint("host1:31998"), (host_port{"host1", 31998}));
   EXPECT_EQ(*parse_endpoint("[fd00::1]:1"), (host_port{"fd00::1", 1}));

@@ -107,6 +107,18 @@ name_prefix = "pp"
 [data]
 max_channels_per_peer = 9
 send_timeout = "6s"
+[rdma]
+devices = ["mlx5_0", "mlx5_1"]
+port = 2
+gid_index = 3
+traffic_class = 106
+service_level = 4
+hop_limit = 5
+timeout = 12
+retries = 6
+chunk_size = "4MiB"
+registration_threads = 8
+bounce_size = "2MiB"
 [set]
 duplicate = "store"
 [client]
@@ -154,6 +166,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .free_high = 0.25,
                    .name_prefix = "pp"};
   expected.data = {data_plane_mode::verbs, 9, milliseconds(6000)};
+  expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20};
   expected.client = {.node_host = "10.0.0.9",
                      .node_port = 1004,
                      .timeout = milliseconds(7000),

@@ -23,6 +23,10 @@ inline std::vector<option_value> sample_values(const option& opt) {
     using list = std::vector<std::string>;
     return {list{"a:1"}, list{"a:1", "[fd00::1]:65535"}, list{"c:3"}};
   }
+  if (opt.type == option_type::names) {
+    using list = std::vector<std::string>;
+    return {list{"a"}, list{"a", "b"}, list{"c"}};
+  }
   if (opt.type == option_type::choice) {
     for (auto word : opt.choices)
       if (std::string(word) != std::get<std::string>(opt.default_value))

@@ -7,12 +7,13 @@ namespace peercache {
 /// The checks that keep wrong bytes away. Each can be switched off in test programs, to show that
 /// it matters; programs that users run link `guards.cpp`, where no switch exists.
 enum class guard : std::uint8_t {
-  generation,  ///< The slot's generation equals the record's (TCP pin, same-host re-check).
-  incarnation, ///< The record's incarnation equals the connection's / the mapped pool's.
-  checksum,    ///< The bytes that arrived have the record's checksum.
-  key,         ///< The slot's key equals the requested one.
-  pin,         ///< A slot is not reused while its bytes are being sent.
-  session_lock ///< A silent client's reserved slots are kept until its process is dead.
+  generation,   ///< The slot's generation equals the record's (TCP pin, same-host re-check).
+  incarnation,  ///< The record's incarnation equals the connection's / the mapped pool's.
+  checksum,     ///< The bytes that arrived have the record's checksum.
+  key,          ///< The slot's key equals the requested one.
+  pin,          ///< A slot is not reused while its bytes are being sent.
+  session_lock, ///< A silent client's reserved slots are kept until its process is dead.
+  fence         ///< The slot's entry is READ after the last byte of the payload has arrived.
 };
 
 /// True in every program that users run. Threads: any.

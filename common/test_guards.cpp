@@ -10,9 +10,9 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 6> names = {"generation", "incarnation", "checksum",
-                                                   "key",        "pin",         "session_lock"};
-static_assert(names.size() == static_cast<std::size_t>(guard::session_lock) + 1);
+constexpr std::array<std::string_view, 7> names = {"generation", "incarnation", "checksum",
+                                                   "key",        "pin",         "session_lock", "fence"};
+static_assert(names.size() == static_cast<std::size_t>(guard::fence) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {
   return std::uint32_t{1} << index;

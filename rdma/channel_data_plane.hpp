@@ -71,6 +71,7 @@ private:
   bool run_channels();
   bool run_in_flight();
   bool lose_channels();
+  void lose(std::uint64_t id);
   bool arm_in_flight();
   void run_channel(std::uint64_t id, std::vector<std::uint64_t>& again, bool& moved);
 

@@ -33,19 +33,25 @@ bool channel_data_plane::poll(clock::time_point now) {
   return took || moved;
 }
 
-/// What the transport gives up as a whole, such as a rail whose port went down.
+/// What the transport gives up as a whole: a rail whose port went down.
 bool channel_data_plane::lose_channels() {
+  if (transport_->poll(now_) || channels_.empty())
+    return false;
   std::vector<std::uint64_t> lost;
-  const bool moved = transport_->poll(now_, lost);
-  for (const auto id : lost) {
-    const auto found = channels_.find(id);
-    if (found == channels_.end())
-      continue;
-    const auto [channel, peer] = found->second;
-    on_broken(*peer, *channel);
-    assign(*peer);
-  }
-  return moved || !lost.empty();
+  for (const auto& [id, ref] : channels_)
+    lost.push_back(id);
+  for (const auto id : lost)
+    lose(id);
+  return true;
+}
+
+void channel_data_plane::lose(std::uint64_t id) {
+  const auto found = channels_.find(id);
+  if (found == channels_.end())
+    return; // Went down with the batch of an earlier one.
+  const auto [channel, peer] = found->second;
+  on_broken(*peer, *channel);
+  assign(*peer);
 }
 
 bool channel_data_plane::run_in_flight() {
@@ -177,14 +183,8 @@ void channel_data_plane::expire_channels() {
   }
   for (const auto id : unused)
     drop(*channels_.at(id).peer, *channels_.at(id).channel);
-  for (const auto id : unconnected) {
-    const auto found = channels_.find(id);
-    if (found == channels_.end())
-      continue; // Went down with the batch of an earlier one.
-    const auto [channel, peer] = found->second;
-    on_broken(*peer, *channel);
-    assign(*peer);
-  }
+  for (const auto id : unconnected)
+    lose(id);
 }
 
 void channel_data_plane::forget_peers() {

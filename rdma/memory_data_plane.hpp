@@ -63,10 +63,10 @@ struct memory_data_plane_options {
 
 /// The data plane as a simulation: same seed, same fate. Answers take a random time, overtake each
 /// other, get lost, or come after the deadline. Threads: as data_plane says. Time: `poll`'s
-/// argument alone moves it. Errors: as channel_data_plane's. Invariants: (1) a page is pinned from when
-/// its request arrives to when its bytes have been copied, and no pin is left when its batch has
-/// finished; (2) an answer that comes after its batch has finished is dropped, and counted: what
-/// destroying the connection does elsewhere.
+/// argument alone moves it. Errors: as channel_data_plane's. Invariants: (1) a page is pinned from
+/// when its request arrives to when its bytes have been copied, and no pin is left when its batch
+/// has finished; (2) an answer that comes after its batch has finished is dropped, and counted:
+/// what destroying the connection does elsewhere.
 class memory_data_plane final : public data_plane {
 public:
   memory_data_plane(const memory_network& network, const memory_data_plane_options& opts);

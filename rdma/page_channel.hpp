@@ -100,13 +100,9 @@ public:
   /// cannot (out of descriptors, the rail is down).
   virtual std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                              event_poll& events, clock::time_point now) = 0;
-  /// Called once a poll: what belongs to the transport as a whole (a device's events). True when
-  /// something moved. `lost` gets the ids of channels that cannot go on.
-  virtual bool poll(clock::time_point now, std::vector<std::uint64_t>& lost) {
-    (void)now;
-    (void)lost;
-    return false;
-  }
+  /// Called once a poll: what belongs to the transport as a whole, such as a device's events. False
+  /// when none of its channels can go on.
+  virtual bool poll(clock::time_point) { return true; }
 };
 
 } // namespace peercache::rdma

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "rdma/verbs/memory_region.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// Registered blocks that READs into memory which nobody registered go through; the bytes are
+/// copied on.
+/// Threads: the rail's. Ownership: a block is the taker's from `take` to `give_back`, which comes
+/// after the queue pair of a READ that is still on its way was destroyed.
+class bounce_memory {
+public:
+  static constexpr std::uint32_t block_bytes = 128u << 10;
+
+  /// @pre bytes >= block_bytes
+  static result<std::unique_ptr<bounce_memory>> create(const verbs::device& on, std::size_t bytes);
+
+  std::optional<std::uint32_t> take() noexcept;
+  void give_back(std::uint32_t block) noexcept { free_.push_back(block); }
+
+  std::byte* address(std::uint32_t block) noexcept {
+    return memory_.get() + std::size_t{block} * block_bytes;
+  }
+  std::uint32_t local_key() const noexcept { return region_.local_key(); }
+  std::size_t free_blocks() const noexcept { return free_.size(); }
+
+private:
+  bounce_memory() = default;
+
+  std::unique_ptr<std::byte[]> memory_;
+  verbs::memory_region region_; ///< Goes before the memory.
+  std::vector<std::uint32_t> free_;
+};
+
+} // namespace peercache::rdma

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "rdma/verbs/memory_region.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// The memory of this process that one rail may READ into without a copy: what callers registered.
+/// Threads: any. A batch works on a snapshot, which keeps its regions registered until it is done.
+/// Ownership: the memory is the caller's, and outlives its registration. Errors: overlapping ranges
+/// are refused; otherwise as memory_region says.
+class destination_memory {
+public:
+  struct range {
+    std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    std::shared_ptr<const verbs::memory_region> region;
+  };
+  /// Sorted by address.
+  using snapshot = std::shared_ptr<const std::vector<range>>;
+
+  explicit destination_memory(const verbs::device& on) : device_(on) {}
+
+  result<void> add(std::span<std::byte> memory);
+  /// A GPU's memory: `address` is what the pages' parts will name.
+  result<void> add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes, std::span<std::byte> address);
+  /// False when no range begins there.
+  bool remove(const std::byte* begin);
+  snapshot current() const;
+
+  /// The local key for these bytes, if one range holds them all.
+  static std::optional<std::uint32_t> key_of(const snapshot& ranges, const std::byte* begin,
+                                             std::size_t bytes) noexcept;
+
+private:
+  result<void> insert(std::span<std::byte> memory, result<verbs::memory_region> made);
+
+  const verbs::device& device_;
+  mutable std::mutex lock_;
+  snapshot ranges_ = std::make_shared<const std::vector<range>>(); ///< By lock_.
+};
+
+} // namespace peercache::rdma

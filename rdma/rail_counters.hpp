@@ -1,0 +1,32 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace peercache::rdma {
+
+/// What one rail of a reader has done so far. Threads: the rail's counts, any may look.
+struct rail_counters {
+  static constexpr std::size_t wc_statuses =
+      24; ///< Of `ibv_wc_status`; what is beyond counts last.
+  using counter = std::atomic<std::uint64_t>;
+
+  counter payload_reads{0}; ///< Work requests.
+  counter payload_bytes{0};
+  counter entry_reads{0}; ///< Of slot entries.
+  counter fences{0};      ///< Round trips of validation.
+  counter doorbells{0};
+  counter bounced_bytes{0};
+  counter channels{0};     ///< Open now.
+  counter refused_work{0}; ///< Work requests that the device did not take.
+  std::array<counter, wc_statuses>
+      errors{}; ///< Completions by status, flushes but the first left out.
+  std::atomic<bool> usable{true};
+
+  static void add(counter& which, std::uint64_t count) noexcept {
+    which.fetch_add(count, std::memory_order_relaxed);
+  }
+};
+
+} // namespace peercache::rdma

@@ -1,0 +1,288 @@
+#include "rdma/verbs_channel.hpp"
+
+#include "common/assert.hpp"
+#include "common/guards.hpp"
+#include "rdma/entry_judge.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace peercache::rdma {
+namespace {
+
+constexpr std::size_t completions_per_poll = 32;
+
+} // namespace
+
+result<verbs_ends> verbs_ends::create(const verbs_rail& rail, verbs::completion_channel* channel) {
+  const auto& can = rail.device.port().can;
+  const auto depth = std::min(rail.options.send_depth, std::min(can.send_depth, can.completions));
+  const auto sge = std::min(payload_read::sge_max, can.sge);
+  // Every work request leaves a completion when the queue pair fails.
+  auto completions = verbs::completion_queue::create(rail.device, depth, channel);
+  if (!completions)
+    return completions.error();
+  auto pair = verbs::queue_pair::create(rail.device, *completions, verbs::queue_pair_use::reader,
+                                        depth, sge);
+  if (!pair)
+    return pair.error();
+  return verbs_ends{std::move(*completions), std::move(*pair), depth, sge};
+}
+
+verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, unique_fd control, verbs_ends ends,
+                             const verbs_hello& greeting, clock::time_point now)
+    : page_channel(id, now), rail_(rail), ends_(std::move(ends)),
+      handshake_(std::move(control), greeting),
+      own_psn_(greeting.end.psn), limits_{greeting.end.message_bytes, ends_.sge},
+      entry_request_(landing_entries), requests_(rail.options.post_chain_max),
+      sges_(rail.options.post_chain_max * ends_.sge) {
+  rail_counters::add(rail_.counters.channels, 1);
+}
+
+verbs_channel::~verbs_channel() {
+  close();
+  rail_.counters.channels.fetch_sub(1, std::memory_order_relaxed);
+}
+
+std::vector<sub_request> verbs_channel::close() noexcept {
+  ends_.pair.reset(); // Before any memory is given back: a late READ has nowhere to come from.
+  handshake_.close();
+  phase_ = phase::broken;
+  for (const auto& copy : std::exchange(bounced_, {}))
+    rail_.bounce.give_back(copy.block);
+  if (landing_)
+    rail_.bounce.give_back(*std::exchange(landing_, std::nullopt));
+  payloads_.drop();
+  job_ = nullptr;
+  std::vector<sub_request> lost;
+  if (std::exchange(busy_, false))
+    lost.push_back(sub_);
+  return lost;
+}
+
+// -- the connection
+
+bool verbs_channel::run_handshake() {
+  auto at = handshake_.step();
+  if (at == verbs_handshake::state::answered) {
+    if (!connect())
+      return broken(loss_reason::not_connected);
+    handshake_.ready();
+    phase_ = phase::ready;
+    at = handshake_.step();
+  }
+  if (at == verbs_handshake::state::greeting)
+    phase_ = phase::greeting;
+  return at != verbs_handshake::state::broken || broken(handshake_.why());
+}
+
+bool verbs_channel::connect() {
+  const auto& peer = handshake_.answer().end;
+  const auto& can = rail_.device.port().can;
+  limits_.message_bytes = std::min(peer.message_bytes, can.message_bytes);
+  verbs::path to;
+  to.remote_queue_pair = peer.queue_pair;
+  to.remote_psn = peer.psn;
+  to.own_psn = own_psn_;
+  to.remote_gid = peer.gid;
+  to.remote_lid = peer.lid;
+  to.mtu_bytes = std::min(peer.mtu_bytes, can.mtu_bytes);
+  to.initiator_depth = std::min(peer.responder_depth, can.initiator_depth);
+  return static_cast<bool>(ends_.pair.connect(to, rail_.options.path));
+}
+
+// -- one sub-request
+
+verbs_channel::progress verbs_channel::step(std::size_t) {
+  if (phase_ == phase::broken || !run_handshake())
+    return progress::broken;
+  if (phase_ != phase::ready || job_ == nullptr)
+    return progress::blocked;
+  if (!busy_ && !job_->has_untaken())
+    return progress::blocked;
+  if (!busy_ && !begin_sub())
+    return progress::in_flight;
+  bool moved = false;
+  if (!reap(moved))
+    return progress::broken;
+  judge_entries();
+  if (!post())
+    return progress::broken;
+  if (judged_ == sub_.count) {
+    end_sub();
+    return progress::moved;
+  }
+  return moved ? progress::moved : progress::in_flight;
+}
+
+bool verbs_channel::begin_sub() {
+  landing_ = rail_.bounce.take();
+  if (!landing_)
+    return false;
+  sub_ = job_->take();
+  busy_ = true;
+  asked_ = judged_ = 0;
+  payloads_posted_ = fenced_ = false;
+  payloads_.begin(*job_, sub_, handshake_.region(), rail_.destinations.current(), limits_);
+  return true;
+}
+
+void verbs_channel::end_sub() noexcept {
+  PEERCACHE_ASSERT(bounced_.empty() && posted_ == retired_);
+  rail_.bounce.give_back(*std::exchange(landing_, std::nullopt));
+  payloads_.drop();
+  busy_ = false;
+  job_->answered = true;
+  job_->decided();
+}
+
+// -- posting
+
+bool verbs_channel::post() {
+  for (;;) {
+    const auto free = ends_.send_depth - static_cast<std::uint32_t>(posted_ - retired_);
+    const auto room = std::min(free, rail_.options.post_chain_max);
+    auto count = payloads_posted_ ? 0 : chain_payloads(room);
+    if (payloads_posted_)
+      count = chain_entries(count, room);
+    if (count == 0)
+      return true;
+    if (!ring_doorbell(count))
+      return broken(loss_reason::closed);
+  }
+}
+
+ibv_send_wr& verbs_channel::request(std::uint32_t index, std::uint64_t remote,
+                                    std::uint32_t rkey) noexcept {
+  auto& made = requests_[index];
+  made = {};
+  made.wr_id = ++posted_;
+  made.opcode = IBV_WR_RDMA_READ;
+  made.sg_list = &sges_[std::size_t{index} * ends_.sge];
+  made.num_sge = 1;
+  made.wr.rdma.remote_addr = remote;
+  made.wr.rdma.rkey = rkey;
+  return made;
+}
+
+std::uint32_t verbs_channel::chain_payloads(std::uint32_t room) {
+  std::uint32_t count = 0;
+  std::uint64_t bytes = 0;
+  payload_read read;
+  while (count < room) {
+    const auto what = payloads_.next(read, rail_.bounce);
+    payloads_posted_ = what == payload_reads::outcome::done;
+    if (what != payload_reads::outcome::read)
+      break;
+    auto& made = request(count++, read.remote_address, read.rkey);
+    made.num_sge = static_cast<int>(read.sge_count);
+    std::copy_n(read.sges.begin(), read.sge_count, made.sg_list);
+    if (read.copy_to != nullptr)
+      bounced_.push_back({posted_, read.block, read.bytes, read.copy_to});
+    bytes += read.bytes;
+  }
+  rail_counters::add(rail_.counters.payload_reads, count);
+  rail_counters::add(rail_.counters.payload_bytes, bytes);
+  return count;
+}
+
+std::uint32_t verbs_channel::chain_entries(std::uint32_t count, std::uint32_t room) {
+  const auto before = count;
+  auto* landing = rail_.bounce.address(*landing_);
+  for (; count < room && asked_ < sub_.count && asked_ - judged_ < landing_entries; ++asked_) {
+    auto& page = job_->page(sub_.first + asked_);
+    if (page.status != page_status::pending)
+      continue;
+    const auto remote = handshake_.region().entry_address(page.slot);
+    const auto there = handshake_.region().find(remote);
+    if (!there || there->bytes < sizeof(slot_entry)) {
+      page.status = page_status::unreachable;
+      continue;
+    }
+    // The first one of a batch waits until all payloads have arrived; the others follow it in
+    // order.
+    const bool first = std::exchange(fenced_, true) == false;
+    auto& made = request(count, remote, there->rkey);
+    made.sg_list[0] = {
+        reinterpret_cast<std::uint64_t>(landing + (asked_ % landing_entries) * sizeof(slot_entry)),
+        sizeof(slot_entry), rail_.bounce.local_key()};
+    if (first && guard_on(guard::fence))
+      made.send_flags = IBV_SEND_FENCE;
+    entry_request_[asked_ % landing_entries] = posted_;
+    rail_counters::add(rail_.counters.fences, first ? 1 : 0);
+    ++count;
+  }
+  rail_counters::add(rail_.counters.entry_reads, count - before);
+  return count;
+}
+
+bool verbs_channel::ring_doorbell(std::uint32_t count) {
+  for (std::uint32_t i = 0; i + 1 < count; ++i)
+    requests_[i].next = &requests_[i + 1];
+  requests_[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  rail_counters::add(rail_.counters.doorbells, 1);
+  ibv_send_wr* refused = nullptr;
+  if (ends_.pair.post(requests_.data(), &refused) == 0)
+    return true;
+  rail_counters::add(rail_.counters.refused_work, 1);
+  return false;
+}
+
+// -- completions
+
+bool verbs_channel::arm() noexcept {
+  if (!ends_.completions.arm())
+    return false;
+  rail_.armed = true;
+  bool moved = false;
+  return reap(moved) && !moved;
+}
+
+bool verbs_channel::reap(bool& moved) {
+  std::array<ibv_wc, completions_per_poll> done;
+  for (;;) {
+    const auto count = ends_.completions.poll(done);
+    if (count < 0)
+      return broken(loss_reason::closed);
+    for (int i = 0; i < count; ++i) {
+      const auto& one = done[static_cast<std::size_t>(i)];
+      if (one.status != IBV_WC_SUCCESS) {
+        const auto status = std::min<std::size_t>(one.status, rail_counters::wc_statuses - 1);
+        rail_counters::add(rail_.counters.errors[status], 1);
+        return broken(loss_reason::closed);
+      }
+      retire(one.wr_id);
+      moved = heard_since_attach_ = true;
+    }
+    if (count < static_cast<int>(done.size()))
+      return true;
+  }
+}
+
+/// Requests of a queue pair are done in order: a signalled one speaks for those before it.
+void verbs_channel::retire(std::uint64_t up_to) noexcept {
+  PEERCACHE_ASSERT(up_to > retired_ && up_to <= posted_);
+  retired_ = up_to;
+  while (!bounced_.empty() && bounced_.front().request <= up_to) {
+    const auto& copy = bounced_.front();
+    std::copy_n(rail_.bounce.address(copy.block), copy.bytes, copy.to);
+    rail_counters::add(rail_.counters.bounced_bytes, copy.bytes);
+    rail_.bounce.give_back(copy.block);
+    bounced_.pop_front();
+  }
+}
+
+void verbs_channel::judge_entries() noexcept {
+  const auto* landing = rail_.bounce.address(*landing_);
+  for (; judged_ < asked_; ++judged_) {
+    auto& page = job_->page(sub_.first + judged_);
+    if (page.status != page_status::pending)
+      continue;
+    if (entry_request_[judged_ % landing_entries] > retired_)
+      return;
+    page.status = judge_page(page, job_->batch->parts,
+                             landing + (judged_ % landing_entries) * sizeof(slot_entry));
+  }
+}
+
+} // namespace peercache::rdma

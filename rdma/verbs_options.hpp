@@ -1,0 +1,26 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "rdma/channel_options.hpp"
+#include "rdma/socket.hpp"
+#include "rdma/verbs/queue_pair.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace peercache::rdma {
+
+/// The reading side of one rail.
+struct verbs_data_plane_options {
+  channel_plane_options channels;
+  verbs::path_options path;
+  std::uint8_t rail = 0; ///< Index of this rail in the process.
+  incarnation reader;    ///< Of this process: a peer ends what an older one of the name left.
+  std::string name;      ///< Of this process, for the peer's log and metrics.
+  std::uint32_t send_depth = 512;    ///< Work requests of a queue pair; the device may have less.
+  std::uint32_t post_chain_max = 32; ///< Work requests of one doorbell.
+  std::size_t bounce_bytes = 32u << 20; ///< For READs into memory that is not registered.
+  socket_options socket;
+};
+
+} // namespace peercache::rdma

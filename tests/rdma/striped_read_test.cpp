@@ -1,0 +1,166 @@
+#include "rdma/striped_read.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace peercache::rdma {
+namespace {
+
+/// Lanes that answer at once with what the test says.
+class striped_read_test : public testing::Test {
+protected:
+  read_lane& add(read_lane::kind how, std::int32_t numa_node = -1) {
+    auto lane = std::make_unique<read_lane>();
+    lane->how = how;
+    lane->numa_node = numa_node;
+    lane->usable = &usable.emplace_back(true);
+    const auto index = lanes.size();
+    pages_on.push_back(0);
+    verified_on.push_back(0);
+    lane->submit = [this, index](read_batch& batch) {
+      pages_on[index] += batch.pages.size();
+      verified_on[index] += std::count_if(batch.pages.begin(), batch.pages.end(),
+                                          [](const auto& page) { return page.verify; });
+      batch.fail(answers[index]);
+    };
+    answers.push_back(page_status::hit);
+    lanes.push_back(std::move(lane));
+    return *lanes.back();
+  }
+
+  void batch_of(std::uint32_t pages, std::uint32_t bytes) {
+    memory.resize(std::size_t{pages} * bytes);
+    for (std::uint32_t i = 0; i < pages; ++i) {
+      page_read page;
+      page.length_bytes = bytes;
+      page.first_part = i;
+      page.part_count = 1;
+      page.checksum = 1;
+      page.verify = false;
+      whole.pages.push_back(page);
+      whole.parts.push_back({memory.data() + std::size_t{i} * bytes, bytes});
+    }
+    whole.peer.rails = 2;
+    whole.deadline = clock::now() + std::chrono::hours(1);
+  }
+
+  void read(std::int32_t numa_node = -1) {
+    striped_read reading(lanes, whole, numa_node);
+    reading.start();
+    reading.finish();
+  }
+
+  bool all(page_status status) const {
+    return std::all_of(whole.pages.begin(), whole.pages.end(),
+                       [&](const auto& page) { return page.status == status; });
+  }
+
+  std::deque<std::atomic<bool>> usable;
+  std::vector<std::unique_ptr<read_lane>> lanes;
+  std::vector<std::size_t> pages_on;
+  std::vector<std::ptrdiff_t> verified_on;
+  std::vector<page_status> answers;
+  std::vector<std::byte> memory;
+  read_batch whole;
+};
+
+TEST_F(striped_read_test, large_batches_use_all_rails_evenly) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::rail);
+  add(read_lane::kind::tcp);
+  batch_of(64, 128u << 10);
+  read();
+  EXPECT_TRUE(all(page_status::hit));
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{32, 32, 0}));
+}
+
+TEST_F(striped_read_test, a_small_batch_stays_on_one_rail) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::rail);
+  batch_of(16, 4096);
+  read();
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{16, 0}));
+}
+
+TEST_F(striped_read_test, the_rail_with_fewer_bytes_outstanding_is_taken) {
+  add(read_lane::kind::rail).outstanding_bytes = 1 << 20;
+  add(read_lane::kind::rail);
+  batch_of(1, 4096);
+  read();
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{0, 1}));
+}
+
+TEST_F(striped_read_test, among_equals_the_rail_of_the_callers_numa_node_is_taken) {
+  add(read_lane::kind::rail, 0);
+  add(read_lane::kind::rail, 1);
+  batch_of(1, 4096);
+  read(1);
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{0, 1}));
+}
+
+TEST_F(striped_read_test, what_a_failed_rail_could_not_read_moves_to_the_others) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::rail);
+  answers[0] = page_status::unreachable;
+  batch_of(64, 128u << 10);
+  read();
+  EXPECT_TRUE(all(page_status::hit));
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{32, 64}));
+}
+
+TEST_F(striped_read_test, with_no_rail_left_tcp_carries_and_verifies) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::tcp);
+  answers[0] = page_status::breaker_open;
+  batch_of(8, 4096);
+  read();
+  EXPECT_TRUE(all(page_status::hit));
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{8, 8}));
+  EXPECT_EQ(verified_on, (std::vector<std::ptrdiff_t>{0, 8}));
+}
+
+TEST_F(striped_read_test, a_rail_that_is_down_is_left_out) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::rail);
+  usable[0] = false;
+  batch_of(8, 128u << 10);
+  read();
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{0, 8}));
+}
+
+TEST_F(striped_read_test, a_peer_without_rails_is_read_over_tcp) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::tcp);
+  batch_of(8, 4096);
+  whole.peer.rails = 0;
+  read();
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{0, 8}));
+}
+
+TEST_F(striped_read_test, a_miss_of_one_rail_is_not_asked_of_another) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::rail);
+  answers[0] = page_status::stale;
+  batch_of(1, 4096);
+  read();
+  EXPECT_TRUE(all(page_status::stale));
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{1, 0}));
+}
+
+TEST_F(striped_read_test, without_any_lane_the_pages_are_unreachable) {
+  batch_of(3, 4096);
+  read();
+  EXPECT_TRUE(all(page_status::unreachable));
+}
+
+TEST_F(striped_read_test, nothing_stays_outstanding) {
+  auto& rail = add(read_lane::kind::rail);
+  batch_of(64, 128u << 10);
+  read();
+  EXPECT_EQ(rail.outstanding_bytes, 0u);
+}
+
+} // namespace
+} // namespace peercache::rdma

@@ -25,6 +25,8 @@ std::string_view to_string(page_origin origin) noexcept {
     return "other_host";
   case page_origin::disk:
     return "disk";
+  case page_origin::other_host_rdma:
+    return "other_host_rdma";
   }
   return "unknown";
 }
@@ -50,6 +52,13 @@ bool sizes_agree(std::span<const Page> pages, std::span<page_result> results) {
   return false;
 }
 
+std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane& plane) {
+  std::vector<caf::actor> threads;
+  for (std::size_t lane = 0; lane < plane.lanes().size(); ++lane)
+    threads.push_back(actors::spawn_thread_actor(system, [&plane, lane] { plane.run(lane); }));
+  return threads;
+}
+
 } // namespace
 
 cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane)
@@ -60,12 +69,12 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
           [this](const page_key& key, const directory::page_location& location) {
             locations.store(key, location);
           }),
-      read_thread_(
-          actors::spawn_thread_actor(session.system(), [plane = reads.get()] { plane->run(); })) {}
+      read_threads_(spawn_read_threads(session.system(), *reads)) {}
 
 cache_client::impl::~impl() {
   reads->stop();
-  actors::wait_for_thread_actor(session.system(), read_thread_);
+  for (auto& thread : read_threads_)
+    actors::wait_for_thread_actor(session.system(), thread);
 }
 
 deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
@@ -102,8 +111,16 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   return std::unique_ptr<cache_client>{new cache_client{std::move(body)}};
 }
 
-result<void> cache_client::register_buffer(std::span<std::byte>) {
-  return {}; // TCP reads need no registration.
+result<void> cache_client::register_buffer(std::span<std::byte> memory) {
+  return impl_->reads->register_buffer(memory);
+}
+
+void cache_client::unregister_buffer(const std::byte* begin) {
+  impl_->reads->unregister_buffer(begin);
+}
+
+const std::string& cache_client::data_plane() const noexcept {
+  return impl_->reads->choice();
 }
 
 void cache_client::set(std::span<const set_page> pages, std::span<page_result> results,

@@ -7,6 +7,7 @@
 #include "directory/page_location.hpp"
 #include "discovery/view.hpp"
 #include "rdma/data_plane.hpp"
+#include "rdma/rail_choice.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -20,8 +21,14 @@
 namespace peercache::client {
 
 /// Where the bytes of a hit came from.
-enum class page_origin : std::uint8_t { none, own_host, other_host, disk };
-inline constexpr std::size_t page_origin_count = 4;
+enum class page_origin : std::uint8_t {
+  none,
+  own_host,
+  other_host, ///< Over TCP.
+  disk,
+  other_host_rdma
+};
+inline constexpr std::size_t page_origin_count = 5;
 std::string_view to_string(page_origin origin) noexcept;
 
 /// When the checksum of a page that was read is compared.
@@ -44,6 +51,9 @@ struct client_options {
       true; ///< `set` computes XXH3 of each page; without it nobody can verify the page.
   std::uint64_t location_cache_keys = 1u << 20;      ///< 0 switches the cache off.
   std::uint64_t unacknowledged_bytes_max = 1u << 30; ///< Set but not yet acknowledged by the node.
+  rdma::rail_settings rails; ///< Which devices pages of other hosts come over, if any.
+  verify_mode verify_rdma = verify_mode::sample;
+  std::size_t bounce_bytes = 32u << 20; ///< Of each rail: for reads into memory not registered.
 };
 
 /// A piece of the caller's memory that a page is read from.
@@ -101,9 +111,16 @@ public:
   cache_client(const cache_client&) = delete;
   cache_client& operator=(const cache_client&) = delete;
 
-  /// Makes `memory` known to the data plane, so that READs go straight into it. Not needed over
-  /// TCP.
+  /// Makes `memory` known to the data plane, so that READs go straight into it; over TCP it does
+  /// nothing. READs into other memory go through a registered buffer and are copied. Ranges do not
+  /// overlap. The memory stays the caller's, and in place until `unregister_buffer` or the client's
+  /// end.
   result<void> register_buffer(std::span<std::byte> memory);
+  /// @pre no get into that memory is running
+  void unregister_buffer(const std::byte* begin);
+
+  /// How pages of other hosts come and why: "verbs: mlx5_0/1", "tcp: no RDMA device".
+  const std::string& data_plane() const noexcept;
 
   /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one
   /// call are taken as one prefix chain, in order. `stored` means: in its final place, and on its

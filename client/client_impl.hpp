@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 namespace peercache::client {
 
@@ -37,7 +38,7 @@ public:
 
 private:
   std::atomic<std::uint32_t> sampled_{0};
-  caf::actor read_thread_;
+  std::vector<caf::actor> read_threads_; ///< One for each lane.
 };
 
 /// The location to read from: the own host's, then memory before disk. @pre answer.count > 0

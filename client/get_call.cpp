@@ -95,13 +95,13 @@ void get_call::read() {
     if (!own_ || page.location.owner != own_->node.inc)
       add_to_batch(page);
   for (auto& read : batches_)
-    client_.reads->submit(read->batch);
+    read->over.emplace(client_.reads->lanes(), read->batch, rdma::current_numa_node()).start();
   // Own pages are copied while the others' bytes are on their way.
   for (const auto& page : located_)
     if (own_ && page.location.owner == own_->node.inc)
       read_own_host(page);
   for (auto& read : batches_) {
-    read->batch.wait();
+    read->over->finish();
     take_batch(*read);
   }
   located_.clear();
@@ -171,17 +171,10 @@ void get_call::add_to_batch(const open_page& page) {
     return decide(page.index, where, page_status::owner_gone, page_origin::none);
   if (where.length_bytes != results_[page.index].length_bytes)
     return decide(page.index, where, page_status::bad_size, page_origin::none);
-  auto found = std::find_if(batches_.begin(), batches_.end(),
-                            [&](const auto& read) { return read->batch.peer.inc == where.owner; });
-  if (found == batches_.end()) {
-    auto& fresh = *batches_.emplace_back(std::make_unique<peer_read>());
-    fresh.batch.peer = {owner->self.id, owner->self.inc, owner->self.host, owner->self.data_port,
-                        client_.options.cluster};
-    fresh.batch.deadline = until_;
-    found = std::prev(batches_.end());
-  }
-  auto& batch = (*found)->batch;
+  auto& target = read_of(*owner);
+  auto& batch = target.batch;
   const auto& parts = pages_[page.index].parts;
+  const bool by_rail = batch.peer.rails != 0 && client_.reads->has_rails();
   rdma::page_read read;
   read.key = pages_[page.index].key;
   read.slot = where.slot;
@@ -190,10 +183,24 @@ void get_call::add_to_batch(const open_page& page) {
   read.length_bytes = where.length_bytes;
   read.first_part = static_cast<std::uint32_t>(batch.parts.size());
   read.part_count = static_cast<std::uint32_t>(parts.size());
-  read.verify = where.checksum != 0 && client_.verify(client_.options.verify_tcp);
+  read.verify = where.checksum != 0 &&
+                client_.verify(by_rail ? client_.options.verify_rdma : client_.options.verify_tcp);
   batch.pages.push_back(read);
   batch.parts.insert(batch.parts.end(), parts.begin(), parts.end());
-  (*found)->indices.push_back(page.index);
+  target.indices.push_back(page.index);
+}
+
+get_call::peer_read& get_call::read_of(const actors::peer& owner) {
+  const auto found = std::find_if(batches_.begin(), batches_.end(), [&](const auto& read) {
+    return read->batch.peer.inc == owner.self.inc;
+  });
+  if (found != batches_.end())
+    return **found;
+  auto& fresh = *batches_.emplace_back(std::make_unique<peer_read>());
+  fresh.batch.peer = {owner.self.id,        owner.self.inc,          owner.self.host,
+                      owner.self.data_port, client_.options.cluster, owner.self.rails};
+  fresh.batch.deadline = until_;
+  return fresh;
 }
 
 void get_call::take_batch(const peer_read& read) {
@@ -202,7 +209,9 @@ void get_call::take_batch(const peer_read& read) {
     directory::page_location used;
     used.owner = read.batch.peer.inc;
     used.gen = page.gen;
-    decide(read.indices[i], used, page.status, page_origin::other_host);
+    const bool by_rail = read.over->carrier(i) == rdma::read_lane::kind::rail;
+    decide(read.indices[i], used, page.status,
+           by_rail ? page_origin::other_host_rdma : page_origin::other_host);
   }
 }
 

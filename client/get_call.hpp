@@ -1,8 +1,10 @@
 #pragma once
 
 #include "client/client_impl.hpp"
+#include "rdma/striped_read.hpp"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +28,7 @@ private:
   struct peer_read {
     rdma::read_batch batch;
     std::vector<std::uint32_t> indices;
+    std::optional<rdma::striped_read> over; ///< The lanes.
   };
 
   /// Rejects malformed pages, takes locations from the cache; what is left is to be looked up.
@@ -36,6 +39,7 @@ private:
   void read_own_host(const open_page& page);
   page_status copy_out(const open_page& page, bool verify);
   void add_to_batch(const open_page& page);
+  peer_read& read_of(const actors::peer& owner);
   void take_batch(const peer_read& read);
   /// The page's fate, or a second look when its location was out of date.
   void decide(std::uint32_t index, const directory::page_location& used, page_status status,

@@ -1,24 +1,106 @@
 #include "client/read_plane.hpp"
 
+#include "common/log.hpp"
+#include "rdma/rail_choice.hpp"
 #include "rdma/tcp_transport.hpp"
+#include "rdma/verbs_transport.hpp"
+
+#include <unistd.h>
 
 namespace peercache::client {
 
-read_plane::read_plane(std::unique_ptr<rdma::data_plane> plane)
-    : plane_(std::move(plane)), loop_(*plane_) {}
+read_plane::read_plane() = default;
+read_plane::~read_plane() = default;
 
 result<std::unique_ptr<read_plane>> read_plane::create(const client_options& options) {
+  auto choice = rdma::choose_rails(options.rails);
+  if (!choice)
+    return choice.error();
+  std::unique_ptr<read_plane> made{new read_plane};
+  made->choice_ = choice->why;
+  for (const auto& rail : choice->rails) {
+    auto added = made->add_rail(rail.device, rail.port, options);
+    if (added)
+      continue;
+    if (options.rails.mode == rdma::plane_mode::verbs)
+      return added.error();
+    made->choice_ += "; not " + rail.device + ": " + added.error().message;
+    log::warn("client: rail {} is left out: {}", rail.device, added.error().message);
+  }
+  if (options.rails.mode != rdma::plane_mode::verbs)
+    if (auto added = made->add_tcp(options); !added)
+      return added.error();
+  return made;
+}
+
+result<void> read_plane::add_rail(const std::string& device, std::uint8_t port,
+                                  const client_options& options) {
+  rdma::verbs_data_plane_options verbs;
+  verbs.channels.channels_per_peer_max = options.channels_per_peer_max;
+  verbs.path = options.rails.path;
+  verbs.rail = static_cast<std::uint8_t>(rails_.size());
+  verbs.reader = incarnation::random();
+  verbs.name = "client-" + std::to_string(::getpid());
+  verbs.bounce_bytes = options.bounce_bytes;
+  auto rail = rdma::reader_rail::open(device, {port, options.rails.gid_index}, verbs);
+  if (!rail)
+    return rail.error();
+  auto plane = rdma::make_verbs_data_plane(**rail);
+  if (!plane)
+    return plane.error();
+  rails_.push_back(std::move(*rail));
+  add_lane(rdma::read_lane::kind::rail, device + '/' + std::to_string(port), std::move(*plane));
+  lanes_.back()->usable = &rails_.back()->counters.usable;
+  lanes_.back()->numa_node = rails_.back()->device->port().numa_node;
+  return {};
+}
+
+result<void> read_plane::add_tcp(const client_options& options) {
   rdma::tcp_data_plane_options tcp;
   tcp.channels.channels_per_peer_max = options.channels_per_peer_max;
   auto plane = rdma::make_tcp_data_plane(tcp);
   if (!plane)
     return plane.error();
-  return std::unique_ptr<read_plane>{new read_plane{std::move(*plane)}};
+  add_lane(rdma::read_lane::kind::tcp, "tcp", std::move(*plane));
+  return {};
+}
+
+void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
+                          std::unique_ptr<rdma::data_plane> plane) {
+  planes_.push_back(std::move(plane));
+  loops_.push_back(std::make_unique<rdma::data_plane_loop>(*planes_.back()));
+  auto lane = std::make_unique<rdma::read_lane>();
+  lane->how = how;
+  lane->name = std::move(name);
+  lane->submit = [loop = loops_.back().get()](rdma::read_batch& batch) { loop->submit(batch); };
+  lanes_.push_back(std::move(lane));
+}
+
+const rdma::rail_counters& read_plane::rail(std::size_t index) const noexcept {
+  return rails_[index]->counters;
+}
+
+result<void> read_plane::register_buffer(std::span<std::byte> memory) {
+  for (std::size_t i = 0; i < rails_.size(); ++i) {
+    auto added = rails_[i]->destinations->add(memory);
+    if (added)
+      continue;
+    while (i-- > 0)
+      rails_[i]->destinations->remove(memory.data());
+    return added;
+  }
+  return {};
+}
+
+void read_plane::unregister_buffer(const std::byte* begin) {
+  for (auto& rail : rails_)
+    rail->destinations->remove(begin);
 }
 
 void read_plane::stop() noexcept {
   stop_.store(true, std::memory_order_release);
-  loop_.wake();
+  for (auto& loop : loops_)
+    loop->wake();
 }
 
 } // namespace peercache::client

@@ -2,32 +2,58 @@
 
 #include "client/cache_client.hpp"
 #include "rdma/data_plane_loop.hpp"
-
-#include <caf/fwd.hpp>
+#include "rdma/rail_counters.hpp"
+#include "rdma/read_lane.hpp"
 
 #include <atomic>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::rdma {
+struct reader_rail;
+}
 
 namespace peercache::client {
 
-/// The data plane of a client process: connections to other hosts' page servers, owned by the
-/// thread of one data-plane actor. Threads: `submit` from any thread, until `stop`.
+/// The data plane of a client process: one lane for each rail and one for TCP, each with a thread
+/// (the data-plane actor) that owns its connections.
+/// Threads: `lanes` and `register_buffer` any; `run` one for each lane, until `stop`.
 class read_plane {
 public:
+  /// Fails when `data_plane` is verbs and no device is usable.
   static result<std::unique_ptr<read_plane>> create(const client_options& options);
+  ~read_plane();
 
-  /// Takes the batch until it completes; see rdma::data_plane.
-  void submit(rdma::read_batch& batch) noexcept { loop_.submit(batch); }
+  std::span<const std::unique_ptr<rdma::read_lane>> lanes() const noexcept { return lanes_; }
+  /// What it took and why: "verbs: mlx5_0/1", "tcp: no RDMA device".
+  const std::string& choice() const noexcept { return choice_; }
+  bool has_rails() const noexcept { return !rails_.empty(); }
+  std::size_t rails() const noexcept { return rails_.size(); }
+  const rdma::rail_counters& rail(std::size_t index) const noexcept;
 
-  /// The body of the data-plane actor: returns after `stop`.
-  void run() { loop_.run(stop_); }
+  /// Registers with all rails, or with none: the first failure is the answer.
+  result<void> register_buffer(std::span<std::byte> memory);
+  void unregister_buffer(const std::byte* begin);
+
+  /// The body of a data-plane actor: returns after `stop`. @pre lane < lanes().size()
+  void run(std::size_t lane) { loops_[lane]->run(stop_); }
   void stop() noexcept;
 
 private:
-  explicit read_plane(std::unique_ptr<rdma::data_plane> plane);
+  read_plane();
+  result<void> add_rail(const std::string& device, std::uint8_t port,
+                        const client_options& options);
+  result<void> add_tcp(const client_options& options);
+  void add_lane(rdma::read_lane::kind how, std::string name,
+                std::unique_ptr<rdma::data_plane> plane);
 
-  std::unique_ptr<rdma::data_plane> plane_;
-  rdma::data_plane_loop loop_;
+  std::string choice_;
+  std::vector<std::unique_ptr<rdma::reader_rail>> rails_; ///< Outlive their planes.
+  std::vector<std::unique_ptr<rdma::data_plane>> planes_;
+  std::vector<std::unique_ptr<rdma::data_plane_loop>> loops_;
+  std::vector<std::unique_ptr<rdma::read_lane>> lanes_;
   std::atomic<bool> stop_{false};
 };
 

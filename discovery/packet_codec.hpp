@@ -19,7 +19,7 @@
 ///   stamp    u64 term | u64 version | issuer 16
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t packet_wire_version = 1;
+inline constexpr std::uint8_t packet_wire_version = 2;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
 inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 

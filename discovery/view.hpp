@@ -18,6 +18,7 @@ struct member {
   std::uint16_t control_port = 0;
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
+  std::uint8_t rails = 0; ///< That its pool can be READ over; 0: TCP only.
   bool operator==(const member&) const = default;
 };
 

@@ -53,6 +53,7 @@ void write_member(byte_writer& out, const member& who) {
   out.number(who.control_port);
   out.number(who.data_port);
   out.number(who.http_port);
+  out.number(who.rails);
 }
 
 member read_member(byte_reader& in) {
@@ -64,6 +65,7 @@ member read_member(byte_reader& in) {
   who.control_port = in.number<std::uint16_t>();
   who.data_port = in.number<std::uint16_t>();
   who.http_port = in.number<std::uint16_t>();
+  who.rails = in.number<std::uint8_t>();
   if (!is_printable_name(who.name) || !is_printable_name(who.host) || who.inc == incarnation{})
     in.fail();
   return who;

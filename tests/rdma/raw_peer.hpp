@@ -35,35 +35,44 @@ public:
     send(std::as_bytes(std::span(&message, 1)));
   }
 
-  /// Whatever has arrived; sets `closed` at the end of the stream.
+  /// Forgets whatever has arrived; sets `closed` at the end of the stream.
   std::size_t receive() {
-    std::byte buffer[65536];
-    std::size_t sum = 0;
-    for (;;) {
-      const auto got = ::recv(fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-      if (got < 0 && errno == EAGAIN)
-        return sum;
-      if (got <= 0) {
-        closed = true;
-        return sum;
-      }
-      sum += static_cast<std::size_t>(got);
-    }
+    take();
+    const auto bytes = arrived_.size();
+    arrived_.clear();
+    return bytes;
   }
 
   /// The next message when it has arrived whole.
   template <class T>
   std::optional<T> hear() {
-    T message;
-    const auto got = ::recv(fd.get(), &message, sizeof message, MSG_DONTWAIT | MSG_PEEK);
-    if (got < static_cast<ssize_t>(sizeof message))
+    take();
+    if (arrived_.size() < sizeof(T))
       return std::nullopt;
-    ::recv(fd.get(), &message, sizeof message, MSG_DONTWAIT);
+    T message;
+    std::memcpy(static_cast<void*>(&message), arrived_.data(), sizeof message);
+    arrived_.erase(arrived_.begin(), arrived_.begin() + sizeof message);
     return message;
   }
 
   unique_fd fd;
   bool closed = false;
+
+private:
+  void take() {
+    std::byte buffer[65536];
+    for (;;) {
+      const auto got = ::recv(fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+      if (got < 0 && errno == EAGAIN)
+        return;
+      closed |= got <= 0;
+      if (got <= 0)
+        return;
+      arrived_.insert(arrived_.end(), buffer, buffer + got);
+    }
+  }
+
+  std::vector<std::byte> arrived_;
 };
 
 template <class T>

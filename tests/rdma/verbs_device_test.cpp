@@ -352,7 +352,12 @@ TEST_F(verbs_device, belongs_to_the_thread_that_took_it_last) {
   fabric.add(roce_device("mlx5_0", 1));
   const auto opened = must(device::open("mlx5_0", {}));
   opened->assert_owned();
+  auto channel = std::make_unique<completion_channel>(must(completion_channel::create(*opened)));
+  auto queue =
+      std::make_unique<completion_queue>(must(completion_queue::create(*opened, 4, nullptr)));
   std::thread([&] { opened->own(); }).join();
+  EXPECT_DEATH(queue.reset(), "owner_");
+  EXPECT_DEATH(channel.reset(), "owner_");
   EXPECT_DEATH(opened->assert_owned(), "owner_");
   EXPECT_DEATH((void)completion_queue::create(*opened, 4, nullptr), "owner_");
   EXPECT_DEATH((void)completion_channel::create(*opened), "owner_");

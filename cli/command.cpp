@@ -70,7 +70,7 @@ exit_code run(int argc, const char* const* argv) {
   command_line line;
   for (auto* add : {add_demo_command, add_ping_command, add_status_command, add_nodes_command,
                     add_key_command, add_put_command, add_get_command, add_exists_command,
-                    add_rm_command, add_bench_command, add_version_command})
+                    add_rm_command, add_bench_command, add_doctor_command, add_version_command})
     add(line);
   for (auto* command : line.app.get_subcommands({}))
     command->fallthrough();

@@ -10,6 +10,8 @@
 #include "actors/node_options.hpp"
 #include "actors/page_server.hpp"
 #include "actors/pool_actor.hpp"
+#include "actors/rail_service.hpp"
+#include "actors/rail_settings.hpp"
 #include "actors/system_config.hpp"
 #include "actors/thread_actor.hpp"
 #include "common/guards.hpp"
@@ -45,6 +47,7 @@ private:
   result<void> open_ports();
   result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
   void spawn_actors();
+  void spawn_rails();
   void spawn_gateway();
   void spawn_metrics();
 
@@ -52,6 +55,7 @@ private:
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
   std::optional<storage::pool_memory> memory_;
+  std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.
   std::unique_ptr<page_server> pages_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
   std::unique_ptr<metrics::http_server> http_;
@@ -68,6 +72,7 @@ private:
   gateway_actor gateway_;
   metrics_actor metrics_;
   caf::actor page_thread_, http_thread_;
+  std::vector<caf::actor> rail_threads_;
   bool stopped_ = false;
 };
 
@@ -83,14 +88,19 @@ result<void> node::impl::start() {
   if (!seeds)
     return seeds.error();
   seeds_ = std::move(*seeds);
-  if (config_.data.plane == config::data_plane_mode::verbs)
-    return {errc::refused,
-            "data_plane = verbs: this build has no verbs data plane yet; use auto or tcp"};
-  log::info("data plane: tcp, because this build has no verbs data plane yet");
+  auto choice = rdma::choose_rails(rails_of(config_));
+  if (!choice)
+    return choice.error();
+  log::info("data plane: {}", choice->why);
   auto memory = storage::pool_memory::create(memory_options(config_, self_));
   if (!memory)
     return memory.error();
   memory_ = std::move(*memory);
+  auto rails = rail_service::open(*choice, config_, self_, *memory_);
+  if (!rails)
+    return rails.error();
+  rails_ = std::move(*rails);
+  self_.rails = static_cast<std::uint8_t>(rails_->rails());
   caf_config_ = std::make_unique<system_config>(config_.actors.threads);
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   if (auto opened = open_ports(); !opened)
@@ -133,6 +143,11 @@ result<void> node::impl::open_ports() {
   options.inc = self_.inc;
   options.send_timeout = config_.data.send_timeout;
   options.faults = faults_of_tests();
+  if (rails_->rails() > 0)
+    options.on_verbs_hello = [rails = rails_.get()](rdma::unique_fd socket,
+                                                    const rdma::verbs_hello& greeting) {
+      rails->hand_over(std::move(socket), greeting);
+    };
   auto pages = page_server::listen(options, memory_->slots());
   if (!pages)
     return pages.error();
@@ -167,6 +182,7 @@ result<void> node::impl::open_ports() {
 void node::impl::spawn_actors() {
   auto& system = *system_;
   page_thread_ = spawn_thread_actor(system, [server = pages_.get()] { server->run(); });
+  spawn_rails();
   connector_ = system.spawn<caf::detached>(run_connector, 300ms);
   directory_options directory;
   directory.self = self_.id;
@@ -217,11 +233,22 @@ void node::impl::spawn_actors() {
   caf::anon_send(membership_, beat_atom_v);
 }
 
+void node::impl::spawn_rails() {
+  if (rails_->rails() == 0)
+    return;
+  for (std::size_t i = 0; i < rails_->rails(); ++i)
+    rail_threads_.push_back(
+        spawn_thread_actor(*system_, [rails = rails_.get(), i] { rails->run(i); }));
+  for (std::uint32_t i = 0; i < config_.rdma.registration_threads; ++i)
+    rail_threads_.push_back(
+        spawn_thread_actor(*system_, [rails = rails_.get()] { rails->register_pool(); }));
+}
+
 void node::impl::spawn_gateway() {
   gateway_options options;
   options.cluster = config_.cluster.name;
   options.version = PEERCACHE_VERSION;
-  options.data_plane = "tcp: this build has no verbs data plane";
+  options.data_plane = rails_->choice();
   options.pool_name = memory_->name();
   options.lookup_port = lookup_port_;
   options.self = self_;
@@ -270,6 +297,10 @@ void node::impl::stop() {
     pages_->stop();
     wait_for_thread_actor(*system_, page_thread_);
   }
+  rails_->stop();
+  for (auto& thread : rail_threads_)
+    wait_for_thread_actor(*system_, thread);
+  rail_threads_.clear();
   if (http_ && http_thread_) {
     http_->stop();
     wait_for_thread_actor(*system_, http_thread_);

@@ -1,7 +1,8 @@
-// What every data plane promises, run over the simulation and over TCP.
+// What every data plane promises, run over the simulation, over TCP, and over verbs.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/plane_rig.hpp"
+#include "tests/rdma/verbs_rig.hpp"
 
 #include <atomic>
 #include <thread>
@@ -48,7 +49,8 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P(over, data_plane_conformance,
                          testing::Values(version{"memory", make_memory_rig},
-                                         version{"tcp", make_tcp_rig}),
+                                         version{"tcp", make_tcp_rig},
+                                         version{"verbs", make_verbs_rig}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(data_plane_conformance, pages_of_1_byte_to_64_mib_arrive_in_1_to_32_parts) {
@@ -224,8 +226,10 @@ TEST_P(data_plane_conformance, a_peer_that_goes_away_within_a_payload_is_unreach
   serve(fault::breaks);
   auto what = batch_of(3, 30'000);
   rig->read(what, first_life);
-  EXPECT_EQ(what.batch.pages[0].status, page_status::hit);
-  EXPECT_TRUE(what.holds(pool, 0));
+  // One-sided READs are validated together at the end: then none of them counts.
+  const auto first = what.batch.pages[0].status;
+  EXPECT_TRUE(first == page_status::unreachable ||
+              (first == page_status::hit && what.holds(pool, 0)));
   EXPECT_EQ(what.batch.pages[2].status, page_status::unreachable);
   EXPECT_TRUE(what.guards_untouched());
 }

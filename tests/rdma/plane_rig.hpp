@@ -4,8 +4,8 @@
 #include "rdma/data_plane.hpp"
 #include "rdma/memory_data_plane.hpp"
 #include "rdma/page_source.hpp"
-#include "rdma/tcp_transport.hpp"
 #include "rdma/tcp_page_server.hpp"
+#include "rdma/tcp_transport.hpp"
 
 #include <gtest/gtest.h>
 
@@ -90,6 +90,7 @@ struct test_batch {
   read_batch batch;
   std::vector<std::byte> memory;
   std::vector<std::size_t> page_at;
+  std::vector<std::uint32_t> from_slots; ///< Of the test_pool.
 
   void add(const test_pool& pool, std::uint32_t slot, std::uint32_t parts = 1) {
     const auto& from = pool.slots.at(slot);
@@ -101,6 +102,7 @@ struct test_batch {
     page.checksum = checksum_of(from.bytes);
     page.part_count = parts;
     batch.pages.push_back(page);
+    from_slots.push_back(slot);
   }
 
   /// Lays the pages out; after the last `add`.
@@ -146,7 +148,7 @@ struct test_batch {
   }
 
   bool holds(const test_pool& pool, std::size_t page) const {
-    const auto& want = pool.slots[batch.pages[page].slot.value].bytes;
+    const auto& want = pool.slots[from_slots[page]].bytes;
     const auto got = bytes_of(page);
     return std::equal(got.begin(), got.end(), want.begin(), want.end());
   }
@@ -162,6 +164,8 @@ public:
   /// Serves `pool` as `inc`; what served before is gone.
   virtual void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) = 0;
   virtual void stop_serving() = 0;
+  /// What is served remotely readable has addresses of its own: puts the pages there.
+  virtual void place(test_batch&) {}
   virtual peer_endpoint peer(const incarnation& inc) const = 0;
   virtual void step() = 0;
 
@@ -169,6 +173,7 @@ public:
 
   void submit(test_batch& what, const incarnation& inc,
               clock::duration within = std::chrono::seconds(2)) {
+    place(what);
     what.batch.peer = peer(inc);
     what.batch.deadline = now + within;
     plane().submit(what.batch);

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "config/node_config.hpp"
+#include "discovery/view.hpp"
+#include "rdma/rail_choice.hpp"
+#include "rdma/socket.hpp"
+#include "rdma/verbs_protocol.hpp"
+#include "rdma/verbs_server_stats.hpp"
+#include "storage/pool_memory.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace peercache::rdma {
+class verbs_rail_server;
+}
+
+namespace peercache::actors {
+
+/// Lets other hosts READ this node's pool: one rail server for each device, each with a data-plane
+/// actor of its own, and threads that register the pool at start.
+/// Threads: `run` one for each rail, `register_pool` any number; all else any. Ownership: of
+/// devices and queue pairs; the pool's memory outlives it.
+class rail_service {
+public:
+  /// Opens the rails of `choice`; none at all is a service too. One that fails is left out, unless
+  /// verbs are demanded.
+  static result<std::unique_ptr<rail_service>> open(const rdma::rail_choice& choice,
+                                                    const config::node_config& config,
+                                                    const discovery::member& self,
+                                                    const storage::pool_memory& memory);
+  ~rail_service();
+
+  std::size_t rails() const noexcept { return rails_.size(); }
+  /// What was taken and why.
+  const std::string& choice() const noexcept { return choice_; }
+
+  /// A connection that has said a verbs hello: to the rail that it names.
+  void hand_over(rdma::unique_fd socket, const rdma::verbs_hello& greeting);
+
+  /// The body of a rail's data-plane actor: returns after `stop`.
+  void run(std::size_t rail);
+  /// Registers chunks of the pool with all rails until none is left, or until `stop`.
+  void register_pool();
+  void stop() noexcept;
+
+  struct rail_snapshot {
+    std::string device;
+    rdma::verbs_rail_stats stats;
+  };
+  /// At most 100 ms old.
+  std::vector<rail_snapshot> latest() const;
+
+private:
+  struct rail {
+    std::string name;
+    std::unique_ptr<rdma::verbs_rail_server> server;
+  };
+
+  rail_service() = default;
+  result<void> add_rail(const rdma::rail_choice::rail& which, const rdma::rail_settings& settings,
+                        const config::node_config& config, const discovery::member& self,
+                        std::uint8_t count, const storage::pool_memory& memory);
+
+  std::string choice_;
+  std::vector<rail> rails_;
+  std::atomic<bool> stop_{false};
+};
+
+} // namespace peercache::actors

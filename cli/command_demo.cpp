@@ -4,8 +4,10 @@
 #include "cli/command.hpp"
 #include "cli/demo_replay.hpp"
 #include "cli/node_process.hpp"
+#include "config/node_config.hpp"
 
 #include <fmt/format.h>
+#include <map>
 #include <unistd.h>
 
 namespace peercache::cli {
@@ -20,6 +22,7 @@ struct demo_options {
   std::uint64_t requests = 0; ///< 0: all of them.
   std::uint64_t seed = 1;
   std::string node_program;
+  rdma::plane_mode data_plane = rdma::plane_mode::automatic;
   bool keep_logs = false;
 };
 
@@ -39,7 +42,10 @@ result<trace> requests_of(const demo_options& options) {
   return bench::with_dense_ids(std::move(*loaded));
 }
 
-result<client_list> connect_to(const std::vector<node_process>& nodes,
+/// The words of the option table, in the order of plane_mode.
+constexpr auto data_plane_words = config::words_of<config::data_plane_mode>;
+
+result<client_list> connect_to(const std::vector<node_process>& nodes, rdma::plane_mode data_plane,
                                std::chrono::milliseconds timeout) {
   client_list clients;
   for (const auto& node : nodes) {
@@ -47,6 +53,7 @@ result<client_list> connect_to(const std::vector<node_process>& nodes,
     options.node_port = node.ports().control_port;
     options.cluster = node.launch().cluster;
     options.timeout = timeout;
+    options.rails.mode = data_plane;
     auto connected = client::cache_client::connect(options);
     if (!connected)
       return connected.error();
@@ -105,6 +112,8 @@ result<std::vector<node_process>> start_nodes(const demo_options& options,
   cluster.prototype.program = node_program(options.node_program);
   cluster.prototype.cluster = fmt::format("demo-{}", ::getpid());
   cluster.prototype.pool_bytes = options.pool_bytes;
+  cluster.prototype.flags = {
+      "--data-plane", std::string(data_plane_words[static_cast<std::size_t>(options.data_plane)])};
   return start_local_cluster(cluster);
 }
 
@@ -116,7 +125,7 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
   auto nodes = start_nodes(options, folder);
   if (!nodes)
     return nodes.error();
-  auto clients = connect_to(*nodes, globals.timeout());
+  auto clients = connect_to(*nodes, options.data_plane, globals.timeout());
   if (!clients)
     return clients.error();
   demo_report report;
@@ -125,6 +134,7 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
   report.nodes = options.nodes;
   report.page_bytes = options.page_bytes;
   report.pool_bytes = options.pool_bytes;
+  report.data_plane = clients->front()->data_plane();
   auto begin = bench::clock::now();
   report.counts = replay_all(*requests, *clients, options);
   report.elapsed_s = bench::seconds_between(begin, bench::clock::now());
@@ -136,6 +146,13 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
     return counted.error();
   add_references(report, *requests, options);
   return report;
+}
+
+std::map<std::string, rdma::plane_mode> plane_modes() {
+  std::map<std::string, rdma::plane_mode> modes;
+  for (std::size_t i = 0; i < data_plane_words.size(); ++i)
+    modes.emplace(data_plane_words[i], static_cast<rdma::plane_mode>(i));
+  return modes;
 }
 
 exit_code demo(const global_options& globals, const demo_options& options) {
@@ -184,6 +201,11 @@ void add_demo_command(command_line& line) {
       ->capture_default_str();
   command->add_option("--node-program", options->node_program,
                       "Path of peercache-node [beside this program]");
+  command
+      ->add_option("--data-plane", options->data_plane,
+                   "How pages travel between the nodes: auto, verbs or tcp")
+      ->transform(CLI::CheckedTransformer(plane_modes()))
+      ->default_str("auto");
   command->add_flag("--keep-logs", options->keep_logs, "Leave the nodes' logs behind");
   command->callback([&line, options] {
     line.action = [options](const global_options& globals) { return demo(globals, *options); };

@@ -53,6 +53,7 @@ double demo_report::ratio_to_lru() const {
 nlohmann::json demo_report::to_json() const {
   return {{"trace", trace},
           {"nodes", nodes},
+          {"data_plane", data_plane},
           {"page_bytes", page_bytes},
           {"pool_bytes", pool_bytes},
           {"requests", counts.requests},
@@ -70,6 +71,7 @@ nlohmann::json demo_report::to_json() const {
           {"bytes_by_source",
            {{"own_host", from(*this, client::page_origin::own_host)},
             {"other_host", from(*this, client::page_origin::other_host)},
+            {"other_host_rdma", from(*this, client::page_origin::other_host_rdma)},
             {"disk", from(*this, client::page_origin::disk)}}},
           {"elapsed_s", elapsed_s},
           {"global_lru_hit_rate", lru_hit_rate},
@@ -82,6 +84,7 @@ std::string demo_report::to_text() const {
   facts.add("trace", trace);
   facts.add("nodes", fmt::format("{} with a pool of {} each, pages of {}", nodes,
                                  human_bytes(pool_bytes), human_bytes(page_bytes)));
+  facts.add("data plane", data_plane);
   facts.add("requests", human_count(counts.requests));
   facts.add("pages asked for", human_count(counts.pages));
   facts.add("hits",
@@ -95,7 +98,10 @@ std::string demo_report::to_text() const {
   facts.add("puts skipped", in_words(by_reason(counts.puts_skipped)));
   facts.add("evictions", human_count(evictions));
   facts.add("from this host", human_bytes(from(*this, client::page_origin::own_host)));
-  facts.add("from other hosts", human_bytes(from(*this, client::page_origin::other_host)));
+  facts.add("from other hosts",
+            fmt::format("{} over TCP, {} over RDMA",
+                        human_bytes(from(*this, client::page_origin::other_host)),
+                        human_bytes(from(*this, client::page_origin::other_host_rdma))));
   facts.add("elapsed", fmt::format("{:.1f} s", elapsed_s));
   facts.add("wrong bytes", human_count(counts.wrong_bytes));
   return facts.to_string();

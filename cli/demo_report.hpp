@@ -42,6 +42,7 @@ struct demo_report {
   double lru_hit_rate = 0;       ///< One LRU cache of the same total size, simulated.
   double unlimited_hit_rate = 0; ///< Room for everything: what nobody can exceed.
   std::string trace;
+  std::string data_plane; ///< What the clients took, and why.
 
   double ratio_to_lru() const;
   nlohmann::json to_json() const;

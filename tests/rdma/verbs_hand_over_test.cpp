@@ -119,7 +119,9 @@ TEST_F(verbs_hand_over, the_page_server_has_no_part_in_the_connection_any_more) 
   now += std::chrono::hours(1);
   settle();
   peer.say(verbs_ready{});
-  settle();
+  const auto began = clock::now();
+  server->wait(std::chrono::milliseconds(20));
+  EXPECT_GE(clock::now() - began, std::chrono::milliseconds(20)) << "woken by another's bytes";
   EXPECT_TRUE(arrived[0].socket.hear<verbs_ready>()) << "read by nobody else, and not reaped";
   server.reset();
   arrived[0].socket.say(verbs_answer{});

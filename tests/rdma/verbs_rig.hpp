@@ -14,7 +14,7 @@ namespace peercache::rdma {
 /// A pool's memory as peers READ it: slot table, then pages.
 class readable_pool {
 public:
-  static constexpr std::uint32_t granules = 96u << 10; ///< 384 MiB, touched where pages lie only.
+  static constexpr std::uint32_t granules = 24u << 10; ///< 96 MiB, which real devices pin.
 
   readable_pool();
   ~readable_pool();

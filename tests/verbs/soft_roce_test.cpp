@@ -1,6 +1,6 @@
+#include "tests/verbs/guest_network.hpp"
 #include "tests/verbs/rail_pair.hpp"
 
-#include <cstdlib>
 #include <functional>
 #include <tuple>
 
@@ -58,29 +58,6 @@ protected:
       must(memory_region::register_memory(*serves, pool, region_use::remote_read));
   memory_region landing_region =
       must(memory_region::register_memory(*reads, landing, region_use::local_write));
-};
-
-/// The link between the two devices, cut at one end. While it is down the kernel forgets the ways
-/// through it: they are laid again as scripts/soft-roce-guest/main has laid them.
-class cut_link {
-public:
-  enum class at { reader, server };
-
-  explicit cut_link(at end) : end_(end) {
-    EXPECT_EQ(std::system(end == at::reader ? "ip link set v0 down" : "ip link set v1 down"), 0);
-  }
-  ~cut_link() {
-    const char* mend =
-        end_ == at::reader
-            ? "ip link set v0 up && ip route replace 10.0.0.2 dev v0 src 10.0.0.1 table 100"
-            : "ip link set v1 up && ip route replace 10.0.0.1 dev v1 src 10.0.0.2 table 101";
-    EXPECT_EQ(std::system(mend), 0);
-  }
-  cut_link(const cut_link&) = delete;
-  cut_link& operator=(const cut_link&) = delete;
-
-private:
-  at end_;
 };
 
 const port_report* port_of(const device_listing& listing, const std::string& device) {
@@ -225,7 +202,7 @@ TEST_F(soft_roce, a_queue_pair_that_is_gone_shows_within_a_second) {
 TEST_F(soft_roce, a_link_that_is_down_at_the_other_end_shows_within_a_second) {
   auto pair = connect();
   {
-    cut_link cut(cut_link::at::server);
+    cut_link cut(1);
     auto begin = steady_clock::now();
     auto status = read_page(pair);
     ASSERT_TRUE(status);
@@ -239,7 +216,7 @@ TEST_F(soft_roce, a_link_that_is_down_at_the_other_end_shows_within_a_second) {
 TEST_F(soft_roce, a_link_that_is_down_at_the_own_end_shows_within_a_second_and_in_the_report) {
   auto pair = connect();
   {
-    cut_link cut(cut_link::at::reader);
+    cut_link cut(0);
     auto begin = steady_clock::now();
     auto status = read_page(pair);
     ASSERT_TRUE(status);

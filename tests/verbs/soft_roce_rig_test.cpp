@@ -1,0 +1,77 @@
+// The rig of the conformance suite over real verbs: a reader on rxe0, a server on rxe1.
+
+#include "tests/rdma/verbs_rig.hpp"
+#include "tests/verbs/failed_work.hpp"
+#include "tests/verbs/guest_network.hpp"
+
+#include <iostream>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace peercache::rdma {
+namespace {
+
+/// The guest is an emulator, on a machine that may be busy: its clock runs so much slower for the
+/// time-outs and deadlines of the suite, which are those of hardware.
+constexpr int slowness = 20;
+
+class soft_roce_rig final : public verbs_rig {
+public:
+  soft_roce_rig()
+      : verbs_rig({"rxe0", "rxe1",
+                   [this](plane_rig& rig) {
+                     const auto real = clock::now();
+                     rig.now += (real - std::exchange(real_, real)) / slowness;
+                   }},
+                  options()) {}
+
+  ~soft_roce_rig() override {
+    if (testing::Test::HasFailure())
+      std::cout << "work requests that failed: " << failed_work(rail->counters) << "\n";
+  }
+
+  void serve(test_pool& pool, const incarnation& inc, fault what) override {
+    // What the server sends is on its way for so long that it can go away in the meantime.
+    slow_.reset();
+    if (what == fault::breaks)
+      slow_.emplace(1, 200);
+    verbs_rig::serve(pool, inc, what);
+  }
+
+  void place(test_batch& what) override {
+    verbs_rig::place(what);
+    if (serves != fault::corrupts)
+      return;
+    for (const auto& page : what.batch.pages)
+      if (damaged_.insert(page.slot.value).second)
+        memory.page(page.slot)[7] ^= std::byte{1};
+  }
+
+  void step() override {
+    verbs_rig::step();
+    if (serves == fault::breaks && rail->counters.payload_reads.load() != 0)
+      stop_serving();
+  }
+
+private:
+  /// Few READs at a time: the device moves some 30 MB/s, and one that waits behind 16 MiB of others
+  /// would be taken for lost.
+  static verbs_data_plane_options options() {
+    verbs_data_plane_options made;
+    made.send_depth = 16;
+    return made;
+  }
+
+  clock::time_point real_ = clock::now();
+  std::optional<slow_link> slow_;
+  std::set<std::uint32_t> damaged_;
+};
+
+} // namespace
+
+std::unique_ptr<plane_rig> make_verbs_rig() {
+  return std::make_unique<soft_roce_rig>();
+}
+
+} // namespace peercache::rdma

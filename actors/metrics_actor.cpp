@@ -40,11 +40,29 @@ std::string json_of(const node_report& node) {
       node.pool.puts, node.pool.evictions, node.directory.records);
 }
 
+void take_rails(metrics::registry& registry, const client_report& clients) {
+  for (const auto& [rail, report] : clients.rails) {
+    registry.set(metric::rdma_reads_total, {rail}, static_cast<double>(report.reads));
+    registry.set(metric::rdma_read_bytes_total, {rail}, static_cast<double>(report.bytes));
+    registry.set(metric::rdma_bounced_bytes_total, {rail},
+                 static_cast<double>(report.bounced_bytes));
+    registry.set(metric::rdma_channels, {rail}, static_cast<double>(report.channels));
+    for (const auto& [status, count] : report.errors)
+      registry.set(metric::rdma_errors_total, {rail, status}, static_cast<double>(count));
+  }
+  for (const auto& [peer, report] : clients.rdma_peers) {
+    registry.set(metric::rdma_peer_reads_total, {peer}, static_cast<double>(report.reads));
+    registry.set(metric::rdma_peer_bytes_total, {peer}, static_cast<double>(report.bytes));
+    registry.set(metric::rdma_peer_errors_total, {peer}, static_cast<double>(report.errors));
+  }
+}
+
 } // namespace
 
 void metrics_state::take(const node_report& node) {
   auto set = [this](metric id, auto value) { registry.set(id, static_cast<double>(value)); };
   registry.set(metric::build_info, {node.version}, 1);
+  registry.set(metric::data_plane_info, {node.data_plane}, 1);
   set(metric::uptime_seconds, static_cast<double>(node.uptime_ms) / 1000);
   set(metric::ready, node.ready);
   set(metric::pool_bytes_capacity, node.pool.bytes_capacity);
@@ -73,6 +91,7 @@ void metrics_state::take(const client_report& clients) {
   take_latency(registry, "get", clients.get_latency);
   take_latency(registry, "set", clients.set_latency);
   take_latency(registry, "exists", clients.exists_latency);
+  take_rails(registry, clients);
   for (std::size_t i = 0; i < metrics::source_words.size(); ++i) {
     auto source = metrics::source_words[i];
     registry.set(metric::hits_total, {source}, static_cast<double>(at(clients.get_hits, i + 1)));
@@ -86,6 +105,17 @@ void metrics_state::take(const client_report& clients) {
         !is_success(status) && status < page_status::pending)
       registry.set(metric::misses_total, {to_string(status)},
                    static_cast<double>(clients.get_status[i]));
+}
+
+void metrics_state::take(const std::vector<rail_service::rail_snapshot>& rails) {
+  for (const auto& [rail, stats] : rails) {
+    registry.set(metric::rdma_rail_serving, {rail}, stats.serving ? 1 : 0);
+    registry.set(metric::rdma_readers, {rail}, stats.sessions);
+    registry.set(metric::rdma_region_bytes, {rail},
+                 static_cast<double>(stats.regions.registered_bytes));
+    registry.set(metric::rdma_registrations_after_start_total, {rail},
+                 static_cast<double>(stats.regions.registrations_after_start));
+  }
 }
 
 void metrics_state::take(const page_server::snapshot& server) {
@@ -117,6 +147,7 @@ metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics
             .then(
                 [self](const node_report& node) {
                   self->state.take(self->state.options.page_server_stats());
+                  self->state.take(self->state.options.rail_stats());
                   self->state.take(node);
                   self->state.publish(node);
                 },

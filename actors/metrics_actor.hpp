@@ -2,6 +2,7 @@
 
 #include "actors/page_server.hpp"
 #include "actors/protocol/message_types.hpp"
+#include "actors/rail_service.hpp"
 #include "metrics/http_server.hpp"
 #include "metrics/published.hpp"
 #include "metrics/registry.hpp"
@@ -10,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace peercache::actors {
 
@@ -27,6 +29,7 @@ struct http_board {
 struct metrics_options {
   gateway_actor gateway;
   std::function<page_server::snapshot()> page_server_stats;
+  std::function<std::vector<rail_service::rail_snapshot>()> rail_stats;
   std::shared_ptr<http_board> board;
   std::chrono::milliseconds interval{500};
 };
@@ -40,6 +43,7 @@ struct metrics_state {
   void take(const node_report& node);
   void take(const client_report& clients);
   void take(const page_server::snapshot& server);
+  void take(const std::vector<rail_service::rail_snapshot>& rails);
   void publish(const node_report& node);
 };
 

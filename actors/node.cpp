@@ -271,6 +271,7 @@ void node::impl::spawn_metrics() {
   metrics_options options;
   options.gateway = gateway_;
   options.page_server_stats = [server = pages_.get()] { return server->latest(); };
+  options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
   options.board = board_;
   metrics_ = system_->spawn(run_metrics, std::move(options));
   http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });

@@ -20,6 +20,28 @@ void add(latency_report& sum, const latency_report& more) {
   sum = latency_report{merged};
 }
 
+void add(rail_report& sum, const rail_report& more) {
+  sum.reads += more.reads;
+  sum.bytes += more.bytes;
+  sum.entry_reads += more.entry_reads;
+  sum.bounced_bytes += more.bounced_bytes;
+  sum.channels += more.channels;
+  for (const auto& [status, count] : more.errors)
+    sum.errors[status] += count;
+}
+
+void add(rdma_peer_report& sum, const rdma_peer_report& more) {
+  sum.reads += more.reads;
+  sum.bytes += more.bytes;
+  sum.errors += more.errors;
+}
+
+template <class Report>
+void add(std::map<std::string, Report>& sum, const std::map<std::string, Report>& more) {
+  for (const auto& [name, report] : more)
+    add(sum[name], report);
+}
+
 void add(client_report& sum, const client_report& more) {
   add(sum.get_status, more.get_status);
   add(sum.set_status, more.set_status);
@@ -29,6 +51,8 @@ void add(client_report& sum, const client_report& more) {
   add(sum.get_latency, more.get_latency);
   add(sum.set_latency, more.set_latency);
   add(sum.exists_latency, more.exists_latency);
+  add(sum.rails, more.rails);
+  add(sum.rdma_peers, more.rdma_peers);
   sum.set_bytes += more.set_bytes;
 }
 
@@ -96,6 +120,8 @@ std::vector<std::uint64_t> session_table::silent() const {
 client_report session_table::totals() const {
   auto sum = ended_;
   sum.breakers_open = 0;
+  for (auto& [name, rail] : sum.rails)
+    rail.channels = 0; // Of sessions that have ended.
   for (const auto& [id, known] : sessions_) {
     add(sum, known.totals);
     sum.breakers_open += known.totals.breakers_open;

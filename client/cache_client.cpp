@@ -65,7 +65,12 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
     : options(opts), locations(opts.location_cache_keys), channels(opts.cluster),
       reads(std::move(plane)),
       session(
-          opts, [this] { return totals.report(health.open()); },
+          opts,
+          [this] {
+            auto report = totals.report(health.open());
+            reads->report(report);
+            return report;
+          },
           [this](const page_key& key, const directory::page_location& location) {
             locations.store(key, location);
           }),

@@ -9,7 +9,18 @@
 
 namespace peercache::client {
 
-read_plane::read_plane() = default;
+namespace {
+
+/// Peers end what an older incarnation of a reader of the same name left, so no two clients share
+/// one.
+std::string next_name() {
+  static std::atomic<std::uint32_t> made{0};
+  return "client-" + std::to_string(::getpid()) + '-' + std::to_string(made.fetch_add(1));
+}
+
+} // namespace
+
+read_plane::read_plane() : reader_(incarnation::random()), name_(next_name()) {}
 read_plane::~read_plane() = default;
 
 result<std::unique_ptr<read_plane>> read_plane::create(const client_options& options) {
@@ -39,8 +50,8 @@ result<void> read_plane::add_rail(const std::string& device, std::uint8_t port,
   verbs.channels.channels_per_peer_max = options.channels_per_peer_max;
   verbs.path = options.rails.path;
   verbs.rail = static_cast<std::uint8_t>(rails_.size());
-  verbs.reader = incarnation::random();
-  verbs.name = "client-" + std::to_string(::getpid());
+  verbs.reader = reader_;
+  verbs.name = name_;
   verbs.bounce_bytes = options.bounce_bytes;
   auto rail = rdma::reader_rail::open(device, {port, options.rails.gid_index}, verbs);
   if (!rail)
@@ -76,8 +87,25 @@ void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
   lanes_.push_back(std::move(lane));
 }
 
-const rdma::rail_counters& read_plane::rail(std::size_t index) const noexcept {
-  return rails_[index]->counters;
+void read_plane::report(actors::client_report& to) const {
+  for (std::size_t i = 0; i < rails_.size(); ++i) {
+    const auto& counters = rails_[i]->counters;
+    auto& rail = to.rails[lanes_[i]->name];
+    rail.reads = counters.payload_reads;
+    rail.bytes = counters.payload_bytes;
+    rail.entry_reads = counters.entry_reads;
+    rail.bounced_bytes = counters.bounced_bytes;
+    rail.channels = counters.channels;
+    for (std::size_t status = 0; status < counters.errors.size(); ++status)
+      if (auto count = counters.errors[status].load(); count != 0)
+        rail.errors[rdma::rail_counters::status_name(status)] += count;
+    counters.peers.for_each([&](const std::string& name, const rdma::peer_counts& counts) {
+      auto& peer = to.rdma_peers[name];
+      peer.reads += counts.reads;
+      peer.bytes += counts.bytes;
+      peer.errors += counts.errors;
+    });
+  }
 }
 
 result<void> read_plane::register_buffer(std::span<std::byte> memory) {

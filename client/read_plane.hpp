@@ -1,8 +1,8 @@
 #pragma once
 
+#include "actors/protocol/reports.hpp"
 #include "client/cache_client.hpp"
 #include "rdma/data_plane_loop.hpp"
-#include "rdma/rail_counters.hpp"
 #include "rdma/read_lane.hpp"
 
 #include <atomic>
@@ -31,7 +31,8 @@ public:
   const std::string& choice() const noexcept { return choice_; }
   bool has_rails() const noexcept { return !rails_.empty(); }
   std::size_t rails() const noexcept { return rails_.size(); }
-  const rdma::rail_counters& rail(std::size_t index) const noexcept;
+  /// What the rails have done, for the own host's node.
+  void report(actors::client_report& to) const;
 
   /// Registers with all rails, or with none: the first failure is the answer.
   result<void> register_buffer(std::span<std::byte> memory);
@@ -49,6 +50,8 @@ private:
   void add_lane(rdma::read_lane::kind how, std::string name,
                 std::unique_ptr<rdma::data_plane> plane);
 
+  const incarnation reader_; ///< The same on all rails.
+  const std::string name_;
   std::string choice_;
   std::vector<std::unique_ptr<rdma::reader_rail>> rails_; ///< Outlive their planes.
   std::vector<std::unique_ptr<rdma::data_plane>> planes_;

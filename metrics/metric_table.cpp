@@ -35,6 +35,10 @@ struct label_sets {
   std::array<label_info, 1> only_source{source};
   std::array<label_info, 1> reason{label_info{"reason", reasons}};
   std::array<label_info, 1> version{label_info{"version", {}}};
+  std::array<label_info, 1> plane{label_info{"choice", {}}};
+  std::array<label_info, 1> rail{label_info{"rail", {}}};
+  std::array<label_info, 2> rail_status{label_info{"rail", {}}, label_info{"status", {}}};
+  std::array<label_info, 1> peer{label_info{"peer", {}}};
 };
 
 const label_sets& sets() {
@@ -78,6 +82,19 @@ table make_table() {
       {data_pages_sent_total, "peercache_data_pages_sent_total", counter, {}, "Pages that were sent to readers on other hosts."},
       {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},
       {breakers_open, "peercache_breakers_open", gauge, {}, "Peers that local clients leave alone at the moment because they failed repeatedly."},
+      {data_plane_info, "peercache_data_plane_info", gauge, s.plane, "Always 1; the label says whether pages go over verbs or TCP, and why."},
+      {rdma_reads_total, "peercache_rdma_reads_total", counter, s.rail, "READs of page bytes that local clients posted."},
+      {rdma_read_bytes_total, "peercache_rdma_read_bytes_total", counter, s.rail, "Page bytes of these READs."},
+      {rdma_bounced_bytes_total, "peercache_rdma_bounced_bytes_total", counter, s.rail, "Of these, bytes that went through a bounce buffer because the destination was not registered."},
+      {rdma_errors_total, "peercache_rdma_errors_total", counter, s.rail_status, "READs of local clients that ended with an error, by the completion's status."},
+      {rdma_channels, "peercache_rdma_channels", gauge, s.rail, "Queue pairs of local clients to other hosts."},
+      {rdma_peer_reads_total, "peercache_rdma_peer_reads_total", counter, s.peer, "Pages that local clients READ from this peer's pool."},
+      {rdma_peer_bytes_total, "peercache_rdma_peer_bytes_total", counter, s.peer, "Bytes of these pages."},
+      {rdma_peer_errors_total, "peercache_rdma_peer_errors_total", counter, s.peer, "Queue pairs to this peer that broke in the middle of a batch."},
+      {rdma_rail_serving, "peercache_rdma_rail_serving", gauge, s.rail, "1 while other hosts can READ this node's pool over the rail, else 0."},
+      {rdma_readers, "peercache_rdma_readers", gauge, s.rail, "Queue pairs over which other processes READ this node's pool."},
+      {rdma_region_bytes, "peercache_rdma_region_bytes", gauge, s.rail, "Bytes of the pool that are registered with the rail."},
+      {rdma_registrations_after_start_total, "peercache_rdma_registrations_after_start_total", counter, s.rail, "Memory registrations after the first pass; stays 0 but after a failed one."},
       {series_refused_total, "peercache_series_refused_total", counter, {}, "Series that were not kept because their metric had its limit of series."},
   }};
 }

@@ -40,6 +40,19 @@ enum class metric : std::uint8_t {
   data_pages_sent_total,
   data_bytes_sent_total,
   breakers_open,
+  data_plane_info,
+  rdma_reads_total,
+  rdma_read_bytes_total,
+  rdma_bounced_bytes_total,
+  rdma_errors_total,
+  rdma_channels,
+  rdma_peer_reads_total,
+  rdma_peer_bytes_total,
+  rdma_peer_errors_total,
+  rdma_rail_serving,
+  rdma_readers,
+  rdma_region_bytes,
+  rdma_registrations_after_start_total,
   series_refused_total,
 };
 
@@ -87,6 +100,7 @@ inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists"
                                                           "prefetch"};
 
 /// Label words of where a page came from, for `source`.
-inline constexpr std::array<std::string_view, 3> source_words{"this_host", "other_host", "disk"};
+inline constexpr std::array<std::string_view, 4> source_words{"this_host", "other_host", "disk",
+                                                              "other_host_rdma"};
 
 } // namespace peercache::metrics

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "rdma/peer_counters.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -23,7 +25,10 @@ struct rail_counters {
   std::array<counter, wc_statuses>
       errors{}; ///< Completions by status, flushes but the first left out.
   std::atomic<bool> usable{true};
+  peer_counters peers;
 
+  /// "remote access error": the word for an index of `errors`.
+  static const char* status_name(std::size_t status) noexcept;
   static void add(counter& which, std::uint64_t count) noexcept {
     which.fetch_add(count, std::memory_order_relaxed);
   }

@@ -55,8 +55,10 @@ std::vector<sub_request> verbs_channel::close() noexcept {
   payloads_.drop();
   job_ = nullptr;
   std::vector<sub_request> lost;
-  if (std::exchange(busy_, false))
+  if (std::exchange(busy_, false)) {
     lost.push_back(sub_);
+    peer_->errors.fetch_add(1, std::memory_order_relaxed);
+  }
   return lost;
 }
 
@@ -80,6 +82,8 @@ bool verbs_channel::connect() {
   const auto& peer = handshake_.answer().end;
   const auto& can = rail_.device.port().can;
   limits_.message_bytes = std::min(peer.message_bytes, can.message_bytes);
+  const auto& name = handshake_.answer().name;
+  peer_ = &rail_.counters.peers.of({name.begin(), std::find(name.begin(), name.end(), '\0')});
   verbs::path to;
   to.remote_queue_pair = peer.queue_pair;
   to.remote_psn = peer.psn;
@@ -105,7 +109,10 @@ verbs_channel::progress verbs_channel::step(std::size_t) {
   bool moved = false;
   if (!reap(moved))
     return progress::broken;
-  judge_entries();
+  if (rail_.options.payload_only)
+    judge_nothing();
+  else
+    judge_entries();
   if (!post())
     return progress::broken;
   if (judged_ == sub_.count) {
@@ -132,6 +139,8 @@ void verbs_channel::end_sub() noexcept {
   rail_.bounce.give_back(*std::exchange(landing_, std::nullopt));
   payloads_.drop();
   busy_ = false;
+  peer_->reads.fetch_add(sub_.count, std::memory_order_relaxed);
+  peer_->bytes.fetch_add(sub_.bytes, std::memory_order_relaxed);
   job_->answered = true;
   job_->decided();
 }
@@ -143,7 +152,7 @@ bool verbs_channel::post() {
     const auto free = ends_.send_depth - static_cast<std::uint32_t>(posted_ - retired_);
     const auto room = std::min(free, rail_.options.post_chain_max);
     auto count = payloads_posted_ ? 0 : chain_payloads(room);
-    if (payloads_posted_)
+    if (payloads_posted_ && !rail_.options.payload_only)
       count = chain_entries(count, room);
     if (count == 0)
       return true;
@@ -283,6 +292,15 @@ void verbs_channel::judge_entries() noexcept {
     page.status = judge_page(page, job_->batch->parts,
                              landing + (judged_ % landing_entries) * sizeof(slot_entry));
   }
+}
+
+/// What was not validated is a miss, whatever arrived.
+void verbs_channel::judge_nothing() noexcept {
+  if (!payloads_posted_ || posted_ != retired_)
+    return;
+  for (; judged_ < sub_.count; ++judged_)
+    if (auto& page = job_->page(sub_.first + judged_); page.status == page_status::pending)
+      page.status = page_status::stale;
 }
 
 } // namespace peercache::rdma

@@ -74,6 +74,7 @@ private:
   bool reap(bool& moved);
   void retire(std::uint64_t up_to) noexcept;
   void judge_entries() noexcept;
+  void judge_nothing() noexcept;
   void end_sub() noexcept;
 
   /// A copy out of a bounce block when its READ is done.
@@ -90,6 +91,7 @@ private:
   verbs_ends ends_;
   verbs_handshake handshake_;
   const std::uint32_t own_psn_;
+  peer_counts* peer_ = nullptr;  ///< Known when connected.
   payload_reads::limits limits_; ///< Agreed.
 
   bool busy_ = false; ///< `sub_` is on its way.

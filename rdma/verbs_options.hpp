@@ -20,6 +20,9 @@ struct verbs_data_plane_options {
   std::uint32_t send_depth = 512;    ///< Work requests of a queue pair; the device may have less.
   std::uint32_t post_chain_max = 32; ///< Work requests of one doorbell.
   std::size_t bounce_bytes = 32u << 20; ///< For READs into memory that is not registered.
+  /// For measuring what validation costs: entries are not READ, and every page ends as `stale`, for
+  /// what nobody checked is never a hit.
+  bool payload_only = false;
   socket_options socket;
 };
 

@@ -19,6 +19,8 @@ CAF_ADD_TYPE_ID(peercache, (peercache::actors::session_welcome))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::directory_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::pool_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::membership_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::rail_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::rdma_peer_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::client_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::node_report))
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,33 @@ struct latency_report {
   }
 };
 
+/// What a client's rail has done; the same rails of several clients are added up.
+struct rail_report {
+  rail_report() = default;
+  std::uint64_t reads = 0; ///< Work requests for payloads.
+  std::uint64_t bytes = 0;
+  std::uint64_t entry_reads = 0;
+  std::uint64_t bounced_bytes = 0;
+  std::uint64_t channels = 0;                  ///< Open now.
+  std::map<std::string, std::uint64_t> errors; ///< Completions, by the name of their status.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, rail_report& x) {
+    return f(x.reads, x.bytes, x.entry_reads, x.bounced_bytes, x.channels, x.errors);
+  }
+};
+
+/// READs of one peer's pool, over all rails.
+struct rdma_peer_report {
+  rdma_peer_report() = default;
+  std::uint64_t reads = 0; ///< Pages.
+  std::uint64_t bytes = 0;
+  std::uint64_t errors = 0; ///< Channels that broke in mid-batch.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, rdma_peer_report& x) {
+    return f(x.reads, x.bytes, x.errors);
+  }
+};
+
 /// Totals of one client process since it started; the node adds up its sessions.
 struct client_report {
   client_report() = default;
@@ -86,10 +114,13 @@ struct client_report {
   std::uint64_t set_bytes = 0;
   std::uint64_t breakers_open = 0;
   latency_report get_latency, set_latency, exists_latency; ///< One sample a call.
+  std::map<std::string, rail_report> rails;                ///< By device and port: "mlx5_0/1".
+  std::map<std::string, rdma_peer_report> rdma_peers;      ///< By name.
   template <class Inspector>
   friend auto inspect(Inspector& f, client_report& x) {
     return f(x.get_status, x.set_status, x.exists_status, x.get_hits, x.get_bytes, x.set_bytes,
-             x.breakers_open, x.get_latency, x.set_latency, x.exists_latency);
+             x.breakers_open, x.get_latency, x.set_latency, x.exists_latency, x.rails,
+             x.rdma_peers);
   }
 };
 

@@ -41,7 +41,14 @@ sub_request_limits verbs_transport::cut() const noexcept {
   return {limits::batch_pages_max, std::numeric_limits<std::uint64_t>::max()};
 }
 
+/// The first call of the thread that polls may be `open` as well as `poll`.
+void verbs_transport::own_device() noexcept {
+  if (!std::exchange(owned_, true))
+    rail_.device->own();
+}
+
 bool verbs_transport::prepare(event_poll& events) {
+  own_device();
   if (completions_)
     return true;
   auto made = verbs::completion_channel::create(*rail_.device);
@@ -89,8 +96,7 @@ verbs_hello verbs_transport::greeting_for(const peer_endpoint& peer, const verbs
 }
 
 bool verbs_transport::poll(clock::time_point now) {
-  if (!std::exchange(owned_, true))
-    rail_.device->own();
+  own_device();
   if (std::exchange(shared_.armed, false))
     completions_->drain();
   if (now < look_again_)

@@ -42,6 +42,7 @@ private:
   /// What wakes the thread belongs to no channel.
   static constexpr std::uint64_t device_id = 0;
 
+  void own_device() noexcept;
   bool prepare(event_poll& events);
   verbs_hello greeting_for(const peer_endpoint& peer, const verbs_ends& ends) const;
   bool device_is_well();

@@ -4,6 +4,8 @@
 #include "tests/rdma/verbs_rig.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 
+#include <thread>
+
 namespace peercache::rdma {
 namespace {
 
@@ -67,6 +69,17 @@ TEST_F(verbs_channel_test, reads_go_straight_into_registered_memory) {
     ASSERT_TRUE(what.holds(pool, i));
   EXPECT_EQ(counters().bounced_bytes, 0u);
   EXPECT_EQ(counters().payload_bytes, 20u * 100'000);
+}
+
+TEST_F(verbs_channel_test, a_batch_may_be_there_before_its_thread_polls_for_the_first_time) {
+  start();
+  test_batch what(pool, 3, 5000);
+  std::thread owner([&] {
+    rig->read(what, life);
+    rig->plane().shutdown();
+  });
+  owner.join();
+  EXPECT_TRUE(what.all(page_status::hit));
 }
 
 TEST_F(verbs_channel_test, reads_into_other_memory_go_through_a_bounce_block_and_are_counted) {

@@ -35,12 +35,11 @@ private:
   const int number_;
 };
 
-/// All that leaves device rxe<number> takes so much longer.
+/// What leaves device rxe<number> travels as netem says: "delay 200ms", "rate 40mbit".
 class slow_link {
 public:
-  slow_link(int number, int delay_ms) : end_("v" + std::to_string(number)) {
-    run_in_shell("tc qdisc add dev " + end_ + " root netem limit 100000 delay " +
-                 std::to_string(delay_ms) + "ms");
+  slow_link(int number, const std::string& how) : end_("v" + std::to_string(number)) {
+    run_in_shell("tc qdisc add dev " + end_ + " root netem limit 100000 " + how);
   }
   ~slow_link() { run_in_shell("tc qdisc del dev " + end_ + " root"); }
   slow_link(const slow_link&) = delete;

@@ -35,7 +35,7 @@ public:
     // What the server sends is on its way for so long that it can go away in the meantime.
     slow_.reset();
     if (what == fault::breaks)
-      slow_.emplace(1, 200);
+      slow_.emplace(1, "delay 200ms");
     verbs_rig::serve(pool, inc, what);
   }
 

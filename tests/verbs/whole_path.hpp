@@ -1,0 +1,201 @@
+#pragma once
+
+#include "rdma/data_plane_loop.hpp"
+#include "rdma/read_lane.hpp"
+#include "tests/rdma/verbs_rig.hpp"
+#include "tests/verbs/failed_work.hpp"
+
+#include <thread>
+
+namespace peercache::rdma {
+
+/// Pages of a test as peers READ them.
+struct node_pool {
+  /// Where the batch's pages lie; copied there the first time.
+  void place(test_batch& what) {
+    for (std::size_t i = 0; i < what.batch.pages.size(); ++i)
+      what.batch.pages[i].slot = memory.place(pages, what.from_slots[i]);
+  }
+
+  test_pool pages;
+  readable_pool memory;
+};
+
+/// A node as its readers see it: a data port, and a rail for each device, with a thread each.
+class serving_node {
+public:
+  /// @param port 0: the kernel's choice
+  serving_node(const served_pool& pool, const incarnation& inc,
+               const std::vector<std::string>& devices, std::uint16_t port = 0)
+      : inc_(inc) {
+    for (const auto& device : devices)
+      add_rail(pool, device, static_cast<std::uint8_t>(devices.size()));
+    tcp_page_server_options accepting;
+    accepting.port = port;
+    accepting.cluster = "test";
+    accepting.inc = inc;
+    accepting.on_verbs_hello = [this](unique_fd socket, const verbs_hello& greeting) {
+      rails_[greeting.rail % rails_.size()]->hand_over(std::move(socket), greeting);
+    };
+    auto made = tcp_page_server::listen(accepting, no_pages_);
+    if (!made)
+      throw std::runtime_error(made.error().message);
+    acceptor_ = std::move(*made);
+    threads_.emplace_back([this] { run(*acceptor_); });
+    for (auto& rail : rails_)
+      threads_.emplace_back([this, &rail] { run(*rail); });
+  }
+
+  ~serving_node() {
+    stop_ = true;
+    acceptor_->wake();
+    for (auto& rail : rails_)
+      rail->wake();
+    for (auto& thread : threads_)
+      thread.join();
+  }
+  serving_node(const serving_node&) = delete;
+  serving_node& operator=(const serving_node&) = delete;
+
+  peer_endpoint endpoint() const {
+    return {{1},         inc_,
+            "127.0.0.1", acceptor_->port(),
+            "test",      static_cast<std::uint8_t>(rails_.size())};
+  }
+  verbs_rail_stats stats(std::size_t rail = 0) const { return rails_[rail]->stats(); }
+
+private:
+  /// What TCP would serve.
+  struct no_pages final : page_source {
+    page_status pin(slot_id, generation, const page_key&, std::uint32_t,
+                    std::span<const std::byte>&) override {
+      return page_status::stale;
+    }
+    void unpin(slot_id) override {}
+  };
+
+  void add_rail(const served_pool& pool, const std::string& name, std::uint8_t rails) {
+    auto device = verbs::device::open(name, {});
+    if (!device)
+      throw std::runtime_error(device.error().message);
+    verbs_server_options options;
+    options.cluster = "test";
+    options.inc = inc_;
+    options.node = "server";
+    options.rail = static_cast<std::uint8_t>(rails_.size());
+    options.rails = rails;
+    auto made = verbs_rail_server::create(std::move(*device), options, pool);
+    if (!made)
+      throw std::runtime_error(made.error().message);
+    while ((*made)->regions().register_next()) {
+    }
+    rails_.push_back(std::move(*made));
+  }
+
+  template <class Server>
+  void run(Server& server) {
+    while (!stop_)
+      if (!server.poll(clock::now()))
+        server.wait(std::chrono::milliseconds(100));
+  }
+
+  const incarnation inc_;
+  no_pages no_pages_;
+  std::vector<std::unique_ptr<verbs_rail_server>> rails_;
+  std::unique_ptr<tcp_page_server> acceptor_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+/// One rail of a reading process, with its thread.
+class reading_rail {
+public:
+  explicit reading_rail(const std::string& device, std::uint8_t index = 0) {
+    verbs_data_plane_options options;
+    options.rail = index;
+    options.reader = {7, 7};
+    options.name = "reader";
+    options.send_depth = 16; // See soft_roce_rig.
+    options.channels.connect_timeout = std::chrono::seconds(5);
+    auto opened = reader_rail::open(device, {}, options);
+    if (!opened)
+      throw std::runtime_error(opened.error().message);
+    rail_ = std::move(*opened);
+    auto made = make_verbs_data_plane(*rail_);
+    if (!made)
+      throw std::runtime_error(made.error().message);
+    plane_ = std::move(*made);
+    loop_ = std::make_unique<data_plane_loop>(*plane_);
+    thread_ = std::thread([this] { loop_->run(stop_); });
+  }
+  ~reading_rail() {
+    stop_ = true;
+    loop_->wake();
+    thread_.join();
+    if (testing::Test::HasFailure())
+      std::cout << "work requests that failed: " << failed_work(rail_->counters) << "\n";
+  }
+  reading_rail(const reading_rail&) = delete;
+  reading_rail& operator=(const reading_rail&) = delete;
+
+  void submit(read_batch& batch) { loop_->submit(batch); }
+  const rail_counters& counters() const { return rail_->counters; }
+  destination_memory& destinations() { return *rail_->destinations; }
+
+  /// Pages that ended like this, ever; waits a while for so many, for the rail counts them a moment
+  /// after their owner has them back.
+  std::uint64_t counted(page_status status, std::uint64_t at_least) const {
+    const auto until = clock::now() + std::chrono::seconds(10);
+    for (;;) {
+      const auto count = plane_->stats().by_status[static_cast<std::size_t>(status)];
+      if (count >= at_least || clock::now() >= until)
+        return count;
+      std::this_thread::yield();
+    }
+  }
+
+  std::unique_ptr<read_lane> lane() {
+    auto made = std::make_unique<read_lane>();
+    made->how = read_lane::kind::rail;
+    made->submit = [this](read_batch& batch) { submit(batch); };
+    made->usable = &rail_->counters.usable;
+    return made;
+  }
+
+private:
+  std::unique_ptr<reader_rail> rail_;
+  std::unique_ptr<channel_data_plane> plane_;
+  std::unique_ptr<data_plane_loop> loop_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+/// The memory of a batch, known to rails for as long as this lives.
+class registered {
+public:
+  registered(test_batch& what, const std::vector<reading_rail*>& rails)
+      : begin_(what.memory.data()), rails_(rails) {
+    for (auto* rail : rails_)
+      EXPECT_TRUE(rail->destinations().add(what.memory));
+  }
+  ~registered() {
+    for (auto* rail : rails_)
+      EXPECT_TRUE(rail->destinations().remove(begin_));
+  }
+  registered(const registered&) = delete;
+  registered& operator=(const registered&) = delete;
+
+private:
+  const std::byte* const begin_;
+  const std::vector<reading_rail*> rails_;
+};
+
+inline void expect_all_hits(const test_batch& what, const test_pool& pool) {
+  for (std::size_t i = 0; i < what.batch.pages.size(); ++i) {
+    ASSERT_EQ(to_string(what.batch.pages[i].status), "hit") << "page " << i;
+    ASSERT_TRUE(what.holds(pool, i)) << "page " << i;
+  }
+  EXPECT_TRUE(what.guards_untouched());
+}
+
+} // namespace peercache::rdma

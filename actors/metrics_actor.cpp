@@ -1,6 +1,7 @@
 #include "actors/metrics_actor.hpp"
 
 #include "common/log.hpp"
+#include "common/page_origin.hpp"
 #include "common/page_status.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@ using metrics::metric;
 
 namespace {
 
-/// Page origins as the report has them: none, this_host, other_host, disk.
+/// Count `index` of a report, whose sender may be older and know fewer of them.
 std::uint64_t at(const std::vector<std::uint64_t>& counts, std::size_t index) {
   return index < counts.size() ? counts[index] : 0;
 }
@@ -92,13 +93,14 @@ void metrics_state::take(const client_report& clients) {
   take_latency(registry, "set", clients.set_latency);
   take_latency(registry, "exists", clients.exists_latency);
   take_rails(registry, clients);
-  for (std::size_t i = 0; i < metrics::source_words.size(); ++i) {
-    auto source = metrics::source_words[i];
+  for (std::size_t i = 0; i < page_source_words.size(); ++i) {
+    auto source = page_source_words[i];
     registry.set(metric::hits_total, {source}, static_cast<double>(at(clients.get_hits, i + 1)));
     registry.set(metric::bytes_total, {"get", source},
                  static_cast<double>(at(clients.get_bytes, i + 1)));
   }
-  registry.set(metric::bytes_total, {"set", "this_host"}, static_cast<double>(clients.set_bytes));
+  registry.set(metric::bytes_total, {"set", to_string(page_origin::own_host)},
+               static_cast<double>(clients.set_bytes));
   registry.set(metric::breakers_open, static_cast<double>(clients.breakers_open));
   for (std::size_t i = 0; i < clients.get_status.size(); ++i)
     if (auto status = static_cast<page_status>(i);

@@ -26,7 +26,7 @@ result<void> write_file(const std::string& path, std::span<const std::byte> byte
 
 exit_code say(const global_options& globals, const get_options& options,
               const client::page_result& page) {
-  auto origin = client::to_string(page.origin);
+  auto origin = to_string(page.origin);
   auto text =
       page.status == page_status::hit
           ? fmt::format("{}: {} from {}\n", options.key.keys[0], human_bytes(page.length_bytes),

@@ -91,7 +91,7 @@ void fetch(client::cache_client& from, const page_key& key, explanation& told) {
 std::string advice(const explanation& told) {
   switch (told.fetched.status) {
   case page_status::hit:
-    return fmt::format("a get is a hit: {} in {:.0f} us", client::to_string(told.fetched.origin),
+    return fmt::format("a get is a hit: {} in {:.0f} us", to_string(told.fetched.origin),
                        told.fetch_us);
   case page_status::not_found:
     return "a get is a miss: no directory owner knows the key; it was never put, was evicted, or "
@@ -148,7 +148,7 @@ exit_code explain(const global_options& globals, const key_arguments& arguments)
          {"view_version", view.version},
          {"locations", found},
          {"status", to_string(told.fetched.status)},
-         {"origin", client::to_string(told.fetched.origin)},
+         {"origin", to_string(told.fetched.origin)},
          {"fetch_us", told.fetch_us},
          {"verdict", advice(told)}},
         facts.to_string());

@@ -32,8 +32,11 @@ nlohmann::json misses_by_reason(const demo_counts& counts) {
   return reasons;
 }
 
-std::uint64_t from(const demo_report& report, client::page_origin origin) {
-  return report.bytes_by_origin[static_cast<std::size_t>(origin)];
+nlohmann::json bytes_by_source(const demo_report& report) {
+  auto sources = nlohmann::json::object();
+  for (std::size_t i = 1; i < report.bytes_by_origin.size(); ++i)
+    sources[std::string(to_string(static_cast<page_origin>(i)))] = report.bytes_by_origin[i];
+  return sources;
 }
 
 } // namespace
@@ -68,11 +71,7 @@ nlohmann::json demo_report::to_json() const {
           {"pages_put", counts.pages_put},
           {"puts_skipped", by_reason(counts.puts_skipped)},
           {"puts_unpublished", counts.puts_unpublished},
-          {"bytes_by_source",
-           {{"own_host", from(*this, client::page_origin::own_host)},
-            {"other_host", from(*this, client::page_origin::other_host)},
-            {"other_host_rdma", from(*this, client::page_origin::other_host_rdma)},
-            {"disk", from(*this, client::page_origin::disk)}}},
+          {"bytes_by_source", bytes_by_source(*this)},
           {"elapsed_s", elapsed_s},
           {"global_lru_hit_rate", lru_hit_rate},
           {"unlimited_hit_rate", unlimited_hit_rate},
@@ -97,11 +96,10 @@ std::string demo_report::to_text() const {
   facts.add("pages put", human_count(counts.pages_put));
   facts.add("puts skipped", in_words(by_reason(counts.puts_skipped)));
   facts.add("evictions", human_count(evictions));
-  facts.add("from this host", human_bytes(from(*this, client::page_origin::own_host)));
-  facts.add("from other hosts",
-            fmt::format("{} over TCP, {} over RDMA",
-                        human_bytes(from(*this, client::page_origin::other_host)),
-                        human_bytes(from(*this, client::page_origin::other_host_rdma))));
+  for (std::size_t i = 1; i < bytes_by_origin.size(); ++i)
+    if (bytes_by_origin[i] != 0)
+      facts.add("from " + std::string(to_string(static_cast<page_origin>(i))),
+                human_bytes(bytes_by_origin[i]));
   facts.add("elapsed", fmt::format("{:.1f} s", elapsed_s));
   facts.add("wrong bytes", human_count(counts.wrong_bytes));
   return facts.to_string();

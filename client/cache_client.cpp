@@ -15,22 +15,6 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-std::string_view to_string(page_origin origin) noexcept {
-  switch (origin) {
-  case page_origin::none:
-    return "none";
-  case page_origin::own_host:
-    return "this_host";
-  case page_origin::other_host:
-    return "other_host";
-  case page_origin::disk:
-    return "disk";
-  case page_origin::other_host_rdma:
-    return "other_host_rdma";
-  }
-  return "unknown";
-}
-
 const directory::page_location& best_location(const lookup_answer& answer,
                                               const own_pool_ptr& own) {
   PEERCACHE_ASSERT(answer.count > 0);

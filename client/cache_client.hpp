@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
+#include "common/page_origin.hpp"
 #include "common/page_status.hpp"
 #include "common/result.hpp"
 #include "directory/page_location.hpp"
@@ -20,16 +21,8 @@
 
 namespace peercache::client {
 
-/// Where the bytes of a hit came from.
-enum class page_origin : std::uint8_t {
-  none,
-  own_host,
-  other_host, ///< Over TCP.
-  disk,
-  other_host_rdma
-};
-inline constexpr std::size_t page_origin_count = 5;
-std::string_view to_string(page_origin origin) noexcept;
+using peercache::page_origin;
+using peercache::page_origin_count;
 
 /// When the checksum of a page that was read is compared.
 enum class verify_mode : std::uint8_t { off, sample, always };

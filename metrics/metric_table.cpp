@@ -1,6 +1,7 @@
 #include "metrics/metric_table.hpp"
 
 #include "common/assert.hpp"
+#include "common/page_origin.hpp"
 #include "common/page_status.hpp"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ struct label_sets {
   std::vector<std::string_view> results = status_words(false);
   std::vector<std::string_view> reasons = status_words(true);
   label_info op{"op", op_words};
-  label_info source{"source", source_words};
+  label_info source{"source", page_source_words};
   std::array<label_info, 2> op_result{op, label_info{"result", results}};
   std::array<label_info, 2> op_source{op, source};
   std::array<label_info, 1> only_op{op};

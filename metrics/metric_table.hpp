@@ -99,8 +99,4 @@ std::span<const std::uint64_t> histogram_bounds_ns() noexcept;
 inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists", "remove",
                                                           "prefetch"};
 
-/// Label words of where a page came from, for `source`.
-inline constexpr std::array<std::string_view, 4> source_words{"this_host", "other_host", "disk",
-                                                              "other_host_rdma"};
-
 } // namespace peercache::metrics

@@ -128,9 +128,20 @@ TEST(demo_report, json_has_raw_numbers_under_the_agreed_names) {
   EXPECT_EQ(json["ratio_to_global_lru"], 0.5);
   EXPECT_EQ(json["misses"]["not_found"], 3);
   EXPECT_EQ(json["bytes_by_source"]["other_host"], 16384);
+  EXPECT_EQ(json["bytes_by_source"]["own_host"], 0);
   for (const char* name : {"requests", "pages", "hits", "wrong_bytes", "evictions", "pages_put",
                            "elapsed_s", "global_lru_hit_rate", "unlimited_hit_rate"})
     EXPECT_TRUE(json.contains(name)) << name;
+}
+
+TEST(demo_report, the_table_names_sources_as_the_json_does) {
+  demo_report report;
+  report.bytes_by_origin[static_cast<std::size_t>(page_origin::own_host)] = 1024;
+  report.bytes_by_origin[static_cast<std::size_t>(page_origin::other_host)] = 2048;
+  auto text = report.to_text();
+  EXPECT_NE(text.find("from own_host "), std::string::npos) << text;
+  EXPECT_NE(text.find("from other_host "), std::string::npos) << text;
+  EXPECT_EQ(text.find("from disk"), std::string::npos) << "a source that gave nothing";
 }
 
 } // namespace peercache::cli

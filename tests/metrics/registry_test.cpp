@@ -36,7 +36,7 @@ TEST(registry, series_with_known_words_start_at_zero) {
   EXPECT_TRUE(has_line(text, "peercache_pool_pages 0"));
   EXPECT_TRUE(has_line(text, R"(peercache_requests_total{op="get"} 0)"));
   EXPECT_TRUE(has_line(text, R"(peercache_misses_total{reason="stale"} 0)"));
-  EXPECT_TRUE(has_line(text, R"(peercache_bytes_total{op="set",source="this_host"} 0)"));
+  EXPECT_TRUE(has_line(text, R"(peercache_bytes_total{op="set",source="own_host"} 0)"));
   EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_count{op="exists"} 0)"));
 }
 
@@ -55,7 +55,7 @@ TEST(registry, differences_add_up) {
   values.add(metric::hits_total, {"other_host"}, 2);
   values.add(metric::hits_total, {"other_host"}, 3);
   EXPECT_EQ(values.value(metric::hits_total, {"other_host"}), 5);
-  EXPECT_EQ(values.value(metric::hits_total, {"this_host"}), 0);
+  EXPECT_EQ(values.value(metric::hits_total, {"own_host"}), 0);
 }
 
 TEST(registry, label_words_are_escaped) {

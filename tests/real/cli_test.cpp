@@ -58,7 +58,7 @@ TEST_F(cli_ring, a_page_goes_in_is_found_comes_out_and_is_removed) {
   EXPECT_EQ(located.json()["keys"][0]["locations"][0]["node"], "node-1");
   auto explained = ask({"key", "explain", "greeting"});
   EXPECT_EQ(explained.exit_code, 0);
-  EXPECT_EQ(explained.json()["origin"], "this_host");
+  EXPECT_EQ(explained.json()["origin"], "own_host");
   EXPECT_EQ(ask({"rm", "greeting"}).exit_code, 0);
   EXPECT_EQ(ask({"exists", "greeting"}).exit_code, 1);
   auto missed = ask({"get", "greeting"});

@@ -10,9 +10,9 @@ void stress_ledger::report_wrong(std::uint32_t key, const bench::page_check& che
   wrong_pages += 1;
   std::lock_guard guard(lock_);
   if (examples_.size() < examples_max)
-    examples_.push_back(fmt::format(
-        "key {}: {} wrong bytes, found key {} version {}, newest {}, from {}", key, bytes,
-        check.found_id, check.version, newest_version(key), client::to_string(origin)));
+    examples_.push_back(
+        fmt::format("key {}: {} wrong bytes, found key {} version {}, newest {}, from {}", key,
+                    bytes, check.found_id, check.version, newest_version(key), to_string(origin)));
 }
 
 std::vector<std::string> stress_ledger::examples() const {

@@ -14,6 +14,28 @@ std::string quoted_name(std::string_view name) {
   return '`' + std::string(name) + '`';
 }
 
+constexpr std::string_view variable_prefix = "PEERCACHE_";
+
+/// The file's path and the tests' switches.
+bool is_no_option(std::string_view variable) {
+  return variable == "PEERCACHE_CONFIG" || variable.starts_with("PEERCACHE_TEST_");
+}
+
+/// What Kubernetes sets in every pod of a namespace with a service whose name begins with
+/// "peercache": PEERCACHE_SERVICE_HOST, PEERCACHE_SERVICE_PORT_HTTP, PEERCACHE_PORT=tcp://…,
+/// PEERCACHE_PORT_31998_TCP_ADDR. No node could start there if these were errors.
+bool is_of_a_service(std::string_view variable, std::string_view text) {
+  // So that a service called "peercache" has its underscore too.
+  const auto name = variable.substr(variable_prefix.size() - 1);
+  const auto has = [name](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  };
+  const bool port = name.ends_with("_PORT") && text.find("://") != std::string_view::npos;
+  const bool protocol = has("_TCP") || has("_UDP") || has("_SCTP");
+  return port || name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") ||
+         has("_SERVICE_PORT_") || (has("_PORT_") && protocol);
+}
+
 /// Merges one source after the other, weakest first, and collects what is wrong with them.
 class merger {
 public:
@@ -90,37 +112,50 @@ void merger::take_file(const file_source& file) {
     take_entry(file.path, entry);
 }
 
+/// What the variable was probably meant to be: those that end like it, for people forget the
+/// section, or else the nearest one.
+std::string meant_by(std::string_view variable) {
+  const auto word = variable.substr(variable_prefix.size());
+  std::vector<std::string> words; // Without the prefix, which would make all of them near.
+  std::string ending_alike;
+  for (const auto& opt : options()) {
+    words.push_back(opt.variable().substr(variable_prefix.size()));
+    if (!word.empty() && words.back().ends_with('_' + std::string(word)))
+      ending_alike += (ending_alike.empty() ? "" : " or ") + quoted_name(opt.variable());
+  }
+  if (!ending_alike.empty())
+    return ending_alike;
+  const auto near = closest(word, words);
+  return near ? quoted_name(std::string(variable_prefix) + *near) : "";
+}
+
 void merger::take_unknown_variable(const std::string& variable) {
-  std::vector<std::string> known;
-  for (const auto& opt : options())
-    known.push_back(opt.variable());
-  constexpr std::size_t typing_errors_max = 2;
-  const auto meant = closest(variable, known);
-  if (meant && edit_distance(variable, *meant) <= typing_errors_max)
-    faults_.push_back("environment: unknown variable " + quoted_name(variable) + " (did you mean " +
-                      quoted_name(*meant) + "?)");
-  else
-    merged_.warnings.push_back("environment variable " + quoted_name(variable) +
-                               " names no option and is ignored");
+  const auto meant = meant_by(variable);
+  faults_.push_back("environment: unknown variable " + quoted_name(variable) +
+                    (meant.empty() ? "; unset it, `peercache-node --help` lists the options"
+                                   : " (did you mean " + meant + "?)"));
 }
 
 void merger::take_environment(const std::map<std::string, std::string>& environment) {
-  static constexpr std::string_view prefix = "PEERCACHE_";
+  std::string of_services;
   for (const auto& [variable, text] : environment) {
-    // The file's path and the tests' switches are not options.
-    if (!variable.starts_with(prefix) || variable == "PEERCACHE_CONFIG" ||
-        variable.starts_with("PEERCACHE_TEST_"))
+    if (!variable.starts_with(variable_prefix) || is_no_option(variable))
       continue;
     const auto& table = options();
     const auto opt = std::find_if(table.begin(), table.end(), [&name = variable](const option& x) {
       return x.variable() == name;
     });
-    if (opt == table.end())
-      take_unknown_variable(variable);
-    else
+    if (opt != table.end())
       set(*opt, value_from_text(*opt, text), {origin_kind::environment, variable},
           "environment variable " + variable);
+    else if (is_of_a_service(variable, text))
+      of_services += (of_services.empty() ? "" : ", ") + variable;
+    else
+      take_unknown_variable(variable);
   }
+  if (!of_services.empty())
+    merged_.warnings.push_back("variables of a Kubernetes service are not ours and are ignored: " +
+                               of_services);
 }
 
 void merger::take_flags(const std::vector<given_flag>& flags) {

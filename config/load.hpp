@@ -67,9 +67,9 @@ inline constexpr std::size_t config_file_bytes_max = 1u << 20;
 
 /// Merges the sources: flags > environment > file > default. Each value is checked on its own.
 /// Errors: all faults at once, one line each, with what, where and what would be right. An unknown
-/// key of the file is a fault. An unknown PEERCACHE_* variable is a fault if it looks like a
-/// misspelt one, else a warning (Kubernetes sets PEERCACHE_PORT and the like for a service of our
-/// name).
+/// key of the file and an unknown PEERCACHE_* variable are faults. Only PEERCACHE_CONFIG (the path
+/// of the file), PEERCACHE_TEST_* (switches of test programs) and what Kubernetes sets for a
+/// service of our name (PEERCACHE_PORT=tcp://… and the like: one warning) are no options.
 result<loaded_config> merge_sources(const sources& from);
 
 /// `merge_sources`, then the checks across options (config/validate.hpp).

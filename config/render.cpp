@@ -80,7 +80,18 @@ Every option can be set in four places. The first that sets it wins:
 The flag of `pool.size` is `--pool-size`, its variable is `PEERCACHE_POOL_SIZE`, and so for every option: dots and
 underscores become dashes in flags, dots become underscores in variables. `peercache-node --print-config` prints every
 value in force and where it was set; `peercache-node --check-config` only checks. Unknown options and values of the wrong
-form are errors that name the place. `config/peercache.toml` lists all options with their defaults.
+form are errors that name the place and the nearest option. `config/peercache.toml` lists all options with their defaults.
+
+Every `PEERCACHE_*` variable must be that of an option, but for these:
+
+| variable | meaning |
+|---|---|
+| `PEERCACHE_CONFIG` | path of the configuration file, where `--config` names none |
+| `PEERCACHE_TEST_*` | switches of test programs; the programs that are installed do not look at them |
+| `PEERCACHE_PORT`, `PEERCACHE_SERVICE_HOST`, `PEERCACHE_PORT_31998_TCP`, ... | set by Kubernetes for a service called `peercache...`: ignored, with a warning |
+
+`peercache`, the command line, takes `client.node_host`, `client.node_port`, `client.timeout` and `cluster.name` from the
+same file and variables; its own flags `--node`, `--timeout` and `--cluster` win over them.
 
 | form | examples | meaning |
 |---|---|---|

@@ -211,19 +211,41 @@ TEST(load, all_faults_are_reported_at_once_in_the_order_of_the_file) {
       "as 64GiB (1024-based), 500MB (1000-based) or 4096 (bytes)");
 }
 
-TEST(load, a_misspelt_variable_is_refused_and_a_foreign_one_is_only_mentioned) {
+TEST(load, a_variable_of_ours_that_names_no_option_is_refused) {
   EXPECT_EQ(fault_of_variable("PEERCACHE_POOL_SIZ", "1GiB"),
             "environment: unknown variable `PEERCACHE_POOL_SIZ` (did you mean "
             "`PEERCACHE_POOL_SIZE`?)");
-  // What Kubernetes sets in every pod of a namespace with a service called "peercache".
+  EXPECT_EQ(fault_of_variable("PEERCACHE_POLL_SIZE", "1GiB"),
+            "environment: unknown variable `PEERCACHE_POLL_SIZE` (did you mean "
+            "`PEERCACHE_POOL_SIZE`?)");
+  EXPECT_EQ(fault_of_variable("PEERCACHE_WHATEVER_THIS_MAY_BE", "1"),
+            "environment: unknown variable `PEERCACHE_WHATEVER_THIS_MAY_BE`; unset it, "
+            "`peercache-node --help` lists the options");
+  EXPECT_EQ(fault_of_variable("PEERCACHE_FREE_LOW", "0.1"),
+            "environment: unknown variable `PEERCACHE_FREE_LOW` (did you mean "
+            "`PEERCACHE_POOL_FREE_LOW`?)");
+  const auto timeout = fault_of_variable("PEERCACHE_TIMEOUT", "1");
+  for (const char* meant : {"`PEERCACHE_CLIENT_TIMEOUT`", "`PEERCACHE_DRAIN_TIMEOUT`"})
+    EXPECT_NE(timeout.find(meant), std::string::npos) << timeout;
+  for (const char* name : {"PEERCACHE_", "PEERCACHE_PORT", "PEERCACHE_CONFIGS", "PEERCACHE_TESTS",
+                           "PEERCACHE_NET_PORT"})
+    EXPECT_NE(fault_of_variable(name, "1"), "accepted") << name;
+}
+
+TEST(load, variables_that_kubernetes_sets_for_a_service_of_our_name_are_only_mentioned) {
   auto loaded = load({.environment = {{"PEERCACHE_PORT", "tcp://10.0.0.1:31998"},
+                                      {"PEERCACHE_PORT_31998_TCP", "tcp://10.0.0.1:31998"},
                                       {"PEERCACHE_PORT_31998_TCP_ADDR", "10.0.0.1"},
                                       {"PEERCACHE_SERVICE_HOST", "10.0.0.1"},
                                       {"PEERCACHE_SERVICE_PORT", "31998"},
+                                      {"PEERCACHE_NODE_PORT", "tcp://10.0.0.2:31998"},
+                                      {"PEERCACHE_NODE_SERVICE_PORT_HTTP", "31997"},
                                       {"PATH", "/bin"}},
                       .host_name = "here"});
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(loaded->warnings.size(), 4u);
+  ASSERT_EQ(loaded->warnings.size(), 1u);
+  for (const char* name : {"PEERCACHE_PORT_31998_TCP_ADDR", "PEERCACHE_NODE_SERVICE_PORT_HTTP"})
+    EXPECT_NE(loaded->warnings[0].find(name), std::string::npos) << loaded->warnings[0];
 }
 
 TEST(load, the_path_variable_and_test_switches_are_no_options) {

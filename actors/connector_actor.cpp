@@ -58,7 +58,7 @@ result<int> dial(const std::string& host, std::uint16_t port, milliseconds timeo
     return fd;
   if (fd >= 0)
     ::close(fd);
-  return error{done.error().code, host + ":" + std::to_string(port) + ": " + done.error().message};
+  return done.error();
 }
 
 } // namespace
@@ -71,7 +71,7 @@ run_connector(connector_actor::stateful_pointer<connector_state> self,
       [self](dial_atom, const std::string& host, std::uint16_t port) -> caf::result<gateway_actor> {
         auto fd = dial(host, port, self->state.timeout);
         if (!fd)
-          return caf::make_error(caf::sec::cannot_connect_to_node, to_string(fd.error()));
+          return caf::make_error(caf::sec::cannot_connect_to_node, fd.error().message);
         auto& mm = self->system().middleman();
         auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
         auto scribe = mm.backend().new_scribe(*fd);

@@ -29,6 +29,21 @@ caf::error refused(const std::string& why) {
   return caf::make_error(caf::sec::runtime_error, why);
 }
 
+/// Why a hello is refused, in words for whoever asked; no error when it is welcome. Version and
+/// cluster have codes of their own, by which others tell them from a failure.
+caf::error refusal_of(std::uint32_t version, const std::string& cluster, const std::string& own) {
+  if (version != wire_version)
+    return caf::make_error(caf::sec::incompatible_versions,
+                           "it speaks wire version " + std::to_string(wire_version) + " and not " +
+                               std::to_string(version) +
+                               "; install the same version of PeerCache on both sides");
+  if (cluster != own)
+    return caf::make_error(caf::sec::incompatible_application_ids,
+                           "it belongs to cluster '" + own + "' and not to '" + cluster +
+                               "'; give that name, or the address of a node of '" + cluster + "'");
+  return {};
+}
+
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
                                           const session_actor& events) {
   auto& state = self->state;
@@ -225,10 +240,9 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](hello_atom, std::uint32_t version, const std::string& cluster,
              const std::string& who) -> caf::result<peer_welcome> {
         auto& own = self->state.options;
-        if (version != wire_version || cluster != own.cluster) {
+        if (auto refusal = refusal_of(version, cluster, own.cluster)) {
           log::warn("gateway: refused {}: wire version {}, cluster '{}'", who, version, cluster);
-          return refused("wire version or cluster name differ: this is cluster '" + own.cluster +
-                         "', wire version " + std::to_string(wire_version));
+          return refusal;
         }
         peer_welcome welcome;
         welcome.member = discovery::encode_member(own.self);

@@ -131,8 +131,9 @@ result<caf::io::doorman_ptr> node::impl::listen(std::uint16_t port, const char* 
   if (doorman)
     return std::move(*doorman);
   return {errc::io_failed, "cannot listen on " + config_.net.bind + ":" + std::to_string(port) +
-                               " (" + option + "); is another node running? " +
-                               system_->render(doorman.error())};
+                               " (" + option +
+                               "): another process has the port, or the address is not this "
+                               "machine's; `ss -ltnp` shows who listens"};
 }
 
 result<void> node::impl::open_ports() {

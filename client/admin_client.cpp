@@ -3,6 +3,7 @@
 #include "actors/connector_actor.hpp"
 #include "actors/protocol/message_types.hpp"
 #include "actors/system_config.hpp"
+#include "client/connect_fault.hpp"
 #include "discovery/view_codec.hpp"
 
 namespace peercache::client {
@@ -17,7 +18,7 @@ public:
     system.await_actors_before_shutdown(false);
   }
 
-  /// Asks the gateway; errors say what CAF said.
+  /// Asks the gateway.
   template <class Answer, class... Args>
   result<Answer> ask(Args... args) {
     caf::scoped_actor self{system};
@@ -25,9 +26,8 @@ public:
     self->request(gateway, timeout, args...)
         .receive([&](Answer& value) { answer = std::move(value); },
                  [&](const caf::error& why) {
-                   answer =
-                       error{why == caf::sec::request_timeout ? errc::timed_out : errc::refused,
-                             system.render(why)};
+                   auto fault = fault_of(why);
+                   answer = error{fault.code, "the node does not say: " + fault.message};
                  });
     return answer;
   }
@@ -51,11 +51,7 @@ result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& h
   auto connector = system.spawn<caf::detached>(run_connector,
                                                std::min(timeout, std::chrono::milliseconds(1000)));
   result<void> outcome;
-  auto failed = [&](const caf::error& why) {
-    outcome = {errc::unreachable, "no peercache-node answers at " + host + ":" +
-                                      std::to_string(port) + " (" + system.render(why) +
-                                      "); is it running? name another with --node HOST:PORT"};
-  };
+  auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};
   self->request(connector, timeout, dial_atom_v, host, port)
       .receive([&](gateway_actor& found) { body->gateway = std::move(found); }, failed);

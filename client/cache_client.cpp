@@ -3,6 +3,7 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/thread_actor.hpp"
 #include "client/client_impl.hpp"
+#include "client/connect_fault.hpp"
 #include "client/get_call.hpp"
 #include "client/set_call.hpp"
 
@@ -91,12 +92,8 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   if (!plane)
     return plane.error();
   auto body = std::make_unique<impl>(options, std::move(*plane));
-  if (!body->session.board().wait_ready(until))
-    return {errc::unreachable, "no peercache-node of cluster '" + options.cluster +
-                                   "' answers at " + options.node_host + ":" +
-                                   std::to_string(options.node_port) +
-                                   "; start one with `peercache-node --dev`, or name another with "
-                                   "--node HOST:PORT"};
+  if (auto ready = body->session.board().wait_ready(until); !ready)
+    return connect_fault(options.node_host, options.node_port, ready.error());
   return std::unique_ptr<cache_client>{new cache_client{std::move(body)}};
 }
 

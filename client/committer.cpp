@@ -2,6 +2,7 @@
 
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/thread_actor.hpp"
+#include "client/connect_fault.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
@@ -57,6 +58,10 @@ void opened(committer_pointer self, const gateway_actor& gateway, const session_
   auto pool = map_pool(welcome, gateway);
   if (!pool) {
     log::warn("client: the pool of this host's node cannot be mapped: {}", to_string(pool.error()));
+    state.options.board->set_fault(
+        {pool.error().code, "its pool cannot be mapped, which takes a process of the same host and "
+                            "user: " +
+                                pool.error().message});
     self->send(gateway, leave_atom_v, welcome.session);
     return;
   }
@@ -66,25 +71,36 @@ void opened(committer_pointer self, const gateway_actor& gateway, const session_
   self->send(state.options.links, view_atom_v, welcome.view);
 }
 
+void failed(committer_pointer self, const caf::error& why) {
+  auto fault = fault_of(why);
+  log::debug("client: no session: {}", fault.message);
+  self->state.connecting = false;
+  self->state.options.board->set_fault(std::move(fault));
+}
+
+void open_session(committer_pointer self, const gateway_actor& gateway) {
+  session_actor events = caf::actor_cast<session_actor>(self);
+  self->request(gateway, session_timeout, session_atom_v, self->state.options.client_name, events)
+      .then([self, gateway](const session_welcome& welcome) { opened(self, gateway, welcome); },
+            [self](const caf::error& why) { failed(self, why); });
+}
+
+/// The hello comes first: a session has no cluster's name in it, and a node of another cluster must
+/// be able to say so.
+void greet(committer_pointer self, const gateway_actor& gateway) {
+  const auto& own = self->state.options;
+  self->request(gateway, session_timeout, hello_atom_v, wire_version, own.cluster, own.client_name)
+      .then([self, gateway](const peer_welcome&) { open_session(self, gateway); },
+            [self](const caf::error& why) { failed(self, why); });
+}
+
 void connect(committer_pointer self) {
   auto& state = self->state;
   state.connecting = true;
-  auto failed = [self](caf::error& why) {
-    self->state.connecting = false;
-    log::debug("client: no session: {}", self->system().render(why));
-  };
   self->request(state.options.connector, 30s, dial_atom_v, state.options.node_host,
                 state.options.node_port)
-      .then(
-          [self, failed](const gateway_actor& gateway) {
-            session_actor events = caf::actor_cast<session_actor>(self);
-            self->request(gateway, session_timeout, session_atom_v, self->state.options.client_name,
-                          events)
-                .then([self,
-                       gateway](const session_welcome& welcome) { opened(self, gateway, welcome); },
-                      failed);
-          },
-          failed);
+      .then([self](const gateway_actor& gateway) { greet(self, gateway); },
+            [self](const caf::error& why) { failed(self, why); });
 }
 
 /// Keeps the slots that came with an acknowledgement (none came with an error), gives back what is

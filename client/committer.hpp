@@ -8,6 +8,7 @@ namespace peercache::client {
 struct committer_options {
   std::string node_host;
   std::uint16_t node_port = 0;
+  std::string cluster;
   std::string client_name;
   actors::connector_actor connector;
   actors::links_actor links;

@@ -34,20 +34,33 @@ void session_board::set_pool(own_pool_ptr next) {
   {
     std::lock_guard guard{lock_};
     pool_.swap(next);
+    if (pool_)
+      fault_.reset();
   }
   if (next)
     next->closing = true;
   changed_.notify_all();
 }
 
-bool session_board::wait_ready(deadline until) const {
-  std::unique_lock guard{lock_};
-  return changed_.wait_until(guard, until, [this] {
-    if (!pool_)
-      return false;
-    const auto* own = topology_->find(pool_->node.inc);
+void session_board::set_fault(error why) {
+  {
+    std::lock_guard guard{lock_};
+    fault_ = std::move(why);
+  }
+  changed_.notify_all();
+}
+
+result<void> session_board::wait_ready(deadline until) const {
+  auto ready = [this] {
+    const auto* own = pool_ ? topology_->find(pool_->node.inc) : nullptr;
     return own != nullptr && own->linked();
-  });
+  };
+  std::unique_lock guard{lock_};
+  changed_.wait_until(guard, until,
+                      [&] { return ready() || (fault_ && fault_->code == errc::incompatible); });
+  if (ready())
+    return {};
+  return fault_.value_or(error{errc::timed_out, "no answer in time"});
 }
 
 session::session(const client_options& options,
@@ -68,6 +81,7 @@ session::session(const client_options& options,
   committer_options committing;
   committing.node_host = options.node_host;
   committing.node_port = options.node_port;
+  committing.cluster = options.cluster;
   committing.client_name = name;
   committing.connector = connector;
   committing.links = links_handle;

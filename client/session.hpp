@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace peercache::client {
@@ -28,8 +29,13 @@ public:
   void set_topology(actors::topology_ptr next);
   void set_pool(own_pool_ptr next);
 
-  /// Waits until the own pool is mapped and its node is linked in the topology.
-  bool wait_ready(deadline until) const;
+  /// Why there is no session; goes with the next pool.
+  void set_fault(error why);
+
+  /// Waits until the own pool is mapped and its node is linked in the topology. Errors: what stood
+  /// in the way last; a node that refuses us (`incompatible`) will not change its mind, so that is
+  /// told at once.
+  result<void> wait_ready(deadline until) const;
 
   set_window window;
   commit_queue commits;
@@ -39,6 +45,7 @@ private:
   mutable std::condition_variable changed_;
   actors::topology_ptr topology_; ///< By lock_; never null after construction of the session.
   own_pool_ptr pool_;             ///< By lock_; null while there is no session.
+  std::optional<error> fault_;    ///< By lock_.
 };
 
 /// A session's own actor, as the callers' threads see it.

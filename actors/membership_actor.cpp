@@ -4,6 +4,8 @@
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
 
+#include <utility>
+
 namespace peercache::actors {
 
 membership_report membership_state::report() const {
@@ -37,14 +39,24 @@ void connected(membership_pointer self, const discovery::endpoint& to,
   self->monitor(welcome.membership);
 }
 
+/// A seed that refuses us keeps this node out of the cluster for good: whoever reads the log must
+/// see that, once.
+void dial_failed(membership_pointer self, const discovery::endpoint& to, const caf::error& why) {
+  auto& way = self->state.routes[to];
+  way.dialing = false;
+  bool refused =
+      why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
+  if (refused && !std::exchange(way.refused, true))
+    log::warn("membership: {}:{} refuses this node: it has another cluster.name than '{}', or "
+              "another version of PeerCache",
+              to.host, to.port, self->state.options.cluster);
+  log::debug("membership: {}:{} is out of reach: {}", to.host, to.port, self->system().render(why));
+}
+
 void dial(membership_pointer self, const discovery::endpoint& to) {
   auto& state = self->state;
   state.routes[to].dialing = true;
-  auto failed = [self, to](const caf::error& why) {
-    self->state.routes[to].dialing = false;
-    log::debug("membership: {}:{} is out of reach: {}", to.host, to.port,
-               self->system().render(why));
-  };
+  auto failed = [self, to](const caf::error& why) { dial_failed(self, to, why); };
   self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port)
       .then(
           [self, to, failed](const gateway_actor& gateway) {

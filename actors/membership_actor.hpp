@@ -31,6 +31,7 @@ struct membership_state {
     membership_actor peer; ///< Null while there is no connection.
     incarnation inc;
     bool dialing = false;
+    bool refused = false; ///< And that was said.
   };
 
   membership_actor_options options;

@@ -4,6 +4,8 @@
 #include "common/limits.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -128,11 +130,16 @@ result<std::vector<trace_request>> parse_trace(std::string_view text) {
 }
 
 result<std::vector<trace_request>> load_trace(const std::string& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return error{errc::io_failed,
-                 "cannot read the trace " + path + "; unpack it first if it is a .gz"};
+  // An empty file has no byte to copy, which the stream takes for a failure.
+  bool empty = file && file.peek() == std::ifstream::traits_type::eof() && errno == 0;
+  if (!file || (!empty && !(text << file.rdbuf()))) {
+    return error{errc::io_failed, "cannot read the trace " + path + ": " + std::strerror(errno)};
+  }
+  if (text.view().starts_with("\x1f\x8b")) {
+    return error{errc::invalid_argument, "the trace " + path + " is packed: gunzip it first"};
   }
   auto requests = parse_trace(std::move(text).str());
   if (!requests) {

@@ -1,10 +1,14 @@
 #include "cli/command.hpp"
 
+#include "cli/option_forms.hpp"
+#include "cli/usage.hpp"
+#include "config/load.hpp"
+#include "config/process_sources.hpp"
+
+#include <array>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <fmt/format.h>
-#include <map>
 
 namespace peercache::cli {
 
@@ -36,35 +40,62 @@ result<page_key> key_of_digest(const std::string& text) {
   return key;
 }
 
-/// As the configuration's client.node_host and client.node_port name it in the environment.
-std::string default_node() {
-  const char* host = std::getenv("PEERCACHE_CLIENT_NODE_HOST");
-  const char* port = std::getenv("PEERCACHE_CLIENT_NODE_PORT");
-  return fmt::format("{}:{}", host != nullptr ? host : "127.0.0.1",
-                     port != nullptr ? port : "31998");
+result<void> take_configuration(global_options& globals) {
+  auto sources = config::sources_of_process(std::nullopt);
+  if (!sources)
+    return sources.error();
+  auto loaded = config::merge_sources(*sources);
+  if (!loaded)
+    return loaded.error();
+  const auto& client = loaded->config.client;
+  bool v6 = client.node_host.find(':') != std::string::npos;
+  globals.node =
+      fmt::format("{}:{}", v6 ? "[" + client.node_host + "]" : client.node_host, client.node_port);
+  globals.call_timeout = client.timeout;
+  globals.cluster = loaded->config.cluster.name;
+  return {};
 }
 
-const std::map<std::string, output_format> formats = {{"table", output_format::table},
-                                                      {"json", output_format::json}};
-const std::map<std::string, std::uint32_t> time_units = {{"ms", 1}, {"s", 1000}, {"min", 60'000}};
+constexpr std::array<std::string_view, 2> format_words{"table", "json"};
+
+/// Whether the answer was to be JSON, of a command line that was not understood otherwise.
+bool asks_for_json(const CLI::App& app) {
+  const auto& texts = app.get_option("--output")->results();
+  return !texts.empty() && texts.back() == "json";
+}
 
 } // namespace
 
 command_line::command_line() : app("Look into a PeerCache cluster, and try it out.", "peercache") {
-  globals.node = default_node();
+  configured = take_configuration(globals);
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_option("-o,--output", globals.format, "Form of the answer: table or json")
-      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description("table|json"));
-  app.add_option("--timeout", globals.timeout_ms,
-                 "How long one call may take, for example 500ms or 2s")
-      ->transform(CLI::AsNumberWithUnit(time_units, CLI::AsNumberWithUnit::UNIT_OPTIONAL, "TIME"))
-      ->check(CLI::Range(1u, 3'600'000u).description(""));
-  app.add_option("--node", globals.node, "The node to ask, HOST:PORT")->capture_default_str();
-  app.add_option("--cluster", globals.cluster, "Name of the cluster, as the nodes are configured")
-      ->envname("PEERCACHE_CLUSTER_NAME")
-      ->capture_default_str();
+  app.set_version_flag("--version", std::string("peercache ") + PEERCACHE_VERSION,
+                       "Print the version and end");
+  add_choice(app, "-o,--output", globals.format, format_words, "Form of the answer");
+  using std::chrono::milliseconds;
+  add_duration(app, "--timeout", globals.call_timeout, milliseconds(1), milliseconds(3'600'000),
+               "How long one call may take");
+  app.add_option("--node", globals.node,
+                 fmt::format("Control port of the node to ask [default: {}]", globals.node))
+      ->type_name("HOST:PORT");
+  app.add_option("--cluster", globals.cluster,
+                 fmt::format("Name of its cluster [default: {}]", globals.cluster))
+      ->type_name("NAME");
 }
+
+namespace {
+
+/// What all commands share: the options of the whole line may stand behind them too.
+void finish_commands(CLI::App& above) {
+  for (auto* command : above.get_subcommands({})) {
+    command->fallthrough();
+    command->footer("Options of every command, such as --node and -o json: peercache --help");
+    finish_commands(*command);
+  }
+}
+
+} // namespace
 
 exit_code run(int argc, const char* const* argv) {
   command_line line;
@@ -72,13 +103,20 @@ exit_code run(int argc, const char* const* argv) {
                     add_key_command, add_put_command, add_get_command, add_exists_command,
                     add_rm_command, add_bench_command, add_doctor_command, add_version_command})
     add(line);
-  for (auto* command : line.app.get_subcommands({}))
-    command->fallthrough();
-  try {
-    line.app.parse(argc, argv);
-  } catch (const CLI::ParseError& wrong) {
-    return line.app.exit(wrong) == 0 ? exit_code::ok : exit_code::usage;
-  }
+  line.app.footer("Defaults come from the configuration: client.node_host, client.node_port,\n"
+                  "client.timeout and cluster.name, in PEERCACHE_* variables or the file that\n"
+                  "PEERCACHE_CONFIG names.\n"
+                  "Exit codes: 0 ok, 1 failed, 2 usage, 3 degraded, 4 unreachable.");
+  finish_commands(line.app);
+  auto understood = parse_words(line.app, argc, argv);
+  if (understood && !*understood)
+    return exit_code::ok;
+  if (asks_for_json(line.app))
+    line.globals.format = output_format::json;
+  if (!understood)
+    return fail(line.globals, understood.error());
+  if (!line.configured)
+    return fail(line.globals, line.configured.error());
   return line.action(line.globals);
 }
 
@@ -90,7 +128,8 @@ void print(const global_options& globals, const nlohmann::json& data, const std:
 exit_code fail(const global_options& globals, const error& err) {
   if (globals.format == output_format::json)
     print(globals, {{"error", {{"code", to_string(err.code)}, {"message", err.message}}}}, "");
-  fmt::print(stderr, "peercache: {}\n", to_string(err));
+  fmt::print(stderr, "peercache: {}\n",
+             err.message.empty() ? std::string(to_string(err.code)) : err.message);
   return exit_code_of(err.code);
 }
 
@@ -119,12 +158,14 @@ result<endpoint> parse_endpoint(const std::string& text) {
 
 namespace {
 
-/// Adds what the library cannot know: how a node is started here.
-error with_advice(const error& err, const global_options& globals) {
+/// Adds what the library cannot know: how the options are called, and how a node is started here.
+error with_advice(const error& err) {
+  if (err.code == errc::incompatible)
+    return {err.code, err.message + " (--cluster NAME, --node HOST:PORT)"};
   if (exit_code_of(err.code) != exit_code::unreachable)
     return err;
-  return {err.code, fmt::format("{} (cluster '{}'; a node on this machine: peercache-node --dev)",
-                                err.message, globals.cluster)};
+  return {err.code, err.message + "; start a node on this machine with `peercache-node --dev`, or "
+                                  "name another with --node HOST:PORT"};
 }
 
 } // namespace
@@ -136,7 +177,7 @@ result<std::unique_ptr<client::admin_client>> connect_admin(const global_options
   auto admin = client::admin_client::connect(address->host, address->port, globals.cluster,
                                              globals.timeout());
   if (!admin)
-    return with_advice(admin.error(), globals);
+    return with_advice(admin.error());
   return admin;
 }
 
@@ -151,7 +192,7 @@ result<std::unique_ptr<client::cache_client>> connect_client(const global_option
   options.timeout = globals.timeout();
   auto connected = client::cache_client::connect(options);
   if (!connected)
-    return with_advice(connected.error(), globals);
+    return with_advice(connected.error());
   return connected;
 }
 

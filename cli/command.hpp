@@ -19,25 +19,28 @@
 
 namespace peercache::cli {
 
-/// What every command understands, before or after its own name.
+/// What every command understands, before or after its own name. The defaults are what the
+/// configuration says of clients: client.node_host, client.node_port, client.timeout, cluster.name.
 struct global_options {
   output_format format = output_format::table;
-  std::uint32_t timeout_ms = 2000;
+  std::chrono::milliseconds call_timeout{2000};
   std::string node = "127.0.0.1:31998";
   std::string cluster = "peercache";
 
-  std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms); }
+  std::chrono::milliseconds timeout() const { return call_timeout; }
 };
 
 /// The command line of `peercache`. Each command adds itself and, when it was chosen, leaves the
 /// action that `main` runs. Threads: one. Not movable: CLI11 holds references into it.
 struct command_line {
+  /// Reads the environment and the file that PEERCACHE_CONFIG names, for the defaults.
   command_line();
   command_line(const command_line&) = delete;
   command_line& operator=(const command_line&) = delete;
 
   CLI::App app;
   global_options globals;
+  result<void> configured; ///< What is wrong with environment or file: help works all the same.
   std::function<exit_code(const global_options&)> action;
 };
 

@@ -4,10 +4,13 @@
 #include "cli/command.hpp"
 #include "cli/demo_replay.hpp"
 #include "cli/node_process.hpp"
+#include "cli/option_forms.hpp"
+#include "cli/pool_room.hpp"
 #include "config/node_config.hpp"
+#include "config/units.hpp"
 
+#include <filesystem>
 #include <fmt/format.h>
-#include <map>
 #include <unistd.h>
 
 namespace peercache::cli {
@@ -29,6 +32,7 @@ struct demo_options {
 using trace = std::vector<bench::trace_request>;
 using client_list = std::vector<std::unique_ptr<client::cache_client>>;
 
+/// The requests to replay; a trace that cannot be had is the caller's mistake, and none of ours.
 result<trace> requests_of(const demo_options& options) {
   bench::trace_generator_options generator{.seed = options.seed};
   if (options.requests != 0)
@@ -36,7 +40,9 @@ result<trace> requests_of(const demo_options& options) {
   auto loaded = options.trace.empty() ? result<trace>(bench::generate_trace(generator))
                                       : bench::load_trace(options.trace);
   if (!loaded)
-    return loaded.error();
+    return {errc::invalid_argument, "--trace: " + loaded.error().message};
+  if (loaded->empty())
+    return {errc::invalid_argument, "--trace: there is no request in " + options.trace};
   if (options.requests != 0 && loaded->size() > options.requests)
     loaded->resize(options.requests);
   return bench::with_dense_ids(std::move(*loaded));
@@ -118,10 +124,7 @@ result<std::vector<node_process>> start_nodes(const demo_options& options,
 }
 
 result<demo_report> run_demo(const global_options& globals, const demo_options& options,
-                             const run_folder& folder) {
-  auto requests = requests_of(options);
-  if (!requests)
-    return requests.error();
+                             const trace& requests, const run_folder& folder) {
   auto nodes = start_nodes(options, folder);
   if (!nodes)
     return nodes.error();
@@ -136,7 +139,7 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
   report.pool_bytes = options.pool_bytes;
   report.data_plane = clients->front()->data_plane();
   auto begin = bench::clock::now();
-  report.counts = replay_all(*requests, *clients, options);
+  report.counts = replay_all(requests, *clients, options);
   report.elapsed_s = bench::seconds_between(begin, bench::clock::now());
   add_origins(report, *clients);
   auto counted = add_evictions(report, *nodes, globals.timeout());
@@ -144,31 +147,39 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
   stop_nodes(*nodes, std::chrono::seconds(15));
   if (!counted)
     return counted.error();
-  add_references(report, *requests, options);
+  add_references(report, requests, options);
   return report;
 }
 
-std::map<std::string, rdma::plane_mode> plane_modes() {
-  std::map<std::string, rdma::plane_mode> modes;
-  for (std::size_t i = 0; i < data_plane_words.size(); ++i)
-    modes.emplace(data_plane_words[i], static_cast<rdma::plane_mode>(i));
-  return modes;
-}
-
-exit_code demo(const global_options& globals, const demo_options& options) {
+result<void> check(const demo_options& options) {
   if (options.page_bytes % 8 != 0 || options.page_bytes > limits::page_bytes_max ||
       options.page_bytes == 0)
-    return fail(globals,
-                {errc::invalid_argument, fmt::format("--page-size is a multiple of 8 up to {}",
-                                                     human_bytes(limits::page_bytes_max))});
+    return {errc::invalid_argument,
+            fmt::format("--page-size: {} does not do: a page of the demo is a multiple of 8 bytes, "
+                        "{} at most",
+                        config::format_size(options.page_bytes),
+                        config::format_size(limits::page_bytes_max))};
   if (options.pool_bytes < options.page_bytes)
-    return fail(globals, {errc::invalid_argument, "--pool-size is smaller than one page"});
+    return {errc::invalid_argument, fmt::format("--pool-size: {} is smaller than one page of {}",
+                                                config::format_size(options.pool_bytes),
+                                                config::format_size(options.page_bytes))};
+  return check_pools(options.nodes, options.pool_bytes, pool_room::of_machine());
+}
+
+/// Everything that the caller may have got wrong comes before the first folder and process.
+exit_code demo(const global_options& globals, const demo_options& options) {
+  if (auto fits = check(options); !fits)
+    return fail(globals, fits.error());
+  auto requests = requests_of(options);
+  if (!requests)
+    return fail(globals, requests.error());
   auto folder = run_folder::make("peercache-demo");
   if (!folder)
     return fail(globals, folder.error());
-  auto report = run_demo(globals, options, *folder);
+  auto report = run_demo(globals, options, *requests, *folder);
   bool good = report && report->counts.wrong_bytes == 0;
-  if (!good || options.keep_logs) {
+  bool logs = std::filesystem::exists(folder->path() / "node-1" / "node.log");
+  if (logs && (!good || options.keep_logs)) {
     folder->keep();
     fmt::print(stderr, "peercache: the nodes' logs are in {}\n", folder->path().string());
   }
@@ -184,28 +195,24 @@ void add_demo_command(command_line& line) {
   auto* command = line.app.add_subcommand(
       "demo", "Start nodes on this machine, replay a chat service's requests, compare every byte");
   auto options = std::make_shared<demo_options>();
-  command->add_option("--nodes", options->nodes, "Number of node processes")
-      ->check(CLI::Range(1u, 64u))
-      ->capture_default_str();
+  add_number(*command, "--nodes", options->nodes, {1, 64}, "Node processes");
   command
-      ->add_option(
-          "--trace", options->trace,
-          "Lines of {timestamp,input_length,output_length,hash_ids}; made up when left away")
-      ->check(CLI::ExistingFile);
-  command->add_option("--page-size", options->page_bytes, "Bytes of one page of 512 tokens [16KiB]")
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--pool-size", options->pool_bytes, "Memory of each node [256MiB]")
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--requests", options->requests, "Stop after so many requests [all]");
-  command->add_option("--seed", options->seed, "Of the trace that is made up")
-      ->capture_default_str();
-  command->add_option("--node-program", options->node_program,
-                      "Path of peercache-node [beside this program]");
+      ->add_option("--trace", options->trace,
+                   "Lines of {\"timestamp\",\"input_length\",\"output_length\",\"hash_ids\"} "
+                   "[default: one is made up]")
+      ->type_name("FILE");
+  add_size(*command, "--page-size", options->page_bytes,
+           "Of one page of 512 tokens; a multiple of 8 bytes, 64MiB at most");
+  add_size(*command, "--pool-size", options->pool_bytes, "Memory of each node");
+  add_number(*command, "--requests", options->requests, {0, 1'000'000'000},
+             "Stop after so many requests; 0 goes on to the end of the trace");
+  add_number(*command, "--seed", options->seed, {0, 1'000'000'000}, "Of the trace that is made up");
   command
-      ->add_option("--data-plane", options->data_plane,
-                   "How pages travel between the nodes: auto, verbs or tcp")
-      ->transform(CLI::CheckedTransformer(plane_modes()))
-      ->default_str("auto");
+      ->add_option("--node-program", options->node_program,
+                   "Path of peercache-node [default: the one beside this program]")
+      ->type_name("FILE");
+  add_choice(*command, "--data-plane", options->data_plane, data_plane_words,
+             "How pages travel between the nodes");
   command->add_flag("--keep-logs", options->keep_logs, "Leave the nodes' logs behind");
   command->callback([&line, options] {
     line.action = [options](const global_options& globals) { return demo(globals, *options); };

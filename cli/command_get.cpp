@@ -1,6 +1,8 @@
 #include "cli/command.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,22 +18,24 @@ struct get_options {
 result<void> write_file(const std::string& path, std::span<const std::byte> bytes) {
   auto* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
   if (file == nullptr)
-    return {errc::invalid_argument, fmt::format("cannot write '{}'", path)};
+    return {errc::invalid_argument,
+            fmt::format("cannot write '{}': {}", path, std::strerror(errno))};
   bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   written = (path == "-" ? std::fflush(file) : std::fclose(file)) == 0 && written;
   if (!written)
-    return {errc::io_failed, fmt::format("cannot write all bytes to '{}'", path)};
+    return {errc::io_failed,
+            fmt::format("cannot write all bytes to '{}': {}", path, std::strerror(errno))};
   return {};
 }
 
 exit_code say(const global_options& globals, const get_options& options,
               const client::page_result& page) {
   auto origin = to_string(page.origin);
-  auto text =
-      page.status == page_status::hit
-          ? fmt::format("{}: {} from {}\n", options.key.keys[0], human_bytes(page.length_bytes),
-                        origin)
-          : fmt::format("{}: a miss, because {}\n", options.key.keys[0], to_string(page.status));
+  auto text = page.status == page_status::hit
+                  ? fmt::format("{}: {} from {}\n", options.key.keys[0],
+                                human_bytes(page.length_bytes), origin)
+                  : fmt::format("{}: a miss, because {}; `peercache key explain` says more\n",
+                                options.key.keys[0], to_string(page.status));
   // The bytes have stdout for themselves when they go there.
   if (options.file == "-")
     fmt::print(stderr, "{}", text);

@@ -10,7 +10,7 @@ namespace {
 struct node_answer {
   discovery::member member;
   std::optional<client::node_status> status;
-  std::string fault; ///< Why there is no status.
+  error fault; ///< Why there is no status.
 };
 
 node_answer ask(const discovery::member& member, const global_options& globals) {
@@ -21,7 +21,7 @@ node_answer ask(const discovery::member& member, const global_options& globals) 
   if (status)
     answer.status = *status;
   else
-    answer.fault = to_string(status.error());
+    answer.fault = status.error();
   return answer;
 }
 
@@ -41,7 +41,8 @@ std::string text_of(const std::vector<node_answer>& answers, const discovery::vi
     bool master =
         std::find(view.masters.begin(), view.masters.end(), member.name) != view.masters.end();
     if (!status) {
-      table.add_row({member.name, address, fault, master ? "master" : "member"});
+      table.add_row(
+          {member.name, address, std::string(to_string(fault.code)), master ? "master" : "member"});
       continue;
     }
     auto share = status->pool_bytes_capacity == 0
@@ -79,7 +80,7 @@ exit_code show_nodes(const global_options& globals) {
     auto node =
         answer.status ? to_json(*answer.status) : nlohmann::json{{"node", to_json(answer.member)}};
     node["reachable"] = answer.status.has_value();
-    node["fault"] = answer.fault;
+    node["fault"] = answer.fault.message;
     nodes.push_back(std::move(node));
     all_ready = all_ready && answer.status && answer.status->ready;
   }

@@ -1,5 +1,6 @@
 #include "bench/sample_statistics.hpp"
 #include "cli/command.hpp"
+#include "cli/option_forms.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -41,9 +42,7 @@ exit_code ping(const global_options& globals, std::uint32_t count) {
 void add_ping_command(command_line& line) {
   auto* command = line.app.add_subcommand("ping", "Ask a node for a sign of life, and time it");
   auto count = std::make_shared<std::uint32_t>(5);
-  command->add_option("-c,--count", *count, "Number of questions")
-      ->check(CLI::Range(1u, 100'000u))
-      ->capture_default_str();
+  add_number(*command, "-c,--count", *count, {1, 100'000}, "Questions to ask");
   command->callback([&line, count] {
     line.action = [count](const global_options& globals) { return ping(globals, *count); };
   });

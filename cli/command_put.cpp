@@ -1,6 +1,8 @@
 #include "cli/command.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
 #include <memory>
 
@@ -15,14 +17,18 @@ struct put_options {
   bool has_value = false;
 };
 
+/// The system call that failed last says why.
+error unreadable(const std::string& path) {
+  return {errc::invalid_argument, fmt::format("cannot read '{}': {}", path, std::strerror(errno))};
+}
+
 /// The whole of `path` ("-": stdin), refused when it is longer than the longest page.
 result<std::vector<std::byte>> read_page(const std::string& path) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(
       path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),
       [](std::FILE* file) { return file != nullptr ? std::fclose(file) : 0; });
   if (path != "-" && !opened)
-    return {errc::invalid_argument,
-            fmt::format("cannot read '{}': no such file, or not ours to read", path)};
+    return unreadable(path);
   auto* file = path == "-" ? stdin : opened.get();
   std::vector<std::byte> bytes;
   std::byte chunk[64 * 1024];
@@ -32,6 +38,8 @@ result<std::vector<std::byte>> read_page(const std::string& path) {
       return {errc::invalid_argument, fmt::format("'{}' is too long for a page: the limit is {}",
                                                   path, human_bytes(limits::page_bytes_max))};
   }
+  if (std::ferror(file) != 0)
+    return unreadable(path);
   return bytes;
 }
 
@@ -47,7 +55,10 @@ exit_code put(const global_options& globals, const put_options& options) {
     return fail(globals, bytes.error());
   if (bytes->empty())
     return fail(globals,
-                {errc::invalid_argument, "a page has at least one byte, and there are none"});
+                {errc::invalid_argument,
+                 fmt::format("a page has at least one byte, and {} has none; give --value TEXT or "
+                             "another FILE",
+                             options.has_value ? "--value" : "'" + options.file + "'")});
   auto connected = connect_client(globals);
   if (!connected)
     return fail(globals, connected.error());
@@ -69,7 +80,10 @@ exit_code put(const global_options& globals, const put_options& options) {
          {"digest", to_string(keys->front())},
          {"status", word},
          {"length_bytes", bytes->size()}},
-        fmt::format("{}: {} ({})\n", options.key.keys[0], word, human_bytes(bytes->size())));
+        fmt::format("{}: {} ({}){}\n", options.key.keys[0], word, human_bytes(bytes->size()),
+                    stored.status == page_status::duplicate
+                        ? ": the cluster has this key already, nothing was stored"
+                        : ""));
   return ok ? exit_code::ok : exit_code::failed;
 }
 
@@ -81,8 +95,8 @@ void add_put_command(command_line& line) {
   auto options = std::make_shared<put_options>();
   options->key.keys.resize(1);
   command->add_option("KEY", options->key.keys[0], "Key of the page")->required();
-  auto* file = command->add_option("FILE", options->file, "Where the bytes are; - is stdin")
-                   ->capture_default_str();
+  auto* file = command->add_option("FILE", options->file,
+                                   "Where the bytes are, at most 64MiB [default: -, stdin]");
   auto* value =
       command->add_option("--value", options->value, "The bytes themselves")->excludes(file);
   add_space_options(*command, options->key);

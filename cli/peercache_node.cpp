@@ -1,5 +1,6 @@
 #include "actors/node.hpp"
 #include "cli/node_process.hpp"
+#include "cli/usage.hpp"
 #include "common/log.hpp"
 #include "config/cli_options.hpp"
 #include "config/load.hpp"
@@ -129,16 +130,20 @@ int main(int argc, char** argv) {
       "One node of a PeerCache cluster: the page pool of this host and its part of the directory.",
       "peercache-node");
   program_options options;
-  app.add_option("--config", options.config_path, "Configuration file [PEERCACHE_CONFIG]");
+  app.add_option("--config", options.config_path,
+                 "Configuration file [default: the one that PEERCACHE_CONFIG names, if any]");
   app.add_flag("--check-config", options.check_config, "Check the configuration and end");
   app.add_flag("--print-config", options.print_config, "Print every value with its origin and end");
-  app.set_version_flag("--version", std::string("peercache-node ") + PEERCACHE_VERSION);
+  app.set_version_flag("--version", std::string("peercache-node ") + PEERCACHE_VERSION,
+                       "Print the version and end");
   config::cli_options flags(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& wrong) {
-    return app.exit(wrong) == 0 ? exit_ok : exit_usage;
+  auto understood = cli::parse_words(app, argc, argv);
+  if (!understood) {
+    fmt::print(stderr, "peercache-node: {}\n", understood.error().message);
+    return exit_usage;
   }
+  if (!*understood)
+    return exit_ok;
   auto loaded = configuration(options, flags);
   if (!loaded) {
     fmt::print(stderr, "peercache-node: {}\n", loaded.error().message);

@@ -2,7 +2,10 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string_view>
 
 namespace peercache::real {
 
@@ -74,17 +77,53 @@ TEST_F(cli_ring, a_cluster_with_a_silent_node_is_degraded) {
   EXPECT_EQ(nodes.exit_code, 3);
 }
 
-TEST_F(cli_ring, another_clusters_name_is_refused) {
-  auto refused = run_cli(
-      {"status", "-o", "json", "--node", address(0), "--cluster", "another", "--timeout", "1s"});
-  EXPECT_EQ(refused.exit_code, 4);
-  EXPECT_TRUE(refused.json().contains("error"));
+/// Also of calls that need a session, and long before their deadline.
+TEST_F(cli_ring, another_clusters_name_is_refused_by_a_node_that_says_its_own) {
+  for (const char* command : {"status", "nodes", "ping", "get", "exists", "put", "rm"}) {
+    std::vector<std::string> words{command, "-o", "json", "--node", address(0), "--cluster"};
+    words.insert(words.end(), {"another", "--timeout", "30s"});
+    if (std::string_view("get exists put rm").find(command) != std::string_view::npos)
+      words.push_back("key");
+    if (std::string_view(command) == "put")
+      words.insert(words.end(), {"--value", "x"});
+    auto begin = clock::now();
+    auto refused = run_cli(words);
+    EXPECT_LT(clock::now() - begin, milliseconds(10'000)) << command;
+    EXPECT_EQ(refused.exit_code, 4) << command;
+    ASSERT_TRUE(refused.json().contains("error")) << command << refused.output;
+    auto error = refused.json()["error"];
+    EXPECT_EQ(error["code"], "incompatible") << command;
+    auto message = error["message"].get<std::string>();
+    for (const auto& part :
+         {"'" + cluster() + "'", std::string("'another'"), address(0), std::string("--cluster")})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find("error("), std::string::npos) << message;
+  }
 }
 
 TEST(cli, nobody_at_the_address_is_unreachable) {
-  auto alone = run_cli({"ping", "-o", "json", "--node", "127.0.0.1:1", "--timeout", "500ms"});
-  EXPECT_EQ(alone.exit_code, 4);
-  EXPECT_TRUE(alone.json().contains("error"));
+  for (const char* command : {"ping", "exists"}) {
+    auto alone = run_cli({command, "-o", "json", "--node", "127.0.0.1:1", "--timeout", "500ms",
+                          std::string_view(command) == "ping" ? "-c1" : "key"});
+    EXPECT_EQ(alone.exit_code, 4);
+    ASSERT_TRUE(alone.json().contains("error")) << alone.output;
+    auto message = alone.json()["error"]["message"].get<std::string>();
+    for (const char* part : {"no peercache-node answers at 127.0.0.1:1: Connection refused",
+                             "peercache-node --dev", "--node HOST:PORT"})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find("error("), std::string::npos) << message;
+  }
+}
+
+TEST_F(cli_ring, a_port_that_is_no_control_port_is_told_without_cafs_words) {
+  for (auto port : {node(0).ports().data_port, node(0).ports().http_port}) {
+    auto lost = run_cli(
+        {"ping", "-o", "json", "--node", "127.0.0.1:" + std::to_string(port), "--timeout", "1s"});
+    EXPECT_EQ(lost.exit_code, 4);
+    auto message = lost.json()["error"]["message"].get<std::string>();
+    EXPECT_NE(message.find("no peercache-node answers at"), std::string::npos) << message;
+    EXPECT_EQ(message.find("error("), std::string::npos) << message;
+  }
 }
 
 TEST(cli, a_demo_of_a_small_trace_gives_no_wrong_bytes_and_leaves_nothing) {
@@ -97,6 +136,83 @@ TEST(cli, a_demo_of_a_small_trace_gives_no_wrong_bytes_and_leaves_nothing) {
   EXPECT_GT(report["evictions"].get<int>(), 0);
   EXPECT_EQ(report["hits"].get<int>() + report["misses_total"].get<int>(),
             report["pages"].get<int>());
+}
+
+/// What went wrong before a node was started is told alone, and leaves nothing behind.
+TEST(cli, a_demo_that_cannot_begin_is_a_usage_error_and_leaves_no_folder) {
+  auto folder = cli::run_folder::make("peercache-real");
+  ASSERT_TRUE(folder);
+  auto broken = (folder->path() / "broken.jsonl").string();
+  std::ofstream(broken) << "no json\n";
+  auto empty = (folder->path() / "empty.jsonl").string();
+  std::ofstream{empty};
+  auto temporary = folder->path() / "tmp";
+  std::filesystem::create_directory(temporary);
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--trace", broken},
+                                                {"--trace", empty},
+                                                {"--trace", "/no/such"},
+                                                {"--trace", folder->path().string()},
+                                                {"--pool-size", "64TiB"},
+                                                {"--pool-size", "8TiB"},
+                                                {"--pool-size", "4KiB", "--page-size", "8"},
+                                                {"--page-size", "3"}}) {
+    std::vector<std::string> words{"/usr/bin/env",
+                                   "TMPDIR=" + temporary.string(),
+                                   PEERCACHE_CLI_DIR "/peercache",
+                                   "demo",
+                                   "-o",
+                                   "json"};
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    auto demo = run_program(words);
+    EXPECT_EQ(demo.exit_code, 2) << wrong[1];
+    ASSERT_TRUE(demo.json().contains("error")) << demo.output;
+    auto message = demo.json()["error"]["message"].get<std::string>();
+    EXPECT_NE(message.find("--"), std::string::npos) << "names the option: " << message;
+    EXPECT_TRUE(std::filesystem::is_empty(temporary)) << wrong[1];
+  }
+}
+
+TEST(cli, an_unknown_variable_of_ours_is_a_usage_error_in_both_programs) {
+  auto with = [](const char* variable, std::vector<std::string> words) {
+    words.insert(words.begin(), {"/usr/bin/env", variable});
+    return run_program(words).exit_code;
+  };
+  std::vector<std::string> version{PEERCACHE_CLI_DIR "/peercache", "version"};
+  std::vector<std::string> check{PEERCACHE_CLI_DIR "/peercache-node", "--check-config"};
+  for (const auto& words : {version, check}) {
+    EXPECT_EQ(with("PEERCACHE_TIMEOUT=1", words), 2);
+    EXPECT_EQ(with("PEERCACHE_POLL_SIZE=1GiB", words), 2);
+    EXPECT_EQ(with("PEERCACHE_POOL_SIZE=1GiB", words), 0);
+    EXPECT_EQ(with("PEERCACHE_SERVICE_HOST=10.0.0.1", words), 0);
+  }
+  EXPECT_EQ(with("PEERCACHE_TIMEOUT=1", {PEERCACHE_CLI_DIR "/peercache", "--help"}), 0)
+      << "help helps whatever is wrong";
+}
+
+TEST_F(cli_ring, a_node_that_its_seed_refuses_says_so_in_its_log) {
+  auto folder = cli::run_folder::make("peercache-real");
+  ASSERT_TRUE(folder);
+  auto log = (folder->path() / "node.log").string();
+  auto child = cli::child_process::spawn(
+      {.arguments = {PEERCACHE_CLI_DIR "/peercache-node", "--dev", "--node-name", "stranger",
+                     "--cluster-name", "another", "--pool-size", "8MiB", "--discovery-seeds",
+                     address(0), "--net-control-port", "0", "--net-data-port", "0",
+                     "--net-http-port", "0"},
+       .stderr_path = log});
+  ASSERT_TRUE(child);
+  EXPECT_TRUE(within(milliseconds(20'000), [&] {
+    std::ifstream file(log);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    return text.find(address(0) + " refuses this node") != std::string::npos;
+  }));
+}
+
+TEST_F(cli_ring, the_node_to_ask_comes_from_the_environment_too) {
+  auto port = "PEERCACHE_CLIENT_NODE_PORT=" + std::to_string(node(1).ports().control_port);
+  auto ping = run_program({"/usr/bin/env", port, "PEERCACHE_CLUSTER_NAME=" + cluster(),
+                           PEERCACHE_CLI_DIR "/peercache", "ping", "-o", "json"});
+  EXPECT_EQ(ping.exit_code, 0);
+  EXPECT_EQ(ping.json()["node"], "node-2");
 }
 
 TEST(cli, bench_gives_results_in_the_agreed_form) {

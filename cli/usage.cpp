@@ -1,0 +1,161 @@
+#include "cli/usage.hpp"
+
+#include "config/suggestion.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+
+namespace peercache::cli {
+
+namespace {
+
+using words = std::vector<std::string>;
+
+/// "peercache key": how the user calls it.
+std::string path_of(const CLI::App& command) {
+  const auto* parent = command.get_parent();
+  return (parent != nullptr ? path_of(*parent) + " " : "") + command.get_name();
+}
+
+/// Commands in the order of the help; what the help hides is not suggested.
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+/// The innermost command that the words named.
+const CLI::App& reached(const CLI::App& app) {
+  auto named = app.get_subcommands();
+  return named.empty() ? app : reached(*named.back());
+}
+
+words options_of(const CLI::App& command) {
+  words names;
+  for (const auto* option : command.get_options())
+    for (const auto& name : option->get_lnames())
+      names.push_back("--" + name);
+  return names;
+}
+
+/// Also those of the commands around it, which may stand behind it as well.
+words options_at(const CLI::App& command) {
+  auto names = options_of(command);
+  if (const auto* parent = command.get_parent()) {
+    auto more = options_at(*parent);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  return names;
+}
+
+/// Appends the paths of all commands for which `has` holds.
+template <class Predicate>
+void collect(const CLI::App& from, Predicate has, words& paths) {
+  for (const auto* command : commands_of(from)) {
+    if (has(*command))
+      paths.push_back("`" + path_of(*command) + "`");
+    collect(*command, has, paths);
+  }
+}
+
+/// The one option that ends like this: people forget the section ("--size").
+std::optional<std::string> only_one_ending(const std::string& name, const words& known) {
+  auto ending = name.substr(1); // "-size"
+  auto ends = [&](const std::string& option) { return option.ends_with(ending); };
+  auto found = std::find_if(known.begin(), known.end(), ends);
+  bool unique = found != known.end() && std::find_if(found + 1, known.end(), ends) == known.end();
+  return unique ? std::optional(*found) : std::nullopt;
+}
+
+std::string see_help(const CLI::App& command) {
+  return fmt::format("`{} --help` lists what there is", path_of(command));
+}
+
+std::string about_option(const CLI::App& root, const CLI::App& at, const std::string& word) {
+  auto name = word.substr(0, word.find('='));
+  auto has = [&](const CLI::App& command) {
+    auto own = options_of(command);
+    return std::find(own.begin(), own.end(), name) != own.end();
+  };
+  words owners;
+  if (has(at))
+    owners.push_back("`" + path_of(at) + "`");
+  else
+    collect(root, has, owners);
+  if (!owners.empty())
+    return fmt::format("'{}' is an option of {} and stands behind it", name,
+                       fmt::join(owners, ", "));
+  auto known = options_at(at);
+  constexpr std::size_t letters_min = 3; // Anything is near to a word that is shorter.
+  auto meant = name.size() >= letters_min ? config::closest(name, known) : std::nullopt;
+  if (!meant && name.starts_with("--"))
+    meant = only_one_ending(name, known);
+  return fmt::format("unknown option '{}'{} {}", name,
+                     meant ? fmt::format(": did you mean '{}'?", *meant) : ";", see_help(at));
+}
+
+std::string names_of(const std::vector<const CLI::App*>& commands) {
+  words names;
+  for (const auto* command : commands)
+    names.push_back(command->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string about_command(const CLI::App& root, const CLI::App& at, const std::string& word) {
+  auto commands = commands_of(at);
+  words names;
+  for (const auto* command : commands)
+    names.push_back(command->get_name());
+  auto unknown = fmt::format("unknown command '{}'", word);
+  if (auto meant = config::closest(word, names))
+    return fmt::format("{}: did you mean '{}'? {}", unknown, *meant, see_help(at));
+  words elsewhere;
+  collect(
+      root, [&](const CLI::App& command) { return command.get_name() == word; }, elsewhere);
+  if (!elsewhere.empty())
+    return fmt::format("{}: did you mean {}?", unknown, fmt::join(elsewhere, ", "));
+  return fmt::format("{}; it is one of {}; {}", unknown, names_of(commands), see_help(at));
+}
+
+/// The first word of the line, after the program's name, that nothing took.
+std::optional<std::string> first_unknown(const CLI::App& app, int argc, const char* const* argv) {
+  auto left = app.remaining(true);
+  for (int i = 1; i < argc; ++i)
+    if (std::find(left.begin(), left.end(), argv[i]) != left.end() && std::string(argv[i]) != "--")
+      return argv[i];
+  return std::nullopt;
+}
+
+std::string in_our_words(const CLI::App& app, const CLI::ParseError& wrong, int argc,
+                         const char* const* argv) {
+  const auto& at = reached(app);
+  auto unknown = first_unknown(app, argc, argv);
+  if (unknown && unknown->starts_with('-') && unknown->size() > 1)
+    return about_option(app, at, *unknown);
+  if (unknown && !commands_of(at).empty())
+    return about_command(app, at, *unknown);
+  if (unknown)
+    return fmt::format("unexpected word '{}': `{}` takes no more; {}", *unknown, path_of(at),
+                       see_help(at));
+  if (at.get_require_subcommand_min() > 0) // And has none, or it were not the innermost.
+    return fmt::format("a command is missing; it is one of {}; {}", names_of(commands_of(at)),
+                       see_help(at));
+  return fmt::format("{}; {}", wrong.what(), see_help(at));
+}
+
+} // namespace
+
+result<bool> parse_words(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::ParseError& wrong) {
+    if (wrong.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+      app.exit(wrong); // Prints the help or the version.
+      return false;
+    }
+    return {errc::invalid_argument, in_our_words(app, wrong, argc, argv)};
+  }
+}
+
+} // namespace peercache::cli

@@ -1,5 +1,7 @@
 #include "cli/bench_setup.hpp"
 #include "cli/command.hpp"
+#include "cli/option_forms.hpp"
+#include "cli/pool_room.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -34,13 +36,23 @@ std::vector<bench_group> make_groups() {
   return groups;
 }
 
+/// Each name once, in the order of the measurements.
+std::vector<std::string> names_of(const std::vector<bench_group>& groups) {
+  std::vector<std::string> names;
+  for (const auto& group : groups)
+    for (const auto& name : group.names)
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+  return names;
+}
+
 result<void> check_names(const bench_options& options, const std::vector<bench_group>& groups) {
   for (const auto& name : options.only) {
-    bool known = std::any_of(groups.begin(), groups.end(), [&](const auto& group) {
-      return std::find(group.names.begin(), group.names.end(), name) != group.names.end();
-    });
-    if (!known)
-      return {errc::invalid_argument, fmt::format("--only: there is no measurement '{}'", name)};
+    auto known = names_of(groups);
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return {errc::invalid_argument,
+              fmt::format("--only: there is no measurement '{}'; there are {}", name,
+                          fmt::join(known, ", "))};
   }
   return {};
 }
@@ -75,6 +87,8 @@ exit_code bench_command(const global_options& globals, const command_options& op
         globals,
         {errc::invalid_argument,
          "--memory is at least 128MiB and --pool-size 512MiB: four batches of 32 pages of 4 MiB"});
+  if (auto fits = check_pools(2, options.bench.pool_bytes, pool_room::of_machine()); !fits)
+    return fail(globals, fits.error());
   auto rows = run_bench(options.bench);
   if (!rows)
     return fail(globals, rows.error());
@@ -103,26 +117,23 @@ void add_bench_command(command_line& line) {
       "bench", "Measure each operation beside this machine's own limit, on two nodes of its own");
   auto options = std::make_shared<command_options>();
   auto& bench = options->bench;
-  command->add_option("--rounds", bench.rounds, "Rounds, of which the median counts")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
-  command
-      ->add_option("--memory", bench.memory_bytes,
-                   "Of each buffer: far more than the caches hold [512MiB]")
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--pool-size", bench.pool_bytes, "Memory of each node [1GiB]")
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--round-bytes", bench.round_bytes, "Moved in one round of a copy [1GiB]")
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--calls", bench.calls, "Calls of a latency measurement in one round")
-      ->check(CLI::Range(1u, 1'000'000u))
-      ->capture_default_str();
-  command->add_flag("--pin,!--no-pin", bench.pin,
-                    "Put client and nodes on CPUs of their own where latency counts");
-  command->add_option("--only", bench.only, "Names of the operations to measure [all]")
+  add_number(*command, "--rounds", bench.rounds, {1, 1000}, "Rounds, of which the median counts");
+  add_size(*command, "--memory", bench.memory_bytes,
+           "Of each buffer: far more than the caches hold");
+  add_size(*command, "--pool-size", bench.pool_bytes, "Memory of each of the two nodes");
+  add_size(*command, "--round-bytes", bench.round_bytes, "Moved in one round of a copy");
+  add_number(*command, "--calls", bench.calls, {1, 1'000'000},
+             "Calls of a latency measurement in one round");
+  command->add_flag(
+      "--pin,!--no-pin", bench.pin,
+      "Put client and nodes on CPUs of their own where latency counts [default: pin]");
+  command->add_option("--only", bench.only, "Operations to measure, by their names [default: all]")
+      ->type_name("NAME")
       ->delimiter(',');
-  command->add_option("--node-program", bench.node_program,
-                      "Path of peercache-node [beside this program]");
+  command
+      ->add_option("--node-program", bench.node_program,
+                   "Path of peercache-node [default: the one beside this program]")
+      ->type_name("FILE");
   command->add_flag("--check", options->check, "End with 1 when a target is missed");
   command->callback([&line, options] {
     line.action = [options](const global_options& globals) {

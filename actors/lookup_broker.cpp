@@ -1,93 +1,188 @@
 #include "actors/lookup_broker.hpp"
 
 #include "actors/protocol/gateway.hpp"
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+#include "common/log.hpp"
+#include "directory/wire.hpp"
 #include "rdma/frame_channel.hpp"
 
+#include <algorithm>
 #include <memory>
-#include <vector>
+#include <string_view>
+#include <sys/socket.h>
 
 namespace peercache::actors {
 
 namespace frames = rdma::frames;
 
-bool lookup_connections::add(caf::io::connection_handle handle) {
-  if (connections_.size() >= connections_max)
-    return false;
-  connections_.try_emplace(handle);
-  return true;
-}
-
-bool lookup_connections::receive(caf::io::connection_handle handle, const char* bytes,
-                                 std::size_t count, std::vector<std::string>& questions) {
-  auto found = connections_.find(handle);
-  if (found == connections_.end())
-    return false;
-  auto& [received, greeted] = found->second;
-  received.append(bytes, count);
-  std::string_view rest = received;
-  if (!greeted) {
-    if (rest.size() < frames::greeting_bytes)
-      return greeting_.starts_with(rest);
-    if (!rest.starts_with(greeting_))
-      return false;
-    greeted = true;
-    rest.remove_prefix(frames::greeting_bytes);
-  }
-  std::string_view payload;
-  bool too_long = false;
-  while (frames::take_frame(rest, payload, too_long))
-    questions.emplace_back(payload);
-  received.erase(0, received.size() - rest.size());
-  return !too_long;
-}
-
 namespace {
 
 constexpr std::size_t read_bytes_max = 65536;
 
-void answer(caf::io::broker* self, caf::io::connection_handle handle, const std::string& payload) {
-  std::string frame;
-  frames::append_frame(frame, payload);
-  auto& out = self->wr_buf(handle);
-  out.insert(out.end(), frame.begin(), frame.end());
-  self->flush(handle);
+/// A question and the longest answer that it may get.
+std::uint64_t bytes_of_question(std::size_t question_bytes) noexcept {
+  constexpr auto answer_bytes_per_key =
+      1 + limits::locations_per_key_max * directory::wire::location_bytes;
+  return question_bytes + question_bytes / directory::wire::key_bytes * answer_bytes_per_key;
 }
+static_assert(2 * limits::batch_pages_max *
+                      (directory::wire::key_bytes + 1 +
+                       limits::locations_per_key_max * directory::wire::location_bytes) <=
+                  lookup_connections::held_bytes_max,
+              "one call asks for no more than half of what is held");
+
+} // namespace
+
+bool lookup_connections::add(handle from) {
+  if (connections_.size() >= connections_max)
+    return false;
+  connections_.try_emplace(from);
+  return true;
+}
+
+void lookup_connections::remove(handle gone) {
+  auto found = connections_.find(gone);
+  if (found == connections_.end())
+    return;
+  release(found->second, found->second.held_bytes);
+  connections_.erase(found);
+}
+
+void lookup_connections::hold(connection& whose, std::uint64_t bytes) noexcept {
+  whose.held_bytes += bytes;
+  total_bytes_ += bytes;
+}
+
+void lookup_connections::release(connection& whose, std::uint64_t bytes) noexcept {
+  PEERCACHE_ASSERT(whose.held_bytes >= bytes && total_bytes_ >= bytes);
+  whose.held_bytes -= bytes;
+  total_bytes_ -= bytes;
+}
+
+bool lookup_connections::receive(handle from, const char* bytes, std::size_t count,
+                                 std::vector<std::string>& questions) {
+  auto found = connections_.find(from);
+  if (found == connections_.end())
+    return false;
+  auto& known = found->second;
+  known.received.append(bytes, count);
+  hold(known, count);
+  std::string_view rest = known.received;
+  if (!known.greeted) {
+    if (rest.size() < frames::greeting_bytes)
+      return greeting_.starts_with(rest);
+    if (!rest.starts_with(greeting_))
+      return false;
+    known.greeted = true;
+    rest.remove_prefix(frames::greeting_bytes);
+  }
+  std::string_view payload;
+  bool too_long = false;
+  while (frames::take_frame(rest, payload, too_long)) {
+    questions.emplace_back(payload);
+    hold(known, bytes_of_question(payload.size()));
+  }
+  release(known, known.received.size() - rest.size());
+  known.received.erase(0, known.received.size() - rest.size());
+  return !too_long && known.held_bytes <= held_bytes_max;
+}
+
+void lookup_connections::answered(handle which, std::size_t question_bytes,
+                                  std::size_t frame_bytes) {
+  auto& known = connections_.at(which);
+  hold(known, frame_bytes);
+  release(known, bytes_of_question(question_bytes));
+}
+
+void lookup_connections::taken(handle by, std::size_t bytes) {
+  if (auto found = connections_.find(by); found != connections_.end())
+    release(found->second, bytes);
+}
+
+std::optional<lookup_connections::handle> lookup_connections::one_too_many() const {
+  if (total_bytes_ <= total_bytes_max)
+    return std::nullopt;
+  return std::max_element(connections_.begin(), connections_.end(),
+                          [](const auto& one, const auto& other) {
+                            return one.second.held_bytes < other.second.held_bytes;
+                          })
+      ->first;
+}
+
+namespace {
+
+struct broker_body {
+  caf::io::broker* self;
+  directory_actor directory;
+  lookup_connections connections;
+
+  /// CAF's own close waits until the peer has taken all its answers, which may be never; what the
+  /// socket is closed for ends at once, and takes the buffers with it.
+  void drop(caf::io::connection_handle handle) {
+    connections.remove(handle);
+    ::shutdown(static_cast<int>(handle.id()), SHUT_RDWR); // caf::io::network::conn_hdl_from_socket
+    self->close(handle);
+  }
+
+  void receive(const caf::io::new_data_msg& data) {
+    std::vector<std::string> questions;
+    if (!connections.receive(data.handle, data.buf.data(), data.buf.size(), questions)) {
+      log::debug("lookup: closed a connection that breaks the rules, or asks and does not read");
+      return drop(data.handle);
+    }
+    while (auto most = connections.one_too_many()) {
+      log::warn("lookup: too many look-ups wait, closed the connection with most of them");
+      drop(*most);
+    }
+    for (auto& question : questions)
+      if (connections.has(data.handle))
+        ask(data.handle, std::move(question));
+  }
+
+  /// Same process: the directory answers for as long as this broker lives, and in order.
+  void ask(caf::io::connection_handle handle, std::string question) {
+    auto bytes = question.size();
+    self->request(directory, caf::infinite, lookup_atom_v, std::move(question))
+        .then(
+            [this, handle, bytes](const std::string& payload) {
+              if (connections.has(handle))
+                answer(handle, bytes, payload);
+            },
+            [this, handle](const caf::error&) { drop(handle); });
+  }
+
+  void answer(caf::io::connection_handle handle, std::size_t question_bytes,
+              const std::string& payload) {
+    std::string frame;
+    frames::append_frame(frame, payload);
+    connections.answered(handle, question_bytes, frame.size());
+    auto& out = self->wr_buf(handle);
+    out.insert(out.end(), frame.begin(), frame.end());
+    self->flush(handle);
+  }
+};
 
 } // namespace
 
 caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options options) {
-  auto connections = std::make_shared<lookup_connections>(
-      frames::greeting(wire_version, options.cluster, options.inc));
+  // The behavior owns the body: both live as long as the actor.
+  std::shared_ptr<broker_body> body{new broker_body{
+      self, options.directory,
+      lookup_connections{frames::greeting(wire_version, options.cluster, options.inc)}}};
   self->add_doorman(std::move(options.doorman));
-  auto drop = [self, connections](caf::io::connection_handle handle) {
-    connections->remove(handle);
-    self->close(handle);
-  };
   return {
-      [self, connections](const caf::io::new_connection_msg& news) {
-        if (connections->add(news.handle))
-          self->configure_read(news.handle, caf::io::receive_policy::at_most(read_bytes_max));
-        else
-          self->close(news.handle);
+      [body](const caf::io::new_connection_msg& news) {
+        if (!body->connections.add(news.handle))
+          return body->drop(news.handle);
+        body->self->ack_writes(news.handle, true);
+        body->self->configure_read(news.handle, caf::io::receive_policy::at_most(read_bytes_max));
       },
-      [self, connections, drop, directory = options.directory](const caf::io::new_data_msg& data) {
-        std::vector<std::string> questions;
-        auto handle = data.handle;
-        if (!connections->receive(handle, data.buf.data(), data.buf.size(), questions))
-          return drop(handle);
-        // Same process: the directory answers for as long as this broker lives, and in order.
-        for (auto& question : questions)
-          self->request(directory, caf::infinite, lookup_atom_v, std::move(question))
-              .then(
-                  [self, connections, handle](const std::string& payload) {
-                    if (connections->has(handle))
-                      answer(self, handle, payload);
-                  },
-                  [drop, handle](const caf::error&) { drop(handle); });
+      [body](const caf::io::new_data_msg& data) { body->receive(data); },
+      [body](const caf::io::data_transferred_msg& gone) {
+        body->connections.taken(gone.handle, gone.written);
       },
-      [connections](const caf::io::connection_closed_msg& gone) {
-        connections->remove(gone.handle);
-      },
+      [body](const caf::io::connection_closed_msg& gone) { body->connections.remove(gone.handle); },
       [](const caf::io::acceptor_closed_msg&) {},
   };
 }

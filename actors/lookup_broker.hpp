@@ -6,8 +6,10 @@
 #include <caf/io/broker.hpp>
 #include <caf/io/doorman.hpp>
 
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace peercache::actors {
 
@@ -20,30 +22,57 @@ struct lookup_broker_options {
 
 /// Where clients ask this node's directory shard. Look-ups are what users wait for: over CAF's own
 /// protocol they cost four to six round trips of a plain socket (docs/architecture.md), over these
-/// frames one and a bit. Threads: CAF's multiplexer. Limits: `frames::payload_bytes_max` per
-/// question, `connections_max`; a faulty peer loses its connection and nothing else.
+/// frames one and a bit.
+///
+/// Threads: CAF's multiplexer. Limits: `connections_max`; bytes held for one connection
+/// (`held_bytes_max`) and for all (`total_bytes_max`), which count what has arrived, the longest
+/// answer that each open question may get, and the answers that the peer has not taken yet. A peer
+/// that asks for more than it reads loses its connection and nothing else. It is not made to wait
+/// instead, because CAF can lose the wake-up of a connection that is halted and triggered within
+/// one round of its event loop.
 class lookup_connections {
 public:
-  static constexpr std::size_t connections_max = 4096;
+  using handle = caf::io::connection_handle;
 
-  struct connection {
-    std::string received;
-    bool greeted = false;
-  };
+  static constexpr std::size_t connections_max = 4096;
+  /// Twice what the largest call of a client needs, whose next question waits for its answers.
+  static constexpr std::uint64_t held_bytes_max = 4u << 20;
+  static constexpr std::uint64_t total_bytes_max = 256u << 20;
 
   explicit lookup_connections(std::string greeting) : greeting_(std::move(greeting)) {}
 
-  bool add(caf::io::connection_handle handle);
-  void remove(caf::io::connection_handle handle) { connections_.erase(handle); }
-  bool has(caf::io::connection_handle handle) const { return connections_.contains(handle); }
+  bool add(handle from);
+  void remove(handle gone);
+  bool has(handle which) const { return connections_.contains(which); }
 
   /// Takes bytes in and hands out the questions that are complete. False: close it.
-  bool receive(caf::io::connection_handle handle, const char* bytes, std::size_t count,
+  bool receive(handle from, const char* bytes, std::size_t count,
                std::vector<std::string>& questions);
 
+  /// A question of that many bytes has its answer, whose frame of so many bytes is on its way.
+  /// @pre has(which)
+  void answered(handle which, std::size_t question_bytes, std::size_t frame_bytes);
+  /// The peer has taken so many bytes of its answers.
+  void taken(handle by, std::size_t bytes);
+
+  /// While too much is held in all: who holds most of it, to be closed.
+  std::optional<handle> one_too_many() const;
+
+  std::uint64_t held_bytes() const noexcept { return total_bytes_; }
+
 private:
+  struct connection {
+    std::string received;
+    bool greeted = false;
+    std::uint64_t held_bytes = 0;
+  };
+
+  void hold(connection& whose, std::uint64_t bytes) noexcept;
+  void release(connection& whose, std::uint64_t bytes) noexcept;
+
   const std::string greeting_; ///< The only one that is answered.
-  std::unordered_map<caf::io::connection_handle, connection> connections_;
+  std::unordered_map<handle, connection> connections_;
+  std::uint64_t total_bytes_ = 0; ///< Sum of the connections' held_bytes.
 };
 
 caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options options);

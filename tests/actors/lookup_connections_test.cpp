@@ -1,5 +1,6 @@
 #include "actors/lookup_broker.hpp"
 
+#include "directory/wire.hpp"
 #include "rdma/frame_channel.hpp"
 
 #include <gtest/gtest.h>
@@ -53,6 +54,53 @@ TEST_F(lookup_connections_test, a_length_beyond_the_limit_ends_the_connection) {
 TEST_F(lookup_connections_test, nothing_is_taken_from_a_connection_that_was_removed) {
   connections.remove(handle);
   EXPECT_FALSE(receive(greeting));
+}
+
+/// The largest question of a client.
+std::string long_question() {
+  return std::string(limits::batch_pages_max * directory::wire::key_bytes, 'k');
+}
+
+TEST_F(lookup_connections_test, a_peer_that_asks_and_does_not_read_is_turned_away) {
+  ASSERT_TRUE(receive(greeting + framed(long_question())));
+  EXPECT_TRUE(receive(framed(long_question())));
+  EXPECT_FALSE(receive(framed(long_question())));
+}
+
+TEST_F(lookup_connections_test, a_peer_that_takes_its_answers_asks_for_ever) {
+  ASSERT_TRUE(receive(greeting));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(receive(framed(long_question())));
+    connections.answered(handle, long_question().size(), 1u << 20);
+    connections.taken(handle, 1u << 19);
+    connections.taken(handle, 1u << 19);
+  }
+  EXPECT_EQ(connections.held_bytes(), 0u);
+}
+
+TEST_F(lookup_connections_test, answers_that_are_not_taken_count) {
+  ASSERT_TRUE(receive(greeting));
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(receive(framed("one")));
+    connections.answered(handle, 3, 1u << 20);
+  }
+  EXPECT_EQ(connections.held_bytes(), 4u << 20);
+  EXPECT_FALSE(receive(framed("one")));
+  connections.remove(handle);
+  EXPECT_EQ(connections.held_bytes(), 0u);
+}
+
+TEST_F(lookup_connections_test, whoever_holds_most_goes_when_all_hold_too_much) {
+  ASSERT_TRUE(receive(greeting + framed("modest")));
+  for (int i = 100; connections.one_too_many() == std::nullopt; ++i) {
+    handle = caf::io::connection_handle::from_int(i);
+    ASSERT_TRUE(connections.add(handle));
+    ASSERT_TRUE(receive(greeting + framed(long_question())));
+  }
+  EXPECT_GE(connections.one_too_many()->id(), 100);
+  connections.remove(handle);
+  EXPECT_EQ(connections.one_too_many(), std::nullopt);
+  EXPECT_LE(connections.held_bytes(), lookup_connections::total_bytes_max);
 }
 
 TEST_F(lookup_connections_test, there_is_a_limit_of_connections) {

@@ -16,10 +16,12 @@ using directory::publish_outcome;
 
 /// What the owners said of one batch of pages.
 struct publication {
-  explicit publication(std::size_t pages) : duplicate(pages), unheard(pages) {}
-  std::vector<bool> duplicate; ///< Some owner knows the page elsewhere.
-  std::vector<bool> unheard;   ///< Some owner has not acknowledged it: to be tried again.
-  std::size_t waiting = 0;     ///< Owners that have not answered.
+  explicit publication(std::size_t pages) : duplicate(pages), recorded(pages), unheard(pages) {}
+  std::vector<bool>
+      duplicate;              ///< Some owner knows the page elsewhere, and did not record this one.
+  std::vector<bool> recorded; ///< Some owner has recorded it.
+  std::vector<bool> unheard;  ///< Some owner has not answered, whatever it did: to be tried again.
+  std::size_t waiting = 0;    ///< Owners that have not answered.
   std::function<void(publication&)> done;
 
   void answered(const std::vector<std::uint32_t>& indices, const std::string& outcomes) {
@@ -28,6 +30,8 @@ struct publication {
                                          : publish_outcome::unknown_owner;
       if (outcome == publish_outcome::duplicate)
         duplicate[indices[i]] = true;
+      if (outcome == publish_outcome::accepted || outcome == publish_outcome::stale)
+        recorded[indices[i]] = true;
       if (outcome == publish_outcome::unknown_owner)
         unheard[indices[i]] = true;
     }
@@ -44,6 +48,13 @@ struct publication {
     if (--waiting == 0)
       done(*this);
   }
+
+  /// Nobody can rely on this copy: see `commit`.
+  bool may_be_dropped(std::size_t page) const {
+    return duplicate[page] && !recorded[page] && !unheard[page];
+  }
+  /// Some owner has no record of a page that stays.
+  bool is_unknown_to_some(std::size_t page) const { return duplicate[page] || unheard[page]; }
 };
 
 /// Sends the batches to their owners; `done` is called once, after the last answer.
@@ -91,12 +102,12 @@ std::string settle(pool_state& state, const commit_job& job, const publication& 
   std::vector<storage::evicted> dropped;
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     auto status = job.outcomes[i].status;
-    if (status == page_status::stored && job.skip_duplicates && published.duplicate[i]) {
+    if (status == page_status::stored && published.may_be_dropped(i)) {
       auto held = state.pool->find(job.fills[i].key);
       if (held && held->gen == job.outcomes[i].gen)
         dropped.push_back(*state.pool->remove(held->key));
       status = page_status::duplicate;
-    } else if (status == page_status::stored && published.unheard[i]) {
+    } else if (status == page_status::stored && published.is_unknown_to_some(i)) {
       state.unpublished.push_back(job.fills[i].key);
     }
     statuses.push_back(static_cast<char>(status));

@@ -7,6 +7,15 @@ namespace peercache::actors {
 
 /// Publishes a put; the answer waits until every owner has answered or timed out, and brings slots
 /// for the next put.
+///
+/// With `skip_duplicates` a page is dropped again when every owner has answered, at least one of
+/// them `duplicate`, and none has recorded it. Otherwise it stays, and owners that said `duplicate`
+/// are told of it like those that were not heard. So no page is lost to a tie, whoever hears whom
+/// first and whichever views the producers have:
+///   - `duplicate` names a copy that the owner had recorded before;
+///   - a producer whose copy is recorded anywhere, or may be (no answer came), does not drop it;
+///   - so each copy that makes others drop theirs stays, until its producer evicts it.
+/// The price of a tie is a second copy.
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
                                              bool skip_duplicates, const std::string& next_lengths);
 

@@ -11,8 +11,8 @@ using pool_actor = caf::typed_actor<
     // be made.
     caf::replies_to<reserve_atom, std::string>::with<std::string>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. With `true`,
-    // pages that the cluster has already are dropped again. Answers one page_status byte a page,
-    // once every reachable directory owner has answered, and slots as `reserve` does.
+    // pages that all directory owners know elsewhere are dropped again. Answers one page_status
+    // byte a page, once every reachable directory owner has answered, and slots as `reserve` does.
     caf::replies_to<commit_atom, std::string, bool, std::string>::with<std::string, std::string>,
     // Gateway: these reserved slots will never be filled.
     caf::reacts_to<abandon_atom, std::string>,

@@ -18,12 +18,46 @@ TEST_F(pool_actor_test, a_committed_page_is_known_to_both_owners) {
 
 TEST_F(pool_actor_test, a_page_that_another_node_has_is_dropped_again) {
   tell_everyone(both());
-  ask<std::string>(shard_there, publish_atom_v, publication(key_named("a"), there));
+  for (const auto& shard : {shard_here, shard_there})
+    ask<std::string>(shard, publish_atom_v, publication(key_named("a"), there));
   EXPECT_EQ(put(key_named("a")), page_status::duplicate);
   pass(std::chrono::milliseconds(100));
   EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
-  auto found = locations(shard_here, key_named("a"));
-  EXPECT_TRUE(found.empty()) << "the owner that had accepted it is told";
+  for (const auto& shard : {shard_here, shard_there}) {
+    auto found = locations(shard, key_named("a"));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].owner, there.inc);
+  }
+}
+
+TEST_F(pool_actor_test, puts_of_one_key_at_once_lose_no_page_whoever_is_heard_first) {
+  for (const auto& heard_there_first : {shard_here, shard_there}) {
+    tell_everyone(both());
+    auto key = key_named(heard_there_first == shard_here ? "a" : "b");
+    auto if_absent = publication(key, there);
+    if_absent[if_absent.size() - 4] = static_cast<char>(directory::publish_mode::if_absent);
+    ask<std::string>(heard_there_first, publish_atom_v, if_absent);
+    EXPECT_EQ(put(key), page_status::stored) << "one owner has recorded this copy";
+    // The other producer's message to that owner comes too late: it is told to drop its copy.
+    const auto& other = heard_there_first == shard_here ? shard_there : shard_here;
+    auto outcome = ask<std::string>(other, publish_atom_v, if_absent);
+    EXPECT_EQ(static_cast<directory::publish_outcome>(outcome->at(0)),
+              directory::publish_outcome::duplicate);
+    pass(std::chrono::milliseconds(100));
+    for (const auto& shard : {shard_here, shard_there}) {
+      auto found = locations(shard, key);
+      EXPECT_TRUE(std::any_of(found.begin(), found.end(), [&](const auto& location) {
+        return location.owner == here.inc;
+      })) << "both owners know the copy that stayed";
+    }
+  }
+}
+
+TEST_F(pool_actor_test, a_page_stays_while_an_owner_has_not_said_what_it_did_with_it) {
+  caf::anon_send(shard_there, topology_atom_v, both());
+  tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 1));
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
+  EXPECT_EQ(put(key_named("a")), page_status::stored);
 }
 
 TEST_F(pool_actor_test, store_keeps_a_page_that_another_node_has) {

@@ -2,8 +2,6 @@
 
 #include "common/assert.hpp"
 
-#include <utility>
-
 namespace peercache::client {
 
 bool slot_leases::take(std::uint32_t granules, slot_id& slot) {
@@ -38,11 +36,6 @@ std::vector<slot_id> slot_leases::add(std::uint32_t granules, std::uint32_t aske
   granules_ = granules;
   slots_.insert(slots_.end(), slots.begin(), slots.end());
   return unused;
-}
-
-std::vector<slot_id> slot_leases::clear() {
-  std::lock_guard guard{lock_};
-  return std::exchange(slots_, {});
 }
 
 } // namespace peercache::client

@@ -26,8 +26,6 @@ public:
   /// cannot be used any more is returned: to be abandoned.
   std::vector<slot_id> add(std::uint32_t granules, std::uint32_t asked,
                            const std::vector<slot_id>& slots);
-  /// Everything that is leased, and nothing is any more.
-  std::vector<slot_id> clear();
 
 private:
   std::mutex lock_;

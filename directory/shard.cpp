@@ -163,13 +163,6 @@ std::size_t shard::retain(const std::function<bool(const page_key&)>& keep) {
   return drop_records([&keep](const record& rec) { return !keep(rec.key); });
 }
 
-std::size_t shard::drop_owner(const incarnation& owner) {
-  auto index = find_owner(owner);
-  if (index == no_owner || owners_[index].records == 0)
-    return 0;
-  return drop_records([index](const record& rec) { return rec.owner == index; });
-}
-
 std::size_t shard::bytes() const noexcept {
   // A node of the owner map: its value, the hash chain's pointer, and the allocator's header.
   constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, owner_index>) + 32;

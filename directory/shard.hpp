@@ -61,9 +61,6 @@ public:
   /// locations.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
 
-  /// Forgets all pages of one process. Returns how many.
-  std::size_t drop_owner(const incarnation& owner);
-
   std::size_t keys() const noexcept { return keys_; }
   std::size_t locations() const noexcept { return locations_; }
   /// All memory that is held, index and free records included.

@@ -308,18 +308,6 @@ slot_table pool_memory::slots() const noexcept {
   return slot_table({entries, granules_}, {base_ + pages_offset_, page_bytes()});
 }
 
-slot_entry& pool_memory::entry(slot_id slot) const noexcept {
-  PEERCACHE_ASSERT(slot.value < granules_);
-  return std::launder(reinterpret_cast<slot_entry*>(base_ + table_offset_))[slot.value];
-}
-
-std::span<std::byte> pool_memory::bytes_of(slot_id slot,
-                                           std::uint32_t length_bytes) const noexcept {
-  auto offset = std::uint64_t{slot.value} * limits::granule_bytes;
-  PEERCACHE_ASSERT(offset + length_bytes <= page_bytes());
-  return {base_ + pages_offset_ + offset, length_bytes};
-}
-
 std::span<std::byte> pool_memory::readable_region() const noexcept {
   return {base_ + table_offset_, object_bytes_ - table_offset_};
 }

@@ -68,9 +68,6 @@ public:
   std::uint64_t enter_page_tables(std::uint64_t offset_bytes, std::uint64_t at_most_bytes) const;
 
   slot_table slots() const noexcept;
-  slot_entry& entry(slot_id slot) const noexcept;
-  /// @pre the range lies within the pool
-  std::span<std::byte> bytes_of(slot_id slot, std::uint32_t length_bytes) const noexcept;
   /// Slot table and pages, for a data plane that registers them; the table comes first.
   std::span<std::byte> readable_region() const noexcept;
 

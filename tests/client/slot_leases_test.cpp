@@ -32,8 +32,11 @@ TEST(slot_leases, returns_what_is_left_of_another_size) {
   leases.ask_for(3, 2);
   EXPECT_EQ(leases.add(3, 1, {{30}}), (std::vector<slot_id>{{10}, {20}}));
   EXPECT_EQ(leases.add(3, 1, {{40}}), std::vector<slot_id>{});
-  EXPECT_EQ(leases.clear(), (std::vector<slot_id>{{30}, {40}}));
   slot_id slot;
+  EXPECT_TRUE(leases.take(3, slot));
+  EXPECT_EQ(slot, slot_id{40});
+  EXPECT_TRUE(leases.take(3, slot));
+  EXPECT_EQ(slot, slot_id{30});
   EXPECT_FALSE(leases.take(3, slot));
 }
 

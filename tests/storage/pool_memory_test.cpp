@@ -79,11 +79,11 @@ TEST(pool_memory, a_client_maps_the_same_bytes) {
   auto client = pool_memory::attach(owner->name(), owner->owner());
   ASSERT_TRUE(client) << client.error().message;
   EXPECT_EQ(client->granules(), 2048u);
-  client->bytes_of({2047}, 4096).back() = std::byte{42};
-  EXPECT_EQ(owner->bytes_of({2047}, 4096).back(), std::byte{42});
+  client->slots().bytes({2047}, 4096).back() = std::byte{42};
+  EXPECT_EQ(owner->slots().bytes({2047}, 4096).back(), std::byte{42});
   client->slots().count_use({7});
   EXPECT_EQ(owner->slots().take_uses({7}), 1u);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(client->bytes_of({1}, 1).data()) % 4096, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(client->slots().bytes({1}, 1).data()) % 4096, 0u);
 }
 
 TEST(pool_memory, only_its_user_may_open_it) {
@@ -101,13 +101,13 @@ TEST(pool_memory, the_name_goes_with_the_owner_and_the_bytes_stay_with_the_clien
   {
     auto owner = pool_memory::create(options_for("gone"));
     ASSERT_TRUE(owner);
-    owner->bytes_of({5}, 1)[0] = std::byte{9};
+    owner->slots().bytes({5}, 1)[0] = std::byte{9};
     auto attached = pool_memory::attach(owner->name(), owner->owner());
     ASSERT_TRUE(attached);
     client.emplace(std::move(*attached));
   }
   EXPECT_FALSE(exists(client->name()));
-  EXPECT_EQ(client->bytes_of({5}, 1)[0], std::byte{9});
+  EXPECT_EQ(client->slots().bytes({5}, 1)[0], std::byte{9});
   EXPECT_EQ(pool_memory::attach(client->name(), client->owner()).error().code, errc::not_found);
 }
 
@@ -257,7 +257,7 @@ TEST(pool_memory, huge_pages_start_at_two_mebibytes) {
   auto owner = pool_memory::create(options);
   if (!owner)
     GTEST_SKIP() << owner.error().message;
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(owner->bytes_of({0}, 1).data()) % (2u << 20), 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(owner->slots().bytes({0}, 1).data()) % (2u << 20), 0u);
   auto client = pool_memory::attach(owner->name(), owner->owner());
   ASSERT_TRUE(client) << client.error().message;
   ASSERT_TRUE(client->lock_session(0));

@@ -5,15 +5,13 @@
 #include "client/client_impl.hpp"
 #include "client/connect_fault.hpp"
 #include "client/get_call.hpp"
+#include "client/remove_call.hpp"
 #include "client/set_call.hpp"
 
 #include <algorithm>
 
 namespace peercache::client {
 
-using namespace std::chrono_literals;
-using std::chrono::duration_cast;
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 const directory::page_location& best_location(const lookup_answer& answer,
@@ -177,44 +175,7 @@ void cache_client::remove(std::span<const page_key> keys, std::span<page_result>
                           std::optional<deadline> until) {
   if (!sizes_agree(keys, results))
     return;
-  auto limit = impl_->deadline_of(until);
-  std::vector<lookup_answer> answers(keys.size());
-  impl_->look_up(keys, answers, limit);
-  auto cluster = impl_->session.board().topology();
-  for (const auto& peer : cluster->peers) {
-    std::string asked;
-    std::vector<std::size_t> indices;
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      for (std::size_t l = 0; l < answers[i].count; ++l)
-        if (answers[i].locations[l].owner == peer.self.inc) {
-          actors::append_record(asked, keys[i]);
-          indices.push_back(i);
-        }
-    if (indices.empty())
-      continue;
-    auto left = std::max(duration_cast<milliseconds>(limit - steady_clock::now()), 1ms);
-    auto failed = [&](page_status reason) {
-      for (auto index : indices)
-        answers[index].status = reason;
-    };
-    if (!peer.linked()) {
-      failed(page_status::unreachable);
-      continue;
-    }
-    session::caller self{impl_->session};
-    (*self)
-        ->request(peer.gateway, left, actors::remove_atom_v, std::move(asked))
-        .receive([](const std::string&) {},
-                 [&](const caf::error&) {
-                   self.spoil();
-                   failed(page_status::timed_out);
-                 });
-  }
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    results[i] = {};
-    results[i].status = answers[i].status;
-    impl_->locations.erase(keys[i]);
-  }
+  remove_call{*impl_, keys, results, impl_->deadline_of(until)}.run();
 }
 
 void cache_client::prefetch(std::span<const page_key> keys) {

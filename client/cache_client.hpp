@@ -134,7 +134,8 @@ public:
   void exists(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {});
 
-  /// Withdraws the pages wherever they are. `hit`: was there and is gone.
+  /// Withdraws the pages wherever they are. `hit`: was there and is gone everywhere; `not_found`:
+  /// nobody had it; else why a holder could not be asked, which may still have it.
   void remove(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {});
 

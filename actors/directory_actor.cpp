@@ -3,12 +3,16 @@
 #include "actors/errors.hpp"
 #include "common/log.hpp"
 #include "directory/shard_batch.hpp"
+#include "discovery/view_codec.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace peercache::actors {
 
-void directory_state::adopt(const topology_ptr& next) {
+bool directory_state::adopt(const topology_ptr& next) {
+  if (next->view.stamp() <= left_at)
+    return false;
   cluster = next;
   std::vector<incarnation> living;
   living.reserve(next->view.members.size());
@@ -16,6 +20,13 @@ void directory_state::adopt(const topology_ptr& next) {
     living.push_back(member.inc);
   if (auto dropped = shard.set_members(living); dropped > 0)
     log::info("directory: forgot {} records of nodes that are gone", dropped);
+  return true;
+}
+
+void directory_state::leave(const discovery::view& without) {
+  left_at = std::max(left_at, without.stamp());
+  if (auto dropped = shard.set_members({}); dropped > 0)
+    log::info("directory: forgot all {} records, the cluster goes on without this node", dropped);
 }
 
 void directory_state::forget_foreign_keys() {
@@ -57,9 +68,12 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       [&state](stats_atom) { return state.report(); },
       [self](topology_atom, const topology_ptr& next) {
         auto changed = !self->state.cluster || self->state.cluster->view != next->view;
-        self->state.adopt(next);
-        if (changed)
+        if (self->state.adopt(next) && changed)
           self->delayed_send(self, self->state.options.grace, beat_atom_v);
+      },
+      [&state](leave_atom, const std::string& without) {
+        if (auto view = discovery::decode_view(without))
+          state.leave(*view);
       },
       [&state](beat_atom) { state.forget_foreign_keys(); },
   };

@@ -22,11 +22,15 @@ struct directory_state {
   directory_options options;
   directory::shard shard;
   topology_ptr cluster;
+  discovery::view_stamp left_at; ///< Of the newest view that came without this node.
   directory_report totals;
   static inline const char* name = "directory";
 
-  /// Learns who lives; forgets what belongs to the dead.
-  void adopt(const topology_ptr& next);
+  /// Learns who lives; forgets what belongs to the dead. False when the cluster went on without
+  /// this node since: the records would get old unnoticed.
+  bool adopt(const topology_ptr& next);
+  /// Knows nobody and nothing until a view comes that is newer than this one.
+  void leave(const discovery::view& without);
   /// Forgets what this node does not own.
   void forget_foreign_keys();
   directory_report report() const;

@@ -102,7 +102,10 @@ void step(membership_pointer self, Event event) {
   using phase = discovery::membership::phase;
   auto& machine = *self->state.machine;
   auto before = machine.state();
-  carry_out(self, event(machine, self->clock().now()));
+  auto actions = event(machine, self->clock().now());
+  if (before == phase::joined && machine.state() == phase::rejoining)
+    self->state.options.on_expelled(machine.newest());
+  carry_out(self, actions);
   if (before == phase::rejoining && machine.state() == phase::joined)
     self->state.options.on_rejoined();
 }

@@ -17,6 +17,9 @@ struct membership_actor_options {
   std::string cluster;
   connector_actor connector;
   links_actor links; ///< Is told each adopted view.
+  /// The cluster goes on without this process, in that view: nobody tells it of changes any more.
+  /// Called in this actor, before the cluster is asked to take it back.
+  std::function<void(const discovery::view& without)> on_expelled;
   /// The cluster had expelled this process and took it back: nobody remembers its pages. Called in
   /// this actor.
   std::function<void()> on_rejoined;

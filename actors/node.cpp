@@ -16,6 +16,7 @@
 #include "actors/thread_actor.hpp"
 #include "common/guards.hpp"
 #include "common/log.hpp"
+#include "discovery/view_codec.hpp"
 #include "metrics/http_server.hpp"
 #include "rdma/socket.hpp"
 #include "storage/pool_memory.hpp"
@@ -222,6 +223,9 @@ void node::impl::spawn_actors() {
   membership.cluster = config_.cluster.name;
   membership.connector = connector_;
   membership.links = links_;
+  membership.on_expelled = [directory = directory_](const discovery::view& without) {
+    caf::anon_send(directory, leave_atom_v, discovery::encode_view(without));
+  };
   membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v); };
   membership_ = system.spawn(run_membership, std::move(membership));
   spawn_gateway();

@@ -126,6 +126,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       },
       [self](publish_atom) {
         auto& own = self->state;
+        own.unpublished.clear(); // All of it comes again.
         own.pool->for_each_page(
             [&](const storage::resident_page& page) { own.unpublished.push_back(page.key); });
         publish_next_chunk(self);

@@ -251,8 +251,12 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
   state.cluster = next;
   if (!state.joined() || (before && before->view == next->view))
     return;
+  // In a view that was missed a member may have been out, which forgot everything since.
+  bool saw_all = before && next->view.version == before->view.version + 1;
   discovery::hash_ring none;
-  const auto& old_ring = before ? before->ring : none;
+  const auto& old_ring = saw_all ? before->ring : none;
+  if (!saw_all)
+    state.unpublished.clear(); // All of it comes again.
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
   state.pool->for_each_page([&](const storage::resident_page& page) {
     if (discovery::new_owners(old_ring, next->ring, page.key, state.options.replicas, fresh) > 0)

@@ -28,7 +28,8 @@ void send_withdrawals(pool_pointer self);
 /// Withdraws every page; answers when the owners did, or their time is up.
 caf::result<bool> withdraw_everything(pool_pointer self);
 
-/// A new view or a new connection: what has new owners is to be published.
+/// A new view or a new connection: what has new owners is to be published; after a view that was
+/// missed, everything.
 void adopt_topology(pool_pointer self, const topology_ptr& next);
 
 } // namespace peercache::actors

@@ -89,6 +89,8 @@ public:
   /// This node goes. The masters are told; afterwards every event is ignored.
   std::vector<action> leave(time_point now);
 
+  /// The newest view that was heard of, with this node or without.
+  const view& newest() const noexcept { return newest_; }
   /// The last view adopted; term 0 before the first one.
   const view& current() const noexcept { return view_; }
   const member& self() const noexcept { return self_; }

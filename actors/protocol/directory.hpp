@@ -23,6 +23,10 @@ using directory_actor = caf::typed_actor<
     caf::replies_to<stats_atom>::with<directory_report>,
     // Own membership only: who is in the cluster; forgets what belongs to the dead.
     caf::reacts_to<topology_atom, topology_ptr>,
+    // Own membership only: the cluster goes on without this node, since this view (encoded).
+    // Forgets everything, for nobody tells it of changes any more, until a newer view has it
+    // inside.
+    caf::reacts_to<leave_atom, std::string>,
     // Itself, some time after a new view: forgets what other nodes own now.
     caf::reacts_to<beat_atom>>;
 

@@ -4,6 +4,7 @@
 #include "actors/pool_actor.hpp"
 #include "actors/protocol/pool_wire.hpp"
 #include "directory/wire.hpp"
+#include "discovery/view_codec.hpp"
 #include "tests/storage/heap_pool.hpp"
 #include "tests/support/actor_fixture.hpp"
 
@@ -42,6 +43,7 @@ inline topology_ptr topology_of(std::vector<std::pair<discovery::member, directo
     known.directory = directory;
     made->peers.push_back(known);
   }
+  made->view.masters = {made->view.members.front().name};
   made->ring = discovery::hash_ring{made->view.members};
   return made;
 }
@@ -84,6 +86,12 @@ protected:
     caf::anon_send(shard_here, topology_atom_v, cluster);
     caf::anon_send(shard_there, topology_atom_v, cluster);
     caf::anon_send(pool, topology_atom_v, cluster);
+    settle();
+  }
+
+  /// Its cluster goes on without `shard`, in this view.
+  void expel(const directory_actor& shard, const topology_ptr& without) {
+    caf::anon_send(shard, leave_atom_v, discovery::encode_view(without->view));
     settle();
   }
 

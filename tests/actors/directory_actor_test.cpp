@@ -35,6 +35,24 @@ TEST_F(directory_actor_test, forgets_the_records_of_a_member_that_is_gone) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
+TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it) {
+  using directory::publish_outcome;
+  auto outcome_of_publish = [&] {
+    auto outcome = ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
+    return static_cast<publish_outcome>(outcome->at(0));
+  };
+  tell_everyone(both(1));
+  ASSERT_EQ(outcome_of_publish(), publish_outcome::accepted);
+  expel(shard_here, topology_of({{there, shard_there}}, 2));
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_owner);
+  tell_everyone(both(1)); // A connection changed.
+  EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_owner);
+  tell_everyone(both(3));
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  EXPECT_EQ(outcome_of_publish(), publish_outcome::accepted);
+}
+
 TEST_F(directory_actor_test, keeps_foreign_keys_for_the_grace_time_only) {
   // With one replica and two members every key has one owner, and some key is not ours.
   directory_options options;

@@ -124,6 +124,32 @@ TEST_F(pool_actor_test, a_drain_withdraws_every_page) {
   EXPECT_EQ(ask<directory_report>(shard_there, stats_atom_v)->records, 0u);
 }
 
+TEST_F(pool_actor_test, a_page_that_went_while_a_shard_was_out_is_no_duplicate_afterwards) {
+  tell_everyone(both(1));
+  put(key_named("a"));
+  auto without = topology_of({{here, shard_here}}, 2);
+  expel(shard_there, without);
+  caf::anon_send(shard_here, topology_atom_v, without);
+  caf::anon_send(pool, topology_atom_v, without);
+  settle();
+  std::string keys;
+  append_record(keys, key_named("a"));
+  ask<std::string>(pool, remove_atom_v, keys);
+  put(key_named("b"));
+  tell_everyone(both(3));
+  EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
+  EXPECT_EQ(locations(shard_there, key_named("b")).size(), 1u) << "published again, to it alone";
+  EXPECT_EQ(put(key_named("a")), page_status::stored);
+}
+
+TEST_F(pool_actor_test, after_a_view_that_was_missed_everything_is_published_again) {
+  tell_everyone(both(1));
+  put(key_named("a"));
+  expel(shard_there, topology_of({{here, shard_here}}, 2));
+  tell_everyone(both(3)); // The pool did not hear of view 2.
+  EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
+}
+
 TEST_F(pool_actor_test, an_expelled_node_publishes_everything_again) {
   tell_everyone(both(1));
   put(key_named("a"));

@@ -77,6 +77,27 @@ TEST_F(node_loss, readers_of_other_nodes_are_not_slowed_by_a_stopped_one) {
   EXPECT_LE(slower[4], 1.2);
 }
 
+TEST_F(node_loss, a_shard_that_was_out_knows_nothing_of_the_pages_that_went_meanwhile) {
+  auto producer = client_of(1);
+  put(*producer, 0, pages);
+  freeze(2);
+  ASSERT_TRUE(within(milliseconds(15'000), [&] { return producer->view().members.size() == 2; }));
+  std::vector<page_key> keys;
+  for (std::uint32_t id = 0; id < pages; ++id)
+    keys.push_back(key_of(id));
+  std::vector<client::page_result> removed(pages);
+  producer->remove(keys, removed);
+  for (const auto& each : removed)
+    EXPECT_EQ(to_string(each.status), to_string(page_status::hit));
+  node(2).process().signal(SIGCONT);
+  ASSERT_TRUE(within(milliseconds(15'000), [&] { return producer->view().members.size() == 3; }));
+  auto reader = client_of(2, milliseconds(10'000));
+  ASSERT_NE(reader, nullptr);
+  EXPECT_EQ(count_existing(*reader, 0, pages), 0u) << "its own shard is asked first";
+  put(*reader, 0, pages);
+  EXPECT_EQ(count_existing(*producer, 0, pages), pages) << "none was taken for a duplicate";
+}
+
 TEST_F(node_loss, the_pages_of_a_killed_producer_are_gone_within_three_seconds) {
   auto producer = client_of(1);
   auto reader = client_of(0);

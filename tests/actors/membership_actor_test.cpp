@@ -1,0 +1,83 @@
+#include "actors/membership_actor.hpp"
+
+#include "tests/actors/cluster_fixture.hpp"
+
+#include "discovery/packet_codec.hpp"
+#include "discovery/view_codec.hpp"
+
+namespace peercache::actors {
+namespace {
+
+connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer) {
+  return {[](dial_atom, const std::string&, std::uint16_t) -> caf::result<gateway_actor> {
+            return caf::make_error(caf::sec::cannot_connect_to_node);
+          }};
+}
+
+links_actor::behavior_type no_links(links_actor::pointer) {
+  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+}
+
+/// One membership actor that founds a cluster of its own; what it tells its node, in order.
+class membership_actor_test : public test::actor_fixture {
+protected:
+  discovery::member here = member_named("here", 1);
+  discovery::member there = member_named("there", 2);
+  std::vector<std::string> told;
+  connector_actor connector = system.spawn(unreachable_everywhere);
+  links_actor links = system.spawn(no_links);
+  membership_actor membership = spawn_membership();
+
+  ~membership_actor_test() override {
+    stop(membership);
+    stop(links);
+    stop(connector);
+  }
+
+  membership_actor spawn_membership() {
+    membership_actor_options options;
+    options.self = here;
+    options.cluster = "test";
+    options.connector = connector;
+    options.links = links;
+    options.on_expelled = [this](const discovery::view& without) {
+      told.push_back("out since view " + std::to_string(without.version));
+    };
+    options.on_rejoined = [this] { told.push_back("in again"); };
+    return system.spawn(run_membership, std::move(options));
+  }
+
+  void hear(const discovery::view& latest) {
+    caf::anon_send(membership, packet_atom_v,
+                   discovery::encode_packet(discovery::view_packet{latest}, "test"));
+    settle();
+  }
+
+  discovery::view view_of(std::vector<discovery::member> members, std::uint64_t version) {
+    std::sort(members.begin(), members.end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+    discovery::view made;
+    made.term = 5;
+    made.version = version;
+    made.members = std::move(members);
+    made.masters = {"there"};
+    made.issuer = there.inc;
+    return made;
+  }
+};
+
+TEST_F(membership_actor_test, a_node_says_when_the_cluster_goes_on_without_it_and_when_it_is_back) {
+  caf::anon_send(membership, beat_atom_v);
+  settle();
+  ASSERT_EQ(ask<membership_report>(membership, stats_atom_v)->members, 1u) << "founded";
+  hear(view_of({here, there}, 10));
+  EXPECT_TRUE(told.empty());
+  hear(view_of({there}, 11));
+  hear(view_of({there}, 12));
+  EXPECT_EQ(told, std::vector<std::string>{"out since view 11"});
+  hear(view_of({here, there}, 13));
+  EXPECT_EQ(told, (std::vector<std::string>{"out since view 11", "in again"}));
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -14,6 +14,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <utility>
 
 namespace peercache::client {
 namespace {
@@ -133,8 +134,22 @@ void committed(committer_pointer self, const commit_job_ptr& job, const std::str
   send_next(self);
 }
 
+std::uint64_t pages_of(const commit_job& job) {
+  return job.filled.size() / sizeof(filled_slot);
+}
+
+/// What waits next for the node of today. Slots and leases of a node that is gone are gone with it:
+/// a question to it would have no answer and hold up everything behind it.
+commit_job_ptr next_for_this_node(session_board& board) {
+  auto pool = board.pool();
+  auto job = board.commits.next();
+  for (; job && job->pool != pool; job = board.commits.next())
+    board.window.leave(job->bytes, job->sets, pages_of(*job));
+  return job;
+}
+
 void send_next(committer_pointer self) {
-  auto job = self->state.options.board->commits.next();
+  auto job = next_for_this_node(*self->state.options.board);
   self->state.in_flight = job;
   if (!job)
     return;
@@ -147,27 +162,37 @@ void send_next(committer_pointer self) {
             });
             committed(self, job, slots, static_cast<std::uint64_t>(failed));
           },
-          [self, job](const caf::error&) {
-            committed(self, job, {}, job->filled.size() / sizeof(filled_slot));
-          });
+          [self, job](const caf::error&) { committed(self, job, {}, pages_of(*job)); });
 }
 
 /// Nobody will answer what was on its way to a node that is gone.
 void node_lost(committer_pointer self) {
-  self->state.options.board->set_pool(nullptr);
-  if (auto job = self->state.in_flight)
-    committed(self, job, {}, job->filled.size() / sizeof(filled_slot));
+  auto& state = self->state;
+  state.options.board->set_pool(nullptr);
+  for (const auto& request : std::exchange(state.reserving, {}))
+    request->answer({}, page_status::unreachable);
+  if (auto job = state.in_flight)
+    committed(self, job, {}, pages_of(*job));
 }
 
 void reserve(committer_pointer self, const slot_request_ptr& request) {
   const auto& pool = request->pool;
+  if (pool != self->state.options.board->pool()) {
+    request->answer({}, page_status::unreachable);
+    return;
+  }
+  self->state.reserving.insert(request);
   self->request(pool->gateway, commit_timeout, reserve_atom_v, pool->session, request->lengths)
       .then(
           [self, request](const std::string& slots) {
+            self->state.reserving.erase(request);
             if (!request->answer(slots))
               self->send(request->pool->gateway, abandon_atom_v, request->pool->session, slots);
           },
-          [request](const caf::error&) { request->answer({}, page_status::refused); });
+          [self, request](const caf::error&) {
+            self->state.reserving.erase(request);
+            request->answer({}, page_status::refused);
+          });
 }
 
 /// Asks the owners where these pages are, and remembers the answers.

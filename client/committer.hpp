@@ -3,6 +3,8 @@
 #include "actors/links_actor.hpp"
 #include "client/session.hpp"
 
+#include <unordered_set>
+
 namespace peercache::client {
 
 struct committer_options {
@@ -23,12 +25,15 @@ struct committer_state {
   committer_options options;
   bool connecting = false;
   commit_job_ptr in_flight; ///< The commit that is on its way to the node.
+  /// Questions for slots that are on their way to the node. Bounded by the caller threads.
+  std::unordered_set<slot_request_ptr> reserving;
   std::uint32_t beats = 0;
   static inline const char* name = "committer";
 };
 
 /// Keeps the session with the own host's node: opens it, opens it again after the node was gone,
 /// sends what was filled, receives views, reports totals once a second. Threads: scheduler.
+/// Errors: whatever was filled in, or asked of, a node that is gone fails at once.
 committer_actor::behavior_type
 run_committer(committer_actor::stateful_pointer<committer_state> self, committer_options options);
 

@@ -5,7 +5,7 @@ namespace peercache::client {
 bool slot_request::answer(std::string packed_slots, page_status why_not) {
   {
     std::lock_guard guard{lock_};
-    if (given_up_)
+    if (given_up_ || outcome_)
       return false;
     outcome_ = outcome{std::move(packed_slots), why_not};
   }

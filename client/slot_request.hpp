@@ -23,8 +23,8 @@ public:
   const own_pool_ptr pool;
   const std::string lengths; ///< Packed u32.
 
-  /// Committer: the slots, or why there are none. False when the caller has given up: abandon the
-  /// slots.
+  /// Committer: the slots, or why there are none; the first answer counts. False when it is not the
+  /// first or the caller has given up: abandon the slots.
   bool answer(std::string packed_slots, page_status why_not = page_status::pending);
 
   struct outcome {

@@ -23,6 +23,13 @@ TEST(slot_request, an_answer_after_the_caller_left_is_handed_back) {
   EXPECT_FALSE(request.answer("slots"));
 }
 
+TEST(slot_request, only_the_first_answer_counts) {
+  slot_request request{nullptr, "lengths"};
+  EXPECT_TRUE(request.answer({}, page_status::unreachable));
+  EXPECT_FALSE(request.answer("slots"));
+  EXPECT_EQ(request.wait(now()).why_not, page_status::unreachable);
+}
+
 TEST(slot_request, says_why_there_are_no_slots) {
   slot_request request{nullptr, "lengths"};
   EXPECT_TRUE(request.answer({}, page_status::refused));

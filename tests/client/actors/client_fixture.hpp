@@ -1,0 +1,200 @@
+#pragma once
+
+#include "actors/protocol/pool_wire.hpp"
+#include "client/committer.hpp"
+#include "discovery/view_codec.hpp"
+#include "storage/pool_memory.hpp"
+#include "tests/support/actor_fixture.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace peercache::client {
+
+/// What a fake gateway has heard, and what it will say. Commits and reservations stay open until
+/// the test answers them, as they do at a node that is gone.
+struct fake_node {
+  actors::session_welcome welcome;
+  std::vector<caf::typed_response_promise<std::string, std::string>> commits;
+  std::vector<std::string> committed; ///< Packed filled_slot of each commit.
+  std::vector<caf::typed_response_promise<std::string>> reservations;
+  std::string abandoned; ///< Packed slot_id.
+  /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
+  std::function<void()> at_beat;
+};
+
+inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_actor::pointer self,
+                                                             fake_node* node) {
+  using namespace actors;
+  return {
+      [](hello_atom, std::uint32_t, const std::string&, const std::string&) {
+        return peer_welcome{};
+      },
+      [node](session_atom, const std::string&, const session_actor&) {
+        ++node->welcome.lock_index; // The last session's process, this one, still holds its own.
+        return node->welcome;
+      },
+      [self, node](reserve_atom, std::uint64_t, const std::string&) {
+        node->reservations.push_back(self->make_response_promise<std::string>());
+        return node->reservations.back();
+      },
+      [self, node](commit_atom, std::uint64_t, const std::string& filled, bool,
+                   const std::string&) {
+        node->committed.push_back(filled);
+        node->commits.push_back(self->make_response_promise<std::string, std::string>());
+        return node->commits.back();
+      },
+      [](leave_atom, std::uint64_t) {},
+      [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
+      [](report_atom, std::uint64_t, const client_report&) {},
+      [](remove_atom, const std::string&) { return std::string{}; },
+      [](status_atom) { return node_report{}; },
+      [](view_atom) { return std::string{}; },
+      [](drain_atom) { return true; },
+      [](stats_atom) -> caf::result<client_report, std::uint64_t> {
+        return {client_report{}, 0};
+      },
+      [](topology_atom, const topology_ptr&) {},
+      [node](beat_atom) { node->at_beat(); },
+  };
+}
+
+inline actors::connector_actor::behavior_type
+run_fake_connector(actors::connector_actor::pointer, const actors::gateway_actor* gateway) {
+  return {[gateway](actors::dial_atom, const std::string&, std::uint16_t) { return *gateway; }};
+}
+
+inline actors::links_actor::behavior_type run_fake_links(actors::links_actor::pointer) {
+  return {[](actors::view_atom, const std::string&) {}, [](actors::beat_atom) {}};
+}
+
+/// A committer with everything around it on the test's own thread: a node that is a fake gateway
+/// with a real, small pool.
+class client_fixture : public test::actor_fixture {
+protected:
+  storage::pool_memory memory = make_pool();
+  fake_node node = fake_node_of(memory);
+  actors::gateway_actor gateway = system.spawn(run_fake_gateway, &node);
+  actors::connector_actor connector = system.spawn(run_fake_connector, &gateway);
+  actors::links_actor links = system.spawn(run_fake_links);
+  std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
+  std::vector<page_key> remembered;
+  committer_actor committer = spawn_committer();
+
+  void SetUp() override {
+    board->set_topology(std::make_shared<actors::topology>());
+    settle();
+    ASSERT_NE(board->pool(), nullptr);
+  }
+
+  ~client_fixture() override {
+    stop(committer);
+    stop(links);
+    stop(connector);
+    stop(gateway);
+    board->set_pool(nullptr);
+  }
+
+  static storage::pool_memory make_pool() {
+    static std::uint64_t made = 0;
+    storage::pool_memory_options options;
+    options.name_prefix = "peercache-client-test-" + std::to_string(::getpid());
+    options.node_name = "fake";
+    options.owner = {7, ++made};
+    options.size_bytes = 1u << 20;
+    auto memory = storage::pool_memory::create(options);
+    EXPECT_TRUE(memory) << to_string(memory.error());
+    return std::move(*memory);
+  }
+
+  static fake_node fake_node_of(const storage::pool_memory& memory) {
+    discovery::member member;
+    member.name = "fake";
+    member.id = node_id_of(member.name);
+    member.inc = memory.owner();
+    member.host = "127.0.0.1";
+    fake_node made;
+    made.welcome.session = 1;
+    made.welcome.pool_name = memory.name();
+    made.welcome.member = discovery::encode_member(member);
+    return made;
+  }
+
+  committer_actor spawn_committer() {
+    committer_options options;
+    options.client_name = "test";
+    options.connector = connector;
+    options.links = links;
+    options.board = board;
+    options.report_totals = [] { return actors::client_report{}; };
+    options.remember = [this](const page_key& key, const directory::page_location&) {
+      remembered.push_back(key);
+    };
+    return system.spawn(run_committer, std::move(options));
+  }
+
+  /// The newest commit gets its answer.
+  void answer_commit(const std::string& statuses, const std::string& slots = {}) {
+    node.at_beat = [&] { node.commits.back().deliver(statuses, slots); };
+    caf::anon_send(gateway, actors::beat_atom_v);
+    settle();
+  }
+  /// All its pages were taken.
+  void accept_commit() {
+    auto pages = node.committed.back().size() / sizeof(actors::filled_slot);
+    answer_commit(std::string(pages, static_cast<char>(page_status::stored)));
+  }
+  /// The newest question for slots gets its answer.
+  void answer_reservation(const std::string& slots) {
+    node.at_beat = [&] { node.reservations.back().deliver(slots); };
+    caf::anon_send(gateway, actors::beat_atom_v);
+    settle();
+  }
+
+  /// The node is the only member, and this is its shard.
+  void link(const actors::directory_actor& directory) {
+    auto cluster = std::make_shared<actors::topology>();
+    cluster->view.members.push_back(*discovery::decode_member(node.welcome.member));
+    cluster->peers.emplace_back().self = cluster->view.members[0];
+    cluster->peers[0].directory = directory;
+    cluster->ring = discovery::hash_ring{cluster->view.members};
+    board->set_topology(cluster);
+  }
+  void unlink() { board->set_topology(std::make_shared<actors::topology>()); }
+
+  /// The connection broke. The gateway goes on living and says nothing, as a remote one would.
+  void lose_node() {
+    caf::anon_send(caf::actor_cast<caf::actor>(committer),
+                   caf::down_msg{gateway.address(), caf::exit_reason::remote_link_unreachable});
+    settle();
+  }
+
+  /// A set of `pages` pages from slot `first` on, filled and on its way.
+  void commit(std::uint32_t first, std::size_t pages, const own_pool_ptr& pool) {
+    commit_job job;
+    job.pool = pool;
+    job.bytes = pages;
+    for (std::size_t i = 0; i < pages; ++i) {
+      actors::filled_slot filled;
+      filled.slot = slot_id{first + static_cast<std::uint32_t>(i)};
+      filled.length_bytes = 4096;
+      actors::append_record(job.filled, filled);
+    }
+    // Alone in its message: sets of one duplicate mode would share one.
+    job.skip_duplicates = first % 2 == 0;
+    ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
+    if (board->commits.push(std::move(job)))
+      caf::anon_send(committer, actors::commit_atom_v);
+    settle();
+  }
+
+  std::optional<std::uint64_t> flushed() {
+    return board->window.wait_empty(std::chrono::steady_clock::now());
+  }
+};
+
+} // namespace peercache::client

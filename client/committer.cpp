@@ -104,6 +104,19 @@ void connect(committer_pointer self) {
             [self](const caf::error& why) { failed(self, why); });
 }
 
+/// Whether each slot of an answer is one of the pool's, or `no_slot`: they name memory that this
+/// process will write to.
+bool within_pool(const own_pool& pool, const std::string& slots, const std::string& lengths) {
+  auto count = record_count<slot_id>(slots);
+  if (!count || *count > record_count<std::uint32_t>(lengths).value_or(0))
+    return false;
+  for (std::size_t i = 0; i < *count; ++i)
+    if (auto slot = record_at<slot_id>(slots, i);
+        slot != no_slot && !pool.slots.in_range(slot, record_at<std::uint32_t>(lengths, i)))
+      return false;
+  return true;
+}
+
 /// Keeps the slots that came with an acknowledgement (none came with an error), gives back what is
 /// of no use.
 void keep_leases(committer_pointer self, const commit_job& job, const std::string& slots) {
@@ -111,7 +124,8 @@ void keep_leases(committer_pointer self, const commit_job& job, const std::strin
   if (asked == 0)
     return;
   std::vector<slot_id> leased;
-  for (std::size_t i = 0; i < record_count<slot_id>(slots).value_or(0); ++i)
+  auto usable = within_pool(*job.pool, slots, job.next_lengths);
+  for (std::size_t i = 0; usable && i < slots.size() / sizeof(slot_id); ++i)
     if (auto slot = record_at<slot_id>(slots, i); slot != no_slot)
       leased.push_back(slot);
   auto granules = slot_leases::granules_of(record_at<std::uint32_t>(job.next_lengths, 0));
@@ -175,6 +189,14 @@ void node_lost(committer_pointer self) {
     committed(self, job, {}, pages_of(*job));
 }
 
+void take_slots(committer_pointer self, slot_request& request, const std::string& slots) {
+  bool usable = within_pool(*request.pool, slots, request.lengths);
+  if (!usable)
+    request.answer({}, page_status::refused);
+  if (!usable || !request.answer(slots))
+    self->send(request.pool->gateway, abandon_atom_v, request.pool->session, slots);
+}
+
 void reserve(committer_pointer self, const slot_request_ptr& request) {
   const auto& pool = request->pool;
   if (pool != self->state.options.board->pool()) {
@@ -186,8 +208,7 @@ void reserve(committer_pointer self, const slot_request_ptr& request) {
       .then(
           [self, request](const std::string& slots) {
             self->state.reserving.erase(request);
-            if (!request->answer(slots))
-              self->send(request->pool->gateway, abandon_atom_v, request->pool->session, slots);
+            take_slots(self, *request, slots);
           },
           [self, request](const caf::error&) {
             self->state.reserving.erase(request);
@@ -215,7 +236,8 @@ void prefetch(committer_pointer self, const std::string& keys) {
               directory::answer_reader reader{answer};
               std::array<directory::page_location, limits::locations_per_key_max> found;
               std::size_t count = 0;
-              for (std::size_t i = 0; reader.next(found, count); ++i)
+              auto asked = record_count<page_key>(request).value_or(0);
+              for (std::size_t i = 0; i < asked && reader.next(found, count); ++i)
                 if (count > 0)
                   self->state.options.remember(record_at<page_key>(request, i), found[0]);
             },

@@ -90,12 +90,13 @@ public:
   /// Tells the owner's eviction order of one read.
   void count_use(slot_id slot) noexcept;
 
-  /// @pre the page lies within the pool: true after `check` or `pin_if` answered `hit`
+  /// @pre `in_range`: true after `check` or `pin_if` answered `hit`
   std::span<std::byte> bytes(slot_id slot, std::uint32_t length_bytes) const noexcept;
 
-private:
   /// Whether a page of this length at this slot would lie within the pool.
   bool in_range(slot_id slot, std::uint32_t length_bytes) const noexcept;
+
+private:
   page_status compare(const slot_entry& entry, generation gen, const page_key& key,
                       std::uint32_t length_bytes) const noexcept;
 

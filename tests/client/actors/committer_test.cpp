@@ -1,5 +1,7 @@
 #include "tests/client/actors/client_fixture.hpp"
 
+#include "directory/wire.hpp"
+
 namespace peercache::client {
 namespace {
 
@@ -56,6 +58,87 @@ TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_a
   auto now = std::chrono::steady_clock::now();
   EXPECT_EQ(asked_before->wait(now).why_not, page_status::unreachable);
   EXPECT_EQ(asked_after->wait(now).why_not, page_status::unreachable);
+}
+
+/// Of a directory shard: answers each look-up of any number of keys with three locations' worth.
+actors::directory_actor::behavior_type run_talkative_directory(actors::directory_actor::pointer) {
+  using namespace actors;
+  return {[](publish_atom, const std::string&) { return std::string{}; },
+          [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
+          [](lookup_atom, const std::string&) {
+            directory::page_location somewhere;
+            somewhere.owner = {1, 1};
+            somewhere.gen = {2};
+            somewhere.length_bytes = 4096;
+            std::string answer;
+            for (int i = 0; i < 3; ++i)
+              directory::append_answer(answer, {&somewhere, 1});
+            return answer;
+          },
+          [](stats_atom) { return directory_report{}; },
+          [](topology_atom, const topology_ptr&) {},
+          [](leave_atom, const std::string&) {},
+          [](beat_atom) {}};
+}
+
+TEST_F(committer_test, a_prefetch_takes_no_more_answers_than_it_asked_questions) {
+  auto directory = system.spawn(run_talkative_directory);
+  link(directory);
+  std::string keys;
+  actors::append_record(keys, key_space{}.key_of("one"));
+  caf::anon_send(committer, actors::lookup_atom_v, keys);
+  settle();
+  EXPECT_EQ(remembered, std::vector<page_key>{key_space{}.key_of("one")});
+  unlink();
+  stop(directory);
+}
+
+std::string packed(std::initializer_list<slot_id> slots) {
+  std::string blob;
+  for (auto slot : slots)
+    actors::append_record(blob, slot);
+  return blob;
+}
+
+TEST_F(committer_test, slots_outside_the_pool_are_refused_where_they_come_in) {
+  auto end = memory.granules();
+  std::string lengths;
+  actors::append_record(lengths, std::uint32_t{4096});
+  actors::append_record(lengths, std::uint32_t{8192});
+  auto ask = [&](const std::string& answer) {
+    auto request = std::make_shared<slot_request>(board->pool(), lengths);
+    caf::anon_send(committer, actors::reserve_atom_v, request);
+    settle();
+    answer_reservation(answer);
+    return request->wait(std::chrono::steady_clock::now());
+  };
+  EXPECT_EQ(ask(packed({{end}, {1}})).why_not, page_status::refused);
+  EXPECT_EQ(node.abandoned, packed({{end}, {1}})) << "the node has them back";
+  EXPECT_EQ(ask(packed({{1}, {end - 1}})).why_not, page_status::refused) << "its end is outside";
+  EXPECT_EQ(ask(packed({{1}, {2}, {4}})).why_not, page_status::refused) << "more than asked for";
+  EXPECT_EQ(ask("bad").why_not, page_status::refused);
+  EXPECT_EQ(ask(packed({actors::no_slot, {end - 2}})).slots, packed({actors::no_slot, {end - 2}}));
+}
+
+TEST_F(committer_test, leases_outside_the_pool_are_not_taken) {
+  auto pool = board->pool();
+  auto lease = [&](const std::string& slots) {
+    commit_job job;
+    job.pool = pool;
+    job.filled = std::string(sizeof(actors::filled_slot), '\0');
+    for (auto more = pool->leases.ask_for(1, 2); more > 0; --more)
+      actors::append_record(job.next_lengths, std::uint32_t{4096});
+    ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
+    if (board->commits.push(std::move(job)))
+      caf::anon_send(committer, actors::commit_atom_v);
+    settle();
+    answer_commit(std::string(1, static_cast<char>(page_status::stored)), slots);
+  };
+  slot_id slot;
+  lease(packed({{memory.granules()}, {3}}));
+  EXPECT_FALSE(pool->leases.take(1, slot));
+  lease(packed({{3}, {4}}));
+  EXPECT_TRUE(pool->leases.take(1, slot));
 }
 
 } // namespace

@@ -65,14 +65,14 @@ exit_code put(const global_options& globals, const put_options& options) {
   client::const_part part{bytes->data(), static_cast<std::uint32_t>(bytes->size())};
   client::set_page page{keys->front(), {&part, 1}};
   client::page_result stored;
-  // So that the client knows of a page that is there already, and says so.
-  (*connected)->exists({&page.key, 1}, {&stored, 1});
-  stored = {};
   (*connected)->set({&page, 1}, {&stored, 1});
-  auto unpublished = (*connected)->flush();
-  if (!unpublished)
-    return fail(globals, unpublished.error());
-  bool ok = is_success(stored.status) && *unpublished == 0;
+  auto flushed = (*connected)->flush();
+  if (!flushed)
+    return fail(globals, flushed.error());
+  // Only the node and the directory know whether the cluster had the page.
+  if (stored.status == page_status::stored && flushed->duplicates > 0)
+    stored.status = page_status::duplicate;
+  bool ok = is_success(stored.status) && flushed->failed == 0;
   auto word =
       ok || !is_success(stored.status) ? std::string(to_string(stored.status)) : "not published";
   print(globals,

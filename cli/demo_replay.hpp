@@ -123,8 +123,11 @@ private:
       else
         counts_.puts_skipped[static_cast<std::size_t>(page.status)] += 1;
     }
-    auto unpublished = cache.flush();
-    counts_.puts_unpublished += unpublished ? *unpublished : count;
+    auto flushed = cache.flush();
+    counts_.puts_unpublished += flushed ? flushed->failed : count;
+    auto duplicates = flushed ? flushed->duplicates : 0;
+    counts_.pages_put -= duplicates;
+    counts_.puts_skipped[static_cast<std::size_t>(page_status::duplicate)] += duplicates;
   }
 
   std::uint32_t page_bytes_;

@@ -123,11 +123,11 @@ void cache_client::set(std::span<const set_page> pages, std::span<page_result> r
   impl_->totals.set_latency.record(steady_clock::now() - started);
 }
 
-result<std::uint64_t> cache_client::flush(std::optional<deadline> until) {
-  auto failed = impl_->session.board().window.wait_empty(impl_->deadline_of(until));
-  if (!failed)
+result<flush_result> cache_client::flush(std::optional<deadline> until) {
+  auto outcome = impl_->session.board().window.wait_empty(impl_->deadline_of(until));
+  if (!outcome)
     return {errc::timed_out, "pages that were set are not acknowledged yet"};
-  return *failed;
+  return *outcome;
 }
 
 void cache_client::get(std::span<const get_page> pages, std::span<page_result> results,

@@ -87,6 +87,15 @@ struct client_stats {
   std::uint64_t retries = 0; ///< Pages looked up a second time after a stale location.
 };
 
+/// What became of the pages that `set` called `stored`, since the last flush.
+struct flush_result {
+  std::uint64_t failed = 0;     ///< Did not make it.
+  std::uint64_t duplicates = 0; ///< Were in the cluster already; this copy was dropped again.
+
+  /// The pages that did not make it: the number that a caller has to look at.
+  operator std::uint64_t() const noexcept { return failed; }
+};
+
 using deadline = std::chrono::steady_clock::time_point;
 
 /// The cache as an engine sees it: pages in, pages out, in batches.
@@ -117,14 +126,15 @@ public:
 
   /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one
   /// call are taken as one prefix chain, in order. `stored` means: in its final place, and on its
-  /// way to the directory; see `flush`.
+  /// way to the directory, which may still find that the cluster has the page; see `flush`.
   /// With a different number of results every result is `bad_size`.
   void set(std::span<const set_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
   /// Waits until everything set so far is published in the directory (or refused, or no longer ours
-  /// to wait for). Returns the number of pages that did not make it since the last flush.
-  result<std::uint64_t> flush(std::optional<deadline> until = {});
+  /// to wait for). Returns how many pages did not make it since the last flush, and how many were
+  /// found to be duplicates.
+  result<flush_result> flush(std::optional<deadline> until = {});
 
   /// Reads the pages, from wherever they are.
   void get(std::span<const get_page> pages, std::span<page_result> results,

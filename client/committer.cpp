@@ -138,18 +138,26 @@ void keep_leases(committer_pointer self, const commit_job& job, const std::strin
 
 void send_next(committer_pointer self);
 
+/// What became of the pages of a commit. A page without a status did not make it.
+flush_result outcome_of(const commit_job& job, const std::string& statuses) {
+  flush_result outcome;
+  outcome.failed = job.filled.size() / sizeof(filled_slot);
+  for (std::size_t i = 0; i < statuses.size() && outcome.failed > 0; ++i) {
+    auto status = static_cast<page_status>(statuses[i]);
+    outcome.failed -= is_success(status) ? 1 : 0;
+    outcome.duplicates += status == page_status::duplicate ? 1 : 0;
+  }
+  return outcome;
+}
+
 void committed(committer_pointer self, const commit_job_ptr& job, const std::string& slots,
-               std::uint64_t failed) {
+               const flush_result& outcome) {
   auto& state = self->state;
   if (state.in_flight != job)
     return; // Given up when the node went.
   keep_leases(self, *job, slots);
-  state.options.board->window.leave(job->bytes, job->sets, failed);
+  state.options.board->window.leave(job->bytes, job->sets, outcome);
   send_next(self);
-}
-
-std::uint64_t pages_of(const commit_job& job) {
-  return job.filled.size() / sizeof(filled_slot);
 }
 
 /// What waits next for the node of today. Slots and leases of a node that is gone are gone with it:
@@ -158,7 +166,7 @@ commit_job_ptr next_for_this_node(session_board& board) {
   auto pool = board.pool();
   auto job = board.commits.next();
   for (; job && job->pool != pool; job = board.commits.next())
-    board.window.leave(job->bytes, job->sets, pages_of(*job));
+    board.window.leave(job->bytes, job->sets, outcome_of(*job, {}));
   return job;
 }
 
@@ -171,12 +179,9 @@ void send_next(committer_pointer self) {
                 job->skip_duplicates, job->next_lengths)
       .then(
           [self, job](const std::string& statuses, const std::string& slots) {
-            auto failed = std::count_if(statuses.begin(), statuses.end(), [](char status) {
-              return !is_success(static_cast<page_status>(status));
-            });
-            committed(self, job, slots, static_cast<std::uint64_t>(failed));
+            committed(self, job, slots, outcome_of(*job, statuses));
           },
-          [self, job](const caf::error&) { committed(self, job, {}, pages_of(*job)); });
+          [self, job](const caf::error&) { committed(self, job, {}, outcome_of(*job, {})); });
 }
 
 /// Nobody will answer what was on its way to a node that is gone.
@@ -186,7 +191,7 @@ void node_lost(committer_pointer self) {
   for (const auto& request : std::exchange(state.reserving, {}))
     request->answer({}, page_status::unreachable);
   if (auto job = state.in_flight)
-    committed(self, job, {}, pages_of(*job));
+    committed(self, job, {}, outcome_of(*job, {}));
 }
 
 void take_slots(committer_pointer self, slot_request& request, const std::string& slots) {

@@ -167,7 +167,7 @@ void set_call::commit() {
   commit_job job;
   job.filled = filled_slots();
   if (job.filled.empty()) {
-    board.window.leave(bytes_, 1, 0);
+    board.window.leave(bytes_, 1, {});
     return;
   }
   job.next_lengths = next_lengths(job.filled);

@@ -15,22 +15,23 @@ bool set_window::enter(std::uint64_t bytes, deadline until) {
   return true;
 }
 
-void set_window::leave(std::uint64_t bytes, std::uint64_t sets, std::uint64_t failed) {
+void set_window::leave(std::uint64_t bytes, std::uint64_t sets, const flush_result& outcome) {
   {
     std::lock_guard guard{lock_};
     PEERCACHE_ASSERT(bytes_ >= bytes && calls_ >= sets);
     bytes_ -= bytes;
     calls_ -= sets;
-    failed_ += failed;
+    outcome_.failed += outcome.failed;
+    outcome_.duplicates += outcome.duplicates;
   }
   changed_.notify_all();
 }
 
-std::optional<std::uint64_t> set_window::wait_empty(deadline until) {
+std::optional<flush_result> set_window::wait_empty(deadline until) {
   std::unique_lock guard{lock_};
   if (!changed_.wait_until(guard, until, [&] { return calls_ == 0; }))
     return std::nullopt;
-  return std::exchange(failed_, 0);
+  return std::exchange(outcome_, {});
 }
 
 } // namespace peercache::client

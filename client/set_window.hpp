@@ -16,19 +16,19 @@ public:
 
   /// Takes `bytes` of the window; false when there is no room until the deadline.
   bool enter(std::uint64_t bytes, deadline until);
-  /// Gives back what `sets` calls took: `failed` pages of them did not make it.
-  void leave(std::uint64_t bytes, std::uint64_t sets, std::uint64_t failed);
-  /// Waits for an empty window; the pages that failed since the last call, or nothing at the
+  /// Gives back what `sets` calls took, and says what became of their pages.
+  void leave(std::uint64_t bytes, std::uint64_t sets, const flush_result& outcome);
+  /// Waits for an empty window; what became of the pages since the last call, or nothing at the
   /// deadline.
-  std::optional<std::uint64_t> wait_empty(deadline until);
+  std::optional<flush_result> wait_empty(deadline until);
 
 private:
   const std::uint64_t bytes_max_;
   std::mutex lock_;
   std::condition_variable changed_;
-  std::uint64_t bytes_ = 0;  ///< By lock_.
-  std::uint64_t calls_ = 0;  ///< By lock_: sets that are in the window.
-  std::uint64_t failed_ = 0; ///< By lock_.
+  std::uint64_t bytes_ = 0; ///< By lock_.
+  std::uint64_t calls_ = 0; ///< By lock_: sets that are in the window.
+  flush_result outcome_;    ///< By lock_.
 };
 
 } // namespace peercache::client

@@ -15,6 +15,7 @@ public:
   std::map<page_key, page_status> lose_in_get; ///< `exists` says hit, `get` says this.
   bool flip_a_byte = false;
   std::size_t flushes = 0;
+  client::flush_result flushed; ///< What the next flush says.
 
   void exists(std::span<const page_key> keys, std::span<client::page_result> results) {
     for (std::size_t i = 0; i < keys.size(); ++i)
@@ -43,9 +44,9 @@ public:
     }
   }
 
-  result<std::uint64_t> flush() {
+  result<client::flush_result> flush() {
     flushes += 1;
-    return std::uint64_t{0};
+    return std::exchange(flushed, {});
   }
 };
 
@@ -113,6 +114,14 @@ TEST_F(demo_replay_test, hits_and_misses_add_up_to_the_pages) {
   replay.request(cache, ids{1, 2, 3, 4});
   replay.request(cache, ids{9});
   EXPECT_EQ(replay.counts().hits + replay.counts().misses_total(), replay.counts().pages);
+}
+
+TEST_F(demo_replay_test, pages_that_another_node_had_meanwhile_are_no_puts) {
+  cache.flushed = {.failed = 1, .duplicates = 2};
+  replay.request(cache, ids{1, 2, 3, 4});
+  EXPECT_EQ(replay.counts().pages_put, 2u);
+  EXPECT_EQ(replay.counts().puts_skipped[static_cast<std::size_t>(page_status::duplicate)], 2u);
+  EXPECT_EQ(replay.counts().puts_unpublished, 1u);
 }
 
 TEST(demo_report, json_has_raw_numbers_under_the_agreed_names) {

@@ -13,7 +13,7 @@ TEST(set_window, refuses_what_does_not_fit_until_the_deadline) {
   set_window window{100};
   EXPECT_TRUE(window.enter(60, now()));
   EXPECT_FALSE(window.enter(60, now()));
-  window.leave(60, 1, 0);
+  window.leave(60, 1, {});
   EXPECT_TRUE(window.enter(60, now()));
 }
 
@@ -23,13 +23,19 @@ TEST(set_window, lets_a_call_that_is_larger_than_itself_pass_alone) {
   EXPECT_FALSE(window.enter(1, now()));
 }
 
-TEST(set_window, counts_failures_until_they_are_asked_for) {
+TEST(set_window, counts_failures_and_duplicates_until_they_are_asked_for) {
   set_window window{100};
   window.enter(10, now());
+  window.enter(10, now());
   EXPECT_FALSE(window.wait_empty(now()).has_value());
-  window.leave(10, 1, 3);
-  EXPECT_EQ(window.wait_empty(now()), 3u);
-  EXPECT_EQ(window.wait_empty(now()), 0u);
+  window.leave(10, 1, {.failed = 3, .duplicates = 1});
+  window.leave(10, 1, {.duplicates = 4});
+  auto outcome = window.wait_empty(now());
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->failed, 3u);
+  EXPECT_EQ(outcome->duplicates, 5u);
+  EXPECT_EQ(window.wait_empty(now())->failed, 0u);
+  EXPECT_EQ(window.wait_empty(now())->duplicates, 0u);
 }
 
 } // namespace

@@ -42,6 +42,9 @@ TEST_F(cli_ring, ping_status_and_nodes_answer_with_raw_numbers) {
 TEST_F(cli_ring, a_page_goes_in_is_found_comes_out_and_is_removed) {
   EXPECT_EQ(ask({"put", "greeting", "--value", "hello"}).json()["status"], "stored");
   EXPECT_EQ(ask({"put", "greeting", "--value", "hello"}).json()["status"], "duplicate");
+  auto elsewhere = run_cli({"put", "greeting", "--value", "hello", "-o", "json", "--cluster",
+                            cluster(), "--node", address(1)});
+  EXPECT_EQ(elsewhere.json()["status"], "duplicate") << "node-1 has it, node-2 dropped its copy";
   auto exists = ask({"exists", "greeting", "nothing"});
   EXPECT_EQ(exists.exit_code, 1);
   EXPECT_TRUE(exists.json()["keys"][0]["exists"].get<bool>());

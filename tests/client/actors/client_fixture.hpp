@@ -192,7 +192,7 @@ protected:
     settle();
   }
 
-  std::optional<std::uint64_t> flushed() {
+  std::optional<flush_result> flushed() {
     return board->window.wait_empty(std::chrono::steady_clock::now());
   }
 };

@@ -18,6 +18,18 @@ TEST_F(committer_test, sends_what_was_filled_and_one_commit_at_a_time) {
   EXPECT_EQ(flushed(), 0u);
 }
 
+TEST_F(committer_test, a_flush_tells_duplicates_from_failures) {
+  commit(0, 4, board->pool());
+  std::string statuses;
+  for (auto status : {page_status::stored, page_status::duplicate, page_status::no_space})
+    statuses.push_back(static_cast<char>(status)); // And none for the fourth page.
+  answer_commit(statuses);
+  auto outcome = flushed();
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->failed, 2u);
+  EXPECT_EQ(outcome->duplicates, 1u);
+}
+
 TEST_F(committer_test, everything_that_waits_for_a_node_that_is_gone_fails_at_once) {
   auto lost = board->pool();
   commit(0, 2, lost);

@@ -97,10 +97,12 @@ std::string advice(const explanation& told) {
     return "a get is a miss: no directory owner knows the key; it was never put, was evicted, or "
            "its namespace differs";
   case page_status::stale:
-    return "a get is a miss: the record names a page that was evicted meanwhile; it goes away by "
-           "itself";
+    return "a get is a miss: the record names a page that was evicted meanwhile; its directory "
+           "owners are asked to forget it";
   case page_status::owner_gone:
-    return "a get is a miss: the process that the record names is gone; see peercache nodes";
+    return "a get is a miss: the process that the record names is gone, and its directory owners "
+           "are "
+           "asked to forget it; see peercache nodes";
   case page_status::corrupt:
     return "a get is a miss: the bytes do not have the record's checksum; check the owner's memory "
            "and network";

@@ -1,5 +1,6 @@
 #include "client/committer.hpp"
 
+#include "actors/owner_batches.hpp"
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/thread_actor.hpp"
 #include "client/connect_fault.hpp"
@@ -27,6 +28,8 @@ constexpr auto beat_interval = 250ms;
 constexpr std::uint32_t beats_per_report = 4;
 constexpr auto session_timeout = 1s;
 constexpr auto commit_timeout = 10s;
+/// Owners of a key that look-ups ask (client/directory_lookup.cpp).
+constexpr std::uint32_t directory_replicas = 2;
 
 /// Maps the node's pool and takes the lock that says this process lives.
 result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_actor& gateway) {
@@ -250,7 +253,23 @@ void prefetch(committer_pointer self, const std::string& keys) {
   }
 }
 
+/// Best effort, one message an owner: a record that stays is found again by its next reader.
+void send_stale_records(committer_pointer self) {
+  auto& board = *self->state.options.board;
+  auto records = board.stale.take();
+  if (records.empty())
+    return;
+  auto cluster = board.topology();
+  owner_batches batches{cluster->ring, directory_replicas};
+  for (const auto& record : records)
+    batches.add(0, record);
+  for (auto& batch : batches.take())
+    if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
+      caf::anon_send(owner->directory, withdraw_atom_v, std::move(batch.records));
+}
+
 void say_goodbye(committer_pointer self) {
+  send_stale_records(self);
   if (auto pool = self->state.options.board->pool()) {
     self->send(pool->gateway, report_atom_v, pool->session, self->state.options.report_totals());
     self->send(pool->gateway, leave_atom_v, pool->session);
@@ -259,6 +278,7 @@ void say_goodbye(committer_pointer self) {
 
 void beat(committer_pointer self) {
   auto& state = self->state;
+  send_stale_records(self);
   auto pool = state.options.board->pool();
   if (!pool && !state.connecting)
     connect(self);

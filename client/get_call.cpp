@@ -117,6 +117,10 @@ void get_call::decide(std::uint32_t index, const directory::page_location& used,
     missing_.push_back(index);
     return;
   }
+  // In the second round the directory itself said so, just now; and the holder denied it, not a
+  // view that may be older than the record.
+  if (location_was_stale(status) && origin != page_origin::none)
+    client_.session.board().stale.add({pages_[index].key, used.owner, used.gen});
   result.status = status;
   result.origin = status == page_status::hit ? origin : page_origin::none;
 }

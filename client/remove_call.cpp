@@ -74,18 +74,26 @@ void remove_call::ask(const actors::peer& holder) {
   session::caller self{client_.session};
   (*self)
       ->request(holder.gateway, left, actors::remove_atom_v, std::move(asked))
-      .receive([&](const std::string& statuses) { take(indices, statuses); },
+      .receive([&](const std::string& statuses) { take(holder, indices, statuses); },
                [&](const caf::error&) {
                  self.spoil();
                  failed(page_status::timed_out);
                });
 }
 
-void remove_call::take(const std::vector<std::size_t>& indices, std::string_view statuses) {
+void remove_call::take(const actors::peer& holder, const std::vector<std::size_t>& indices,
+                       std::string_view statuses) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     auto said = i < statuses.size() ? static_cast<page_status>(statuses[i]) : page_status::refused;
     bool known = said == page_status::hit || said == page_status::not_found;
     settle(indices[i], known ? said : page_status::refused);
+    if (said != page_status::not_found)
+      continue;
+    const auto& answer = answers_[indices[i]];
+    for (std::size_t l = 0; l < answer.count; ++l)
+      if (const auto& false_record = answer.locations[l]; false_record.owner == holder.self.inc)
+        client_.session.board().stale.add(
+            {keys_[indices[i]], false_record.owner, false_record.gen});
   }
 }
 

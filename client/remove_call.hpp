@@ -26,8 +26,10 @@ public:
 private:
   /// Asks one holder for all keys whose records name it.
   void ask(const actors::peer& holder);
+  /// A record of a page that its holder has not is out of date.
   /// @param statuses what the holder of the keys at `indices` said, one byte each
-  void take(const std::vector<std::size_t>& indices, std::string_view statuses);
+  void take(const actors::peer& holder, const std::vector<std::size_t>& indices,
+            std::string_view statuses);
   void settle(std::size_t index, page_status said) noexcept;
 
   cache_client::impl& client_;

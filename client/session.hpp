@@ -8,6 +8,7 @@
 #include "client/own_pool.hpp"
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
+#include "client/stale_records.hpp"
 
 #include <condition_variable>
 #include <functional>
@@ -39,6 +40,7 @@ public:
 
   set_window window;
   commit_queue commits;
+  stale_records stale;
 
 private:
   mutable std::mutex lock_;

@@ -72,6 +72,38 @@ TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_a
   EXPECT_EQ(asked_after->wait(now).why_not, page_status::unreachable);
 }
 
+/// A directory shard that notes what it is asked to forget.
+actors::directory_actor::behavior_type run_noting_directory(actors::directory_actor::pointer,
+                                                            std::string* withdrawn) {
+  using namespace actors;
+  return {[](publish_atom, const std::string&) { return std::string{}; },
+          [withdrawn](withdraw_atom, const std::string& records) {
+            *withdrawn += records;
+            return std::uint64_t{0};
+          },
+          [](lookup_atom, const std::string&) { return std::string{}; },
+          [](stats_atom) { return directory_report{}; },
+          [](topology_atom, const topology_ptr&) {},
+          [](leave_atom, const std::string&) {},
+          [](beat_atom) {}};
+}
+
+TEST_F(committer_test, owners_are_told_of_records_that_turned_out_to_be_false) {
+  std::string withdrawn;
+  auto directory = system.spawn(run_noting_directory, &withdrawn);
+  link(directory);
+  directory::withdraw_record record{key_space{}.key_of("gone"), memory.owner(), {4}};
+  board->stale.add(record);
+  pass(std::chrono::milliseconds(250));
+  std::string expected;
+  directory::append_withdraw(expected, record);
+  EXPECT_EQ(withdrawn, expected);
+  pass(std::chrono::milliseconds(250));
+  EXPECT_EQ(withdrawn, expected) << "once";
+  unlink();
+  stop(directory);
+}
+
 /// Of a directory shard: answers each look-up of any number of keys with three locations' worth.
 actors::directory_actor::behavior_type run_talkative_directory(actors::directory_actor::pointer) {
   using namespace actors;

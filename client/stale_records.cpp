@@ -1,0 +1,18 @@
+#include "client/stale_records.hpp"
+
+#include <utility>
+
+namespace peercache::client {
+
+void stale_records::add(const directory::withdraw_record& record) {
+  std::lock_guard guard{lock_};
+  if (records_.size() < records_max)
+    records_.push_back(record);
+}
+
+std::vector<directory::withdraw_record> stale_records::take() {
+  std::lock_guard guard{lock_};
+  return std::exchange(records_, {});
+}
+
+} // namespace peercache::client

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "directory/wire.hpp"
+
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+namespace peercache::client {
+
+/// Directory records that a reader found to be false: the filling of the slot that they name is
+/// gone. Told to their owners now and then (client/committer.cpp), because a withdrawal may have
+/// been lost, and a record that nobody withdraws makes its key uncacheable: `set` finds a
+/// duplicate, `get` finds nothing. Safe whoever is late, for an owner forgets exactly (key,
+/// incarnation, generation), and a filling that is gone does not come back (invariant I2).
+///
+/// Threads: any. Bound: `records_max`; what comes beyond is left to the next reader.
+class stale_records {
+public:
+  static constexpr std::size_t records_max = 4096;
+
+  void add(const directory::withdraw_record& record);
+  /// Everything since the last call.
+  std::vector<directory::withdraw_record> take();
+
+private:
+  std::mutex lock_;
+  std::vector<directory::withdraw_record> records_; ///< By lock_.
+};
+
+} // namespace peercache::client

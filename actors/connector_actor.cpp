@@ -12,11 +12,14 @@
 #include <set>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace peercache::actors {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 result<addrinfo*> resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
@@ -28,21 +31,8 @@ result<addrinfo*> resolve(const std::string& host, std::uint16_t port) {
   return found;
 }
 
-/// Whether a connect in progress on `fd` succeeded within `timeout`.
-result<void> finish_connect(int fd, milliseconds timeout) {
-  pollfd waiting{fd, POLLOUT, 0};
-  if (::poll(&waiting, 1, static_cast<int>(timeout.count())) <= 0)
-    return {errc::timed_out, "no answer to the connect"};
-  int failure = 0;
-  socklen_t size = sizeof failure;
-  getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size);
-  if (failure != 0)
-    return {errc::unreachable, std::strerror(failure)};
-  return {};
-}
-
-/// A connected, non-blocking socket that the caller owns.
-result<int> dial(const std::string& host, std::uint16_t port, milliseconds timeout) {
+/// A socket that is connecting, or has connected; the caller owns it.
+result<int> start_connect(const std::string& host, std::uint16_t port) {
   auto addresses = resolve(host, port);
   if (!addresses)
     return addresses.error();
@@ -52,43 +42,101 @@ result<int> dial(const std::string& host, std::uint16_t port, milliseconds timeo
   if (fd < 0 || (::connect(fd, first.ai_addr, first.ai_addrlen) != 0 && errno != EINPROGRESS))
     failure = errno;
   freeaddrinfo(*addresses);
-  auto done = failure != 0 ? result<void>{errc::unreachable, std::strerror(failure)}
-                           : finish_connect(fd, timeout);
-  if (done)
+  if (failure == 0)
     return fd;
   if (fd >= 0)
     ::close(fd);
-  return done.error();
+  return {errc::unreachable, std::strerror(failure)};
+}
+
+using connector_pointer = connector_actor::stateful_pointer<connector_state>;
+
+caf::error cannot_connect(const std::string& why) {
+  return caf::make_error(caf::sec::cannot_connect_to_node, why);
+}
+
+/// The socket is CAF's from here on.
+void hand_over(connector_pointer self, connector_state::dial& done) {
+  auto& mm = self->system().middleman();
+  auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+  auto scribe = mm.backend().new_scribe(std::exchange(done.fd, -1));
+  // The handshake gets longer than the connect: a loaded peer still answers.
+  self->request(basp, self->state.timeout * 4, caf::connect_atom_v, std::move(scribe), done.port)
+      .then(
+          [promise = done.promise](caf::node_id&, caf::strong_actor_ptr& found,
+                                   std::set<std::string>&) mutable {
+            if (found)
+              promise.deliver(caf::actor_cast<gateway_actor>(found));
+            else
+              promise.deliver(caf::make_error(caf::sec::no_actor_published_at_port));
+          },
+          [promise = done.promise](caf::error& err) mutable { promise.deliver(std::move(err)); });
+}
+
+/// Ends a dial whose socket is connected, has failed, or whose time is up; false when it goes on.
+bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
+  if (has_news) {
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    getsockopt(one.fd, SOL_SOCKET, SO_ERROR, &failure, &size);
+    if (failure == 0)
+      hand_over(self, one);
+    else
+      one.promise.deliver(cannot_connect(std::strerror(failure)));
+    return true;
+  }
+  if (steady_clock::now() < one.until)
+    return false;
+  one.promise.deliver(cannot_connect("no answer to the connect"));
+  return true;
+}
+
+/// Waits a little for the sockets that are connecting; a new dial waits no longer than that.
+void look_after_dials(connector_pointer self) {
+  constexpr int wait_ms = 5;
+  auto& dials = self->state.dials;
+  std::vector<pollfd> waiting;
+  for (const auto& each : dials)
+    waiting.push_back({each.fd, POLLOUT, 0});
+  ::poll(waiting.data(), waiting.size(), wait_ms);
+  std::size_t next = 0;
+  std::erase_if(dials, [&](connector_state::dial& one) {
+    return finish(self, one, waiting[next++].revents != 0);
+  });
+  if (!dials.empty())
+    self->send(self, beat_atom_v);
 }
 
 } // namespace
 
-connector_actor::behavior_type
-run_connector(connector_actor::stateful_pointer<connector_state> self,
-              std::chrono::milliseconds timeout) {
+connector_state::dial::dial(dial&& other) noexcept
+    : fd(std::exchange(other.fd, -1)), port(other.port), until(other.until),
+      promise(std::move(other.promise)) {}
+
+connector_state::dial::~dial() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+connector_actor::behavior_type run_connector(connector_pointer self, milliseconds timeout) {
   self->state.timeout = timeout;
   return {
       [self](dial_atom, const std::string& host, std::uint16_t port) -> caf::result<gateway_actor> {
-        auto fd = dial(host, port, self->state.timeout);
+        connector_state::dial started;
+        started.port = port;
+        started.until = steady_clock::now() + self->state.timeout;
+        auto fd = start_connect(host, port);
         if (!fd)
-          return caf::make_error(caf::sec::cannot_connect_to_node, fd.error().message);
-        auto& mm = self->system().middleman();
-        auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
-        auto scribe = mm.backend().new_scribe(*fd);
-        auto promise = self->make_response_promise<gateway_actor>();
-        // The handshake gets longer than the connect: a loaded peer still answers.
-        self->request(basp, self->state.timeout * 4, caf::connect_atom_v, std::move(scribe), port)
-            .then(
-                [promise](caf::node_id&, caf::strong_actor_ptr& found,
-                          std::set<std::string>&) mutable {
-                  if (found)
-                    promise.deliver(caf::actor_cast<gateway_actor>(found));
-                  else
-                    promise.deliver(caf::make_error(caf::sec::no_actor_published_at_port));
-                },
-                [promise](caf::error& err) mutable { promise.deliver(std::move(err)); });
+          return cannot_connect(fd.error().message);
+        started.fd = *fd;
+        started.promise = self->make_response_promise<gateway_actor>();
+        auto promise = started.promise;
+        self->state.dials.push_back(std::move(started));
+        if (self->state.dials.size() == 1)
+          self->send(self, beat_atom_v);
         return promise;
       },
+      [self](beat_atom) { look_after_dials(self); },
   };
 }
 

@@ -3,14 +3,30 @@
 #include "actors/protocol/gateway.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <list>
 
 namespace peercache::actors {
 
-/// Dials one address at a time on its own thread; spawn it detached. CAF's own connect would block
-/// the one middleman actor for as long as the kernel likes (caf.md 3.3).
+/// Dials on its own thread, all addresses at once, so that one that is out of reach holds up no
+/// other; spawn it detached. CAF's own connect would block the one middleman actor for as long as
+/// the kernel likes (caf.md 3.3). Bound: whoever asks has one dial an address open.
 struct connector_state {
   connector_state() = default;
+
+  /// A connection that is being made.
+  struct dial {
+    dial() = default;
+    dial(dial&& other) noexcept;
+    ~dial();
+    int fd = -1; ///< Owned.
+    std::uint16_t port = 0;
+    std::chrono::steady_clock::time_point until;
+    caf::typed_response_promise<gateway_actor> promise;
+  };
+
   std::chrono::milliseconds timeout{300};
+  std::list<dial> dials;
   static inline const char* name = "connector";
 };
 

@@ -4,6 +4,7 @@
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace peercache::actors {
 
@@ -51,6 +52,7 @@ bool links_state::lost(const caf::actor_addr& address, caf::actor_clock::time_po
       continue;
     peer bare;
     bare.self = known.handles.self;
+    bare.tried = true;
     known.handles = bare;
     known.retry_at = retry_at;
     return true;
@@ -71,6 +73,8 @@ void dial_failed(links_pointer self, const incarnation& inc, const caf::error& w
   found->second.retry_at = self->clock().now() + state.options.retry;
   log::debug("links: {} is out of reach: {}", found->second.handles.self.name,
              self->system().render(why));
+  if (!std::exchange(found->second.handles.tried, true))
+    state.options.publish(state.snapshot());
 }
 
 void linked(links_pointer self, const incarnation& inc, const gateway_actor& gateway,
@@ -84,6 +88,7 @@ void linked(links_pointer self, const incarnation& inc, const gateway_actor& gat
     return dial_failed(self, inc, caf::make_error(caf::sec::runtime_error, "another incarnation"));
   auto& known = found->second;
   known.dialing = false;
+  known.handles.tried = true;
   known.handles.gateway = gateway;
   known.handles.directory = welcome.directory;
   known.handles.membership = welcome.membership;

@@ -1,6 +1,5 @@
 #include "cli/command.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace peercache::cli {
@@ -18,23 +17,31 @@ exit_code exists(const global_options& globals, const key_arguments& arguments) 
   (*connected)->exists(*keys, results);
   nlohmann::json pages = nlohmann::json::array();
   text_table table({{"KEY"}, {"EXISTS"}, {"REASON"}});
+  std::size_t there = 0;
+  std::size_t unknown = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    bool there = results[i].status == page_status::hit;
-    pages.push_back(
-        {{"key", arguments.keys[i]}, {"exists", there}, {"status", to_string(results[i].status)}});
-    table.add_row({arguments.keys[i], there ? "yes" : "no",
-                   there ? "" : std::string(to_string(results[i].status))});
+    auto status = results[i].status;
+    // "no" is what a directory owner says; when none could be asked, nobody knows.
+    bool known = status == page_status::hit || status == page_status::not_found;
+    bool exists = status == page_status::hit;
+    there += exists ? 1 : 0;
+    unknown += known ? 0 : 1;
+    pages.push_back({{"key", arguments.keys[i]},
+                     {"exists", known ? nlohmann::json(exists) : nlohmann::json()},
+                     {"status", to_string(status)}});
+    table.add_row({arguments.keys[i], !known ? "unknown" : (exists ? "yes" : "no"),
+                   exists ? "" : std::string(to_string(status))});
   }
   print(globals, {{"keys", pages}}, table.to_string(colour_allowed(stdout)));
-  bool all = std::all_of(results.begin(), results.end(),
-                         [](const auto& page) { return page.status == page_status::hit; });
-  return all ? exit_code::ok : exit_code::failed;
+  return exit_code_of_pages(results.size(), there, unknown);
 }
 
 } // namespace
 
 void add_exists_command(command_line& line) {
-  auto* command = line.app.add_subcommand("exists", "Whether pages could be read (1: not all)");
+  auto* command = line.app.add_subcommand(
+      "exists",
+      "Whether pages could be read (1: not all; 3, 4: nobody to ask about some, about all)");
   auto arguments = std::make_shared<key_arguments>();
   command->add_option("KEY", arguments->keys, "Keys of the pages")->required();
   add_space_options(*command, *arguments);

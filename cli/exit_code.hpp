@@ -2,6 +2,8 @@
 
 #include "common/error.hpp"
 
+#include <cstddef>
+
 namespace peercache::cli {
 
 /// What every command of `peercache` ends with; scripts rely on the numbers.
@@ -25,6 +27,14 @@ constexpr exit_code exit_code_of(errc code) noexcept {
   default:
     return exit_code::failed;
   }
+}
+
+/// Of a question about several pages. Nobody could be asked about `unknown` of the `asked` ones.
+constexpr exit_code exit_code_of_pages(std::size_t asked, std::size_t there,
+                                       std::size_t unknown) noexcept {
+  if (unknown > 0)
+    return unknown == asked ? exit_code::unreachable : exit_code::degraded;
+  return there == asked ? exit_code::ok : exit_code::failed;
 }
 
 } // namespace peercache::cli

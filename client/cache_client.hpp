@@ -107,7 +107,8 @@ using deadline = std::chrono::steady_clock::time_point;
 /// touches them any more.
 class cache_client {
 public:
-  /// Connects to the node of this host and maps its pool.
+  /// Connects to the node of this host and maps its pool. Returns when all members are connected
+  /// too, or were tried once: one that is out of reach costs 300 ms at most.
   static result<std::unique_ptr<cache_client>> connect(const client_options& options);
   ~cache_client();
   cache_client(const cache_client&) = delete;

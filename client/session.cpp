@@ -5,12 +5,20 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "client/committer.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <unistd.h>
 
 namespace peercache::client {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+/// Of the connector: a member that is out of reach holds up a `connect` for no longer.
+constexpr auto dial_timeout = 300ms;
+
+} // namespace
 
 actors::topology_ptr session_board::topology() const {
   std::lock_guard guard{lock_};
@@ -50,17 +58,30 @@ void session_board::set_fault(error why) {
   changed_.notify_all();
 }
 
+session_board::readiness session_board::ready_now() const {
+  const auto* own = pool_ ? topology_->find(pool_->node.inc) : nullptr;
+  if (own == nullptr || !own->linked())
+    return readiness::no_node;
+  auto settled = std::all_of(topology_->peers.begin(), topology_->peers.end(),
+                             [](const auto& peer) { return peer.linked() || peer.tried; });
+  return settled ? readiness::settled : readiness::linking;
+}
+
+session_board::readiness session_board::ready() const {
+  std::lock_guard guard{lock_};
+  return ready_now();
+}
+
 result<void> session_board::wait_ready(deadline until) const {
-  auto ready = [this] {
-    const auto* own = pool_ ? topology_->find(pool_->node.inc) : nullptr;
-    return own != nullptr && own->linked();
-  };
   std::unique_lock guard{lock_};
-  changed_.wait_until(guard, until,
-                      [&] { return ready() || (fault_ && fault_->code == errc::incompatible); });
-  if (ready())
-    return {};
-  return fault_.value_or(error{errc::timed_out, "no answer in time"});
+  changed_.wait_until(guard, until, [this] {
+    return ready_now() != readiness::no_node || (fault_ && fault_->code == errc::incompatible);
+  });
+  if (ready_now() == readiness::no_node)
+    return fault_.value_or(error{errc::timed_out, "no answer in time"});
+  until = std::min(until, std::chrono::steady_clock::now() + dial_timeout);
+  changed_.wait_until(guard, until, [this] { return ready_now() == readiness::settled; });
+  return {};
 }
 
 session::session(const client_options& options,
@@ -70,7 +91,7 @@ session::session(const client_options& options,
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
   board_->set_topology(std::make_shared<actors::topology>());
-  auto connector = system_->spawn<caf::detached>(actors::run_connector, 300ms);
+  auto connector = system_->spawn<caf::detached>(actors::run_connector, dial_timeout);
   auto name = "client-" + std::to_string(::getpid());
   actors::links_options links;
   links.cluster = options.cluster;

@@ -33,9 +33,15 @@ public:
   /// Why there is no session; goes with the next pool.
   void set_fault(error why);
 
-  /// Waits until the own pool is mapped and its node is linked in the topology. Errors: what stood
-  /// in the way last; a node that refuses us (`incompatible`) will not change its mind, so that is
-  /// told at once.
+  enum class readiness : std::uint8_t {
+    no_node, ///< The own pool is not mapped, or its node not linked.
+    linking, ///< Some member was not even tried: it would count as unreachable.
+    settled, ///< Each member is linked, or out of reach.
+  };
+  readiness ready() const;
+  /// Waits until everything is settled, for members besides the own node no longer than one dial
+  /// may take. Errors: what stood in the way of the own node last; one that refuses us
+  /// (`incompatible`) will not change its mind, so that is told at once.
   result<void> wait_ready(deadline until) const;
 
   set_window window;
@@ -43,6 +49,8 @@ public:
   stale_records stale;
 
 private:
+  readiness ready_now() const; ///< By lock_.
+
   mutable std::mutex lock_;
   mutable std::condition_variable changed_;
   actors::topology_ptr topology_; ///< By lock_; never null after construction of the session.

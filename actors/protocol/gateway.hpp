@@ -82,6 +82,8 @@ using gateway_actor = caf::typed_actor<
 /// Opens connections with a deadline of our own, off everybody's critical path (caf.md 3.3).
 using connector_actor = caf::typed_actor<
     // Host, port: the gateway published there, or an error within the connect time-out.
-    caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>>;
+    caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>,
+    // Itself: looks after the connections that are being made.
+    caf::reacts_to<beat_atom>>;
 
 } // namespace peercache::actors

@@ -18,7 +18,8 @@ struct peer {
   directory_actor directory;
   membership_actor membership;
   std::uint16_t lookup_port =
-      0; ///< Where its directory answers clients (actors/lookup_broker.hpp).
+      0;              ///< Where its directory answers clients (actors/lookup_broker.hpp).
+  bool tried = false; ///< To connect with it, at least once, whatever came of it.
   bool linked() const noexcept { return static_cast<bool>(directory); }
 };
 

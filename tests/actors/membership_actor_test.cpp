@@ -11,7 +11,8 @@ namespace {
 connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer) {
   return {[](dial_atom, const std::string&, std::uint16_t) -> caf::result<gateway_actor> {
             return caf::make_error(caf::sec::cannot_connect_to_node);
-          }};
+          },
+          [](beat_atom) {}};
 }
 
 links_actor::behavior_type no_links(links_actor::pointer) {

@@ -28,6 +28,14 @@ std::string output_of(std::initializer_list<const char*> words) {
 
 } // namespace
 
+TEST(command, a_page_that_nobody_could_be_asked_about_is_neither_there_nor_gone) {
+  EXPECT_EQ(exit_code_of_pages(2, 2, 0), exit_code::ok);
+  EXPECT_EQ(exit_code_of_pages(2, 1, 0), exit_code::failed);
+  EXPECT_EQ(exit_code_of_pages(2, 1, 1), exit_code::degraded);
+  EXPECT_EQ(exit_code_of_pages(2, 0, 1), exit_code::degraded);
+  EXPECT_EQ(exit_code_of_pages(2, 0, 2), exit_code::unreachable);
+}
+
 TEST(command, a_line_that_makes_no_sense_ends_with_2) {
   EXPECT_EQ(run_words({}), exit_code::usage);
   EXPECT_EQ(run_words({"fly"}), exit_code::usage);

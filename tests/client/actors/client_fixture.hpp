@@ -65,7 +65,8 @@ inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_act
 
 inline actors::connector_actor::behavior_type
 run_fake_connector(actors::connector_actor::pointer, const actors::gateway_actor* gateway) {
-  return {[gateway](actors::dial_atom, const std::string&, std::uint16_t) { return *gateway; }};
+  return {[gateway](actors::dial_atom, const std::string&, std::uint16_t) { return *gateway; },
+          [](actors::beat_atom) {}};
 }
 
 inline actors::links_actor::behavior_type run_fake_links(actors::links_actor::pointer) {

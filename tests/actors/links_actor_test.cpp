@@ -1,0 +1,65 @@
+#include "actors/links_actor.hpp"
+
+#include "tests/actors/cluster_fixture.hpp"
+
+#include "discovery/view_codec.hpp"
+
+namespace peercache::actors {
+namespace {
+
+connector_actor::behavior_type
+slow_connector(connector_actor::pointer self,
+               std::vector<caf::typed_response_promise<gateway_actor>>* dials) {
+  return {[self, dials](dial_atom, const std::string&, std::uint16_t) {
+            dials->push_back(self->make_response_promise<gateway_actor>());
+            return dials->back();
+          },
+          // A promise may be kept in its own actor only.
+          [dials](beat_atom) {
+            dials->back().deliver(caf::make_error(caf::sec::cannot_connect_to_node));
+          }};
+}
+
+class links_actor_test : public test::actor_fixture {
+protected:
+  std::vector<caf::typed_response_promise<gateway_actor>> dials;
+  std::vector<topology_ptr> published;
+  connector_actor connector = system.spawn(slow_connector, &dials);
+  links_actor links = spawn_links();
+
+  ~links_actor_test() override {
+    stop(links);
+    stop(connector);
+  }
+
+  links_actor spawn_links() {
+    links_options options;
+    options.connector = connector;
+    options.publish = [this](const topology_ptr& next) { published.push_back(next); };
+    return system.spawn(run_links, std::move(options));
+  }
+
+  void fail_last_dial() {
+    caf::anon_send(connector, beat_atom_v);
+    settle();
+  }
+};
+
+TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried) {
+  auto cluster = topology_of({{member_named("dead", 1), {}}}, 1);
+  caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view));
+  settle();
+  ASSERT_EQ(published.size(), 1u);
+  EXPECT_FALSE(published.back()->peers.at(0).tried) << "it may be linked in a moment";
+  fail_last_dial();
+  ASSERT_EQ(published.size(), 2u);
+  EXPECT_TRUE(published.back()->peers.at(0).tried);
+  EXPECT_FALSE(published.back()->peers.at(0).linked());
+  pass(std::chrono::milliseconds(1000));
+  ASSERT_EQ(dials.size(), 2u);
+  fail_last_dial();
+  EXPECT_EQ(published.size(), 2u) << "nothing new";
+}
+
+} // namespace
+} // namespace peercache::actors

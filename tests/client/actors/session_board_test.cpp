@@ -1,0 +1,48 @@
+#include "tests/client/actors/client_fixture.hpp"
+
+namespace peercache::client {
+namespace {
+
+using session_board_test = client_fixture;
+using enum session_board::readiness;
+
+actors::directory_actor::behavior_type run_no_directory(actors::directory_actor::pointer) {
+  using namespace actors;
+  return {[](publish_atom, const std::string&) { return std::string{}; },
+          [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
+          [](lookup_atom, const std::string&) { return std::string{}; },
+          [](stats_atom) { return directory_report{}; },
+          [](topology_atom, const topology_ptr&) {},
+          [](leave_atom, const std::string&) {},
+          [](beat_atom) {}};
+}
+
+TEST_F(session_board_test, is_settled_when_every_member_was_tried) {
+  auto directory = system.spawn(run_no_directory);
+  actors::topology cluster;
+  auto show = [&] {
+    board->set_topology(std::make_shared<actors::topology>(cluster));
+    return board->ready();
+  };
+  EXPECT_EQ(board->ready(), no_node);
+  cluster.peers.emplace_back().self = *discovery::decode_member(node.welcome.member);
+  cluster.peers.emplace_back().self.inc = {9, 9};
+  EXPECT_EQ(show(), no_node);
+  cluster.peers[0].directory = directory;
+  EXPECT_EQ(show(), linking) << "a look-up would call the other one unreachable";
+  EXPECT_TRUE(board->wait_ready(std::chrono::steady_clock::now()));
+  cluster.peers[1].tried = true;
+  EXPECT_EQ(show(), settled) << "out of reach";
+  cluster.peers[1].tried = false;
+  cluster.peers[1].directory = directory;
+  EXPECT_EQ(show(), settled) << "linked";
+  board->set_pool(nullptr);
+  EXPECT_EQ(board->ready(), no_node);
+  EXPECT_FALSE(board->wait_ready(std::chrono::steady_clock::now()));
+  cluster.peers.clear();
+  show();
+  stop(directory);
+}
+
+} // namespace
+} // namespace peercache::client

@@ -6,11 +6,11 @@
 #include "common/log.hpp"
 #include "directory/wire.hpp"
 #include "rdma/frame_channel.hpp"
+#include "rdma/socket.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <string_view>
-#include <sys/socket.h>
 
 namespace peercache::actors {
 
@@ -121,7 +121,7 @@ struct broker_body {
   /// socket is closed for ends at once, and takes the buffers with it.
   void drop(caf::io::connection_handle handle) {
     connections.remove(handle);
-    ::shutdown(static_cast<int>(handle.id()), SHUT_RDWR); // caf::io::network::conn_hdl_from_socket
+    rdma::cut_off(static_cast<int>(handle.id())); // caf::io::network::conn_hdl_from_socket
     self->close(handle);
   }
 

@@ -176,4 +176,8 @@ void event_poll::wake() const noexcept {
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
+void cut_off(int fd) noexcept {
+  ::shutdown(fd, SHUT_RDWR);
+}
+
 } // namespace peercache::rdma

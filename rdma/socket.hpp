@@ -63,6 +63,9 @@ void keep_alive(int fd, std::chrono::seconds quiet) noexcept;
 /// What became of a non-blocking connect: 0 or an errno.
 int socket_error(int fd) noexcept;
 
+/// Ends both directions at once, with whatever was not sent yet. Who owns the socket closes it.
+void cut_off(int fd) noexcept;
+
 /// Edge-triggered readiness of many sockets, and a wake-up from other threads.
 /// Threads: `wake` any, all else the owner.
 class event_poll {

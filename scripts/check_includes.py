@@ -35,6 +35,7 @@ SHARED = {
     "metrics/latency_histogram.hpp": ["actors/protocol", "client"],
     "actors/connector_actor.hpp": ["client"],
     "actors/links_actor.hpp": ["client"],
+    "actors/owner_batches.hpp": ["client"],
     "actors/rail_settings.hpp": ["client"],
     "actors/system_config.hpp": ["client"],
     "actors/thread_actor.hpp": ["client"],

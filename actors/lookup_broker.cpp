@@ -37,8 +37,13 @@ static_assert(2 * limits::batch_pages_max *
 bool lookup_connections::add(handle from) {
   if (connections_.size() >= connections_max)
     return false;
-  connections_.try_emplace(from);
+  connections_[from].number = ++last_number_;
   return true;
+}
+
+std::uint64_t lookup_connections::number_of(handle which) const {
+  auto found = connections_.find(which);
+  return found != connections_.end() ? found->second.number : 0;
 }
 
 void lookup_connections::remove(handle gone) {
@@ -88,11 +93,14 @@ bool lookup_connections::receive(handle from, const char* bytes, std::size_t cou
   return !too_long && known.held_bytes <= held_bytes_max;
 }
 
-void lookup_connections::answered(handle which, std::size_t question_bytes,
+bool lookup_connections::answered(handle which, std::uint64_t number, std::size_t question_bytes,
                                   std::size_t frame_bytes) {
-  auto& known = connections_.at(which);
-  hold(known, frame_bytes);
-  release(known, bytes_of_question(question_bytes));
+  auto found = connections_.find(which);
+  if (found == connections_.end() || found->second.number != number)
+    return false;
+  hold(found->second, frame_bytes);
+  release(found->second, bytes_of_question(question_bytes));
+  return true;
 }
 
 void lookup_connections::taken(handle by, std::size_t bytes) {
@@ -136,27 +144,28 @@ struct broker_body {
       drop(*most);
     }
     for (auto& question : questions)
-      if (connections.has(data.handle))
-        ask(data.handle, std::move(question));
+      if (auto number = connections.number_of(data.handle))
+        ask(data.handle, number, std::move(question));
   }
 
   /// Same process: the directory answers for as long as this broker lives, and in order.
-  void ask(caf::io::connection_handle handle, std::string question) {
+  void ask(caf::io::connection_handle handle, std::uint64_t number, std::string question) {
     auto bytes = question.size();
     self->request(directory, caf::infinite, lookup_atom_v, std::move(question))
-        .then(
-            [this, handle, bytes](const std::string& payload) {
-              if (connections.has(handle))
-                answer(handle, bytes, payload);
-            },
-            [this, handle](const caf::error&) { drop(handle); });
+        .then([this, handle, number,
+               bytes](const std::string& payload) { answer(handle, number, bytes, payload); },
+              [this, handle, number](const caf::error&) {
+                if (connections.number_of(handle) == number)
+                  drop(handle);
+              });
   }
 
-  void answer(caf::io::connection_handle handle, std::size_t question_bytes,
+  void answer(caf::io::connection_handle handle, std::uint64_t number, std::size_t question_bytes,
               const std::string& payload) {
     std::string frame;
     frames::append_frame(frame, payload);
-    connections.answered(handle, question_bytes, frame.size());
+    if (!connections.answered(handle, number, question_bytes, frame.size()))
+      return;
     auto& out = self->wr_buf(handle);
     out.insert(out.end(), frame.begin(), frame.end());
     self->flush(handle);

@@ -43,15 +43,18 @@ public:
 
   bool add(handle from);
   void remove(handle gone);
-  bool has(handle which) const { return connections_.contains(which); }
+  /// Of the connection that has this handle now, 0 for none. CAF gives a handle to the next
+  /// connection as soon as it is free: only the number tells the two apart.
+  std::uint64_t number_of(handle which) const;
 
   /// Takes bytes in and hands out the questions that are complete. False: close it.
   bool receive(handle from, const char* bytes, std::size_t count,
                std::vector<std::string>& questions);
 
-  /// A question of that many bytes has its answer, whose frame of so many bytes is on its way.
-  /// @pre has(which)
-  void answered(handle which, std::size_t question_bytes, std::size_t frame_bytes);
+  /// A question of that many bytes, asked by the connection of that number, has its answer: a frame
+  /// of so many bytes, to be sent. False: that connection is gone.
+  bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
+                std::size_t frame_bytes);
   /// The peer has taken so many bytes of its answers.
   void taken(handle by, std::size_t bytes);
 
@@ -62,6 +65,7 @@ public:
 
 private:
   struct connection {
+    std::uint64_t number = 0;
     std::string received;
     bool greeted = false;
     std::uint64_t held_bytes = 0;
@@ -72,6 +76,7 @@ private:
 
   const std::string greeting_; ///< The only one that is answered.
   std::unordered_map<handle, connection> connections_;
+  std::uint64_t last_number_ = 0;
   std::uint64_t total_bytes_ = 0; ///< Sum of the connections' held_bytes.
 };
 

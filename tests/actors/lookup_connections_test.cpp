@@ -23,6 +23,8 @@ protected:
     return connections.receive(handle, bytes.data(), bytes.size(), questions);
   }
 
+  std::uint64_t number() const { return connections.number_of(handle); }
+
   static std::string framed(const std::string& payload) {
     std::string out;
     frames::append_frame(out, payload);
@@ -71,7 +73,7 @@ TEST_F(lookup_connections_test, a_peer_that_takes_its_answers_asks_for_ever) {
   ASSERT_TRUE(receive(greeting));
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(receive(framed(long_question())));
-    connections.answered(handle, long_question().size(), 1u << 20);
+    connections.answered(handle, number(), long_question().size(), 1u << 20);
     connections.taken(handle, 1u << 19);
     connections.taken(handle, 1u << 19);
   }
@@ -82,12 +84,24 @@ TEST_F(lookup_connections_test, answers_that_are_not_taken_count) {
   ASSERT_TRUE(receive(greeting));
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(receive(framed("one")));
-    connections.answered(handle, 3, 1u << 20);
+    connections.answered(handle, number(), 3, 1u << 20);
   }
   EXPECT_EQ(connections.held_bytes(), 4u << 20);
   EXPECT_FALSE(receive(framed("one")));
   connections.remove(handle);
   EXPECT_EQ(connections.held_bytes(), 0u);
+}
+
+TEST_F(lookup_connections_test, an_answer_for_a_connection_that_is_gone_is_not_its_successors) {
+  ASSERT_TRUE(receive(greeting + framed("one")));
+  auto gone = number();
+  connections.remove(handle);
+  EXPECT_FALSE(connections.answered(handle, gone, 3, 10));
+  ASSERT_TRUE(connections.add(handle)) << "CAF names connections by their socket";
+  EXPECT_FALSE(connections.answered(handle, gone, 3, 10));
+  EXPECT_EQ(connections.held_bytes(), 0u);
+  ASSERT_TRUE(receive(greeting + framed("one")));
+  EXPECT_TRUE(connections.answered(handle, number(), 3, 10));
 }
 
 TEST_F(lookup_connections_test, whoever_holds_most_goes_when_all_hold_too_much) {

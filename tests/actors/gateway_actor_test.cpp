@@ -91,6 +91,26 @@ TEST_F(gateway_actor_test, welcomes_the_same_version_and_cluster_only) {
                                  std::string{"me"}));
 }
 
+/// Its words reach people: what they are to do must be in them.
+TEST_F(gateway_actor_test, a_refusal_says_what_differs) {
+  auto refusal = [this](std::uint32_t version, const char* cluster) {
+    auto answer =
+        ask<peer_welcome>(gateway, hello_atom_v, version, std::string{cluster}, std::string{"me"});
+    return answer ? caf::error{} : answer.error();
+  };
+  auto words = [](const caf::error& why) {
+    return why.context().match_elements<std::string>() ? why.context().get_as<std::string>(0) : "";
+  };
+  auto other = refusal(wire_version, "other");
+  EXPECT_EQ(other, caf::sec::incompatible_application_ids);
+  EXPECT_NE(words(other).find("cluster 'test' and not to 'other'"), std::string::npos);
+  auto newer = refusal(wire_version + 1, "test");
+  EXPECT_EQ(newer, caf::sec::incompatible_versions);
+  EXPECT_NE(words(newer).find("wire version " + std::to_string(wire_version) + " and not " +
+                              std::to_string(wire_version + 1)),
+            std::string::npos);
+}
+
 TEST_F(gateway_actor_test, a_session_reserves_fills_and_commits) {
   tell_everyone(both());
   auto session = open();

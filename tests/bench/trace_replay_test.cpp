@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <list>
 #include <map>
 #include <random>
+#include <unistd.h>
 
 namespace peercache::bench {
 namespace {
@@ -72,6 +75,24 @@ TEST(trace_replay, a_file_that_is_not_there_is_an_error) {
   const auto requests = load_trace("/nonexistent/trace.jsonl");
   ASSERT_FALSE(requests);
   EXPECT_EQ(requests.error().code, errc::io_failed);
+}
+
+TEST(trace_replay, a_file_that_cannot_be_a_trace_is_told_with_its_reason) {
+  const auto folder = testing::TempDir() + "peercache-traces-" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/packed.gz") << "\x1f\x8b and so on";
+  std::ofstream{folder + "/empty"};
+  const auto fault_of = [](const std::string& path) {
+    const auto requests = load_trace(path);
+    return requests ? std::string("loaded") : requests.error().message;
+  };
+  EXPECT_NE(fault_of(folder).find("Is a directory"), std::string::npos) << fault_of(folder);
+  EXPECT_NE(fault_of(folder + "/none").find("No such file"), std::string::npos);
+  EXPECT_NE(fault_of(folder + "/packed.gz").find("gunzip"), std::string::npos);
+  const auto empty = load_trace(folder + "/empty");
+  ASSERT_TRUE(empty) << empty.error().message;
+  EXPECT_TRUE(empty->empty());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(trace_replay, a_hit_is_a_present_page_of_the_leading_run) {

@@ -17,7 +17,7 @@ constexpr auto spin = 20us;
 constexpr auto sleep_max = 100ms;
 
 rdma::served_pool served(const storage::pool_memory& memory) {
-  return {memory.readable_region(), memory.bytes_of(slot_id{0}, 1).data(), memory.granules()};
+  return {memory.readable_region(), memory.slots().bytes(slot_id{0}, 1).data(), memory.granules()};
 }
 
 /// A line for each tenth of the pool: registering a large one takes minutes.

@@ -24,7 +24,7 @@ using std::chrono::steady_clock;
 result<addrinfo*> resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
   addrinfo* found = nullptr;
   if (auto code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found))
     return {errc::unreachable, "cannot resolve " + host + ": " + gai_strerror(code)};
@@ -91,20 +91,20 @@ bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   return true;
 }
 
-/// Waits a little for the sockets that are connecting; a new dial waits no longer than that.
+/// Takes what has come of the sockets that are connecting, without waiting for it.
 void look_after_dials(connector_pointer self) {
-  constexpr int wait_ms = 5;
+  constexpr milliseconds look_again{2};
   auto& dials = self->state.dials;
   std::vector<pollfd> waiting;
   for (const auto& each : dials)
     waiting.push_back({each.fd, POLLOUT, 0});
-  ::poll(waiting.data(), waiting.size(), wait_ms);
+  ::poll(waiting.data(), waiting.size(), 0);
   std::size_t next = 0;
   std::erase_if(dials, [&](connector_state::dial& one) {
     return finish(self, one, waiting[next++].revents != 0);
   });
   if (!dials.empty())
-    self->send(self, beat_atom_v);
+    self->delayed_send(self, look_again, beat_atom_v);
 }
 
 } // namespace

@@ -8,9 +8,12 @@
 
 namespace peercache::actors {
 
-/// Dials on its own thread, all addresses at once, so that one that is out of reach holds up no
-/// other; spawn it detached. CAF's own connect would block the one middleman actor for as long as
-/// the kernel likes (caf.md 3.3). Bound: whoever asks has one dial an address open.
+/// Dials all addresses at once, so that one that is out of reach holds up no other. CAF's own
+/// connect would block the one middleman actor for as long as the kernel likes (caf.md 3.3). Only
+/// numeric addresses: names are resolved where they are configured. Never blocks; not detached,
+/// because CAF's broker keeps a reference to whoever waits for the greeting of a peer that is
+/// silent, and a detached actor that is referred to keeps its actor system from ending.
+/// Bound: whoever asks has one dial an address open.
 struct connector_state {
   connector_state() = default;
 

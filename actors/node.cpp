@@ -185,7 +185,7 @@ void node::impl::spawn_actors() {
   auto& system = *system_;
   page_thread_ = spawn_thread_actor(system, [server = pages_.get()] { server->run(); });
   spawn_rails();
-  connector_ = system.spawn<caf::detached>(run_connector, 300ms);
+  connector_ = system.spawn(run_connector, 300ms);
   directory_options directory;
   directory.self = self_.id;
   directory.replicas = config_.directory.replicas;

@@ -5,6 +5,7 @@
 #include "actors/system_config.hpp"
 #include "client/connect_fault.hpp"
 #include "discovery/view_codec.hpp"
+#include "rdma/socket.hpp"
 
 namespace peercache::client {
 
@@ -45,15 +46,17 @@ result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& h
                                                             std::uint16_t port,
                                                             const std::string& cluster,
                                                             std::chrono::milliseconds timeout) {
+  auto address = rdma::resolve_host(host);
+  if (!address)
+    return address.error();
   auto body = std::make_unique<impl>();
   body->timeout = timeout;
   auto& system = body->system;
-  auto connector = system.spawn<caf::detached>(run_connector,
-                                               std::min(timeout, std::chrono::milliseconds(1000)));
+  auto connector = system.spawn(run_connector, std::min(timeout, std::chrono::milliseconds(1000)));
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};
-  self->request(connector, timeout, dial_atom_v, host, port)
+  self->request(connector, timeout, dial_atom_v, *address, port)
       .receive([&](gateway_actor& found) { body->gateway = std::move(found); }, failed);
   if (outcome)
     self->request(body->gateway, timeout, hello_atom_v, wire_version, cluster, std::string{"admin"})

@@ -7,6 +7,7 @@
 #include "client/get_call.hpp"
 #include "client/remove_call.hpp"
 #include "client/set_call.hpp"
+#include "rdma/socket.hpp"
 
 #include <algorithm>
 
@@ -84,14 +85,19 @@ bool cache_client::impl::verify(verify_mode mode) noexcept {
 cache_client::cache_client(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
 cache_client::~cache_client() = default;
 
-result<std::unique_ptr<cache_client>> cache_client::connect(const client_options& options) {
-  auto until = steady_clock::now() + options.timeout;
+result<std::unique_ptr<cache_client>> cache_client::connect(const client_options& wanted) {
+  auto until = steady_clock::now() + wanted.timeout;
+  auto options = wanted;
+  auto address = rdma::resolve_host(wanted.node_host);
+  if (!address)
+    return address.error();
+  options.node_host = std::move(*address);
   auto plane = read_plane::create(options);
   if (!plane)
     return plane.error();
   auto body = std::make_unique<impl>(options, std::move(*plane));
   if (auto ready = body->session.board().wait_ready(until); !ready)
-    return connect_fault(options.node_host, options.node_port, ready.error());
+    return connect_fault(wanted.node_host, options.node_port, ready.error());
   return std::unique_ptr<cache_client>{new cache_client{std::move(body)}};
 }
 

@@ -91,7 +91,7 @@ session::session(const client_options& options,
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
   board_->set_topology(std::make_shared<actors::topology>());
-  auto connector = system_->spawn<caf::detached>(actors::run_connector, dial_timeout);
+  auto connector = system_->spawn(actors::run_connector, dial_timeout);
   auto name = "client-" + std::to_string(::getpid());
   actors::links_options links;
   links.cluster = options.cluster;

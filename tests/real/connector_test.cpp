@@ -1,5 +1,6 @@
 #include "actors/connector_actor.hpp"
 #include "actors/system_config.hpp"
+#include "client/cache_client.hpp"
 #include "rdma/socket.hpp"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ private:
 TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
   system_config config{2};
   caf::actor_system system{config};
-  auto connector = system.spawn<caf::detached>(run_connector, 300ms);
+  auto connector = system.spawn(run_connector, 300ms);
   std::vector<silent_port> ports(10);
   auto begin = std::chrono::steady_clock::now();
   {
@@ -61,6 +62,24 @@ TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
     self->send_exit(connector, caf::exit_reason::user_shutdown);
   }
   connector = nullptr;
+}
+
+/// The kernel accepts for it, and nobody reads the greeting: a process that is stopped.
+TEST(connector, a_peer_that_is_frozen_keeps_no_client_from_ending) {
+  rdma::unique_fd frozen;
+  {
+    auto listener = rdma::listen_on("127.0.0.1", 0, 8);
+    ASSERT_TRUE(listener);
+    frozen = std::move(*listener);
+  }
+  for (auto timeout : {1ms, 20ms, 400ms}) {
+    client::client_options options;
+    options.node_port = rdma::local_port(frozen);
+    options.timeout = timeout;
+    auto begin = std::chrono::steady_clock::now();
+    EXPECT_FALSE(client::cache_client::connect(options));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, timeout + 2s);
+  }
 }
 
 } // namespace

@@ -10,7 +10,6 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -57,6 +56,7 @@ private:
   struct channel_ref {
     page_channel* channel;
     channel_peer* peer;
+    bool in_flight = false; ///< Its id is in `in_flight_`.
   };
 
   channel_data_plane(const channel_plane_options& opts, std::unique_ptr<transport> over,
@@ -69,11 +69,11 @@ private:
 
   bool take_events();
   bool run_channels();
-  bool run_in_flight();
+  void take_in_flight();
   bool lose_channels();
   void lose(std::uint64_t id);
   bool arm_in_flight();
-  void run_channel(std::uint64_t id, std::vector<std::uint64_t>& again, bool& moved);
+  void run_channel(std::uint64_t id, bool& moved);
 
   void assign(channel_peer& peer);
   bool give_channels(channel_peer& peer, batch_job& job);
@@ -103,9 +103,11 @@ private:
   std::unordered_map<std::uint64_t, std::unique_ptr<flight>> flights_; ///< By job id.
   std::set<std::pair<clock::time_point, std::uint64_t>> deadlines_;    ///< Of the flights.
   std::unordered_map<std::uint64_t, channel_ref> channels_;            ///< By channel id.
-  std::vector<std::uint64_t> ready_; ///< Channels that may have something to do.
-  std::unordered_set<std::uint64_t>
-      in_flight_; ///< Channels whose device works: each poll steps them.
+  std::vector<std::uint64_t> ready_;     ///< Channels that may have something to do.
+  std::vector<std::uint64_t> turn_;      ///< Of these, the ones that are stepped now.
+  std::vector<std::uint64_t> again_;     ///< Had their turn and have more to do.
+  std::vector<std::uint64_t> in_flight_; ///< Channels whose device works: each poll steps them.
+  std::uint32_t turns_since_look_ = 0;
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;
 

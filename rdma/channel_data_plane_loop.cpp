@@ -11,17 +11,25 @@ namespace {
 /// A channel gives way to the others after so many bytes.
 constexpr std::size_t turn_bytes = 4u << 20;
 constexpr auto housekeeping_every = std::chrono::milliseconds(100);
+/// While a device works, sockets are looked at once in so many turns: a turn without that makes no
+/// system call, and they carry handshakes and hang-ups only.
+constexpr std::uint32_t turns_per_look = 16;
 
 } // namespace
 
 bool channel_data_plane::poll(clock::time_point now) {
   now_ = now;
   const bool took = take_submitted();
+  const bool device_works = !in_flight_.empty();
   bool moved = lose_channels();
-  moved |= run_in_flight();
+  if (device_works)
+    take_in_flight();
   moved |= run_channels();
-  if (take_events())
-    moved |= run_channels();
+  if (!device_works || !collected_.empty() || ++turns_since_look_ >= turns_per_look) {
+    turns_since_look_ = 0;
+    if (take_events())
+      moved |= run_channels();
+  }
   moved |= expire_batches();
   if (now_ >= housekeeping_at_) {
     housekeeping_at_ = now_ + housekeeping_every;
@@ -49,17 +57,18 @@ void channel_data_plane::lose(std::uint64_t id) {
   const auto found = channels_.find(id);
   if (found == channels_.end())
     return; // Went down with the batch of an earlier one.
-  const auto [channel, peer] = found->second;
-  on_broken(*peer, *channel);
-  assign(*peer);
+  auto& peer = *found->second.peer;
+  on_broken(peer, *found->second.channel);
+  assign(peer);
 }
 
-bool channel_data_plane::run_in_flight() {
-  if (in_flight_.empty())
-    return false;
-  ready_.insert(ready_.end(), in_flight_.begin(), in_flight_.end());
+void channel_data_plane::take_in_flight() {
+  for (const auto id : in_flight_)
+    if (const auto found = channels_.find(id); found != channels_.end()) {
+      found->second.in_flight = false;
+      ready_.push_back(id);
+    }
   in_flight_.clear();
-  return run_channels();
 }
 
 bool channel_data_plane::take_events() {
@@ -78,26 +87,24 @@ bool channel_data_plane::take_events() {
 
 bool channel_data_plane::run_channels() {
   bool moved = false;
-  std::vector<std::uint64_t> again;
   // A channel that comes free makes others ready in the same turn; one that used up its turn waits
   // for the next poll.
   while (!ready_.empty()) {
-    const auto ids = std::exchange(ready_, {});
-    for (const auto id : ids)
-      run_channel(id, again, moved);
+    turn_.swap(ready_);
+    for (const auto id : turn_)
+      run_channel(id, moved);
+    turn_.clear();
   }
-  ready_ = std::move(again);
+  ready_.swap(again_);
   return moved;
 }
 
-void channel_data_plane::run_channel(std::uint64_t id, std::vector<std::uint64_t>& again,
-                                     bool& moved) {
+void channel_data_plane::run_channel(std::uint64_t id, bool& moved) {
   const auto found = channels_.find(id);
   if (found == channels_.end())
     return;
-  auto& [channel, peer] = found->second;
-  auto& its_peer = *peer;
-  auto& its_channel = *channel;
+  auto& its_peer = *found->second.peer;
+  auto& its_channel = *found->second.channel;
   switch (its_channel.step(turn_bytes)) {
   case page_channel::progress::broken:
     moved = true;
@@ -105,10 +112,11 @@ void channel_data_plane::run_channel(std::uint64_t id, std::vector<std::uint64_t
     return assign(its_peer);
   case page_channel::progress::moved:
     moved = true;
-    again.push_back(id);
+    again_.push_back(id);
     break;
   case page_channel::progress::in_flight:
-    in_flight_.insert(id);
+    if (!std::exchange(found->second.in_flight, true))
+      in_flight_.push_back(id);
     break;
   case page_channel::progress::blocked:
     break;

@@ -53,7 +53,10 @@ payload_reads::outcome payload_reads::next(payload_read& read, bounce_memory& bo
       page().status = page_status::unreachable;
       continue;
     }
-    read = {.remote_address = address, .rkey = there->rkey, .sges = {}};
+    read.remote_address = address;
+    read.rkey = there->rkey;
+    read.bytes = read.sge_count = 0;
+    read.copy_to = nullptr;
     const auto at_most = std::min<std::uint64_t>(there->bytes, limits_.message_bytes);
     return gather(read, static_cast<std::uint32_t>(at_most), bounce) ? outcome::read
                                                                      : outcome::no_block;

@@ -18,7 +18,7 @@ struct payload_read {
   std::uint32_t rkey = 0;
   std::uint32_t bytes = 0;
   std::uint32_t sge_count = 0;
-  std::array<ibv_sge, sge_max> sges;
+  std::array<ibv_sge, sge_max> sges; ///< The first `sge_count` count.
   /// Where the bytes go from the bounce block, which is the only piece then; null: straight.
   std::byte* copy_to = nullptr;
   std::uint32_t block = 0;

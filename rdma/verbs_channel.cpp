@@ -37,6 +37,13 @@ verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, unique_fd contr
       entry_request_(landing_entries), requests_(rail.options.post_chain_max),
       sges_(rail.options.post_chain_max * ends_.sge) {
   rail_counters::add(rail_.counters.channels, 1);
+  // What is the same in all work requests, and their order.
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    requests_[i] = {};
+    requests_[i].opcode = IBV_WR_RDMA_READ;
+    requests_[i].sg_list = &sges_[i * ends_.sge];
+    requests_[i].next = i + 1 < requests_.size() ? &requests_[i + 1] : nullptr;
+  }
 }
 
 verbs_channel::~verbs_channel() {
@@ -164,10 +171,8 @@ bool verbs_channel::post() {
 ibv_send_wr& verbs_channel::request(std::uint32_t index, std::uint64_t remote,
                                     std::uint32_t rkey) noexcept {
   auto& made = requests_[index];
-  made = {};
   made.wr_id = ++posted_;
-  made.opcode = IBV_WR_RDMA_READ;
-  made.sg_list = &sges_[std::size_t{index} * ends_.sge];
+  made.send_flags = 0;
   made.num_sge = 1;
   made.wr.rdma.remote_addr = remote;
   made.wr.rdma.rkey = rkey;
@@ -190,8 +195,10 @@ std::uint32_t verbs_channel::chain_payloads(std::uint32_t room) {
       bounced_.push_back({posted_, read.block, read.bytes, read.copy_to});
     bytes += read.bytes;
   }
-  rail_counters::add(rail_.counters.payload_reads, count);
-  rail_counters::add(rail_.counters.payload_bytes, bytes);
+  if (count != 0) {
+    rail_counters::add(rail_.counters.payload_reads, count);
+    rail_counters::add(rail_.counters.payload_bytes, bytes);
+  }
   return count;
 }
 
@@ -226,12 +233,14 @@ std::uint32_t verbs_channel::chain_entries(std::uint32_t count, std::uint32_t ro
 }
 
 bool verbs_channel::ring_doorbell(std::uint32_t count) {
-  for (std::uint32_t i = 0; i + 1 < count; ++i)
-    requests_[i].next = &requests_[i + 1];
-  requests_[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  auto& last = requests_[count - 1];
+  auto* const after = std::exchange(last.next, nullptr);
+  last.send_flags |= IBV_SEND_SIGNALED;
   rail_counters::add(rail_.counters.doorbells, 1);
   ibv_send_wr* refused = nullptr;
-  if (ends_.pair.post(requests_.data(), &refused) == 0)
+  const auto failed = ends_.pair.post(requests_.data(), &refused);
+  last.next = after;
+  if (failed == 0)
     return true;
   rail_counters::add(rail_.counters.refused_work, 1);
   return false;

@@ -108,7 +108,7 @@ private:
   std::uint64_t posted_ = 0;  ///< Work requests ever posted: the number of the last one.
   std::uint64_t retired_ = 0; ///< Of those, the ones that are done.
   std::deque<bounced> bounced_;
-  std::vector<ibv_send_wr> requests_; ///< Of one doorbell.
+  std::vector<ibv_send_wr> requests_; ///< Of one doorbell, each with its pieces and its next.
   std::vector<ibv_sge> sges_;
 };
 

@@ -145,6 +145,21 @@ TEST_F(verbs_channel_test, without_the_generation_check_an_overwritten_slot_woul
   EXPECT_FALSE(what.holds(pool, 0));
 }
 
+TEST_F(verbs_channel_test, what_is_read_without_validation_arrives_and_is_no_hit) {
+  verbs_data_plane_options options;
+  options.payload_only = true;
+  options.send_depth = 64;
+  start(options);
+  test_batch what(pool, 300, 5000);
+  ASSERT_TRUE(registers(what));
+  rig->read(what, life);
+  EXPECT_TRUE(what.all(page_status::stale));
+  for (std::size_t i = 0; i < 300; ++i)
+    ASSERT_TRUE(what.holds(pool, i));
+  EXPECT_EQ(counters().fences, 0u);
+  EXPECT_EQ(counters().entry_reads, 0u);
+}
+
 /// A device that carries READs out in any order between two fences: the entry first, then the
 /// owner overwrites, then the payload.
 class fence_test : public verbs_channel_test {

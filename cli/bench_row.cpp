@@ -67,6 +67,8 @@ nlohmann::json bench_row::to_json() const {
   }
   if (directory_messages)
     row["directory_messages"] = *directory_messages;
+  if (fences_per_batch)
+    row["fences_per_batch"] = *fences_per_batch;
   return row;
 }
 
@@ -99,7 +101,12 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
                    fmt::format("{:.1f}", row.rounds.operation_p99_us()),
                    fmt::format("{:.1f}", row.rounds.limit_p50_us()),
                    fmt::format("{:.2f}", row.ratio()), target_of(row)});
-  return table.to_string(colour);
+  std::string text = table.to_string(colour);
+  for (const auto& row : rows)
+    if (row.fences_per_batch)
+      text += fmt::format("{} of {}: {:.2f} round trips of validation per batch\n", row.name,
+                          human_bytes(row.page_bytes), *row.fences_per_batch);
+  return text;
 }
 
 } // namespace peercache::cli

@@ -27,7 +27,8 @@ struct bench_row {
   std::optional<double> target; ///< What the project asks for.
   bench::interleaved_rounds rounds;
   std::optional<std::uint64_t>
-      directory_messages; ///< Sent during all rounds, where that is the point.
+      directory_messages;                 ///< Sent during all rounds, where that is the point.
+  std::optional<double> fences_per_batch; ///< Round trips of validation, where it is done by READs.
 
   double ratio() const;
   bool met() const;

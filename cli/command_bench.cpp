@@ -1,3 +1,4 @@
+#include "cli/bench_rdma.hpp"
 #include "cli/bench_setup.hpp"
 #include "cli/command.hpp"
 #include "cli/option_forms.hpp"
@@ -135,7 +136,10 @@ void add_bench_command(command_line& line) {
                    "Path of peercache-node [default: the one beside this program]")
       ->type_name("FILE");
   command->add_flag("--check", options->check, "End with 1 when a target is missed");
-  command->callback([&line, options] {
+  add_rdma_bench(line, *command);
+  command->callback([&line, options, command] {
+    if (!command->get_subcommands().empty())
+      return; // `bench rdma` has set its own.
     line.action = [options](const global_options& globals) {
       return bench_command(globals, *options);
     };

@@ -22,11 +22,13 @@ FOLDERS = {
     "python": ["common", "config", "client"],
     "bench": [*VALUES, "config", "client", "metrics"],
     "examples": ["common", "config", "client"],
+    "tests/support/fake_verbs": ["common"],
 }
 
 # Files (prefixes) that may include more than their folder: the embedded node is the composition root.
 FILES = {
     "client/embedded": ["actors"],
+    "bench/posting_rate": ["tests/support/fake_verbs"],
 }
 
 # Headers that more than their folder's readers may include: a plain value, and what an actor system

@@ -7,8 +7,8 @@
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
 #include "rdma/data_plane_loop.hpp"
-#include "rdma/tcp_transport.hpp"
 #include "rdma/tcp_page_server.hpp"
+#include "rdma/tcp_transport.hpp"
 
 #include <algorithm>
 #include <cerrno>

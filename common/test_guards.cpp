@@ -10,8 +10,8 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 7> names = {"generation", "incarnation", "checksum",
-                                                   "key",        "pin",         "session_lock", "fence"};
+constexpr std::array<std::string_view, 7> names = {"generation", "incarnation",  "checksum", "key",
+                                                   "pin",        "session_lock", "fence"};
 static_assert(names.size() == static_cast<std::size_t>(guard::fence) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {

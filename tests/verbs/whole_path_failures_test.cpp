@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 constexpr incarnation life{1, 1};
 constexpr incarnation next_life{2, 2};
 /// For an emulated device on a machine that may be busy.
-constexpr auto patience = 30s;
+constexpr auto patience = 60s;
 /// A deadline that is not to be reached: each failure shows before it.
 constexpr auto deadline = 10s;
 

@@ -35,7 +35,7 @@ TEST_F(straight_reads, pages_of_1_byte_to_64_mib_arrive_in_1_to_32_parts_without
   for (const std::uint32_t length_bytes : {1u, 4097u, 1u << 20, 9u << 20, 64u << 20}) {
     const auto slot = pool.pages.put(length_bytes);
     for (const std::uint32_t parts : {1u, 17u, 32u}) {
-      if (length_bytes > (9u << 20) && parts == 17)
+      if (length_bytes > (9u << 20) && parts != 32)
         continue; // Each takes seconds.
       SCOPED_TRACE(testing::Message() << length_bytes << " bytes in " << parts << " parts");
       test_batch what;
@@ -94,7 +94,7 @@ TEST_F(two_rails, carry_one_batch_together) {
 }
 
 TEST_F(two_rails, lose_no_page_with_one_of_them) {
-  auto what = batch_of(384, 64u << 10);
+  auto what = batch_of(256, 64u << 10);
   registered memory(*what, {&first, &second});
   {
     slow_link slow(1, "rate 40mbit"); // Some seconds for its half, of which it is cut in the midst.
@@ -106,7 +106,7 @@ TEST_F(two_rails, lose_no_page_with_one_of_them) {
     read.finish();
     expect_all_hits(*what, pool.pages);
     EXPECT_FALSE(first.counters().usable);
-    const auto moved = asked(second) / (64u << 10) - 192;
+    const auto moved = asked(second) / (64u << 10) - 128;
     EXPECT_GT(moved, 0u);
     EXPECT_EQ(first.counted(page_status::unreachable, moved), moved);
     std::cout << "moved to the second rail: " << moved << " pages\n";

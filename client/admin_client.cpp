@@ -48,7 +48,7 @@ result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& h
                                                             std::chrono::milliseconds timeout) {
   auto address = rdma::resolve_host(host);
   if (!address)
-    return address.error();
+    return connect_fault(host, port, {errc::unreachable, address.error().message});
   auto body = std::make_unique<impl>();
   body->timeout = timeout;
   auto& system = body->system;

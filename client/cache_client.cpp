@@ -90,7 +90,8 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   auto options = wanted;
   auto address = rdma::resolve_host(wanted.node_host);
   if (!address)
-    return address.error();
+    return connect_fault(wanted.node_host, wanted.node_port,
+                         {errc::unreachable, address.error().message});
   options.node_host = std::move(*address);
   auto plane = read_plane::create(options);
   if (!plane)

@@ -118,6 +118,19 @@ TEST(cli, nobody_at_the_address_is_unreachable) {
   }
 }
 
+TEST(cli, a_name_that_nobody_has_is_unreachable_too) {
+  for (const char* command : {"ping", "exists"}) {
+    auto lost = run_cli({command, "-o", "json", "--node", "no-such-host.invalid",
+                         std::string_view(command) == "ping" ? "-c1" : "key"});
+    EXPECT_EQ(lost.exit_code, 4);
+    ASSERT_TRUE(lost.json().contains("error")) << lost.output;
+    auto message = lost.json()["error"]["message"].get<std::string>();
+    for (const char* part :
+         {"no peercache-node answers at no-such-host.invalid:31998: ", "--node HOST:PORT"})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
 TEST_F(cli_ring, a_port_that_is_no_control_port_is_told_without_cafs_words) {
   for (auto port : {node(0).ports().data_port, node(0).ports().http_port}) {
     auto lost = run_cli(

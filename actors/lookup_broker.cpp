@@ -26,7 +26,7 @@ std::uint64_t bytes_of_question(std::size_t question_bytes) noexcept {
       1 + limits::locations_per_key_max * directory::wire::location_bytes;
   return question_bytes + question_bytes / directory::wire::key_bytes * answer_bytes_per_key;
 }
-static_assert(2 * limits::batch_pages_max *
+static_assert(std::uint64_t{2} * limits::batch_pages_max *
                       (directory::wire::key_bytes + 1 +
                        limits::locations_per_key_max * directory::wire::location_bytes) <=
                   lookup_connections::held_bytes_max,

@@ -46,7 +46,7 @@ void add_rdma_path(std::vector<option>& table) {
         .default_value = 0ul,
         .min = 0ul,
         .max = 255ul,
-        .meaning = "Traffic class of the packets (RoCE: DSCP × 4), as the fabric's lossless class "
+        .meaning = "Traffic class of the packets (RoCE: DSCP * 4), as the fabric's lossless class "
                    "wants it.",
         .store = into([](node_config & c) -> auto& { return c.rdma.traffic_class; })},
        {.name = "rdma.service_level",
@@ -68,7 +68,7 @@ void add_rdma_path(std::vector<option>& table) {
         .default_value = 14ul,
         .min = 8ul,
         .max = 15ul,
-        .meaning = "A packet without acknowledgement is sent again after 4.096 µs × 2^timeout, "
+        .meaning = "A packet without acknowledgement is sent again after 4.096 us * 2^timeout, "
                    "`rdma.retries` times: under a second with any values that are allowed.",
         .store = into([](node_config & c) -> auto& { return c.rdma.timeout; })},
        {.name = "rdma.retries",

@@ -8,15 +8,15 @@
 namespace peercache::actors {
 namespace {
 
-connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer) {
-  return {[](dial_atom, const std::string&, std::uint16_t) -> caf::result<gateway_actor> {
-            return caf::make_error(caf::sec::cannot_connect_to_node);
+connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer, caf::sec why) {
+  return {[why](dial_atom, const std::string&, std::uint16_t) -> caf::result<gateway_actor> {
+            return caf::make_error(why);
           },
           [](beat_atom) {}};
 }
 
-links_actor::behavior_type no_links(links_actor::pointer) {
-  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+links_actor::behavior_type no_links(links_actor::pointer, int* views) {
+  return {[views](view_atom, const std::string&) { ++*views; }, [](beat_atom) {}};
 }
 
 /// One membership actor that founds a cluster of its own; what it tells its node, in order.
@@ -25,8 +25,10 @@ protected:
   discovery::member here = member_named("here", 1);
   discovery::member there = member_named("there", 2);
   std::vector<std::string> told;
-  connector_actor connector = system.spawn(unreachable_everywhere);
-  links_actor links = system.spawn(no_links);
+  connector_actor connector =
+      system.spawn(unreachable_everywhere, caf::sec::cannot_connect_to_node);
+  int views = 0;
+  links_actor links = system.spawn(no_links, &views);
   membership_actor membership = spawn_membership();
 
   ~membership_actor_test() override {

@@ -69,8 +69,8 @@ run_fake_connector(actors::connector_actor::pointer, const actors::gateway_actor
           [](actors::beat_atom) {}};
 }
 
-inline actors::links_actor::behavior_type run_fake_links(actors::links_actor::pointer) {
-  return {[](actors::view_atom, const std::string&) {}, [](actors::beat_atom) {}};
+inline actors::links_actor::behavior_type run_fake_links(actors::links_actor::pointer, int* views) {
+  return {[views](actors::view_atom, const std::string&) { ++*views; }, [](actors::beat_atom) {}};
 }
 
 /// A committer with everything around it on the test's own thread: a node that is a fake gateway
@@ -81,7 +81,8 @@ protected:
   fake_node node = fake_node_of(memory);
   actors::gateway_actor gateway = system.spawn(run_fake_gateway, &node);
   actors::connector_actor connector = system.spawn(run_fake_connector, &gateway);
-  actors::links_actor links = system.spawn(run_fake_links);
+  int views_seen = 0;
+  actors::links_actor links = system.spawn(run_fake_links, &views_seen);
   std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
   std::vector<page_key> remembered;
   committer_actor committer = spawn_committer();

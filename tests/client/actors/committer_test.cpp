@@ -105,17 +105,18 @@ TEST_F(committer_test, owners_are_told_of_records_that_turned_out_to_be_false) {
 }
 
 /// Of a directory shard: answers each look-up of any number of keys with three locations' worth.
-actors::directory_actor::behavior_type run_talkative_directory(actors::directory_actor::pointer) {
+actors::directory_actor::behavior_type run_talkative_directory(actors::directory_actor::pointer,
+                                                               int answers) {
   using namespace actors;
   return {[](publish_atom, const std::string&) { return std::string{}; },
           [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
-          [](lookup_atom, const std::string&) {
+          [answers](lookup_atom, const std::string&) {
             directory::page_location somewhere;
             somewhere.owner = {1, 1};
             somewhere.gen = {2};
             somewhere.length_bytes = 4096;
             std::string answer;
-            for (int i = 0; i < 3; ++i)
+            for (int i = 0; i < answers; ++i)
               directory::append_answer(answer, {&somewhere, 1});
             return answer;
           },
@@ -126,7 +127,7 @@ actors::directory_actor::behavior_type run_talkative_directory(actors::directory
 }
 
 TEST_F(committer_test, a_prefetch_takes_no_more_answers_than_it_asked_questions) {
-  auto directory = system.spawn(run_talkative_directory);
+  auto directory = system.spawn(run_talkative_directory, 3);
   link(directory);
   std::string keys;
   actors::append_record(keys, key_space{}.key_of("one"));

@@ -6,11 +6,12 @@ namespace {
 using session_board_test = client_fixture;
 using enum session_board::readiness;
 
-actors::directory_actor::behavior_type run_no_directory(actors::directory_actor::pointer) {
+actors::directory_actor::behavior_type run_no_directory(actors::directory_actor::pointer,
+                                                        std::string answer) {
   using namespace actors;
   return {[](publish_atom, const std::string&) { return std::string{}; },
           [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
-          [](lookup_atom, const std::string&) { return std::string{}; },
+          [answer](lookup_atom, const std::string&) { return answer; },
           [](stats_atom) { return directory_report{}; },
           [](topology_atom, const topology_ptr&) {},
           [](leave_atom, const std::string&) {},
@@ -18,7 +19,7 @@ actors::directory_actor::behavior_type run_no_directory(actors::directory_actor:
 }
 
 TEST_F(session_board_test, is_settled_when_every_member_was_tried) {
-  auto directory = system.spawn(run_no_directory);
+  auto directory = system.spawn(run_no_directory, std::string{});
   actors::topology cluster;
   auto show = [&] {
     board->set_topology(std::make_shared<actors::topology>(cluster));

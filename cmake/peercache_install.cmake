@@ -30,7 +30,8 @@ set(public_headers
   client/cache_client.hpp client/admin_client.hpp
   common/assert.hpp common/error.hpp common/ids.hpp common/limits.hpp common/page_key.hpp
   common/page_origin.hpp common/page_status.hpp common/result.hpp
-  directory/page_location.hpp discovery/view.hpp rdma/data_plane.hpp)
+  directory/page_location.hpp discovery/view.hpp
+  rdma/data_plane.hpp rdma/path_options.hpp rdma/rail_choice.hpp)
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header}

@@ -35,7 +35,7 @@ verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, unique_fd contr
       handshake_(std::move(control), greeting),
       own_psn_(greeting.end.psn), limits_{greeting.end.message_bytes, ends_.sge},
       entry_request_(landing_entries), requests_(rail.options.post_chain_max),
-      sges_(rail.options.post_chain_max * ends_.sge) {
+      sges_(std::size_t{rail.options.post_chain_max} * ends_.sge) {
   rail_counters::add(rail_.counters.channels, 1);
   // What is the same in all work requests, and their order.
   for (std::size_t i = 0; i < requests_.size(); ++i) {

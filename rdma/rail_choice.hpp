@@ -38,8 +38,8 @@ struct rail_choice {
   std::string why;         ///< One line for log, status and metric: what was taken, and why.
 };
 
-/// Refused when `mode` is verbs and a wanted device is not usable, when a named device does not
-/// exist, or when the path's options are not allowed; the message says what to do.
+/// Refused when `mode` is verbs and no wanted device, or one that is named, is not usable, or when
+/// the path's options are not allowed; the message says what to do.
 result<rail_choice> choose_rails(const rail_settings& settings);
 result<rail_choice> choose_rails(const rail_settings& settings, const verbs::device_listing& there);
 

@@ -122,7 +122,8 @@ verbs_channel::progress verbs_channel::step(std::size_t) {
     judge_entries();
   if (!post())
     return progress::broken;
-  if (judged_ == sub_.count) {
+  // Pages may be decided while READs into their memory are still on their way.
+  if (judged_ == sub_.count && posted_ == retired_) {
     end_sub();
     return progress::moved;
   }
@@ -130,9 +131,10 @@ verbs_channel::progress verbs_channel::step(std::size_t) {
 }
 
 bool verbs_channel::begin_sub() {
-  landing_ = rail_.bounce.take();
-  if (!landing_)
+  // One block at least is never a landing, so that payloads which need one always get on.
+  if (rail_.bounce.free_blocks() < 2)
     return false;
+  landing_ = rail_.bounce.take();
   sub_ = job_->take();
   busy_ = true;
   asked_ = judged_ = 0;

@@ -259,6 +259,58 @@ TEST_F(verbs_channel_test, a_rail_whose_port_goes_down_says_so_and_comes_back) {
   EXPECT_TRUE(again.all(page_status::hit));
 }
 
+TEST_F(verbs_channel_test, a_page_across_chunks_of_the_region_arrives_whole) {
+  start();
+  rig->chunk_bytes = 2u << 20;
+  rig->serve(pool, life);
+  test_batch what(pool, 3, 5u << 20);
+  ASSERT_TRUE(registers(what));
+  rig->read(what, life);
+  EXPECT_TRUE(what.all(page_status::hit));
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(what.holds(pool, i));
+}
+
+/// Its first piece is READ, its second one cannot be: the batch ends when the first one has ended.
+TEST_F(verbs_channel_test, a_page_that_reaches_into_an_unregistered_chunk_is_unreachable) {
+  start();
+  rig->chunk_bytes = 2u << 20;
+  rig->chunks_at_start = 2; // The table, and less than the page.
+  rig->serve(pool, life);
+  fabric.set_delay(1ms, 1ms);
+  test_batch what(pool, 1, 5u << 20);
+  ASSERT_TRUE(registers(what));
+  rig->read(what, life);
+  EXPECT_TRUE(what.all(page_status::unreachable));
+  EXPECT_GT(counters().payload_reads, 0u);
+  const auto returned = what.memory;
+  fabric.advance(1s);
+  rig->steps(100);
+  EXPECT_EQ(what.memory, returned) << "bytes came after the batch was given back";
+  while (rig->server->regions().register_next()) {
+  }
+  rig->steps(100);
+  what.batch.reset();
+  rig->read(what, life);
+  EXPECT_TRUE(what.all(page_status::hit)) << "the chunks were announced meanwhile";
+}
+
+TEST_F(verbs_channel_test, entries_never_take_the_last_bounce_block) {
+  verbs_data_plane_options options;
+  options.bounce_bytes = 2 * bounce_memory::block_bytes;
+  start(options);
+  fabric.set_delay(100us, 100us);
+  std::vector<std::unique_ptr<test_batch>> many;
+  for (int i = 0; i < 6; ++i)
+    many.push_back(std::make_unique<test_batch>(pool, 4, 9000));
+  for (auto& each : many)
+    rig->submit(*each, life);
+  for (auto& each : many) {
+    rig->finish(*each);
+    EXPECT_TRUE(each->all(page_status::hit));
+  }
+}
+
 TEST_F(verbs_channel_test, nothing_is_registered_after_the_start) {
   start();
   test_batch first(pool, 1, 100);

@@ -73,10 +73,11 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   options.cluster = "test";
   options.inc = inc;
   options.node = "server";
+  options.chunk_bytes = chunk_bytes;
   auto made = verbs_rail_server::create(std::move(*device), options, memory.served());
   ASSERT_TRUE(made) << made.error().message;
   server = std::move(*made);
-  while (server->regions().register_next()) {
+  for (std::uint32_t i = 0; i < chunks_at_start && server->regions().register_next(); ++i) {
   }
   tcp_page_server_options accepting;
   accepting.port = port_;

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+#include "storage/disk/disk_io.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace peercache::storage {
+
+/// The header of a page on disk, the same in all stores (little endian; bump `record_version` with
+/// any change):
+///
+///   offset  bytes  field
+///        0      8  magic         "PCRECORD"
+///        8      4  version
+///       12      4  header_crc    CRC-32C of the other 124 bytes
+///       16     32  key           BLAKE3-256 of namespace and the caller's key
+///       48      8  space         which cluster the keys belong to
+///       56      8  node          whose folder it was written to
+///       64      8  generation    of the slot that it was written from
+///       72      8  sequence      grows with every record of a folder: of two, which is newer
+///       80      8  written_s     seconds since 1970 when it was written
+///       88      8  checksum      XXH3-64 of the page
+///       96      8  offset        of the page's first byte in its file, in bytes
+///      104      4  length        of the page, in bytes
+///      108      4  more          headers that follow in the same block; 0 where there is no group
+///      112     16  reserved      zero
+///
+/// The page itself starts at a block border and ends in a block of its own, filled up with whatever
+/// lay behind it in memory.
+struct record_header {
+  std::array<char, 8> magic{'P', 'C', 'R', 'E', 'C', 'O', 'R', 'D'};
+  std::uint32_t version = 1;
+  std::uint32_t header_crc = 0;
+  page_key key;
+  std::uint64_t space = 0;
+  std::uint64_t node = 0;
+  std::uint64_t gen = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t written_s = 0;
+  std::uint64_t checksum = 0;
+  std::uint64_t offset_bytes = 0;
+  std::uint32_t length_bytes = 0;
+  std::uint32_t more = 0;
+  std::array<std::uint64_t, 2> reserved{};
+};
+
+inline constexpr std::uint32_t record_version = 1;
+inline constexpr std::uint32_t records_per_block = disk_block_bytes / sizeof(record_header);
+
+static_assert(sizeof(record_header) == 128);
+static_assert(offsetof(record_header, header_crc) == 12);
+static_assert(offsetof(record_header, key) == 16);
+static_assert(offsetof(record_header, space) == 48);
+static_assert(offsetof(record_header, node) == 56);
+static_assert(offsetof(record_header, gen) == 64);
+static_assert(offsetof(record_header, sequence) == 72);
+static_assert(offsetof(record_header, written_s) == 80);
+static_assert(offsetof(record_header, checksum) == 88);
+static_assert(offsetof(record_header, offset_bytes) == 96);
+static_assert(offsetof(record_header, length_bytes) == 104);
+static_assert(offsetof(record_header, more) == 108);
+
+/// Whose records a folder may have: those of others are foreign.
+struct record_owner {
+  std::uint64_t space = 0;
+  std::uint64_t node = 0;
+};
+
+enum class record_fault : std::uint8_t {
+  none,
+  empty,   ///< No record was ever written there.
+  torn,    ///< Not a header, or its CRC differs.
+  version, ///< Of another version.
+  foreign, ///< Of another cluster or node.
+  bad_size ///< No page has that length, or it does not lie where it says.
+};
+
+/// Fills in magic, version and CRC.
+void seal(record_header& header) noexcept;
+
+/// @pre `raw` has sizeof(record_header) bytes or more
+/// @param header What was read, when there is no fault.
+record_fault read_record(std::span<const std::byte> raw, const record_owner& owner,
+                         record_header& header) noexcept;
+
+/// CRC-32C (Castagnoli), as in RFC 3720. Threads: any. The instruction set is chosen at run time.
+/// @param before The CRC of the bytes that come before these.
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept;
+
+namespace detail {
+
+/// For CPUs without SSE4.2, and for tests.
+std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t before) noexcept;
+
+} // namespace detail
+
+} // namespace peercache::storage

@@ -76,6 +76,8 @@ private:
   std::uint32_t first_ = 0;
   rdma::read_batch batch_;
   rdma::clock::duration spin_{}; ///< Polls for so long after something moved, then sleeps.
+  rdma::clock::time_point now_ = rdma::clock::now(); ///< Not later than that; read now and then.
+  std::uint32_t turns_ = 0;
   page_status wanted_ = page_status::hit;
 };
 

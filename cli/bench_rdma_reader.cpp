@@ -61,15 +61,19 @@ void rdma_bench_reader::prepare(const rdma_page_plan::run& run, std::uint32_t fi
 
 result<void> rdma_bench_reader::read() {
   batch_.reset();
-  batch_.deadline = rdma::clock::now() + read_at_most;
+  batch_.deadline = now_ + read_at_most;
   plane_->submit(batch_);
-  auto spin_until = rdma::clock::now() + spin_;
+  auto spin_until = now_ + spin_;
   while (!batch_.complete()) {
-    const auto now = rdma::clock::now();
-    if (plane_->poll(now))
-      spin_until = now + spin_;
-    else if (now >= spin_until)
+    const bool moved = plane_->poll(now_);
+    if (++turns_ % rdma::data_plane_loop::turns_per_clock == 0)
+      now_ = rdma::clock::now();
+    if (moved)
+      spin_until = now_ + spin_;
+    else if (now_ >= spin_until) {
       plane_->wait(wait_at_most);
+      now_ = rdma::clock::now();
+    }
   }
   const auto other = std::find_if(batch_.pages.begin(), batch_.pages.end(),
                                   [&](const auto& page) { return page.status != wanted_; });

@@ -20,6 +20,10 @@ struct data_plane_loop_options {
 /// plane is lent, and must outlive this object and the last `submit`. Errors: as `submit_ring`'s.
 class data_plane_loop {
 public:
+  /// While nothing moves the clock is read once in so many turns: that costs as much as a turn, and
+  /// on machines without a usable time-stamp counter a system call.
+  static constexpr std::uint32_t turns_per_clock = 16;
+
   explicit data_plane_loop(data_plane& plane, const data_plane_loop_options& opts = {});
 
   void submit(read_batch& batch) noexcept { ring_.submit(batch); }

@@ -2,7 +2,6 @@
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
-#include "rdma/entry_judge.hpp"
 
 #include <algorithm>
 #include <array>
@@ -33,8 +32,8 @@ verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, unique_fd contr
                              const verbs_hello& greeting, clock::time_point now)
     : page_channel(id, now), rail_(rail), ends_(std::move(ends)),
       handshake_(std::move(control), greeting),
-      own_psn_(greeting.end.psn), limits_{greeting.end.message_bytes, ends_.sge},
-      entry_request_(landing_entries), requests_(rail.options.post_chain_max),
+      own_(greeting.end), limits_{greeting.end.message_bytes, ends_.sge},
+      requests_(rail.options.post_chain_max),
       sges_(std::size_t{rail.options.post_chain_max} * ends_.sge) {
   rail_counters::add(rail_.counters.channels, 1);
   // What is the same in all work requests, and their order.
@@ -94,11 +93,11 @@ bool verbs_channel::connect() {
   verbs::path to;
   to.remote_queue_pair = peer.queue_pair;
   to.remote_psn = peer.psn;
-  to.own_psn = own_psn_;
+  to.own_psn = own_.psn;
   to.remote_gid = peer.gid;
   to.remote_lid = peer.lid;
   to.mtu_bytes = std::min(peer.mtu_bytes, can.mtu_bytes);
-  to.initiator_depth = std::min(peer.responder_depth, can.initiator_depth);
+  to.initiator_depth = std::min(peer.responder_depth, own_.initiator_depth);
   return static_cast<bool>(ends_.pair.connect(to, rail_.options.path));
 }
 
@@ -116,18 +115,24 @@ verbs_channel::progress verbs_channel::step(std::size_t) {
   bool moved = false;
   if (!reap(moved))
     return progress::broken;
-  if (rail_.options.payload_only)
-    judge_nothing();
-  else
-    judge_entries();
+  judge();
   if (!post())
     return progress::broken;
   // Pages may be decided while READs into their memory are still on their way.
-  if (judged_ == sub_.count && posted_ == retired_) {
-    end_sub();
-    return progress::moved;
-  }
-  return moved ? progress::moved : progress::in_flight;
+  if (posted_ != retired_)
+    return moved ? progress::moved : progress::in_flight;
+  judge(); // Those that nothing is READ for.
+  if (!entries_.all_judged())
+    return progress::in_flight; // Waits for a bounce block.
+  end_sub();
+  return progress::moved;
+}
+
+void verbs_channel::judge() noexcept {
+  if (!rail_.options.payload_only)
+    entries_.judge(retired_);
+  else if (payloads_posted_ && posted_ == retired_)
+    entries_.decide_all(page_status::stale); // What was not validated is a miss.
 }
 
 bool verbs_channel::begin_sub() {
@@ -137,9 +142,10 @@ bool verbs_channel::begin_sub() {
   landing_ = rail_.bounce.take();
   sub_ = job_->take();
   busy_ = true;
-  asked_ = judged_ = 0;
   payloads_posted_ = fenced_ = false;
   payloads_.begin(*job_, sub_, handshake_.region(), rail_.destinations.current(), limits_);
+  entries_.begin(*job_, sub_, handshake_.region(), limits_.message_bytes,
+                 rail_.bounce.address(*landing_));
   return true;
 }
 
@@ -185,7 +191,7 @@ std::uint32_t verbs_channel::chain_payloads(std::uint32_t room) {
   std::uint32_t count = 0;
   std::uint64_t bytes = 0;
   payload_read read;
-  while (count < room) {
+  while (count < room && bytes < rail_.options.post_chain_bytes) {
     const auto what = payloads_.next(read, rail_.bounce);
     payloads_posted_ = what == payload_reads::outcome::done;
     if (what != payload_reads::outcome::read)
@@ -206,29 +212,17 @@ std::uint32_t verbs_channel::chain_payloads(std::uint32_t room) {
 
 std::uint32_t verbs_channel::chain_entries(std::uint32_t count, std::uint32_t room) {
   const auto before = count;
-  auto* landing = rail_.bounce.address(*landing_);
-  for (; count < room && asked_ < sub_.count && asked_ - judged_ < landing_entries; ++asked_) {
-    auto& page = job_->page(sub_.first + asked_);
-    if (page.status != page_status::pending)
+  entry_read read;
+  while (count < room && entries_.next(read, posted_ + 1)) {
+    auto& made = request(count++, read.remote_address, read.rkey);
+    made.sg_list[0] = {reinterpret_cast<std::uint64_t>(read.to), read.bytes,
+                       rail_.bounce.local_key()};
+    if (std::exchange(fenced_, true))
       continue;
-    const auto remote = handshake_.region().entry_address(page.slot);
-    const auto there = handshake_.region().find(remote);
-    if (!there || there->bytes < sizeof(slot_entry)) {
-      page.status = page_status::unreachable;
-      continue;
-    }
     // The first one of a batch waits until all payloads have arrived; the others follow it in
     // order.
-    const bool first = std::exchange(fenced_, true) == false;
-    auto& made = request(count, remote, there->rkey);
-    made.sg_list[0] = {
-        reinterpret_cast<std::uint64_t>(landing + (asked_ % landing_entries) * sizeof(slot_entry)),
-        sizeof(slot_entry), rail_.bounce.local_key()};
-    if (first && guard_on(guard::fence))
-      made.send_flags = IBV_SEND_FENCE;
-    entry_request_[asked_ % landing_entries] = posted_;
-    rail_counters::add(rail_.counters.fences, first ? 1 : 0);
-    ++count;
+    made.send_flags = guard_on(guard::fence) ? IBV_SEND_FENCE : 0;
+    rail_counters::add(rail_.counters.fences, 1);
   }
   rail_counters::add(rail_.counters.entry_reads, count - before);
   return count;
@@ -290,28 +284,6 @@ void verbs_channel::retire(std::uint64_t up_to) noexcept {
     rail_.bounce.give_back(copy.block);
     bounced_.pop_front();
   }
-}
-
-void verbs_channel::judge_entries() noexcept {
-  const auto* landing = rail_.bounce.address(*landing_);
-  for (; judged_ < asked_; ++judged_) {
-    auto& page = job_->page(sub_.first + judged_);
-    if (page.status != page_status::pending)
-      continue;
-    if (entry_request_[judged_ % landing_entries] > retired_)
-      return;
-    page.status = judge_page(page, job_->batch->parts,
-                             landing + (judged_ % landing_entries) * sizeof(slot_entry));
-  }
-}
-
-/// What was not validated is a miss, whatever arrived.
-void verbs_channel::judge_nothing() noexcept {
-  if (!payloads_posted_ || posted_ != retired_)
-    return;
-  for (; judged_ < sub_.count; ++judged_)
-    if (auto& page = job_->page(sub_.first + judged_); page.status == page_status::pending)
-      page.status = page_status::stale;
 }
 
 } // namespace peercache::rdma

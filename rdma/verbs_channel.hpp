@@ -1,8 +1,8 @@
 #pragma once
 
-#include "common/slot_entry.hpp"
 #include "rdma/bounce_memory.hpp"
 #include "rdma/destination_memory.hpp"
+#include "rdma/entry_reads.hpp"
 #include "rdma/page_channel.hpp"
 #include "rdma/payload_reads.hpp"
 #include "rdma/rail_counters.hpp"
@@ -73,8 +73,7 @@ private:
   /// Takes completions. False when one of them is an error.
   bool reap(bool& moved);
   void retire(std::uint64_t up_to) noexcept;
-  void judge_entries() noexcept;
-  void judge_nothing() noexcept;
+  void judge() noexcept;
   void end_sub() noexcept;
 
   /// A copy out of a bounce block when its READ is done.
@@ -85,25 +84,20 @@ private:
     std::byte* to;
   };
 
-  static constexpr std::uint32_t landing_entries = bounce_memory::block_bytes / sizeof(slot_entry);
-
   verbs_rail& rail_;
   verbs_ends ends_;
   verbs_handshake handshake_;
-  const std::uint32_t own_psn_;
+  const queue_pair_end own_;
   peer_counts* peer_ = nullptr;  ///< Known when connected.
   payload_reads::limits limits_; ///< Agreed.
 
   bool busy_ = false; ///< `sub_` is on its way.
   sub_request sub_;
   payload_reads payloads_;
+  entry_reads entries_;
   bool payloads_posted_ = false;
   bool fenced_ = false;                  ///< An entry's READ is posted, behind the fence.
   std::optional<std::uint32_t> landing_; ///< The block that entries are READ to.
-  /// Positions of `sub_`: below `judged_` decided, below `asked_` their entry's READ is posted.
-  std::uint32_t asked_ = 0;
-  std::uint32_t judged_ = 0;
-  std::vector<std::uint64_t> entry_request_; ///< By position, modulo the landing's entries.
 
   std::uint64_t posted_ = 0;  ///< Work requests ever posted: the number of the last one.
   std::uint64_t retired_ = 0; ///< Of those, the ones that are done.

@@ -17,8 +17,14 @@ struct verbs_data_plane_options {
   std::uint8_t rail = 0; ///< Index of this rail in the process.
   incarnation reader;    ///< Of this process: a peer ends what an older one of the name left.
   std::string name;      ///< Of this process, for the peer's log and metrics.
-  std::uint32_t send_depth = 512;    ///< Work requests of a queue pair; the device may have less.
-  std::uint32_t post_chain_max = 32; ///< Work requests of one doorbell.
+  std::uint32_t send_depth = 512; ///< Work requests of a queue pair; the device may have less.
+  /// READs that a queue pair has on the wire; the devices may allow fewer. More do not make a link
+  /// faster, and what is under way beyond its buffers is lost and sent again.
+  std::uint8_t outstanding_reads = 16;
+  /// Work requests of one doorbell, and the bytes after which it ends: a doorbell costs little
+  /// beside the time that those take on the wire, and each leaves one completion.
+  std::uint32_t post_chain_max = 32;
+  std::uint32_t post_chain_bytes = 64u << 10;
   std::size_t bounce_bytes = 32u << 20; ///< For READs into memory that is not registered.
   /// For measuring what validation costs: entries are not READ, and every page ends as `stale`, for
   /// what nobody checked is never a hit.

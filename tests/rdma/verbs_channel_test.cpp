@@ -114,7 +114,7 @@ TEST_F(verbs_channel_test, a_batch_is_validated_behind_one_fence_whatever_its_si
   rig->read(what, life);
   EXPECT_TRUE(what.all(page_status::hit));
   EXPECT_EQ(counters().fences, 1u);
-  EXPECT_EQ(counters().entry_reads, 3000u);
+  EXPECT_LE(counters().entry_reads, 3000u / 128 + 5) << "neighbours share a READ";
   EXPECT_LT(counters().doorbells, 6000u / 16);
 }
 

@@ -52,7 +52,7 @@ TEST_F(straight_reads, a_batch_of_5000_pages_arrives_with_one_fence) {
   read(what);
   EXPECT_EQ(rail.counters().fences, 1u);
   EXPECT_EQ(rail.counters().payload_reads, 5000u);
-  EXPECT_EQ(rail.counters().entry_reads, 5000u);
+  EXPECT_LE(rail.counters().entry_reads, 5000u / 256 + 5) << "neighbours share a READ";
   EXPECT_EQ(rail.counters().bounced_bytes, 0u);
 }
 

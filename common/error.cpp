@@ -22,6 +22,8 @@ std::string_view to_string(errc code) noexcept {
     return "I/O failed";
   case errc::closed:
     return "closed";
+  case errc::out_of_space:
+    return "out of space";
   }
   return "unknown error";
 }

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "storage/disk/disk_store.hpp"
+
+#include <functional>
+#include <list>
+#include <optional>
+#include <unordered_map>
+
+namespace peercache::storage {
+
+/// Which durable pages a store has, where, and in which order they go.
+/// Threads: one. Invariant: a key is there at most once.
+class disk_index {
+public:
+  struct entry {
+    disk_page page;
+    std::uint64_t place = 0;    ///< The store's own: where the page lies.
+    std::uint64_t sequence = 0; ///< Of its record.
+  };
+
+  const entry* find(const page_key& key) const;
+  /// Behind all others in the order; what it takes the place of, if anything.
+  std::optional<entry> insert(const entry& made);
+  std::optional<entry> erase(const page_key& key);
+  /// The page goes behind all others. @pre it is there
+  void touch(const page_key& key);
+  /// The one that goes first. @pre not empty
+  const entry& oldest() const { return order_.front(); }
+
+  std::size_t size() const noexcept { return entries_.size(); }
+  bool empty() const noexcept { return order_.empty(); }
+  std::uint64_t page_bytes() const noexcept { return page_bytes_; }
+
+  /// As disk_store::walk, in this order.
+  std::optional<page_key> walk(const std::optional<page_key>& after, std::uint32_t count,
+                               const std::function<void(const disk_page&)>& visit) const;
+
+private:
+  std::list<entry> order_;
+  std::unordered_map<page_key, std::list<entry>::iterator> entries_;
+  std::uint64_t page_bytes_ = 0;
+};
+
+} // namespace peercache::storage

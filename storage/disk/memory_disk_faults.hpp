@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace peercache::storage {
+
+/// What faults and delays of `memory_disk_io` are set for.
+enum class disk_operation : std::uint8_t {
+  read, ///< Transfers and `read_now`.
+  write,
+  sync,    ///< Of a file or a folder.
+  metadata ///< create, open, truncate, rename, remove, make_folder, list.
+};
+inline constexpr std::size_t disk_operations = 4;
+
+/// Which operations fail, and how long they take.
+/// Threads: one at a time.
+class memory_disk_faults {
+public:
+  explicit memory_disk_faults(std::uint64_t seed) : random_(seed) {}
+
+  /// The operation of this kind that comes after `skip` others fails, once.
+  void fail_once(disk_operation what, std::uint64_t skip, int error_number);
+  /// @param share 0 to 1 of the operations of this kind, at random.
+  void fail_share(disk_operation what, double share, int error_number);
+  /// Everything fails until it is called with 0.
+  void fail_all(int error_number) { all_ = error_number; }
+  /// None of the above is left.
+  void heal();
+
+  void set_delay(disk_operation what, std::chrono::nanoseconds delay,
+                 std::chrono::nanoseconds jitter);
+  /// @param share 0 to 1 of the transfers are done in pieces.
+  void set_short_transfers(double share) { short_share_ = share; }
+
+  /// Counts an operation: 0, or the errno it fails with.
+  int next(disk_operation what);
+  std::chrono::nanoseconds delay_of(disk_operation what);
+  bool is_short() { return happens(short_share_); }
+
+private:
+  struct nth {
+    disk_operation what;
+    std::uint64_t left = 0;
+    int error_number = 0;
+  };
+  struct share {
+    double part = 0;
+    int error_number = 0;
+  };
+  struct delay {
+    std::chrono::nanoseconds least{0};
+    std::chrono::nanoseconds jitter{0};
+  };
+
+  bool happens(double part);
+
+  std::mt19937_64 random_;
+  std::vector<nth> once_;
+  std::array<share, disk_operations> shares_{};
+  std::array<delay, disk_operations> delays_{};
+  double short_share_ = 0;
+  int all_ = 0;
+};
+
+} // namespace peercache::storage

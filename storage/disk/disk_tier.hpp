@@ -6,19 +6,25 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 namespace peercache::storage {
 
 struct disk_tier_options {
-  std::uint64_t size_bytes = 100ull << 30;
-  double high_watermark = 0.95;                ///< Of size_bytes: from here on pages are evicted,
-  double low_watermark = 0.90;                 ///< down to here.
-  std::chrono::seconds ttl{0};                 ///< 0: pages do not grow too old.
-  std::uint64_t queue_bytes = 1ull << 30;      ///< Of writes that have not started.
-  std::uint64_t writing_bytes = 64ull << 20;   ///< Of writes on the device at a time.
-  std::uint64_t scrub_bytes_per_s = 16u << 20; ///< 0: no scrub.
+  std::uint64_t size_bytes = 100ull << 30; ///< As the store's.
+  double high_watermark = 0.95;            ///< Of size_bytes: from here on pages are evicted,
+  double low_watermark = 0.90;             ///< down to here.
+  std::chrono::seconds ttl{0};             ///< 0: no page grows too old.
+  std::uint64_t queue_bytes = 1ull << 30;  ///< Of writes that are not done, on the device included.
+  std::uint64_t writing_bytes = 64ull << 20;     ///< Of those, on the device at a time.
+  std::uint64_t scrub_bytes_per_s = 16ull << 20; ///< 0: no scrub.
+  /// Room of pages that are gone is given back after so long, whether the directory has answered or
+  /// not: a reader of a stale record misses.
+  std::chrono::milliseconds acknowledge_at_most{2000};
+  /// How long a full device is left alone.
+  std::chrono::milliseconds full_pause{500};
   circuit_breaker::options breaker{10, std::chrono::seconds(1), std::chrono::seconds(10)};
 };
 
@@ -27,7 +33,7 @@ enum class write_skip : std::uint8_t {
   none, ///< It is queued.
   queue_full,
   breaker_open, ///< The device failed again and again.
-  no_space,     ///< The device is full; only reads go on.
+  read_only,    ///< The device is full.
   on_disk,      ///< The page is there already, or on its way.
   closed
 };
@@ -41,16 +47,16 @@ struct disk_tier_stats {
   std::uint64_t writes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t write_errors = 0;
-  std::array<std::uint64_t, write_skips> skipped{};
-  std::uint64_t reads = 0; ///< That brought the page.
+  std::array<std::uint64_t, write_skips> skipped{}; ///< By `write_skip`.
+  std::uint64_t reads = 0;                          ///< That brought the page.
   std::uint64_t read_bytes = 0;
   std::uint64_t read_errors = 0;
   std::uint64_t checksum_failures = 0;
   std::uint64_t evicted = 0;
   std::uint64_t expired = 0;
   std::uint64_t scrubbed_bytes = 0;
-  circuit_breaker::state breaker = circuit_breaker::state::closed;
   std::uint64_t breaker_opened = 0;
+  circuit_breaker::state breaker = circuit_breaker::state::closed;
   bool read_only = false;
 };
 
@@ -60,6 +66,8 @@ struct disk_tier_events {
   /// Pages that left the disk. Those with a ticket give their room back when `acknowledge` says
   /// that the directory knows, or after `acknowledge_at_most`.
   std::vector<disk_eviction> gone;
+
+  bool empty() const noexcept { return done.empty() && gone.empty(); }
 };
 
 /// The disk of one node: a store with a bounded queue before it, a limit on its size, a breaker and
@@ -67,41 +75,102 @@ struct disk_tier_events {
 ///
 /// Threads: one owner. Time comes as an argument. Ownership: of the store; memory of a write or a
 /// read is the disk's from `write` or `read` until its event. Errors: statuses of events.
-/// Invariants: (1) the queue holds at most `queue_bytes`; what does not fit is skipped and counted;
-/// (2) each write that was queued and each read has exactly one event.
+/// Invariants: (1) writes that are not done hold at most `queue_bytes`; what does not fit is
+/// skipped and counted; (2) each write that was queued and each read has exactly one event.
 class disk_tier {
 public:
   disk_tier(std::unique_ptr<disk_store> store, const disk_tier_options& options);
+  ~disk_tier();
 
   /// As disk_store::recover.
   result<recovery_report> recover(const recovery_options& how,
                                   const std::function<void(const disk_page&)>& found);
 
-  /// Queues the page, or says why not.
+  /// Queues the page, or says why not: then there is no event.
   write_skip write(const disk_write& page, disk_clock::time_point now);
-  /// An event follows. Reads go before writes that have not started.
-  void read(const disk_read& page);
+  /// Reads go before writes that have not started.
+  void read(const disk_read& page, disk_clock::time_point now);
 
+  /// Of pages that are durable and not too old.
   const disk_page* find(const page_key& key) const { return store_->find(key); }
-  /// The page is forgotten at once, and not written when it is queued.
+  /// The page is forgotten at once; a write of it that is on its way is too. False when it was not
+  /// there.
   bool erase(const page_key& key);
-  /// Pages are evicted until `bytes` of the tier are free.
-  void evict(std::uint64_t bytes);
+  /// Evicts until `bytes` of the tier are free, at the next poll.
+  void make_room(std::uint64_t bytes) noexcept { wanted_free_bytes_ = bytes; }
   /// The directory knows that these pages are gone.
   void acknowledge(std::uint64_t ticket);
+  /// Reads all pages once, as fast as the device goes, beside other work.
+  void verify_now() noexcept { verifying_ = true; }
 
-  void on_completion(const disk_completion& done);
+  void on_completion(const disk_completion& done) { store_->on_completion(done); }
   void poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier_events& events);
   disk_clock::time_point next_due() const;
   /// As disk_store::close; what is queued ends as `refused`.
   void close(std::chrono::nanoseconds at_most, disk_tier_events& events);
 
   disk_tier_stats stats() const;
-  disk_store& store() noexcept { return *store_; }
+  const disk_store& store() const noexcept { return *store_; }
 
 private:
+  struct writing {
+    std::uint64_t bytes = 0;
+    bool started = false;
+    bool forgotten = false; ///< Erased meanwhile.
+  };
+  /// A page that the scrub reads, into memory of its own.
+  struct scrubbed {
+    struct free_deleter {
+      void operator()(std::byte* memory) const noexcept;
+    };
+    std::unique_ptr<std::byte, free_deleter> memory;
+    disk_page page;
+  };
+
+  void start_reads();
+  void start_writes();
+  void settle(const disk_event& event, disk_tier_events& events);
+  void settle_write(const disk_event& event, disk_tier_events& events);
+  void settle_read(const disk_event& event, disk_tier_events& events);
+  void settle_scrub(disk_status status);
+  void judge_device(disk_status status) noexcept;
+  void lost(const disk_page& page, disk_tier_events& events);
+  void evict(disk_tier_events& events);
+  void expire_tickets();
+  void scrub(disk_tier_events& events);
+  void start_scrub(const disk_page& page);
+  std::optional<disk_page> next_to_scrub(disk_tier_events& events);
+  bool too_old(const disk_page& page) const noexcept;
+
   std::unique_ptr<disk_store> store_;
-  disk_tier_options options_;
+  const disk_tier_options options_;
+  disk_clock::time_point now_{};
+  std::uint64_t unix_s_ = 0;
+
+  std::deque<disk_write> queue_;
+  std::unordered_map<page_key, writing> writes_; ///< Queued or on the device.
+  std::uint64_t not_done_bytes_ = 0;
+  std::uint64_t on_device_bytes_ = 0;
+  std::deque<disk_read> reads_;   ///< That the store had no room for yet.
+  std::vector<disk_event> early_; ///< Events that need no device.
+  std::vector<disk_event> from_store_;
+
+  struct waiting_ticket {
+    std::uint64_t ticket = 0;
+    disk_clock::time_point at_most;
+  };
+  std::deque<waiting_ticket> tickets_;
+  std::uint64_t wanted_free_bytes_ = 0;
+
+  std::optional<page_key> scrub_at_;
+  std::optional<scrubbed> scrubbing_;
+  disk_clock::time_point scrub_next_{};
+  bool verifying_ = false;
+
+  circuit_breaker breaker_;
+  disk_clock::time_point full_until_{};
+  bool closed_ = false;
+  disk_tier_stats stats_;
 };
 
 } // namespace peercache::storage

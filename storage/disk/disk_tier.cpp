@@ -1,0 +1,360 @@
+#include "storage/disk/disk_tier.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace peercache::storage {
+
+namespace {
+
+/// The scrub's reads are nobody else's.
+constexpr std::uint64_t scrub_tag = UINT64_MAX;
+/// Pages looked at for their age, each time the scrub moves on.
+constexpr std::uint32_t looked_at_once = 64;
+
+} // namespace
+
+std::string_view to_string(write_skip why) noexcept {
+  switch (why) {
+  case write_skip::none:
+    return "none";
+  case write_skip::queue_full:
+    return "queue_full";
+  case write_skip::breaker_open:
+    return "breaker_open";
+  case write_skip::read_only:
+    return "read_only";
+  case write_skip::on_disk:
+    return "on_disk";
+  case write_skip::closed:
+    return "closed";
+  }
+  return "unknown";
+}
+
+void disk_tier::scrubbed::free_deleter::operator()(std::byte* memory) const noexcept {
+  std::free(memory);
+}
+
+disk_tier::disk_tier(std::unique_ptr<disk_store> store, const disk_tier_options& options)
+    : store_(std::move(store)), options_(options), breaker_(options.breaker) {}
+
+disk_tier::~disk_tier() {
+  PEERCACHE_ASSERT(closed_ || (writes_.empty() && reads_.empty() && !scrubbing_));
+}
+
+result<recovery_report> disk_tier::recover(const recovery_options& how,
+                                           const std::function<void(const disk_page&)>& found) {
+  return store_->recover(how, found);
+}
+
+// -- writes
+
+write_skip disk_tier::write(const disk_write& page, disk_clock::time_point now) {
+  const auto bytes = in_blocks(page.length_bytes);
+  const auto* there = store_->find(page.key);
+  auto why = write_skip::none;
+  if (closed_)
+    why = write_skip::closed;
+  else if (writes_.contains(page.key) || (there != nullptr && there->checksum == page.checksum &&
+                                          there->length_bytes == page.length_bytes))
+    why = write_skip::on_disk;
+  else if (now < full_until_)
+    why = write_skip::read_only;
+  else if (not_done_bytes_ + bytes > options_.queue_bytes)
+    why = write_skip::queue_full;
+  else if (!breaker_.allow(now)) // The last question: in half open a yes is the only probe.
+    why = write_skip::breaker_open;
+  if (why != write_skip::none) {
+    ++stats_.skipped[static_cast<std::size_t>(why)];
+    return why;
+  }
+  queue_.push_back(page);
+  writes_.insert({page.key, {bytes, false, false}});
+  not_done_bytes_ += bytes;
+  return why;
+}
+
+void disk_tier::start_writes() {
+  while (!queue_.empty()) {
+    const auto& page = queue_.front();
+    auto& its = writes_.at(page.key);
+    if (its.forgotten) {
+      early_.push_back({disk_event::kind::written, disk_status::refused, page.tag, page.key});
+    } else {
+      if (on_device_bytes_ != 0 && on_device_bytes_ + its.bytes > options_.writing_bytes)
+        return;
+      if (!store_->write(page))
+        return;
+      its.started = true;
+      on_device_bytes_ += its.bytes;
+    }
+    queue_.pop_front();
+  }
+}
+
+void disk_tier::settle_write(const disk_event& event, disk_tier_events& events) {
+  const auto found = writes_.find(event.key);
+  PEERCACHE_ASSERT(found != writes_.end());
+  const auto its = found->second;
+  writes_.erase(found);
+  not_done_bytes_ -= its.bytes;
+  auto answer = event;
+  if (its.started) {
+    on_device_bytes_ -= its.bytes;
+    judge_device(event.status);
+  }
+  if (event.status == disk_status::ok) {
+    ++stats_.writes;
+    stats_.written_bytes += its.bytes;
+    if (its.forgotten) {
+      store_->erase(event.key);
+      answer.status = disk_status::refused;
+    }
+  } else if (event.status != disk_status::refused) {
+    ++stats_.write_errors;
+  }
+  events.done.push_back(answer);
+}
+
+/// What the device did says whether it is to be trusted.
+void disk_tier::judge_device(disk_status status) noexcept {
+  switch (status) {
+  case disk_status::ok:
+    breaker_.on_success();
+    full_until_ = {};
+    break;
+  case disk_status::io_failed:
+    breaker_.on_failure(now_);
+    break;
+  case disk_status::no_space:
+    full_until_ = now_ + options_.full_pause;
+    break;
+  case disk_status::not_found:
+  case disk_status::corrupt:
+  case disk_status::refused:
+    break;
+  }
+}
+
+bool disk_tier::erase(const page_key& key) {
+  bool was_there = store_->erase(key);
+  if (const auto found = writes_.find(key); found != writes_.end())
+    was_there = found->second.forgotten = true;
+  return was_there;
+}
+
+// -- reads
+
+void disk_tier::read(const disk_read& page, disk_clock::time_point now) {
+  PEERCACHE_ASSERT(page.tag != scrub_tag);
+  if (closed_)
+    early_.push_back({disk_event::kind::read, disk_status::refused, page.tag, page.key});
+  else if (breaker_.current() != circuit_breaker::state::closed && !breaker_.allow(now))
+    early_.push_back({disk_event::kind::read, disk_status::io_failed, page.tag, page.key});
+  else
+    reads_.push_back(page);
+}
+
+void disk_tier::start_reads() {
+  while (!reads_.empty()) {
+    const auto& page = reads_.front();
+    const auto* there = store_->find(page.key);
+    if (there == nullptr || too_old(*there))
+      early_.push_back({disk_event::kind::read, disk_status::not_found, page.tag, page.key});
+    else if (!store_->read(page))
+      return;
+    reads_.pop_front();
+  }
+}
+
+void disk_tier::settle_read(const disk_event& event, disk_tier_events& events) {
+  if (event.status != disk_status::not_found)
+    judge_device(event.status);
+  if (event.status == disk_status::ok) {
+    ++stats_.reads;
+    if (const auto* page = store_->find(event.key))
+      stats_.read_bytes += page->length_bytes;
+  } else if (event.status == disk_status::corrupt) {
+    ++stats_.checksum_failures;
+    disk_page page;
+    page.key = event.key;
+    lost(page, events);
+  } else if (event.status == disk_status::io_failed) {
+    ++stats_.read_errors;
+  }
+  if (event.tag == scrub_tag)
+    settle_scrub(event.status);
+  else
+    events.done.push_back(event);
+}
+
+bool disk_tier::too_old(const disk_page& page) const noexcept {
+  const auto ttl_s = static_cast<std::uint64_t>(options_.ttl.count());
+  return ttl_s != 0 && unix_s_ > page.written_s && unix_s_ - page.written_s > ttl_s;
+}
+
+// -- what leaves the disk
+
+void disk_tier::lost(const disk_page& page, disk_tier_events& events) {
+  if (events.gone.empty() || events.gone.back().ticket != 0)
+    events.gone.emplace_back();
+  events.gone.back().pages.push_back(page);
+}
+
+void disk_tier::evict(disk_tier_events& events) {
+  const auto share = [this](double of) {
+    return static_cast<std::uint64_t>(of * static_cast<double>(options_.size_bytes));
+  };
+  const auto used = store_->stats().used_bytes + not_done_bytes_;
+  const auto keep = options_.size_bytes - std::min(wanted_free_bytes_, options_.size_bytes);
+  const bool full = used > share(options_.high_watermark);
+  if (tickets_.empty() && (full || used > keep)) {
+    auto chosen = store_->begin_eviction(used - std::min(share(options_.low_watermark), keep));
+    if (chosen.ticket != 0) {
+      stats_.evicted += chosen.pages.size();
+      tickets_.push_back({chosen.ticket, now_ + options_.acknowledge_at_most});
+      events.gone.push_back(std::move(chosen));
+    }
+  }
+  if (used <= keep)
+    wanted_free_bytes_ = 0;
+}
+
+void disk_tier::acknowledge(std::uint64_t ticket) {
+  const auto found = std::find_if(tickets_.begin(), tickets_.end(),
+                                  [&](const auto& each) { return each.ticket == ticket; });
+  if (found == tickets_.end())
+    return; // It took too long.
+  tickets_.erase(found);
+  store_->finish_eviction(ticket);
+}
+
+void disk_tier::expire_tickets() {
+  while (!tickets_.empty() && tickets_.front().at_most <= now_)
+    acknowledge(tickets_.front().ticket);
+}
+
+// -- the scrub
+
+void disk_tier::scrub(disk_tier_events& events) {
+  const bool reads = verifying_ || options_.scrub_bytes_per_s != 0;
+  const bool due = verifying_ || ((reads || options_.ttl.count() != 0) && now_ >= scrub_next_);
+  if (!due || scrubbing_ || closed_ || breaker_.current() != circuit_breaker::state::closed)
+    return;
+  const auto page = next_to_scrub(events);
+  if (!page) {
+    verifying_ = false;
+    scrub_next_ = now_ + std::chrono::seconds(1);
+  } else if (reads) {
+    start_scrub(*page);
+  } else {
+    scrub_next_ = now_ + std::chrono::milliseconds(1);
+  }
+}
+
+void disk_tier::start_scrub(const disk_page& page) {
+  scrubbed next{.memory = {}, .page = page};
+  next.memory.reset(
+      static_cast<std::byte*>(std::aligned_alloc(disk_block_bytes, in_blocks(page.length_bytes))));
+  if (!next.memory || !store_->read({page.key, next.memory.get(), scrub_tag}))
+    return; // It is looked at in the next round.
+  scrubbing_ = std::move(next);
+  if (options_.scrub_bytes_per_s != 0)
+    scrub_next_ = now_ + std::chrono::nanoseconds(page.length_bytes * 1'000'000'000ull /
+                                                  options_.scrub_bytes_per_s);
+}
+
+/// The page behind the last one; those that are too old go on the way.
+std::optional<disk_page> disk_tier::next_to_scrub(disk_tier_events& events) {
+  std::vector<disk_page> old;
+  std::optional<disk_page> chosen;
+  for (std::uint32_t i = 0; i < looked_at_once && !chosen; ++i) {
+    scrub_at_ = store_->walk(scrub_at_, 1, [&](const disk_page& page) {
+      if (too_old(page))
+        old.push_back(page);
+      else
+        chosen = page;
+    });
+    if (!scrub_at_)
+      break;
+  }
+  for (const auto& page : old) {
+    store_->erase(page.key);
+    lost(page, events);
+  }
+  stats_.expired += old.size();
+  if (!old.empty())
+    scrub_at_ = chosen ? std::optional(chosen->key) : std::nullopt;
+  return chosen;
+}
+
+void disk_tier::settle_scrub(disk_status status) {
+  PEERCACHE_ASSERT(scrubbing_);
+  if (status == disk_status::ok)
+    stats_.scrubbed_bytes += scrubbing_->page.length_bytes;
+  scrubbing_.reset();
+}
+
+// -- the turns
+
+void disk_tier::settle(const disk_event& event, disk_tier_events& events) {
+  if (event.what == disk_event::kind::written)
+    settle_write(event, events);
+  else
+    settle_read(event, events);
+}
+
+void disk_tier::poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier_events& events) {
+  now_ = now;
+  unix_s_ = unix_s;
+  expire_tickets();
+  evict(events);
+  start_reads();
+  scrub(events);
+  start_writes();
+  store_->poll(now, unix_s, from_store_);
+  for (const auto& event : std::exchange(from_store_, {}))
+    settle(event, events);
+  for (const auto& event : std::exchange(early_, {}))
+    settle(event, events);
+}
+
+disk_clock::time_point disk_tier::next_due() const {
+  auto first = store_->next_due();
+  if (!tickets_.empty())
+    first = std::min(first, tickets_.front().at_most);
+  if (!early_.empty())
+    first = disk_clock::time_point::min();
+  if ((options_.scrub_bytes_per_s != 0 || options_.ttl.count() != 0) && !scrubbing_)
+    first = std::min(first, scrub_next_);
+  return first;
+}
+
+void disk_tier::close(std::chrono::nanoseconds at_most, disk_tier_events& events) {
+  closed_ = true;
+  for (const auto& page : std::exchange(queue_, {}))
+    early_.push_back({disk_event::kind::written, disk_status::refused, page.tag, page.key});
+  for (const auto& page : std::exchange(reads_, {}))
+    early_.push_back({disk_event::kind::read, disk_status::refused, page.tag, page.key});
+  store_->close(at_most, from_store_);
+  for (const auto& event : std::exchange(from_store_, {}))
+    settle(event, events);
+  for (const auto& event : std::exchange(early_, {}))
+    settle(event, events);
+}
+
+disk_tier_stats disk_tier::stats() const {
+  auto now = stats_;
+  now.store = store_->stats();
+  now.queue_bytes = not_done_bytes_;
+  now.queue_pages = writes_.size();
+  now.breaker = breaker_.current();
+  now.breaker_opened = breaker_.opened_total();
+  now.read_only = now_ < full_until_;
+  return now;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,371 @@
+#include "storage/disk/disk_tier.hpp"
+
+#include "storage/disk/disk_index.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace peercache::storage {
+namespace {
+
+using namespace std::chrono_literals;
+using when = disk_clock::time_point;
+
+/// A store whose device does what the test says, at the poll after it was asked.
+class scripted_store final : public disk_store {
+public:
+  std::string_view name() const noexcept override { return "scripted"; }
+  result<recovery_report> recover(const recovery_options&,
+                                  const std::function<void(const disk_page&)>&) override {
+    return recovery_report{};
+  }
+  bool write(const disk_write& page) override {
+    if (busy)
+      return false;
+    written.push_back(page);
+    return true;
+  }
+  bool read(const disk_read& page) override {
+    if (busy)
+      return false;
+    read_.push_back(page);
+    return true;
+  }
+  const disk_page* find(const page_key& key) const override {
+    const auto* entry = index.find(key);
+    return entry ? &entry->page : nullptr;
+  }
+  bool erase(const page_key& key) override { return index.erase(key).has_value(); }
+  disk_eviction begin_eviction(std::uint64_t bytes) override {
+    disk_eviction chosen;
+    for (std::uint64_t sum = 0; sum < bytes && !index.empty();) {
+      chosen.pages.push_back(index.oldest().page);
+      sum += index.oldest().page.length_bytes;
+      index.erase(chosen.pages.back().key);
+    }
+    chosen.ticket = chosen.pages.empty() ? 0 : ++tickets;
+    return chosen;
+  }
+  void finish_eviction(std::uint64_t ticket) override { finished.push_back(ticket); }
+  std::optional<page_key> walk(const std::optional<page_key>& after, std::uint32_t count,
+                               const std::function<void(const disk_page&)>& visit) const override {
+    return index.walk(after, count, visit);
+  }
+  void on_completion(const disk_completion&) override {}
+  void poll(when, std::uint64_t unix_s, std::vector<disk_event>& events) override {
+    if (stalled)
+      return;
+    for (const auto& page : std::exchange(written, {})) {
+      if (device == disk_status::ok)
+        index.insert({{page.key, page.gen, page.checksum, unix_s, page.length_bytes}, 0, 0});
+      events.push_back({disk_event::kind::written, device, page.tag, page.key});
+    }
+    for (const auto& page : std::exchange(read_, {})) {
+      const auto what = rotten.contains(page.key) ? disk_status::corrupt : device;
+      if (what == disk_status::corrupt)
+        index.erase(page.key);
+      events.push_back({disk_event::kind::read, what, page.tag, page.key});
+    }
+  }
+  when next_due() const override { return when::max(); }
+  void close(std::chrono::nanoseconds, std::vector<disk_event>& events) override {
+    stalled = false;
+    device = disk_status::refused;
+    poll({}, 0, events);
+  }
+  disk_store_stats stats() const override {
+    disk_store_stats now;
+    now.used_bytes = now.page_bytes = index.page_bytes();
+    now.pages = index.size();
+    return now;
+  }
+
+  disk_index index;
+  disk_status device = disk_status::ok;
+  bool busy = false;    ///< Takes nothing.
+  bool stalled = false; ///< Ends nothing.
+  std::map<page_key, bool> rotten;
+  std::vector<disk_write> written;
+  std::vector<disk_read> read_;
+  std::vector<std::uint64_t> finished;
+  std::uint64_t tickets = 0;
+};
+
+page_key key_of(std::uint32_t number) {
+  page_key key;
+  key.bytes[0] = static_cast<std::uint8_t>(number);
+  key.bytes[1] = static_cast<std::uint8_t>(number >> 8);
+  return key;
+}
+
+constexpr std::uint32_t page_bytes = 10 * disk_block_bytes;
+
+class disk_tier_test : public testing::Test {
+protected:
+  disk_tier_test() {
+    options.size_bytes = 100 * page_bytes;
+    options.queue_bytes = 20 * page_bytes;
+    options.scrub_bytes_per_s = 0;
+  }
+  ~disk_tier_test() override {
+    if (tier)
+      tier->close(1s, events);
+  }
+
+  disk_tier& make() {
+    auto made = std::make_unique<scripted_store>();
+    store = made.get();
+    tier.emplace(std::move(made), options);
+    return *tier;
+  }
+
+  write_skip write(std::uint32_t number) {
+    disk_write page;
+    page.key = key_of(number);
+    page.gen = {2};
+    page.checksum = number;
+    page.length_bytes = page_bytes;
+    page.tag = number;
+    return tier->write(page, now);
+  }
+
+  void read(std::uint32_t number) { tier->read({key_of(number), nullptr, number}, now); }
+
+  disk_tier_events& poll() {
+    events = {};
+    tier->poll(now, unix_s, events);
+    return events;
+  }
+
+  /// So many pages are on disk, and their events are over.
+  void store_pages(std::uint32_t first, std::uint32_t count) {
+    for (std::uint32_t i = first; i < first + count; ++i) {
+      ASSERT_EQ(write(i), write_skip::none);
+      poll();
+    }
+  }
+
+  disk_tier_options options;
+  std::optional<disk_tier> tier;
+  scripted_store* store = nullptr;
+  disk_tier_events events;
+  when now{1h};
+  std::uint64_t unix_s = 1000;
+};
+
+TEST_F(disk_tier_test, a_written_page_has_one_event_and_can_be_read) {
+  make();
+  EXPECT_EQ(write(1), write_skip::none);
+  ASSERT_EQ(poll().done.size(), 1u);
+  EXPECT_EQ(events.done[0].tag, 1u);
+  EXPECT_EQ(events.done[0].status, disk_status::ok);
+  read(1);
+  ASSERT_EQ(poll().done.size(), 1u);
+  EXPECT_EQ(events.done[0].status, disk_status::ok);
+  EXPECT_EQ(tier->stats().read_bytes, page_bytes);
+  EXPECT_TRUE(poll().empty());
+}
+
+TEST_F(disk_tier_test, what_does_not_fit_the_queue_is_skipped_and_counted) {
+  make();
+  store->stalled = true;
+  for (std::uint32_t i = 0; i < 20; ++i)
+    EXPECT_EQ(write(i), write_skip::none);
+  EXPECT_EQ(write(20), write_skip::queue_full);
+  poll();
+  EXPECT_EQ(write(20), write_skip::queue_full) << "on the device is not done yet";
+  EXPECT_EQ(tier->stats().queue_bytes, 20u * page_bytes);
+  store->stalled = false;
+  EXPECT_EQ(poll().done.size(), 20u);
+  EXPECT_EQ(write(20), write_skip::none);
+  EXPECT_EQ(tier->stats().skipped[static_cast<std::size_t>(write_skip::queue_full)], 2u);
+}
+
+TEST_F(disk_tier_test, a_page_that_is_there_or_on_its_way_is_not_written_again) {
+  make();
+  EXPECT_EQ(write(1), write_skip::none);
+  EXPECT_EQ(write(1), write_skip::on_disk);
+  poll();
+  EXPECT_EQ(write(1), write_skip::on_disk);
+}
+
+TEST_F(disk_tier_test, no_more_is_on_the_device_than_allowed) {
+  options.writing_bytes = 3 * page_bytes;
+  make();
+  store->stalled = true;
+  for (std::uint32_t i = 0; i < 10; ++i)
+    write(i);
+  poll();
+  EXPECT_EQ(store->written.size(), 3u);
+}
+
+TEST_F(disk_tier_test, ten_errors_in_a_row_open_the_breaker_and_a_probe_closes_it) {
+  make();
+  store->device = disk_status::io_failed;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(write(i), write_skip::none);
+    poll();
+  }
+  EXPECT_EQ(write(11), write_skip::breaker_open);
+  read(1);
+  EXPECT_EQ(poll().done[0].status, disk_status::io_failed) << "and the device is not asked";
+  EXPECT_EQ(tier->stats().read_errors, 1u);
+  store->device = disk_status::ok;
+  now += 2s;
+  EXPECT_EQ(write(11), write_skip::none) << "the probe";
+  EXPECT_EQ(write(12), write_skip::breaker_open);
+  poll();
+  EXPECT_EQ(write(12), write_skip::none);
+  EXPECT_EQ(tier->stats().breaker_opened, 1u);
+}
+
+TEST_F(disk_tier_test, a_full_device_is_read_only_until_it_has_room_again) {
+  make();
+  store_pages(1, 1);
+  store->device = disk_status::no_space;
+  write(2);
+  EXPECT_EQ(poll().done[0].status, disk_status::no_space);
+  EXPECT_EQ(write(3), write_skip::read_only);
+  EXPECT_TRUE(tier->stats().read_only);
+  store->device = disk_status::ok;
+  read(1);
+  poll();
+  now += 1s;
+  EXPECT_EQ(write(3), write_skip::none);
+  poll();
+  EXPECT_FALSE(tier->stats().read_only);
+  EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::closed);
+}
+
+TEST_F(disk_tier_test, the_oldest_pages_go_from_the_high_watermark_to_the_low_one) {
+  make();
+  store_pages(0, 95);
+  EXPECT_EQ(store->tickets, 0u);
+  write(95);
+  ASSERT_EQ(poll().gone.size(), 1u);
+  ASSERT_EQ(events.gone[0].pages.size(), 6u);
+  EXPECT_EQ(events.gone[0].pages[0].key, key_of(0));
+  EXPECT_TRUE(store->finished.empty()) << "nobody has told the directory yet";
+  tier->acknowledge(events.gone[0].ticket);
+  EXPECT_EQ(store->finished.size(), 1u);
+}
+
+TEST_F(disk_tier_test, room_is_given_back_though_the_directory_never_answers) {
+  make();
+  store_pages(0, 96);
+  now += 3s;
+  poll();
+  EXPECT_EQ(store->finished.size(), 1u);
+  tier->acknowledge(1);
+  EXPECT_EQ(store->finished.size(), 1u) << "it is given back once";
+}
+
+TEST_F(disk_tier_test, room_can_be_asked_for) {
+  make();
+  store_pages(0, 50);
+  tier->make_room(70 * page_bytes);
+  EXPECT_EQ(poll().gone[0].pages.size(), 20u);
+}
+
+TEST_F(disk_tier_test, an_erased_page_is_not_written_or_forgotten_when_it_is) {
+  options.writing_bytes = page_bytes;
+  make();
+  store->stalled = true;
+  write(1);
+  write(2);
+  poll();
+  EXPECT_TRUE(tier->erase(key_of(1)));
+  EXPECT_TRUE(tier->erase(key_of(2)));
+  EXPECT_FALSE(tier->erase(key_of(3)));
+  store->stalled = false;
+  std::size_t refused = 0;
+  for (int i = 0; i < 3; ++i)
+    for (const auto& event : poll().done)
+      refused += event.status == disk_status::refused;
+  EXPECT_EQ(refused, 2u);
+  EXPECT_TRUE(store->index.empty());
+  EXPECT_EQ(tier->stats().queue_bytes, 0u);
+}
+
+TEST_F(disk_tier_test, reads_that_the_store_has_no_room_for_wait) {
+  make();
+  store_pages(1, 1);
+  store->busy = true;
+  read(1);
+  EXPECT_TRUE(poll().empty());
+  store->busy = false;
+  EXPECT_EQ(poll().done.size(), 1u);
+}
+
+TEST_F(disk_tier_test, a_corrupt_page_is_counted_and_gone) {
+  make();
+  store_pages(1, 1);
+  store->rotten[key_of(1)] = true;
+  read(1);
+  EXPECT_EQ(poll().done[0].status, disk_status::corrupt);
+  ASSERT_EQ(events.gone.size(), 1u);
+  EXPECT_EQ(events.gone[0].pages[0].key, key_of(1));
+  EXPECT_EQ(events.gone[0].ticket, 0u);
+  EXPECT_EQ(tier->stats().checksum_failures, 1u);
+  EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::closed);
+}
+
+TEST_F(disk_tier_test, a_page_that_is_too_old_is_not_there_and_goes) {
+  options.ttl = 60s;
+  make();
+  store_pages(1, 2);
+  unix_s += 61;
+  read(1);
+  EXPECT_EQ(poll().done[0].status, disk_status::not_found);
+  now += 2s;
+  std::size_t gone = events.gone.empty() ? 0 : events.gone[0].pages.size();
+  for (int i = 0; i < 3; ++i, now += 2s)
+    for (const auto& each : poll().gone)
+      gone += each.pages.size();
+  EXPECT_EQ(gone, 2u);
+  EXPECT_EQ(tier->stats().expired, 2u);
+  EXPECT_TRUE(store->index.empty());
+}
+
+TEST_F(disk_tier_test, the_scrub_finds_what_nobody_reads_at_its_rate) {
+  options.scrub_bytes_per_s = page_bytes;
+  make();
+  store_pages(1, 3);
+  store->rotten[key_of(3)] = true;
+  std::size_t gone = 0;
+  for (int i = 0; i < 10; ++i, now += 500ms)
+    for (const auto& each : poll().gone)
+      gone += each.pages.size();
+  EXPECT_EQ(gone, 1u);
+  EXPECT_FALSE(store->index.find(key_of(3)));
+  EXPECT_GE(tier->stats().scrubbed_bytes, 2u * page_bytes);
+  EXPECT_LE(tier->stats().scrubbed_bytes, 5u * page_bytes);
+}
+
+TEST_F(disk_tier_test, verify_reads_all_pages_without_waiting) {
+  make();
+  store_pages(1, 10);
+  tier->verify_now();
+  for (int i = 0; i < 20; ++i)
+    poll();
+  EXPECT_EQ(tier->stats().scrubbed_bytes, 10u * page_bytes);
+}
+
+TEST_F(disk_tier_test, closing_ends_everything_with_an_event) {
+  options.writing_bytes = page_bytes;
+  make();
+  store_pages(1, 1);
+  store->stalled = true;
+  write(2);
+  write(3);
+  poll();
+  read(1);
+  events = {};
+  tier->close(1s, events);
+  EXPECT_EQ(events.done.size(), 3u);
+  EXPECT_EQ(write(4), write_skip::closed);
+}
+
+} // namespace
+} // namespace peercache::storage

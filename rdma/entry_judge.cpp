@@ -28,7 +28,7 @@ bool checksum_is_right(const page_read& page, std::span<const page_part> parts) 
 page_status judge_page(const page_read& page, std::span<const page_part> parts,
                        const std::byte* entry) noexcept {
   const auto generation_then = field_at<std::uint64_t>(entry, offsetof(slot_entry, generation));
-  if (generation_then != page.gen.value && guard_on(guard::generation))
+  if ((generation_then != page.gen.value || !page.gen.readable()) && guard_on(guard::generation))
     return page_status::stale;
   if (field_at<page_key>(entry, offsetof(slot_entry, key)) != page.key && guard_on(guard::key))
     return page_status::wrong_key;

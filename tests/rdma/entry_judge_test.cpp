@@ -50,6 +50,14 @@ TEST_F(entry_judge_test, another_generation_is_stale) {
   EXPECT_EQ(judged(), page_status::hit);
 }
 
+/// A record from a faulty directory: the slot is being filled, and says so with the same number.
+TEST_F(entry_judge_test, an_odd_generation_is_stale_even_if_the_record_names_it) {
+  entry.generation = page.gen.value = 9;
+  EXPECT_EQ(judged(), page_status::stale);
+  entry.generation = page.gen.value = 0;
+  EXPECT_EQ(judged(), page_status::stale);
+}
+
 TEST_F(entry_judge_test, another_key_is_wrong) {
   entry.key.bytes[3] = 8;
   EXPECT_EQ(judged(), page_status::wrong_key);

@@ -45,7 +45,10 @@ bool entry_reads::settle() noexcept {
         return true;
       one.status = page_status::unreachable;
     }
-    place_of(asked_) = {0, landed_};
+    if (judged_ == asked_)
+      ++judged_; // Nothing before it waits for a READ that would let `judge` go on.
+    else
+      place_of(asked_) = {0, landed_};
   }
   return false;
 }

@@ -161,6 +161,18 @@ TEST_F(entry_reads_test, pages_that_are_decided_are_left_alone) {
   EXPECT_EQ(batch.pages[2].status, page_status::stale);
 }
 
+TEST_F(entry_reads_test, any_number_of_decided_pages_is_passed_at_once) {
+  register_table();
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    add(i);
+    batch.pages.back().status = page_status::stale;
+  }
+  add(5000);
+  EXPECT_EQ(run(), 1u);
+  EXPECT_TRUE(reads.all_judged());
+  EXPECT_EQ(batch.pages.back().status, page_status::hit);
+}
+
 /// Whatever the slots and however late READs end, each page is judged by its own entry.
 TEST_F(entry_reads_test, a_landing_that_is_used_again_keeps_what_is_not_judged) {
   register_table();

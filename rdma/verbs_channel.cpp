@@ -88,8 +88,7 @@ bool verbs_channel::connect() {
   const auto& peer = handshake_.answer().end;
   const auto& can = rail_.device.port().can;
   limits_.message_bytes = std::min(peer.message_bytes, can.message_bytes);
-  const auto& name = handshake_.answer().name;
-  peer_ = &rail_.counters.peers.of({name.begin(), std::find(name.begin(), name.end(), '\0')});
+  peer_ = &rail_.counters.peers.of(name_of(handshake_.answer().name));
   verbs::path to;
   to.remote_queue_pair = peer.queue_pair;
   to.remote_psn = peer.psn;

@@ -65,8 +65,9 @@ verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const in
 
 bool well_formed(const queue_pair_end& end) noexcept {
   return end.queue_pair != 0 && end.queue_pair <= number_max && end.psn <= number_max &&
-         is_mtu(end.mtu_bytes) && end.message_bytes != 0 && end.initiator_depth != 0 &&
-         end.responder_depth != 0 && has_address(end) && all_zero(end.reserved);
+         is_mtu(end.mtu_bytes) && end.message_bytes >= sizeof(slot_entry) &&
+         end.initiator_depth != 0 && end.responder_depth != 0 && has_address(end) &&
+         all_zero(end.reserved);
 }
 
 bool well_formed(const verbs_answer& answer) noexcept {

@@ -164,7 +164,7 @@ verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const in
                     std::uint8_t layer) noexcept;
 
 /// Whether a queue pair's end can be real: numbers within their bits, an address that its layer
-/// uses, sizes and depths not zero.
+/// uses, READs that hold a slot's entry, depths not zero.
 bool well_formed(const queue_pair_end& end) noexcept;
 /// Whether an answer is an accepted one that can be real: sizes within limits, addresses that do
 /// not wrap around, first the table and then the pages, both within the region.

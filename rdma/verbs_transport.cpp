@@ -90,8 +90,7 @@ verbs_hello verbs_transport::greeting_for(const peer_endpoint& peer, const verbs
   made.end.initiator_depth = std::min(port.can.initiator_depth, rail_.options.outstanding_reads);
   made.end.responder_depth = 1;
   made.end.layer = static_cast<std::uint8_t>(port.layer);
-  std::copy_n(rail_.options.name.begin(), std::min(rail_.options.name.size(), made.name.size() - 1),
-              made.name.begin());
+  made.name = padded_name(rail_.options.name);
   return made;
 }
 

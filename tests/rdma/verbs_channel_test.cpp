@@ -241,6 +241,20 @@ TEST_F(verbs_channel_test, the_servers_queue_pair_gone_is_counted_by_its_status)
   EXPECT_TRUE(what.all(page_status::unreachable));
 }
 
+/// Metrics with bytes that are no text would not be read at all.
+TEST_F(verbs_channel_test, a_peer_is_counted_under_a_name_that_can_be_printed) {
+  start();
+  rig->server_name = "a\n\xff";
+  rig->serve(pool, life);
+  test_batch what(pool, 2, 5000);
+  rig->read(what, life);
+  EXPECT_TRUE(what.all(page_status::hit));
+  std::vector<std::string> names;
+  counters().peers.for_each(
+      [&](const std::string& name, const peer_counts&) { names.push_back(name); });
+  EXPECT_EQ(names, std::vector<std::string>{"a??"});
+}
+
 TEST_F(verbs_channel_test, a_rail_whose_port_goes_down_says_so_and_comes_back) {
   start();
   test_batch first(pool, 1, 100);

@@ -164,7 +164,9 @@ TEST(verbs_protocol, an_end_that_cannot_be_real_is_not_well_formed) {
     EXPECT_FALSE(with([mtu](auto& end) { end.mtu_bytes = mtu; })) << mtu;
   for (const auto mtu : {256u, 512u, 1024u, 2048u})
     EXPECT_TRUE(with([mtu](auto& end) { end.mtu_bytes = mtu; })) << mtu;
-  EXPECT_FALSE(with([](auto& end) { end.message_bytes = 0; }));
+  for (const auto bytes : {0u, 1u, 63u})
+    EXPECT_FALSE(with([bytes](auto& end) { end.message_bytes = bytes; })) << bytes;
+  EXPECT_TRUE(with([](auto& end) { end.message_bytes = 64; })) << "a slot's entry in one READ";
   EXPECT_FALSE(with([](auto& end) { end.initiator_depth = 0; }));
   EXPECT_FALSE(with([](auto& end) { end.responder_depth = 0; }));
   EXPECT_FALSE(with([](auto& end) { end.layer = 2; }));
@@ -256,7 +258,7 @@ bool end_is_allowed(const queue_pair_end& end) {
   const bool mtu = end.mtu_bytes == 256 || end.mtu_bytes == 512 || end.mtu_bytes == 1024 ||
                    end.mtu_bytes == 2048 || end.mtu_bytes == 4096;
   return (end.queue_pair >> 24) == 0 && end.queue_pair > 0 && (end.psn >> 24) == 0 && mtu &&
-         end.message_bytes > 0 && end.initiator_depth > 0 && end.responder_depth > 0 &&
+         end.message_bytes >= 64 && end.initiator_depth > 0 && end.responder_depth > 0 &&
          ((end.layer == 0 && gid) || (end.layer == 1 && end.lid > 0)) &&
          end.reserved == std::array<std::uint8_t, 3>{};
 }

@@ -62,6 +62,7 @@ public:
   std::unique_ptr<channel_data_plane> reader;
   std::unique_ptr<verbs_rail_server> server;
   fault serves = fault::none;
+  std::string server_name = "server";                ///< For the next `serve`.
   std::uint64_t chunk_bytes = 1u << 30;              ///< For the next `serve`.
   std::uint32_t chunks_at_start = ~std::uint32_t{0}; ///< So many are registered by it.
 

@@ -72,7 +72,7 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   verbs_server_options options;
   options.cluster = "test";
   options.inc = inc;
-  options.node = "server";
+  options.node = server_name;
   options.chunk_bytes = chunk_bytes;
   auto made = verbs_rail_server::create(std::move(*device), options, memory.served());
   ASSERT_TRUE(made) << made.error().message;

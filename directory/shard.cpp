@@ -118,14 +118,14 @@ std::size_t shard::lookup(const page_key& key, std::span<page_location> out) con
   return written;
 }
 
-bool shard::withdraw(const page_key& key, const incarnation& owner, generation gen) {
+bool shard::withdraw(const page_key& key, const incarnation& owner, generation gen, tier where) {
   auto index = find_owner(owner);
   if (index == no_owner)
     return false;
   for (auto i = index_[find_bucket(key, hash_of(key))].head; i != no_record; i = at(i).next) {
     if (at(i).owner != index)
       continue;
-    if (at(i).gen != gen.value)
+    if (std::pair(at(i).gen, at(i).where) > std::pair(gen.value, where))
       return false;
     unlink(i);
     return true;

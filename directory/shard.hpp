@@ -48,8 +48,9 @@ public:
   /// Writes the key's locations, memory before disk; returns how many (at most out.size()).
   std::size_t lookup(const page_key& key, std::span<page_location> out) const noexcept;
 
-  /// Forgets `owner`'s location of `key` only while it still has this generation.
-  bool withdraw(const page_key& key, const incarnation& owner, generation gen);
+  /// Forgets `owner`'s location of `key` unless it is a newer fact than (`gen`, `where`).
+  bool withdraw(const page_key& key, const incarnation& owner, generation gen,
+                tier where = tier::memory);
 
   /// Who is in the cluster. Forgets the records of everyone else and refuses their publishes from
   /// now on. Walks all records, but only when a member with records is gone. Returns how many were

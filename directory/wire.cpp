@@ -83,8 +83,11 @@ bool get_record(const char* at, withdraw_record& out) noexcept {
   at = get(at, out.key);
   at = get(at, out.owner.high);
   at = get(at, out.owner.low);
-  get(at, out.gen.value);
-  return out.owner != incarnation{};
+  at = get(at, out.gen.value);
+  const auto where = static_cast<std::uint8_t>(*at);
+  out.where = static_cast<tier>(where);
+  return out.owner != incarnation{} && where <= static_cast<std::uint8_t>(tier::disk) &&
+         all_zero(at + 1, 7);
 }
 
 bool get_record(const char* at, page_key& out) noexcept {
@@ -108,7 +111,8 @@ void append_withdraw(std::string& batch, const withdraw_record& record) {
   auto* at = put(bytes, record.key);
   at = put(at, record.owner.high);
   at = put(at, record.owner.low);
-  put(at, record.gen.value);
+  at = put(at, record.gen.value);
+  put(at, static_cast<std::uint64_t>(record.where));
   batch.append(bytes, sizeof bytes);
 }
 

@@ -22,6 +22,8 @@
 ///     tier                  48     1            key                   0    32
 ///     reserved, zero        49     3            incarnation          32    16
 ///                                               generation           48     8
+///                                               tier                 56     1
+///                                               reserved, zero       57     7
 ///   lookup request: keys of 32 bytes; answer: for each key one count byte, then `count` locations.
 ///
 /// Encoders append to a string that the caller reuses. Readers check everything: a batch whose size
@@ -34,11 +36,11 @@ namespace wire {
 inline constexpr std::size_t key_bytes = 32;
 inline constexpr std::size_t location_bytes = 52;
 inline constexpr std::size_t publish_record_bytes = key_bytes + location_bytes + 4;
-inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8;
+inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8 + 8;
 inline constexpr std::size_t answer_bytes_max =
     limits::batch_pages_max * (1 + limits::locations_per_key_max * location_bytes);
 static_assert(sizeof(page_key) == key_bytes);
-static_assert(publish_record_bytes == 88 && withdraw_record_bytes == 56);
+static_assert(publish_record_bytes == 88 && withdraw_record_bytes == 64);
 static_assert(limits::locations_per_key_max <= 255, "the count is one byte");
 } // namespace wire
 
@@ -54,10 +56,13 @@ struct publish_record {
   bool operator==(const publish_record&) const = default;
 };
 
+/// The owner's location of the key is gone, and every older fact of it: up to this generation, and
+/// of that one up to this tier.
 struct withdraw_record {
   page_key key;
   incarnation owner;
   generation gen;
+  tier where = tier::memory;
   bool operator==(const withdraw_record&) const = default;
 };
 

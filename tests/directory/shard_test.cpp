@@ -101,6 +101,14 @@ TEST(shard, the_same_generation_with_other_content_is_stale) {
   EXPECT_EQ(all_of(s, k), std::vector{location(alice, 4)});
 }
 
+TEST(shard, a_withdrawal_takes_every_older_fact_with_it) {
+  auto s = shard_with_members();
+  s.publish(k, location(alice, 4, tier::disk), publish_mode::always);
+  EXPECT_FALSE(s.withdraw(k, alice, {4}, tier::memory)) << "it went to disk after that";
+  EXPECT_TRUE(s.withdraw(k, alice, {6}, tier::memory));
+  EXPECT_EQ(s.locations(), 0u);
+}
+
 TEST(shard, a_late_withdraw_does_not_remove_a_newer_publish) {
   auto s = shard_with_members();
   s.publish(k, location(alice, 2), publish_mode::always);
@@ -261,10 +269,11 @@ public:
     return publish_outcome::accepted;
   }
 
-  bool withdraw(const page_key& key, const incarnation& owner, generation gen) {
+  bool withdraw(const page_key& key, const incarnation& owner, generation gen, tier where) {
     auto& there = records[key];
     auto own = there.find(owner);
-    if (own == there.end() || own->second.gen != gen)
+    if (own == there.end() ||
+        std::pair(own->second.gen.value, own->second.where) > std::pair(gen.value, where))
       return false;
     there.erase(own);
     return true;
@@ -330,7 +339,10 @@ void run_random_operations(std::uint64_t seed) {
       auto mode = random() % 2 == 0 ? publish_mode::always : publish_mode::if_absent;
       ASSERT_EQ(subject.publish(key, l, mode), expected.publish(key, l, mode)) << step;
     } else if (kind < 9980) {
-      ASSERT_EQ(subject.withdraw(key, owner, {gen}), expected.withdraw(key, owner, {gen})) << step;
+      auto where = random() % 3 == 0 ? tier::disk : tier::memory;
+      ASSERT_EQ(subject.withdraw(key, owner, {gen}, where),
+                expected.withdraw(key, owner, {gen}, where))
+          << step;
     } else if (kind < 9990) {
       set_members();
     } else {

@@ -78,7 +78,10 @@ TEST(wire, records_come_back_as_they_were) {
   for (int i = 0; i < 100; ++i) {
     publishes.push_back({random_key(random), random_location(random),
                          i % 2 == 0 ? publish_mode::always : publish_mode::if_absent});
-    withdraws.push_back({random_key(random), {random() | 1, random()}, {random()}});
+    withdraws.push_back({random_key(random),
+                         {random() | 1, random()},
+                         {random()},
+                         i % 2 == 0 ? tier::memory : tier::disk});
     append_publish(publish_batch, publishes.back());
     append_withdraw(withdraw_batch, withdraws.back());
     append_lookup(lookup_batch, publishes.back().key);

@@ -16,6 +16,9 @@ enum class eviction_mode : std::uint8_t { automatic, lru, s3fifo };
 enum class data_plane_mode : std::uint8_t { automatic, verbs, tcp };
 enum class verify_mode : std::uint8_t { off, sample, always };
 enum class duplicate_mode : std::uint8_t { skip, store };
+enum class disk_store_mode : std::uint8_t { bucket, file_per_key, offset };
+enum class disk_policy : std::uint8_t { write_through, on_evict };
+enum class disk_eviction : std::uint8_t { fifo, lru };
 enum class log_level : std::uint8_t { trace, debug, info, warn, error, off };
 
 /// The words users write for an enum, in the order of its enumerators.
@@ -31,6 +34,13 @@ template <>
 inline constexpr std::array<std::string_view, 3> words_of<verify_mode>{"off", "sample", "always"};
 template <>
 inline constexpr std::array<std::string_view, 2> words_of<duplicate_mode>{"skip", "store"};
+template <>
+inline constexpr std::array<std::string_view, 3> words_of<disk_store_mode>{"bucket", "file_per_key",
+                                                                           "offset"};
+template <>
+inline constexpr std::array<std::string_view, 2> words_of<disk_policy>{"write_through", "on_evict"};
+template <>
+inline constexpr std::array<std::string_view, 2> words_of<disk_eviction>{"fifo", "lru"};
 template <>
 inline constexpr std::array<std::string_view, 6> words_of<log_level>{"trace", "debug", "info",
                                                                      "warn",  "error", "off"};
@@ -125,6 +135,30 @@ struct node_config {
     std::uint64_t bounce_bytes = 0;
     bool operator==(const rdma_section&) const = default;
   } rdma;
+
+  struct disk_section {
+    bool enabled = false;
+    std::string path; ///< Absolute; the node's folder is <path>/<node.name>. Empty: no disk tier.
+    std::uint64_t size_bytes = 0;
+    double high_watermark = 0; ///< Fraction of size_bytes; above it eviction starts.
+    double low_watermark = 0;  ///< Fraction of size_bytes; here it stops.
+    disk_store_mode store = disk_store_mode::bucket;
+    disk_eviction eviction = disk_eviction::fifo;
+    std::chrono::milliseconds ttl{}; ///< 0: none.
+    std::uint64_t bucket_bytes = 0;
+    std::uint32_t bucket_keys = 0;
+    disk_policy policy = disk_policy::write_through;
+    std::uint64_t queue_bytes = 0; ///< As set; at most a quarter of the pool is used.
+    std::uint32_t queue_depth = 0;
+    std::uint64_t promote_bytes = 0;
+    bool warm = false;
+    std::uint64_t scrub_bytes_per_s = 0; ///< 0: no scrub.
+    bool verify = false;
+    bool operator==(const disk_section&) const = default;
+
+    /// There is to be a disk tier.
+    bool wanted() const noexcept { return enabled && !path.empty(); }
+  } disk;
 
   struct client_section {
     std::string node_host;

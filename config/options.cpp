@@ -1,6 +1,7 @@
 #include "config/options.hpp"
 
 #include "common/limits.hpp"
+#include "config/disk_options.hpp"
 #include "config/option_store.hpp"
 #include "config/rdma_options.hpp"
 
@@ -356,6 +357,10 @@ std::vector<option> make_table() {
   add_rdma_devices(table);
   add_rdma_path(table);
   add_rdma_memory(table);
+  add_disk_place(table);
+  add_disk_store(table);
+  add_disk_writes(table);
+  add_disk_reads(table);
   add_client_node(table);
   add_client_verify(table);
   add_process(table);

@@ -103,6 +103,35 @@ void check_times_and_pool(const loaded_config& loaded, std::vector<std::string>&
                      "smaller huge pages");
 }
 
+void check_disk(const loaded_config& loaded, std::vector<std::string>& faults) {
+  const auto& disk = loaded.config.disk;
+  if (!disk.wanted())
+    return;
+  const auto& name = loaded.config.node.name;
+  if (disk.path.front() != '/')
+    faults.push_back(what(loaded, "disk.path") +
+                     ": pages would be elsewhere when the node is started from another folder; "
+                     "write a path that starts with `/`");
+  if (name == "." || name == ".." || name.find('/') != std::string::npos)
+    faults.push_back(what(loaded, "node.name") +
+                     ": the node's folder below `disk.path` is called like this; set a name "
+                     "without `/`, and not `.` or `..`");
+  if (!(disk.low_watermark < disk.high_watermark))
+    faults.push_back(what(loaded, "disk.low_watermark") + " and " +
+                     what(loaded, "disk.high_watermark") +
+                     ": eviction would have nowhere to go from one to the other; set "
+                     "`disk.low_watermark` below `disk.high_watermark`");
+  if (disk.store == disk_store_mode::bucket && disk.bucket_bytes > disk.size_bytes / 4)
+    faults.push_back(what(loaded, "disk.bucket_size") + " and " + what(loaded, "disk.size") +
+                     ": evicting a bucket would take more than a quarter of the disk's pages; set "
+                     "`disk.bucket_size` to " +
+                     format_size(disk.size_bytes / 4) + " or less");
+  if (disk.ttl > std::chrono::milliseconds(0) && disk.ttl < std::chrono::seconds(1))
+    faults.push_back(what(loaded, "disk.ttl") +
+                     ": the age of a page on disk is known in seconds; set 1s or more, or 0s for "
+                     "no limit");
+}
+
 } // namespace
 
 bool is_loopback(std::string_view host) noexcept {
@@ -138,6 +167,7 @@ result<void> validate(const loaded_config& loaded) {
   check_addresses(loaded, faults);
   check_ports(loaded, faults);
   check_times_and_pool(loaded, faults);
+  check_disk(loaded, faults);
   if (faults.empty())
     return {};
   return joined_faults(faults);

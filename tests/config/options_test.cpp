@@ -119,6 +119,24 @@ retries = 6
 chunk_size = "4MiB"
 registration_threads = 8
 bounce_size = "2MiB"
+[disk]
+enabled = false
+path = "/disk"
+size = "5GiB"
+high_watermark = 0.5
+low_watermark = 0.25
+store = "offset"
+eviction = "lru"
+ttl = "15s"
+bucket_size = "6MiB"
+bucket_keys = 7
+policy = "on_evict"
+queue_size = "8MiB"
+queue_depth = 9
+promote_size = "10MiB"
+warm = false
+scrub_rate = "11MiB"
+verify = true
 [set]
 duplicate = "store"
 [client]
@@ -167,6 +185,23 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .name_prefix = "pp"};
   expected.data = {data_plane_mode::verbs, 9, milliseconds(6000)};
   expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20};
+  expected.disk = {.enabled = false,
+                   .path = "/disk",
+                   .size_bytes = 5ull << 30,
+                   .high_watermark = 0.5,
+                   .low_watermark = 0.25,
+                   .store = disk_store_mode::offset,
+                   .eviction = disk_eviction::lru,
+                   .ttl = milliseconds(15'000),
+                   .bucket_bytes = 6u << 20,
+                   .bucket_keys = 7,
+                   .policy = disk_policy::on_evict,
+                   .queue_bytes = 8u << 20,
+                   .queue_depth = 9,
+                   .promote_bytes = 10u << 20,
+                   .warm = false,
+                   .scrub_bytes_per_s = 11u << 20,
+                   .verify = true};
   expected.client = {.node_host = "10.0.0.9",
                      .node_port = 1004,
                      .timeout = milliseconds(7000),

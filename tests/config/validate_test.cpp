@@ -89,6 +89,49 @@ TEST(validate, names_are_words_of_at_most_255_bytes) {
   EXPECT_TRUE(mentions(fault_of({{"pool.name_prefix", "../x"}}), "file name"));
 }
 
+/// A disk tier at /disk, with more flags.
+std::string fault_of_disk(std::vector<given_flag> flags, std::string host_name = "here") {
+  flags.push_back({"disk.path", "/disk"});
+  return fault_of(std::move(flags), std::move(host_name));
+}
+
+TEST(validate, the_disk_is_at_an_absolute_path_in_a_folder_called_like_the_node) {
+  EXPECT_EQ(fault_of_disk({}), "accepted");
+  EXPECT_TRUE(mentions(fault_of({{"disk.path", "disk"}}), "starts with `/`"));
+  for (const char* name : {".", "..", "a/b", "/"})
+    EXPECT_TRUE(mentions(fault_of_disk({}, name), "`node.name`")) << name;
+  EXPECT_EQ(fault_of_disk({}, "..."), "accepted");
+  EXPECT_EQ(fault_of({}, "a/b"), "accepted");
+}
+
+TEST(validate, eviction_from_disk_needs_room_between_its_marks) {
+  EXPECT_TRUE(mentions(fault_of_disk({{"disk.low_watermark", "0.95"}}), "below `disk.high_"));
+  EXPECT_TRUE(mentions(fault_of_disk({{"disk.high_watermark", "0.89"}}), "below `disk.high_"));
+  EXPECT_EQ(fault_of_disk({{"disk.low_watermark", "0.94"}}), "accepted");
+}
+
+TEST(validate, the_disk_holds_at_least_four_buckets) {
+  EXPECT_TRUE(mentions(fault_of_disk({{"disk.size", "1023MiB"}}), "set `disk.bucket_size` to"));
+  EXPECT_EQ(fault_of_disk({{"disk.size", "1GiB"}}), "accepted");
+  EXPECT_EQ(fault_of_disk({{"disk.size", "64MiB"}, {"disk.bucket_size", "16MiB"}}), "accepted");
+  EXPECT_EQ(fault_of_disk({{"disk.size", "64MiB"}, {"disk.store", "offset"}}), "accepted");
+}
+
+TEST(validate, the_age_of_a_page_on_disk_is_told_in_seconds) {
+  EXPECT_TRUE(mentions(fault_of_disk({{"disk.ttl", "999ms"}}), "set 1s or more"));
+  EXPECT_EQ(fault_of_disk({{"disk.ttl", "1s"}}), "accepted");
+  EXPECT_EQ(fault_of_disk({{"disk.ttl", "0s"}}), "accepted");
+}
+
+TEST(validate, without_a_disk_its_options_do_not_matter) {
+  const std::vector<given_flag> wrong{{"disk.low_watermark", "0.99"}, {"disk.ttl", "1ms"}};
+  EXPECT_EQ(fault_of(wrong), "accepted");
+  EXPECT_NE(fault_of_disk(wrong), "accepted");
+  auto disabled = wrong;
+  disabled.push_back({"disk.enabled", "false"});
+  EXPECT_EQ(fault_of_disk(disabled), "accepted");
+}
+
 TEST(validate, several_faults_are_reported_together) {
   const auto fault = fault_of({{"net.bind", "10.0.0.1"}, {"pool.free_low", "0.5"}});
   EXPECT_TRUE(mentions(fault, "`net.bind`"));

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "config/options.hpp"
+
+#include <vector>
+
+// For config/options.cpp alone: the rows of the `disk` section.
+namespace peercache::config {
+
+void add_disk_place(std::vector<option>& table);
+void add_disk_store(std::vector<option>& table);
+void add_disk_writes(std::vector<option>& table);
+void add_disk_reads(std::vector<option>& table);
+
+} // namespace peercache::config

@@ -46,6 +46,8 @@ public:
   /// write, in sectors of 512 bytes.
   memory_disk_file after_power_cut(std::mt19937_64& random, survivors what) const;
 
+  bool named = false; ///< Counts for `memory_disk_names::used_bytes`.
+
 private:
   struct block {
     bytes_ptr bytes; ///< None: zeros.

@@ -59,13 +59,6 @@ const memory_disk_io::file_ptr& memory_disk_io::file_of(disk_file file) const {
   return open_[file.value];
 }
 
-std::uint64_t memory_disk_io::used_bytes() const {
-  std::uint64_t used = 0;
-  for (const auto& name : names_.files())
-    used += in_blocks(names_.find(name)->bytes());
-  return used;
-}
-
 // -- files and folders
 
 result<disk_file> memory_disk_io::keep_open(file_ptr file) {
@@ -96,12 +89,12 @@ result<disk_file> memory_disk_io::create(const std::string& file, std::uint64_t 
     return inside.error();
   result<disk_file> made = disk_file{};
   auto done = change_names(disk_operation::metadata, file, "create", [&] {
-    if (used_bytes() + in_blocks(bytes) > capacity_bytes_)
+    if (names_.used_bytes() + in_blocks(bytes) > capacity_bytes_)
       return ENOSPC;
     auto fresh = std::make_shared<memory_disk_file>();
+    fresh->resize(++order_, bytes);
     if (const int failed = names_.add_file(file, fresh); failed != 0)
       return failed;
-    fresh->resize(++order_, bytes);
     made = keep_open(std::move(fresh));
     return 0;
   });
@@ -134,10 +127,12 @@ void memory_disk_io::close(disk_file file) {
 result<void> memory_disk_io::truncate(disk_file file, std::uint64_t bytes) {
   return change_names(disk_operation::metadata, "", "truncate", [&] {
     auto& what = *file_of(file);
-    const auto before = in_blocks(what.bytes());
-    if (in_blocks(bytes) > before && used_bytes() + in_blocks(bytes) - before > capacity_bytes_)
+    const auto before = what.bytes();
+    if (bytes > before &&
+        names_.used_bytes() + in_blocks(bytes) - in_blocks(before) > capacity_bytes_)
       return ENOSPC;
     what.resize(++order_, bytes);
+    names_.count(what, before);
     return 0;
   });
 }
@@ -191,7 +186,7 @@ result<std::vector<disk_folder_entry>> memory_disk_io::list(const std::string& f
 
 result<disk_space> memory_disk_io::space() const {
   const std::lock_guard lock(mutex_);
-  const auto used = used_bytes();
+  const auto used = names_.used_bytes();
   return disk_space{capacity_bytes_, capacity_bytes_ - std::min(used, capacity_bytes_)};
 }
 
@@ -301,7 +296,7 @@ bool memory_disk_io::step_transfer(flight& what, int& error_number) {
     if (error_number == 0 && !writes && end > file.bytes())
       error_number = EIO;
     const auto grows = in_blocks(end) - std::min(in_blocks(end), in_blocks(file.bytes()));
-    if (error_number == 0 && writes && grows != 0 && used_bytes() + grows > capacity_bytes_)
+    if (error_number == 0 && writes && grows != 0 && names_.used_bytes() + grows > capacity_bytes_)
       error_number = ENOSPC;
   } else if (stopped_) {
     error_number = EIO;
@@ -326,9 +321,11 @@ bool memory_disk_io::step_transfer(flight& what, int& error_number) {
 void memory_disk_io::write_piece(flight& what, std::uint32_t bytes) {
   const auto& request = what.request;
   PEERCACHE_ASSERT(std::memcmp(request.memory, what.bytes.get(), request.bytes) == 0);
-  file_of(request.file)
-      ->write(++order_, request.offset_bytes + what.done_bytes, bytes,
-              {what.bytes, what.bytes.get() + what.done_bytes});
+  auto& file = *file_of(request.file);
+  const auto before = file.bytes();
+  file.write(++order_, request.offset_bytes + what.done_bytes, bytes,
+             {what.bytes, what.bytes.get() + what.done_bytes});
+  names_.count(file, before);
 }
 
 /// What failed has left something of itself: blocks of a write in the file, noise in a read's

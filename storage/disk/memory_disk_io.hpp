@@ -132,7 +132,6 @@ private:
   result<disk_file> keep_open(file_ptr file);
   const file_ptr& file_of(disk_file file) const;
   file_ptr named(const std::string& file) const;
-  std::uint64_t used_bytes() const;
   std::chrono::nanoseconds time() const;
   std::size_t pick_due();
   bool step(flight& what, int& error_number);

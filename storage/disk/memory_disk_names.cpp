@@ -31,6 +31,16 @@ void memory_disk_names::happen(change what) {
   changes_.push_back(std::move(what));
 }
 
+void memory_disk_names::count(const memory_disk_file& file, std::uint64_t before_bytes) {
+  if (file.named)
+    used_bytes_ += in_blocks(file.bytes()) - in_blocks(before_bytes);
+}
+
+void memory_disk_names::unname(memory_disk_file& file) {
+  used_bytes_ -= in_blocks(file.bytes());
+  file.named = false;
+}
+
 int memory_disk_names::why_no_place(const std::string& name) const {
   const std::string parent(folder_of(name));
   if (!is_folder(parent))
@@ -43,6 +53,8 @@ int memory_disk_names::add_file(const std::string& name, file_ptr file) {
     return why;
   if (seen_.contains(name))
     return EEXIST;
+  file->named = true;
+  count(*file, 0);
   happen({{name, node{std::move(file)}}});
   return 0;
 }
@@ -66,8 +78,11 @@ int memory_disk_names::rename(const std::string& from, const std::string& to) {
     return is_folder(from) ? EISDIR : ENOENT;
   if (is_folder(to))
     return EISDIR;
-  if (from != to)
-    happen({{from, std::nullopt}, {to, node{file}}});
+  if (from == to)
+    return 0;
+  if (const auto replaced = find(to))
+    unname(*replaced);
+  happen({{from, std::nullopt}, {to, node{file}}});
   return 0;
 }
 
@@ -75,6 +90,7 @@ int memory_disk_names::remove(const std::string& name) {
   const auto file = find(name);
   if (!file)
     return is_folder(name) ? EISDIR : ENOENT;
+  unname(*file);
   happen({{name, std::nullopt}});
   return 0;
 }
@@ -148,7 +164,10 @@ memory_disk_names memory_disk_names::after_power_cut(std::mt19937_64& random,
     auto& file = files[node_left.file.get()];
     if (!file)
       file = std::make_shared<memory_disk_file>(node_left.file->after_power_cut(random, what));
-    after.seen_.emplace(name, node{file});
+    if (after.seen_.emplace(name, node{file}); !file->named) {
+      file->named = true;
+      after.count(*file, 0);
+    }
   }
   after.durable_ = after.seen_;
   return after;

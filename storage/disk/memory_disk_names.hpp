@@ -29,6 +29,11 @@ public:
   /// The folder's entries are durable as they are seen now.
   int sync_folder(const std::string& folder);
 
+  /// Of all files that have a name, in whole blocks.
+  std::uint64_t used_bytes() const noexcept { return used_bytes_; }
+  /// A file's length was `before_bytes` when this was last told.
+  void count(const memory_disk_file& file, std::uint64_t before_bytes);
+
   /// Sorted, with their whole names.
   std::vector<std::string> files() const;
   std::optional<std::vector<disk_folder_entry>> list(const std::string& folder) const;
@@ -51,12 +56,14 @@ private:
 
   static void apply(tree& to, const change& what);
   void happen(change what);
+  void unname(memory_disk_file& file);
   /// 0, or why nothing can be made under this name.
   int why_no_place(const std::string& name) const;
 
   tree seen_;
   tree durable_;
   std::vector<change> changes_;
+  std::uint64_t used_bytes_ = 0;
 };
 
 } // namespace peercache::storage

@@ -1,21 +1,18 @@
 #include "client/read_plane.hpp"
 
+#include "client/reader_name.hpp"
 #include "common/log.hpp"
 #include "rdma/rail_choice.hpp"
 #include "rdma/tcp_transport.hpp"
 #include "rdma/verbs_transport.hpp"
 
-#include <unistd.h>
-
 namespace peercache::client {
 
 namespace {
 
-/// Peers end what an older incarnation of a reader of the same name left, so no two clients share
-/// one.
 std::string next_name() {
   static std::atomic<std::uint32_t> made{0};
-  return "client-" + std::to_string(::getpid()) + '-' + std::to_string(made.fetch_add(1));
+  return reader_name(process_place::own(), made.fetch_add(1));
 }
 
 } // namespace

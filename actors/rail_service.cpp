@@ -24,7 +24,13 @@ rdma::served_pool served(const storage::pool_memory& memory) {
 auto progress_log(const std::string& rail) {
   return [rail](std::uint32_t done, std::uint32_t total) {
     if (done == total || done * 10 / total != (done - 1) * 10 / total)
-      log::info("rail {}: {} of {} parts of the pool are registered", rail, done, total);
+      log::info("rail {}: registration is done with {} of {} parts of the pool", rail, done, total);
+  };
+}
+
+auto failure_log(const std::string& rail) {
+  return [rail](const std::string& why) {
+    log::error("rail {}: a part of the pool cannot be read over it: {}", rail, why);
   };
 }
 
@@ -71,6 +77,7 @@ result<void> rail_service::add_rail(const rdma::rail_choice::rail& which,
   options.path = settings.path;
   options.chunk_bytes = config.rdma.chunk_bytes;
   options.on_registered = progress_log(added.name);
+  options.on_not_registered = failure_log(added.name);
   options.send_timeout = config.data.send_timeout;
   auto server = rdma::verbs_rail_server::create(std::move(*device), options, served(memory));
   if (!server)

@@ -83,8 +83,11 @@ void region_registry::note(std::uint32_t index, result<verbs::memory_region> mad
   } else {
     ++progress_.failed;
     failed_.push_back(index);
-    if (progress_.failure.empty())
+    if (progress_.failure.empty()) {
       progress_.failure = to_string(made.error());
+      if (tell_.on_failure)
+        tell_.on_failure(progress_.failure);
+    }
   }
   if (first_pass_left_ == 0)
     return;

@@ -64,6 +64,9 @@ public:
     std::function<void(std::uint32_t done, std::uint32_t total)> on_progress;
     /// A chunk is done. From any thread.
     std::function<void()> on_done;
+    /// Why a chunk could not be registered. Of several the first one's, for they have one cause;
+    /// one call at a time, does not call back either.
+    std::function<void(const std::string& why)> on_failure;
   };
 
   region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell);

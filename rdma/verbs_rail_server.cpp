@@ -82,7 +82,8 @@ verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
                                      const chunk_plan& plan)
     : device_(std::move(device)), options_(options), cluster_(cluster_digest(options.cluster)),
       pool_(pool), events_(std::move(events)),
-      regions_(*device_, plan, {options.on_registered, [this] { wake(); }}),
+      regions_(*device_, plan,
+               {options.on_registered, [this] { wake(); }, options.on_not_registered}),
       inbox_(options.inbox_max), latest_(std::make_shared<const snapshot>()),
       completions_(std::move(completions)) {
   stats_.regions = regions_.progress();

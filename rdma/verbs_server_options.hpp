@@ -24,6 +24,8 @@ struct verbs_server_options {
   std::uint64_t chunk_bytes = 1u << 30; ///< Of the pool, registered at a time; multiple of 2 MiB.
   /// Chunks done and in all; from the threads that register, see region_registry.
   std::function<void(std::uint32_t done, std::uint32_t total)> on_registered;
+  /// Why a part of the pool cannot be read over this rail; likewise.
+  std::function<void(const std::string& why)> on_not_registered;
 
   std::uint32_t sessions_max = 4096;  ///< Queue pairs.
   std::uint32_t half_open_max = 1024; ///< Of these, without the reader's ready message.

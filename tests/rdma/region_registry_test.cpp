@@ -155,12 +155,16 @@ TEST_F(region_registry_test, short_memlock_is_told_with_the_line_that_fixes_it) 
   auto opened = verbs::device::open("small", {});
   ASSERT_TRUE(opened);
   const auto plan = chunk_plan::make(pool->region(), 2 * mib, unlimited);
-  region_registry all(**opened, *plan, {});
+  std::vector<std::string> failures;
+  region_registry::callbacks tell;
+  tell.on_failure = [&](const std::string& why) { failures.push_back(why); };
+  region_registry all(**opened, *plan, tell);
   while (all.register_next()) {
   }
   EXPECT_EQ(all.progress().registered, 1u);
   EXPECT_EQ(all.progress().failed, 2u);
   EXPECT_NE(all.progress().failure.find("MEMLOCK"), std::string::npos) << all.progress().failure;
+  EXPECT_EQ(failures, std::vector<std::string>{all.progress().failure}) << "once for one cause";
 }
 
 TEST_F(region_registry_test, a_second_try_counts_as_after_start) {

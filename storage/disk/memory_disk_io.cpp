@@ -13,6 +13,13 @@ namespace peercache::storage {
 
 using std::chrono::nanoseconds;
 
+namespace {
+
+/// Far from an overflow; who waits again and again for another thread gets there.
+constexpr nanoseconds time_ends = std::chrono::hours(24 * 365 * 100);
+
+} // namespace
+
 memory_disk_io::memory_disk_io(const memory_disk_options& options)
     : options_(options), made_(std::chrono::steady_clock::now()), faults_(options.seed),
       random_(options.seed * 0x9e3779b97f4a7c15ull + 1), capacity_bytes_(options.capacity_bytes) {}
@@ -346,7 +353,8 @@ void memory_disk_io::fail_in_part(flight& what) {
 
 void memory_disk_io::wait(nanoseconds at_most) {
   std::unique_lock lock(mutex_);
-  auto until = time() + std::clamp<nanoseconds>(at_most, nanoseconds(0), std::chrono::hours(24));
+  at_most = std::clamp<nanoseconds>(at_most, nanoseconds(0), std::chrono::hours(24));
+  auto until = std::min(time() + at_most, time_ends);
   if (!hanging_ || stopped_)
     for (const auto& one : flights_)
       until = std::min(until, one.due);

@@ -1,0 +1,282 @@
+#include "storage/disk/folder_disk_io.hpp"
+
+#include "common/assert.hpp"
+#include "storage/disk/disk_error.hpp"
+#include "storage/disk/disk_name.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace peercache::storage {
+namespace {
+
+constexpr int folder_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+/// The folder of that name, by its parts. No descriptor: errno says why.
+owned_fd walk(int from, std::string_view folder) {
+  owned_fd at(::openat(from, ".", folder_flags));
+  while (at && !folder.empty()) {
+    const auto slash = std::min(folder.find('/'), folder.size());
+    const std::string part(folder.substr(0, slash));
+    folder.remove_prefix(std::min(slash + 1, folder.size()));
+    at = owned_fd(::openat(at.get(), part.c_str(), folder_flags));
+  }
+  return at;
+}
+
+/// The descriptor of the folder that a name lies in, and the name's last part.
+struct place {
+  owned_fd walked;
+  int folder = -1;
+  std::string last;
+  explicit operator bool() const noexcept { return folder >= 0; }
+};
+
+place place_of(int root, const std::string& name) {
+  place found;
+  found.last = last_part_of(name);
+  const auto parent = folder_of(name);
+  if (parent.empty()) {
+    found.folder = root;
+    return found;
+  }
+  found.walked = walk(root, parent);
+  found.folder = found.walked.get();
+  return found;
+}
+
+template <class Call>
+auto retried(Call call) {
+  auto answer = call();
+  while (answer < 0 && errno == EINTR)
+    answer = call();
+  return answer;
+}
+
+/// Takes the room now: a file without it would fail in the middle of a write.
+int reserve(int fd, std::uint64_t bytes) {
+  if (bytes == 0)
+    return 0;
+  const auto length = static_cast<off_t>(bytes);
+  if (retried([&] { return ::fallocate(fd, 0, 0, length); }) == 0)
+    return 0;
+  if (errno == EOPNOTSUPP && retried([&] { return ::ftruncate(fd, length); }) == 0)
+    return 0; // The file system cannot reserve; writes will say when it is full.
+  return errno;
+}
+
+} // namespace
+
+folder_disk_io::~folder_disk_io() = default;
+
+owned_fd folder_disk_io::open_at(int folder, const std::string& file, int flags) const {
+  // O_NONBLOCK: a pipe put in a file's place blocks nobody.
+  flags |= O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (folder_.direct ? O_DIRECT : 0);
+  owned_fd fd(retried([&] { return ::openat(folder, file.c_str(), flags, 0600); }));
+  if (fd) // io_uring would not wait for it, either.
+    ::fcntl(fd.get(), F_SETFL, flags & O_DIRECT);
+  return fd;
+}
+
+result<disk_file> folder_disk_io::keep_open(owned_fd fd) {
+  const int number = fd.get();
+  const auto free =
+      std::find_if(open_.begin(), open_.end(), [](const open_file& one) { return !one.fd; });
+  const disk_file handle{static_cast<std::uint32_t>(free - open_.begin())};
+  if (free == open_.end())
+    open_.push_back({std::move(fd)});
+  else
+    free->fd = std::move(fd);
+  on_open(handle, number);
+  return handle;
+}
+
+result<disk_file> folder_disk_io::create(const std::string& file, std::uint64_t bytes) {
+  if (auto inside = check_disk_name(file); !inside)
+    return inside.error();
+  const auto where = place_of(folder_.fd.get(), file);
+  if (!where)
+    return disk_error(errno, "create", file);
+  auto fd = open_at(where.folder, where.last, O_RDWR | O_CREAT | O_EXCL);
+  if (!fd)
+    return disk_error(errno, "create", file);
+  if (const int failed = reserve(fd.get(), bytes); failed != 0) {
+    ::unlinkat(where.folder, where.last.c_str(), 0);
+    return disk_error(failed, "reserve " + std::to_string(bytes) + " bytes for", file);
+  }
+  return keep_open(std::move(fd));
+}
+
+result<disk_file> folder_disk_io::open(const std::string& file) {
+  if (auto inside = check_disk_name(file); !inside)
+    return inside.error();
+  const auto where = place_of(folder_.fd.get(), file);
+  if (!where)
+    return disk_error(errno, "open", file);
+  auto fd = open_at(where.folder, where.last, O_RDWR);
+  struct stat about {};
+  if (!fd || ::fstat(fd.get(), &about) != 0)
+    return disk_error(errno, "open", file);
+  if (!S_ISREG(about.st_mode))
+    return disk_error(EINVAL, "open", file);
+  return keep_open(std::move(fd));
+}
+
+void folder_disk_io::close(disk_file file) {
+  PEERCACHE_ASSERT(fd_of(file) >= 0 && open_[file.value].requests == 0);
+  on_close(file);
+  open_[file.value].fd = owned_fd();
+}
+
+int folder_disk_io::fd_of(disk_file file) const {
+  PEERCACHE_ASSERT(file.value < open_.size() && open_[file.value].fd);
+  return open_[file.value].fd.get();
+}
+
+result<void> folder_disk_io::truncate(disk_file file, std::uint64_t bytes) {
+  const int fd = fd_of(file);
+  if (retried([&] { return ::ftruncate(fd, static_cast<off_t>(bytes)); }) != 0)
+    return disk_error(errno, "truncate", "file " + std::to_string(file.value));
+  return {};
+}
+
+result<std::uint64_t> folder_disk_io::bytes_of(disk_file file) {
+  struct stat about {};
+  if (::fstat(fd_of(file), &about) != 0)
+    return disk_error(errno, "measure", "file " + std::to_string(file.value));
+  return static_cast<std::uint64_t>(about.st_size);
+}
+
+result<void> folder_disk_io::rename(const std::string& from, const std::string& to) {
+  for (const auto* name : {&from, &to})
+    if (auto inside = check_disk_name(*name); !inside)
+      return inside;
+  const auto old_place = place_of(folder_.fd.get(), from);
+  if (!old_place)
+    return disk_error(errno, "rename", from);
+  const auto new_place = place_of(folder_.fd.get(), to);
+  if (!new_place || ::renameat(old_place.folder, old_place.last.c_str(), new_place.folder,
+                               new_place.last.c_str()) != 0)
+    return disk_error(errno, "rename", from + "' to '" + to);
+  return {};
+}
+
+result<void> folder_disk_io::remove(const std::string& file) {
+  if (auto inside = check_disk_name(file); !inside)
+    return inside;
+  const auto where = place_of(folder_.fd.get(), file);
+  if (!where || ::unlinkat(where.folder, where.last.c_str(), 0) != 0)
+    return disk_error(errno, "remove", file);
+  return {};
+}
+
+result<void> folder_disk_io::make_folder(const std::string& folder) {
+  if (auto inside = check_disk_name(folder); !inside)
+    return inside;
+  const auto where = place_of(folder_.fd.get(), folder);
+  if (!where)
+    return disk_error(errno, "make the folder", folder);
+  if (::mkdirat(where.folder, where.last.c_str(), 0700) == 0)
+    return {};
+  int failed = errno;
+  struct stat about {};
+  if (failed == EEXIST &&
+      ::fstatat(where.folder, where.last.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (S_ISDIR(about.st_mode))
+      return {};
+    failed = ENOTDIR;
+  }
+  return disk_error(failed, "make the folder", folder);
+}
+
+result<void> folder_disk_io::sync_folder(const std::string& folder) {
+  if (auto inside = check_disk_folder(folder); !inside)
+    return inside;
+  const auto fd = walk(folder_.fd.get(), folder);
+  if (!fd || retried([&] { return ::fsync(fd.get()); }) != 0)
+    return disk_error(errno, "sync the folder", folder);
+  return {};
+}
+
+result<std::vector<disk_folder_entry>> folder_disk_io::list(const std::string& folder) const {
+  if (auto inside = check_disk_folder(folder); !inside)
+    return inside.error();
+  auto fd = walk(folder_.fd.get(), folder);
+  if (!fd)
+    return disk_error(errno, "list", folder);
+  const int own = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(own), &::closedir);
+  if (!entries)
+    return disk_error(errno, "list", folder);
+  std::vector<disk_folder_entry> listed;
+  errno = 0;
+  while (const auto* entry = ::readdir(entries.get())) {
+    const std::string name = entry->d_name;
+    struct stat about {};
+    if (name != "." && name != ".." &&
+        ::fstatat(fd.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (S_ISDIR(about.st_mode))
+        listed.push_back({name, 0, true});
+      else if (S_ISREG(about.st_mode))
+        listed.push_back({name, static_cast<std::uint64_t>(about.st_size), false});
+    }
+    errno = 0; // What went away in between is not listed.
+  }
+  if (errno != 0)
+    return disk_error(errno, "list", folder);
+  return listed;
+}
+
+result<disk_space> folder_disk_io::space() const {
+  struct statvfs about {};
+  if (::fstatvfs(folder_.fd.get(), &about) != 0)
+    return disk_error(errno, "ask for the free space of", "");
+  return disk_space{about.f_blocks * about.f_frsize, about.f_bavail * about.f_frsize};
+}
+
+result<std::size_t> folder_disk_io::read_now(const std::string& file, std::uint64_t offset_bytes,
+                                             std::span<std::byte> into) const {
+  if (auto inside = check_disk_name(file); !inside)
+    return inside.error();
+  const auto where = place_of(folder_.fd.get(), file);
+  if (!where)
+    return disk_error(errno, "read", file);
+  const owned_fd fd(retried([&] {
+    return ::openat(where.folder, where.last.c_str(),
+                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  }));
+  if (!fd)
+    return disk_error(errno, "read", file);
+  constexpr std::size_t small_bytes = 64u << 10;
+  if (into.size() <= small_bytes) // A header: what lies behind it is not wanted.
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const auto moved = retried([&] {
+      return ::pread(fd.get(), into.data() + done, into.size() - done,
+                     static_cast<off_t>(offset_bytes + done));
+    });
+    if (moved < 0)
+      return disk_error(errno, "read", file);
+    if (moved == 0)
+      break;
+    done += static_cast<std::size_t>(moved);
+  }
+  return done;
+}
+
+void folder_disk_io::check(const disk_request& request) const {
+  PEERCACHE_ASSERT(fd_of(request.file) >= 0);
+  if (request.what != disk_request::kind::sync)
+    PEERCACHE_ASSERT(request.offset_bytes % disk_block_bytes == 0 && request.bytes != 0 &&
+                     request.bytes % disk_block_bytes == 0 &&
+                     reinterpret_cast<std::uintptr_t>(request.memory) % disk_block_bytes == 0);
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "storage/disk/folder_disk_io.hpp"
+#include "storage/disk/piecewise_transfer.hpp"
+
+#include <atomic>
+#include <liburing.h>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace peercache::storage {
+
+/// One io_uring. What is submitted goes to the kernel in one batch at the next `reap` or `wait`.
+/// Files have a place in the ring's table; memory that was registered is pinned once and for all.
+class uring_disk_io final : public folder_disk_io {
+public:
+  /// Errors: `refused`, with the reason, when the kernel has no io_uring for us.
+  static result<std::unique_ptr<uring_disk_io>> make(opened_folder& folder,
+                                                     std::uint32_t queue_depth);
+  ~uring_disk_io() override;
+
+  std::string_view name() const noexcept override { return "io_uring"; }
+  /// Errors: `out_of_memory`, when the process may not lock so much.
+  result<void> register_memory(std::span<std::byte> memory) override;
+  bool submit(const disk_request& request) override;
+  std::size_t reap(std::span<disk_completion> completions) override;
+  void wait(std::chrono::nanoseconds at_most) override;
+  void wake() noexcept override;
+  std::uint32_t in_flight() const noexcept override {
+    return static_cast<std::uint32_t>(flights_.size() - free_.size());
+  }
+  std::uint32_t queue_depth() const noexcept override {
+    return static_cast<std::uint32_t>(flights_.size());
+  }
+
+private:
+  /// A part of registered memory that one buffer of the ring stands for.
+  struct buffer {
+    std::byte* begin = nullptr;
+    std::byte* end = nullptr;
+    int index = 0;
+  };
+
+  uring_disk_io(opened_folder folder, std::uint32_t queue_depth, const io_uring& ring,
+                owned_fd wake_fd);
+
+  void on_open(disk_file file, int fd) override;
+  void on_close(disk_file file) override;
+
+  io_uring_sqe* next_entry();
+  void prepare(std::uint32_t flight);
+  void prepare_wake();
+  const buffer* buffer_of(const std::byte* memory, std::uint32_t bytes) const;
+  /// Its completion, when it has come to its end.
+  std::optional<disk_completion> settle(std::uint64_t user_data, std::int32_t moved);
+  void drain();
+
+  io_uring ring_;
+  owned_fd wake_fd_;
+  std::uint64_t wake_count_ = 0; ///< Where the ring reads the eventfd to.
+  bool wake_armed_ = false;
+  bool woken_ = false;
+  std::atomic<bool> wake_asked_{false};
+  std::uint32_t files_registered_ = 0; ///< Places of the ring's table of files.
+  std::vector<buffer> buffers_;        ///< By address.
+  std::vector<piecewise_transfer> flights_;
+  std::vector<std::uint32_t> free_;
+};
+
+} // namespace peercache::storage

@@ -1,0 +1,310 @@
+#include "common/test_guards.hpp"
+#include "tests/storage/disk/store_harness.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string_view>
+
+namespace peercache::storage {
+namespace {
+
+using namespace std::chrono_literals;
+
+class disk_store_damage : public disk_stores {};
+
+INSTANTIATE_TEST_SUITE_P(kinds, disk_store_damage, testing::ValuesIn(all_store_kinds()), name_of);
+
+disk_store_options tiny_store(std::uint64_t node = 22) {
+  auto options = small_store(2u << 20);
+  options.owner.node = node;
+  options.bucket_bytes = 80u << 10;
+  options.bucket_keys = 8;
+  return options;
+}
+
+constexpr std::uint32_t pages = 24;
+
+/// A disk with pages of a store that was closed, or lost its power with all that it had written.
+struct lived {
+  std::unique_ptr<memory_disk_io> disk;
+  std::map<std::uint32_t, std::vector<test_page>> tried;
+};
+
+lived live(const store_kind& kind, bool closed, std::uint64_t node = 22, std::uint32_t from = 0) {
+  memory_disk_io io;
+  store_harness there(kind, io, tiny_store(node));
+  EXPECT_TRUE(there.recover());
+  for (std::uint32_t i = from; i < from + pages; ++i)
+    there.write({.number = i, .length_bytes = 1 + i * 2741 % 9000});
+  there.settle();
+  EXPECT_EQ(there.durable().size(), pages);
+  if (closed)
+    there.close();
+  return {io.after_power_cut(1, survivors::all), there.tried()};
+}
+
+struct place {
+  std::string file;
+  std::uint64_t offset_bytes = 0;
+};
+
+/// The first bytes of all blocks of all files; or only of those that hold no page.
+std::vector<place> blocks_of(const memory_disk_io& disk, bool metadata_only) {
+  constexpr std::string_view ours = "PC"; // All magics start so.
+  std::vector<place> found;
+  for (const auto& file : disk.files()) {
+    const auto bytes = disk.contents(file);
+    for (std::size_t at = 0; at < bytes.size(); at += disk_block_bytes) {
+      const std::string_view block(reinterpret_cast<const char*>(bytes.data()) + at,
+                                   std::min<std::size_t>(disk_block_bytes, bytes.size() - at));
+      const bool metadata = block.substr(0, 2) == ours ||
+                            (block.size() == disk_block_bytes && block.substr(4032, 2) == ours);
+      if (metadata || !metadata_only)
+        found.push_back({file, at});
+    }
+  }
+  return found;
+}
+
+struct seen {
+  std::uint64_t ok = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t wrong = 0;
+};
+
+/// Opens what is left, reads every page.
+seen look(const store_kind& kind, memory_disk_io& disk, const lived& before) {
+  store_harness again(kind, disk, tiny_store());
+  again.know(before.tried);
+  EXPECT_TRUE(again.recover({.threads = 1}));
+  for (std::uint32_t i = 0; i < pages; ++i)
+    again.read(i);
+  again.settle();
+  const auto ok = again.events(disk_event::kind::read, disk_status::ok);
+  return {ok, pages - ok, again.wrong_pages()};
+}
+
+void flip_somewhere(memory_disk_io& disk, const std::vector<place>& blocks,
+                    std::mt19937_64& random) {
+  const auto& block = blocks[random() % blocks.size()];
+  disk.flip_bit(block.file, block.offset_bytes + random() % disk_block_bytes,
+                static_cast<unsigned>(random() % 8));
+}
+
+/// Of each block of headers and each trailer only the first bytes are used.
+void flip_metadata(memory_disk_io& disk, const std::vector<place>& blocks,
+                   std::mt19937_64& random) {
+  const auto& block = blocks[random() % blocks.size()];
+  const auto at = random() % 4 == 0 ? disk_block_bytes - 1 - random() % 64 : random() % 1024;
+  disk.flip_bit(block.file, block.offset_bytes + at, static_cast<unsigned>(random() % 8));
+}
+
+TEST_P(disk_store_damage, a_hundred_thousand_flipped_bits_give_no_wrong_byte) {
+  constexpr int flips_each = 8;
+  constexpr int rounds = 100'000 / flips_each;
+  seen all;
+  std::uint64_t damaged_rounds = 0;
+  std::mt19937_64 random(1);
+  for (const bool closed : {true, false}) {
+    const auto before = live(GetParam(), closed);
+    const auto everywhere = blocks_of(*before.disk, false);
+    const auto metadata = blocks_of(*before.disk, true);
+    ASSERT_FALSE(metadata.empty());
+    for (int round = 0; round < rounds / 2; ++round) {
+      SCOPED_TRACE("closed " + std::to_string(closed) + " round " + std::to_string(round));
+      auto disk = before.disk->after_power_cut(1, survivors::all);
+      for (int flip = 0; flip < flips_each; ++flip) {
+        if (flip % 2 == 0)
+          flip_somewhere(*disk, everywhere, random);
+        else
+          flip_metadata(*disk, metadata, random);
+      }
+      const auto now = look(GetParam(), *disk, before);
+      ASSERT_EQ(now.wrong, 0u);
+      all.ok += now.ok;
+      all.lost += now.lost;
+      damaged_rounds += now.lost != 0 ? 1 : 0;
+    }
+  }
+  // The flips did harm, and the pages that they did not hit were served.
+  EXPECT_GT(damaged_rounds, rounds / 2u);
+  EXPECT_GT(all.ok, std::uint64_t{rounds} * pages / 3);
+}
+
+TEST_P(disk_store_damage, one_flipped_bit_costs_few_pages) {
+  std::mt19937_64 random(2);
+  const auto before = live(GetParam(), true);
+  const auto everywhere = blocks_of(*before.disk, false);
+  for (int round = 0; round < 1000; ++round) {
+    auto disk = before.disk->after_power_cut(1, survivors::all);
+    flip_somewhere(*disk, everywhere, random);
+    const auto now = look(GetParam(), *disk, before);
+    ASSERT_EQ(now.wrong, 0u);
+    ASSERT_LE(now.lost, 1u);
+  }
+}
+
+TEST_P(disk_store_damage, with_the_checksum_switched_off_flipped_bits_give_wrong_bytes) {
+  const guard_switched_off off(guard::checksum);
+  std::mt19937_64 random(3);
+  std::uint64_t wrong = 0;
+  for (const bool closed : {true, false}) {
+    const auto before = live(GetParam(), closed);
+    const auto everywhere = blocks_of(*before.disk, false);
+    for (int round = 0; round < 20; ++round) {
+      auto disk = before.disk->after_power_cut(1, survivors::all);
+      for (int flip = 0; flip < 8; ++flip)
+        flip_somewhere(*disk, everywhere, random);
+      wrong += look(GetParam(), *disk, before).wrong;
+    }
+  }
+  EXPECT_GT(wrong, 0u);
+}
+
+TEST_P(disk_store_damage, files_that_were_cut_short_give_no_wrong_byte) {
+  std::mt19937_64 random(4);
+  std::uint64_t lost = 0;
+  for (const bool closed : {true, false}) {
+    const auto before = live(GetParam(), closed);
+    const auto files = before.disk->files();
+    for (int round = 0; round < 1000; ++round) {
+      auto disk = before.disk->after_power_cut(1, survivors::all);
+      const auto& name = files[random() % files.size()];
+      const auto bytes = disk->contents(name).size();
+      auto file = disk->open(name);
+      ASSERT_TRUE(file);
+      auto left = bytes == 0 ? 0 : random() % bytes;
+      left -= random() % 2 == 0 ? left % disk_block_bytes : 0;
+      ASSERT_TRUE(disk->truncate(*file, left));
+      disk->close(*file);
+      const auto now = look(GetParam(), *disk, before);
+      ASSERT_EQ(now.wrong, 0u);
+      lost += now.lost;
+    }
+  }
+  EXPECT_GT(lost, 100u);
+}
+
+TEST_P(disk_store_damage, pages_that_rot_while_the_store_is_open_are_told_and_forgotten) {
+  const auto before = live(GetParam(), true);
+  store_harness again(GetParam(), *before.disk, tiny_store());
+  again.know(before.tried);
+  ASSERT_TRUE(again.recover());
+  for (const auto& block : blocks_of(*before.disk, false))
+    before.disk->flip_bit(block.file, block.offset_bytes, 3); // Every page starts at a block.
+  for (std::uint32_t i = 0; i < pages; ++i) {
+    ASSERT_EQ(again.read_and_settle(i), disk_status::corrupt);
+    ASSERT_EQ(again.store().find(key_of(i)), nullptr);
+    ASSERT_EQ(again.read_and_settle(i), disk_status::not_found);
+  }
+  EXPECT_EQ(again.store().stats().corrupt, pages);
+  EXPECT_EQ(again.wrong_pages(), 0u);
+}
+
+TEST_P(disk_store_damage, swapped_blocks_and_records_give_no_wrong_byte) {
+  std::mt19937_64 random(5);
+  std::uint64_t lost = 0;
+  for (const bool closed : {true, false}) {
+    const auto before = live(GetParam(), closed);
+    const auto everywhere = blocks_of(*before.disk, false);
+    for (int round = 0; round < 2000; ++round) {
+      auto disk = before.disk->after_power_cut(1, survivors::all);
+      const auto& a = everywhere[random() % everywhere.size()];
+      const auto& b = everywhere[random() % everywhere.size()];
+      // Whole blocks, or headers alone.
+      const std::uint64_t bytes = random() % 2 == 0 ? disk_block_bytes : 128;
+      const auto skip = bytes == 128 ? random() % 4 * 128 : 0;
+      if (&a == &b)
+        continue;
+      disk->swap_ranges(a.file, a.offset_bytes + skip, b.file, b.offset_bytes + skip, bytes);
+      const auto now = look(GetParam(), *disk, before);
+      ASSERT_EQ(now.wrong, 0u) << round;
+      lost += now.lost;
+    }
+  }
+  EXPECT_GT(lost, 100u);
+}
+
+TEST_P(disk_store_damage, with_the_checksum_switched_off_swapped_blocks_give_wrong_bytes) {
+  const guard_switched_off off(guard::checksum);
+  std::mt19937_64 random(6);
+  std::uint64_t wrong = 0;
+  const auto before = live(GetParam(), true);
+  const auto everywhere = blocks_of(*before.disk, false);
+  for (int round = 0; round < 100; ++round) {
+    auto disk = before.disk->after_power_cut(1, survivors::all);
+    const auto& a = everywhere[random() % everywhere.size()];
+    const auto& b = everywhere[random() % everywhere.size()];
+    if (&a == &b)
+      continue;
+    disk->swap_ranges(a.file, a.offset_bytes, b.file, b.offset_bytes, disk_block_bytes);
+    wrong += look(GetParam(), *disk, before).wrong;
+  }
+  EXPECT_GT(wrong, 0u);
+}
+
+TEST_P(disk_store_damage, swapped_files_give_no_wrong_byte) {
+  for (const bool closed : {true, false}) {
+    const auto before = live(GetParam(), closed);
+    const auto files = before.disk->files();
+    for (const auto& a : files)
+      for (const auto& b : files) {
+        if (a >= b)
+          continue;
+        auto disk = before.disk->after_power_cut(1, survivors::all);
+        disk->swap_files(a, b);
+        ASSERT_EQ(look(GetParam(), *disk, before).wrong, 0u) << a << " and " << b;
+      }
+  }
+}
+
+TEST_P(disk_store_damage, another_nodes_folder_has_nothing_for_us) {
+  for (const bool closed : {true, false}) {
+    const auto theirs = live(GetParam(), closed, 99);
+    auto disk = theirs.disk->after_power_cut(1, survivors::all);
+    store_harness ours(GetParam(), *disk, tiny_store());
+    const auto report = ours.recover();
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->pages, 0u);
+    EXPECT_GT(report->foreign, 0u);
+    for (std::uint32_t i = 0; i < pages; ++i)
+      ASSERT_EQ(ours.read_and_settle(i), disk_status::not_found);
+    ASSERT_EQ(ours.write_and_settle({.number = 3, .version = 5}), disk_status::ok);
+    ASSERT_EQ(ours.read_and_settle(3), disk_status::ok);
+    EXPECT_EQ(ours.wrong_pages(), 0u);
+  }
+}
+
+TEST_P(disk_store_damage, files_of_another_node_among_ours_are_not_served) {
+  for (const bool closed : {true, false}) {
+    const auto theirs = live(GetParam(), closed, 99, 1000);
+    const auto before = live(GetParam(), closed);
+    auto disk = before.disk->after_power_cut(1, survivors::all);
+    for (const auto& file : theirs.disk->files()) {
+      const auto bytes = theirs.disk->contents(file);
+      const auto ours = disk->files();
+      if (bytes.empty() || std::find(ours.begin(), ours.end(), file) == ours.end())
+        continue;
+      auto opened = disk->open(file);
+      ASSERT_TRUE(opened && disk->truncate(*opened, bytes.size()));
+      disk->close(*opened);
+      disk->overwrite(file, 0, bytes);
+      break;
+    }
+    store_harness again(GetParam(), *disk, tiny_store());
+    again.know(before.tried);
+    ASSERT_TRUE(again.recover());
+    for (std::uint32_t i = 0; i < pages; ++i) {
+      again.read(i);
+      ASSERT_EQ(again.store().find(key_of(1000 + i)), nullptr);
+    }
+    again.settle();
+    EXPECT_EQ(again.wrong_pages(), 0u);
+  }
+}
+
+} // namespace
+} // namespace peercache::storage

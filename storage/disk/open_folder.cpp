@@ -51,8 +51,8 @@ result<owned_fd> make_folders(const std::string& folder) {
       const owned_fd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       if (!fd || ::fsync(fd.get()) != 0)
         return disk_error(errno, "sync the folder", parent.string());
-    } else if (errno != EEXIST && ::access(at.c_str(), F_OK) != 0) {
-      return disk_error(errno, "make the folder", at.string());
+    } else if (const int why = errno; why != EEXIST && ::access(at.c_str(), F_OK) != 0) {
+      return disk_error(why, "make the folder", at.string());
     }
   }
   owned_fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

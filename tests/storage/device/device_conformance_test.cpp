@@ -5,6 +5,7 @@
 #include "storage/disk/uring_disk_io.hpp"
 #include "tests/storage/device/device_folder.hpp"
 #include "tests/storage/disk/disk_io_conformance.hpp"
+#include "tests/storage/disk/disk_io_folder_conformance.hpp"
 
 namespace peercache::storage {
 namespace {

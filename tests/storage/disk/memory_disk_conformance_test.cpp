@@ -2,6 +2,7 @@
 
 #include "storage/disk/memory_disk_io.hpp"
 #include "tests/storage/disk/disk_io_conformance.hpp"
+#include "tests/storage/disk/disk_io_folder_conformance.hpp"
 
 namespace peercache::storage {
 namespace {

@@ -1,0 +1,136 @@
+#include "storage/disk/folder_claim.hpp"
+
+#include "storage/disk/disk_error.hpp"
+#include "storage/disk/open_folder.hpp"
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <optional>
+#include <string_view>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+namespace peercache::storage {
+namespace {
+
+constexpr const char* lock_name = "disk.lock";
+constexpr const char* owner_name = "disk.owner";
+constexpr const char* new_owner_name = "disk.owner.new";
+/// Grows with every change of how the files of a folder are to be understood.
+constexpr std::string_view format = "peercache disk 1";
+
+/// What the file says, at most 4 KiB of it; longer ones are not ours. Errors are errnos.
+int read_text(int fd, std::string& text) {
+  std::array<char, 4096> buffer{};
+  const auto bytes = ::pread(fd, buffer.data(), buffer.size(), 0);
+  if (bytes < 0)
+    return errno;
+  text.assign(buffer.data(), static_cast<std::size_t>(bytes));
+  return 0;
+}
+
+int write_text(int fd, std::string_view text) {
+  if (::ftruncate(fd, 0) != 0)
+    return errno;
+  const auto bytes = ::pwrite(fd, text.data(), text.size(), 0);
+  if (bytes < 0)
+    return errno;
+  return static_cast<std::size_t>(bytes) == text.size() ? 0 : ENOSPC;
+}
+
+std::string text_of(const folder_owner& owner) {
+  return std::string(format) + "\ncluster=" + owner.cluster + "\nnode=" + owner.node + "\n";
+}
+
+std::optional<std::string_view> take_line(std::string_view& text, std::string_view prefix) {
+  const auto end = text.find('\n');
+  const auto line = text.substr(0, end);
+  if (end == std::string_view::npos || !line.starts_with(prefix))
+    return std::nullopt;
+  text.remove_prefix(end + 1);
+  return line.substr(prefix.size());
+}
+
+std::optional<folder_owner> owner_in(std::string_view text) {
+  const auto rest_of_first = take_line(text, format);
+  const auto cluster = take_line(text, "cluster=");
+  const auto node = take_line(text, "node=");
+  if (!rest_of_first || !rest_of_first->empty() || !cluster || !node || !text.empty())
+    return std::nullopt;
+  return folder_owner{std::string(*cluster), std::string(*node)};
+}
+
+result<owned_fd> lock(int folder, const std::string& path, const folder_owner& owner) {
+  owned_fd fd(::openat(folder, lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd)
+    return disk_error(errno, "open the lock in", path);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK)
+      return disk_error(errno, "lock", path);
+    std::string holder;
+    if (read_text(fd.get(), holder) != 0 || holder.empty())
+      holder = "another process";
+    return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
+                               ". Each node needs a folder of its own: set disk.path"};
+  }
+  // For whoever is refused. Not written on a full disk, which is no reason not to start.
+  write_text(fd.get(), "node '" + owner.node + "', process " + std::to_string(::getpid()));
+  return fd;
+}
+
+result<void> write_owner(int folder, const std::string& path, const folder_owner& owner) {
+  const owned_fd fd(
+      ::openat(folder, new_owner_name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd)
+    return disk_error(errno, "write the owner of", path);
+  int failed = write_text(fd.get(), text_of(owner));
+  if (failed == 0 &&
+      (::fsync(fd.get()) != 0 || ::renameat(folder, new_owner_name, folder, owner_name) != 0 ||
+       ::fsync(folder) != 0))
+    failed = errno;
+  if (failed != 0)
+    return disk_error(failed, "write the owner of", path);
+  return {};
+}
+
+result<void> check_owner(int folder, const std::string& path, const folder_owner& owner) {
+  const owned_fd fd(::openat(folder, owner_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd)
+    return errno == ENOENT ? write_owner(folder, path, owner)
+                           : result<void>(disk_error(errno, "read the owner of", path));
+  std::string text;
+  if (const int failed = read_text(fd.get(), text); failed != 0)
+    return disk_error(failed, "read the owner of", path);
+  const auto found = owner_in(text);
+  const std::string remedy =
+      ". Set disk.path to another folder, or empty this one if nobody needs its pages";
+  if (!found)
+    return {errc::incompatible, "the folder '" + path + "' was written by another version of " +
+                                    "PeerCache, or its file '" + owner_name + "' is damaged" +
+                                    remedy};
+  if (*found != owner)
+    return {errc::incompatible, "the folder '" + path + "' holds the pages of node '" +
+                                    found->node + "' of cluster '" + found->cluster +
+                                    "', and this is node '" + owner.node + "' of cluster '" +
+                                    owner.cluster + "'" + remedy};
+  return {};
+}
+
+} // namespace
+
+result<folder_claim> folder_claim::take(const std::string& folder, const folder_owner& owner) {
+  if ((owner.cluster + owner.node).find('\n') != std::string::npos)
+    return {errc::invalid_argument, "a cluster's or node's name has a line break"};
+  auto opened = make_folders(folder);
+  if (!opened)
+    return opened.error();
+  auto held = lock(opened->get(), folder, owner);
+  if (!held)
+    return held.error();
+  if (auto ours = check_owner(opened->get(), folder, owner); !ours)
+    return ours.error();
+  return folder_claim(std::move(*held));
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "storage/disk/owned_fd.hpp"
+
+#include <string>
+
+namespace peercache::storage {
+
+/// Whose pages a tier's folder holds. Names as configured.
+struct folder_owner {
+  std::string cluster;
+  std::string node;
+  bool operator==(const folder_owner&) const = default;
+};
+
+/// A tier's folder belongs to one node of one cluster for good, and to one process at a time.
+///
+/// The node and its cluster stand in the file "disk.owner", written durably by the first claim; the
+/// process holds a lock on the file "disk.lock" as long as this lives, and loses it when it dies,
+/// however it dies. Neither file is ever removed.
+///
+/// Threads: any, one at a time.
+class folder_claim {
+public:
+  /// Makes the folder when it is not there. Errors, with what to do: `refused` when a process holds
+  /// it (this one, too), `incompatible` when it is another node's, or of another format;
+  /// otherwise as of the file system.
+  static result<folder_claim> take(const std::string& folder, const folder_owner& owner);
+
+  folder_claim(folder_claim&&) noexcept = default;
+  folder_claim& operator=(folder_claim&&) noexcept = default;
+
+private:
+  explicit folder_claim(owned_fd lock) noexcept : lock_(std::move(lock)) {}
+
+  owned_fd lock_;
+};
+
+} // namespace peercache::storage

@@ -1,4 +1,5 @@
 #include "cli/command.hpp"
+#include "cli/doctor_disk.hpp"
 #include "cli/doctor_rdma.hpp"
 #include "config/cli_options.hpp"
 #include "config/load.hpp"
@@ -13,9 +14,10 @@ namespace peercache::cli {
 namespace {
 
 /// The node's options that the checks depend on: they are flags here as well.
-constexpr std::array<std::string_view, 8> judged_options = {
-    "data_plane",       "dev",          "pool.size", "pool.huge_pages",
-    "pool.name_prefix", "rdma.devices", "rdma.port", "rdma.gid_index"};
+constexpr std::array<std::string_view, 12> judged_options = {
+    "data_plane",       "dev",          "node.name", "pool.size",      "pool.huge_pages",
+    "pool.name_prefix", "rdma.devices", "rdma.port", "rdma.gid_index", "disk.enabled",
+    "disk.path",        "disk.size"};
 
 struct doctor_arguments {
   std::string config_path;
@@ -39,6 +41,7 @@ exit_code examine(const global_options& globals, const doctor_arguments& argumen
     fmt::print(stderr, "peercache: warning: {}\n", warning);
   std::vector<check_group> groups;
   groups.push_back(judge_rdma(gather_rdma_facts(loaded->config)));
+  groups.push_back(judge_disk(gather_disk_facts(loaded->config)));
   print(globals, to_json(groups), to_text(groups, colour_allowed(stdout)));
   return exit_code_of(groups);
 }

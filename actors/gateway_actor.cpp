@@ -1,6 +1,6 @@
 #include "actors/gateway_actor.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
+#include "actors/protocol/disk_wire.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 #include "discovery/view_codec.hpp"
@@ -12,7 +12,12 @@ namespace peercache::actors {
 std::string gateway_state::unready_reason() const {
   if (draining)
     return "draining";
-  return in_view ? "" : "joining: no view with this node in it yet";
+  if (!in_view)
+    return "joining: no view with this node in it yet";
+  const auto scanned = options.disk_scanned();
+  return scanned < 1
+             ? "disk tier: scanned " + std::to_string(static_cast<int>(scanned * 100)) + " %"
+             : "";
 }
 
 namespace {
@@ -159,11 +164,16 @@ void bury_dead_sessions(gateway_pointer self) {
   }
 }
 
+void tell_readiness(gateway_pointer self) {
+  const auto& state = self->state;
+  state.options.ready(state.ready(), state.unready_reason());
+}
+
 void on_topology(gateway_pointer self, const topology_ptr& next) {
   auto& state = self->state;
   auto encoded = discovery::encode_view(next->view);
   state.in_view = next->find(state.options.self.inc) != nullptr;
-  state.options.ready(state.ready(), state.unready_reason());
+  tell_readiness(self);
   if (encoded == state.view)
     return;
   state.view = std::move(encoded);
@@ -172,41 +182,65 @@ void on_topology(gateway_pointer self, const topology_ptr& next) {
       self->send(known.events, view_atom_v, state.view);
 }
 
-/// Collects the parts of a node_report from three actors; the last answer delivers it.
+/// A node_report whose parts come from several actors; the last one's answer delivers it.
+struct report_in_parts {
+  node_report report;
+  std::size_t missing = 1; ///< Ours: it is not delivered before all were asked.
+  caf::typed_response_promise<node_report> promise;
+
+  void finish_one() {
+    if (--missing == 0)
+      promise.deliver(std::move(report));
+  }
+};
+
+/// Asks an actor for its part; one that does not answer leaves it empty.
+template <class Part, class Actor>
+void add_part(gateway_pointer self, const std::shared_ptr<report_in_parts>& whole,
+              const Actor& whom, Part node_report::*part) {
+  ++whole->missing;
+  self->request(whom, 1s, stats_atom_v)
+      .then(
+          [whole, part](Part& answer) {
+            whole->report.*part = std::move(answer);
+            whole->finish_one();
+          },
+          [whole](const caf::error&) { whole->finish_one(); });
+}
+
 caf::result<node_report> node_status(gateway_pointer self) {
   auto& state = self->state;
-  auto report = std::make_shared<node_report>();
-  report->member = discovery::encode_member(state.options.self);
-  report->ready = state.ready();
-  report->unready_reason = state.unready_reason();
-  report->uptime_ms = static_cast<std::uint64_t>(
+  auto whole = std::make_shared<report_in_parts>();
+  auto& report = whole->report;
+  report.member = discovery::encode_member(state.options.self);
+  report.ready = state.ready();
+  report.unready_reason = state.unready_reason();
+  report.uptime_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - state.started)
           .count());
-  report->sessions = state.sessions.all().size();
-  report->data_plane = state.options.data_plane;
-  report->version = state.options.version;
-  auto promise = self->make_response_promise<node_report>();
-  auto failed = [promise](caf::error& why) mutable { promise.deliver(std::move(why)); };
-  self->request(state.options.pool, 1s, stats_atom_v)
-      .then(
-          [self, report, promise, failed](const pool_report& pool) mutable {
-            report->pool = pool;
-            self->request(self->state.options.directory, 1s, stats_atom_v)
-                .then(
-                    [self, report, promise, failed](const directory_report& directory) mutable {
-                      report->directory = directory;
-                      self->request(self->state.options.membership, 1s, stats_atom_v)
-                          .then(
-                              [report, promise](const membership_report& membership) mutable {
-                                report->membership = membership;
-                                promise.deliver(std::move(*report));
-                              },
-                              failed);
-                    },
-                    failed);
-          },
-          failed);
+  report.sessions = state.sessions.all().size();
+  report.data_plane = state.options.data_plane;
+  report.version = state.options.version;
+  whole->promise = self->make_response_promise<node_report>();
+  auto promise = whole->promise;
+  add_part(self, whole, state.options.pool, &node_report::pool);
+  add_part(self, whole, state.options.directory, &node_report::directory);
+  add_part(self, whole, state.options.membership, &node_report::membership);
+  if (state.options.disk)
+    add_part(self, whole, state.options.disk, &node_report::disk);
+  if (state.options.promoter)
+    add_part(self, whole, state.options.promoter, &node_report::promotes);
+  whole->finish_one();
   return promise;
+}
+
+/// No location for any page where there is no disk tier.
+caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
+                                     std::uint32_t within_ms) {
+  auto& state = self->state;
+  if (!state.options.promoter || state.draining)
+    return std::string(record_count<promoted_page>(pages).value_or(0), '\0');
+  return self->delegate(state.options.promoter, promote_atom_v, pages, within_ms);
 }
 
 caf::result<bool> drain(gateway_pointer self) {
@@ -272,6 +306,23 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](remove_atom, const std::string& keys) {
         return self->delegate(self->state.options.pool, remove_atom_v, keys);
       },
+      [self](promote_atom, const std::string& pages, std::uint32_t within_ms) {
+        return promote_for(self, pages, within_ms);
+      },
+      [self](warm_atom, const std::string& pages) {
+        if (self->state.options.promoter && !self->state.draining)
+          self->send(self->state.options.promoter, warm_atom_v, pages);
+      },
+      [self](verify_atom) -> caf::result<bool> {
+        if (!self->state.options.disk)
+          return false;
+        return self->delegate(self->state.options.disk, verify_atom_v);
+      },
+      [self](evict_atom, std::uint64_t bytes) -> caf::result<bool> {
+        if (!self->state.options.disk)
+          return false;
+        return self->delegate(self->state.options.disk, evict_atom_v, bytes);
+      },
       [self](status_atom) { return node_status(self); },
       [self](view_atom) { return self->state.view; },
       [self](drain_atom) { return drain(self); },
@@ -282,6 +333,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom) {
         bury_dead_sessions(self);
+        tell_readiness(self);
         self->delayed_send(self, 500ms, beat_atom_v);
       },
   };

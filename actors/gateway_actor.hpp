@@ -21,6 +21,10 @@ struct gateway_options {
   directory_actor directory;
   membership_actor membership;
   pool_actor pool;
+  disk_writer_actor disk;
+  promoter_actor promoter;
+  /// Share of the disk's scan that is done; the node is not ready before it is 1.
+  std::function<double()> disk_scanned = [] { return 1.0; };
   std::function<bool(std::uint32_t lock_index)>
       session_is_dead; ///< Asks the kernel, never a clock.
   /// Told with each change: whether the node takes work, and if not, why. Called in this actor.
@@ -37,7 +41,7 @@ struct gateway_state {
   caf::actor_clock::time_point started{};
   static inline const char* name = "gateway";
 
-  bool ready() const noexcept { return in_view && !draining; }
+  bool ready() const { return in_view && !draining && options.disk_scanned() >= 1; }
   std::string unready_reason() const;
 };
 

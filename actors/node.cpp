@@ -2,6 +2,8 @@
 
 #include "actors/connector_actor.hpp"
 #include "actors/directory_actor.hpp"
+#include "actors/disk_service.hpp"
+#include "actors/disk_writer_actor.hpp"
 #include "actors/gateway_actor.hpp"
 #include "actors/links_actor.hpp"
 #include "actors/lookup_broker.hpp"
@@ -10,6 +12,7 @@
 #include "actors/node_options.hpp"
 #include "actors/page_server.hpp"
 #include "actors/pool_actor.hpp"
+#include "actors/promoter_actor.hpp"
 #include "actors/rail_service.hpp"
 #include "actors/rail_settings.hpp"
 #include "actors/system_config.hpp"
@@ -49,6 +52,8 @@ private:
   result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
   void spawn_actors();
   void spawn_rails();
+  void spawn_pool();
+  void spawn_membership();
   void spawn_gateway();
   void spawn_metrics();
 
@@ -56,6 +61,7 @@ private:
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
   std::optional<storage::pool_memory> memory_;
+  std::unique_ptr<disk_service> disk_;
   std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.
   std::unique_ptr<page_server> pages_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
@@ -70,9 +76,11 @@ private:
   links_actor links_;
   membership_actor membership_;
   pool_actor pool_;
+  disk_writer_actor disk_writer_;
+  promoter_actor promoter_;
   gateway_actor gateway_;
   metrics_actor metrics_;
-  caf::actor page_thread_, http_thread_;
+  caf::actor page_thread_, http_thread_, disk_thread_;
   std::vector<caf::actor> rail_threads_;
   bool stopped_ = false;
 };
@@ -97,6 +105,7 @@ result<void> node::impl::start() {
   if (!memory)
     return memory.error();
   memory_ = std::move(*memory);
+  disk_ = disk_service::open(config_, self_, *memory_);
   auto rails = rail_service::open(*choice, config_, self_, *memory_);
   if (!rails)
     return rails.error();
@@ -196,11 +205,7 @@ void node::impl::spawn_actors() {
   lookups.directory = directory_;
   lookups.doorman = std::move(lookup_doorman_);
   lookups_ = system.middleman().spawn_broker(run_lookup_broker, std::move(lookups));
-  pool_actor_options pool;
-  pool.self = self_.id;
-  pool.inc = self_.inc;
-  pool.replicas = config_.directory.replicas;
-  pool_ = system.spawn(run_pool, pool, make_pool(config_, *memory_));
+  spawn_pool();
 
   // Gateway, membership and links know each other: the links get the node's own handles when all
   // are there, and nothing moves before membership's first beat.
@@ -217,6 +222,46 @@ void node::impl::spawn_actors() {
   links.self = own;
   links_ = system.spawn(run_links, std::move(links));
 
+  spawn_membership();
+  spawn_gateway();
+  own->self = self_;
+  own->gateway = gateway_;
+  own->directory = directory_;
+  own->membership = membership_;
+  if (http_)
+    spawn_metrics();
+  caf::anon_send(membership_, beat_atom_v);
+}
+
+void node::impl::spawn_pool() {
+  auto& system = *system_;
+  pool_actor_options pool;
+  pool.self = self_.id;
+  pool.inc = self_.inc;
+  pool.replicas = config_.directory.replicas;
+  if (disk_->on()) {
+    pool.disk.gate = &disk_->gate();
+    pool.disk.slots = memory_->slots();
+    pool.disk.write_through = config_.disk.policy == config::disk_policy::write_through;
+    pool.disk.on_evict = !pool.disk.write_through;
+  }
+  pool_ = system.spawn(run_pool, pool, make_pool(config_, *memory_));
+  disk_writer_ = system.spawn(run_disk_writer, disk_.get(), pool_);
+  if (!disk_->on())
+    return;
+  caf::anon_send(pool_, hello_atom_v, disk_writer_);
+  promoter_options promotes;
+  promotes.pool = pool_;
+  promotes.disk = disk_writer_;
+  promotes.bytes_max = std::min(config_.disk.promote_bytes, config_.pool.size_bytes / 4);
+  promotes.warm = config_.disk.warm;
+  promoter_ = system.spawn(run_promoter, promotes);
+  disk_thread_ = spawn_thread_actor(system, [disk = disk_.get(), actor = disk_writer_] {
+    disk->run([&](disk_turn_ptr turn) { caf::anon_send(actor, turn_atom_v, std::move(turn)); });
+  });
+}
+
+void node::impl::spawn_membership() {
   membership_actor_options membership;
   membership.machine = machine_options(config_, seeds_);
   membership.self = self_;
@@ -227,15 +272,7 @@ void node::impl::spawn_actors() {
     caf::anon_send(directory, leave_atom_v, discovery::encode_view(without));
   };
   membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v); };
-  membership_ = system.spawn(run_membership, std::move(membership));
-  spawn_gateway();
-  own->self = self_;
-  own->gateway = gateway_;
-  own->directory = directory_;
-  own->membership = membership_;
-  if (http_)
-    spawn_metrics();
-  caf::anon_send(membership_, beat_atom_v);
+  membership_ = system_->spawn(run_membership, std::move(membership));
 }
 
 void node::impl::spawn_rails() {
@@ -260,6 +297,9 @@ void node::impl::spawn_gateway() {
   options.directory = directory_;
   options.membership = membership_;
   options.pool = pool_;
+  options.disk = disk_writer_;
+  options.promoter = promoter_;
+  options.disk_scanned = [disk = disk_.get()] { return disk->scanned(); };
   options.session_is_dead = [memory = &*memory_](std::uint32_t index) {
     return memory->session_is_dead(index);
   };
@@ -291,7 +331,11 @@ void node::impl::drain() {
                  log::warn("drain: not in good order: {}", system_->render(why));
                });
   // Nobody finds our pages any more; who is still reading gets the rest of its bytes.
-  while (pages_->latest().pinned_bytes > 0 && std::chrono::steady_clock::now() < until)
+  // What is to be on disk goes there.
+  const auto busy = [this] {
+    return pages_->latest().pinned_bytes > 0 || disk_->report().queue_pages > 0;
+  };
+  while (busy() && std::chrono::steady_clock::now() < until)
     self->receive([](caf::unit_t) {}, caf::after(100ms) >> [] {});
 }
 
@@ -302,6 +346,10 @@ void node::impl::stop() {
   if (pages_ && page_thread_) {
     pages_->stop();
     wait_for_thread_actor(*system_, page_thread_);
+  }
+  if (disk_thread_) {
+    disk_->stop();
+    wait_for_thread_actor(*system_, disk_thread_);
   }
   rails_->stop();
   for (auto& thread : rail_threads_)
@@ -318,6 +366,8 @@ void node::impl::stop() {
                        caf::actor_cast<caf::strong_actor_ptr>(links_),
                        caf::actor_cast<caf::strong_actor_ptr>(directory_),
                        caf::actor_cast<caf::strong_actor_ptr>(connector_),
+                       caf::actor_cast<caf::strong_actor_ptr>(promoter_),
+                       caf::actor_cast<caf::strong_actor_ptr>(disk_writer_),
                        caf::actor_cast<caf::strong_actor_ptr>(pool_)})
     if (address)
       caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
@@ -336,8 +386,10 @@ void node::impl::stop() {
   links_ = nullptr;
   directory_ = nullptr;
   connector_ = nullptr;
+  promoter_ = nullptr;
+  disk_writer_ = nullptr;
   pool_ = nullptr;
-  page_thread_ = http_thread_ = nullptr;
+  page_thread_ = http_thread_ = disk_thread_ = nullptr;
   system_->await_actors_before_shutdown(false);
   system_.reset();
 }

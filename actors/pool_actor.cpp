@@ -45,8 +45,10 @@ std::string pool_state::remove(const std::string& keys) {
   auto count = record_count<page_key>(keys);
   for (std::size_t i = 0; count && i < *count; ++i) {
     auto page = pool->remove(record_at<page_key>(keys, i));
-    if (page)
+    if (page) {
+      disk.marks.erase(page->slot); // It is to be forgotten, there too.
       removed.push_back(*page);
+    }
     statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));
   }
   withdraw(removed);
@@ -55,6 +57,10 @@ std::string pool_state::remove(const std::string& keys) {
 
 void pool_state::withdraw(const std::vector<storage::evicted>& pages) {
   for (const auto& page : pages) {
+    if (disk.marks.erase(page.slot)) {
+      disk.add_record(page.key, page.gen, page.checksum, page.length_bytes);
+      continue;
+    }
     if (withdrawals.size() >= withdrawals_max) {
       ++withdrawals_dropped; // The record stays stale; its generation keeps readers safe.
       continue;
@@ -65,9 +71,19 @@ void pool_state::withdraw(const std::vector<storage::evicted>& pages) {
   }
 }
 
+void pool_state::withdraw_all_of(const page_key& key) {
+  if (withdrawals.size() < withdrawals_max)
+    withdrawals.push_back({{key, options.inc, pool->newest(), directory::tier::disk}, 0});
+  else
+    ++withdrawals_dropped;
+}
+
 void pool_state::evict_ahead() {
   std::vector<storage::evicted> victims;
-  pool->evict_ahead(victims);
+  if (options.disk.on_evict)
+    pool->evict_ahead(victims, [this](const storage::resident_page& page) { disk.keep(page); });
+  else
+    pool->evict_ahead(victims);
   withdraw(victims);
 }
 
@@ -100,6 +116,8 @@ void beat(pool_pointer self) {
   state.pool->fold_uses(folds_per_beat);
   state.evict_ahead();
   send_withdrawals(self);
+  send_to_disk(self);
+  publish_disk_records(self);
   publish_next_chunk(self);
   self->delayed_send(self, state.options.beat, beat_atom_v);
 }
@@ -111,6 +129,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   auto& state = self->state;
   state.options = options;
   state.pool = std::move(pool);
+  state.disk = pool_disk(options.disk, options.self, options.inc);
   self->delayed_send(self, options.beat, beat_atom_v);
   return {
       [self](reserve_atom, const std::string& lengths) { return self->state.reserve(lengths); },
@@ -119,17 +138,23 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
         return commit(self, filled, skip_duplicates, next_lengths);
       },
       [self](abandon_atom, const std::string& slots) { self->state.abandon(slots); },
-      [self](remove_atom, const std::string& keys) {
-        auto statuses = self->state.remove(keys);
-        send_withdrawals(self);
-        return statuses;
+      [self](remove_atom, const std::string& keys) { return remove_pages(self, keys); },
+      [self](locate_atom, const std::string& keys) { return locate_pages(self->state, keys); },
+      [self](restore_atom, const std::string& filled) { return restore_pages(self, filled); },
+      [self](stored_atom, const std::string& pages) { note_stored(self, pages); },
+      [self](gone_atom, std::uint64_t ticket, const std::string& keys) {
+        note_gone(self, ticket, keys);
       },
+      [self](walk_atom) { publish_disk(self, {}); },
+      [self](walk_atom, std::uint64_t number) { continue_walk(self, number); },
+      [self](hello_atom, const disk_writer_actor& disk) { self->state.disk.actor = disk; },
       [self](publish_atom) {
         auto& own = self->state;
         own.unpublished.clear(); // All of it comes again.
         own.pool->for_each_page(
             [&](const storage::resident_page& page) { own.unpublished.push_back(page.key); });
         publish_next_chunk(self);
+        publish_disk(self, {});
       },
       [self](drain_atom) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.report(); },

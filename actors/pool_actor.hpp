@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/pool_disk.hpp"
 #include "actors/protocol/pool.hpp"
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/protocol/topology.hpp"
@@ -22,6 +23,7 @@ struct pool_actor_options {
   std::chrono::milliseconds beat{50};
   /// Longest wait for one directory owner's answer; a commit's acknowledgement takes no longer.
   std::chrono::milliseconds directory_timeout{1000};
+  pool_disk_options disk;
 };
 
 /// A withdrawal that some directory owner has not heard of yet.
@@ -40,6 +42,7 @@ struct pool_state {
   std::deque<page_key> unpublished;
   bool publishing = false; ///< A chunk of `unpublished` is on its way.
   std::vector<pending_withdrawal> withdrawals;
+  pool_disk disk;
   std::uint64_t withdrawals_dropped = 0;
   static inline const char* name = "pool";
 
@@ -52,7 +55,10 @@ struct pool_state {
   void abandon(const std::string& slots);
   /// Gives pages up and withdraws them. One status byte a key.
   std::string remove(const std::string& keys);
+  /// Pages that left memory: the directory is told that they are on disk only, or gone.
   void withdraw(const std::vector<storage::evicted>& pages);
+  /// Whatever the directory knows of the key and this process is not true any more.
+  void withdraw_all_of(const page_key& key);
   void evict_ahead();
   pool_report report() const;
 

@@ -9,55 +9,7 @@
 #include <functional>
 
 namespace peercache::actors {
-namespace {
 
-using directory::publish_mode;
-using directory::publish_outcome;
-
-/// What the owners said of one batch of pages.
-struct publication {
-  explicit publication(std::size_t pages) : duplicate(pages), recorded(pages), unheard(pages) {}
-  std::vector<bool>
-      duplicate;              ///< Some owner knows the page elsewhere, and did not record this one.
-  std::vector<bool> recorded; ///< Some owner has recorded it.
-  std::vector<bool> unheard;  ///< Some owner has not answered, whatever it did: to be tried again.
-  std::size_t waiting = 0;    ///< Owners that have not answered.
-  std::function<void(publication&)> done;
-
-  void answered(const std::vector<std::uint32_t>& indices, const std::string& outcomes) {
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      auto outcome = i < outcomes.size() ? static_cast<publish_outcome>(outcomes[i])
-                                         : publish_outcome::unknown_owner;
-      if (outcome == publish_outcome::duplicate)
-        duplicate[indices[i]] = true;
-      if (outcome == publish_outcome::accepted || outcome == publish_outcome::stale)
-        recorded[indices[i]] = true;
-      if (outcome == publish_outcome::unknown_owner)
-        unheard[indices[i]] = true;
-    }
-    finish_one();
-  }
-
-  void failed(const std::vector<std::uint32_t>& indices) {
-    for (auto index : indices)
-      unheard[index] = true;
-    finish_one();
-  }
-
-  void finish_one() {
-    if (--waiting == 0)
-      done(*this);
-  }
-
-  /// Nobody can rely on this copy: see `commit`.
-  bool may_be_dropped(std::size_t page) const {
-    return duplicate[page] && !recorded[page] && !unheard[page];
-  }
-  /// Some owner has no record of a page that stays.
-  bool is_unknown_to_some(std::size_t page) const { return duplicate[page] || unheard[page]; }
-};
-
-/// Sends the batches to their owners; `done` is called once, after the last answer.
 void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,
              std::function<void(publication&)> done) {
   auto job = std::make_shared<publication>(pages);
@@ -78,13 +30,6 @@ void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pa
   job->finish_one();
 }
 
-/// One put on its way.
-struct commit_job {
-  std::vector<storage::fill> fills;
-  std::vector<storage::commit_outcome> outcomes;
-  bool skip_duplicates = true;
-};
-
 std::vector<storage::fill> fills_of(const std::string& filled) {
   auto count = record_count<filled_slot>(filled).value_or(0);
   std::vector<storage::fill> fills(count);
@@ -94,6 +39,17 @@ std::vector<storage::fill> fills_of(const std::string& filled) {
   }
   return fills;
 }
+
+namespace {
+
+using directory::publish_mode;
+
+/// One put on its way.
+struct commit_job {
+  std::vector<storage::fill> fills;
+  std::vector<storage::commit_outcome> outcomes;
+  bool skip_duplicates = true;
+};
 
 /// Drops the pages that the cluster had already, remembers those to be published again; the answer
 /// to the gateway.
@@ -110,6 +66,9 @@ std::string settle(pool_state& state, const commit_job& job, const publication& 
     } else if (status == page_status::stored && published.is_unknown_to_some(i)) {
       state.unpublished.push_back(job.fills[i].key);
     }
+    if (status == page_status::stored && state.disk.write_through())
+      if (const auto held = state.pool->find(job.fills[i].key))
+        state.disk.keep(*held);
     statuses.push_back(static_cast<char>(status));
   }
   state.withdraw(dropped);
@@ -145,6 +104,7 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
   auto promise = self->make_response_promise<std::string, std::string>();
   auto done = [self, job, promise, next_lengths](publication& published) mutable {
     auto statuses = settle(self->state, *job, published);
+    send_to_disk(self);
     promise.deliver(std::move(statuses), self->state.reserve(next_lengths));
   };
   if (!state.joined()) {
@@ -216,20 +176,18 @@ void send_withdrawals(pool_pointer self) {
   }
 }
 
-caf::result<bool> withdraw_everything(pool_pointer self) {
+void withdraw_from_owners(pool_pointer self, const std::vector<directory::withdraw_record>& records,
+                          const std::function<void()>& done) {
   auto& state = self->state;
-  state.unpublished.clear();
   if (!state.joined())
-    return true;
+    return done();
   owner_batches batches{state.cluster->ring, state.options.replicas};
-  state.pool->for_each_page([&](const storage::resident_page& page) {
-    batches.add(0, directory::withdraw_record{page.key, state.options.inc, page.gen});
-  });
-  auto promise = self->make_response_promise<bool>();
+  for (const auto& record : records)
+    batches.add(0, record);
   auto waiting = std::make_shared<std::size_t>(1);
-  auto one_less = [waiting, promise]() mutable {
+  auto one_less = [waiting, done] {
     if (--*waiting == 0)
-      promise.deliver(true);
+      done();
   };
   for (auto& batch : batches.take()) {
     const auto* owner = state.cluster->find(batch.owner);
@@ -238,10 +196,21 @@ caf::result<bool> withdraw_everything(pool_pointer self) {
     ++*waiting;
     self->request(owner->directory, state.options.directory_timeout, withdraw_atom_v,
                   std::move(batch.records))
-        .then([one_less](std::uint64_t) mutable { one_less(); },
-              [one_less](const caf::error&) mutable { one_less(); });
+        .then([one_less](std::uint64_t) { one_less(); },
+              [one_less](const caf::error&) { one_less(); });
   }
   one_less();
+}
+
+caf::result<bool> withdraw_everything(pool_pointer self) {
+  auto& state = self->state;
+  state.unpublished.clear();
+  std::vector<directory::withdraw_record> records;
+  state.pool->for_each_page([&](const storage::resident_page& page) {
+    records.push_back({page.key, state.options.inc, page.gen});
+  });
+  auto promise = self->make_response_promise<bool>();
+  withdraw_from_owners(self, records, [promise]() mutable { promise.deliver(true); });
   return promise;
 }
 
@@ -263,6 +232,7 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
       state.unpublished.push_back(page.key);
   });
   publish_next_chunk(self);
+  publish_disk(self, old_ring);
 }
 
 } // namespace peercache::actors

@@ -1,6 +1,12 @@
 #pragma once
 
+#include "actors/owner_batches.hpp"
 #include "actors/pool_actor.hpp"
+#include "actors/publication.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
 
 // The pool actor's half of the conversation with the directory's shards.
 namespace peercache::actors {
@@ -18,6 +24,17 @@ namespace peercache::actors {
 /// The price of a tie is a second copy.
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
                                              bool skip_duplicates, const std::string& next_lengths);
+
+/// Sends the batches to their owners; `done` is called once, after the last answer.
+void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,
+             std::function<void(publication&)> done);
+
+/// The pages of a `commit` or `restore` message.
+std::vector<storage::fill> fills_of(const std::string& filled);
+
+/// Withdraws these records; `done` is called once, when all owners have answered or timed out.
+void withdraw_from_owners(pool_pointer self, const std::vector<directory::withdraw_record>& records,
+                          const std::function<void()>& done);
 
 /// Sends the next chunk of what is unpublished, and goes on after its answers.
 void publish_next_chunk(pool_pointer self);

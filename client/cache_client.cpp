@@ -18,9 +18,13 @@ using std::chrono::steady_clock;
 const directory::page_location& best_location(const lookup_answer& answer,
                                               const own_pool_ptr& own) {
   PEERCACHE_ASSERT(answer.count > 0);
-  for (std::size_t i = 0; i < answer.count; ++i)
-    if (own && answer.locations[i].owner == own->node.inc)
-      return answer.locations[i];
+  const bool in_memory = answer.locations[0].where == directory::tier::memory;
+  for (std::size_t i = 0; i < answer.count; ++i) {
+    const auto& location = answer.locations[i];
+    const bool as_near = !in_memory || location.where == directory::tier::memory;
+    if (own && location.owner == own->node.inc && as_near)
+      return location;
+  }
   return answer.locations[0];
 }
 
@@ -158,6 +162,7 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
     return;
   auto started = steady_clock::now();
   auto own = impl_->session.board().pool();
+  cold_pages cold;
   std::vector<lookup_answer> answers(keys.size());
   impl_->look_up(keys, answers, impl_->deadline_of(until));
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -169,12 +174,18 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
       const auto& best = best_location(answers[i], own);
       bool here = own && best.owner == own->node.inc;
       results[i].origin = here ? page_origin::own_host : page_origin::other_host;
+      if (best.where == directory::tier::disk) {
+        results[i].origin = page_origin::disk;
+        cold.add(static_cast<std::uint32_t>(i), keys[i], best);
+      }
       results[i].length_bytes = best.length_bytes;
       impl_->locations.store(keys[i], best);
     }
     impl_->totals.exists_status[static_cast<std::size_t>(results[i].status)].fetch_add(
         1, std::memory_order_relaxed);
   }
+  if (!cold.empty())
+    cold.warm(*impl_->session.board().topology());
   impl_->totals.exists_latency.record(steady_clock::now() - started);
 }
 
@@ -186,7 +197,7 @@ void cache_client::remove(std::span<const page_key> keys, std::span<page_result>
 }
 
 void cache_client::prefetch(std::span<const page_key> keys) {
-  // Without a disk tier the nearest a page can be brought is into the location cache.
+  // Into the location cache, and from a disk into its node's pool.
   for (std::size_t done = 0; done < keys.size(); done += limits::batch_pages_max) {
     std::string batch;
     for (const auto& key :

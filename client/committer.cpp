@@ -4,6 +4,7 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/thread_actor.hpp"
 #include "client/connect_fault.hpp"
+#include "client/promote_call.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
@@ -245,9 +246,16 @@ void prefetch(committer_pointer self, const std::string& keys) {
               std::array<directory::page_location, limits::locations_per_key_max> found;
               std::size_t count = 0;
               auto asked = record_count<page_key>(request).value_or(0);
-              for (std::size_t i = 0; i < asked && reader.next(found, count); ++i)
-                if (count > 0)
-                  self->state.options.remember(record_at<page_key>(request, i), found[0]);
+              cold_pages cold;
+              for (std::uint32_t i = 0; i < asked && reader.next(found, count); ++i) {
+                if (count == 0)
+                  continue;
+                const auto key = record_at<page_key>(request, i);
+                self->state.options.remember(key, found[0]);
+                if (found[0].where == directory::tier::disk)
+                  cold.add(i, key, found[0]);
+              }
+              cold.warm(*self->state.options.board->topology());
             },
             [](const caf::error&) {});
   }

@@ -91,6 +91,55 @@ void get_call::look_up() {
 }
 
 void get_call::read() {
+  auto cold = ask_for_cold();
+  read_from_memory();
+  if (!cold)
+    return;
+  locate_promoted(*cold);
+  read_from_memory();
+}
+
+std::optional<promote_call> get_call::ask_for_cold() {
+  const auto on_disk = [](const open_page& page) {
+    return page.location.where == directory::tier::disk;
+  };
+  cold_pages cold;
+  for (const auto& page : located_)
+    if (on_disk(page)) {
+      if (page.location.length_bytes == results_[page.index].length_bytes)
+        cold.add(page.index, pages_[page.index].key, page.location);
+      else
+        results_[page.index].status = page_status::bad_size;
+    }
+  std::erase_if(located_, on_disk);
+  if (cold.empty())
+    return std::nullopt;
+  return std::optional<promote_call>(std::in_place, client_.session, *cluster_, std::move(cold),
+                                     until_);
+}
+
+void get_call::locate_promoted(promote_call& asked) {
+  const auto places = asked.take();
+  const bool too_late = std::chrono::steady_clock::now() >= until_;
+  from_disk_.resize(pages_.size());
+  for (const auto& place : places) {
+    const auto& key = pages_[place.index].key;
+    if (place.location) {
+      client_.locations.store(key, *place.location);
+      located_.push_back({place.index, *place.location});
+      from_disk_[place.index] = true;
+      continue;
+    }
+    // The disk had it no more, or not in time; the directory may know better in a second look.
+    client_.locations.erase(key);
+    if (second_look_ || too_late)
+      results_[place.index].status = too_late ? page_status::timed_out : page_status::stale;
+    else
+      missing_.push_back(place.index);
+  }
+}
+
+void get_call::read_from_memory() {
   for (const auto& page : located_)
     if (!own_ || page.location.owner != own_->node.inc)
       add_to_batch(page);
@@ -122,7 +171,10 @@ void get_call::decide(std::uint32_t index, const directory::page_location& used,
   if (location_was_stale(status) && origin != page_origin::none)
     client_.session.board().stale.add({pages_[index].key, used.owner, used.gen});
   result.status = status;
-  result.origin = status == page_status::hit ? origin : page_origin::none;
+  const bool promoted = index < from_disk_.size() && from_disk_[index];
+  result.origin = status != page_status::hit ? page_origin::none
+                  : promoted                 ? page_origin::disk
+                                             : origin;
 }
 
 void get_call::read_own_host(const open_page& page) {

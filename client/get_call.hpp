@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/client_impl.hpp"
+#include "client/promote_call.hpp"
 #include "rdma/striped_read.hpp"
 
 #include <memory>
@@ -35,7 +36,12 @@ private:
   void resolve_from_cache();
   /// Asks the directory for the pages of `missing_`.
   void look_up();
+  /// Reads what was located; pages that are on disk only are promoted meanwhile, and read then.
   void read();
+  void read_from_memory();
+  /// Takes the pages that are on disk only out of `located_`.
+  std::optional<promote_call> ask_for_cold();
+  void locate_promoted(promote_call& asked);
   void read_own_host(const open_page& page);
   page_status copy_out(const open_page& page, bool verify);
   void add_to_batch(const open_page& page);
@@ -54,6 +60,7 @@ private:
   bool second_look_ = false;           ///< Stale locations are misses from here on.
   std::vector<std::uint32_t> missing_; ///< Without a location.
   std::vector<open_page> located_;     ///< To be read in this round.
+  std::vector<bool> from_disk_;        ///< By index: was promoted for this call.
   std::vector<std::unique_ptr<peer_read>> batches_;
 };
 

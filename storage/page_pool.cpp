@@ -242,7 +242,7 @@ void page_pool::evict(slot_id victim, std::vector<evicted>& victims) {
   give_up(victim);
 }
 
-bool page_pool::evict_ahead(std::vector<evicted>& victims) {
+bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look) {
   reclaim();
   // What is in limbo comes back without another victim.
   auto coming_bytes = [this] {
@@ -256,6 +256,8 @@ bool page_pool::evict_ahead(std::vector<evicted>& victims) {
     auto victim = next_victim();
     if (!victim)
       return false;
+    if (look)
+      look(describe(*victim));
     evict(*victim, victims);
   }
   return true;

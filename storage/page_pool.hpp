@@ -10,6 +10,7 @@
 #include "storage/slot_table.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -123,9 +124,12 @@ public:
   /// A read that did not go through the slot table's counter. False when the key is not here.
   bool touch(const page_key& key);
 
+  /// Asked of each page before it is given up; whoever wants its bytes pins it here.
+  using last_look = std::function<void(const resident_page&)>;
+
   /// Evicts a batch when less than the low watermark is free. True when another call has more to
   /// do.
-  bool evict_ahead(std::vector<evicted>& victims);
+  bool evict_ahead(std::vector<evicted>& victims, const last_look& look = nullptr);
 
   /// Frees what readers have unpinned since it was given up.
   void reclaim();
@@ -145,6 +149,9 @@ public:
       granule += here.state == slot_state::free ? 1 : here.granules();
     }
   }
+
+  /// No page was ever published under a later generation.
+  generation newest() const noexcept { return last_published_; }
 
   page_pool_stats stats() const;
   std::uint64_t capacity_bytes() const noexcept;

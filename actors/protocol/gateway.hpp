@@ -65,6 +65,13 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<report_atom, std::uint64_t, client_report>,
     // Clients anywhere: removes these keys' pages from this node's pool.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
+    // Clients anywhere: brings pages of this node's disk into its pool (PROMOTER protocol).
+    caf::replies_to<promote_atom, std::string, std::uint32_t>::with<std::string>,
+    caf::reacts_to<warm_atom, std::string>,
+    // CLI: reads this node's disk tier and compares checksums; evicts until so many bytes are free.
+    // Answer when that has begun; false when there is no disk tier.
+    caf::replies_to<verify_atom>::with<bool>,
+    caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
     // CLI: how this node is.
     caf::replies_to<status_atom>::with<node_report>,
     // CLI: the encoded view.

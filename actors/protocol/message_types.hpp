@@ -2,6 +2,7 @@
 
 #include "actors/protocol/atoms.hpp"
 #include "actors/protocol/directory.hpp"
+#include "actors/protocol/disk.hpp"
 #include "actors/protocol/gateway.hpp"
 #include "actors/protocol/membership.hpp"
 #include "actors/protocol/pool.hpp"
@@ -23,5 +24,7 @@ CAF_ADD_TYPE_ID(peercache, (peercache::actors::rail_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::rdma_peer_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::client_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::node_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::disk_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::promote_report))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/protocol/directory.hpp"
+#include "actors/protocol/disk.hpp"
 
 namespace peercache::actors {
 
@@ -18,6 +19,21 @@ using pool_actor = caf::typed_actor<
     caf::reacts_to<abandon_atom, std::string>,
     // Gateway: forgets and withdraws the pages of these keys. Answers one page_status byte a key.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
+    // Promoter: where the pages of these keys are in the pool. Answers as a directory look-up does.
+    caf::replies_to<locate_atom, std::string>::with<std::string>,
+    // Promoter: these slots (filled_slot) hold pages that came from disk. Publishes them; answers
+    // as `locate` does.
+    caf::replies_to<restore_atom, std::string>::with<std::string>,
+    // Disk: these pages (stored_page) are on disk from here on.
+    caf::reacts_to<stored_atom, std::string>,
+    // Disk: the pages of these keys are not on disk any more; acknowledge this ticket, if any.
+    caf::reacts_to<gone_atom, std::uint64_t, std::string>,
+    // Disk: its scan is done; publish what is there.
+    caf::reacts_to<walk_atom>,
+    // Itself: goes on with that.
+    caf::reacts_to<walk_atom, std::uint64_t>,
+    // The node, at its start: who the disk is.
+    caf::reacts_to<hello_atom, disk_writer_actor>,
     // Own membership: the cluster had expelled this node and took it back; publishes everything
     // again.
     caf::reacts_to<publish_atom>,

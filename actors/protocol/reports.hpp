@@ -124,6 +124,73 @@ struct client_report {
   }
 };
 
+/// The disk tier of one node.
+struct disk_report {
+  disk_report() = default;
+  bool on = false;
+  std::string why_off; ///< While it is not on.
+  std::string path;    ///< The node's own folder.
+  std::string store;   ///< "bucket", "file_per_key", "offset".
+  std::string io;      ///< "io_uring", or "posix" with the reason in `why_fallback`.
+  std::string why_fallback;
+  double scanned = 1; ///< Share of the folder that the start's scan has read; 1: done.
+  std::uint64_t bytes_used = 0;
+  std::uint64_t bytes_capacity = 0;
+  std::uint64_t pages = 0;
+  std::uint64_t page_bytes = 0;
+  std::uint64_t files = 0;
+  std::uint64_t queue_bytes = 0;
+  std::uint64_t queue_pages = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t write_errors = 0;
+  std::map<std::string, std::uint64_t> skipped; ///< By storage::write_skip's word.
+  std::uint64_t reads = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t read_errors = 0;
+  std::uint64_t checksum_failures = 0;
+  std::uint64_t evicted = 0;
+  std::uint64_t expired = 0;
+  std::uint64_t scrubbed_bytes = 0;
+  std::uint64_t breaker_opened = 0;
+  std::string breaker; ///< "closed", "open", "half_open".
+  bool read_only = false;
+  bool verifying = false;
+  // What the start's scan found.
+  std::uint64_t recovered = 0;
+  std::uint64_t torn = 0;
+  std::uint64_t foreign = 0;
+  std::uint64_t replaced = 0;
+  std::uint64_t corrupt = 0;
+  latency_report write_latency; ///< From the queue to durable.
+  latency_report read_latency;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, disk_report& x) {
+    return f(x.on, x.why_off, x.path, x.store, x.io, x.why_fallback, x.scanned, x.bytes_used,
+             x.bytes_capacity, x.pages, x.page_bytes, x.files, x.queue_bytes, x.queue_pages,
+             x.writes, x.written_bytes, x.write_errors, x.skipped, x.reads, x.read_bytes,
+             x.read_errors, x.checksum_failures, x.evicted, x.expired, x.scrubbed_bytes,
+             x.breaker_opened, x.breaker, x.read_only, x.verifying, x.recovered, x.torn, x.foreign,
+             x.replaced, x.corrupt, x.write_latency, x.read_latency);
+  }
+};
+
+/// What the promoter of one node has done, in pages.
+struct promote_report {
+  promote_report() = default;
+  std::uint64_t promoted = 0; ///< Brought into the pool.
+  std::uint64_t joined = 0;   ///< Asked for while somebody else's promotion was on its way.
+  std::uint64_t in_pool = 0;  ///< Were in the pool already.
+  std::uint64_t missed = 0;   ///< Not on disk, not whole, or too late.
+  std::uint64_t refused = 0;  ///< Too much on its way, or the pool had no room.
+  std::uint64_t warmed = 0;   ///< Of the promoted: for an `exists`.
+  std::uint64_t on_its_way = 0;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, promote_report& x) {
+    return f(x.promoted, x.joined, x.in_pool, x.missed, x.refused, x.warmed, x.on_its_way);
+  }
+};
+
 /// One node as `peercache status` shows it.
 struct node_report {
   node_report() = default;
@@ -137,10 +204,12 @@ struct node_report {
   pool_report pool;
   directory_report directory;
   membership_report membership;
+  disk_report disk;
+  promote_report promotes;
   template <class Inspector>
   friend auto inspect(Inspector& f, node_report& x) {
     return f(x.member, x.ready, x.unready_reason, x.uptime_ms, x.sessions, x.data_plane, x.version,
-             x.pool, x.directory, x.membership);
+             x.pool, x.directory, x.membership, x.disk, x.promotes);
   }
 };
 

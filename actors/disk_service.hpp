@@ -1,0 +1,166 @@
+#pragma once
+
+#include "actors/protocol/disk.hpp"
+#include "actors/protocol/disk_wire.hpp"
+#include "config/node_config.hpp"
+#include "discovery/membership.hpp"
+#include "metrics/latency_histogram.hpp"
+#include "storage/disk/disk_tier.hpp"
+#include "storage/disk/folder_claim.hpp"
+#include "storage/pool_memory.hpp"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::actors {
+
+/// How much of the pool may wait for the disk, shared by the pool and the disk's thread.
+/// Threads: any.
+class disk_gate {
+public:
+  explicit disk_gate(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  /// Claims room for a page; false when there is none, or the disk takes nothing.
+  bool enter(std::uint64_t bytes) noexcept;
+  void leave(std::uint64_t bytes) noexcept { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void set_open(bool open) noexcept { open_.store(open, std::memory_order_relaxed); }
+  bool open() const noexcept { return open_.load(std::memory_order_relaxed); }
+  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+
+private:
+  const std::uint64_t bytes_max_;
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint64_t> refused_{0};
+  std::atomic<bool> open_{false};
+};
+
+/// What the disk's thread has to tell its actor.
+struct disk_turn {
+  std::string stored; ///< stored_page records: durable from here on.
+  struct left {
+    std::uint64_t ticket = 0;
+    std::string keys;
+  };
+  std::vector<left> gone;
+  struct answer {
+    std::uint64_t request = 0;
+    std::string records;
+    bool is_walk = false;
+    std::string next; ///< Of a walk.
+  };
+  std::vector<answer> answers;
+  bool scanned = false; ///< The start's scan is over.
+
+  bool empty() const noexcept {
+    return stored.empty() && gone.empty() && answers.empty() && !scanned;
+  }
+};
+
+/// The disk tier's thread: owns device, store and index; its actor sends it commands and hears of
+/// what became of them.
+///
+/// Threads: `run` in one thread, once; all other members from any thread. Ownership: lends the
+/// pool's memory, which must outlive `run`. Errors: a folder that cannot be used makes a service
+/// that is off, with the reason: the node goes on without a disk.
+class disk_service {
+public:
+  static std::unique_ptr<disk_service> open(const config::node_config& config,
+                                            const discovery::member& self,
+                                            storage::pool_memory& memory);
+
+  bool on() const noexcept { return tier_.has_value(); }
+  disk_gate& gate() noexcept { return gate_; }
+  /// Share of the start's scan that is done; 1: over.
+  double scanned() const noexcept { return scanned_.load(std::memory_order_relaxed); }
+  /// As of the last tenth of a second.
+  disk_report report() const;
+
+  /// Scans, then serves until `stop`; what happens goes to `tell`.
+  void run(const std::function<void(disk_turn_ptr)>& tell);
+  void stop() noexcept;
+
+  // Commands; those with a request number are answered by a turn.
+  void write(std::string kept_pages);
+  void load(std::uint64_t request, std::string wanted_pages);
+  void walk(std::uint64_t request, std::string after, std::uint32_t count);
+  void remove(std::uint64_t request, std::string keys);
+  void acknowledge(std::uint64_t ticket);
+  void verify();
+  void make_room(std::uint64_t bytes);
+
+private:
+  using command = std::function<void()>;
+  using time_point = storage::disk_clock::time_point;
+
+  /// A page on its way to the disk, its slot pinned.
+  struct keeping {
+    kept_page page;
+    time_point since;
+  };
+  struct loading {
+    std::uint64_t request = 0;
+    std::uint32_t index = 0;
+    time_point since;
+  };
+  /// A `load` whose pages are not all decided.
+  struct open_load {
+    std::vector<loaded_page> pages;
+    std::size_t left = 0;
+  };
+
+  disk_service(const config::node_config& config, storage::pool_memory& memory);
+  result<void> set_up(const config::node_config& config, const discovery::member& self);
+  result<std::unique_ptr<storage::disk_store>> make_store(const config::node_config& config,
+                                                          const discovery::member& self);
+  void post(command what);
+  void scan();
+  /// One turn of the loop; false when nothing moved.
+  bool turn();
+  bool run_commands();
+  void take(const storage::disk_tier_events& events);
+  void written(const storage::disk_event& event);
+  void was_read(const storage::disk_event& event);
+  void finish_load(std::uint64_t request);
+  void let_go(const kept_page& page);
+  void publish_report();
+  void shut_down();
+
+  // Constant after `open`.
+  const config::node_config::disk_section config_;
+  storage::slot_table slots_;
+  storage::pool_memory& memory_;
+  std::string why_off_;
+  std::string path_;
+  std::string why_fallback_;
+  disk_gate gate_;
+  std::optional<storage::folder_claim> claim_;
+
+  // The thread's.
+  std::unique_ptr<storage::disk_io> io_;
+  std::optional<storage::disk_tier> tier_;
+  time_point now_{};
+  time_point report_at_{};
+  std::uint64_t next_tag_ = 1;
+  std::unordered_map<std::uint64_t, keeping> keeping_;
+  std::unordered_map<std::uint64_t, loading> loading_;
+  std::unordered_map<std::uint64_t, open_load> loads_;
+  disk_turn turn_;
+  storage::recovery_report recovered_;
+  metrics::latency_histogram write_latency_;
+  metrics::latency_histogram read_latency_;
+
+  // Shared.
+  std::atomic<bool> stop_{false};
+  std::atomic<double> scanned_{0};
+  mutable std::mutex lock_;
+  std::vector<command> commands_; ///< By lock_.
+  disk_report report_;            ///< By lock_.
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,94 @@
+#include "actors/disk_writer_actor.hpp"
+
+#include "common/page_status.hpp"
+
+namespace peercache::actors {
+namespace {
+
+using disk_writer_pointer = disk_writer_actor::stateful_pointer<disk_writer_state>;
+
+/// A number for a command, and the promise that its answer fulfils.
+std::uint64_t wait_for(disk_writer_state& state, caf::response_promise promise) {
+  const auto request = state.next_request++;
+  state.waiting.emplace(request, std::move(promise));
+  return request;
+}
+
+void take_turn(disk_writer_pointer self, disk_turn& turn) {
+  auto& state = self->state;
+  if (!turn.stored.empty())
+    self->send(state.pool, stored_atom_v, std::move(turn.stored));
+  for (auto& left : turn.gone)
+    self->send(state.pool, gone_atom_v, left.ticket, std::move(left.keys));
+  if (turn.scanned)
+    self->send(state.pool, walk_atom_v);
+  for (auto& answer : turn.answers) {
+    const auto found = state.waiting.find(answer.request);
+    if (found == state.waiting.end())
+      continue;
+    if (answer.is_walk)
+      found->second.deliver(std::move(answer.records), std::move(answer.next));
+    else
+      found->second.deliver(std::move(answer.records));
+    state.waiting.erase(found);
+  }
+}
+
+caf::result<std::string> load(disk_writer_pointer self, const std::string& wanted) {
+  auto& state = self->state;
+  if (!state.disk->on())
+    return std::string(record_count<wanted_page>(wanted).value_or(0) * sizeof(loaded_page), '\0');
+  auto promise = self->make_response_promise<std::string>();
+  state.disk->load(wait_for(state, promise), wanted);
+  return promise;
+}
+
+caf::result<std::string, std::string> walk(disk_writer_pointer self, const std::string& after,
+                                           std::uint32_t count) {
+  auto& state = self->state;
+  auto promise = self->make_response_promise<std::string, std::string>();
+  if (state.disk->on())
+    state.disk->walk(wait_for(state, promise), after, count);
+  else
+    promise.deliver(std::string{}, std::string{});
+  return promise;
+}
+
+caf::result<std::string> remove(disk_writer_pointer self, const std::string& keys) {
+  auto& state = self->state;
+  if (!state.disk->on())
+    return std::string(record_count<page_key>(keys).value_or(0),
+                       static_cast<char>(page_status::not_found));
+  auto promise = self->make_response_promise<std::string>();
+  state.disk->remove(wait_for(state, promise), keys);
+  return promise;
+}
+
+} // namespace
+
+disk_writer_actor::behavior_type run_disk_writer(disk_writer_pointer self, disk_service* disk,
+                                                 const pool_actor& pool) {
+  self->state.disk = disk;
+  self->state.pool = pool;
+  return {
+      [self](write_atom, const std::string& pages) { self->state.disk->write(pages); },
+      [self](load_atom, const std::string& wanted) { return load(self, wanted); },
+      [self](walk_atom, const std::string& after, std::uint32_t count) {
+        return walk(self, after, count);
+      },
+      [self](remove_atom, const std::string& keys) { return remove(self, keys); },
+      [self](ack_atom, std::uint64_t ticket) { self->state.disk->acknowledge(ticket); },
+      [self](verify_atom) {
+        self->state.disk->verify();
+        return self->state.disk->on();
+      },
+      [self](evict_atom, std::uint64_t bytes) {
+        self->state.disk->make_room(bytes);
+        return self->state.disk->on();
+      },
+      [self](stats_atom) { return self->state.disk->report(); },
+      [self](turn_atom, const disk_turn_ptr& turn) { take_turn(self, *turn); },
+  };
+}
+
+} // namespace peercache::actors

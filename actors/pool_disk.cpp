@@ -1,0 +1,245 @@
+#include "actors/pool_disk.hpp"
+
+#include "actors/owner_batches.hpp"
+#include "actors/pool_publishing.hpp"
+#include "common/page_status.hpp"
+#include "discovery/placement.hpp"
+#include "storage/disk/disk_io.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace peercache::actors {
+namespace {
+
+/// The disk lives in this process and answers for as long as the pool does.
+constexpr auto disk_timeout = caf::infinite;
+constexpr std::uint32_t walk_pages = 1024;
+
+/// Whether what is on disk is what lies in the slot, whose checksum may not have been computed.
+bool same_page(const storage::resident_page& held, const stored_page& on_disk) noexcept {
+  return held.length_bytes == on_disk.length_bytes &&
+         (held.checksum == 0 || held.checksum == on_disk.checksum);
+}
+
+} // namespace
+
+void pool_disk::keep(const storage::resident_page& page) {
+  if (!on() || marks.contains(page.slot))
+    return;
+  const auto bytes = storage::in_blocks(page.length_bytes);
+  if (!options_.gate->enter(bytes))
+    return;
+  if (options_.slots.pin_if(page.slot, page.gen, page.key, page.length_bytes) != page_status::hit)
+    return options_.gate->leave(bytes);
+  append_record(kept_,
+                kept_page{page.key, page.gen.value, page.checksum, page.slot, page.length_bytes});
+}
+
+void pool_disk::add_record(const page_key& key, generation gen, std::uint64_t checksum,
+                           std::uint32_t length_bytes) {
+  if (records.size() >= records_max)
+    return; // Nobody finds the page: a miss.
+  directory::page_location location;
+  location.node = self_;
+  location.owner = inc_;
+  location.gen = gen;
+  location.checksum = checksum;
+  location.length_bytes = length_bytes;
+  location.where = directory::tier::disk;
+  records.push_back({{key, location, directory::publish_mode::always}, 0});
+}
+
+void send_to_disk(pool_pointer self) {
+  auto& disk = self->state.disk;
+  if (auto pages = disk.take_kept(); !pages.empty())
+    self->send(disk.actor, write_atom_v, std::move(pages));
+}
+
+// -- the directory
+
+void publish_disk_records(pool_pointer self) {
+  auto& state = self->state;
+  auto& disk = state.disk;
+  if (disk.publishing || disk.records.empty() || !state.joined())
+    return;
+  auto sent = std::make_shared<std::vector<pool_disk::pending_record>>();
+  owner_batches batches{state.cluster->ring, state.options.replicas};
+  while (!disk.records.empty() && sent->size() < pool_state::publish_chunk) {
+    batches.add(static_cast<std::uint32_t>(sent->size()), disk.records.front().record);
+    sent->push_back(disk.records.front());
+    disk.records.pop_front();
+  }
+  disk.publishing = true;
+  publish(self, batches.take(), sent->size(), [self, sent](publication& published) {
+    auto& own = self->state.disk;
+    own.publishing = false;
+    bool all_heard = true;
+    for (std::size_t i = 0; i < sent->size(); ++i) {
+      if (!published.unheard[i])
+        continue;
+      all_heard = false;
+      auto again = (*sent)[i];
+      if (++again.attempts < pool_disk::attempts_max)
+        own.records.push_back(again);
+    }
+    if (all_heard) // Otherwise the next beat tries again, not a hot loop.
+      publish_disk_records(self);
+  });
+}
+
+namespace {
+
+void walk_on(pool_pointer self, std::uint64_t number);
+
+/// Those pages of a piece of the walk that are not in memory and have new owners.
+void take_piece(pool_pointer self, const std::string& pages) {
+  auto& state = self->state;
+  auto& disk = state.disk;
+  std::array<node_id, discovery::hash_ring::replicas_max> fresh;
+  const auto count = record_count<stored_page>(pages).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto page = record_at<stored_page>(pages, i);
+    if (const auto held = state.pool->find(page.key)) {
+      if (same_page(*held, page))
+        disk.marks.insert(held->slot);
+    } else if (discovery::new_owners(disk.walking.before, state.cluster->ring, page.key,
+                                     state.options.replicas, fresh) > 0) {
+      disk.add_record(page.key, {0}, page.checksum, page.length_bytes);
+    }
+  }
+  publish_disk_records(self);
+}
+
+void walk_on(pool_pointer self, std::uint64_t number) {
+  auto& disk = self->state.disk;
+  // What is still to be published waits for the directory: no more than this piles up.
+  if (disk.records.size() > pool_disk::records_max / 2) {
+    self->delayed_send(self, self->state.options.beat, walk_atom_v, number);
+    return;
+  }
+  self->request(disk.actor, disk_timeout, walk_atom_v, disk.walking.after, walk_pages)
+      .then([self, number](const std::string& pages, const std::string& last) {
+        auto& walking = self->state.disk.walking;
+        if (!walking.active || walking.number != number)
+          return;
+        take_piece(self, pages);
+        walking.after = last;
+        walking.active = !last.empty();
+        if (walking.active)
+          walk_on(self, number);
+      });
+}
+
+} // namespace
+
+void publish_disk(pool_pointer self, discovery::hash_ring before) {
+  auto& state = self->state;
+  auto& walking = state.disk.walking;
+  if (!state.disk.on() || !state.joined())
+    return;
+  // A walk that was not over knows of owners that the one before it had not reached.
+  walking.before = walking.active ? discovery::hash_ring{} : std::move(before);
+  walking.active = true;
+  walking.after.clear();
+  walk_on(self, ++walking.number);
+}
+
+void continue_walk(pool_pointer self, std::uint64_t number) {
+  const auto& walking = self->state.disk.walking;
+  if (walking.active && walking.number == number)
+    walk_on(self, number);
+}
+
+// -- what the disk says
+
+void note_stored(pool_pointer self, const std::string& pages) {
+  auto& state = self->state;
+  const auto count = record_count<stored_page>(pages).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto page = record_at<stored_page>(pages, i);
+    const auto held = state.pool->find(page.key);
+    if (!held)
+      state.disk.add_record(page.key, {page.gen}, page.checksum, page.length_bytes);
+    else if (same_page(*held, page))
+      state.disk.marks.insert(held->slot);
+  }
+  publish_disk_records(self);
+}
+
+void note_gone(pool_pointer self, std::uint64_t ticket, const std::string& keys) {
+  auto& state = self->state;
+  std::vector<directory::withdraw_record> records;
+  const auto count = record_count<page_key>(keys).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto key = record_at<page_key>(keys, i);
+    if (const auto held = state.pool->find(key))
+      state.disk.marks.erase(held->slot);
+    else
+      records.push_back({key, state.options.inc, state.pool->newest(), directory::tier::disk});
+  }
+  withdraw_from_owners(self, records, [self, ticket] {
+    if (ticket != 0)
+      self->send(self->state.disk.actor, ack_atom_v, ticket);
+  });
+}
+
+// -- what the promoter and the gateway ask
+
+std::string locate_pages(const pool_state& state, const std::string& keys) {
+  std::string answer;
+  const auto count = record_count<page_key>(keys).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto held = state.pool->find(record_at<page_key>(keys, i));
+    if (held) {
+      const auto location = state.location_of(*held);
+      directory::append_answer(answer, {&location, 1});
+    } else {
+      directory::append_answer(answer, {});
+    }
+  }
+  return answer;
+}
+
+std::string restore_pages(pool_pointer self, const std::string& filled) {
+  auto& state = self->state;
+  const auto fills = fills_of(filled);
+  std::vector<storage::commit_outcome> outcomes(fills.size());
+  state.pool->commit(fills, outcomes);
+  std::string keys;
+  for (std::size_t i = 0; i < fills.size(); ++i) {
+    append_record(keys, fills[i].key);
+    if (outcomes[i].status == page_status::stored) {
+      state.disk.marks.insert(outcomes[i].slot);
+      state.unpublished.push_back(fills[i].key);
+    }
+  }
+  state.evict_ahead();
+  publish_next_chunk(self);
+  return locate_pages(state, keys);
+}
+
+caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys) {
+  auto& state = self->state;
+  auto statuses = state.remove(keys);
+  send_withdrawals(self);
+  if (!state.disk.on())
+    return statuses;
+  auto promise = self->make_response_promise<std::string>();
+  self->request(state.disk.actor, disk_timeout, remove_atom_v, keys)
+      .then(
+          [self, promise, statuses, keys](const std::string& on_disk) mutable {
+            for (std::size_t i = 0; i < statuses.size() && i < on_disk.size(); ++i) {
+              if (static_cast<page_status>(on_disk[i]) != page_status::hit)
+                continue;
+              statuses[i] = on_disk[i];
+              self->state.withdraw_all_of(record_at<page_key>(keys, i));
+            }
+            send_withdrawals(self);
+            promise.deliver(std::move(statuses));
+          },
+          [promise, statuses](const caf::error&) mutable { promise.deliver(statuses); });
+  return promise;
+}
+
+} // namespace peercache::actors

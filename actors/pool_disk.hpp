@@ -1,0 +1,115 @@
+#pragma once
+
+#include "actors/disk_service.hpp"
+#include "actors/protocol/disk.hpp"
+#include "actors/protocol/disk_wire.hpp"
+#include "actors/protocol/pool.hpp"
+#include "directory/wire.hpp"
+#include "discovery/hash_ring.hpp"
+#include "storage/page_pool.hpp"
+#include "storage/slot_table.hpp"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+// The pool actor's half of the conversation with the disk tier. A page's record in the directory
+// says `memory` while it is in the pool, `disk` when it is on disk only. Which pages of the pool
+// are on disk too is a mark here, set by the disk's word; so eviction asks nobody.
+namespace peercache::actors {
+
+struct pool_disk_options {
+  disk_gate* gate = nullptr; ///< Null: there is no disk tier.
+  storage::slot_table slots;
+  bool write_through = false;
+  bool on_evict = false;
+};
+
+/// Slots whose page is on disk.
+class disk_marks {
+public:
+  void insert(slot_id slot) {
+    if (slot.value >= marked_.size())
+      marked_.resize(slot.value + std::size_t{1});
+    marked_[slot.value] = true;
+  }
+  bool contains(slot_id slot) const { return slot.value < marked_.size() && marked_[slot.value]; }
+  /// Whether it was there.
+  bool erase(slot_id slot) {
+    const bool was = contains(slot);
+    if (was)
+      marked_[slot.value] = false;
+    return was;
+  }
+
+private:
+  std::vector<bool> marked_;
+};
+
+/// What the pool knows of its node's disk. Threads: none; the pool actor serializes.
+class pool_disk {
+public:
+  pool_disk() = default;
+  pool_disk(const pool_disk_options& options, node_id self, const incarnation& inc)
+      : options_(options), self_(self), inc_(inc) {}
+
+  bool on() const noexcept { return options_.gate != nullptr; }
+  bool write_through() const noexcept { return options_.write_through; }
+
+  /// Pins the page and queues it for the disk, when there is room and it is not there yet.
+  void keep(const storage::resident_page& page);
+  /// The queue, for one message.
+  std::string take_kept() { return std::exchange(kept_, {}); }
+
+  /// The directory is to know that this page is on disk only.
+  void add_record(const page_key& key, generation gen, std::uint64_t checksum,
+                  std::uint32_t length_bytes);
+
+  disk_marks marks;
+  disk_writer_actor actor;
+
+  /// Records that some directory owner has not heard of yet.
+  struct pending_record {
+    directory::publish_record record;
+    std::uint32_t attempts = 0;
+  };
+  std::deque<pending_record> records;
+  bool publishing = false; ///< Some of `records` are on their way.
+
+  /// All pages of the disk, on their way to those owners that `before` did not have.
+  struct walk {
+    bool active = false;
+    std::uint64_t number = 0; ///< A newer one takes its place.
+    discovery::hash_ring before;
+    std::string after; ///< The last key.
+  };
+  walk walking;
+
+  static constexpr std::size_t records_max = 1u << 18;
+  static constexpr std::uint32_t attempts_max = 4;
+
+private:
+  pool_disk_options options_;
+  node_id self_;
+  incarnation inc_;
+  std::string kept_; ///< kept_page records.
+};
+
+struct pool_state;
+using pool_pointer = pool_actor::stateful_pointer<pool_state>;
+
+/// Hands the disk what `keep` collected.
+void send_to_disk(pool_pointer self);
+/// Sends the next records, and goes on after the answers.
+void publish_disk_records(pool_pointer self);
+/// Publishes all pages that are on disk only to owners that are not `before`'s.
+void publish_disk(pool_pointer self, discovery::hash_ring before);
+void continue_walk(pool_pointer self, std::uint64_t number);
+
+caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys);
+std::string locate_pages(const pool_state& state, const std::string& keys);
+std::string restore_pages(pool_pointer self, const std::string& filled);
+void note_stored(pool_pointer self, const std::string& pages);
+void note_gone(pool_pointer self, std::uint64_t ticket, const std::string& keys);
+
+} // namespace peercache::actors

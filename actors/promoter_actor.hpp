@@ -1,0 +1,50 @@
+#pragma once
+
+#include "actors/promotions.hpp"
+#include "actors/protocol/disk.hpp"
+#include "actors/protocol/disk_wire.hpp"
+#include "actors/protocol/pool.hpp"
+#include "directory/page_location.hpp"
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::actors {
+
+struct promoter_options {
+  pool_actor pool;
+  disk_writer_actor disk;
+  std::uint64_t bytes_max = 256ull << 20; ///< Of pages on their way.
+  bool warm = true;
+};
+
+/// One client's request that is not answered yet.
+struct promote_request {
+  caf::typed_response_promise<std::string> promise;
+  std::vector<std::optional<directory::page_location>> places;
+  std::size_t left = 0;
+};
+
+struct promoter_state {
+  promoter_state() : pages(0) {}
+  promoter_options options;
+  promotions pages;
+  std::unordered_map<std::uint64_t, promote_request> requests;
+  std::uint64_t next_request = 1;
+  promote_report totals;
+  static inline const char* name = "promoter";
+
+  /// One page of a request is decided.
+  void decide(std::uint64_t waiter, const std::optional<directory::page_location>& place);
+  void deliver(std::uint64_t request);
+};
+
+/// Brings pages from this node's disk into its pool: pool (room) → disk (bytes, straight into the
+/// slot) → pool (published). Threads: scheduler. Asks: pool and disk of its node, which answer for
+/// as long as they live. Errors: a page that cannot be had is no location in the answer.
+promoter_actor::behavior_type run_promoter(promoter_actor::stateful_pointer<promoter_state> self,
+                                           promoter_options options);
+
+} // namespace peercache::actors

@@ -1,0 +1,59 @@
+#include "actors/promotions.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+
+namespace peercache::actors {
+
+promotions::answer promotions::ask(const page_key& key, std::uint32_t length_bytes,
+                                   std::optional<std::uint64_t> waiter, std::uint64_t until) {
+  auto found = pages_.find(key);
+  const bool joined = found != pages_.end();
+  if (!joined) {
+    // What nobody waits for takes a quarter of the room, and nobody's turn.
+    const bool full = waiter ? queue_.size() >= queued_max
+                             : !queue_.empty() || bytes_ + length_bytes > bytes_max_ / 4;
+    if (full)
+      return answer::refused;
+    found = pages_.emplace(key, page{{key, length_bytes, !waiter.has_value()}, {}, 0, false}).first;
+    queue_.push_back(key);
+  }
+  auto& its = found->second;
+  its.until = std::max(its.until, until);
+  if (waiter) {
+    its.what.warm = false;
+    its.waiters.push_back(*waiter);
+  }
+  return joined ? answer::joined : answer::queued;
+}
+
+std::vector<std::uint64_t> promotions::finish(const page_key& key) {
+  const auto found = pages_.find(key);
+  PEERCACHE_ASSERT(found != pages_.end() && found->second.started);
+  auto waiters = std::move(found->second.waiters);
+  bytes_ -= found->second.what.length_bytes;
+  pages_.erase(found);
+  return waiters;
+}
+
+std::vector<promotions::job> promotions::start_next(std::uint64_t now, std::size_t count) {
+  std::vector<job> jobs;
+  while (!queue_.empty() && jobs.size() < count) {
+    const auto found = pages_.find(queue_.front());
+    auto& next = found->second;
+    if (next.until < now) {
+      pages_.erase(found);
+    } else {
+      if (bytes_ != 0 && bytes_ + next.what.length_bytes > bytes_max_)
+        break;
+      next.started = true;
+      bytes_ += next.what.length_bytes;
+      jobs.push_back(next.what);
+    }
+    queue_.pop_front();
+  }
+  return jobs;
+}
+
+} // namespace peercache::actors

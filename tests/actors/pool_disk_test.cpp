@@ -1,0 +1,365 @@
+// The pool, the promoter and the directory around a disk that the test plays.
+
+#include "actors/promoter_actor.hpp"
+#include "tests/actors/cluster_fixture.hpp"
+
+#include <cstring>
+#include <map>
+
+namespace peercache::actors {
+namespace {
+
+/// What the test's disk holds, and what it was asked.
+struct played_disk {
+  std::map<page_key, stored_page> pages;
+  std::string kept; ///< kept_page records that wait for `write_all`.
+  std::vector<std::uint64_t> acknowledged;
+  std::uint32_t loads = 0;
+  bool holds_loads = false;
+  std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held;
+};
+using played_disk_ptr = std::shared_ptr<played_disk>;
+
+std::string load_answer(const played_disk& disk, const std::string& wanted) {
+  std::string answer;
+  for (std::size_t i = 0; i < record_count<wanted_page>(wanted).value_or(0); ++i) {
+    const auto page = record_at<wanted_page>(wanted, i);
+    const auto found = disk.pages.find(page.key);
+    loaded_page loaded;
+    loaded.found = found != disk.pages.end() && found->second.length_bytes == page.length_bytes;
+    loaded.checksum = loaded.found != 0 ? found->second.checksum : 0;
+    append_record(answer, loaded);
+  }
+  return answer;
+}
+
+disk_writer_actor::behavior_type play_disk(disk_writer_actor::pointer self,
+                                           const played_disk_ptr& disk) {
+  return {
+      [disk](write_atom, const std::string& pages) { disk->kept += pages; },
+      [self, disk](load_atom, const std::string& wanted) -> caf::result<std::string> {
+        ++disk->loads;
+        if (!disk->holds_loads)
+          return load_answer(*disk, wanted);
+        auto promise = self->make_response_promise<std::string>();
+        disk->held.emplace_back(wanted, promise);
+        return promise;
+      },
+      [disk](walk_atom, const std::string&,
+             std::uint32_t) -> caf::result<std::string, std::string> {
+        std::string all;
+        for (const auto& [key, page] : disk->pages)
+          append_record(all, page);
+        return {all, std::string{}};
+      },
+      [disk](remove_atom, const std::string& keys) {
+        std::string statuses;
+        for (std::size_t i = 0; i < record_count<page_key>(keys).value_or(0); ++i) {
+          const bool was = disk->pages.erase(record_at<page_key>(keys, i)) != 0;
+          statuses.push_back(static_cast<char>(was ? page_status::hit : page_status::not_found));
+        }
+        return statuses;
+      },
+      [disk](ack_atom, std::uint64_t ticket) { disk->acknowledged.push_back(ticket); },
+      [](verify_atom) { return true; },
+      [](evict_atom, std::uint64_t) { return true; },
+      [](stats_atom) { return disk_report{}; },
+      // The test: answers what was held.
+      [disk](turn_atom, const disk_turn_ptr&) {
+        for (auto& [wanted, promise] : std::exchange(disk->held, {}))
+          promise.deliver(load_answer(*disk, wanted));
+      },
+  };
+}
+
+class pool_disk_test : public cluster_fixture {
+protected:
+  pool_disk_test() {
+    gate.set_open(true);
+    actor = system.spawn(play_disk, disk);
+    use(/*write_through=*/true);
+    promoter_options options;
+    options.pool = pool;
+    options.disk = actor;
+    promoter = system.spawn(run_promoter, options);
+    tell_everyone(both());
+  }
+  ~pool_disk_test() override {
+    stop(promoter);
+    stop(actor);
+  }
+
+  /// The pool again, with a disk.
+  void use(bool write_through) {
+    stop(pool);
+    pool_actor_options options;
+    options.self = here.id;
+    options.inc = here.inc;
+    options.disk = {&gate, memory.slots(), write_through, !write_through};
+    pool = system.spawn(run_pool, options,
+                        std::make_unique<storage::page_pool>(
+                            memory.slots(),
+                            storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
+                            storage::page_pool_options{}));
+    caf::anon_send(pool, hello_atom_v, actor);
+    settle();
+  }
+
+  /// What waits for the disk is durable now.
+  void write_all() {
+    std::string stored;
+    for (std::size_t i = 0; i < kept(); ++i) {
+      const auto page = record_at<kept_page>(disk->kept, i);
+      stored_page made{page.key, page.gen, page.checksum, page.length_bytes, 0};
+      append_record(stored, made);
+      made.gen = 0;
+      disk->pages[page.key] = made;
+      memory.slots().unpin(page.slot);
+      gate.leave(4096);
+    }
+    disk->kept.clear();
+    caf::anon_send(pool, stored_atom_v, stored);
+    settle();
+  }
+
+  void answer_held() {
+    caf::anon_send(actor, turn_atom_v, disk_turn_ptr{});
+    settle();
+  }
+
+  std::size_t kept() const { return record_count<kept_page>(disk->kept).value_or(0); }
+
+  /// So many other pages, each on disk at once.
+  void fill(int count) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(put(key_named("filler " + std::to_string(next_filler++))), page_status::stored);
+      write_all();
+      pass(std::chrono::milliseconds(60));
+    }
+  }
+
+  directory::tier tier_of(const std::string& name) {
+    const auto found = locations(shard_here, key_named(name));
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? directory::tier::memory : found[0].where;
+  }
+
+  std::vector<std::vector<directory::page_location>> promote(std::vector<std::string> names,
+                                                             std::uint32_t within_ms = 1000) {
+    const auto answer = ask<std::string>(promoter, promote_atom_v, wanted(names), within_ms);
+    return places_of(*answer, names.size());
+  }
+
+  static std::string keys_of(const std::vector<std::string>& names) {
+    std::string keys;
+    for (const auto& name : names)
+      append_record(keys, key_named(name));
+    return keys;
+  }
+
+  static std::string wanted(const std::vector<std::string>& names) {
+    std::string pages;
+    for (const auto& name : names)
+      append_record(pages, promoted_page{key_named(name), 4096, 0});
+    return pages;
+  }
+
+  static std::vector<std::vector<directory::page_location>> places_of(const std::string& answer,
+                                                                      std::size_t count) {
+    std::vector<std::vector<directory::page_location>> places;
+    directory::answer_reader reader{answer};
+    std::array<directory::page_location, limits::locations_per_key_max> found;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::size_t there = 0;
+      EXPECT_TRUE(reader.next(found, there));
+      places.emplace_back(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(there));
+    }
+    return places;
+  }
+
+  disk_gate gate{1u << 20};
+  played_disk_ptr disk = std::make_shared<played_disk>();
+  disk_writer_actor actor;
+  promoter_actor promoter;
+  int next_filler = 0;
+};
+
+TEST_F(pool_disk_test, a_set_is_written_through_from_its_pinned_slot) {
+  const auto slot = reserve();
+  commit(key_named("a"), slot);
+  ASSERT_EQ(kept(), 1u);
+  const auto page = record_at<kept_page>(disk->kept, 0);
+  EXPECT_EQ(page.key, key_named("a"));
+  EXPECT_EQ(memory.slots().pins(slot), 1u);
+  write_all();
+  EXPECT_EQ(memory.slots().pins(slot), 0u);
+  EXPECT_EQ(tier_of("a"), directory::tier::memory);
+}
+
+TEST_F(pool_disk_test, a_gate_that_is_full_or_shut_skips_the_disk_and_not_the_set) {
+  gate.set_open(false);
+  EXPECT_EQ(put(key_named("a")), page_status::stored);
+  EXPECT_EQ(kept(), 0u);
+  gate.set_open(true);
+  ASSERT_TRUE(gate.enter(1u << 20));
+  EXPECT_EQ(put(key_named("b")), page_status::stored);
+  EXPECT_EQ(kept(), 0u);
+  EXPECT_EQ(gate.refused(), 1u);
+}
+
+TEST_F(pool_disk_test, an_evicted_page_that_is_on_disk_is_known_there) {
+  put(key_named("a"));
+  write_all();
+  fill(70);
+  EXPECT_EQ(tier_of("a"), directory::tier::disk);
+  EXPECT_TRUE(places_of(*ask<std::string>(pool, locate_atom_v, keys_of({"a"})), 1)[0].empty());
+}
+
+TEST_F(pool_disk_test, a_page_that_is_durable_after_its_eviction_is_known_then) {
+  put(key_named("a"));
+  const auto kept = record_at<kept_page>(std::exchange(disk->kept, {}), 0);
+  memory.slots().unpin(kept.slot); // The disk has read it; it is not durable yet.
+  fill(70);
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  std::string stored;
+  append_record(stored, stored_page{kept.key, kept.gen, 5, kept.length_bytes, 0});
+  caf::anon_send(pool, stored_atom_v, stored);
+  settle();
+  EXPECT_EQ(tier_of("a"), directory::tier::disk);
+}
+
+TEST_F(pool_disk_test, with_on_evict_a_page_is_written_when_it_goes) {
+  use(/*write_through=*/false);
+  tell_everyone(both(2));
+  put(key_named("a"));
+  EXPECT_EQ(kept(), 0u);
+  for (int i = 0; i < 64; ++i) {
+    put(key_named("other " + std::to_string(i)));
+    pass(std::chrono::milliseconds(60));
+  }
+  ASSERT_GE(kept(), 1u);
+  EXPECT_EQ(record_at<kept_page>(disk->kept, 0).key, key_named("a"));
+  write_all();
+  EXPECT_EQ(tier_of("a"), directory::tier::disk);
+}
+
+TEST_F(pool_disk_test, a_promoted_page_is_in_memory_and_published) {
+  put(key_named("a"));
+  write_all();
+  fill(70);
+  const auto places = promote({"a", "unknown"});
+  ASSERT_EQ(places[0].size(), 1u);
+  EXPECT_TRUE(places[1].empty());
+  EXPECT_EQ(memory.slots().check(places[0][0].slot, places[0][0].gen, key_named("a"), 4096),
+            page_status::hit);
+  EXPECT_EQ(tier_of("a"), directory::tier::memory);
+  EXPECT_EQ(kept(), 0u) << "it is on disk already";
+  fill(70);
+  EXPECT_EQ(tier_of("a"), directory::tier::disk) << "and still known to be";
+}
+
+TEST_F(pool_disk_test, many_readers_of_one_cold_page_cost_one_read) {
+  put(key_named("a"));
+  write_all();
+  fill(70);
+  disk->loads = 0;
+  disk->holds_loads = true;
+  constexpr int readers = 1000;
+  for (int i = 0; i < readers; ++i)
+    self->send(promoter, promote_atom_v, wanted({"a"}), std::uint32_t{1000});
+  settle();
+  disk->holds_loads = false;
+  ASSERT_EQ(disk->held.size(), 1u);
+  answer_held();
+  int answered = 0;
+  self->receive_for(answered, readers)(
+      [&](const std::string& answer) { EXPECT_EQ(places_of(answer, 1)[0].size(), 1u); });
+  EXPECT_EQ(disk->loads, 1u);
+  EXPECT_EQ(ask<promote_report>(promoter, stats_atom_v)->joined, readers - 1u);
+}
+
+TEST_F(pool_disk_test, a_disk_that_does_not_answer_is_a_miss_at_the_deadline) {
+  put(key_named("a"));
+  put(key_named("b"));
+  write_all();
+  fill(70);
+  const auto in_memory = key_named("c");
+  put(in_memory);
+  disk->holds_loads = true;
+  auto pending = self->request(promoter, caf::infinite, promote_atom_v, wanted({"a", "c"}),
+                               std::uint32_t{200});
+  settle();
+  pass(std::chrono::milliseconds(250));
+  pending.receive(
+      [&](const std::string& answer) {
+        const auto places = places_of(answer, 2);
+        EXPECT_TRUE(places[0].empty());
+        EXPECT_EQ(places[1].size(), 1u) << "what is there is not lost with it";
+      },
+      [](const caf::error&) { FAIL(); });
+  ASSERT_EQ(disk->held.size(), 1u);
+  answer_held();
+  EXPECT_EQ(tier_of("a"), directory::tier::memory) << "it came late, and is there now";
+}
+
+TEST_F(pool_disk_test, a_slot_whose_page_was_not_found_comes_back) {
+  const auto before = ask<pool_report>(pool, stats_atom_v)->filling;
+  promote({"unknown"});
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->filling, before);
+}
+
+TEST_F(pool_disk_test, a_page_that_leaves_the_disk_is_withdrawn_and_then_acknowledged) {
+  put(key_named("a"));
+  put(key_named("b"));
+  write_all();
+  fill(70);
+  put(key_named("in memory"));
+  write_all();
+  caf::anon_send(pool, gone_atom_v, std::uint64_t{7}, keys_of({"a", "in memory"}));
+  settle();
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
+  EXPECT_EQ(tier_of("b"), directory::tier::disk);
+  EXPECT_EQ(tier_of("in memory"), directory::tier::memory);
+  EXPECT_EQ(disk->acknowledged, std::vector<std::uint64_t>{7});
+  fill(70);
+  EXPECT_TRUE(locations(shard_here, key_named("in memory")).empty()) << "it is nowhere now";
+}
+
+TEST_F(pool_disk_test, after_its_scan_the_disk_is_published) {
+  disk->pages[key_named("old")] = {key_named("old"), 0, 5, 4096, 0};
+  caf::anon_send(pool, walk_atom_v);
+  settle();
+  const auto found = locations(shard_there, key_named("old"));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].where, directory::tier::disk);
+  EXPECT_EQ(found[0].owner, here.inc);
+  ASSERT_EQ(promote({"old"})[0].size(), 1u);
+  EXPECT_EQ(tier_of("old"), directory::tier::memory);
+}
+
+TEST_F(pool_disk_test, a_new_owner_is_told_of_the_pages_on_disk) {
+  tell_everyone(topology_of({{here, shard_here}}, 2));
+  disk->pages[key_named("old")] = {key_named("old"), 0, 5, 4096, 0};
+  caf::anon_send(pool, walk_atom_v);
+  settle();
+  tell_everyone(both(3));
+  pass(std::chrono::milliseconds(100));
+  EXPECT_EQ(locations(shard_there, key_named("old")).size(), 1u);
+}
+
+TEST_F(pool_disk_test, a_removed_page_is_gone_from_disk_too) {
+  put(key_named("a"));
+  put(key_named("b"));
+  write_all();
+  fill(70);
+  EXPECT_EQ(tier_of("a"), directory::tier::disk);
+  const auto statuses = ask<std::string>(pool, remove_atom_v, keys_of({"a", "unknown"}));
+  EXPECT_EQ(static_cast<page_status>(statuses->at(0)), page_status::hit);
+  EXPECT_EQ(static_cast<page_status>(statuses->at(1)), page_status::not_found);
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  EXPECT_TRUE(disk->pages.find(key_named("a")) == disk->pages.end());
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -17,6 +17,16 @@ std::optional<disk_index::entry> disk_index::insert(const entry& made) {
   return before;
 }
 
+std::optional<disk_index::entry> disk_index::insert_by_sequence(const entry& made) {
+  auto before = insert(made);
+  const auto its = std::prev(order_.end());
+  auto place = its;
+  while (place != order_.begin() && std::prev(place)->sequence > made.sequence)
+    --place;
+  order_.splice(place, order_, its);
+  return before;
+}
+
 std::optional<disk_index::entry> disk_index::erase(const page_key& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end())

@@ -22,6 +22,9 @@ public:
   const entry* find(const page_key& key) const;
   /// Behind all others in the order; what it takes the place of, if anything.
   std::optional<entry> insert(const entry& made);
+  /// As insert, but before those at the end whose records are newer: the order is that of the
+  /// records, though they become durable in another.
+  std::optional<entry> insert_by_sequence(const entry& made);
   std::optional<entry> erase(const page_key& key);
   /// The page goes behind all others. @pre it is there
   void touch(const page_key& key);

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "storage/disk/disk_store.hpp"
+#include "storage/disk/record_table.hpp"
+#include "storage/disk/request_line.hpp"
+#include "storage/disk/slot_list.hpp"
+
+#include <cstdint>
+
+namespace peercache::storage {
+
+/// What a request of a store with single pages was for, in its tag.
+enum class page_part : std::uint64_t { header, page, sync, read };
+
+constexpr std::uint64_t tag_of(std::uint32_t slot, page_part part) noexcept {
+  return (std::uint64_t{slot} << 2) | static_cast<std::uint64_t>(part);
+}
+constexpr std::uint32_t slot_of(std::uint64_t tag) noexcept {
+  return static_cast<std::uint32_t>(tag >> 2);
+}
+constexpr page_part part_of(std::uint64_t tag) noexcept {
+  return static_cast<page_part>(tag & 3);
+}
+
+/// A read on its way, and the record that it is of.
+struct page_read {
+  disk_read request;
+  record_table::entry record;
+  disk_file file;
+};
+
+/// The reads of a store: one transfer each, straight into the caller's memory. Their records are
+/// pinned in the table meanwhile.
+/// Threads: one owner.
+class page_reads {
+public:
+  page_reads(request_line& line, record_table& table) : line_(line), table_(table) {}
+
+  void start(const page_read& read, std::uint64_t offset_bytes);
+  /// The read that a completion was for; its record is not pinned any more.
+  page_read finish(std::uint32_t slot);
+
+  std::size_t size() const noexcept { return reads_.size(); }
+  bool empty() const noexcept { return reads_.empty(); }
+
+private:
+  request_line& line_;
+  record_table& table_;
+  slot_list<page_read> reads_;
+};
+
+} // namespace peercache::storage

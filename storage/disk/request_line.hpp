@@ -1,0 +1,41 @@
+#pragma once
+
+#include "storage/disk/disk_io.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace peercache::storage {
+
+/// Requests of one store: as many on the device as it takes, the others in line; syncs before
+/// reads, because many wait for one, and reads before writes.
+/// Threads: one owner.
+class request_line {
+public:
+  explicit request_line(disk_io& io) : io_(io) {}
+
+  void add(const disk_request& request);
+  /// Hands the device what it takes.
+  void start();
+  /// A request has completed.
+  void finished() noexcept { --on_device_; }
+  /// Those that the device has not begun with, which are out of line.
+  std::vector<std::uint64_t> cancel();
+
+  std::size_t on_device() const noexcept { return on_device_; }
+  /// Some are in line, and no completion will come before they are started.
+  bool must_start() const noexcept { return on_device_ == 0 && waiting() != 0; }
+
+private:
+  std::size_t waiting() const noexcept { return syncs_.size() + reads_.size() + writes_.size(); }
+  bool start(std::deque<disk_request>& line);
+
+  disk_io& io_;
+  std::deque<disk_request> syncs_;
+  std::deque<disk_request> reads_;
+  std::deque<disk_request> writes_;
+  std::size_t on_device_ = 0;
+};
+
+} // namespace peercache::storage

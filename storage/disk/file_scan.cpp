@@ -1,0 +1,146 @@
+#include "storage/disk/file_scan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace peercache::storage {
+namespace {
+
+constexpr std::uint32_t first_folders = 256;
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T>& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  std::vector<T>().swap(from);
+}
+
+void count_fault(record_fault fault, recovery_report& report) {
+  if (fault == record_fault::foreign || fault == record_fault::version)
+    ++report.foreign;
+  else
+    ++report.torn;
+}
+
+void join(file_scan_result& whole, file_scan_result& part) {
+  append(whole.records, part.records);
+  append(whole.folders, part.folders);
+  append(whole.first_folders, part.first_folders);
+  append(whole.to_remove, part.to_remove);
+  whole.report.files += part.report.files;
+  whole.report.pages += part.report.pages;
+  whole.report.torn += part.report.torn;
+  whole.report.foreign += part.report.foreign;
+  whole.report.corrupt += part.report.corrupt;
+  whole.last_sequence = std::max(whole.last_sequence, part.last_sequence);
+  if (!whole.failure)
+    whole.failure = part.failure;
+}
+
+} // namespace
+
+result<file_scan_result> file_scan::run() {
+  const auto threads = std::clamp(options_.threads, 1u, first_folders);
+  std::vector<file_scan_result> parts(threads);
+  run_in_threads(threads, [&](std::uint32_t thread) { work(parts[thread]); });
+  auto whole = std::move(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    join(whole, parts[i]);
+  if (whole.failure)
+    return *whole.failure;
+  std::sort(whole.records.begin(), whole.records.end(),
+            [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  return whole;
+}
+
+void file_scan::work(file_scan_result& part) {
+  page_verifier verifier(io_);
+  std::uint64_t told = 0;
+  for (auto first = next_first_++; first < first_folders && !failed_; first = next_first_++) {
+    if (auto scanned = scan_first(first, part, verifier); !scanned) {
+      part.failure = scanned.error();
+      failed_ = true;
+      return;
+    }
+    tell_progress(part.report.pages - told);
+    told = part.report.pages;
+  }
+}
+
+void file_scan::tell_progress(std::uint64_t pages) {
+  const std::lock_guard lock(progress_mutex_);
+  pages_ += pages;
+  ++firsts_done_;
+  if (options_.progress)
+    options_.progress(pages_, static_cast<double>(firsts_done_) / first_folders);
+}
+
+result<void> file_scan::scan_first(std::uint32_t first, file_scan_result& part,
+                                   page_verifier& verifier) {
+  auto folders = io_.list(first_page_folder(first << 8));
+  if (!folders && folders.error().code == errc::not_found)
+    return {};
+  if (!folders)
+    return folders.error();
+  part.first_folders.push_back(first);
+  for (const auto& found : *folders) {
+    const auto second = parse_folder_part(found.name);
+    if (!second || !found.folder)
+      continue; // Not ours.
+    if (auto scanned = scan_folder(first << 8 | *second, part, verifier); !scanned)
+      return scanned;
+  }
+  return {};
+}
+
+result<void> file_scan::scan_folder(std::uint32_t folder, file_scan_result& part,
+                                    page_verifier& verifier) {
+  auto files = io_.list(page_folder(folder));
+  if (!files)
+    return files.error();
+  part.folders.push_back(folder);
+  for (const auto& file : *files)
+    if (!file.folder)
+      scan_file(file, folder, part, verifier);
+  return {};
+}
+
+void file_scan::scan_file(const disk_folder_entry& file, std::uint32_t folder,
+                          file_scan_result& part, page_verifier& verifier) {
+  const auto path = page_folder(folder) + '/' + file.name;
+  if (is_temporary_page_file(file.name)) {
+    ++part.report.torn;
+    part.to_remove.push_back(path);
+    return;
+  }
+  const auto key = parse_page_file(file.name, folder);
+  if (!key)
+    return; // Not ours.
+  ++part.report.files;
+  std::array<std::byte, sizeof(record_header)> raw{};
+  record_header header;
+  auto fault = record_fault::torn;
+  if (const auto read = io_.read_now(path, 0, raw); read && *read == raw.size())
+    fault = read_record(raw, owner_, header);
+  const bool whole = fault == record_fault::none && header.offset_bytes == disk_block_bytes &&
+                     file.bytes == disk_block_bytes + in_blocks(header.length_bytes);
+  // A file that was given another's name holds another's page.
+  const bool named = whole && (!guard_on(guard::key) || header.key == *key);
+  if (!named) {
+    count_fault(fault, part.report);
+    part.to_remove.push_back(path);
+    return;
+  }
+  auto page = page_of(header);
+  page.key = *key;
+  part.last_sequence = std::max(part.last_sequence, header.sequence);
+  if (options_.verify && !verifier.intact(page, path, disk_block_bytes)) {
+    ++part.report.corrupt;
+    part.to_remove.push_back(path);
+    return;
+  }
+  part.records.push_back({page, 0, header.sequence});
+  ++part.report.pages;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,262 @@
+#include "storage/disk/file_store.hpp"
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+#include "storage/disk/file_names.hpp"
+#include "storage/disk/page_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace peercache::storage {
+namespace {
+
+/// Each turn: a removal keeps the owner waiting.
+constexpr std::size_t removals_per_poll = 32;
+
+} // namespace
+
+std::unique_ptr<disk_store> make_file_store(disk_io& io, const disk_store_options& options) {
+  return std::make_unique<file_store>(io, options);
+}
+
+file_store::file_store(disk_io& io, const disk_store_options& options)
+    : io_(io), options_(options), requests_(io), reads_(requests_, table_) {}
+
+file_store::~file_store() {
+  std::vector<disk_event> nobody_waits;
+  close(std::chrono::nanoseconds(0), nobody_waits);
+}
+
+// -- the index
+
+const disk_page* file_store::find(const page_key& key) const {
+  const auto* found = table_.find(key);
+  return found == nullptr ? nullptr : &found->page;
+}
+
+bool file_store::erase(const page_key& key) {
+  if (!writes_.empty())
+    writes_.for_each([&](std::uint32_t, write_op& op) { op.erased |= op.page.key == key; });
+  const auto gone = table_.erase(key);
+  if (gone)
+    stale_names_[key] = gone->sequence;
+  return gone.has_value();
+}
+
+void file_store::forget(const entry& record) {
+  const auto* now = table_.find(record.page.key);
+  if (now == nullptr || now->sequence != record.sequence)
+    return;
+  table_.erase(record.page.key);
+  stale_names_[record.page.key] = record.sequence;
+}
+
+disk_eviction file_store::begin_eviction(std::uint64_t bytes) {
+  std::uint64_t evicted_bytes = 0;
+  return table_.begin_eviction([&] { return evicted_bytes >= bytes; },
+                               [&](const entry& gone) {
+                                 stale_names_[gone.page.key] = gone.sequence;
+                                 evicted_bytes += file_bytes(gone.page.length_bytes);
+                               });
+}
+
+void file_store::finish_eviction(std::uint64_t ticket) {
+  table_.finish_eviction(ticket);
+}
+
+std::optional<page_key> file_store::walk(const std::optional<page_key>& after, std::uint32_t count,
+                                         const std::function<void(const disk_page&)>& visit) const {
+  return table_.index().walk(after, count, visit);
+}
+
+void file_store::collect_released() {
+  for (const auto& gone : table_.take_released()) {
+    const auto stale = stale_names_.find(gone.page.key);
+    if (stale != stale_names_.end() && stale->second == gone.sequence)
+      to_remove_.push_back(gone);
+    else // Another record has taken its name, and its file with it.
+      used_bytes_ -= file_bytes(gone.page.length_bytes);
+  }
+}
+
+void file_store::remove_files() {
+  for (std::size_t i = 0; i < removals_per_poll && !to_remove_.empty(); ++i) {
+    const auto gone = to_remove_.front();
+    to_remove_.pop_front();
+    used_bytes_ -= file_bytes(gone.page.length_bytes);
+    const auto stale = stale_names_.find(gone.page.key);
+    if (stale == stale_names_.end() || stale->second != gone.sequence)
+      continue;
+    stale_names_.erase(stale);
+    // A file that stays is found again at the next start.
+    (void)io_.remove(page_file(gone.page.key));
+  }
+}
+
+// -- reads
+
+bool file_store::read(const disk_read& page) {
+  const auto* found = closed_ ? nullptr : table_.find(page.key);
+  if (found == nullptr) {
+    tell(disk_event::kind::read, closed_ ? disk_status::refused : disk_status::not_found, page.tag,
+         page.key);
+    return true;
+  }
+  if (reads_.size() == reads_max)
+    return false;
+  const auto record = *found;
+  const auto file = io_.open(page_file(page.key));
+  if (!file) {
+    const bool missing = file.error().code == errc::not_found;
+    if (missing)
+      forget(record);
+    tell(disk_event::kind::read, missing ? disk_status::not_found : disk_status::io_failed,
+         page.tag, page.key);
+    return true;
+  }
+  reads_.start({page, record, *file}, disk_block_bytes);
+  if (options_.lru)
+    table_.touch(page.key);
+  return true;
+}
+
+void file_store::on_read(std::uint32_t slot, int error_number) {
+  const auto read = reads_.finish(slot);
+  const auto status = judge(read, error_number);
+  io_.close(read.file);
+  if (status == disk_status::corrupt) {
+    ++corrupt_;
+    forget(read.record);
+  }
+  tell(disk_event::kind::read, status, read.request.tag, read.request.key);
+}
+
+disk_status file_store::judge(const page_read& read, int error_number) {
+  const auto& page = read.record.page;
+  if (error_number == ECANCELED)
+    return disk_status::refused;
+  if (error_number != 0) {
+    const auto bytes = io_.bytes_of(read.file);
+    const bool cut_short = bytes && *bytes < file_bytes(page.length_bytes);
+    return cut_short ? disk_status::corrupt : disk_status::io_failed;
+  }
+  return page_fits(page, read.request.memory) ? disk_status::ok : disk_status::corrupt;
+}
+
+// -- turns
+
+void file_store::on_completion(const disk_completion& done) {
+  requests_.finished();
+  on_request(done.tag, done.error);
+}
+
+void file_store::on_request(std::uint64_t tag, int error_number) {
+  const auto slot = slot_of(tag);
+  switch (part_of(tag)) {
+  case page_part::header:
+  case page_part::page:
+    on_transfer(slot, error_number);
+    break;
+  case page_part::sync:
+    on_sync(slot, error_number);
+    break;
+  case page_part::read:
+    on_read(slot, error_number);
+    break;
+  }
+}
+
+void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
+                      std::vector<disk_event>& events) {
+  now_ = now;
+  unix_s_ = unix_s;
+  start_transfers();
+  finish_folders();
+  if (sync_due())
+    begin_round();
+  requests_.start();
+  collect_released();
+  remove_files();
+  events.insert(events.end(), events_.begin(), events_.end());
+  events_.clear();
+}
+
+disk_clock::time_point file_store::next_due() const {
+  if (!events_.empty() || !fresh_.empty() || requests_.must_start())
+    return disk_clock::time_point::min();
+  const bool to_finish = !round_.empty() && syncs_left_ == 0;
+  if (to_finish || !to_remove_.empty() || table_.has_released() || sync_due())
+    return disk_clock::time_point::min();
+  return round_.empty() && !written_.empty() ? written_since_ + options_.sync_after
+                                             : disk_clock::time_point::max();
+}
+
+bool file_store::busy() const noexcept {
+  return !writes_.empty() || !reads_.empty() || !to_remove_.empty() || table_.has_released();
+}
+
+void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {
+  closed_ = true;
+  const auto end = disk_clock::now() + at_most;
+  for (auto now = disk_clock::now(); now < end; now = disk_clock::now()) {
+    poll(now_, unix_s_, events);
+    if (!busy())
+      break;
+    if (next_due() != disk_clock::time_point::min())
+      io_.wait(end - now);
+    take_completions();
+  }
+  end_requests();
+  abandon();
+  events.insert(events.end(), events_.begin(), events_.end());
+  events_.clear();
+}
+
+void file_store::take_completions() {
+  std::array<disk_completion, 64> done;
+  for (auto count = io_.reap(done); count != 0; count = io_.reap(done))
+    for (std::size_t i = 0; i < count; ++i)
+      on_completion(done[i]);
+}
+
+/// Nothing is on the device or in line any more.
+void file_store::end_requests() {
+  for (const auto tag : requests_.cancel())
+    on_request(tag, ECANCELED);
+  while (requests_.on_device() != 0) {
+    take_completions();
+    if (requests_.on_device() != 0)
+      io_.wait(std::chrono::hours(1));
+  }
+}
+
+/// Writes that got no further. What stays of their files goes at the next start.
+void file_store::abandon() {
+  std::vector<std::uint32_t> slots;
+  writes_.for_each([&](std::uint32_t slot, const write_op&) { slots.push_back(slot); });
+  for (const auto slot : slots)
+    drop_write(slot, disk_status::refused);
+  fresh_.clear();
+  written_.clear();
+  round_.clear();
+}
+
+disk_store_stats file_store::stats() const {
+  disk_store_stats now;
+  now.used_bytes = used_bytes_;
+  now.page_bytes = table_.index().page_bytes();
+  now.pages = table_.index().size();
+  now.files = now.pages + writes_.size() + stale_names_.size();
+  now.syncs = syncs_;
+  now.corrupt = corrupt_;
+  return now;
+}
+
+void file_store::tell(disk_event::kind what, disk_status status, std::uint64_t tag,
+                      const page_key& key) {
+  events_.push_back({what, status, tag, key});
+}
+
+} // namespace peercache::storage

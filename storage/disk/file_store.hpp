@@ -1,0 +1,150 @@
+#pragma once
+
+#include "storage/disk/disk_store.hpp"
+#include "storage/disk/file_names.hpp"
+#include "storage/disk/header_blocks.hpp"
+#include "storage/disk/page_reads.hpp"
+#include "storage/disk/record_table.hpp"
+#include "storage/disk/slot_list.hpp"
+
+#include <bitset>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::storage {
+
+/// A file for each page, named by the key's digest (file_names.hpp): one block with the record's
+/// header, then the page.
+///
+/// A record is written under a temporary name, made durable, renamed, and is a page when its folder
+/// is durable too. Writes that end while the syncs of others are on their way share the next round
+/// of syncs; each round's folders are made durable a few at a time, so that reads go on.
+///
+/// Threads, ownership, errors: as disk_store.
+/// Invariants: (1) under a page's name lies a whole, durable record or nothing; (2) a name is
+/// removed only when the record behind it is out of the index and nobody reads it.
+class file_store final : public disk_store {
+public:
+  file_store(disk_io& io, const disk_store_options& options);
+  /// Waits for what is on its way.
+  ~file_store() override;
+
+  std::string_view name() const noexcept override { return "file_per_key"; }
+  result<recovery_report> recover(const recovery_options& options,
+                                  const std::function<void(const disk_page&)>& found) override;
+  bool write(const disk_write& page) override;
+  bool read(const disk_read& page) override;
+  const disk_page* find(const page_key& key) const override;
+  bool erase(const page_key& key) override;
+  disk_eviction begin_eviction(std::uint64_t bytes) override;
+  void finish_eviction(std::uint64_t ticket) override;
+  std::optional<page_key> walk(const std::optional<page_key>& after, std::uint32_t count,
+                               const std::function<void(const disk_page&)>& visit) const override;
+  void on_completion(const disk_completion& done) override;
+  void poll(disk_clock::time_point now, std::uint64_t unix_s,
+            std::vector<disk_event>& events) override;
+  disk_clock::time_point next_due() const override;
+  /// What the device has begun is waited for, however long it takes: its memory cannot be given
+  /// back before.
+  void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
+  disk_store_stats stats() const override;
+
+  /// At a time, each with an open file.
+  static constexpr std::uint32_t writes_max = 256;
+  static constexpr std::uint32_t reads_max = 256;
+
+private:
+  struct write_op {
+    disk_write request;
+    disk_page page;
+    std::uint64_t sequence = 0;
+    disk_file file;
+    std::byte* header = nullptr;
+    std::uint32_t transfers = 0; ///< On their way.
+    int error = 0;
+    bool erased = false; ///< Meanwhile: it is not to become a page.
+  };
+  using entry = record_table::entry;
+
+  static std::uint64_t file_bytes(std::uint64_t page_bytes) noexcept {
+    return disk_block_bytes + in_blocks(page_bytes);
+  }
+
+  // -- writes
+  result<void> prepare_folder(std::uint32_t number);
+  void start_write(const disk_write& page);
+  void start_transfers();
+  void add_transfers(std::uint32_t slot);
+  void on_transfer(std::uint32_t slot, int error_number);
+  void on_sync(std::uint32_t slot, int error_number);
+  bool sync_due() const noexcept;
+  void begin_round();
+  void order_round();
+  void finish_folders();
+  void finish_folder(std::span<const std::uint32_t> slots);
+  bool rename_record(std::uint32_t slot);
+  bool sync_parents();
+  void publish(std::uint32_t slot);
+  void withdraw(std::uint32_t slot);
+  void drop_write(std::uint32_t slot, disk_status status);
+  write_op end_write(std::uint32_t slot, disk_status status);
+
+  // -- reads and what goes
+  void on_read(std::uint32_t slot, int error_number);
+  disk_status judge(const page_read& read, int error_number);
+  void forget(const entry& record);
+  void collect_released();
+  void remove_files();
+  bool busy() const noexcept;
+  void take_completions();
+  void on_request(std::uint64_t tag, int error_number);
+  void end_requests();
+  void abandon();
+  void tell(disk_event::kind what, disk_status status, std::uint64_t tag, const page_key& key);
+
+  // -- recovery
+  result<void> make_root();
+
+  // Constant after construction.
+  disk_io& io_;
+  const disk_store_options options_;
+  // The owner's.
+  record_table table_;
+  request_line requests_;
+  page_reads reads_;
+  slot_list<write_op> writes_;
+  header_blocks headers_;
+  std::uint32_t transferring_ = 0; ///< Writes with transfers on their way.
+
+  // A write goes from one to the next.
+  std::vector<std::uint32_t> fresh_; ///< Their headers are made at the next poll.
+  std::vector<std::uint32_t> written_;
+  std::uint64_t written_bytes_ = 0;
+  disk_clock::time_point written_since_{};
+  std::vector<std::uint32_t> round_; ///< Syncing; then ordered by folder.
+  std::size_t syncs_left_ = 0;       ///< Of the round, not completed.
+  std::size_t round_finished_ = 0;   ///< Of the round: slots that are dealt with.
+  bool round_ordered_ = false;
+
+  std::bitset<page_folders> folders_; ///< That are there.
+  std::bitset<256> first_folders_;
+  std::vector<std::string> parents_to_sync_;
+
+  /// Names that hold a record which is out of the index, and its sequence.
+  std::unordered_map<page_key, std::uint64_t> stale_names_;
+  std::deque<entry> to_remove_;
+
+  std::vector<disk_event> events_;
+  disk_clock::time_point now_{};
+  std::uint64_t unix_s_ = 0;
+  std::uint64_t next_sequence_ = 1;
+  std::uint64_t used_bytes_ = 0;
+  std::uint64_t syncs_ = 0;
+  std::uint64_t corrupt_ = 0;
+  bool crowded_ = false; ///< A write was sent away since the last round began.
+  bool closed_ = false;
+};
+
+} // namespace peercache::storage

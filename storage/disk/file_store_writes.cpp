@@ -1,0 +1,274 @@
+// The way of a record to its file.
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+#include "storage/disk/file_names.hpp"
+#include "storage/disk/file_store.hpp"
+#include "storage/disk/page_check.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace peercache::storage {
+namespace {
+
+/// A round starts without waiting for others when it has so much.
+constexpr std::uint64_t round_bytes = 16u << 20;
+constexpr std::size_t round_pages = 64;
+/// Each turn: renames and a folder's sync keep the owner waiting.
+constexpr std::size_t folders_per_poll = 8;
+
+} // namespace
+
+// -- transfers
+
+bool file_store::write(const disk_write& page) {
+  const bool is_page = page.length_bytes != 0 && page.length_bytes <= limits::page_bytes_max;
+  if (closed_ || !is_page) {
+    tell(disk_event::kind::written, disk_status::refused, page.tag, page.key);
+    return true;
+  }
+  if (used_bytes_ + file_bytes(page.length_bytes) > options_.size_bytes) {
+    collect_released();
+    remove_files();
+  }
+  if (used_bytes_ + file_bytes(page.length_bytes) > options_.size_bytes) {
+    tell(disk_event::kind::written, disk_status::no_space, page.tag, page.key);
+    return true;
+  }
+  if (writes_.size() == writes_max) {
+    crowded_ = true;
+    return false;
+  }
+  start_write(page);
+  return true;
+}
+
+/// Both folders of the two levels, unless they are there.
+result<void> file_store::prepare_folder(std::uint32_t number) {
+  if (folders_[number])
+    return {};
+  const auto first = first_page_folder(number);
+  if (!first_folders_[number >> 8]) {
+    if (auto made = io_.make_folder(first); !made)
+      return made;
+    parents_to_sync_.emplace_back(page_files_folder);
+    first_folders_.set(number >> 8);
+  }
+  if (auto made = io_.make_folder(page_folder(number)); !made)
+    return made;
+  parents_to_sync_.push_back(first);
+  folders_.set(number);
+  return {};
+}
+
+void file_store::start_write(const disk_write& page) {
+  const auto sequence = next_sequence_++;
+  auto ready = prepare_folder(page_folder_number(page.key));
+  result<disk_file> file = disk_file{};
+  if (ready)
+    file = io_.create(temporary_page_file(page.key, sequence), file_bytes(page.length_bytes));
+  if (!ready || !file) {
+    const auto& why = ready ? file.error() : ready.error();
+    tell(disk_event::kind::written, status_of(why), page.tag, page.key);
+    return;
+  }
+  write_op op;
+  op.request = page;
+  op.page = page_of(page, 0);
+  op.sequence = sequence;
+  op.file = *file;
+  used_bytes_ += file_bytes(page.length_bytes);
+  fresh_.push_back(writes_.add(op));
+}
+
+/// Now that the time is known.
+void file_store::start_transfers() {
+  for (const auto slot : std::exchange(fresh_, {}))
+    add_transfers(slot);
+}
+
+void file_store::add_transfers(std::uint32_t slot) {
+  auto& op = writes_[slot];
+  op.page.written_s = unix_s_;
+  auto header = header_of(op.page, options_.owner, op.sequence, disk_block_bytes);
+  op.header = headers_.take(header);
+  disk_request request;
+  request.what = disk_request::kind::write;
+  request.file = op.file;
+  request.memory = op.header;
+  request.bytes = disk_block_bytes;
+  request.tag = tag_of(slot, page_part::header);
+  requests_.add(request);
+  request.offset_bytes = disk_block_bytes;
+  request.memory = op.request.memory;
+  request.bytes = static_cast<std::uint32_t>(in_blocks(op.page.length_bytes));
+  request.tag = tag_of(slot, page_part::page);
+  requests_.add(request);
+  op.transfers = 2;
+  ++transferring_;
+}
+
+void file_store::on_transfer(std::uint32_t slot, int error_number) {
+  auto& op = writes_[slot];
+  if (op.error == 0)
+    op.error = error_number;
+  if (--op.transfers != 0)
+    return;
+  --transferring_;
+  headers_.give_back(op.header);
+  op.header = nullptr;
+  if (op.error != 0 || op.erased) {
+    drop_write(slot, op.erased ? disk_status::refused : status_of(op.error));
+    return;
+  }
+  if (written_.empty())
+    written_since_ = now_;
+  written_.push_back(slot);
+  written_bytes_ += op.page.length_bytes;
+}
+
+// -- rounds of syncs
+
+bool file_store::sync_due() const noexcept {
+  if (written_.empty() || !round_.empty())
+    return false;
+  const bool nobody_else = transferring_ == 0;
+  const bool enough = written_bytes_ >= round_bytes || written_.size() >= round_pages;
+  const bool late = now_ >= written_since_ + options_.sync_after;
+  return nobody_else || enough || late || crowded_ || closed_;
+}
+
+void file_store::begin_round() {
+  round_ = std::exchange(written_, {});
+  written_bytes_ = 0;
+  syncs_left_ = round_.size();
+  round_ordered_ = false;
+  round_finished_ = 0;
+  crowded_ = false;
+  for (const auto slot : round_) {
+    disk_request request;
+    request.what = disk_request::kind::sync;
+    request.file = writes_[slot].file;
+    request.tag = tag_of(slot, page_part::sync);
+    requests_.add(request);
+    ++syncs_;
+  }
+}
+
+void file_store::on_sync(std::uint32_t slot, int error_number) {
+  writes_[slot].error = error_number;
+  PEERCACHE_ASSERT(syncs_left_ != 0);
+  --syncs_left_;
+}
+
+/// By folder, and in each by age: the newest record of a key is renamed last.
+void file_store::order_round() {
+  std::sort(round_.begin(), round_.end(), [this](std::uint32_t a, std::uint32_t b) {
+    const auto folder_a = page_folder_number(writes_[a].page.key);
+    const auto folder_b = page_folder_number(writes_[b].page.key);
+    return std::pair(folder_a, writes_[a].sequence) < std::pair(folder_b, writes_[b].sequence);
+  });
+  round_ordered_ = true;
+}
+
+// -- names
+
+void file_store::finish_folders() {
+  if (round_.empty() || syncs_left_ != 0)
+    return;
+  if (!round_ordered_)
+    order_round();
+  for (std::size_t i = 0; i < folders_per_poll && round_finished_ < round_.size(); ++i) {
+    const auto folder = page_folder_number(writes_[round_[round_finished_]].page.key);
+    auto end = round_finished_ + 1;
+    while (end < round_.size() && page_folder_number(writes_[round_[end]].page.key) == folder)
+      ++end;
+    finish_folder({round_.data() + round_finished_, end - round_finished_});
+    round_finished_ = end;
+  }
+  if (round_finished_ == round_.size())
+    round_.clear();
+}
+
+void file_store::finish_folder(std::span<const std::uint32_t> slots) {
+  std::vector<std::uint32_t> renamed;
+  for (const auto slot : slots)
+    if (rename_record(slot))
+      renamed.push_back(slot);
+  if (renamed.empty())
+    return;
+  const auto folder = page_folder(page_folder_number(writes_[renamed.front()].page.key));
+  ++syncs_;
+  const bool durable = sync_parents() && io_.sync_folder(folder);
+  for (const auto slot : renamed) {
+    if (durable)
+      publish(slot);
+    else
+      withdraw(slot);
+  }
+}
+
+/// False: the write has ended.
+bool file_store::rename_record(std::uint32_t slot) {
+  const auto& op = writes_[slot];
+  const auto* there = table_.find(op.page.key);
+  if (op.error != 0 || op.erased) {
+    drop_write(slot, op.erased ? disk_status::refused : status_of(op.error));
+    return false;
+  }
+  if (there != nullptr && there->sequence > op.sequence) {
+    drop_write(slot, disk_status::ok); // It was replaced before it was there.
+    return false;
+  }
+  const auto renamed =
+      io_.rename(temporary_page_file(op.page.key, op.sequence), page_file(op.page.key));
+  if (!renamed) {
+    drop_write(slot, status_of(renamed.error()));
+    return false;
+  }
+  stale_names_.erase(op.page.key);
+  return true;
+}
+
+/// New folders are durable when their parents are.
+bool file_store::sync_parents() {
+  std::sort(parents_to_sync_.begin(), parents_to_sync_.end(), std::greater<>());
+  parents_to_sync_.erase(std::unique(parents_to_sync_.begin(), parents_to_sync_.end()),
+                         parents_to_sync_.end());
+  for (; !parents_to_sync_.empty(); parents_to_sync_.pop_back()) {
+    ++syncs_;
+    if (!io_.sync_folder(parents_to_sync_.back()))
+      return false;
+  }
+  return true;
+}
+
+void file_store::publish(std::uint32_t slot) {
+  const auto op = end_write(slot, disk_status::ok);
+  table_.insert({op.page, 0, op.sequence});
+}
+
+/// The record has its name, but perhaps not for good: it goes, and what had the name before.
+void file_store::withdraw(std::uint32_t slot) {
+  const auto op = end_write(slot, disk_status::io_failed);
+  used_bytes_ -= file_bytes(op.page.length_bytes);
+  (void)io_.remove(page_file(op.page.key));
+  table_.erase(op.page.key);
+}
+
+void file_store::drop_write(std::uint32_t slot, disk_status status) {
+  const auto op = end_write(slot, status);
+  used_bytes_ -= file_bytes(op.page.length_bytes);
+  (void)io_.remove(temporary_page_file(op.page.key, op.sequence));
+}
+
+file_store::write_op file_store::end_write(std::uint32_t slot, disk_status status) {
+  const auto op = writes_.take(slot);
+  io_.close(op.file);
+  tell(disk_event::kind::written, status, op.request.tag, op.request.key);
+  return op;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,227 @@
+// The way of a record to its extent and into the index.
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+#include "storage/disk/offset_store.hpp"
+#include "storage/disk/page_check.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::storage {
+namespace {
+
+/// A sync starts without waiting for others when it covers so much.
+constexpr std::uint64_t sync_bytes = 16u << 20;
+constexpr std::size_t sync_pages = 256;
+/// The index keeps a next sequence that is larger by this: records that were written and never
+/// committed are then older than those of the next start.
+constexpr std::uint64_t sequence_margin = 65536;
+
+} // namespace
+
+// -- transfers
+
+bool offset_store::write(const disk_write& page) {
+  const bool is_page = page.length_bytes != 0 && page.length_bytes <= limits::page_bytes_max;
+  if (closed_ || !is_page) {
+    tell(disk_event::kind::written, disk_status::refused, page.tag, page.key);
+    return true;
+  }
+  if (writes_.size() == writes_max) {
+    crowded_ = true;
+    return false;
+  }
+  write_op op;
+  op.request = page;
+  op.record.page = page_of(page, 0);
+  const auto place = find_room(op.record.page);
+  if (!place) {
+    tell(disk_event::kind::written, disk_status::no_space, page.tag, page.key);
+    return true;
+  }
+  op.record.place = *place;
+  op.record.sequence = next_sequence_++;
+  fresh_.push_back(writes_.add(op));
+  return true;
+}
+
+void offset_store::add_transfers(std::uint32_t slot) {
+  auto& op = writes_[slot];
+  op.record.page.written_s = unix_s_; // The time is known now.
+  auto header =
+      header_of(op.record.page, options_.owner, op.record.sequence, page_offset(op.record));
+  op.header = headers_.take(header);
+  disk_request request;
+  request.what = disk_request::kind::write;
+  request.file = file_;
+  request.offset_bytes = op.record.place * disk_block_bytes;
+  request.memory = op.header;
+  request.bytes = disk_block_bytes;
+  request.tag = tag_of(slot, page_part::header);
+  requests_.add(request);
+  request.offset_bytes = page_offset(op.record);
+  request.memory = op.request.memory;
+  request.bytes = static_cast<std::uint32_t>(in_blocks(op.request.length_bytes));
+  request.tag = tag_of(slot, page_part::page);
+  requests_.add(request);
+  op.transfers = 2;
+  ++transferring_;
+}
+
+void offset_store::on_transfer(std::uint32_t slot, int error_number) {
+  auto& op = writes_[slot];
+  if (op.error == 0)
+    op.error = error_number;
+  if (--op.transfers != 0)
+    return;
+  --transferring_;
+  headers_.give_back(op.header);
+  op.header = nullptr;
+  if (op.error != 0 || op.erased) {
+    drop_write(slot, op.erased ? disk_status::refused : status_of(op.error));
+    return;
+  }
+  if (written_.empty())
+    written_since_ = now_;
+  written_.push_back(slot);
+  written_bytes_ += op.request.length_bytes;
+}
+
+// -- the sync
+
+bool offset_store::sync_due() const noexcept {
+  if (written_.empty() || sync_on_its_way_)
+    return false;
+  const bool nobody_else = transferring_ == 0;
+  const bool enough = written_bytes_ >= sync_bytes || written_.size() >= sync_pages;
+  const bool late = now_ >= written_since_ + options_.sync_after;
+  return nobody_else || enough || late || crowded_ || closed_;
+}
+
+void offset_store::start_sync() {
+  disk_request request;
+  request.what = disk_request::kind::sync;
+  request.file = file_;
+  request.tag = tag_of(0, page_part::sync);
+  requests_.add(request);
+  ++syncs_;
+  sync_on_its_way_ = true;
+  syncing_ = std::exchange(written_, {});
+  written_bytes_ = 0;
+  crowded_ = false;
+}
+
+void offset_store::on_sync(int error_number) {
+  sync_on_its_way_ = false;
+  for (const auto slot : std::exchange(syncing_, {})) {
+    if (error_number != 0)
+      drop_write(slot, status_of(error_number));
+    else
+      synced_.push_back(slot);
+  }
+}
+
+/// The index never heard of it.
+void offset_store::drop_write(std::uint32_t slot, disk_status status) {
+  const auto op = end_write(slot, status);
+  leaves(op.record);
+  give_back(op.record);
+}
+
+offset_store::write_op offset_store::end_write(std::uint32_t slot, disk_status status) {
+  const auto op = writes_.take(slot);
+  tell(disk_event::kind::written, status, op.request.tag, op.request.key);
+  return op;
+}
+
+// -- the index
+
+bool offset_store::commit_due() const noexcept {
+  return !commit_on_its_way_ && now_ >= commit_not_before_ &&
+         (!synced_.empty() || !to_remove_.empty());
+}
+
+void offset_store::start_commit() {
+  offset_index_batch batch;
+  add_removals(batch);
+  add_records(batch);
+  if (batch.empty())
+    return;
+  batch.next_sequence = next_sequence_ + sequence_margin;
+  commit_on_its_way_ = true;
+  places_->commit(std::move(batch), [this] { io_.wake(); });
+}
+
+void offset_store::add_removals(offset_index_batch& batch) {
+  for (const auto& gone : std::exchange(to_remove_, {})) {
+    if (table_.find(gone.page.key) != nullptr) {
+      give_back(gone); // The index has another place for the key by now.
+    } else {
+      batch.removed.push_back(gone.page.key);
+      removing_.push_back(gone);
+    }
+  }
+}
+
+void offset_store::add_records(offset_index_batch& batch) {
+  std::sort(synced_.begin(), synced_.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return writes_[a].record.sequence < writes_[b].record.sequence;
+  });
+  for (const auto slot : std::exchange(synced_, {})) {
+    const auto& op = writes_[slot];
+    const auto* there = table_.find(op.request.key);
+    if (op.erased) {
+      drop_write(slot, disk_status::refused);
+    } else if (there != nullptr && there->sequence > op.record.sequence) {
+      drop_write(slot, disk_status::ok); // It was replaced before it was there.
+    } else {
+      auto header =
+          header_of(op.record.page, options_.owner, op.record.sequence, page_offset(op.record));
+      seal(header);
+      batch.put.push_back(header);
+      committing_.push_back(slot);
+    }
+  }
+}
+
+void offset_store::finish_commit() {
+  if (!commit_on_its_way_)
+    return;
+  const auto ended = places_->committed();
+  if (!ended)
+    return;
+  commit_on_its_way_ = false;
+  ++syncs_;
+  if (!*ended)
+    commit_not_before_ = now_ + options_.sync_after;
+  for (const auto& gone : std::exchange(removing_, {})) {
+    if (*ended)
+      give_back(gone);
+    else
+      to_remove_.push_back(gone);
+  }
+  for (const auto slot : std::exchange(committing_, {})) {
+    if (*ended && !writes_[slot].erased)
+      publish(slot);
+    else
+      undo(slot, *ended ? disk_status::refused : status_of(ended->error()));
+  }
+}
+
+void offset_store::publish(std::uint32_t slot) {
+  const auto op = end_write(slot, disk_status::ok);
+  if (const auto replaced = table_.insert(op.record))
+    leaves(*replaced);
+}
+
+/// The index names the record, or may, and the place of the one before it is lost.
+void offset_store::undo(std::uint32_t slot, disk_status status) {
+  const auto op = end_write(slot, status);
+  if (const auto before = table_.erase(op.request.key))
+    leaves(*before);
+  leaves(op.record);
+  to_remove_.push_back(op.record);
+}
+
+} // namespace peercache::storage

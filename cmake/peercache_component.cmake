@@ -43,11 +43,13 @@ foreach(ring pure actor scenario real verbs python lint)
   add_custom_target(ring_${ring})
 endforeach()
 
-# peercache_test(<folder> LABEL <ring> [LINK <targets>...])
-# One test program of all tests/<folder>/*_test.cpp; each case is a ctest test.
+# peercache_test(<folder> LABEL <ring> [LINK <targets>...] [WITH <files>...])
+# One test program of all tests/<folder>/*_test.cpp, and of the files there that they share; each case
+# is a ctest test.
 function(peercache_test folder)
-  cmake_parse_arguments(arg "" "LABEL" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL" "LINK;WITH" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
+  list(TRANSFORM arg_WITH PREPEND ${PROJECT_SOURCE_DIR}/tests/${folder}/)
   if(NOT sources)
     return()
   endif()
@@ -57,7 +59,7 @@ function(peercache_test folder)
   if(arg_LABEL MATCHES "real|verbs")
     set(alone RUN_SERIAL ON)
   endif()
-  add_executable(${name}_tests ${sources})
+  add_executable(${name}_tests ${sources} ${arg_WITH})
   target_link_libraries(${name}_tests PRIVATE ${arg_LINK} peercache_switchable_guards
     GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name}_tests PRIVATE PEERCACHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -18,7 +18,7 @@ class disk_store_damage : public disk_stores {};
 INSTANTIATE_TEST_SUITE_P(kinds, disk_store_damage, testing::ValuesIn(all_store_kinds()), name_of);
 
 disk_store_options tiny_store(std::uint64_t node = 22) {
-  auto options = small_store(2u << 20);
+  auto options = small_store(512u << 10);
   options.owner.node = node;
   options.bucket_bytes = 80u << 10;
   options.bucket_keys = 8;
@@ -51,7 +51,8 @@ struct place {
   std::uint64_t offset_bytes = 0;
 };
 
-/// The first bytes of all blocks of all files; or only of those that hold no page.
+/// The first bytes of all blocks of all files that were ever written; or only of those that hold no
+/// page.
 std::vector<place> blocks_of(const memory_disk_io& disk, bool metadata_only) {
   constexpr std::string_view ours = "PC"; // All magics start so.
   std::vector<place> found;
@@ -60,6 +61,8 @@ std::vector<place> blocks_of(const memory_disk_io& disk, bool metadata_only) {
     for (std::size_t at = 0; at < bytes.size(); at += disk_block_bytes) {
       const std::string_view block(reinterpret_cast<const char*>(bytes.data()) + at,
                                    std::min<std::size_t>(disk_block_bytes, bytes.size() - at));
+      if (block.find_first_not_of('\0') == std::string_view::npos)
+        continue;
       const bool metadata = block.substr(0, 2) == ours ||
                             (block.size() == disk_block_bytes && block.substr(4032, 2) == ours);
       if (metadata || !metadata_only)

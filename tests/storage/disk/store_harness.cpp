@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
+#include "tests/storage/disk/name_index.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,11 +29,18 @@ std::uint64_t seed_of(const test_page& page) noexcept {
          page.length_bytes;
 }
 
+std::unique_ptr<disk_store> make_offset_store_with_names(disk_io& io,
+                                                         const disk_store_options& options) {
+  return make_offset_store(io, options, std::make_unique<name_index>(io));
+}
+
 } // namespace
 
 const std::vector<store_kind>& all_store_kinds() {
   static const std::vector<store_kind> kinds = {
       {"bucket", make_bucket_store},
+      {"file_per_key", make_file_store},
+      {"offset", make_offset_store_with_names},
   };
   return kinds;
 }

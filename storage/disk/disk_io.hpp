@@ -63,7 +63,7 @@ struct disk_space {
 };
 
 /// All that the disk tier asks of a file system, below one folder. Names are relative to it, with
-/// '/' between their parts, and never leave it.
+/// '/' between their parts, and never leave it; "" is the folder itself.
 ///
 /// Threads: one owner, but for `wake`, `read_now` and `list`, which any thread may call.
 /// Ownership: of the open files. Memory of a request belongs to its owner and stays put until the

@@ -4,32 +4,17 @@
 #include "common/limits.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <utility>
 
 namespace peercache::storage {
-namespace {
-
-constexpr std::size_t spare_max = 256;
-
-disk_status status_of(int error) noexcept {
-  switch (error) {
-  case ENOSPC:
-  case EDQUOT:
-    return disk_status::no_space;
-  case ECANCELED:
-    return disk_status::refused;
-  default:
-    return disk_status::io_failed;
-  }
-}
-
-} // namespace
 
 bucket_writer::bucket_writer(bucket_files& files, bucket_requests& requests,
                              const disk_store_options& options)
-    : files_(files), requests_(requests), options_(options) {}
+    : files_(files), requests_(requests), options_(options), file_bytes_(file_bytes_max()) {}
+
+std::uint64_t bucket_writer::file_bytes_max() const noexcept {
+  return std::min(in_blocks(options_.bucket_bytes), bucket_bytes_max);
+}
 
 void bucket_writer::continue_after(std::uint64_t sequence) noexcept {
   next_sequence_ = std::max(next_sequence_, sequence + 1);
@@ -61,8 +46,12 @@ disk_status bucket_writer::place(const bucket_page& page) {
   auto* group = open_ != nullptr ? group_for(*open_, page_bytes) : nullptr;
   if (open_ != nullptr) {
     const auto end = open_->end_bytes + (group == nullptr ? disk_block_bytes : 0) + page_bytes;
-    if (open_->keys >= options_.bucket_keys ||
-        end + footer_bytes(open_->keys + 1) > open_->file_bytes) {
+    const bool no_key_more = open_->keys >= options_.bucket_keys;
+    if (no_key_more || end + footer_bytes(open_->keys + 1) > open_->file_bytes) {
+      // Buckets that are full by keys would only give their room back; the next one takes as much
+      // as this one needed, and a half more.
+      file_bytes_ = std::min(no_key_more ? in_blocks(open_->end_bytes / 2 * 3) : file_bytes_ * 2,
+                             file_bytes_max());
       close_open_bucket();
       group = nullptr;
     }
@@ -86,7 +75,7 @@ disk_status bucket_writer::open_bucket(std::uint64_t page_blocks_bytes) {
   const auto least = disk_block_bytes + page_blocks_bytes + footer_bytes(1);
   if (least > options_.size_bytes)
     return disk_status::refused;
-  auto made = files_.create(std::min(in_blocks(options_.bucket_bytes), bucket_bytes_max), least);
+  auto made = files_.create(file_bytes_, least);
   if (!made)
     return made.error().code == errc::out_of_space ? disk_status::no_space : disk_status::io_failed;
   open_ = *made;
@@ -216,186 +205,6 @@ disk_clock::time_point bucket_writer::next_due() const {
       due = std::min(due, *in->waiting_since + options_.sync_after);
   }
   return due;
-}
-
-void bucket_writer::advance(bucket& in) {
-  drop_failed(in);
-  // Behind a failed group nothing is worth writing.
-  if (!in.unsafe && std::all_of(in.groups.begin(), in.groups.end(),
-                                [](const auto& group) { return group.error == 0; }))
-    for (auto& group : in.groups)
-      if (!group.started())
-        start(in, group);
-  sync_written(in);
-  seal(in);
-}
-
-void bucket_writer::drop_failed(bucket& in) {
-  const auto first = std::find_if(in.groups.begin(), in.groups.end(),
-                                  [&](const auto& group) { return in.unsafe || group.error != 0; });
-  if (first == in.groups.end())
-    return;
-  if (open_ == &in)
-    close_open_bucket();
-  if (std::any_of(first, in.groups.end(), [](const auto& group) { return group.on_its_way != 0; }))
-    return;
-  in.end_bytes = std::min(in.end_bytes, first->offset_bytes);
-  std::for_each(first, in.groups.end(), [&](auto& group) { fail_or_retry(group); });
-  in.groups.erase(first, in.groups.end());
-}
-
-void bucket_writer::sync_written(bucket& in) {
-  if (in.syncing)
-    return;
-  std::size_t count = 0;
-  std::uint64_t bytes = 0;
-  std::size_t pages = 0;
-  for (; count < in.groups.size() && in.groups[count].written(); ++count) {
-    bytes += in.groups[count].end_bytes - in.groups[count].offset_bytes;
-    pages += in.groups[count].pages.size();
-  }
-  if (count == 0)
-    return;
-  if (!in.waiting_since)
-    in.waiting_since = now_;
-  const bool others_come = count < in.groups.size();
-  if (others_come && !hurry_ && bytes < sync_bytes && pages < sync_pages &&
-      now_ < *in.waiting_since + options_.sync_after)
-    return;
-  in.groups_syncing = count;
-  in.waiting_since.reset();
-  sync(in);
-}
-
-void bucket_writer::sync(bucket& in) {
-  in.syncing = true;
-  ++syncs_;
-  disk_request request;
-  request.what = disk_request::kind::sync;
-  request.file = in.file;
-  requests_.add({.what = bucket_operation::kind::sync, .in = &in}, request);
-}
-
-void bucket_writer::on_synced(bucket& in, int error) {
-  if (in.at == bucket::phase::footer) {
-    // Without its footer the bucket is as good, only slower to scan.
-    finish(in);
-    return;
-  }
-  for (; in.groups_syncing != 0; --in.groups_syncing) {
-    auto& group = in.groups.front();
-    if (error == 0) {
-      keep(in, group);
-    } else {
-      in.unsafe = true;
-      in.end_bytes = std::min(in.end_bytes, group.offset_bytes);
-      for (auto& page : group.pages)
-        fail(page, status_of(error));
-    }
-    in.groups.pop_front();
-  }
-  if (in.unsafe && open_ == &in)
-    close_open_bucket();
-}
-
-// -- a bucket's end
-
-void bucket_writer::seal(bucket& in) {
-  if (in.at != bucket::phase::closing || !in.groups.empty() || in.syncing)
-    return;
-  if (in.records.empty() || in.unsafe) {
-    files_.shrink(in, in.end_bytes);
-    finish(in);
-    return;
-  }
-  in.at = bucket::phase::footer;
-  in.footer = make_footer(in.id, options_.owner, in.records, in.end_bytes);
-  disk_request request;
-  request.what = disk_request::kind::write;
-  request.file = in.file;
-  request.offset_bytes = in.end_bytes;
-  request.memory = in.footer.get();
-  request.bytes = static_cast<std::uint32_t>(footer_bytes(in.records.size()));
-  requests_.add({.what = bucket_operation::kind::footer, .in = &in}, request);
-}
-
-void bucket_writer::on_footer(bucket& in, int error) {
-  const bool written = error == 0;
-  files_.shrink(in, in.end_bytes + (written ? footer_bytes(in.records.size()) : 0));
-  if (written)
-    sync(in);
-  else
-    finish(in);
-}
-
-void bucket_writer::finish(bucket& in) {
-  in.at = bucket::phase::done;
-  in.footer.reset();
-  in.records = {};
-  files_.release(in);
-  std::erase(writing_, &in);
-  done_.push_back(&in);
-}
-
-void bucket_writer::seal_all() {
-  hurry_ = true;
-}
-
-void bucket_writer::give_up() {
-  given_up_ = true;
-  for (auto& page : again_)
-    fail(page, disk_status::refused);
-  again_.clear();
-  open_ = nullptr;
-  while (!writing_.empty()) {
-    auto& in = *writing_.back();
-    for (auto& group : in.groups) {
-      PEERCACHE_ASSERT(group.on_its_way == 0);
-      for (auto& page : group.pages)
-        fail(page, page.error != 0 ? status_of(page.error) : disk_status::refused);
-    }
-    in.groups.clear();
-    finish(in);
-  }
-}
-
-// -- outcomes
-
-void bucket_writer::keep(bucket& in, bucket_group& group) {
-  for (auto& page : group.pages) {
-    in.records.push_back(page.record);
-    written_.push_back({page.write, page.record, &in, disk_status::ok});
-  }
-  pages_on_way_ -= static_cast<std::uint32_t>(group.pages.size());
-  if (spare_.size() < spare_max)
-    spare_.push_back(std::move(group.headers));
-}
-
-void bucket_writer::fail(bucket_page& page, disk_status status) {
-  --pages_on_way_;
-  written_.push_back({page.write, {}, nullptr, status});
-}
-
-void bucket_writer::fail_or_retry(bucket_group& group) {
-  for (auto& page : group.pages) {
-    const int error = group.headers_failed ? group.error : page.error;
-    if (error != 0 || page.attempts >= attempts_max) {
-      fail(page, status_of(error));
-      continue;
-    }
-    ++page.attempts;
-    again_.push_back(page);
-  }
-}
-
-std::vector<written_page> bucket_writer::take_written() {
-  return std::exchange(written_, {});
-}
-
-std::vector<bucket*> bucket_writer::take_done() {
-  for (auto* in : done_)
-    --in->users;
-  return std::exchange(done_, {});
 }
 
 } // namespace peercache::storage

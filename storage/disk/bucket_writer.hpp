@@ -67,6 +67,7 @@ public:
   static constexpr std::uint32_t attempts_max = 3;
 
 private:
+  std::uint64_t file_bytes_max() const noexcept;
   disk_status place(const bucket_page& page);
   /// Where a page of so many bytes may join others; none: it needs a group of its own.
   static bucket_group* group_for(bucket& in, std::uint64_t page_bytes);
@@ -91,6 +92,7 @@ private:
   bucket_files& files_;
   bucket_requests& requests_;
   const disk_store_options options_;
+  std::uint64_t file_bytes_; ///< Of the next bucket.
   disk_clock::time_point now_{};
   std::uint64_t unix_s_ = 0;
   std::uint64_t next_sequence_ = 1;

@@ -8,8 +8,8 @@
 namespace peercache::storage {
 namespace {
 
-constexpr std::uint32_t sector_bytes = 512;
-constexpr std::uint32_t sectors_per_block = disk_block_bytes / sector_bytes;
+constexpr std::size_t sector_bytes = 512;
+constexpr std::size_t sectors_per_block = disk_block_bytes / sector_bytes;
 
 using bytes_ptr = memory_disk_file::bytes_ptr;
 
@@ -111,7 +111,7 @@ void memory_disk_file::apply_torn(image& to, const change& what, std::mt19937_64
     auto mixed =
         copy_of_block(first + i < to.blocks.size() ? to.blocks[first + i].bytes : bytes_ptr());
     bool any = false;
-    for (std::uint32_t s = 0; s < sectors_per_block; ++s) {
+    for (std::size_t s = 0; s < sectors_per_block; ++s) {
       const bool there = is_prefix ? i * sectors_per_block + s < length : random() % 2 == 0;
       if (there)
         std::memcpy(mixed.get() + s * sector_bytes, from.get() + s * sector_bytes, sector_bytes);

@@ -231,12 +231,14 @@ TEST(device_disk_io, more_files_than_the_rings_table_has_places_are_kept_apart) 
     disk_io_driver driver(*io);
     const block_memory memory(block);
     std::vector<disk_file> open;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      open.push_back(*io->create(std::string(io->name()) + "/" + std::to_string(i), block));
+    for (std::uint32_t i = 0; i < count; ++i)
+      open.push_back(*io->create(std::string(io->name()) + "/" + std::to_string(i), 0));
+    const std::uint32_t some[] = {0, 1, 1022, 1023, 1024, 1025, count - 1};
+    for (const auto i : some) {
       std::memcpy(memory.data(), &i, sizeof(i));
-      ASSERT_EQ(driver.write(open.back(), 0, memory.all()), 0);
+      ASSERT_EQ(driver.write(open[i], 0, memory.all()), 0);
     }
-    for (const std::uint32_t i : {0u, 1u, 1022u, 1023u, 1024u, 1025u, count - 1}) {
+    for (const auto i : some) {
       ASSERT_EQ(driver.read(open[i], 0, memory.all()), 0);
       EXPECT_EQ(std::memcmp(memory.data(), &i, sizeof(i)), 0) << i;
     }

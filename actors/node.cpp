@@ -243,7 +243,6 @@ void node::impl::spawn_pool() {
     pool.disk.gate = &disk_->gate();
     pool.disk.slots = memory_->slots();
     pool.disk.write_through = config_.disk.policy == config::disk_policy::write_through;
-    pool.disk.on_evict = !pool.disk.write_through;
   }
   pool_ = system.spawn(run_pool, pool, make_pool(config_, *memory_));
   disk_writer_ = system.spawn(run_disk_writer, disk_.get(), pool_);

@@ -80,10 +80,8 @@ void pool_state::withdraw_all_of(const page_key& key) {
 
 void pool_state::evict_ahead() {
   std::vector<storage::evicted> victims;
-  if (options.disk.on_evict)
-    pool->evict_ahead(victims, [this](const storage::resident_page& page) { disk.keep(page); });
-  else
-    pool->evict_ahead(victims);
+  // Also with write-through: when its page was set, the queue to the disk may have been full.
+  pool->evict_ahead(victims, [this](const storage::resident_page& page) { disk.keep(page); });
   withdraw(victims);
 }
 

@@ -21,8 +21,7 @@ namespace peercache::actors {
 struct pool_disk_options {
   disk_gate* gate = nullptr; ///< Null: there is no disk tier.
   storage::slot_table slots;
-  bool write_through = false;
-  bool on_evict = false;
+  bool write_through = false; ///< After a set; otherwise before an eviction only.
 };
 
 /// Slots whose page is on disk.

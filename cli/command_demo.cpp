@@ -2,6 +2,7 @@
 #include "bench/trace_generator.hpp"
 #include "bench/trace_replay.hpp"
 #include "cli/command.hpp"
+#include "cli/demo_disk.hpp"
 #include "cli/demo_replay.hpp"
 #include "cli/node_process.hpp"
 #include "cli/option_forms.hpp"
@@ -26,6 +27,10 @@ struct demo_options {
   std::uint64_t seed = 1;
   std::string node_program;
   rdma::plane_mode data_plane = rdma::plane_mode::automatic;
+  std::uint64_t disk_bytes = 0; ///< 0: no disk tier.
+  std::string disk_path;        ///< Empty: with the logs.
+  config::disk_store_mode disk_store = config::disk_store_mode::bucket;
+  bool restart = false;
   bool keep_logs = false;
 };
 
@@ -50,6 +55,7 @@ result<trace> requests_of(const demo_options& options) {
 
 /// The words of the option table, in the order of plane_mode.
 constexpr auto data_plane_words = config::words_of<config::data_plane_mode>;
+constexpr auto disk_store_words = config::words_of<config::disk_store_mode>;
 
 result<client_list> connect_to(const std::vector<node_process>& nodes, rdma::plane_mode data_plane,
                                std::chrono::milliseconds timeout) {
@@ -68,13 +74,17 @@ result<client_list> connect_to(const std::vector<node_process>& nodes, rdma::pla
   return clients;
 }
 
+key_space space_of(const demo_options& options) {
+  auto page_size = std::to_string(options.page_bytes);
+  std::array<std::string_view, 2> fields = {"peercache-demo", page_size};
+  return key_space(fields);
+}
+
 /// Request i goes to node i mod N, one after the other: what comes out does not depend on how
 /// threads are scheduled.
 demo_counts replay_all(const trace& requests, client_list& clients, const demo_options& options) {
-  auto page_size = std::to_string(options.page_bytes);
-  std::array<std::string_view, 2> space = {"peercache-demo", page_size};
   demo_replay<client::cache_client> replay(static_cast<std::uint32_t>(options.page_bytes),
-                                           key_space(space));
+                                           space_of(options));
   progress_bar bar(stderr, "replaying", requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
     replay.request(*clients[i % clients.size()], requests[i].page_ids);
@@ -120,7 +130,52 @@ result<std::vector<node_process>> start_nodes(const demo_options& options,
   cluster.prototype.pool_bytes = options.pool_bytes;
   cluster.prototype.flags = {
       "--data-plane", std::string(data_plane_words[static_cast<std::size_t>(options.data_plane)])};
+  if (options.disk_bytes != 0) {
+    const auto path =
+        options.disk_path.empty() ? (folder.path() / "disk").string() : options.disk_path;
+    for (const auto& word : {std::string("--disk-path"), path, std::string("--disk-size"),
+                             config::format_size(options.disk_bytes), std::string("--disk-store"),
+                             std::string(config::to_string(options.disk_store))})
+      cluster.prototype.flags.push_back(word);
+  }
   return start_local_cluster(cluster);
+}
+
+std::vector<std::uint64_t> distinct_pages(const trace& requests) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& request : requests)
+    ids.insert(ids.end(), request.page_ids.begin(), request.page_ids.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+/// What the disks hold, and what of it is found after all nodes were killed.
+result<void> show_disks(demo_report& report, const global_options& globals,
+                        const demo_options& options, const trace& requests,
+                        std::vector<node_process>& nodes, client_list& clients) {
+  report.disk_bytes = options.disk_bytes;
+  auto on_disk = settle_disks(nodes, globals.timeout());
+  if (!on_disk)
+    return on_disk.error();
+  report.on_disk = *on_disk;
+  if (!options.restart)
+    return {};
+  clients.clear();
+  if (auto again = kill_and_restart(nodes); !again)
+    return again;
+  auto connected = connect_to(nodes, options.data_plane, globals.timeout());
+  if (!connected)
+    return connected.error();
+  clients = std::move(*connected);
+  const auto space = space_of(options);
+  disk_survey survey(static_cast<std::uint32_t>(options.page_bytes), space);
+  survey.run(*clients.front(), distinct_pages(requests));
+  auto& second = report.restarted.emplace();
+  second.found_again = survey.found();
+  second.counts = replay_all(requests, clients, options);
+  second.wrong_bytes = survey.wrong_bytes() + second.counts.wrong_bytes;
+  return {};
 }
 
 result<demo_report> run_demo(const global_options& globals, const demo_options& options,
@@ -143,6 +198,8 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
   report.elapsed_s = bench::seconds_between(begin, bench::clock::now());
   add_origins(report, *clients);
   auto counted = add_evictions(report, *nodes, globals.timeout());
+  if (counted && options.disk_bytes != 0)
+    counted = show_disks(report, globals, options, requests, *nodes, *clients);
   clients->clear();
   stop_nodes(*nodes, std::chrono::seconds(15));
   if (!counted)
@@ -177,7 +234,8 @@ exit_code demo(const global_options& globals, const demo_options& options) {
   if (!folder)
     return fail(globals, folder.error());
   auto report = run_demo(globals, options, *requests, *folder);
-  bool good = report && report->counts.wrong_bytes == 0;
+  bool good = report && report->counts.wrong_bytes == 0 &&
+              (!report->restarted || report->restarted->wrong_bytes == 0);
   bool logs = std::filesystem::exists(folder->path() / "node-1" / "node.log");
   if (logs && (!good || options.keep_logs)) {
     folder->keep();
@@ -213,6 +271,15 @@ void add_demo_command(command_line& line) {
       ->type_name("FILE");
   add_choice(*command, "--data-plane", options->data_plane, data_plane_words,
              "How pages travel between the nodes");
+  add_size(*command, "--disk-size", options->disk_bytes, "Disk tier of each node; 0: none");
+  command
+      ->add_option("--disk-path", options->disk_path,
+                   "Where the disk tiers lie [default: a temporary folder]")
+      ->type_name("FOLDER");
+  add_choice(*command, "--disk-store", options->disk_store, disk_store_words,
+             "How pages lie on disk");
+  command->add_flag("--restart", options->restart,
+                    "Then kill all nodes with -9, start them again, and see what the disks hold");
   command->add_flag("--keep-logs", options->keep_logs, "Leave the nodes' logs behind");
   command->callback([&line, options] {
     line.action = [options](const global_options& globals) { return demo(globals, *options); };

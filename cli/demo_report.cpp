@@ -53,29 +53,42 @@ double demo_report::ratio_to_lru() const {
   return lru_hit_rate > 0 ? counts.hit_rate() / lru_hit_rate : 0;
 }
 
+double demo_report::second_life::share_found(std::uint64_t on_disk) const {
+  return on_disk == 0 ? 0 : static_cast<double>(found_again) / static_cast<double>(on_disk);
+}
+
 nlohmann::json demo_report::to_json() const {
-  return {{"trace", trace},
-          {"nodes", nodes},
-          {"data_plane", data_plane},
-          {"page_bytes", page_bytes},
-          {"pool_bytes", pool_bytes},
-          {"requests", counts.requests},
-          {"pages", counts.pages},
-          {"hits", counts.hits},
-          {"hit_rate", counts.hit_rate()},
-          {"misses", misses_by_reason(counts)},
-          {"misses_total", counts.misses_total()},
-          {"wrong_bytes", counts.wrong_bytes},
-          {"wrong_pages", counts.wrong_pages},
-          {"evictions", evictions},
-          {"pages_put", counts.pages_put},
-          {"puts_skipped", by_reason(counts.puts_skipped)},
-          {"puts_unpublished", counts.puts_unpublished},
-          {"bytes_by_source", bytes_by_source(*this)},
-          {"elapsed_s", elapsed_s},
-          {"global_lru_hit_rate", lru_hit_rate},
-          {"unlimited_hit_rate", unlimited_hit_rate},
-          {"ratio_to_global_lru", ratio_to_lru()}};
+  nlohmann::json made = {{"trace", trace},
+                         {"nodes", nodes},
+                         {"data_plane", data_plane},
+                         {"page_bytes", page_bytes},
+                         {"pool_bytes", pool_bytes},
+                         {"requests", counts.requests},
+                         {"pages", counts.pages},
+                         {"hits", counts.hits},
+                         {"hit_rate", counts.hit_rate()},
+                         {"misses", misses_by_reason(counts)},
+                         {"misses_total", counts.misses_total()},
+                         {"wrong_bytes", counts.wrong_bytes},
+                         {"wrong_pages", counts.wrong_pages},
+                         {"evictions", evictions},
+                         {"pages_put", counts.pages_put},
+                         {"puts_skipped", by_reason(counts.puts_skipped)},
+                         {"puts_unpublished", counts.puts_unpublished},
+                         {"bytes_by_source", bytes_by_source(*this)},
+                         {"elapsed_s", elapsed_s},
+                         {"global_lru_hit_rate", lru_hit_rate},
+                         {"unlimited_hit_rate", unlimited_hit_rate},
+                         {"ratio_to_global_lru", ratio_to_lru()}};
+  if (disk_bytes != 0)
+    made["disk"] = {{"size_bytes", disk_bytes}, {"pages", on_disk}};
+  if (restarted)
+    made["restarted"] = {{"pages_found_again", restarted->found_again},
+                         {"share_of_pages_on_disk", restarted->share_found(on_disk)},
+                         {"hit_rate", restarted->counts.hit_rate()},
+                         {"hits", restarted->counts.hits},
+                         {"wrong_bytes", restarted->wrong_bytes}};
+  return made;
 }
 
 std::string demo_report::to_text() const {
@@ -100,8 +113,18 @@ std::string demo_report::to_text() const {
     if (bytes_by_origin[i] != 0)
       facts.add("from " + std::string(to_string(static_cast<page_origin>(i))),
                 human_bytes(bytes_by_origin[i]));
+  if (disk_bytes != 0)
+    facts.add("on disk", fmt::format("{} pages, {} for each node", human_count(on_disk),
+                                     human_bytes(disk_bytes)));
+  if (restarted) {
+    facts.add("after kill -9 of all", fmt::format("{} pages found again: {} of those on disk",
+                                                  human_count(restarted->found_again),
+                                                  human_percent(restarted->share_found(on_disk))));
+    facts.add("  the trace once more", human_percent(restarted->counts.hit_rate()) + " hits");
+  }
   facts.add("elapsed", fmt::format("{:.1f} s", elapsed_s));
-  facts.add("wrong bytes", human_count(counts.wrong_bytes));
+  facts.add("wrong bytes",
+            human_count(counts.wrong_bytes + (restarted ? restarted->wrong_bytes : 0)));
   return facts.to_string();
 }
 

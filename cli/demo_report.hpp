@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace peercache::cli {
@@ -43,6 +44,17 @@ struct demo_report {
   double unlimited_hit_rate = 0; ///< Room for everything: what nobody can exceed.
   std::string trace;
   std::string data_plane; ///< What the clients took, and why.
+
+  std::uint64_t disk_bytes = 0; ///< Of each node; 0: no disk tier.
+  std::uint64_t on_disk = 0;    ///< Pages, all nodes together, at the end of the replay.
+  /// After all nodes were killed and started again.
+  struct second_life {
+    std::uint64_t found_again = 0; ///< Of the pages asked for in the trace, each once.
+    demo_counts counts;            ///< The trace once more.
+    std::uint64_t wrong_bytes = 0; ///< In both.
+    double share_found(std::uint64_t on_disk) const;
+  };
+  std::optional<second_life> restarted;
 
   double ratio_to_lru() const;
   nlohmann::json to_json() const;

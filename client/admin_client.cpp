@@ -92,6 +92,8 @@ result<node_status> admin_client::status() {
   status.sessions = report->sessions;
   status.data_plane = report->data_plane;
   status.version = report->version;
+  status.disk = std::move(report->disk);
+  status.promotes = report->promotes;
   return status;
 }
 
@@ -100,6 +102,27 @@ result<discovery::view> admin_client::view() {
   if (!encoded)
     return encoded.error();
   return discovery::decode_view(*encoded);
+}
+
+namespace {
+
+result<void> begun(const result<bool>& answer) {
+  if (!answer)
+    return answer.error();
+  if (!*answer)
+    return {errc::not_found, "the node has no disk tier; its log says why, and so does "
+                             "`peercache disk status`"};
+  return {};
+}
+
+} // namespace
+
+result<void> admin_client::verify_disk() {
+  return begun(impl_->ask<bool>(verify_atom_v));
+}
+
+result<void> admin_client::evict_disk(std::uint64_t bytes) {
+  return begun(impl_->ask<bool>(evict_atom_v, bytes));
 }
 
 result<void> admin_client::drain() {

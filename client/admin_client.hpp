@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/protocol/reports.hpp"
 #include "common/result.hpp"
 #include "discovery/view.hpp"
 
@@ -29,6 +30,8 @@ struct node_status {
   std::uint64_t sessions = 0;
   std::string data_plane; ///< "tcp", and why it was taken.
   std::string version;
+  actors::disk_report disk;
+  actors::promote_report promotes;
 };
 
 /// Asks and operates one node; what the CLI is made of.
@@ -44,6 +47,12 @@ public:
   result<discovery::view> view();
   /// Asks the node to leave: unready, withdrawn, reads finished. Returns once it began.
   result<void> drain();
+
+  /// Begins to read the node's whole disk tier and to compare checksums; its progress is in
+  /// `status`. `not_found` when there is no disk tier.
+  result<void> verify_disk();
+  /// Begins to evict from the disk tier until so many bytes of it are free. Errors: as above.
+  result<void> evict_disk(std::uint64_t bytes);
 
 private:
   class impl;

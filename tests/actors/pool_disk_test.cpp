@@ -95,7 +95,7 @@ protected:
     pool_actor_options options;
     options.self = here.id;
     options.inc = here.inc;
-    options.disk = {&gate, memory.slots(), write_through, !write_through};
+    options.disk = {&gate, memory.slots(), write_through};
     pool = system.spawn(run_pool, options,
                         std::make_unique<storage::page_pool>(
                             memory.slots(),
@@ -205,6 +205,18 @@ TEST_F(pool_disk_test, a_gate_that_is_full_or_shut_skips_the_disk_and_not_the_se
   EXPECT_EQ(put(key_named("b")), page_status::stored);
   EXPECT_EQ(kept(), 0u);
   EXPECT_EQ(gate.refused(), 1u);
+}
+
+TEST_F(pool_disk_test, a_page_that_was_skipped_is_written_when_it_goes) {
+  gate.set_open(false);
+  put(key_named("a"));
+  gate.set_open(true);
+  for (int i = 0; i < 70; ++i) {
+    put(key_named("other " + std::to_string(i)));
+    write_all();
+    pass(std::chrono::milliseconds(60));
+  }
+  EXPECT_EQ(tier_of("a"), directory::tier::disk);
 }
 
 TEST_F(pool_disk_test, an_evicted_page_that_is_on_disk_is_known_there) {

@@ -54,16 +54,6 @@ result<double> column(std::string_view output, std::uint32_t page_bytes, std::si
           fmt::format("perftest printed no row for {} bytes; it said:\n{}", page_bytes, output)};
 }
 
-result<std::string> find_program(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "/usr/bin:/bin");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (auto file = fmt::format("{}/{}", folder, name); ::access(file.c_str(), X_OK) == 0)
-      return file;
-  return {errc::not_found, name + " is not on the PATH: the limit is measured with perftest "
-                                  "(apt-get install perftest)"};
-}
-
 result<std::uint16_t> free_port() {
   auto listener = rdma::listen_on("127.0.0.1", 0, 1);
   if (!listener)
@@ -129,7 +119,7 @@ result<child_process> start(const std::string& program, const perftest_run& run,
 
 result<std::string> run_both_ends(const std::string& name, const perftest_run& run,
                                   std::vector<std::string> more) {
-  const auto program = find_program(name);
+  const auto program = find_program(name, "perftest");
   if (!program)
     return program.error();
   const auto port = free_port();

@@ -14,6 +14,10 @@ std::string in_words(const bench_row& row, double per_second) {
              : fmt::format("{:.2f} GB/s", per_second / 1e9);
 }
 
+std::string name_of(const bench_row& row) {
+  return row.store.empty() ? row.name : fmt::format("{} ({})", row.name, row.store);
+}
+
 std::string target_of(const bench_row& row) {
   if (!row.target)
     return "";
@@ -69,6 +73,12 @@ nlohmann::json bench_row::to_json() const {
     row["directory_messages"] = *directory_messages;
   if (fences_per_batch)
     row["fences_per_batch"] = *fences_per_batch;
+  if (!store.empty())
+    row["store"] = store;
+  if (cpu) {
+    row["cpu_seconds_per_gib"] = cpu->seconds_per_gib;
+    row["limit_cpu_seconds_per_gib"] = cpu->limit_seconds_per_gib;
+  }
   return row;
 }
 
@@ -93,7 +103,7 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
                     {"RATIO", side::right},
                     {"TARGET"}});
   for (const auto& row : rows)
-    table.add_row({row.name, row.page_bytes == 0 ? "" : human_bytes(row.page_bytes),
+    table.add_row({name_of(row), row.page_bytes == 0 ? "" : human_bytes(row.page_bytes),
                    std::to_string(row.batch), row.verify ? "yes" : "no",
                    in_words(row, row.rounds.operation_per_second()),
                    in_words(row, row.rounds.limit_per_second()),
@@ -106,6 +116,11 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
     if (row.fences_per_batch)
       text += fmt::format("{} of {}: {:.2f} round trips of validation per batch\n", row.name,
                           human_bytes(row.page_bytes), *row.fences_per_batch);
+  for (const auto& row : rows)
+    if (row.cpu)
+      text += fmt::format("{} of {}: {:.3f} CPU seconds per GiB, the limit {:.3f}\n", name_of(row),
+                          human_bytes(row.page_bytes), row.cpu->seconds_per_gib,
+                          row.cpu->limit_seconds_per_gib);
   return text;
 }
 

@@ -17,6 +17,12 @@ enum class ratio_kind : std::uint8_t {
   rate,       ///< No limit of the machine: the rate itself, at least the target.
 };
 
+/// Processor time, user and kernel, for each GiB moved.
+struct cpu_cost {
+  double seconds_per_gib = 0;
+  double limit_seconds_per_gib = 0;
+};
+
 /// One line of `peercache bench`.
 struct bench_row {
   std::string name; ///< set, get_same_host, get_other_host, exists, …
@@ -29,6 +35,8 @@ struct bench_row {
   std::optional<std::uint64_t>
       directory_messages;                 ///< Sent during all rounds, where that is the point.
   std::optional<double> fences_per_batch; ///< Round trips of validation, where it is done by READs.
+  std::string store;                      ///< Of the disk tier, where that is measured.
+  std::optional<cpu_cost> cpu;            ///< Where the processor's share is the point.
 
   double ratio() const;
   bool met() const;

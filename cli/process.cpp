@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <poll.h>
 #include <sched.h>
+#include <sstream>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -206,6 +207,18 @@ std::string own_folder() {
   std::error_code failed;
   auto path = std::filesystem::read_symlink("/proc/self/exe", failed);
   return failed ? std::string(".") : path.parent_path().string();
+}
+
+result<std::string> find_program(const std::string& name, const std::string& package) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (auto file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0)
+      return file;
+  return {errc::not_found, name +
+                               " is not on the PATH: the limit is measured with it (apt-get "
+                               "install " +
+                               package + ")"};
 }
 
 result<void> pin_process(pid_t pid, const std::vector<int>& cpus) {

@@ -63,6 +63,9 @@ private:
 /// The folder of this program, so that programs that are installed together find each other.
 std::string own_folder();
 
+/// Where PATH has this program, of another package. Errors: `not_found`, with what to install.
+result<std::string> find_program(const std::string& name, const std::string& package);
+
 /// Puts every thread of process `pid` (0: this one) on the given CPUs. Best effort: a thread that
 /// ends meanwhile is no fault.
 result<void> pin_process(pid_t pid, const std::vector<int>& cpus);

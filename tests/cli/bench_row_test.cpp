@@ -38,4 +38,21 @@ TEST(bench_row, a_rate_is_compared_with_its_target_and_not_with_the_limit) {
   EXPECT_TRUE(row.met());
 }
 
+TEST(bench_row, the_store_and_the_processors_share_are_told_where_they_were_measured) {
+  bench_row row{.name = "disk_write", .page_bytes = 1u << 20, .batch = 64};
+  row.rounds.add({.units = 90, .seconds = 1, .call_us = {5}},
+                 {.units = 100, .seconds = 1, .call_us = {9}});
+  EXPECT_FALSE(row.to_json().contains("store"));
+  EXPECT_FALSE(row.to_json().contains("cpu_seconds_per_gib"));
+  row.store = "bucket";
+  row.cpu = cpu_cost{0.25, 0.5};
+  EXPECT_EQ(row.to_json()["store"], "bucket");
+  EXPECT_EQ(row.to_json()["cpu_seconds_per_gib"], 0.25);
+  EXPECT_EQ(row.to_json()["limit_cpu_seconds_per_gib"], 0.5);
+  const auto text = to_text({row}, false);
+  EXPECT_NE(text.find("disk_write (bucket) of 1.0 MiB: 0.250 CPU seconds per GiB, the limit 0.500"),
+            std::string::npos)
+      << text;
+}
+
 } // namespace peercache::cli

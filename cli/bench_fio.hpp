@@ -1,0 +1,48 @@
+#pragma once
+
+#include "bench/sample_statistics.hpp"
+#include "common/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::cli {
+
+/// One run of `fio --ioengine=io_uring --direct=1` on one file: what the device gives to a program
+/// that does nothing else.
+struct fio_run {
+  enum class kind : std::uint8_t {
+    write, ///< One block behind the other into room that was reserved, and fdatasync at the end.
+    read   ///< Each block once, in random order; the file is there.
+  };
+  kind what = kind::write;
+  std::string file;
+  std::uint64_t block_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint32_t depth = 0;
+  bool registered = true; ///< Memory and file are registered with the ring, as the tier's are.
+};
+
+/// A way of moving pages to or from the disk, in one round.
+struct disk_sample {
+  bench::round_sample sample;
+  double cpu_seconds = 0; ///< Of the process, user and kernel.
+};
+
+/// Runs it as a child of ours, and waits for its figures: bytes, seconds, and the typical latency
+/// as the only call. `cpu_seconds` is all that the process and the kernel on its behalf spent, from
+/// its start to its end. Threads: blocks the caller, at most ten minutes. Errors: `not_found`
+/// without fio; otherwise what it said.
+/// @pre no other child of this process ends meanwhile
+result<disk_sample> run_fio(const fio_run& run);
+
+/// Its options.
+std::vector<std::string> fio_options(const fio_run& run, const std::string& output_file);
+
+/// The figures of its report (`--output-format=json`). Errors: `incompatible` when they are not
+/// there, or an error is; then with what it says.
+result<bench::round_sample> read_fio_report(std::string_view report, fio_run::kind what);
+
+} // namespace peercache::cli

@@ -303,6 +303,9 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         if (auto* known = self->state.sessions.find(id))
           known->totals = std::move(totals);
       },
+      [self](used_atom, std::string& pages) {
+        self->send(self->state.options.pool, used_atom_v, std::move(pages));
+      },
       [self](remove_atom, const std::string& keys) {
         return self->delegate(self->state.options.pool, remove_atom_v, keys);
       },

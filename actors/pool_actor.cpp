@@ -4,6 +4,8 @@
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 
+#include <algorithm>
+
 namespace peercache::actors {
 
 bool pool_state::joined() const noexcept {
@@ -37,6 +39,14 @@ void pool_state::abandon(const std::string& slots) {
   auto count = record_count<slot_id>(slots);
   for (std::size_t i = 0; count && i < *count; ++i)
     pool->abandon(record_at<slot_id>(slots, i));
+}
+
+void pool_state::count_uses(const std::string& pages) {
+  auto count = std::min(record_count<used_page>(pages).value_or(0), used_pages_max);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto page = record_at<used_page>(pages, i);
+    pool->count_use(page.slot, page.gen);
+  }
 }
 
 std::string pool_state::remove(const std::string& keys) {
@@ -136,6 +146,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
         return commit(self, filled, skip_duplicates, next_lengths);
       },
       [self](abandon_atom, const std::string& slots) { self->state.abandon(slots); },
+      [self](used_atom, const std::string& pages) { self->state.count_uses(pages); },
       [self](remove_atom, const std::string& keys) { return remove_pages(self, keys); },
       [self](locate_atom, const std::string& keys) { return locate_pages(self->state, keys); },
       [self](restore_atom, const std::string& filled) { return restore_pages(self, filled); },

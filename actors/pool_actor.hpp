@@ -53,6 +53,8 @@ struct pool_state {
   /// Slots for `lengths` (packed u32), `no_slot` where no room can be made.
   std::string reserve(const std::string& lengths);
   void abandon(const std::string& slots);
+  /// Reads that no CPU of this node took part in, as a sample: packed used_page.
+  void count_uses(const std::string& pages);
   /// Gives pages up and withdraws them. One status byte a key.
   std::string remove(const std::string& keys);
   /// Pages that left memory: the directory is told that they are on disk only, or gone.

@@ -27,6 +27,7 @@ using committer_pointer = committer_actor::stateful_pointer<committer_state>;
 
 constexpr auto beat_interval = 250ms;
 constexpr std::uint32_t beats_per_report = 4;
+constexpr std::uint32_t beats_per_use_report = 2;
 constexpr auto session_timeout = 1s;
 constexpr auto commit_timeout = 10s;
 /// Owners of a key that look-ups ask (client/directory_lookup.cpp).
@@ -276,6 +277,18 @@ void send_stale_records(committer_pointer self) {
       caf::anon_send(owner->directory, withdraw_atom_v, std::move(batch.records));
 }
 
+/// Best effort, one message an owner: who is out of reach evicts by what else it knows.
+void send_uses(committer_pointer self) {
+  auto& board = *self->state.options.board;
+  auto uses = board.uses.take();
+  if (uses.empty())
+    return;
+  auto cluster = board.topology();
+  for (auto& [inc, pages] : uses)
+    if (const auto* owner = cluster->find(inc); owner != nullptr && owner->gateway)
+      caf::anon_send(owner->gateway, used_atom_v, std::move(pages));
+}
+
 void say_goodbye(committer_pointer self) {
   send_stale_records(self);
   if (auto pool = self->state.options.board->pool()) {
@@ -286,11 +299,14 @@ void say_goodbye(committer_pointer self) {
 
 void beat(committer_pointer self) {
   auto& state = self->state;
+  ++state.beats;
   send_stale_records(self);
+  if (state.beats % beats_per_use_report == 0)
+    send_uses(self);
   auto pool = state.options.board->pool();
   if (!pool && !state.connecting)
     connect(self);
-  if (pool && ++state.beats % beats_per_report == 0)
+  if (pool && state.beats % beats_per_report == 0)
     self->send(pool->gateway, report_atom_v, pool->session, state.options.report_totals());
   self->delayed_send(self, beat_interval, beat_atom_v);
 }

@@ -32,7 +32,8 @@ struct committer_state {
 };
 
 /// Keeps the session with the own host's node: opens it, opens it again after the node was gone,
-/// sends what was filled, receives views, reports totals once a second. Threads: scheduler.
+/// sends what was filled, receives views, reports totals once a second, tells other nodes which
+/// records were false and which pages were READ. Threads: scheduler.
 /// Errors: whatever was filled in, or asked of, a node that is gone fails at once.
 committer_actor::behavior_type
 run_committer(committer_actor::stateful_pointer<committer_state> self, committer_options options);

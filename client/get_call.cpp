@@ -266,6 +266,8 @@ void get_call::take_batch(const peer_read& read) {
     used.owner = read.batch.peer.inc;
     used.gen = page.gen;
     const bool by_rail = read.over->carrier(i) == rdma::read_lane::kind::rail;
+    if (by_rail && page.status == page_status::hit)
+      client_.session.board().uses.add(used.owner, page.slot, page.gen);
     decide(read.indices[i], used, page.status,
            by_rail ? page_origin::other_host_rdma : page_origin::other_host);
   }

@@ -6,6 +6,7 @@
 #include "client/cache_client.hpp"
 #include "client/commit_queue.hpp"
 #include "client/own_pool.hpp"
+#include "client/rdma_uses.hpp"
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
 #include "client/stale_records.hpp"
@@ -47,6 +48,7 @@ public:
   set_window window;
   commit_queue commits;
   stale_records stale;
+  rdma_uses uses;
 
 private:
   readiness ready_now() const; ///< By lock_.

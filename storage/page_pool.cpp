@@ -206,6 +206,14 @@ std::optional<evicted> page_pool::remove(const page_key& key) {
   return evicted{page->key, page->slot, page->gen, page->length_bytes, page->checksum};
 }
 
+bool page_pool::count_use(slot_id slot, generation gen) noexcept {
+  if (slot.value >= pages_.size() || !is(slot, slot_state::readable) ||
+      slots_.contents(slot).gen != gen)
+    return false;
+  slots_.count_use(slot);
+  return true;
+}
+
 bool page_pool::touch(const page_key& key) {
   auto slot = index_.find(key);
   if (slot)

@@ -121,6 +121,10 @@ public:
   std::optional<resident_page> find(const page_key& key) const;
   /// Gives the page up; nothing when it is not here.
   std::optional<evicted> remove(const page_key& key);
+  /// A read of the filling `gen` that no CPU of this host saw. False, and nothing is counted, when
+  /// the slot does not hold that any more, if it ever did.
+  bool count_use(slot_id slot, generation gen) noexcept;
+
   /// A read that did not go through the slot table's counter. False when the key is not here.
   bool touch(const page_key& key);
 

@@ -6,7 +6,7 @@
 namespace peercache::actors {
 
 /// Changes with any change of what travels between processes.
-inline constexpr std::uint32_t wire_version = 4;
+inline constexpr std::uint32_t wire_version = 5;
 
 /// What a client process hears from the gateway of its host.
 using session_actor = caf::typed_actor<
@@ -63,6 +63,8 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
     // A session: its totals so far.
     caf::reacts_to<report_atom, std::uint64_t, client_report>,
+    // Clients anywhere: a sample of the pages (used_page) that they READ from this node's pool.
+    caf::reacts_to<used_atom, std::string>,
     // Clients anywhere: removes these keys' pages from this node's pool.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
     // Clients anywhere: brings pages of this node's disk into its pool (PROMOTER protocol).

@@ -17,6 +17,8 @@ using pool_actor = caf::typed_actor<
     caf::replies_to<commit_atom, std::string, bool, std::string>::with<std::string, std::string>,
     // Gateway: these reserved slots will never be filled.
     caf::reacts_to<abandon_atom, std::string>,
+    // Gateway: pages (used_page) that other hosts READ; those that are still here count as used.
+    caf::reacts_to<used_atom, std::string>,
     // Gateway: forgets and withdraws the pages of these keys. Answers one page_status byte a key.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
     // Promoter: where the pages of these keys are in the pool. Answers as a directory look-up does.

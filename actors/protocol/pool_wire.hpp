@@ -27,11 +27,28 @@ struct filled_slot {
 };
 static_assert(sizeof(filled_slot) == 48 && std::is_trivially_copyable_v<filled_slot>);
 
+/// A page that somebody READ over RDMA.
+///
+///   offset  bytes  field
+///        0      8  generation  that it was READ in
+///        8      4  slot
+///       12      4  reserved    zero
+struct used_page {
+  generation gen;
+  slot_id slot;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(used_page) == 16 && std::is_trivially_copyable_v<used_page>);
+
+/// Of one message; more are not looked at.
+inline constexpr std::size_t used_pages_max = 4096;
+
 /// In place of a slot: no room could be made.
 inline constexpr slot_id no_slot{0xffffffff};
 
 /// Arrays of trivially copyable records in a string: `u32` lengths, `slot_id`s, `filled_slot`s,
-/// `page_key`s. Little-endian hosts only; the hello's wire version stands for the layout.
+/// `used_page`s, `page_key`s. Little-endian hosts only; the hello's wire version stands for the
+/// layout.
 template <class T>
 void append_record(std::string& blob, const T& record) {
   static_assert(std::is_trivially_copyable_v<T>);

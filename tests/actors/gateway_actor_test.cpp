@@ -190,6 +190,33 @@ TEST_F(gateway_actor_test, adds_up_what_its_clients_report) {
       [](const caf::error&) { FAIL(); });
 }
 
+/// One-sided READs leave no trace at the owner: their readers tell, and the owner believes what can
+/// be so.
+TEST_F(gateway_actor_test, pages_that_others_read_outlive_those_that_nobody_reads) {
+  tell_everyone(both());
+  for (const auto* name : {"read", "misread", "unread"})
+    ASSERT_EQ(put(key_named(name)), page_status::stored);
+  const auto here_is = [this](const char* name) {
+    auto found = locations(shard_here, key_named(name));
+    return found.empty() ? directory::page_location{} : found[0];
+  };
+  const auto read = here_is("read");
+  const auto misread = here_is("misread");
+  for (int i = 0; i < 200; ++i) {
+    std::string used;
+    append_record(used, used_page{.gen = read.gen, .slot = read.slot});
+    append_record(used, used_page{.gen = {misread.gen.value - 2}, .slot = misread.slot});
+    append_record(used, used_page{.gen = {2}, .slot = {0xffffffff}});
+    caf::anon_send(gateway, used_atom_v, used);
+    caf::anon_send(gateway, used_atom_v, used + "no record");
+    ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
+  }
+  pass(std::chrono::milliseconds(200));
+  EXPECT_EQ(here_is("read").gen, read.gen);
+  EXPECT_TRUE(locations(shard_here, key_named("misread")).empty());
+  EXPECT_TRUE(locations(shard_here, key_named("unread")).empty());
+}
+
 TEST_F(gateway_actor_test, its_status_has_all_parts) {
   tell_everyone(both());
   put(key_named("a"));

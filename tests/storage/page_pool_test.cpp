@@ -193,6 +193,23 @@ TEST_F(page_pool_test, a_page_that_was_read_gets_a_second_chance) {
   EXPECT_EQ(pool->stats().uses, 1u);
 }
 
+TEST_F(page_pool_test, a_read_that_no_cpu_saw_counts_when_it_was_of_the_page_that_is_here) {
+  make(4);
+  auto first = put(0);
+  auto second = put(1);
+  for (std::uint64_t i = 2; i < 4; ++i)
+    put(i);
+  EXPECT_TRUE(pool->count_use(first.slot, first.gen));
+  EXPECT_FALSE(pool->count_use(second.slot, {second.gen.value + 2})) << "of another filling";
+  EXPECT_FALSE(pool->count_use(second.slot, {second.gen.value + 1})) << "of none";
+  EXPECT_FALSE(pool->count_use({4}, first.gen)) << "of no slot";
+  EXPECT_FALSE(pool->count_use({0xffffffff}, first.gen));
+  put(4);
+  EXPECT_TRUE(has(0));
+  EXPECT_FALSE(has(1));
+  EXPECT_FALSE(pool->count_use(second.slot, second.gen)) << "evicted";
+}
+
 TEST_F(page_pool_test, folding_turns_counted_reads_into_touches_with_the_head_last) {
   make(4);
   put_chain(0, 4);

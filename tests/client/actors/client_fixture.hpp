@@ -23,6 +23,7 @@ struct fake_node {
   std::vector<std::string> committed; ///< Packed filled_slot of each commit.
   std::vector<caf::typed_response_promise<std::string>> reservations;
   std::string abandoned; ///< Packed slot_id.
+  std::string used;      ///< Packed used_page.
   /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
   std::function<void()> at_beat;
 };
@@ -51,6 +52,7 @@ inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_act
       [](leave_atom, std::uint64_t) {},
       [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
       [](report_atom, std::uint64_t, const client_report&) {},
+      [node](used_atom, const std::string& pages) { node->used += pages; },
       [](remove_atom, const std::string&) { return std::string{}; },
       [](promote_atom, const std::string&, std::uint32_t) { return std::string{}; },
       [](warm_atom, const std::string&) {},
@@ -167,6 +169,7 @@ protected:
     cluster->view.members.push_back(*discovery::decode_member(node.welcome.member));
     cluster->peers.emplace_back().self = cluster->view.members[0];
     cluster->peers[0].directory = directory;
+    cluster->peers[0].gateway = gateway;
     cluster->ring = discovery::hash_ring{cluster->view.members};
     board->set_topology(cluster);
   }

@@ -104,6 +104,33 @@ TEST_F(committer_test, owners_are_told_of_records_that_turned_out_to_be_false) {
   stop(directory);
 }
 
+TEST_F(committer_test, owners_are_told_which_of_their_pages_were_read_twice_a_second) {
+  auto directory = system.spawn(run_noting_directory, nullptr);
+  link(directory);
+  const auto read_pages = [&] {
+    for (std::uint32_t i = 0; i < 100; ++i) {
+      board->uses.add(memory.owner(), {5}, {8});
+      board->uses.add({9, 9}, {6}, {8}); // Nobody that the client knows.
+    }
+  };
+  read_pages();
+  pass(std::chrono::milliseconds(500));
+  const auto count = actors::record_count<actors::used_page>(node.used);
+  ASSERT_GT(count.value_or(0), 0u);
+  for (std::size_t i = 0; i < *count; ++i) {
+    EXPECT_EQ(actors::record_at<actors::used_page>(node.used, i).slot, slot_id{5});
+    EXPECT_EQ(actors::record_at<actors::used_page>(node.used, i).gen, generation{8});
+  }
+  node.used.clear();
+  pass(std::chrono::milliseconds(500));
+  EXPECT_EQ(node.used, "") << "once";
+  read_pages();
+  pass(std::chrono::milliseconds(500));
+  EXPECT_NE(node.used, "");
+  unlink();
+  stop(directory);
+}
+
 /// Of a directory shard: answers each look-up of any number of keys with three locations' worth.
 actors::directory_actor::behavior_type run_talkative_directory(actors::directory_actor::pointer,
                                                                int answers) {

@@ -133,7 +133,10 @@ result<std::vector<node_process>> start_nodes(const demo_options& options,
   if (options.disk_bytes != 0) {
     const auto path =
         options.disk_path.empty() ? (folder.path() / "disk").string() : options.disk_path;
-    for (const auto& word : {std::string("--disk-path"), path, std::string("--disk-size"),
+    const auto bucket_bytes =
+        std::clamp<std::uint64_t>(options.disk_bytes / 16, 1u << 20, 256u << 20);
+    for (const auto& word : {std::string("--disk-path"), path, std::string("--disk-bucket-size"),
+                             config::format_size(bucket_bytes), std::string("--disk-size"),
                              config::format_size(options.disk_bytes), std::string("--disk-store"),
                              std::string(config::to_string(options.disk_store))})
       cluster.prototype.flags.push_back(word);

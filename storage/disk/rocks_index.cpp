@@ -14,6 +14,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/table.h>
+#include <rocksdb/threadpool.h>
 #include <rocksdb/write_batch.h>
 #include <utility>
 
@@ -43,15 +44,15 @@ error to_error(const rocksdb::Status& status, const std::string& doing) {
           "cannot " + doing + " the index: " + status.ToString()};
 }
 
-/// RocksDB writes no log of its own; what it calls an error goes to ours.
-class error_log final : public rocksdb::Logger {
+/// RocksDB writes no log of its own. What it calls fatal goes to ours; errors come as statuses.
+class fatal_log final : public rocksdb::Logger {
 public:
-  error_log() : rocksdb::Logger(rocksdb::ERROR_LEVEL) {}
+  fatal_log() : rocksdb::Logger(rocksdb::FATAL_LEVEL) {}
   using rocksdb::Logger::Logv;
   void Logv(const char* format, va_list arguments) override {
     std::array<char, 512> text;
     std::vsnprintf(text.data(), text.size(), format, arguments);
-    log::warn("disk: RocksDB: {}", text.data());
+    log::error("disk: RocksDB: {}", text.data());
   }
 };
 
@@ -72,32 +73,26 @@ rocksdb::Options make_options() {
   options.max_background_jobs = 2;
   // A log that is damaged before its end means that records are missing: all of it is made again.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  options.info_log = std::make_shared<error_log>();
+  options.info_log = std::make_shared<fatal_log>();
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;
 }
 
-/// One commit. It runs on a thread of RocksDB's, which has some anyway, so that the owner does not
-/// wait for the log's sync.
 struct commit_job {
   rocksdb::WriteBatch batch;
-  std::function<rocksdb::Status(rocksdb::WriteBatch&)> write;
   std::function<void()> wake;
   rocksdb::Status status;
   std::atomic<bool> ended{false}; ///< `status` is there.
-  std::atomic<bool> left{false};  ///< The thread touches nobody else's things any more.
 };
 
+/// Commits run on a thread of its own, so that the owner does not wait for the log's sync.
 class rocks_index final : public offset_index {
 public:
-  explicit rocks_index(std::string folder) : folder_(std::move(folder)), options_(make_options()) {
-    options_.env->IncBackgroundThreadsIfNeeded(1, rocksdb::Env::USER);
-  }
-  ~rocks_index() override {
-    if (job_)
-      job_->left.wait(false);
-  }
+  explicit rocks_index(std::string folder)
+      : folder_(std::move(folder)), options_(make_options()),
+        committer_(rocksdb::NewThreadPool(1)) {}
+  ~rocks_index() override { committer_->WaitForJobsAndJoinAllThreads(); }
 
   result<void> open();
 
@@ -117,7 +112,8 @@ private:
 
   const std::string folder_;
   rocksdb::Options options_;
-  // The owner's, but a job's while it runs.
+  const std::unique_ptr<rocksdb::ThreadPool> committer_; ///< One thread.
+  // The owner's, but the committer's while there is a job.
   std::unique_ptr<rocksdb::DB> db_;
   bool failed_ = false; ///< The last write.
   std::shared_ptr<commit_job> job_;
@@ -262,30 +258,21 @@ result<void> rocks_index::commit_now(const offset_index_batch& batch) {
   return {};
 }
 
-void run_commit(void* argument) {
-  const std::unique_ptr<std::shared_ptr<commit_job>> held(
-      static_cast<std::shared_ptr<commit_job>*>(argument));
-  auto& job = **held;
-  job.status = job.write(job.batch);
-  job.ended = true;
-  job.wake();
-  job.left = true;
-  job.left.notify_all();
-}
-
 void rocks_index::commit(offset_index_batch batch, std::function<void()> wake) {
   PEERCACHE_ASSERT(!job_);
   job_ = std::make_shared<commit_job>();
   job_->batch = to_rocks(batch);
-  job_->write = [this](rocksdb::WriteBatch& raw) { return write(raw); };
   job_->wake = std::move(wake);
-  options_.env->Schedule(run_commit, new std::shared_ptr<commit_job>(job_), rocksdb::Env::USER);
+  committer_->SubmitJob([this, job = job_] {
+    job->status = write(job->batch);
+    job->ended = true;
+    job->wake();
+  });
 }
 
 std::optional<result<void>> rocks_index::committed() {
   if (!job_ || !job_->ended)
     return std::nullopt;
-  job_->left.wait(false);
   const auto status = std::exchange(job_, nullptr)->status;
   return status.ok() ? result<void>{} : result<void>{to_error(status, "write")};
 }

@@ -1,0 +1,176 @@
+#include "storage/disk/file_store.hpp"
+
+#include "common/test_guards.hpp"
+#include "storage/disk/file_names.hpp"
+#include "tests/storage/disk/store_harness.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace peercache::storage {
+namespace {
+
+using namespace std::chrono_literals;
+using event_kind = disk_event::kind;
+
+const store_kind files{"file_per_key", make_file_store};
+
+store_harness open(memory_disk_io& io) {
+  return {files, io, small_store()};
+}
+
+TEST(file_store, files_are_called_by_the_digest_in_two_levels_of_folders) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 1}), disk_status::ok);
+  const auto hex = to_string(key_of(1));
+  EXPECT_EQ(io.files(), std::vector<std::string>{"pages/" + hex.substr(0, 2) + "/" +
+                                                 hex.substr(2, 2) + "/" + hex});
+  EXPECT_EQ(io.contents(io.files()[0]).size(), 2 * disk_block_bytes);
+}
+
+TEST(file_store, names_are_read_back_and_others_are_not) {
+  const auto key = key_of(1);
+  const auto hex = to_string(key);
+  const auto folder = page_folder_number(key);
+  EXPECT_EQ(parse_page_file(hex, folder), key);
+  EXPECT_FALSE(parse_page_file(hex, folder ^ 1)); // In another's folder.
+  EXPECT_FALSE(parse_page_file(hex.substr(1), folder));
+  auto upper = hex;
+  std::transform(upper.begin(), upper.end(), upper.begin(), ::toupper);
+  EXPECT_FALSE(parse_page_file(upper, folder));
+  const auto temporary = temporary_page_file(key, 7);
+  EXPECT_TRUE(is_temporary_page_file(temporary.substr(temporary.rfind('/') + 1)));
+  EXPECT_FALSE(is_temporary_page_file(hex));
+  EXPECT_EQ(parse_folder_part("a0"), 0xa0u);
+  EXPECT_FALSE(parse_folder_part("A0"));
+  EXPECT_FALSE(parse_folder_part("a"));
+}
+
+TEST(file_store, a_start_removes_what_was_on_its_way_and_leaves_what_is_not_ours) {
+  memory_disk_io io;
+  {
+    auto there = open(io);
+    ASSERT_TRUE(there.recover());
+    ASSERT_EQ(there.write_and_settle({.number = 1}), disk_status::ok);
+  }
+  const auto folder = page_folder(page_folder_number(key_of(1)));
+  ASSERT_TRUE(io.create(temporary_page_file(key_of(1), 9), 4096));
+  ASSERT_TRUE(io.create(folder + "/README", 4096));
+  auto again = open(io);
+  const auto report = again.recover();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->pages, 1u);
+  EXPECT_EQ(report->torn, 1u);
+  EXPECT_EQ(io.files(), (std::vector<std::string>{folder + "/README", page_file(key_of(1))}));
+}
+
+void swap_two(memory_disk_io& io) {
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  for (std::uint32_t i = 0; i < 2; ++i)
+    ASSERT_EQ(there.write_and_settle({.number = i}), disk_status::ok);
+  io.swap_files(page_file(key_of(0)), page_file(key_of(1)));
+}
+
+TEST(file_store, a_file_with_anothers_name_is_a_miss) {
+  memory_disk_io io;
+  swap_two(io);
+  auto again = open(io);
+  const auto report = again.recover();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->torn, 2u);
+  EXPECT_EQ(again.read_and_settle(0), disk_status::not_found);
+  EXPECT_TRUE(io.files().empty());
+}
+
+TEST(file_store, with_the_key_not_compared_a_file_with_anothers_name_gives_a_wrong_page) {
+  const guard_switched_off off(guard::key);
+  memory_disk_io io;
+  swap_two(io);
+  auto again = open(io);
+  ASSERT_TRUE(again.recover());
+  EXPECT_EQ(again.read_and_settle(0), disk_status::ok);
+  EXPECT_EQ(again.wrong_pages(), 1u);
+}
+
+TEST(file_store, writes_that_come_together_share_a_round_of_syncs) {
+  memory_disk_io io;
+  io.set_delay(disk_operation::write, 1us, 1ms);
+  io.set_delay(disk_operation::sync, 1h);
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  for (std::uint32_t i = 0; i < 30; ++i)
+    there.write({.number = i});
+  there.step();
+  EXPECT_EQ(there.store().stats().syncs, 0u);
+  for (int i = 0; i < 3; ++i) {
+    there.pass(1ms);
+    there.step();
+  }
+  EXPECT_EQ(there.store().stats().syncs, 30u); // All of them at once.
+  EXPECT_EQ(there.on_way(), 30u);
+  there.settle();
+  EXPECT_EQ(there.events(event_kind::written, disk_status::ok), 30u);
+}
+
+TEST(file_store, a_page_of_an_erased_key_that_is_on_its_way_never_appears) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  there.write({.number = 1});
+  there.step();
+  EXPECT_FALSE(there.store().erase(key_of(1)));
+  there.settle();
+  EXPECT_EQ(there.written(1), disk_status::refused);
+  EXPECT_EQ(there.store().find(key_of(1)), nullptr);
+  EXPECT_TRUE(io.files().empty());
+  EXPECT_EQ(there.store().stats().used_bytes, 0u);
+}
+
+TEST(file_store, a_key_that_is_written_while_it_is_evicted_keeps_its_new_file) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 1, .version = 1}), disk_status::ok);
+  const auto eviction = there.store().begin_eviction(1);
+  ASSERT_EQ(eviction.pages.size(), 1u);
+  ASSERT_EQ(there.write_and_settle({.number = 1, .version = 2}), disk_status::ok);
+  there.store().finish_eviction(eviction.ticket);
+  there.step();
+  EXPECT_EQ(there.store().stats().used_bytes, 2 * disk_block_bytes);
+  EXPECT_EQ(there.read_and_settle(1), disk_status::ok);
+  EXPECT_EQ(there.wrong_pages(), 0u);
+}
+
+TEST(file_store, a_file_that_somebody_removed_is_not_found_and_forgotten) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 1}), disk_status::ok);
+  ASSERT_TRUE(io.remove(page_file(key_of(1))));
+  EXPECT_EQ(there.read_and_settle(1), disk_status::not_found);
+  EXPECT_EQ(there.store().find(key_of(1)), nullptr);
+  there.step();
+  EXPECT_EQ(there.store().stats().used_bytes, 0u);
+}
+
+TEST(file_store, what_was_read_last_goes_last_when_the_order_is_by_use) {
+  memory_disk_io io;
+  auto options = small_store();
+  options.lru = true;
+  store_harness there(files, io, options);
+  ASSERT_TRUE(there.recover());
+  for (std::uint32_t i = 0; i < 3; ++i)
+    ASSERT_EQ(there.write_and_settle({.number = i}), disk_status::ok);
+  ASSERT_EQ(there.read_and_settle(0), disk_status::ok);
+  const auto eviction = there.store().begin_eviction(2 * disk_block_bytes);
+  ASSERT_EQ(eviction.pages.size(), 1u);
+  EXPECT_EQ(eviction.pages[0].key, key_of(1));
+}
+
+} // namespace
+} // namespace peercache::storage

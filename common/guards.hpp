@@ -23,18 +23,26 @@ bool guard_on(guard which) noexcept;
 
 /// Faults that test programs inject to give the guards something to find.
 enum class fault : std::uint8_t {
-  flip_byte_one_in,     ///< The page server flips a byte of every n-th payload.
-  send_chunk_bytes,     ///< The page server sends at most so much at a time, …
-  send_pause_us,        ///< … and rests in between.
-  views_late_ms,        ///< The client hears of each change of the cluster so much later.
-  swap_locations_one_in ///< The client takes, in every n-th look-up, one key's location for
-                        ///< another's.
+  flip_byte_one_in,      ///< The page server flips a byte of every n-th payload.
+  send_chunk_bytes,      ///< The page server sends at most so much at a time, …
+  send_pause_us,         ///< … and rests in between.
+  views_late_ms,         ///< The client hears of each change of the cluster so much later.
+  swap_locations_one_in, ///< The client takes, in every n-th look-up, one key's location for
+                         ///< another's.
+  disk_error_percent,    ///< So many of the disk's transfers and syncs fail, …
+  disk_stall_ms,         ///< … each takes so much longer, …
+  disk_faults_for_ms,    ///< … for so long after the disk was opened; 0: for ever.
+  disk_kill_point,       ///< The process kills itself at this step of the disk (1 to 10, in the
+                         ///< order of storage::disk_step), …
+  disk_kill_count        ///< … when it comes there for the n-th time.
 };
 
 /// 0, hence no fault, in every program that users run. Threads: any.
 /// Tests: the library `peercache_switchable_guards` answers from PEERCACHE_TEST_FLIP_ONE_IN,
-/// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US, PEERCACHE_TEST_VIEWS_LATE_MS and
-/// PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN, read once.
+/// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US, PEERCACHE_TEST_VIEWS_LATE_MS,
+/// PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN, PEERCACHE_TEST_DISK_ERROR_PERCENT,
+/// PEERCACHE_TEST_DISK_STALL_MS, PEERCACHE_TEST_DISK_FAULTS_FOR_MS, PEERCACHE_TEST_DISK_KILL_POINT
+/// and PEERCACHE_TEST_DISK_KILL_COUNT, read once.
 std::uint32_t fault_setting(fault which) noexcept;
 
 } // namespace peercache

@@ -54,12 +54,17 @@ std::uint32_t number_of_environment(const char* name) noexcept {
 } // namespace
 
 std::uint32_t fault_setting(fault which) noexcept {
-  static const std::array<std::uint32_t, 5> settings = {
+  static const std::array<std::uint32_t, 10> settings = {
       number_of_environment("PEERCACHE_TEST_FLIP_ONE_IN"),
       number_of_environment("PEERCACHE_TEST_SEND_CHUNK_BYTES"),
       number_of_environment("PEERCACHE_TEST_SEND_PAUSE_US"),
       number_of_environment("PEERCACHE_TEST_VIEWS_LATE_MS"),
-      number_of_environment("PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN")};
+      number_of_environment("PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN"),
+      number_of_environment("PEERCACHE_TEST_DISK_ERROR_PERCENT"),
+      number_of_environment("PEERCACHE_TEST_DISK_STALL_MS"),
+      number_of_environment("PEERCACHE_TEST_DISK_FAULTS_FOR_MS"),
+      number_of_environment("PEERCACHE_TEST_DISK_KILL_POINT"),
+      number_of_environment("PEERCACHE_TEST_DISK_KILL_COUNT")};
   return settings[static_cast<std::size_t>(which)];
 }
 

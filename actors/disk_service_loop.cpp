@@ -1,0 +1,251 @@
+#include "actors/disk_service.hpp"
+
+#include "common/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <thread>
+
+// The disk's thread: its scan, its turns, and what it says of itself.
+namespace peercache::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using storage::disk_clock;
+using storage::disk_status;
+
+constexpr auto sleep_max = 100ms;
+constexpr auto report_every = 100ms;
+/// What a stopping node waits for its disk.
+constexpr auto close_at_most = 5s;
+constexpr std::size_t completions_per_turn = 64;
+
+/// The age of a page outlives the process that wrote it: the only place where the node asks what
+/// time it is rather than how long something took. A clock that jumps makes pages expire early or
+/// late, which is a miss.
+std::uint64_t unix_seconds() noexcept {
+  return static_cast<std::uint64_t>(std::time(nullptr));
+}
+
+std::string_view to_string(circuit_breaker::state state) noexcept {
+  switch (state) {
+  case circuit_breaker::state::closed:
+    return "closed";
+  case circuit_breaker::state::open:
+    return "open";
+  case circuit_breaker::state::half_open:
+    return "half_open";
+  }
+  return "unknown";
+}
+
+} // namespace
+
+// -- the thread
+
+void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
+  if (!on())
+    return;
+  // Cheaper transfers, where the limit on locked memory allows it.
+  if (auto cheaper = io_->register_memory(memory_.readable_region()); !cheaper)
+    log::info("disk tier: the pool is not registered with io_uring: {}", cheaper.error().message);
+  scan();
+  while (!stop_.load(std::memory_order_acquire)) {
+    const bool moved = turn();
+    if (!turn_.empty())
+      tell(std::make_shared<disk_turn>(std::exchange(turn_, {})));
+    if (!moved)
+      io_->wait(std::clamp<std::chrono::nanoseconds>(tier_->next_due() - disk_clock::now(), 0ns,
+                                                     sleep_max));
+  }
+  shut_down();
+}
+
+void disk_service::stop() noexcept {
+  stop_.store(true, std::memory_order_release);
+  if (io_)
+    io_->wake();
+}
+
+void disk_service::scan() {
+  now_ = disk_clock::now();
+  storage::recovery_options how;
+  how.threads = std::max(1u, std::min(8u, std::thread::hardware_concurrency()));
+  how.verify = config_.verify;
+  auto logged_at = now_;
+  how.progress = [&](std::uint64_t pages, double share) {
+    scanned_.store(std::min(share, 0.999), std::memory_order_relaxed);
+    if (const auto now = disk_clock::now(); now - logged_at >= 1s) {
+      logged_at = now;
+      log::info("disk tier: scanned {:.0f} %, {} pages", share * 100, pages);
+    }
+  };
+  auto found = tier_->recover(how, [](const storage::disk_page&) {});
+  const auto took = disk_clock::now() - now_;
+  scanned_ = 1;
+  if (!found) {
+    log::error("disk tier: off, the scan of {} failed: {}", path_, found.error().message);
+    why_off_ = found.error().message;
+    publish_report();
+    return;
+  }
+  recovered_ = *found;
+  log::info("disk tier: {} pages in {} files found in {} ms; dropped: {} torn, {} foreign, "
+            "{} corrupt, {} replaced",
+            found->pages, found->files,
+            std::chrono::duration_cast<std::chrono::milliseconds>(took).count(), found->torn,
+            found->foreign, found->corrupt, found->replaced);
+  turn_.scanned = true;
+}
+
+bool disk_service::turn() {
+  now_ = disk_clock::now();
+  bool moved = run_commands();
+  std::array<storage::disk_completion, completions_per_turn> done;
+  const auto count = io_->reap(done);
+  for (std::size_t i = 0; i < count; ++i)
+    tier_->on_completion(done[i]);
+  storage::disk_tier_events events;
+  tier_->poll(now_, unix_seconds(), events);
+  take(events);
+  const auto stats = tier_->stats();
+  gate_.set_open(why_off_.empty() && !stats.read_only &&
+                 stats.breaker != circuit_breaker::state::open);
+  if (now_ >= report_at_) {
+    report_at_ = now_ + report_every;
+    publish_report();
+  }
+  return moved || count != 0 || !events.empty();
+}
+
+bool disk_service::run_commands() {
+  std::vector<command> commands;
+  {
+    const std::lock_guard hold(lock_);
+    commands.swap(commands_);
+  }
+  for (const auto& each : commands)
+    each();
+  return !commands.empty();
+}
+
+void disk_service::take(const storage::disk_tier_events& events) {
+  for (const auto& event : events.done)
+    if (event.what == storage::disk_event::kind::written)
+      written(event);
+    else
+      was_read(event);
+  for (const auto& eviction : events.gone) {
+    disk_turn::left left;
+    left.ticket = eviction.ticket;
+    for (const auto& page : eviction.pages)
+      append_record(left.keys, page.key);
+    turn_.gone.push_back(std::move(left));
+  }
+}
+
+void disk_service::written(const storage::disk_event& event) {
+  const auto found = keeping_.find(event.tag);
+  const auto kept = found->second;
+  keeping_.erase(found);
+  if (event.status == disk_status::ok) {
+    write_latency_.record(now_ - kept.since);
+    append_record(turn_.stored, stored_page{kept.page.key, kept.page.gen, kept.page.checksum,
+                                            kept.page.length_bytes, 0});
+  }
+  let_go(kept.page);
+}
+
+void disk_service::was_read(const storage::disk_event& event) {
+  const auto found = loading_.find(event.tag);
+  const auto load = found->second;
+  loading_.erase(found);
+  if (event.status == disk_status::ok) {
+    read_latency_.record(now_ - load.since);
+    loads_.at(load.request).pages[load.index].found = 1;
+  }
+  finish_load(load.request);
+}
+
+void disk_service::finish_load(std::uint64_t request) {
+  auto& open = loads_.at(request);
+  if (--open.left != 0)
+    return;
+  disk_turn::answer answer;
+  answer.request = request;
+  for (const auto& page : open.pages)
+    append_record(answer.records, page);
+  turn_.answers.push_back(std::move(answer));
+  loads_.erase(request);
+}
+
+void disk_service::let_go(const kept_page& page) {
+  slots_.unpin(page.slot);
+  gate_.leave(storage::in_blocks(page.length_bytes));
+}
+
+void disk_service::shut_down() {
+  gate_.set_open(false);
+  storage::disk_tier_events events;
+  run_commands();
+  tier_->close(close_at_most, events);
+  take(events);
+  publish_report();
+}
+
+// -- the report
+
+disk_report disk_service::report() const {
+  const std::lock_guard hold(lock_);
+  return report_;
+}
+
+void disk_service::publish_report() {
+  disk_report now;
+  now.on = on() && why_off_.empty();
+  now.why_off = why_off_;
+  now.path = path_;
+  now.scanned = scanned();
+  now.bytes_capacity = config_.size_bytes;
+  if (on()) {
+    const auto stats = tier_->stats();
+    now.store = tier_->store().name();
+    now.io = io_->name();
+    now.why_fallback = why_fallback_;
+    now.bytes_used = stats.store.used_bytes;
+    now.pages = stats.store.pages;
+    now.page_bytes = stats.store.page_bytes;
+    now.files = stats.store.files;
+    now.queue_bytes = stats.queue_bytes;
+    now.queue_pages = stats.queue_pages;
+    now.writes = stats.writes;
+    now.written_bytes = stats.written_bytes;
+    now.write_errors = stats.write_errors;
+    for (std::size_t i = 1; i < stats.skipped.size(); ++i)
+      now.skipped[std::string(to_string(static_cast<storage::write_skip>(i)))] = stats.skipped[i];
+    now.skipped["queue_full"] += gate_.refused();
+    now.reads = stats.reads;
+    now.read_bytes = stats.read_bytes;
+    now.read_errors = stats.read_errors;
+    now.checksum_failures = stats.checksum_failures;
+    now.evicted = stats.evicted;
+    now.expired = stats.expired;
+    now.scrubbed_bytes = stats.scrubbed_bytes;
+    now.breaker_opened = stats.breaker_opened;
+    now.breaker = to_string(stats.breaker);
+    now.read_only = stats.read_only;
+    now.verifying = tier_->verifying();
+    now.write_latency = latency_report{write_latency_.snapshot()};
+    now.read_latency = latency_report{read_latency_.snapshot()};
+  }
+  now.recovered = recovered_.pages;
+  now.torn = recovered_.torn;
+  now.foreign = recovered_.foreign;
+  now.replaced = recovered_.replaced;
+  now.corrupt = recovered_.corrupt;
+  const std::lock_guard hold(lock_);
+  report_ = std::move(now);
+}
+
+} // namespace peercache::actors

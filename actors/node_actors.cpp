@@ -1,0 +1,156 @@
+#include "actors/node_impl.hpp"
+
+#include "actors/connector_actor.hpp"
+#include "actors/directory_actor.hpp"
+#include "actors/disk_writer_actor.hpp"
+#include "actors/gateway_actor.hpp"
+#include "actors/lookup_broker.hpp"
+#include "actors/membership_actor.hpp"
+#include "actors/node_options.hpp"
+#include "actors/pool_actor.hpp"
+#include "actors/promoter_actor.hpp"
+#include "actors/thread_actor.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <caf/io/basp_broker.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+namespace peercache::actors {
+
+using namespace std::chrono_literals;
+
+void node::impl::spawn_actors() {
+  auto& system = *system_;
+  page_thread_ = spawn_thread_actor(system, [server = pages_.get()] { server->run(); });
+  spawn_rails();
+  connector_ = system.spawn(run_connector, 300ms);
+  directory_options directory;
+  directory.self = self_.id;
+  directory.replicas = config_.directory.replicas;
+  directory_ = system.spawn(run_directory, directory);
+  lookup_broker_options lookups;
+  lookups.cluster = config_.cluster.name;
+  lookups.inc = self_.inc;
+  lookups.directory = directory_;
+  lookups.doorman = std::move(lookup_doorman_);
+  lookups_ = system.middleman().spawn_broker(run_lookup_broker, std::move(lookups));
+  spawn_pool();
+
+  // Gateway, membership and links know each other: the links get the node's own handles when all
+  // are there, and nothing moves before membership's first beat.
+  auto own = std::make_shared<peer>();
+  links_options links;
+  links.cluster = config_.cluster.name;
+  links.own_name = self_.name;
+  links.connector = connector_;
+  links.publish = [directory = directory_, pool = pool_, own](const topology_ptr& next) {
+    caf::anon_send(directory, topology_atom_v, next);
+    caf::anon_send(pool, topology_atom_v, next);
+    caf::anon_send(own->gateway, topology_atom_v, next);
+  };
+  links.self = own;
+  links_ = system.spawn(run_links, std::move(links));
+
+  spawn_membership();
+  spawn_gateway();
+  own->self = self_;
+  own->gateway = gateway_;
+  own->directory = directory_;
+  own->membership = membership_;
+  if (http_)
+    spawn_metrics();
+  caf::anon_send(membership_, beat_atom_v);
+}
+
+void node::impl::spawn_pool() {
+  auto& system = *system_;
+  pool_actor_options pool;
+  pool.self = self_.id;
+  pool.inc = self_.inc;
+  pool.replicas = config_.directory.replicas;
+  if (disk_->on()) {
+    pool.disk.gate = &disk_->gate();
+    pool.disk.slots = memory_->slots();
+    pool.disk.write_through = config_.disk.policy == config::disk_policy::write_through;
+  }
+  pool_ = system.spawn(run_pool, pool, make_pool(config_, *memory_));
+  disk_writer_ = system.spawn(run_disk_writer, disk_.get(), pool_);
+  if (!disk_->on())
+    return;
+  caf::anon_send(pool_, hello_atom_v, disk_writer_);
+  promoter_options promotes;
+  promotes.pool = pool_;
+  promotes.disk = disk_writer_;
+  promotes.bytes_max = std::min(config_.disk.promote_bytes, config_.pool.size_bytes / 4);
+  promotes.warm = config_.disk.warm;
+  promoter_ = system.spawn(run_promoter, promotes);
+  disk_thread_ = spawn_thread_actor(system, [disk = disk_.get(), actor = disk_writer_] {
+    disk->run([&](disk_turn_ptr turn) { caf::anon_send(actor, turn_atom_v, std::move(turn)); });
+  });
+}
+
+void node::impl::spawn_membership() {
+  membership_actor_options membership;
+  membership.machine = machine_options(config_, seeds_);
+  membership.self = self_;
+  membership.cluster = config_.cluster.name;
+  membership.connector = connector_;
+  membership.links = links_;
+  membership.on_expelled = [directory = directory_](const discovery::view& without) {
+    caf::anon_send(directory, leave_atom_v, discovery::encode_view(without));
+  };
+  membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v); };
+  membership_ = system_->spawn(run_membership, std::move(membership));
+}
+
+void node::impl::spawn_rails() {
+  if (rails_->rails() == 0)
+    return;
+  for (std::size_t i = 0; i < rails_->rails(); ++i)
+    rail_threads_.push_back(
+        spawn_thread_actor(*system_, [rails = rails_.get(), i] { rails->run(i); }));
+  for (std::uint32_t i = 0; i < config_.rdma.registration_threads; ++i)
+    rail_threads_.push_back(
+        spawn_thread_actor(*system_, [rails = rails_.get()] { rails->register_pool(); }));
+}
+
+void node::impl::spawn_gateway() {
+  gateway_options options;
+  options.cluster = config_.cluster.name;
+  options.version = PEERCACHE_VERSION;
+  options.data_plane = rails_->choice();
+  options.pool_name = memory_->name();
+  options.lookup_port = lookup_port_;
+  options.self = self_;
+  options.directory = directory_;
+  options.membership = membership_;
+  options.pool = pool_;
+  options.disk = disk_writer_;
+  options.promoter = promoter_;
+  options.disk_scanned = [disk = disk_.get()] { return disk->scanned(); };
+  options.session_is_dead = [memory = &*memory_](std::uint32_t index) {
+    return memory->session_is_dead(index);
+  };
+  options.ready = [board = board_](bool now, const std::string& reason) {
+    board->ready.store({now, reason});
+  };
+  gateway_ = system_->spawn(run_gateway, std::move(options));
+  auto basp = system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+  caf::anon_send(basp, caf::publish_atom_v, std::move(doorman_), self_.control_port,
+                 caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
+}
+
+void node::impl::spawn_metrics() {
+  metrics_options options;
+  options.gateway = gateway_;
+  options.page_server_stats = [server = pages_.get()] { return server->latest(); };
+  options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
+  options.board = board_;
+  metrics_ = system_->spawn(run_metrics, std::move(options));
+  http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });
+}
+
+} // namespace peercache::actors

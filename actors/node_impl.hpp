@@ -1,0 +1,72 @@
+#pragma once
+
+#include "actors/disk_service.hpp"
+#include "actors/links_actor.hpp"
+#include "actors/metrics_actor.hpp"
+#include "actors/node.hpp"
+#include "actors/page_server.hpp"
+#include "actors/protocol/message_types.hpp"
+#include "actors/rail_service.hpp"
+#include "actors/system_config.hpp"
+#include "metrics/http_server.hpp"
+#include "storage/pool_memory.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+// What a node is made of, for the two halves of the composition root: node.cpp opens and ends it,
+// node_actors.cpp spawns its actors.
+namespace peercache::actors {
+
+class node::impl {
+public:
+  explicit impl(const config::node_config& config) : config_(config) {}
+  ~impl() { stop(); }
+
+  result<void> start();
+  void drain();
+  void stop();
+  const discovery::member& self() const noexcept { return self_; }
+  bool ready() const { return board_->ready.load()->ready; }
+
+private:
+  result<void> open_ports();
+  result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
+  void spawn_actors();
+  void spawn_rails();
+  void spawn_pool();
+  void spawn_membership();
+  void spawn_gateway();
+  void spawn_metrics();
+
+  const config::node_config config_;
+  discovery::member self_;
+  std::vector<discovery::endpoint> seeds_;
+  std::optional<storage::pool_memory> memory_;
+  std::unique_ptr<disk_service> disk_;
+  std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.
+  std::unique_ptr<page_server> pages_;
+  std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
+  std::unique_ptr<metrics::http_server> http_;
+  std::unique_ptr<system_config> caf_config_;
+  std::unique_ptr<caf::actor_system> system_;
+  caf::io::doorman_ptr doorman_, lookup_doorman_;
+  std::uint16_t lookup_port_ = 0;
+  caf::actor lookups_;
+  connector_actor connector_;
+  directory_actor directory_;
+  links_actor links_;
+  membership_actor membership_;
+  pool_actor pool_;
+  disk_writer_actor disk_writer_;
+  promoter_actor promoter_;
+  gateway_actor gateway_;
+  metrics_actor metrics_;
+  caf::actor page_thread_, http_thread_, disk_thread_;
+  std::vector<caf::actor> rail_threads_;
+  bool stopped_ = false;
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "storage/disk/disk_io.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace peercache::storage {
+
+/// The steps at which a test may have the process killed, one after each call or completion.
+enum class disk_step : std::uint8_t {
+  create = 1,
+  rename,
+  remove,
+  truncate,
+  sync_folder,
+  write_submitted,
+  write_done,
+  sync_submitted,
+  sync_done,
+  read_done
+};
+
+struct disk_faults {
+  std::uint32_t error_percent = 0; ///< Of transfers and syncs: EIO, and nothing done.
+  std::chrono::milliseconds stall{0};
+  std::chrono::milliseconds lasting{0}; ///< After the start; 0: for ever.
+  std::uint32_t kill_step = 0;          ///< A `disk_step`; 0: none.
+  std::uint32_t kill_count = 1;
+
+  /// None in a program that users run: see common/guards.hpp.
+  static disk_faults of_tests() noexcept;
+  bool any() const noexcept { return error_percent != 0 || stall.count() != 0 || kill_step != 0; }
+};
+
+/// A disk that fails as a test wants it to. Threads, ownership, errors: as the disk behind it.
+class faulty_disk_io final : public disk_io {
+public:
+  faulty_disk_io(std::unique_ptr<disk_io> real, const disk_faults& faults);
+
+  std::string_view name() const noexcept override { return real_->name(); }
+  result<disk_file> create(const std::string& file, std::uint64_t bytes) override;
+  result<disk_file> open(const std::string& file) override { return real_->open(file); }
+  void close(disk_file file) override { real_->close(file); }
+  result<void> truncate(disk_file file, std::uint64_t bytes) override;
+  result<std::uint64_t> bytes_of(disk_file file) override { return real_->bytes_of(file); }
+  result<void> rename(const std::string& from, const std::string& to) override;
+  result<void> remove(const std::string& file) override;
+  result<void> make_folder(const std::string& folder) override {
+    return real_->make_folder(folder);
+  }
+  result<void> sync_folder(const std::string& folder) override;
+  result<std::vector<disk_folder_entry>> list(const std::string& folder) const override {
+    return real_->list(folder);
+  }
+  result<disk_space> space() const override { return real_->space(); }
+  result<std::size_t> read_now(const std::string& file, std::uint64_t offset_bytes,
+                               std::span<std::byte> into) const override {
+    return real_->read_now(file, offset_bytes, into);
+  }
+  result<void> register_memory(std::span<std::byte> memory) override {
+    return real_->register_memory(memory);
+  }
+  bool submit(const disk_request& request) override;
+  std::size_t reap(std::span<disk_completion> completions) override;
+  void wait(std::chrono::nanoseconds at_most) override;
+  void wake() noexcept override { real_->wake(); }
+  std::uint32_t in_flight() const noexcept override {
+    return real_->in_flight() + static_cast<std::uint32_t>(late_.size());
+  }
+  std::uint32_t queue_depth() const noexcept override { return real_->queue_depth(); }
+
+private:
+  using clock = std::chrono::steady_clock;
+  struct late {
+    disk_completion what;
+    clock::time_point at;
+  };
+
+  bool faults_now() const noexcept;
+  void pass(disk_step step) noexcept;
+  void take_real();
+
+  const std::unique_ptr<disk_io> real_;
+  const disk_faults faults_;
+  const clock::time_point started_ = clock::now();
+  std::mt19937 random_{1};
+  std::deque<late> late_; ///< In the order of their time.
+  std::uint32_t passed_ = 0;
+  /// What each request on its way is, by tag of ours: the disk behind it only sees those.
+  struct sent {
+    std::uint64_t tag = 0;
+    disk_request::kind what = disk_request::kind::read;
+  };
+  std::vector<sent> sent_;
+  std::vector<std::uint32_t> free_;
+};
+
+} // namespace peercache::storage

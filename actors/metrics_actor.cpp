@@ -58,9 +58,67 @@ void take_rails(metrics::registry& registry, const client_report& clients) {
   }
 }
 
+void take_disk_state(metrics::registry& registry, const disk_report& disk) {
+  auto set = [&](metric id, auto value) { registry.set(id, static_cast<double>(value)); };
+  set(metric::disk_on, disk.on);
+  if (disk.on)
+    registry.set(metric::disk_info, {disk.store, disk.io}, 1);
+  set(metric::disk_scanned_ratio, disk.scanned);
+  set(metric::disk_bytes_capacity, disk.bytes_capacity);
+  set(metric::disk_bytes, disk.bytes_used);
+  set(metric::disk_records, disk.pages);
+  set(metric::disk_record_bytes, disk.page_bytes);
+  set(metric::disk_files, disk.files);
+  set(metric::disk_queue_bytes, disk.queue_bytes);
+  set(metric::disk_queue_pages, disk.queue_pages);
+  set(metric::disk_breaker_open, disk.on && disk.breaker != "closed");
+  set(metric::disk_read_only, disk.read_only);
+  set(metric::disk_recovered_records, disk.recovered);
+  registry.set(metric::disk_dropped_records, {"torn"}, static_cast<double>(disk.torn));
+  registry.set(metric::disk_dropped_records, {"foreign"}, static_cast<double>(disk.foreign));
+  registry.set(metric::disk_dropped_records, {"replaced"}, static_cast<double>(disk.replaced));
+  registry.set(metric::disk_dropped_records, {"corrupt"}, static_cast<double>(disk.corrupt));
+}
+
+void take_disk_totals(metrics::registry& registry, const disk_report& disk) {
+  auto set = [&](metric id, auto value) { registry.set(id, static_cast<double>(value)); };
+  set(metric::disk_writes_total, disk.writes);
+  set(metric::disk_written_bytes_total, disk.written_bytes);
+  for (auto word : metrics::disk_skip_words)
+    if (const auto found = disk.skipped.find(std::string(word)); found != disk.skipped.end())
+      registry.set(metric::disk_skips_total, {word}, static_cast<double>(found->second));
+  set(metric::disk_reads_total, disk.reads);
+  set(metric::disk_read_bytes_total, disk.read_bytes);
+  registry.set(metric::disk_errors_total, {"write"}, static_cast<double>(disk.write_errors));
+  registry.set(metric::disk_errors_total, {"read"}, static_cast<double>(disk.read_errors));
+  set(metric::disk_checksum_failures_total, disk.checksum_failures);
+  registry.set_histogram(metric::disk_op_seconds, {"write"}, disk.write_latency.snapshot());
+  registry.set_histogram(metric::disk_op_seconds, {"read"}, disk.read_latency.snapshot());
+  set(metric::disk_evictions_total, disk.evicted);
+  set(metric::disk_expirations_total, disk.expired);
+  set(metric::disk_scrubbed_bytes_total, disk.scrubbed_bytes);
+  set(metric::disk_breaker_opened_total, disk.breaker_opened);
+}
+
+void take_promotes(metrics::registry& registry, const promote_report& promotes) {
+  auto set = [&](std::string_view word, std::uint64_t pages) {
+    registry.set(metric::disk_promotes_total, {word}, static_cast<double>(pages));
+  };
+  set("promoted", promotes.promoted);
+  set("joined", promotes.joined);
+  set("in_pool", promotes.in_pool);
+  set("missed", promotes.missed);
+  set("refused", promotes.refused);
+  registry.set(metric::disk_warmed_total, static_cast<double>(promotes.warmed));
+  registry.set(metric::disk_promotes_on_their_way, static_cast<double>(promotes.on_its_way));
+}
+
 } // namespace
 
 void metrics_state::take(const node_report& node) {
+  take_disk_state(registry, node.disk);
+  take_disk_totals(registry, node.disk);
+  take_promotes(registry, node.promotes);
   auto set = [this](metric id, auto value) { registry.set(id, static_cast<double>(value)); };
   registry.set(metric::build_info, {node.version}, 1);
   registry.set(metric::data_plane_info, {node.data_plane}, 1);

@@ -13,6 +13,11 @@ namespace {
 
 using enum metric_type;
 
+/// Records that a start did not take over.
+constexpr std::array<std::string_view, 4> dropped_words{"torn", "foreign", "replaced", "corrupt"};
+constexpr std::array<std::string_view, 5> promote_words{"promoted", "joined", "in_pool", "missed",
+                                                        "refused"};
+
 std::vector<std::string_view> status_words(bool misses_only) {
   std::vector<std::string_view> words;
   for (std::size_t i = 0; i < page_status_count; ++i) {
@@ -40,6 +45,11 @@ struct label_sets {
   std::array<label_info, 1> rail{label_info{"rail", {}}};
   std::array<label_info, 2> rail_status{label_info{"rail", {}}, label_info{"status", {}}};
   std::array<label_info, 1> peer{label_info{"peer", {}}};
+  std::array<label_info, 2> store_io{label_info{"store", {}}, label_info{"io", {}}};
+  std::array<label_info, 1> disk_op{label_info{"op", disk_op_words}};
+  std::array<label_info, 1> skip{label_info{"reason", disk_skip_words}};
+  std::array<label_info, 1> dropped{label_info{"reason", dropped_words}};
+  std::array<label_info, 1> promote{label_info{"result", promote_words}};
 };
 
 const label_sets& sets() {
@@ -96,6 +106,35 @@ table make_table() {
       {rdma_readers, "peercache_rdma_readers", gauge, s.rail, "Queue pairs over which other processes READ this node's pool."},
       {rdma_region_bytes, "peercache_rdma_region_bytes", gauge, s.rail, "Bytes of the pool that are registered with the rail."},
       {rdma_registrations_after_start_total, "peercache_rdma_registrations_after_start_total", counter, s.rail, "Memory registrations after the first pass; stays 0 but after a failed one."},
+      {disk_on, "peercache_disk_on", gauge, {}, "1 while the node has a disk tier, else 0."},
+      {disk_info, "peercache_disk_info", gauge, s.store_io, "Always 1; the labels say how pages lie on disk, and by which calls they get there."},
+      {disk_scanned_ratio, "peercache_disk_scanned_ratio", gauge, {}, "Share of the disk tier that the start has read, 1 when that is done."},
+      {disk_bytes_capacity, "peercache_disk_bytes_capacity", gauge, {}, "The most that the disk tier's files may take."},
+      {disk_bytes, "peercache_disk_bytes", gauge, {}, "Bytes that the disk tier's files take, headers and unused room included."},
+      {disk_records, "peercache_disk_records", gauge, {}, "Pages that can be read from disk."},
+      {disk_record_bytes, "peercache_disk_record_bytes", gauge, {}, "Bytes of these pages."},
+      {disk_files, "peercache_disk_files", gauge, {}, "Files that hold them."},
+      {disk_queue_bytes, "peercache_disk_queue_bytes", gauge, {}, "Bytes of pages that are to be written and are not durable yet."},
+      {disk_queue_pages, "peercache_disk_queue_pages", gauge, {}, "Pages that are to be written and are not durable yet."},
+      {disk_writes_total, "peercache_disk_writes_total", counter, {}, "Pages that were written and made durable."},
+      {disk_written_bytes_total, "peercache_disk_written_bytes_total", counter, {}, "Bytes of these pages, in whole blocks."},
+      {disk_skips_total, "peercache_disk_skips_total", counter, s.skip, "Pages that were not written, by the reason."},
+      {disk_reads_total, "peercache_disk_reads_total", counter, {}, "Pages that were read from disk, their checksums compared, scrubs included."},
+      {disk_read_bytes_total, "peercache_disk_read_bytes_total", counter, {}, "Bytes of these pages."},
+      {disk_errors_total, "peercache_disk_errors_total", counter, s.disk_op, "Writes and reads that the device failed."},
+      {disk_checksum_failures_total, "peercache_disk_checksum_failures_total", counter, {}, "Pages on disk whose bytes were not what was written; they are dropped, and a get of one is a miss."},
+      {disk_op_seconds, "peercache_disk_op_seconds", histogram, s.disk_op, "How long a page took from the queue until it was durable, and from disk into memory."},
+      {disk_evictions_total, "peercache_disk_evictions_total", counter, {}, "Pages that left the disk to make room."},
+      {disk_expirations_total, "peercache_disk_expirations_total", counter, {}, "Pages that left the disk because they were too old."},
+      {disk_scrubbed_bytes_total, "peercache_disk_scrubbed_bytes_total", counter, {}, "Bytes of pages that were read in the background and found whole."},
+      {disk_breaker_open, "peercache_disk_breaker_open", gauge, {}, "1 while the disk is left alone because it failed repeatedly, else 0."},
+      {disk_breaker_opened_total, "peercache_disk_breaker_opened_total", counter, {}, "How often that began."},
+      {disk_read_only, "peercache_disk_read_only", gauge, {}, "1 while nothing is written because the device is full, else 0."},
+      {disk_recovered_records, "peercache_disk_recovered_records", gauge, {}, "Pages that the start found on disk and serves again."},
+      {disk_dropped_records, "peercache_disk_dropped_records", gauge, s.dropped, "Records that the start found on disk and does not serve, by the reason."},
+      {disk_promotes_total, "peercache_disk_promotes_total", counter, s.promote, "Pages that were to be brought from disk into memory, by what became of them."},
+      {disk_warmed_total, "peercache_disk_warmed_total", counter, {}, "Of the promoted pages, those that an exists asked for."},
+      {disk_promotes_on_their_way, "peercache_disk_promotes_on_their_way", gauge, {}, "Pages on their way from disk into memory."},
       {series_refused_total, "peercache_series_refused_total", counter, {}, "Series that were not kept because their metric had its limit of series."},
   }};
 }

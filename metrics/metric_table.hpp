@@ -53,6 +53,35 @@ enum class metric : std::uint8_t {
   rdma_readers,
   rdma_region_bytes,
   rdma_registrations_after_start_total,
+  disk_on,
+  disk_info,
+  disk_scanned_ratio,
+  disk_bytes_capacity,
+  disk_bytes,
+  disk_records,
+  disk_record_bytes,
+  disk_files,
+  disk_queue_bytes,
+  disk_queue_pages,
+  disk_writes_total,
+  disk_written_bytes_total,
+  disk_skips_total,
+  disk_reads_total,
+  disk_read_bytes_total,
+  disk_errors_total,
+  disk_checksum_failures_total,
+  disk_op_seconds,
+  disk_evictions_total,
+  disk_expirations_total,
+  disk_scrubbed_bytes_total,
+  disk_breaker_open,
+  disk_breaker_opened_total,
+  disk_read_only,
+  disk_recovered_records,
+  disk_dropped_records,
+  disk_promotes_total,
+  disk_warmed_total,
+  disk_promotes_on_their_way,
   series_refused_total,
 };
 
@@ -98,5 +127,11 @@ std::span<const std::uint64_t> histogram_bounds_ns() noexcept;
 /// Label words of the user's operations, for `op`.
 inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists", "remove",
                                                           "prefetch"};
+
+/// What the disk tier does, for `op`.
+inline constexpr std::array<std::string_view, 2> disk_op_words{"write", "read"};
+/// Why a page is not written to disk, for `reason`: the words of storage::write_skip but "none".
+inline constexpr std::array<std::string_view, 5> disk_skip_words{"queue_full", "breaker_open",
+                                                                 "read_only", "on_disk", "closed"};
 
 } // namespace peercache::metrics

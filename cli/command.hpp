@@ -56,6 +56,7 @@ void add_version_command(command_line& line);
 void add_demo_command(command_line& line);
 void add_bench_command(command_line& line);
 void add_doctor_command(command_line& line);
+void add_disk_command(command_line& line);
 
 /// Parses and runs: all of `main`.
 exit_code run(int argc, const char* const* argv);

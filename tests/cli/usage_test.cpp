@@ -46,8 +46,8 @@ TEST(usage, a_mistyped_command_is_named_with_the_nearest_one) {
 
 TEST(usage, every_command_is_found_again_after_one_typing_error) {
   command_line line;
-  for (const char* command :
-       {"demo", "ping", "status", "nodes", "key", "put", "get", "exists", "bench", "version"}) {
+  for (const char* command : {"demo", "ping", "status", "nodes", "key", "put", "get", "exists",
+                              "disk", "bench", "version"}) {
     std::string typed = command;
     std::swap(typed[0], typed[1]);
     EXPECT_SAYS(refusal_of({typed.c_str()}), "did you mean '" + std::string(command) + "'?");
@@ -123,7 +123,10 @@ TEST(usage, the_nodes_program_suggests_among_the_options_of_the_table) {
   EXPECT_EQ(said, "unknown option '--pool-siz': did you mean '--pool-size'? "
                   "`peercache-node --help` lists what there is");
   EXPECT_SAYS(node_refusal_of({"--pool-size=3GB", "--dve"}), "did you mean '--dev'?");
-  EXPECT_SAYS(node_refusal_of({"--eviction", "lru"}), "did you mean '--pool-eviction'?");
+  EXPECT_SAYS(node_refusal_of({"--free-low", "0.1"}), "did you mean '--pool-free-low'?");
+  const auto ambiguous = node_refusal_of({"--eviction", "lru"});
+  EXPECT_EQ(ambiguous.find("did you mean"), std::string::npos)
+      << "of the pool or of the disk: " << ambiguous;
   EXPECT_SAYS(node_refusal_of({"start"}), "unexpected word 'start'");
   EXPECT_SAYS(node_refusal_of({"--qwertyuiop"}), "unknown option '--qwertyuiop'; ");
   EXPECT_SAYS(node_refusal_of({"--pool-size"}), "--pool-size");

@@ -1,0 +1,176 @@
+#include "cli/command.hpp"
+#include "cli/disk_status.hpp"
+#include "cli/option_forms.hpp"
+
+#include <fmt/format.h>
+#include <thread>
+
+namespace peercache::cli {
+
+namespace {
+
+using std::chrono::milliseconds;
+using clock = std::chrono::steady_clock;
+
+struct disk_arguments {
+  std::string node; ///< By name; empty: the one that is asked.
+  std::uint64_t free_bytes = 0;
+  milliseconds wait{3'600'000};
+};
+
+/// The node of this name, found in the view of the one that `--node` says.
+result<std::unique_ptr<client::admin_client>> connect_node(const global_options& globals,
+                                                           const std::string& name) {
+  auto asked = connect_admin(globals);
+  if (!asked || name.empty())
+    return asked;
+  auto view = (*asked)->view();
+  if (!view)
+    return view.error();
+  std::vector<std::string> names;
+  for (const auto& member : view->members) {
+    if (member.name == name)
+      return client::admin_client::connect(member.host, member.control_port, globals.cluster,
+                                           globals.timeout());
+    names.push_back(member.name);
+  }
+  return {errc::not_found,
+          fmt::format("no node is called '{}'; there are {}", name, fmt::join(names, ", "))};
+}
+
+exit_code show_status(const global_options& globals, const disk_arguments& arguments) {
+  auto admin = connect_node(globals, arguments.node);
+  if (!admin)
+    return fail(globals, admin.error());
+  auto status = (*admin)->status();
+  if (!status)
+    return fail(globals, status.error());
+  auto data = to_json(status->disk);
+  data["node"] = status->self.name;
+  data["promotes"] = to_json(status->promotes);
+  print(globals, data, to_text(status->disk, status->promotes));
+  return exit_code_of(status->disk);
+}
+
+/// Asks for reports until `enough` has had one that ends it. False: the time was over before.
+template <class Enough>
+result<bool> follow(client::admin_client& admin, milliseconds at_most, Enough&& enough) {
+  const auto until = clock::now() + at_most;
+  while (clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(report_pause_ms));
+    auto status = admin.status();
+    if (!status)
+      return status.error();
+    if (enough(status->disk))
+      return true;
+  }
+  return false;
+}
+
+exit_code verify(const global_options& globals, const disk_arguments& arguments) {
+  auto admin = connect_node(globals, arguments.node);
+  if (!admin)
+    return fail(globals, admin.error());
+  auto before = (*admin)->status();
+  if (!before)
+    return fail(globals, before.error());
+  if (auto begun = (*admin)->verify_disk(); !begun)
+    return fail(globals, begun.error());
+  verify_progress progress(before->disk);
+  progress_bar bar(stderr, "verifying", progress.total_bytes());
+  auto done = follow(**admin, arguments.wait, [&](const actors::disk_report& now) {
+    const bool ended = progress.take(now);
+    bar.update(std::min(progress.read_bytes(), progress.total_bytes()));
+    return ended;
+  });
+  bar.finish();
+  if (!done)
+    return fail(globals, done.error());
+  print(globals,
+        {{"node", before->self.name},
+         {"complete", *done},
+         {"read_bytes", progress.read_bytes()},
+         {"checksum_failures", progress.failures()}},
+        fmt::format("{}: {} read and found whole, {} pages were not and are dropped{}\n",
+                    before->self.name, human_bytes(progress.read_bytes()),
+                    human_count(progress.failures()),
+                    *done ? "" : "; it goes on (peercache disk status)"));
+  return progress.failures() == 0 ? exit_code::ok : exit_code::failed;
+}
+
+exit_code evict(const global_options& globals, const disk_arguments& arguments) {
+  auto admin = connect_node(globals, arguments.node);
+  if (!admin)
+    return fail(globals, admin.error());
+  auto before = (*admin)->status();
+  if (!before)
+    return fail(globals, before.error());
+  const auto wanted =
+      arguments.free_bytes == 0 ? before->disk.bytes_capacity : arguments.free_bytes;
+  if (auto begun = (*admin)->evict_disk(wanted); !begun)
+    return fail(globals, begun.error());
+  evict_progress progress(before->disk, wanted);
+  auto state = evict_progress::state::going_on;
+  auto done = follow(**admin, arguments.wait, [&](const actors::disk_report& now) {
+    state = progress.take(now);
+    return state != evict_progress::state::going_on;
+  });
+  if (!done)
+    return fail(globals, done.error());
+  const bool reached = state == evict_progress::state::reached;
+  print(globals,
+        {{"node", before->self.name},
+         {"reached", reached},
+         {"free_bytes", progress.free_bytes()},
+         {"evicted_pages", progress.evicted_pages()}},
+        fmt::format("{}: {} pages evicted, {} are free{}\n", before->self.name,
+                    human_count(progress.evicted_pages()), human_bytes(progress.free_bytes()),
+                    reached ? ""
+                    : *done ? "; the rest is not evicted, such as files that are being written"
+                            : "; it goes on (peercache disk status)"));
+  return reached ? exit_code::ok : exit_code::failed;
+}
+
+using disk_action = exit_code (*)(const global_options&, const disk_arguments&);
+
+CLI::App* add_action(command_line& line, CLI::App& above, const std::string& name,
+                     const std::string& meaning, disk_action action,
+                     const std::shared_ptr<disk_arguments>& arguments) {
+  auto* command = above.add_subcommand(name, meaning);
+  command->add_option("NODE", arguments->node, "Its name [default: the node that is asked]");
+  command->callback([&line, action, arguments] {
+    line.action = [action, arguments](const global_options& globals) {
+      return action(globals, *arguments);
+    };
+  });
+  return command;
+}
+
+void add_wait(CLI::App& command, disk_arguments& arguments) {
+  add_duration(command, "--wait", arguments.wait, milliseconds(1), milliseconds(86'400'000),
+               "How long to wait for the end; the node goes on by itself");
+}
+
+} // namespace
+
+void add_disk_command(command_line& line) {
+  auto* command = line.app.add_subcommand("disk", "Look into a node's disk tier, and clear it");
+  command->require_subcommand(1);
+  const auto arguments = [] { return std::make_shared<disk_arguments>(); };
+  add_action(line, *command, "status",
+             "What it holds and did (1: there is none, 3: it is not well)", show_status,
+             arguments());
+  auto of_verify = arguments();
+  add_wait(*add_action(line, *command, "verify",
+                       "Read all of it and compare checksums (1: pages were wrong)", verify,
+                       of_verify),
+           *of_verify);
+  auto of_evict = arguments();
+  auto* evicts = add_action(line, *command, "evict", "Evict pages from it until enough is free",
+                            evict, of_evict);
+  add_size(*evicts, "--free", of_evict->free_bytes,
+           "Of disk.size, that are to be free; 0 is all of it");
+  add_wait(*evicts, *of_evict);
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "actors/protocol/reports.hpp"
+#include "cli/exit_code.hpp"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace peercache::cli {
+
+/// What `peercache disk status` says of a node's disk tier.
+nlohmann::json to_json(const actors::disk_report& disk);
+nlohmann::json to_json(const actors::promote_report& promotes);
+std::string to_text(const actors::disk_report& disk, const actors::promote_report& promotes);
+
+/// `failed` without a disk tier; `degraded` while it is being scanned, the device is full, or it is
+/// left alone because it failed.
+exit_code exit_code_of(const actors::disk_report& disk) noexcept;
+
+/// Follows a node that reads its whole tier (`peercache disk verify`), by the reports that it makes
+/// meanwhile. A value.
+class verify_progress {
+public:
+  /// @param before Made before it began.
+  explicit verify_progress(const actors::disk_report& before);
+
+  /// Reports come several times a second, the first one at least `report_pause_ms` after the
+  /// beginning. True when the node is done: two reports in a row say so, for the first one may be
+  /// older than the beginning.
+  bool take(const actors::disk_report& now);
+
+  std::uint64_t read_bytes() const noexcept { return read_bytes_; }
+  std::uint64_t total_bytes() const noexcept { return total_bytes_; }
+  /// Pages whose bytes were not what was written, and that are gone now.
+  std::uint64_t failures() const noexcept { return failures_; }
+
+private:
+  std::uint64_t scrubbed_before_;
+  std::uint64_t failures_before_;
+  std::uint64_t total_bytes_;
+  std::uint64_t read_bytes_ = 0;
+  std::uint64_t failures_ = 0;
+  int quiet_reports_ = 0;
+};
+
+/// Follows a node that evicts (`peercache disk evict`). A value.
+class evict_progress {
+public:
+  enum class state : std::uint8_t { going_on, reached, stuck };
+
+  /// @param wanted_bytes That are to be free, at most all of the tier.
+  evict_progress(const actors::disk_report& before, std::uint64_t wanted_bytes);
+
+  /// @return `stuck` when nothing has changed in `reports_until_stuck` reports: what is left is not
+  /// evicted, such as a file that is being written.
+  state take(const actors::disk_report& now);
+
+  std::uint64_t free_bytes() const noexcept { return free_bytes_; }
+  std::uint64_t evicted_pages() const noexcept { return evicted_; }
+
+  /// With a pause of `report_pause_ms` longer than the directory has to answer an eviction.
+  static constexpr int reports_until_stuck = 12;
+
+private:
+  std::uint64_t wanted_bytes_;
+  std::uint64_t evicted_before_;
+  std::uint64_t free_bytes_ = 0;
+  std::uint64_t evicted_ = 0;
+  int unchanged_ = 0;
+};
+
+/// Between two questions; a node makes a report every 100 ms.
+inline constexpr int report_pause_ms = 300;
+
+} // namespace peercache::cli

@@ -57,13 +57,13 @@ const label_sets& sets() {
   return built;
 }
 
-using table = std::array<metric_info, metric_count>;
+using table = std::vector<metric_info>;
 
 // clang-format off
-table make_table() {
+void add_node(table& rows) {
   using enum metric;
   const label_sets& s = sets();
-  return {{
+  rows.insert(rows.end(), {
       {build_info, "peercache_build_info", gauge, s.version, "Always 1; the label is the version that runs."},
       {uptime_seconds, "peercache_uptime_seconds", gauge, {}, "Seconds since the node started."},
       {ready, "peercache_ready", gauge, {}, "1 while /readyz answers 200, else 0."},
@@ -94,6 +94,13 @@ table make_table() {
       {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},
       {breakers_open, "peercache_breakers_open", gauge, {}, "Peers that local clients leave alone at the moment because they failed repeatedly."},
       {data_plane_info, "peercache_data_plane_info", gauge, s.plane, "Always 1; the label says whether pages go over verbs or TCP, and why."},
+  });
+}
+
+void add_rdma(table& rows) {
+  using enum metric;
+  const label_sets& s = sets();
+  rows.insert(rows.end(), {
       {rdma_reads_total, "peercache_rdma_reads_total", counter, s.rail, "READs of page bytes that local clients posted."},
       {rdma_read_bytes_total, "peercache_rdma_read_bytes_total", counter, s.rail, "Page bytes of these READs."},
       {rdma_bounced_bytes_total, "peercache_rdma_bounced_bytes_total", counter, s.rail, "Of these, bytes that went through a bounce buffer because the destination was not registered."},
@@ -106,6 +113,13 @@ table make_table() {
       {rdma_readers, "peercache_rdma_readers", gauge, s.rail, "Queue pairs over which other processes READ this node's pool."},
       {rdma_region_bytes, "peercache_rdma_region_bytes", gauge, s.rail, "Bytes of the pool that are registered with the rail."},
       {rdma_registrations_after_start_total, "peercache_rdma_registrations_after_start_total", counter, s.rail, "Memory registrations after the first pass; stays 0 but after a failed one."},
+  });
+}
+
+void add_disk(table& rows) {
+  using enum metric;
+  const label_sets& s = sets();
+  rows.insert(rows.end(), {
       {disk_on, "peercache_disk_on", gauge, {}, "1 while the node has a disk tier, else 0."},
       {disk_info, "peercache_disk_info", gauge, s.store_io, "Always 1; the labels say how pages lie on disk, and by which calls they get there."},
       {disk_scanned_ratio, "peercache_disk_scanned_ratio", gauge, {}, "Share of the disk tier that the start has read, 1 when that is done."},
@@ -135,12 +149,26 @@ table make_table() {
       {disk_promotes_total, "peercache_disk_promotes_total", counter, s.promote, "Pages that were to be brought from disk into memory, by what became of them."},
       {disk_warmed_total, "peercache_disk_warmed_total", counter, {}, "Of the promoted pages, those that an exists asked for."},
       {disk_promotes_on_their_way, "peercache_disk_promotes_on_their_way", gauge, {}, "Pages on their way from disk into memory."},
-      {series_refused_total, "peercache_series_refused_total", counter, {}, "Series that were not kept because their metric had its limit of series."},
-  }};
+  });
 }
 // clang-format on
 
+table make_table() {
+  table rows;
+  add_node(rows);
+  add_rdma(rows);
+  add_disk(rows);
+  rows.push_back({metric::series_refused_total,
+                  "peercache_series_refused_total",
+                  counter,
+                  {},
+                  "Series that were not kept because their metric had its limit of series."});
+  return rows;
+}
+
 bool in_order(const table& rows) {
+  if (rows.size() != metric_count)
+    return false;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (static_cast<std::size_t>(rows[i].id) != i || rows[i].labels.size() > labels_per_metric_max)
       return false;

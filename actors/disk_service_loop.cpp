@@ -109,9 +109,8 @@ bool disk_service::turn() {
   storage::disk_tier_events events;
   tier_->poll(now_, unix_seconds(), events);
   take(events);
-  const auto stats = tier_->stats();
-  gate_.set_open(why_off_.empty() && !stats.read_only &&
-                 stats.breaker != circuit_breaker::state::open);
+  // A breaker that is open is not the gate's business: it closes by probes, which are writes.
+  gate_.set_open(why_off_.empty() && !tier_->read_only());
   if (now_ >= report_at_) {
     report_at_ = now_ + report_every;
     publish_report();

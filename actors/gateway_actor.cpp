@@ -49,6 +49,21 @@ caf::error refusal_of(std::uint32_t version, const std::string& cluster, const s
   return {};
 }
 
+caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
+                                const std::string& cluster, const std::string& who) {
+  const auto& own = self->state.options;
+  if (auto refusal = refusal_of(version, cluster, own.cluster)) {
+    log::warn("gateway: refused {}: wire version {}, cluster '{}'", who, version, cluster);
+    return refusal;
+  }
+  peer_welcome welcome;
+  welcome.member = discovery::encode_member(own.self);
+  welcome.directory = own.directory;
+  welcome.membership = own.membership;
+  welcome.lookup_port = own.lookup_port;
+  return welcome;
+}
+
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
                                           const session_actor& events) {
   auto& state = self->state;
@@ -272,19 +287,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
   self->delayed_send(self, 500ms, beat_atom_v);
   return {
       [self](hello_atom, std::uint32_t version, const std::string& cluster,
-             const std::string& who) -> caf::result<peer_welcome> {
-        auto& own = self->state.options;
-        if (auto refusal = refusal_of(version, cluster, own.cluster)) {
-          log::warn("gateway: refused {}: wire version {}, cluster '{}'", who, version, cluster);
-          return refusal;
-        }
-        peer_welcome welcome;
-        welcome.member = discovery::encode_member(own.self);
-        welcome.directory = own.directory;
-        welcome.membership = own.membership;
-        welcome.lookup_port = own.lookup_port;
-        return welcome;
-      },
+             const std::string& who) { return greet(self, version, cluster, who); },
       [self](session_atom, const std::string& client_name, const session_actor& events) {
         return open_session(self, client_name, events);
       },

@@ -353,7 +353,7 @@ disk_tier_stats disk_tier::stats() const {
   now.queue_pages = writes_.size();
   now.breaker = breaker_.current();
   now.breaker_opened = breaker_.opened_total();
-  now.read_only = now_ < full_until_;
+  now.read_only = read_only();
   return now;
 }
 

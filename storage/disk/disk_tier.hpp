@@ -103,6 +103,8 @@ public:
   /// Reads all pages once, as fast as the device goes, beside other work.
   void verify_now() noexcept { verifying_ = true; }
   bool verifying() const noexcept { return verifying_; }
+  /// The device is full: nothing is written for a while.
+  bool read_only() const noexcept { return now_ < full_until_; }
 
   void on_completion(const disk_completion& done) { store_->on_completion(done); }
   void poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier_events& events);

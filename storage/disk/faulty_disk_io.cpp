@@ -23,7 +23,7 @@ faulty_disk_io::faulty_disk_io(std::unique_ptr<disk_io> real, const disk_faults&
     : real_(std::move(real)), faults_(faults) {}
 
 bool faulty_disk_io::faults_now() const noexcept {
-  return faults_.lasting.count() == 0 || clock::now() - started_ < faults_.lasting;
+  return started_ && (faults_.lasting.count() == 0 || clock::now() - *started_ < faults_.lasting);
 }
 
 void faulty_disk_io::pass(disk_step step) noexcept {
@@ -64,6 +64,8 @@ result<void> faulty_disk_io::sync_folder(const std::string& folder) {
 bool faulty_disk_io::submit(const disk_request& request) {
   if (in_flight() >= queue_depth())
     return false;
+  if (!started_ && request.what == disk_request::kind::write)
+    started_ = clock::now();
   const bool faulty = faults_now();
   if (faulty && faults_.error_percent != 0 && random_() % 100 < faults_.error_percent) {
     late_.push_back({{request.tag, EIO}, clock::now() + faults_.stall});

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -28,7 +29,7 @@ enum class disk_step : std::uint8_t {
 struct disk_faults {
   std::uint32_t error_percent = 0; ///< Of transfers and syncs: EIO, and nothing done.
   std::chrono::milliseconds stall{0};
-  std::chrono::milliseconds lasting{0}; ///< After the start; 0: for ever.
+  std::chrono::milliseconds lasting{0}; ///< From the first write on; 0: for ever.
   std::uint32_t kill_step = 0;          ///< A `disk_step`; 0: none.
   std::uint32_t kill_count = 1;
 
@@ -87,7 +88,7 @@ private:
 
   const std::unique_ptr<disk_io> real_;
   const disk_faults faults_;
-  const clock::time_point started_ = clock::now();
+  std::optional<clock::time_point> started_; ///< With the first write.
   std::mt19937 random_{1};
   std::deque<late> late_; ///< In the order of their time.
   std::uint32_t passed_ = 0;

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "client/admin_client.hpp"
+#include "local_ring.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace peercache::real {
+
+/// One node with a small pool and a disk, whose disk may fail as the environment says (the faults
+/// of common/guards.hpp). Pages are as local_ring's.
+class disk_node {
+public:
+  static constexpr std::uint32_t page_bytes = 16384;
+
+  struct options {
+    std::string store = "bucket";
+    std::uint64_t pool_bytes = 8u << 20;
+    std::uint64_t disk_bytes = 256u << 20;
+    std::string disk_path; ///< Empty: in the run's folder.
+    std::vector<std::pair<std::string, std::string>> environment;
+    std::vector<std::string> flags;
+  };
+
+  explicit disk_node(options wanted);
+  ~disk_node();
+
+  /// Starts it, or starts it again on the same disk; `environment` only this time. False when it
+  /// died before it served.
+  bool start(std::vector<std::pair<std::string, std::string>> environment);
+  /// False when it is dead.
+  bool alive() { return node_ && !node_->process().wait(milliseconds(0)).has_value(); }
+  /// Waits until it is dead by itself, otherwise with SIGKILL. Whether it was by itself.
+  bool bury(milliseconds at_most);
+  /// What the node is now; nothing when it does not answer.
+  std::optional<client::node_status> status();
+  void verify_disk();
+  /// True when nothing is on its way to the disk, within ten seconds.
+  bool settled();
+
+  client::cache_client& client() { return *client_; }
+  page_status put(std::uint32_t id);
+  struct read_page {
+    client::page_result result;
+    std::uint64_t wrong_bytes = 0;
+    clock::duration took{};
+  };
+  read_page get(std::uint32_t id, milliseconds deadline = milliseconds(2000));
+  pid_t pid() const { return node_->ports().pid; }
+
+private:
+  options options_;
+  std::optional<cli::run_folder> folder_;
+  std::unique_ptr<cli::node_process> node_;
+  std::unique_ptr<client::cache_client> client_;
+  std::unique_ptr<client::admin_client> admin_;
+};
+
+} // namespace peercache::real

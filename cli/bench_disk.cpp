@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <random>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace peercache::cli {
@@ -66,6 +67,22 @@ struct page_case {
   double fio_start_cpu_seconds = 0;
 };
 
+/// As a pool is made of, or in transparent huge pages: then the device gets fewer and longer
+/// pieces.
+result<bench::big_memory> map_memory(const disk_bench_options& options) {
+  using kind = bench::big_memory::kind;
+  auto memory = bench::big_memory::map(options.memory_bytes,
+                                       options.huge_pages ? kind::anonymous : kind::shared);
+  if (memory && options.huge_pages) {
+    const auto bytes = memory->bytes();
+    // It was touched already, in pages of 4 KiB.
+    if (::madvise(bytes.data(), bytes.size(), MADV_DONTNEED) != 0 ||
+        ::madvise(bytes.data(), bytes.size(), MADV_HUGEPAGE) != 0)
+      return {errc::io_failed, fmt::format("no transparent huge pages: {}", std::strerror(errno))};
+  }
+  return memory;
+}
+
 void fill(std::span<std::byte> memory) {
   std::mt19937_64 random(7);
   for (std::size_t at = 0; at + sizeof(std::uint64_t) <= memory.size();
@@ -83,7 +100,8 @@ result<page_case> make_case(const disk_bench& run, std::uint64_t page_bytes) {
               .block_bytes = page_bytes,
               .total_bytes = page_bytes,
               .depth = run.options.depth,
-              .registered = run.options.fio_registers};
+              .registered = run.options.fio_registers,
+              .huge_pages = run.options.huge_pages};
   auto nothing = run_fio(made.fio);
   if (!nothing)
     return nothing.error();
@@ -219,7 +237,7 @@ result<std::vector<bench_row>> run_disk_bench(const disk_bench_options& options)
   auto folder = scratch_folder::make(options.path);
   if (!folder)
     return folder.error();
-  auto memory = bench::big_memory::map(options.memory_bytes, bench::big_memory::kind::shared);
+  auto memory = map_memory(options);
   if (!memory)
     return memory.error();
   fill(memory->bytes());

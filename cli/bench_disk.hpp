@@ -28,7 +28,8 @@ struct disk_bench_options {
   std::uint64_t bucket_bytes = 256u << 20; ///< As disk.bucket_size.
   std::uint32_t bucket_keys = 500;         ///< As disk.bucket_keys.
   bool fio_registers = true;               ///< Its memory and files, as we do.
-  bool check = false;                      ///< Ends with 1 when a target is missed.
+  bool huge_pages = false; ///< Memory in transparent huge pages on both sides, else as pools are.
+  bool check = false;      ///< Ends with 1 when a target is missed.
 
   std::uint64_t pages_of(std::uint64_t page_bytes) const noexcept;
   bool wants(const std::string& name) const;

@@ -51,6 +51,7 @@ std::vector<std::string> fio_options(const fio_run& run, const std::string& outp
     options.insert(options.end(), {"--fallocate=native", "--end_fsync=1"});
   else
     options.insert(options.end(), {"--randrepeat=0", "--invalidate=0"});
+  options.push_back(run.huge_pages ? "--mem=malloc" : "--mem=mmapshared");
   if (run.registered)
     options.insert(options.end(), {"--fixedbufs", "--registerfiles"});
   return options;
@@ -86,6 +87,8 @@ result<disk_sample> run_fio(const fio_run& run) {
   spawn_options options;
   options.arguments = fio_options(run, output_file);
   options.arguments.insert(options.arguments.begin(), *program);
+  if (run.huge_pages) // Of glibc 2.35 and later: malloc asks for them.
+    options.environment.emplace_back("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
   const auto before = cpu_seconds_of_children();
   auto fio = child_process::spawn(options);
   if (!fio)

@@ -22,7 +22,8 @@ struct fio_run {
   std::uint64_t block_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::uint32_t depth = 0;
-  bool registered = true; ///< Memory and file are registered with the ring, as the tier's are.
+  bool registered = true;  ///< Memory and file are registered with the ring, as the tier's are.
+  bool huge_pages = false; ///< Memory in transparent huge pages, else shared and in 4 KiB.
 };
 
 /// A way of moving pages to or from the disk, in one round.

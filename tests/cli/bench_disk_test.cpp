@@ -37,6 +37,9 @@ TEST(bench_disk, fio_does_the_same_work_past_the_page_cache) {
         "--fallocate=native", "--fixedbufs", "--registerfiles"})
     EXPECT_TRUE(has(writes, option)) << option;
   EXPECT_TRUE(has(writes, "--end_fsync=1")) << "our pages are durable in the end";
+  EXPECT_TRUE(has(writes, "--mem=mmapshared")) << "as a pool";
+  run.huge_pages = true;
+  EXPECT_FALSE(has(fio_options(run, "/disk/f.report"), "--mem=mmapshared"));
   run.what = fio_run::kind::read;
   run.registered = false;
   const auto reads = fio_options(run, "/disk/f.report");

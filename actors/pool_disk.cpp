@@ -205,7 +205,7 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
   auto& state = self->state;
   const auto fills = fills_of(filled);
   std::vector<storage::commit_outcome> outcomes(fills.size());
-  state.pool->commit(fills, outcomes);
+  state.pool->commit(fills, outcomes, /*promoted=*/true);
   std::string keys;
   for (std::size_t i = 0; i < fills.size(); ++i) {
     append_record(keys, fills[i].key);

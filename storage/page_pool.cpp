@@ -34,10 +34,9 @@ page_pool::page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
                      const page_pool_options& options)
     : slots_(slots),
       options_(with_defaults(options, std::uint64_t{slots.granules()} * limits::granule_bytes)),
-      policy_(std::move(policy)), free_(slots.granules()), index_(slots),
-      pages_(slots.granules(), page_note{slot_state::free, 0}) {
-  PEERCACHE_ASSERT(policy_ != nullptr);
-}
+      order_(std::move(policy), std::uint64_t{slots.granules()} * limits::granule_bytes),
+      free_(slots.granules()), index_(slots),
+      pages_(slots.granules(), page_note{slot_state::free, 0}) {}
 
 // --- transitions
 // -----------------------------------------------------------------------------------
@@ -142,7 +141,8 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
   return clear_any(granules, victims);
 }
 
-void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> outcomes) {
+void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
+                       bool promoted) {
   PEERCACHE_ASSERT(fills.size() == outcomes.size());
   for (std::size_t i = 0; i < fills.size(); ++i)
     outcomes[i] = commit_one(fills[i]);
@@ -150,11 +150,10 @@ void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> ou
   // already is the chain's front.
   for (std::size_t i = fills.size(); i-- > 0;)
     if (outcomes[i].status == page_status::stored)
-      policy_->insert(fills[i].slot, fills[i].key,
-                      pages_[fills[i].slot.value].granules() * limits::granule_bytes);
+      put_in_order(fills[i].slot, fills[i].key, promoted);
   for (std::size_t i = fills.size(); i-- > 0;)
     if (outcomes[i].status == page_status::duplicate)
-      policy_->touch(outcomes[i].slot);
+      order_.touch(outcomes[i].slot);
 }
 
 commit_outcome page_pool::commit_one(const fill& page) {
@@ -200,7 +199,7 @@ std::optional<evicted> page_pool::remove(const page_key& key) {
   auto page = find(key);
   if (!page)
     return std::nullopt;
-  policy_->erase(page->slot);
+  order_.erase(page->slot);
   give_up(page->slot);
   ++stats_.removed;
   return evicted{page->key, page->slot, page->gen, page->length_bytes, page->checksum};
@@ -217,28 +216,37 @@ bool page_pool::count_use(slot_id slot, generation gen) noexcept {
 bool page_pool::touch(const page_key& key) {
   auto slot = index_.find(key);
   if (slot)
-    policy_->touch(*slot);
+    order_.touch(*slot);
   return slot.has_value();
 }
 
 // --- eviction
 // --------------------------------------------------------------------------------------
 
+void page_pool::put_in_order(slot_id slot, const page_key& key, bool promoted) {
+  const auto bytes = pages_[slot.value].granules() * limits::granule_bytes;
+  if (promoted)
+    order_.insert_promoted(slot, key, bytes);
+  else
+    order_.insert(slot, key, bytes);
+}
+
 std::optional<slot_id> page_pool::next_victim() {
   for (std::uint32_t i = 0;; ++i) {
-    auto victim = policy_->victim();
+    const auto victim = order_.victim();
     if (!victim)
       return std::nullopt;
-    PEERCACHE_ASSERT(is(*victim, slot_state::readable));
-    auto uses = slots_.take_uses(*victim);
+    const auto slot = victim->slot;
+    PEERCACHE_ASSERT(is(slot, slot_state::readable));
+    auto uses = slots_.take_uses(slot);
     stats_.uses += uses;
     // A pin is a read that goes on, and giving the page up would free nothing yet.
-    auto in_use = uses > 0 || slots_.pins(*victim) != 0;
-    if (!in_use || i == second_chances_max)
-      return victim;
-    policy_->insert(*victim, slots_.contents(*victim).key,
-                    pages_[victim->value].granules() * limits::granule_bytes);
-    policy_->touch(*victim);
+    const bool in_use = uses >= victim->reads_to_stay;
+    if (i == second_chances_max || (!in_use && slots_.pins(slot) == 0))
+      return slot;
+    put_in_order(slot, slots_.contents(slot).key, victim->promoted && !in_use);
+    if (in_use || !victim->promoted)
+      order_.touch(slot);
   }
 }
 
@@ -292,7 +300,7 @@ void page_pool::fold_uses(std::uint32_t pages_max) {
     ++seen;
     if (auto uses = slots_.take_uses(slot); uses > 0) {
       stats_.uses += uses;
-      policy_->touch(slot);
+      order_.touch(slot, uses);
     }
   }
 }

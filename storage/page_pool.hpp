@@ -7,6 +7,7 @@
 #include "storage/eviction_policy.hpp"
 #include "storage/extent_allocator.hpp"
 #include "storage/page_index.hpp"
+#include "storage/probation.hpp"
 #include "storage/slot_table.hpp"
 
 #include <cstdint>
@@ -111,8 +112,10 @@ public:
   result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims);
 
   /// Publishes one put: `fills` are a prefix chain, head first, and will be evicted tail first.
+  /// `promoted`: they came from disk, and are on probation (storage/probation.hpp).
   /// @pre outcomes.size() == fills.size()
-  void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes);
+  void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
+              bool promoted = false);
 
   /// A reservation that will not be committed. False, and nothing changed, when `slot` is not being
   /// filled. Only for a filler that cannot write any more: it said so, or its process is gone.
@@ -188,6 +191,7 @@ private:
   resident_page describe(slot_id slot) const;
   commit_outcome commit_one(const fill& page);
   std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims);
+  void put_in_order(slot_id slot, const page_key& key, bool promoted);
   std::optional<slot_id> next_victim();
   void evict(slot_id victim, std::vector<evicted>& victims);
 
@@ -204,7 +208,7 @@ private:
   slot_table slots_;
   page_pool_options options_;
   // The owner's.
-  std::unique_ptr<eviction_policy> policy_;
+  probation order_;
   extent_allocator free_;
   page_index index_;
   std::vector<page_note> pages_;

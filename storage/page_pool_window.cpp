@@ -69,7 +69,7 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
     ++stats_.evictions;
     ++stats_.window_evictions;
     stats_.evicted_bytes += page.length_bytes;
-    policy_->erase(slot);
+    order_.erase(slot);
     extent = give_up(slot);
   }
   // A reader may have pinned one of them in between; its page is in limbo and the window has a hole

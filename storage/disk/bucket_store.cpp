@@ -125,7 +125,8 @@ bool bucket_store::read(const disk_read& page) {
     tell(disk_event::kind::read, disk_status::io_failed, page.tag, page.key);
     return true;
   }
-  in.used = ++uses_;
+  if (page.counts)
+    in.used = ++uses_;
   ++in.users;
   disk_request request;
   request.what = disk_request::kind::read;

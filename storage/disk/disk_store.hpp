@@ -34,6 +34,10 @@ struct disk_read {
   page_key key;
   std::byte* memory = nullptr;
   std::uint64_t tag = 0;
+  // The page that it was when `memory` was chosen: the tier finds no other one.
+  std::uint64_t checksum = 0;
+  std::uint32_t length_bytes = 0; ///< 0: any, `memory` has room for all.
+  bool counts = true;             ///< As a use, where what was not read for longest goes first.
 };
 
 enum class disk_status : std::uint8_t {

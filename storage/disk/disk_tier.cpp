@@ -162,7 +162,10 @@ void disk_tier::start_reads() {
   while (!reads_.empty()) {
     const auto& page = reads_.front();
     const auto* there = store_->find(page.key);
-    if (there == nullptr || too_old(*there))
+    const bool other =
+        there != nullptr && page.length_bytes != 0 &&
+        (there->length_bytes != page.length_bytes || there->checksum != page.checksum);
+    if (there == nullptr || other || too_old(*there))
       early_.push_back({disk_event::kind::read, disk_status::not_found, page.tag, page.key});
     else if (!store_->read(page))
       return;
@@ -181,7 +184,8 @@ void disk_tier::settle_read(const disk_event& event, disk_tier_events& events) {
     ++stats_.checksum_failures;
     disk_page page;
     page.key = event.key;
-    lost(page, events);
+    if (store_->find(event.key) == nullptr) // Otherwise another record is there by now.
+      lost(page, events);
   } else if (event.status == disk_status::io_failed) {
     ++stats_.read_errors;
   }
@@ -259,7 +263,9 @@ void disk_tier::start_scrub(const disk_page& page) {
   scrubbed next{.memory = {}, .page = page};
   next.memory.reset(
       static_cast<std::byte*>(std::aligned_alloc(disk_block_bytes, in_blocks(page.length_bytes))));
-  if (!next.memory || !store_->read({page.key, next.memory.get(), scrub_tag}))
+  disk_read look{page.key, next.memory.get(), scrub_tag};
+  look.counts = false;
+  if (!next.memory || !store_->read(look))
     return; // It is looked at in the next round.
   scrubbing_ = std::move(next);
   if (options_.scrub_bytes_per_s != 0)

@@ -117,7 +117,7 @@ bool file_store::read(const disk_read& page) {
     return true;
   }
   reads_.start({page, record, *file}, disk_block_bytes);
-  if (options_.lru)
+  if (options_.lru && page.counts)
     table_.touch(page.key);
   return true;
 }

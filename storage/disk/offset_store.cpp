@@ -121,7 +121,7 @@ bool offset_store::read(const disk_read& page) {
   if (reads_.size() == reads_max)
     return false;
   reads_.start({page, *found, file_}, page_offset(*found));
-  if (options_.lru)
+  if (options_.lru && page.counts)
     table_.touch(page.key);
   return true;
 }

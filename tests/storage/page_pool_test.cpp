@@ -37,6 +37,15 @@ protected:
     return outcome;
   }
 
+  /// A page from disk.
+  slot_id promote(std::uint64_t number) {
+    fill page{reserve(granule), key_of(number), granule, number};
+    commit_outcome outcome;
+    pool->commit({&page, 1}, {&outcome, 1}, /*promoted=*/true);
+    EXPECT_EQ(outcome.status, page_status::stored);
+    return outcome.slot;
+  }
+
   /// One put of a whole prefix chain, head first.
   void put_chain(std::uint64_t first, std::uint64_t count) {
     std::vector<fill> fills;
@@ -52,6 +61,42 @@ protected:
   std::unique_ptr<page_pool> pool;
   std::vector<evicted> victims;
 };
+
+TEST_F(page_pool_test, a_scan_of_promoted_pages_flushes_an_eighth_of_the_pool) {
+  make(64, 4 * granule, 8 * granule);
+  for (std::uint64_t hot = 0; hot < 40; ++hot)
+    put(hot);
+  for (std::uint64_t cold = 1000; cold < 2000; ++cold) {
+    const auto slot = promote(cold);
+    memory->slots().count_use(slot); // The read that it was promoted for.
+    pool->fold_uses(8);
+    pool->evict_ahead(victims);
+  }
+  for (std::uint64_t hot = 0; hot < 40; ++hot)
+    EXPECT_TRUE(has(hot)) << hot;
+}
+
+TEST_F(page_pool_test, a_promoted_page_that_is_read_again_stays) {
+  make(64, 4 * granule, 8 * granule);
+  const auto slot = promote(7);
+  memory->slots().count_use(slot);
+  memory->slots().count_use(slot);
+  pool->fold_uses(64);
+  for (std::uint64_t cold = 1000; cold < 1100; ++cold) {
+    promote(cold);
+    pool->evict_ahead(victims);
+  }
+  EXPECT_TRUE(has(7));
+  EXPECT_FALSE(has(1000));
+}
+
+TEST_F(page_pool_test, promoted_pages_fill_a_pool_that_is_empty_otherwise) {
+  make(64);
+  for (std::uint64_t cold = 0; cold < 60; ++cold)
+    promote(cold);
+  for (std::uint64_t cold = 0; cold < 60; ++cold)
+    EXPECT_TRUE(has(cold));
+}
 
 TEST_F(page_pool_test, a_committed_page_is_found_where_it_lies) {
   make(16);

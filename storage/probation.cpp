@@ -7,7 +7,7 @@
 namespace peercache::storage {
 
 probation::probation(std::unique_ptr<eviction_policy> policy, std::uint64_t capacity_bytes)
-    : policy_(std::move(policy)), bytes_max_(capacity_bytes / 8) {
+    : policy_(std::move(policy)), bytes_max_(capacity_bytes / share) {
   PEERCACHE_ASSERT(policy_ != nullptr);
 }
 
@@ -48,7 +48,7 @@ void probation::erase(slot_id slot) {
 }
 
 std::optional<probation::choice> probation::victim() {
-  if (bytes_ > bytes_max_)
+  if (bytes_ > bytes_max_ || (!order_.empty() && ++victims_ >= share))
     return take_oldest();
   if (const auto slot = policy_->victim())
     return choice{*slot, 1, false};
@@ -56,6 +56,7 @@ std::optional<probation::choice> probation::victim() {
 }
 
 probation::choice probation::take_oldest() {
+  victims_ = 0;
   const auto oldest = take(order_.begin());
   return {oldest.slot, reads_to_stay - oldest.reads, true};
 }

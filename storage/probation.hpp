@@ -12,8 +12,9 @@ namespace peercache::storage {
 
 /// The eviction order of a pool into which pages are also promoted from disk. Those are on
 /// probation until they are read a second time, for the first time is what they came for: they go
-/// first when they have an eighth of the pool, in the order in which they came. So a scan of cold
-/// pages flushes that eighth, and not the pages that are read again and again.
+/// first when they have an eighth of the pool, in the order in which they came, and are every
+/// eighth victim when they have less. So a scan of cold pages flushes that eighth, and not the
+/// pages that are read again and again.
 ///
 /// Threads: one. Ownership: of the policy that orders all other pages. Errors, units: as
 /// eviction_policy. Invariant: a resident page is on probation or with the policy.
@@ -46,6 +47,7 @@ public:
 
 private:
   static constexpr std::uint32_t reads_to_stay = 2;
+  static constexpr std::uint32_t share = 8; ///< One part of so many of the pool.
 
   struct page {
     slot_id slot;
@@ -61,7 +63,8 @@ private:
   const std::unique_ptr<eviction_policy> policy_;
   const std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
-  std::list<page> order_;                           ///< The oldest first.
+  std::uint32_t victims_ = 0; ///< Of the policy, since the last one on probation.
+  std::list<page> order_;     ///< The oldest first.
   std::unordered_map<std::uint32_t, place> places_; ///< By slot.
 };
 

@@ -1,96 +1,14 @@
 #include "storage/disk/disk_tier.hpp"
 
-#include "storage/disk/disk_index.hpp"
+#include "tests/storage/disk/scripted_store.hpp"
 
 #include <gtest/gtest.h>
-
-#include <map>
 
 namespace peercache::storage {
 namespace {
 
 using namespace std::chrono_literals;
 using when = disk_clock::time_point;
-
-/// A store whose device does what the test says, at the poll after it was asked.
-class scripted_store final : public disk_store {
-public:
-  std::string_view name() const noexcept override { return "scripted"; }
-  result<recovery_report> recover(const recovery_options&,
-                                  const std::function<void(const disk_page&)>&) override {
-    return recovery_report{};
-  }
-  bool write(const disk_write& page) override {
-    if (busy)
-      return false;
-    written.push_back(page);
-    return true;
-  }
-  bool read(const disk_read& page) override {
-    if (busy)
-      return false;
-    read_.push_back(page);
-    return true;
-  }
-  const disk_page* find(const page_key& key) const override {
-    const auto* entry = index.find(key);
-    return entry ? &entry->page : nullptr;
-  }
-  bool erase(const page_key& key) override { return index.erase(key).has_value(); }
-  disk_eviction begin_eviction(std::uint64_t bytes) override {
-    disk_eviction chosen;
-    for (std::uint64_t sum = 0; sum < bytes && !index.empty();) {
-      chosen.pages.push_back(index.oldest().page);
-      sum += index.oldest().page.length_bytes;
-      index.erase(chosen.pages.back().key);
-    }
-    chosen.ticket = chosen.pages.empty() ? 0 : ++tickets;
-    return chosen;
-  }
-  void finish_eviction(std::uint64_t ticket) override { finished.push_back(ticket); }
-  std::optional<page_key> walk(const std::optional<page_key>& after, std::uint32_t count,
-                               const std::function<void(const disk_page&)>& visit) const override {
-    return index.walk(after, count, visit);
-  }
-  void on_completion(const disk_completion&) override {}
-  void poll(when, std::uint64_t unix_s, std::vector<disk_event>& events) override {
-    if (stalled)
-      return;
-    for (const auto& page : std::exchange(written, {})) {
-      if (device == disk_status::ok)
-        index.insert({{page.key, page.gen, page.checksum, unix_s, page.length_bytes}, 0, 0});
-      events.push_back({disk_event::kind::written, device, page.tag, page.key});
-    }
-    for (const auto& page : std::exchange(read_, {})) {
-      const auto what = rotten.contains(page.key) ? disk_status::corrupt : device;
-      if (what == disk_status::corrupt)
-        index.erase(page.key);
-      events.push_back({disk_event::kind::read, what, page.tag, page.key});
-    }
-  }
-  when next_due() const override { return when::max(); }
-  void close(std::chrono::nanoseconds, std::vector<disk_event>& events) override {
-    stalled = false;
-    device = disk_status::refused;
-    poll({}, 0, events);
-  }
-  disk_store_stats stats() const override {
-    disk_store_stats now;
-    now.used_bytes = now.page_bytes = index.page_bytes();
-    now.pages = index.size();
-    return now;
-  }
-
-  disk_index index;
-  disk_status device = disk_status::ok;
-  bool busy = false;    ///< Takes nothing.
-  bool stalled = false; ///< Ends nothing.
-  std::map<page_key, bool> rotten;
-  std::vector<disk_write> written;
-  std::vector<disk_read> read_;
-  std::vector<std::uint64_t> finished;
-  std::uint64_t tickets = 0;
-};
 
 page_key key_of(std::uint32_t number) {
   page_key key;
@@ -298,6 +216,30 @@ TEST_F(disk_tier_test, reads_that_the_store_has_no_room_for_wait) {
   EXPECT_EQ(poll().done.size(), 1u);
 }
 
+TEST_F(disk_tier_test, a_read_that_waited_gets_the_page_that_it_has_room_for_or_none) {
+  make();
+  store_pages(1, 1);
+  store->busy = true;
+  tier->read({key_of(1), nullptr, 1, 1, page_bytes}, now);
+  tier->read({key_of(1), nullptr, 2}, now);
+  poll();
+  store->index.insert({{key_of(1), {4}, 7, unix_s, 2 * page_bytes}, 0, 0});
+  store->busy = false;
+  ASSERT_EQ(poll().done.size(), 2u);
+  for (const auto& event : events.done)
+    EXPECT_EQ(event.status, event.tag == 1 ? disk_status::not_found : disk_status::ok);
+}
+
+TEST_F(disk_tier_test, a_corrupt_record_that_was_replaced_meanwhile_is_not_the_pages_end) {
+  make();
+  store_pages(1, 1);
+  store->replaces_rotten = true;
+  store->rotten[key_of(1)] = true;
+  read(1);
+  EXPECT_EQ(poll().done[0].status, disk_status::corrupt);
+  EXPECT_TRUE(events.gone.empty());
+}
+
 TEST_F(disk_tier_test, a_corrupt_page_is_counted_and_gone) {
   make();
   store_pages(1, 1);
@@ -350,6 +292,17 @@ TEST_F(disk_tier_test, verify_reads_all_pages_without_waiting) {
   for (int i = 0; i < 20; ++i)
     poll();
   EXPECT_EQ(tier->stats().scrubbed_bytes, 10u * page_bytes);
+}
+
+TEST_F(disk_tier_test, verify_is_no_use_of_the_pages_and_reads_all_where_uses_count) {
+  make();
+  store->lru = true;
+  store_pages(1, 10);
+  tier->verify_now();
+  for (int i = 0; i < 20; ++i)
+    poll();
+  EXPECT_EQ(tier->stats().scrubbed_bytes, 10u * page_bytes);
+  EXPECT_EQ(store->index.oldest().page.key, key_of(1));
 }
 
 TEST_F(disk_tier_test, closing_ends_everything_with_an_event) {

@@ -12,16 +12,21 @@ promotions::answer promotions::ask(const page_key& key, std::uint32_t length_byt
   const bool joined = found != pages_.end();
   if (!joined) {
     // What nobody waits for takes a quarter of the room, and nobody's turn.
-    const bool full = waiter ? queue_.size() >= queued_max
-                             : !queue_.empty() || bytes_ + length_bytes > bytes_max_ / 4;
+    const bool full =
+        waiter ? queue_.size() >= queued_max
+               : waited_for_ != 0 || bytes_ + queued_bytes_ + length_bytes > bytes_max_ / 4;
     if (full)
       return answer::refused;
+    queued_bytes_ += length_bytes;
+    waited_for_ += waiter ? 1 : 0;
     found = pages_.emplace(key, page{{key, length_bytes, !waiter.has_value()}, {}, 0, false}).first;
     queue_.push_back(key);
   }
   auto& its = found->second;
   its.until = std::max(its.until, until);
   if (waiter) {
+    if (its.what.warm && !its.started)
+      ++waited_for_;
     its.what.warm = false;
     its.waiters.push_back(*waiter);
   }
@@ -42,11 +47,14 @@ std::vector<promotions::job> promotions::start_next(std::uint64_t now, std::size
   while (!queue_.empty() && jobs.size() < count) {
     const auto found = pages_.find(queue_.front());
     auto& next = found->second;
-    if (next.until < now) {
+    const bool too_late = next.until < now;
+    if (!too_late && bytes_ != 0 && bytes_ + next.what.length_bytes > bytes_max_)
+      break;
+    queued_bytes_ -= next.what.length_bytes;
+    waited_for_ -= next.what.warm ? 0 : 1;
+    if (too_late) {
       pages_.erase(found);
     } else {
-      if (bytes_ != 0 && bytes_ + next.what.length_bytes > bytes_max_)
-        break;
       next.started = true;
       bytes_ += next.what.length_bytes;
       jobs.push_back(next.what);

@@ -60,7 +60,9 @@ private:
   std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0; ///< Of the started ones.
   std::unordered_map<page_key, page> pages_;
-  std::deque<page_key> queue_; ///< Not started.
+  std::deque<page_key> queue_;     ///< Not started.
+  std::uint64_t queued_bytes_ = 0; ///< Of those.
+  std::size_t waited_for_ = 0;     ///< Of those, that somebody waits for.
 };
 
 } // namespace peercache::actors

@@ -59,13 +59,18 @@ TEST(promotions, what_everybody_gave_up_is_not_started) {
 
 TEST(promotions, warming_takes_a_quarter_of_the_room_and_nobodys_turn) {
   promotions pages(1000);
-  EXPECT_EQ(pages.ask(key_of(1), 200, std::nullopt, 10), answer::queued);
-  EXPECT_EQ(pages.ask(key_of(2), 200, std::nullopt, 10), answer::refused) << "one waits already";
+  EXPECT_EQ(pages.ask(key_of(1), 100, std::nullopt, 10), answer::queued);
+  EXPECT_EQ(pages.ask(key_of(2), 100, std::nullopt, 10), answer::queued) << "nobody waits";
+  EXPECT_EQ(pages.ask(key_of(3), 100, std::nullopt, 10), answer::refused) << "a quarter is full";
   EXPECT_TRUE(pages.start_next(0, 16)[0].warm);
-  EXPECT_EQ(pages.ask(key_of(2), 200, std::nullopt, 10), answer::refused) << "a quarter is taken";
-  EXPECT_EQ(pages.ask(key_of(3), 200, 7, 10), answer::queued);
-  EXPECT_FALSE(pages.start_next(0, 16)[0].warm);
+  EXPECT_EQ(pages.ask(key_of(3), 100, std::nullopt, 10), answer::refused) << "a quarter is taken";
+  EXPECT_EQ(pages.ask(key_of(4), 200, 7, 10), answer::queued);
   EXPECT_TRUE(pages.finish(key_of(1)).empty());
+  EXPECT_TRUE(pages.finish(key_of(2)).empty());
+  EXPECT_EQ(pages.ask(key_of(3), 10, std::nullopt, 10), answer::refused) << "somebody waits";
+  EXPECT_FALSE(pages.start_next(0, 16)[0].warm);
+  pages.finish(key_of(4));
+  EXPECT_EQ(pages.ask(key_of(3), 10, std::nullopt, 10), answer::queued);
 }
 
 } // namespace

@@ -81,9 +81,9 @@ void pool_state::withdraw(const std::vector<storage::evicted>& pages) {
   }
 }
 
-void pool_state::withdraw_all_of(const page_key& key) {
+void pool_state::withdraw_all_of(const page_key& key, generation up_to) {
   if (withdrawals.size() < withdrawals_max)
-    withdrawals.push_back({{key, options.inc, pool->newest(), directory::tier::disk}, 0});
+    withdrawals.push_back({{key, options.inc, up_to, directory::tier::disk}, 0});
   else
     ++withdrawals_dropped;
 }

@@ -59,8 +59,9 @@ struct pool_state {
   std::string remove(const std::string& keys);
   /// Pages that left memory: the directory is told that they are on disk only, or gone.
   void withdraw(const std::vector<storage::evicted>& pages);
-  /// Whatever the directory knows of the key and this process is not true any more.
-  void withdraw_all_of(const page_key& key);
+  /// Whatever the directory knows of the key and this process up to this generation is not true any
+  /// more.
+  void withdraw_all_of(const page_key& key, generation up_to);
   void evict_ahead();
   pool_report report() const;
 

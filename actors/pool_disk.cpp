@@ -38,8 +38,10 @@ void pool_disk::keep(const storage::resident_page& page) {
 
 void pool_disk::add_record(const page_key& key, generation gen, std::uint64_t checksum,
                            std::uint32_t length_bytes) {
-  if (records.size() >= records_max)
-    return; // Nobody finds the page: a miss.
+  if (records.size() >= records_max) {
+    missed = true; // Nobody finds the page until all of the disk is published again.
+    return;
+  }
   directory::page_location location;
   location.node = self_;
   location.owner = inc_;
@@ -47,7 +49,7 @@ void pool_disk::add_record(const page_key& key, generation gen, std::uint64_t ch
   location.checksum = checksum;
   location.length_bytes = length_bytes;
   location.where = directory::tier::disk;
-  records.push_back({{key, location, directory::publish_mode::always}, 0});
+  records.push_back({key, location, directory::publish_mode::always});
 }
 
 void send_to_disk(pool_pointer self) {
@@ -61,12 +63,18 @@ void send_to_disk(pool_pointer self) {
 void publish_disk_records(pool_pointer self) {
   auto& state = self->state;
   auto& disk = state.disk;
-  if (disk.publishing || disk.records.empty() || !state.joined())
+  if (disk.publishing || !state.joined())
     return;
-  auto sent = std::make_shared<std::vector<pool_disk::pending_record>>();
+  if (disk.records.empty() && disk.missed && !disk.walking.active) {
+    disk.missed = false;
+    return publish_disk(self, {});
+  }
+  if (disk.records.empty())
+    return;
+  auto sent = std::make_shared<std::vector<directory::publish_record>>();
   owner_batches batches{state.cluster->ring, state.options.replicas};
   while (!disk.records.empty() && sent->size() < pool_state::publish_chunk) {
-    batches.add(static_cast<std::uint32_t>(sent->size()), disk.records.front().record);
+    batches.add(static_cast<std::uint32_t>(sent->size()), disk.records.front());
     sent->push_back(disk.records.front());
     disk.records.pop_front();
   }
@@ -79,9 +87,11 @@ void publish_disk_records(pool_pointer self) {
       if (!published.unheard[i])
         continue;
       all_heard = false;
-      auto again = (*sent)[i];
-      if (++again.attempts < pool_disk::attempts_max)
-        own.records.push_back(again);
+      // Those that an owner out of reach has not heard of leave room for others.
+      if (own.records.size() < pool_disk::records_max / 4)
+        own.records.push_back((*sent)[i]);
+      else
+        own.missed = true;
     }
     if (all_heard) // Otherwise the next beat tries again, not a hot loop.
       publish_disk_records(self);
@@ -226,14 +236,16 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
   if (!state.disk.on())
     return statuses;
   auto promise = self->make_response_promise<std::string>();
+  // A page that is set again before the disk has answered is a newer one, and stays.
+  const auto up_to = state.pool->newest();
   self->request(state.disk.actor, disk_timeout, remove_atom_v, keys)
       .then(
-          [self, promise, statuses, keys](const std::string& on_disk) mutable {
+          [self, promise, statuses, keys, up_to](const std::string& on_disk) mutable {
             for (std::size_t i = 0; i < statuses.size() && i < on_disk.size(); ++i) {
               if (static_cast<page_status>(on_disk[i]) != page_status::hit)
                 continue;
               statuses[i] = on_disk[i];
-              self->state.withdraw_all_of(record_at<page_key>(keys, i));
+              self->state.withdraw_all_of(record_at<page_key>(keys, i), up_to);
             }
             send_withdrawals(self);
             promise.deliver(std::move(statuses));

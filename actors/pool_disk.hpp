@@ -68,11 +68,8 @@ public:
   disk_writer_actor actor;
 
   /// Records that some directory owner has not heard of yet.
-  struct pending_record {
-    directory::publish_record record;
-    std::uint32_t attempts = 0;
-  };
-  std::deque<pending_record> records;
+  std::deque<directory::publish_record> records;
+  bool missed = false;     ///< There was no room in `records`: all is to be published again.
   bool publishing = false; ///< Some of `records` are on their way.
 
   /// All pages of the disk, on their way to those owners that `before` did not have.
@@ -85,7 +82,6 @@ public:
   walk walking;
 
   static constexpr std::size_t records_max = 1u << 18;
-  static constexpr std::uint32_t attempts_max = 4;
 
 private:
   pool_disk_options options_;

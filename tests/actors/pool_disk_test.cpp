@@ -1,197 +1,9 @@
 // The pool, the promoter and the directory around a disk that the test plays.
 
-#include "actors/promoter_actor.hpp"
-#include "tests/actors/cluster_fixture.hpp"
-
-#include <cstring>
-#include <map>
+#include "tests/actors/pool_disk_fixture.hpp"
 
 namespace peercache::actors {
 namespace {
-
-/// What the test's disk holds, and what it was asked.
-struct played_disk {
-  std::map<page_key, stored_page> pages;
-  std::string kept; ///< kept_page records that wait for `write_all`.
-  std::vector<std::uint64_t> acknowledged;
-  std::uint32_t loads = 0;
-  bool holds_loads = false;
-  std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held;
-};
-using played_disk_ptr = std::shared_ptr<played_disk>;
-
-std::string load_answer(const played_disk& disk, const std::string& wanted) {
-  std::string answer;
-  for (std::size_t i = 0; i < record_count<wanted_page>(wanted).value_or(0); ++i) {
-    const auto page = record_at<wanted_page>(wanted, i);
-    const auto found = disk.pages.find(page.key);
-    loaded_page loaded;
-    loaded.found = found != disk.pages.end() && found->second.length_bytes == page.length_bytes;
-    loaded.checksum = loaded.found != 0 ? found->second.checksum : 0;
-    append_record(answer, loaded);
-  }
-  return answer;
-}
-
-disk_writer_actor::behavior_type play_disk(disk_writer_actor::pointer self,
-                                           const played_disk_ptr& disk) {
-  return {
-      [disk](write_atom, const std::string& pages) { disk->kept += pages; },
-      [self, disk](load_atom, const std::string& wanted) -> caf::result<std::string> {
-        ++disk->loads;
-        if (!disk->holds_loads)
-          return load_answer(*disk, wanted);
-        auto promise = self->make_response_promise<std::string>();
-        disk->held.emplace_back(wanted, promise);
-        return promise;
-      },
-      [disk](walk_atom, const std::string&,
-             std::uint32_t) -> caf::result<std::string, std::string> {
-        std::string all;
-        for (const auto& [key, page] : disk->pages)
-          append_record(all, page);
-        return {all, std::string{}};
-      },
-      [disk](remove_atom, const std::string& keys) {
-        std::string statuses;
-        for (std::size_t i = 0; i < record_count<page_key>(keys).value_or(0); ++i) {
-          const bool was = disk->pages.erase(record_at<page_key>(keys, i)) != 0;
-          statuses.push_back(static_cast<char>(was ? page_status::hit : page_status::not_found));
-        }
-        return statuses;
-      },
-      [disk](ack_atom, std::uint64_t ticket) { disk->acknowledged.push_back(ticket); },
-      [](verify_atom) { return true; },
-      [](evict_atom, std::uint64_t) { return true; },
-      [](stats_atom) { return disk_report{}; },
-      // The test: answers what was held.
-      [disk](turn_atom, const disk_turn_ptr&) {
-        for (auto& [wanted, promise] : std::exchange(disk->held, {}))
-          promise.deliver(load_answer(*disk, wanted));
-      },
-  };
-}
-
-class pool_disk_test : public cluster_fixture {
-protected:
-  pool_disk_test() {
-    gate.set_open(true);
-    actor = system.spawn(play_disk, disk);
-    use(/*write_through=*/true);
-    promoter_options options;
-    options.pool = pool;
-    options.disk = actor;
-    promoter = system.spawn(run_promoter, options);
-    tell_everyone(both());
-  }
-  ~pool_disk_test() override {
-    stop(promoter);
-    stop(actor);
-  }
-
-  /// The pool again, with a disk.
-  void use(bool write_through) {
-    stop(pool);
-    pool_actor_options options;
-    options.self = here.id;
-    options.inc = here.inc;
-    options.disk = {&gate, memory.slots(), write_through};
-    pool = system.spawn(run_pool, options,
-                        std::make_unique<storage::page_pool>(
-                            memory.slots(),
-                            storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
-                            storage::page_pool_options{}));
-    caf::anon_send(pool, hello_atom_v, actor);
-    settle();
-  }
-
-  /// What waits for the disk is durable now.
-  void write_all() {
-    std::string stored;
-    for (std::size_t i = 0; i < kept(); ++i) {
-      const auto page = record_at<kept_page>(disk->kept, i);
-      stored_page made{page.key, page.gen, page.checksum, page.length_bytes, 0};
-      append_record(stored, made);
-      made.gen = 0;
-      disk->pages[page.key] = made;
-      memory.slots().unpin(page.slot);
-      gate.leave(4096);
-    }
-    disk->kept.clear();
-    caf::anon_send(pool, stored_atom_v, stored);
-    settle();
-  }
-
-  void answer_held() {
-    caf::anon_send(actor, turn_atom_v, disk_turn_ptr{});
-    settle();
-  }
-
-  /// What waits for the disk is not written, or not yet.
-  void lose_all() {
-    for (std::size_t i = 0; i < kept(); ++i) {
-      memory.slots().unpin(record_at<kept_page>(disk->kept, i).slot);
-      gate.leave(4096);
-    }
-    disk->kept.clear();
-  }
-
-  std::size_t kept() const { return record_count<kept_page>(disk->kept).value_or(0); }
-
-  /// So many other pages, each on disk at once.
-  void fill(int count) {
-    for (int i = 0; i < count; ++i) {
-      ASSERT_EQ(put(key_named("filler " + std::to_string(next_filler++))), page_status::stored);
-      write_all();
-      pass(std::chrono::milliseconds(60));
-    }
-  }
-
-  directory::tier tier_of(const std::string& name) {
-    const auto found = locations(shard_here, key_named(name));
-    EXPECT_EQ(found.size(), 1u);
-    return found.empty() ? directory::tier::memory : found[0].where;
-  }
-
-  std::vector<std::vector<directory::page_location>> promote(std::vector<std::string> names,
-                                                             std::uint32_t within_ms = 1000) {
-    const auto answer = ask<std::string>(promoter, promote_atom_v, wanted(names), within_ms);
-    return places_of(*answer, names.size());
-  }
-
-  static std::string keys_of(const std::vector<std::string>& names) {
-    std::string keys;
-    for (const auto& name : names)
-      append_record(keys, key_named(name));
-    return keys;
-  }
-
-  static std::string wanted(const std::vector<std::string>& names) {
-    std::string pages;
-    for (const auto& name : names)
-      append_record(pages, promoted_page{key_named(name), 4096, 0});
-    return pages;
-  }
-
-  static std::vector<std::vector<directory::page_location>> places_of(const std::string& answer,
-                                                                      std::size_t count) {
-    std::vector<std::vector<directory::page_location>> places;
-    directory::answer_reader reader{answer};
-    std::array<directory::page_location, limits::locations_per_key_max> found;
-    for (std::size_t i = 0; i < count; ++i) {
-      std::size_t there = 0;
-      EXPECT_TRUE(reader.next(found, there));
-      places.emplace_back(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(there));
-    }
-    return places;
-  }
-
-  disk_gate gate{1u << 20};
-  played_disk_ptr disk = std::make_shared<played_disk>();
-  disk_writer_actor actor;
-  promoter_actor promoter;
-  int next_filler = 0;
-};
 
 TEST_F(pool_disk_test, a_set_is_written_through_from_its_pinned_slot) {
   const auto slot = reserve();
@@ -383,6 +195,41 @@ TEST_F(pool_disk_test, a_removed_page_is_gone_from_disk_too) {
   EXPECT_EQ(static_cast<page_status>(statuses->at(1)), page_status::not_found);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   EXPECT_TRUE(disk->pages.find(key_named("a")) == disk->pages.end());
+}
+
+TEST_F(pool_disk_test, a_page_that_is_set_while_it_is_being_removed_is_found) {
+  put(key_named("a"));
+  write_all();
+  disk->holds_removals = true;
+  self->send(pool, remove_atom_v, keys_of({"a"}));
+  settle();
+  put(key_named("a"));
+  answer_held();
+  pass(std::chrono::milliseconds(100));
+  EXPECT_EQ(tier_of("a"), directory::tier::memory);
+}
+
+TEST_F(pool_disk_test, an_owner_without_a_connection_hears_of_the_disk_when_it_has_one) {
+  tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 2));
+  disk->pages[key_named("old")] = {key_named("old"), 0, 5, 4096, 0};
+  caf::anon_send(pool, walk_atom_v);
+  settle();
+  for (int i = 0; i < 20; ++i)
+    pass(std::chrono::milliseconds(60));
+  tell_everyone(both(2));
+  pass(std::chrono::milliseconds(100));
+  EXPECT_EQ(locations(shard_there, key_named("old")).size(), 1u);
+}
+
+TEST_F(pool_disk_test, pages_that_nobody_waits_for_are_warmed_together) {
+  for (const auto* name : {"a", "b", "c"})
+    put(key_named(name));
+  write_all();
+  fill(70);
+  caf::anon_send(promoter, warm_atom_v, wanted({"a", "b", "c"}));
+  settle();
+  for (const auto* name : {"a", "b", "c"})
+    EXPECT_EQ(tier_of(name), directory::tier::memory) << name;
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "directory/wire.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -199,9 +200,10 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
 
 void warm(promoter_pointer self, const std::string& wanted) {
   auto& state = self->state;
-  const auto count = record_count<promoted_page>(wanted).value_or(0);
-  if (!state.options.warm || count > limits::batch_pages_max)
+  if (!state.options.warm)
     return;
+  const auto count = std::min<std::size_t>(record_count<promoted_page>(wanted).value_or(0),
+                                           limits::batch_pages_max);
   for (std::size_t i = 0; i < count; ++i) {
     const auto page = record_at<promoted_page>(wanted, i);
     state.pages.ask(page.key, page.length_bytes, std::nullopt, now_ms(self) + warm_ms);

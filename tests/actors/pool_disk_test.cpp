@@ -221,6 +221,18 @@ TEST_F(pool_disk_test, an_owner_without_a_connection_hears_of_the_disk_when_it_h
   EXPECT_EQ(locations(shard_there, key_named("old")).size(), 1u);
 }
 
+TEST_F(pool_disk_test, of_more_pages_than_a_batch_may_have_the_first_are_warmed) {
+  put(key_named("a"));
+  write_all();
+  fill(70);
+  std::vector<std::string> names = {"a"};
+  for (std::uint32_t i = 0; i < limits::batch_pages_max; ++i)
+    names.push_back("unknown " + std::to_string(i));
+  caf::anon_send(promoter, warm_atom_v, wanted(names));
+  settle();
+  EXPECT_EQ(tier_of("a"), directory::tier::memory);
+}
+
 TEST_F(pool_disk_test, pages_that_nobody_waits_for_are_warmed_together) {
   for (const auto* name : {"a", "b", "c"})
     put(key_named(name));

@@ -141,10 +141,14 @@ void disk_service::write(std::string kept_pages) {
       request.memory = slots_.bytes(page.slot, page.length_bytes).data();
       request.tag = next_tag_++;
       page.checksum = request.checksum;
-      if (tier_->write(request, now_) == storage::write_skip::none)
+      const auto skip = tier_->write(request, now_);
+      if (skip == storage::write_skip::none) {
         keeping_.insert({request.tag, {page, now_}});
-      else
-        let_go(page);
+        continue;
+      }
+      if (skip == storage::write_skip::on_disk)
+        known_.push_back(page);
+      let_go(page);
     }
   });
 }
@@ -155,17 +159,24 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
     auto& open = loads_[request];
     open.pages.resize(count);
     open.left = 1; // Ours: it is not answered before all are asked for.
+    disk_turn::left missing;
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto page = record_at<wanted_page>(batch, i);
       const auto* there = tier_->find(page.key);
+      if (there == nullptr)
+        append_record(missing.keys, page.key); // Whoever asked believed a record that is not true.
       if (there == nullptr || there->length_bytes != page.length_bytes)
         continue;
       open.pages[i].checksum = there->checksum;
       const auto tag = next_tag_++;
       loading_.insert({tag, {request, i, now_}});
       ++open.left;
-      tier_->read({page.key, slots_.bytes(page.slot, page.length_bytes).data(), tag}, now_);
+      tier_->read({page.key, slots_.bytes(page.slot, page.length_bytes).data(), tag,
+                   there->checksum, page.length_bytes},
+                  now_);
     }
+    if (!missing.keys.empty())
+      turn_.gone.push_back(std::move(missing));
     finish_load(request);
   });
 }

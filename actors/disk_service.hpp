@@ -32,6 +32,8 @@ public:
   void set_open(bool open) noexcept { open_.store(open, std::memory_order_relaxed); }
   bool open() const noexcept { return open_.load(std::memory_order_relaxed); }
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+  /// Of pages whose write is not decided.
+  std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
   const std::uint64_t bytes_max_;
@@ -40,9 +42,10 @@ private:
   std::atomic<bool> open_{false};
 };
 
-/// What the disk's thread has to tell its actor.
+/// What the disk's thread has to tell its actor, of one turn: first what it answers, then what is
+/// gone, then what is stored.
 struct disk_turn {
-  std::string stored; ///< stored_page records: durable from here on.
+  std::string stored; ///< stored_page records: durable from here on, or before.
   struct left {
     std::uint64_t ticket = 0;
     std::string keys;
@@ -78,7 +81,8 @@ public:
   disk_gate& gate() noexcept { return gate_; }
   /// Share of the start's scan that is done; 1: over.
   double scanned() const noexcept { return scanned_.load(std::memory_order_relaxed); }
-  /// As of the last tenth of a second.
+  /// As of the last tenth of a second, or longer ago when the device holds the thread up; the bytes
+  /// in the queue are of this moment.
   disk_report report() const;
 
   /// Scans, then serves until `stop`; what happens goes to `tell`.
@@ -128,6 +132,7 @@ private:
   void was_read(const storage::disk_event& event);
   void finish_load(std::uint64_t request);
   void let_go(const kept_page& page);
+  void tell_of_known();
   void publish_report();
   void shut_down();
 
@@ -148,6 +153,7 @@ private:
   time_point report_at_{};
   std::uint64_t next_tag_ = 1;
   std::unordered_map<std::uint64_t, keeping> keeping_;
+  std::vector<kept_page> known_; ///< To be kept, and on disk already.
   std::unordered_map<std::uint64_t, loading> loading_;
   std::unordered_map<std::uint64_t, open_load> loads_;
   disk_turn turn_;

@@ -142,6 +142,18 @@ void disk_service::take(const storage::disk_tier_events& events) {
       append_record(left.keys, page.key);
     turn_.gone.push_back(std::move(left));
   }
+  tell_of_known();
+}
+
+/// Pages that need no write are as good as written, if they did not leave in the same turn.
+void disk_service::tell_of_known() {
+  for (const auto& page : std::exchange(known_, {})) {
+    const auto* there = tier_->find(page.key);
+    if (there != nullptr && there->checksum == page.checksum &&
+        there->length_bytes == page.length_bytes)
+      append_record(turn_.stored,
+                    stored_page{page.key, page.gen, page.checksum, page.length_bytes, 0});
+  }
 }
 
 void disk_service::written(const storage::disk_event& event) {
@@ -197,7 +209,9 @@ void disk_service::shut_down() {
 
 disk_report disk_service::report() const {
   const std::lock_guard hold(lock_);
-  return report_;
+  auto now = report_;
+  now.queue_bytes = gate_.bytes(); // Of all that wait, also those that the thread has not seen.
+  return now;
 }
 
 void disk_service::publish_report() {
@@ -216,7 +230,6 @@ void disk_service::publish_report() {
     now.pages = stats.store.pages;
     now.page_bytes = stats.store.page_bytes;
     now.files = stats.store.files;
-    now.queue_bytes = stats.queue_bytes;
     now.queue_pages = stats.queue_pages;
     now.writes = stats.writes;
     now.written_bytes = stats.written_bytes;

@@ -16,12 +16,7 @@ std::uint64_t wait_for(disk_writer_state& state, caf::response_promise promise) 
 
 void take_turn(disk_writer_pointer self, disk_turn& turn) {
   auto& state = self->state;
-  if (!turn.stored.empty())
-    self->send(state.pool, stored_atom_v, std::move(turn.stored));
-  for (auto& left : turn.gone)
-    self->send(state.pool, gone_atom_v, left.ticket, std::move(left.keys));
-  if (turn.scanned)
-    self->send(state.pool, walk_atom_v);
+  // In the order in which it happened there: a key may be in several of them.
   for (auto& answer : turn.answers) {
     const auto found = state.waiting.find(answer.request);
     if (found == state.waiting.end())
@@ -32,6 +27,12 @@ void take_turn(disk_writer_pointer self, disk_turn& turn) {
       found->second.deliver(std::move(answer.records));
     state.waiting.erase(found);
   }
+  for (auto& left : turn.gone)
+    self->send(state.pool, gone_atom_v, left.ticket, std::move(left.keys));
+  if (!turn.stored.empty())
+    self->send(state.pool, stored_atom_v, std::move(turn.stored));
+  if (turn.scanned)
+    self->send(state.pool, walk_atom_v);
 }
 
 caf::result<std::string> load(disk_writer_pointer self, const std::string& wanted) {

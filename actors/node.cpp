@@ -131,7 +131,7 @@ void node::impl::drain() {
   // Nobody finds our pages any more; who is still reading gets the rest of its bytes.
   // What is to be on disk goes there.
   const auto busy = [this] {
-    return pages_->latest().pinned_bytes > 0 || disk_->report().queue_pages > 0;
+    return pages_->latest().pinned_bytes > 0 || disk_->gate().bytes() > 0;
   };
   while (busy() && std::chrono::steady_clock::now() < until)
     self->receive([](caf::unit_t) {}, caf::after(100ms) >> [] {});

@@ -37,7 +37,7 @@ result<std::uint64_t> settle_disks(const std::vector<node_process>& nodes,
         return status.error();
       if (!status->disk.on)
         return {errc::io_failed, node.launch().name + " has no disk tier: " + status->disk.why_off};
-      if (status->disk.queue_pages == 0 || std::chrono::steady_clock::now() >= until) {
+      if (status->disk.queue_bytes == 0 || std::chrono::steady_clock::now() >= until) {
         pages += status->disk.pages;
         break;
       }

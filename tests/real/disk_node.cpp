@@ -85,7 +85,7 @@ void disk_node::verify_disk() {
 bool disk_node::settled() {
   return within(milliseconds(10'000), [&] {
     const auto now = status();
-    return now && now->disk.scanned >= 1 && now->disk.queue_pages == 0 && !now->disk.verifying;
+    return now && now->disk.scanned >= 1 && now->disk.queue_bytes == 0 && !now->disk.verifying;
   });
 }
 

@@ -16,7 +16,7 @@ enum class errc : std::uint8_t {
   incompatible, ///< Wire version or cluster name differ.
   out_of_memory,
   io_failed,
-  closed, ///< The object has been shut down.
+  closed,       ///< The object has been shut down.
   out_of_space, ///< On disk.
 };
 

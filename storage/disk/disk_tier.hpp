@@ -101,7 +101,10 @@ public:
   /// The directory knows that these pages are gone.
   void acknowledge(std::uint64_t ticket);
   /// Reads all pages once, as fast as the device goes, beside other work.
-  void verify_now() noexcept { verifying_ = true; }
+  void verify_now() noexcept {
+    verifying_ = true;
+    scrub_at_.reset(); // From the first page on.
+  }
   bool verifying() const noexcept { return verifying_; }
   /// The device is full: nothing is written for a while.
   bool read_only() const noexcept { return now_ < full_until_; }

@@ -84,6 +84,8 @@ void disk_node::verify_disk() {
 
 bool disk_node::settled() {
   return within(milliseconds(10'000), [&] {
+    if (!alive())
+      return true;
     const auto now = status();
     return now && now->disk.scanned >= 1 && now->disk.queue_bytes == 0 && !now->disk.verifying;
   });

@@ -39,7 +39,7 @@ public:
   /// What the node is now; nothing when it does not answer.
   std::optional<client::node_status> status();
   void verify_disk();
-  /// True when nothing is on its way to the disk, within ten seconds.
+  /// True when nothing is on its way to the disk, or the node is dead, within ten seconds.
   bool settled();
 
   client::cache_client& client() { return *client_; }

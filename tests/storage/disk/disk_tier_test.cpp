@@ -294,6 +294,20 @@ TEST_F(disk_tier_test, verify_reads_all_pages_without_waiting) {
   EXPECT_EQ(tier->stats().scrubbed_bytes, 10u * page_bytes);
 }
 
+TEST_F(disk_tier_test, verify_begins_with_the_first_page_wherever_the_scrub_is) {
+  options.scrub_bytes_per_s = page_bytes;
+  make();
+  store_pages(1, 10);
+  for (int i = 0; i < 5; ++i, now += 1s)
+    poll();
+  const auto before = tier->stats().scrubbed_bytes;
+  ASSERT_GT(before, 0u);
+  tier->verify_now();
+  for (int i = 0; i < 20; ++i)
+    poll();
+  EXPECT_GE(tier->stats().scrubbed_bytes - before, 10u * page_bytes);
+}
+
 TEST_F(disk_tier_test, verify_is_no_use_of_the_pages_and_reads_all_where_uses_count) {
   make();
   store->lru = true;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
 #include <sstream>
@@ -215,10 +216,9 @@ result<std::string> find_program(const std::string& name, const std::string& pac
   for (std::string folder; std::getline(folders, folder, ':');)
     if (auto file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0)
       return file;
-  return {errc::not_found, name +
-                               " is not on the PATH: the limit is measured with it (apt-get "
-                               "install " +
-                               package + ")"};
+  return {errc::not_found,
+          fmt::format("{} is not on the PATH: the limit is measured with it (apt-get install {})",
+                      name, package)};
 }
 
 result<void> pin_process(pid_t pid, const std::vector<int>& cpus) {

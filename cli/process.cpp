@@ -214,7 +214,7 @@ result<std::string> find_program(const std::string& name, const std::string& pac
   const char* path = std::getenv("PATH");
   std::istringstream folders(path != nullptr ? path : "/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (auto file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0)
+    if (auto file = fmt::format("{}/{}", folder, name); ::access(file.c_str(), X_OK) == 0)
       return file;
   return {errc::not_found,
           fmt::format("{} is not on the PATH: the limit is measured with it (apt-get install {})",

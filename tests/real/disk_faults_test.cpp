@@ -176,7 +176,7 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
         ASSERT_TRUE(read_only || clock::now() - *failed_at < std::chrono::seconds(1));
       }
     }
-    EXPECT_TRUE(read_only || takes_its_room);
+    EXPECT_EQ(read_only, !takes_its_room);
     EXPECT_TRUE(node.alive());
     const auto written = node.status()->disk.writes;
     std::filesystem::remove(filler);

@@ -199,6 +199,7 @@ bool file_store::busy() const noexcept {
 
 void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {
   closed_ = true;
+  const auto take = [this](const disk_completion& done) { on_completion(done); };
   const auto end = disk_clock::now() + at_most;
   for (auto now = disk_clock::now(); now < end; now = disk_clock::now()) {
     poll(now_, unix_s_, events);
@@ -206,30 +207,12 @@ void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>
       break;
     if (next_due() != disk_clock::time_point::min())
       io_.wait(end - now);
-    take_completions();
+    requests_.take_completions(take);
   }
-  end_requests();
+  requests_.end(take, [this](std::uint64_t tag, int error) { on_request(tag, error); });
   abandon();
   events.insert(events.end(), events_.begin(), events_.end());
   events_.clear();
-}
-
-void file_store::take_completions() {
-  std::array<disk_completion, 64> done;
-  for (auto count = io_.reap(done); count != 0; count = io_.reap(done))
-    for (std::size_t i = 0; i < count; ++i)
-      on_completion(done[i]);
-}
-
-/// Nothing is on the device or in line any more.
-void file_store::end_requests() {
-  for (const auto tag : requests_.cancel())
-    on_request(tag, ECANCELED);
-  while (requests_.on_device() != 0) {
-    take_completions();
-    if (requests_.on_device() != 0)
-      io_.wait(std::chrono::hours(1));
-  }
 }
 
 /// Writes that got no further. What stays of their files goes at the next start.

@@ -197,6 +197,7 @@ bool offset_store::busy() const noexcept {
 
 void offset_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {
   closed_ = true;
+  const auto take = [this](const disk_completion& done) { on_completion(done); };
   const auto start = disk_clock::now();
   const auto start_now = now_;
   for (auto passed = disk_clock::duration(0); passed < at_most;
@@ -206,30 +207,12 @@ void offset_store::close(std::chrono::nanoseconds at_most, std::vector<disk_even
       break;
     if (next_due() != disk_clock::time_point::min())
       io_.wait(std::min<std::chrono::nanoseconds>(at_most - passed, options_.sync_after));
-    take_completions();
+    requests_.take_completions(take);
   }
-  end_requests();
+  requests_.end(take, [this](std::uint64_t tag, int error) { on_request(tag, error); });
   abandon();
   events.insert(events.end(), events_.begin(), events_.end());
   events_.clear();
-}
-
-void offset_store::take_completions() {
-  std::array<disk_completion, 64> done;
-  for (auto count = io_.reap(done); count != 0; count = io_.reap(done))
-    for (std::size_t i = 0; i < count; ++i)
-      on_completion(done[i]);
-}
-
-/// Nothing is on the device or in line any more.
-void offset_store::end_requests() {
-  for (const auto tag : requests_.cancel())
-    on_request(tag, ECANCELED);
-  while (requests_.on_device() != 0) {
-    take_completions();
-    if (requests_.on_device() != 0)
-      io_.wait(std::chrono::hours(1));
-  }
 }
 
 /// Writes that got no further. An extent whose record is not in the index is free at the next

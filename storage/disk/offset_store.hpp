@@ -105,9 +105,7 @@ private:
   void collect_released();
   void give_back(const entry& record);
   bool busy() const noexcept;
-  void take_completions();
   void on_request(std::uint64_t tag, int error_number);
-  void end_requests();
   void abandon();
   void tell(disk_event::kind what, disk_status status, std::uint64_t tag, const page_key& key);
 

@@ -2,8 +2,12 @@
 
 #include "storage/disk/disk_io.hpp"
 
+#include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <vector>
 
 namespace peercache::storage {
@@ -20,14 +24,31 @@ public:
   void start();
   /// A request has completed.
   void finished() noexcept { --on_device_; }
-  /// Those that the device has not begun with, which are out of line.
-  std::vector<std::uint64_t> cancel();
+  /// Hands each completion that is there to `take`, which calls `finished` for it.
+  template <class Take>
+  void take_completions(Take&& take) {
+    std::array<disk_completion, 64> done;
+    for (auto count = io_.reap(done); count != 0; count = io_.reap(done))
+      for (std::size_t i = 0; i < count; ++i)
+        take(done[i]);
+  }
+  /// Nothing is on the device or in line afterwards: what the device has not begun with ends as
+  /// ECANCELED, the rest is waited for.
+  template <class Take>
+  void end(Take&& take, const std::function<void(std::uint64_t tag, int error)>& cancelled) {
+    for (const auto tag : cancel())
+      cancelled(tag, ECANCELED);
+    for (take_completions(take); on_device_ != 0; take_completions(take))
+      io_.wait(std::chrono::hours(1)); // For a completion.
+  }
 
   std::size_t on_device() const noexcept { return on_device_; }
   /// Some are in line, and no completion will come before they are started.
   bool must_start() const noexcept { return on_device_ == 0 && waiting() != 0; }
 
 private:
+  /// Those that the device has not begun with, which are out of line.
+  std::vector<std::uint64_t> cancel();
   std::size_t waiting() const noexcept { return syncs_.size() + reads_.size() + writes_.size(); }
   bool start(std::deque<disk_request>& line);
 

@@ -1,5 +1,6 @@
 #include "actors/links_actor.hpp"
 
+#include "common/guards.hpp"
 #include "common/log.hpp"
 #include "discovery/view_codec.hpp"
 
@@ -21,7 +22,7 @@ const peer* topology::find(const incarnation& inc) const noexcept {
 }
 
 bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) {
-  if (!next.newer_than(view))
+  if (next == view || (!next.newer_than(view) && guard_on(guard::view)))
     return false;
   view = std::move(next);
   adopted_at = now;

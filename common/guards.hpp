@@ -13,7 +13,10 @@ enum class guard : std::uint8_t {
   key,          ///< The slot's key equals the requested one.
   pin,          ///< A slot is not reused while its bytes are being sent.
   session_lock, ///< A silent client's reserved slots are kept until its process is dead.
-  fence         ///< The slot's entry is READ after the last byte of the payload has arrived.
+  fence,        ///< The slot's entry is READ after the last byte of the payload has arrived.
+  view,         ///< An older view of the cluster changes nothing.
+  purge,        ///< A shard forgets the records of processes that are gone.
+  withdraw      ///< A withdrawal removes no newer fact than the one it names.
 };
 
 /// True in every program that users run. Threads: any.
@@ -34,15 +37,16 @@ enum class fault : std::uint8_t {
   disk_faults_for_ms,    ///< … for so long from its first write on; 0: for ever.
   disk_kill_point,       ///< The process kills itself at this step of the disk (1 to 10, in the
                          ///< order of storage::disk_step), …
-  disk_kill_count        ///< … when it comes there for the n-th time.
+  disk_kill_count,       ///< … when it comes there for the n-th time.
+  old_views_one_in       ///< The leader sends, after every n-th view, the one before it once more.
 };
 
 /// 0, hence no fault, in every program that users run. Threads: any.
 /// Tests: the library `peercache_switchable_guards` answers from PEERCACHE_TEST_FLIP_ONE_IN,
 /// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US, PEERCACHE_TEST_VIEWS_LATE_MS,
 /// PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN, PEERCACHE_TEST_DISK_ERROR_PERCENT,
-/// PEERCACHE_TEST_DISK_STALL_MS, PEERCACHE_TEST_DISK_FAULTS_FOR_MS, PEERCACHE_TEST_DISK_KILL_POINT
-/// and PEERCACHE_TEST_DISK_KILL_COUNT, read once.
+/// PEERCACHE_TEST_DISK_STALL_MS, PEERCACHE_TEST_DISK_FAULTS_FOR_MS, PEERCACHE_TEST_DISK_KILL_POINT,
+/// PEERCACHE_TEST_DISK_KILL_COUNT and PEERCACHE_TEST_OLD_VIEWS_ONE_IN, read once.
 std::uint32_t fault_setting(fault which) noexcept;
 
 } // namespace peercache

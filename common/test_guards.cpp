@@ -10,9 +10,10 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 7> names = {"generation", "incarnation",  "checksum", "key",
-                                                   "pin",        "session_lock", "fence"};
-static_assert(names.size() == static_cast<std::size_t>(guard::fence) + 1);
+constexpr std::array<std::string_view, 10> names = {
+    "generation",   "incarnation", "checksum", "key",   "pin",
+    "session_lock", "fence",       "view",     "purge", "withdraw"};
+static_assert(names.size() == static_cast<std::size_t>(guard::withdraw) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {
   return std::uint32_t{1} << index;
@@ -54,7 +55,7 @@ std::uint32_t number_of_environment(const char* name) noexcept {
 } // namespace
 
 std::uint32_t fault_setting(fault which) noexcept {
-  static const std::array<std::uint32_t, 10> settings = {
+  static const std::array<std::uint32_t, 11> settings = {
       number_of_environment("PEERCACHE_TEST_FLIP_ONE_IN"),
       number_of_environment("PEERCACHE_TEST_SEND_CHUNK_BYTES"),
       number_of_environment("PEERCACHE_TEST_SEND_PAUSE_US"),
@@ -64,7 +65,8 @@ std::uint32_t fault_setting(fault which) noexcept {
       number_of_environment("PEERCACHE_TEST_DISK_STALL_MS"),
       number_of_environment("PEERCACHE_TEST_DISK_FAULTS_FOR_MS"),
       number_of_environment("PEERCACHE_TEST_DISK_KILL_POINT"),
-      number_of_environment("PEERCACHE_TEST_DISK_KILL_COUNT")};
+      number_of_environment("PEERCACHE_TEST_DISK_KILL_COUNT"),
+      number_of_environment("PEERCACHE_TEST_OLD_VIEWS_ONE_IN")};
   return settings[static_cast<std::size_t>(which)];
 }
 

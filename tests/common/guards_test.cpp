@@ -8,7 +8,8 @@ namespace peercache {
 namespace {
 
 constexpr std::array all = {guard::generation, guard::incarnation,  guard::checksum, guard::key,
-                            guard::pin,        guard::session_lock, guard::fence};
+                            guard::pin,        guard::session_lock, guard::fence,    guard::view,
+                            guard::purge,      guard::withdraw};
 
 TEST(guards, are_switched_one_by_one) {
   for (auto off : all) {

@@ -23,12 +23,15 @@ hash_ring::hash_ring(std::span<const member> members) {
   PEERCACHE_ASSERT(members.size() <= limits::members_max);
   if (members.empty())
     return;
+  const bool all_drain =
+      std::all_of(members.begin(), members.end(), [](const member& m) { return m.draining; });
   members_.reserve(members.size());
   for (const auto& m : members)
-    members_.push_back({m.id, m.inc});
+    if (!m.draining || all_drain)
+      members_.push_back({m.id, m.inc});
   std::sort(members_.begin(), members_.end(),
             [](const entry& a, const entry& b) { return a.id < b.id; });
-  points_.reserve(members.size() * virtual_nodes);
+  points_.reserve(members_.size() * virtual_nodes);
   for (std::uint32_t i = 0; i < members_.size(); ++i)
     for (std::uint32_t replica = 0; replica < virtual_nodes; ++replica)
       points_.push_back({position_of(members_[i].id, replica), i});

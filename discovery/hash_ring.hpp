@@ -14,6 +14,8 @@ namespace peercache::discovery {
 /// position is XXH3-64 of (node_id, replica), so it does not depend on who else is there, nor on
 /// the incarnation.
 ///
+/// Members that are draining own nothing, unless all are.
+///
 /// Immutable after construction; threads: any. Memory: about 2.6 KiB a member.
 class hash_ring {
 public:

@@ -14,6 +14,12 @@ namespace {
 constexpr int pause_heartbeats = 2;
 /// Its connection broke, then one heartbeat was missed (the other is its way here).
 constexpr int lost_heartbeats = 2;
+/// The same process, whatever the view says about its draining.
+bool same_process(member seen, const member& self) {
+  seen.draining = self.draining;
+  return seen == self;
+}
+
 /// How long a restarted head without other seeds listens for members that still heartbeat to it.
 constexpr int listen_heartbeats = 2;
 
@@ -59,10 +65,12 @@ std::vector<action> membership::tick(time_point now) {
     return {};
   }
   if (beat_is_due()) {
-    if (phase_ == phase::joined)
+    if (phase_ == phase::joined) {
       send_heartbeats();
-    else
+      ask_for_own_state();
+    } else {
       send_joins();
+    }
   }
   return take_actions();
 }
@@ -80,6 +88,16 @@ std::vector<action> membership::on_peer_lost(const incarnation& inc, time_point 
     return {};
   notice_own_pause(now);
   liveness_.lost(inc, now_);
+  return take_actions();
+}
+
+std::vector<action> membership::set_draining(bool draining, time_point now) {
+  if (phase_ == phase::left)
+    return {};
+  notice_own_pause(now);
+  self_.draining = draining;
+  if (phase_ == phase::joined)
+    ask_for_own_state();
   return take_actions();
 }
 
@@ -199,7 +217,7 @@ void membership::consider(const view& received) {
     return;
   newest_ = received;
   const auto* own = received.find(self_.inc);
-  if (own != nullptr && *own == self_) {
+  if (own != nullptr && same_process(*own, self_)) {
     adopt(received);
     return;
   }
@@ -225,6 +243,19 @@ void membership::adopt(const view& latest) {
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
   actions_.push_back(adopt_view{view_});
+}
+
+/// The view does not say of this node what it is to say: have it say so. @pre joined
+void membership::ask_for_own_state() {
+  if (view_.find(self_.inc)->draining == self_.draining)
+    return;
+  if (!leads())
+    return send_joins();
+  auto members = view_.members;
+  for (auto& m : members)
+    if (m.inc == self_.inc)
+      m = self_;
+  issue(view_.term, std::move(members));
 }
 
 /// To everyone who might lead or know who does: the newest view's masters, the own view's, the

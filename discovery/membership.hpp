@@ -86,6 +86,9 @@ public:
   /// The connection to the process with this incarnation broke: it is expelled about two heartbeats
   /// later unless it is heard of again, instead of after the whole expiry.
   std::vector<action> on_peer_lost(const incarnation& inc, time_point now);
+  /// This node is to give its keys away, or to own some again. The view that says so comes from the
+  /// leader; until then it is asked for with every heartbeat.
+  std::vector<action> set_draining(bool draining, time_point now);
   /// This node goes. The masters are told; afterwards every event is ignored.
   std::vector<action> leave(time_point now);
 
@@ -113,6 +116,7 @@ private:
   void notice_own_pause(time_point now);
   void consider(const view& received);
   void adopt(const view& latest);
+  void ask_for_own_state();
   void send_joins();
   void send_heartbeats();
   void send(endpoint to, packet body);
@@ -134,7 +138,7 @@ private:
 
   // Constant after construction.
   membership_options options_;
-  const member self_;
+  member self_;         ///< Only `draining` changes.
   endpoint head_;       ///< Of the pinned head.
   bool founds_ = false; ///< This node is the pinned head.
 

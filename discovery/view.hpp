@@ -19,6 +19,7 @@ struct member {
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
   std::uint8_t rails = 0; ///< That its pool can be READ over; 0: TCP only.
+  bool draining = false;  ///< Owns no keys; its pages are read and its shard asked while it stays.
   bool operator==(const member&) const = default;
 };
 

@@ -54,6 +54,7 @@ void write_member(byte_writer& out, const member& who) {
   out.number(who.data_port);
   out.number(who.http_port);
   out.number(who.rails);
+  out.number(static_cast<std::uint8_t>(who.draining));
 }
 
 member read_member(byte_reader& in) {
@@ -66,7 +67,10 @@ member read_member(byte_reader& in) {
   who.data_port = in.number<std::uint16_t>();
   who.http_port = in.number<std::uint16_t>();
   who.rails = in.number<std::uint8_t>();
-  if (!is_printable_name(who.name) || !is_printable_name(who.host) || who.inc == incarnation{})
+  const auto draining = in.number<std::uint8_t>();
+  who.draining = draining != 0;
+  if (!is_printable_name(who.name) || !is_printable_name(who.host) || who.inc == incarnation{} ||
+      draining > 1)
     in.fail();
   return who;
 }

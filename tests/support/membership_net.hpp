@@ -98,6 +98,9 @@ public:
       perform(i, nodes_[i].machine->on_packet(p, now_));
   }
 
+  void set_draining(std::size_t i, bool draining) {
+    perform(i, nodes_[i].machine->set_draining(draining, now_));
+  }
   void leave(std::size_t i) { perform(i, nodes_[i].machine->leave(now_)); }
 
   void run_for(duration time) {

@@ -23,6 +23,11 @@ bool same_process(member seen, const member& self) {
 /// How long a restarted head without other seeds listens for members that still heartbeat to it.
 constexpr int listen_heartbeats = 2;
 
+bool names_as_master(const view& in, const incarnation& inc) {
+  return std::any_of(in.masters.begin(), in.masters.end(),
+                     [&](const std::string& name) { return in.find_name(name)->inc == inc; });
+}
+
 } // namespace
 
 membership::membership(membership_options options, member self, time_point now)
@@ -46,40 +51,35 @@ membership::membership(membership_options options, member self, time_point now)
 
 std::vector<action> membership::tick(time_point now) {
   notice_own_pause(now);
-  switch (phase_) {
-  case phase::looking:
-    found_if_due();
-    break;
-  case phase::joined:
-    if (leads())
-      expire_silent_members();
-    else
-      take_over_if_due();
-    break;
-  case phase::rejoining:
-    // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
-    if (now_ - rejoining_since_ > 2 * options_.expiry)
-      take_over_if_due();
-    break;
-  case phase::left:
+  if (phase_ == phase::left)
     return {};
+  if (phase_ == phase::looking)
+    found_if_due();
+  pursue();
+  if (round_ && now_ >= ask_again_at_) {
+    ask_masters();
+    proceed();
   }
   if (beat_is_due()) {
-    if (phase_ == phase::joined) {
-      send_heartbeats();
-      ask_for_own_state();
-    } else {
+    if (phase_ != phase::joined)
       send_joins();
-    }
+    if (phase_ == phase::joined || phase_ == phase::rejoining)
+      send_heartbeats();
+    if (phase_ == phase::joined)
+      ask_for_own_state();
   }
   return take_actions();
 }
 
 std::vector<action> membership::on_packet(const packet& received, time_point now) {
-  if (phase_ == phase::left)
-    return {};
   notice_own_pause(now);
+  bool voting = std::holds_alternative<prepare_packet>(received) ||
+                std::holds_alternative<propose_packet>(received);
+  if (phase_ == phase::left && !voting)
+    return {};
   std::visit([this](const auto& p) { handle(p); }, received);
+  if (std::exchange(change_is_due_, false))
+    pursue();
   return take_actions();
 }
 
@@ -105,14 +105,16 @@ std::vector<action> membership::leave(time_point now) {
   if (phase_ == phase::left)
     return {};
   now_ = std::max(now_, now);
-  if (phase_ == phase::joined && leads()) {
-    remove_member(self_.inc);
-  } else {
-    for (const auto& name : view_.masters)
-      if (name != self_.name)
-        send(control_endpoint(*view_.find_name(name)), leave_packet{self_.inc});
-  }
+  auto members = view_.members;
+  std::erase_if(members, [this](const member& m) { return m.inc == self_.inc; });
+  bool decides = leads() && votes_needed(view_.masters.size()) == 1 && !members.empty();
   phase_ = phase::left;
+  round_.reset();
+  if (decides)
+    commit(next_view(view_.term, std::move(members)));
+  for (const auto& name : view_.masters)
+    if (name != self_.name && !decides)
+      send(control_endpoint(*view_.find_name(name)), leave_packet{self_.inc});
   return take_actions();
 }
 
@@ -132,15 +134,27 @@ bool membership::isolated(time_point now) const {
   });
 }
 
+bool membership::frozen(time_point now) const {
+  auto needed = votes_needed(view_.masters.size());
+  if (phase_ != phase::joined || needed == 1)
+    return false;
+  auto answering = std::count_if(view_.masters.begin(), view_.masters.end(), [&](const auto& name) {
+    auto at = answered_.find(control_endpoint(*view_.find_name(name)));
+    return name == self_.name || (at != answered_.end() && now - at->second <= options_.expiry);
+  });
+  return static_cast<std::size_t>(answering) < needed;
+}
+
 void membership::handle(const join_packet& p) {
-  if (phase_ == phase::looking || p.who.inc == self_.inc)
+  if (p.who.inc == self_.inc)
     return;
   if (p.known > newest_.stamp()) {
     // The joining node knows of a newer cluster than this one: ask it to tell.
-    send(control_endpoint(p.who),
-         heartbeat_answer_packet{control_endpoint(self_), self_.inc, newest_.stamp(), {}});
+    send(control_endpoint(p.who), answer_to_heartbeat());
     return;
   }
+  if (phase_ == phase::looking)
+    return;
   const auto* known = newest_.find(p.who.id);
   if (known != nullptr && *known == p.who) {
     send(control_endpoint(p.who), view_packet{newest_});
@@ -150,12 +164,19 @@ void membership::handle(const join_packet& p) {
       known != nullptr && known->host == p.who.host && known->inc != p.who.inc && !p.was_member;
   if (restarted)
     liveness_.declare_dead(known->inc);
-  if (phase_ == phase::joined && !leads() && first_living_master())
-    take_over();
-  if (leads())
-    admit(p);
-  else
+  if (!may_propose()) {
     forward(p);
+    return;
+  }
+  auto reason = reason_to_refuse(p.who);
+  if (reason.empty() && frozen(now_))
+    reason = "too few masters answer for a change: one of them must come back";
+  if (!reason.empty()) {
+    send(control_endpoint(p.who), refused_packet{std::move(reason)});
+    return;
+  }
+  joining_.insert_or_assign(p.who.id, applicant{p.who, now_});
+  change_is_due_ = true;
 }
 
 void membership::handle(const refused_packet& p) {
@@ -164,6 +185,7 @@ void membership::handle(const refused_packet& p) {
   // Somebody leads there: no reason to take over or to found here.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
+  stand_in_at_ = now_ + options_.expiry / 2;
   if (p.reason == refused_reason_)
     return;
   refused_reason_ = p.reason;
@@ -173,8 +195,10 @@ void membership::handle(const refused_packet& p) {
 void membership::handle(const heartbeat_packet& p) {
   if (p.inc == self_.inc)
     return;
-  liveness_.heard(p.inc, now_);
-  heartbeat_answer_packet answer{control_endpoint(self_), self_.inc, newest_.stamp(), {}};
+  // Masters judge each other by answers: one that hears nobody is of no use as a master.
+  if (!is_master() || !names_as_master(view_, p.inc))
+    liveness_.heard(p.inc, now_);
+  auto answer = answer_to_heartbeat();
   if (newest_.stamp() > p.known)
     answer.newer = newest_;
   send(p.from, std::move(answer));
@@ -184,6 +208,7 @@ void membership::handle(const heartbeat_answer_packet& p) {
   if (p.inc == self_.inc)
     return;
   liveness_.heard(p.inc, now_);
+  note_answer(p);
   if (p.newer)
     consider(*p.newer);
   else if (newest_.stamp() > p.known)
@@ -195,10 +220,14 @@ void membership::handle(const view_packet& p) {
 }
 
 void membership::handle(const leave_packet& p) {
-  if (leads() && view_.find(p.inc) != nullptr && p.inc != self_.inc)
-    remove_member(p.inc);
-  else
-    liveness_.declare_dead(p.inc);
+  if (p.inc == self_.inc)
+    return;
+  liveness_.declare_dead(p.inc);
+  change_is_due_ = true;
+}
+
+heartbeat_answer_packet membership::answer_to_heartbeat() const {
+  return {control_endpoint(self_), self_.inc, newest_.stamp(), phase_ == phase::looking, {}};
 }
 
 /// Only ticks may be late, and only by our own standing still: the actor's clock sends them.
@@ -206,8 +235,11 @@ void membership::notice_own_pause(time_point now) {
   PEERCACHE_ASSERT(now >= now_);
   auto gap = now - now_;
   now_ = now;
-  if (gap > pause_heartbeats * options_.heartbeat)
-    liveness_.forgive(gap, now_);
+  if (gap <= pause_heartbeats * options_.heartbeat)
+    return;
+  liveness_.forgive(gap, now_);
+  for (auto& [at, answered_at] : answered_)
+    answered_at = std::min(answered_at + gap, now_);
 }
 
 /// A view came from somewhere. Older ones change nothing; one without this node is a reason to join
@@ -216,6 +248,7 @@ void membership::consider(const view& received) {
   if (received == newest_ || (!received.newer_than(newest_) && guard_on(guard::view)))
     return;
   newest_ = received;
+  round_.reset();
   const auto* own = received.find(self_.inc);
   if (own != nullptr && same_process(*own, self_)) {
     adopt(received);
@@ -226,6 +259,7 @@ void membership::consider(const view& received) {
   // Give that cluster the time to answer before carrying on or founding alone.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
+  stand_in_at_ = now_ + options_.expiry / 2;
   send_joins();
 }
 
@@ -236,26 +270,42 @@ void membership::adopt(const view& latest) {
   newest_ = latest;
   phase_ = phase::joined;
   refused_reason_.clear();
+  round_.reset();
+  next_round_at_ = now_;
+  std::erase_if(joining_, [this](const auto& entry) {
+    const auto* in_view = view_.find(entry.first);
+    return in_view != nullptr && *in_view == entry.second.who;
+  });
+  change_is_due_ = !joining_.empty();
   liveness_.watch(view_.members, now_);
   // Plain members send no heartbeats to plain members: a new master starts to count now.
   if (!was_master)
     for (const auto& m : view_.members)
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
+  watch_masters(old_masters);
   actions_.push_back(adopt_view{view_});
+}
+
+/// Addresses of masters that were none before count as answering from now on.
+void membership::watch_masters(const std::vector<std::string>& old_masters) {
+  auto before = std::exchange(answered_, {});
+  for (const auto& name : view_.masters) {
+    auto at = control_endpoint(*view_.find_name(name));
+    bool was = std::find(old_masters.begin(), old_masters.end(), name) != old_masters.end();
+    auto known = before.find(at);
+    answered_[at] = was && known != before.end() ? known->second : now_;
+  }
 }
 
 /// The view does not say of this node what it is to say: have it say so. @pre joined
 void membership::ask_for_own_state() {
   if (view_.find(self_.inc)->draining == self_.draining)
     return;
-  if (!leads())
-    return send_joins();
-  auto members = view_.members;
-  for (auto& m : members)
-    if (m.inc == self_.inc)
-      m = self_;
-  issue(view_.term, std::move(members));
+  if (leads())
+    pursue();
+  else
+    send_joins();
 }
 
 /// To everyone who might lead or know who does: the newest view's masters, the own view's, the
@@ -274,7 +324,7 @@ void membership::send_joins() {
 }
 
 void membership::send_heartbeats() {
-  heartbeat_packet p{control_endpoint(self_), self_.inc, view_.stamp()};
+  heartbeat_packet p{control_endpoint(self_), self_.inc, newest_.stamp()};
   for (const auto& name : view_.masters)
     if (name != self_.name)
       send(control_endpoint(*view_.find_name(name)), p);

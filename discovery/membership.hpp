@@ -2,10 +2,13 @@
 
 #include "discovery/liveness.hpp"
 #include "discovery/packet.hpp"
+#include "discovery/quorum.hpp"
 #include "discovery/view.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -49,18 +52,27 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 
 /// The membership protocol of one node, member and master in one: events in, actions out.
 ///
-/// Every member heartbeats to all masters. The first master of the view leads: it alone admits,
-/// expires and publishes views. A master takes over, with a new term, when all masters before it
-/// are silent. Views spread by comparing stamps in heartbeats; whoever finds that it is missing in
-/// the newest view joins again. A node keeps the last view that contained it for as long as nobody
-/// tells it a newer one with it inside.
+/// Every member heartbeats to all masters at once. The first master of the view leads: it alone
+/// admits, expires and publishes views. A master takes over, in a higher term, when all masters
+/// before it are silent. Views spread by comparing stamps in heartbeats; whoever finds that it is
+/// missing in the newest view joins again. A node keeps the last view that contained it for as long
+/// as nobody tells it a newer one with it inside.
+///
+/// Three or more masters: the view after V is what a majority of V's masters accepted (one instance
+/// of Paxos for each view), so there is only one, and a side of a partition without a majority
+/// keeps its view and serves on. The leader of V proposes without asking first; others ask for
+/// promises, which are refused while a master before them is heard. Masters hear each other by
+/// answers, so one that cannot hear does not count; and no master votes for a view that lacks
+/// somebody whom it hears. A master that restarted has another incarnation, therefore no vote until
+/// a view names it. When a majority of the masters restarted, nobody can vote any more: then those
+/// who run in their places vote in their stead (`voting_round`), once they learnt the view.
+///
+/// One or two masters decide alone, so two halves that cannot hear each other each go on; when they
+/// meet, the higher stamp wins and the others join it.
 ///
 /// Name conflicts: a node that starts with the name of a member on the same host replaces it (it is
 /// that node, restarted). From another host, or coming back after having been replaced, it is
 /// refused while the member lives.
-///
-/// One or two masters: no majority is asked for, so two halves that cannot hear each other each go
-/// on alone; when they meet, the higher stamp wins and the others join it.
 ///
 /// Threads: none; the owner serializes all calls. No clock and no I/O: time is an argument
 /// (monotonic, never earlier than before), `tick` is due at least four times a heartbeat. Errors:
@@ -73,7 +85,7 @@ public:
     looking,   ///< Never was in a view.
     joined,    ///< In the newest view known.
     rejoining, ///< A newer view without this node exists; keeps the old one meanwhile.
-    left,      ///< `leave` was called: silent for ever.
+    left,      ///< `leave` was called: silent, but still votes.
   };
 
   /// @pre self.id == node_id_of(self.name); heartbeat > 0; expiry > heartbeat; max_masters > 0.
@@ -89,7 +101,7 @@ public:
   /// This node is to give its keys away, or to own some again. The view that says so comes from the
   /// leader; until then it is asked for with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
-  /// This node goes. The masters are told; afterwards every event is ignored.
+  /// This node goes. The masters are told; afterwards it only votes, until the process ends.
   std::vector<action> leave(time_point now);
 
   /// The newest view that was heard of, with this node or without.
@@ -103,6 +115,9 @@ public:
   /// No master of the view (this node included) has been heard of for an expiry: the view may be
   /// old.
   bool isolated(time_point now) const;
+  /// Three or more masters, and fewer than a majority of them (this node included) answers here:
+  /// as far as this master sees, the view cannot change.
+  bool frozen(time_point now) const;
 
 private:
   void handle(const join_packet& p);
@@ -111,11 +126,16 @@ private:
   void handle(const heartbeat_answer_packet& p);
   void handle(const view_packet& p);
   void handle(const leave_packet& p);
+  void handle(const prepare_packet& p);
+  void handle(const propose_packet& p);
+  void handle(const vote_packet& p);
 
   // Every member.
   void notice_own_pause(time_point now);
   void consider(const view& received);
   void adopt(const view& latest);
+  void watch_masters(const std::vector<std::string>& old_masters);
+  heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
   void send_joins();
   void send_heartbeats();
@@ -125,16 +145,32 @@ private:
 
   // Masters (membership_master.cpp).
   void found_if_due();
-  void take_over_if_due();
+  void pursue();
+  bool may_propose() const;
   bool first_living_master() const;
-  void take_over();
-  void expire_silent_members();
-  void admit(const join_packet& p);
+  std::vector<member> wanted_members() const;
+  std::string reason_to_refuse(const member& who) const;
   void forward(const join_packet& p);
-  std::string reason_to_refuse(const join_packet& p) const;
-  void issue(std::uint64_t term, std::vector<member> members);
+  view next_view(std::uint64_t term, std::vector<member> members) const;
+  void commit(const view& next);
   void publish(const view& latest);
-  void remove_member(const incarnation& inc);
+  void note_answer(const heartbeat_answer_packet& p);
+
+  // Agreement of three or more masters (membership_voting.cpp).
+  const view& base() const noexcept;
+  bool stands_in() const;
+  void start_round(std::vector<member> members);
+  void ask_masters();
+  void propose(view value, bool inherited);
+  void proceed();
+  void end_round(duration rest);
+  bool votes_can_suffice() const;
+  vote_memory* memory_for(const view_stamp& about, const ballot& attempt, const endpoint& from);
+  vote_packet cast(const prepare_packet& p, vote_memory& memory) const;
+  vote_packet cast(const propose_packet& p, vote_memory& memory) const;
+  vote_packet blank_vote(const view_stamp& about, const ballot& attempt) const;
+  bool better_placed_lives(const prepare_packet& p, bool as_successor) const;
+  std::optional<incarnation> heard_but_missing(const view& value) const;
 
   // Constant after construction.
   membership_options options_;
@@ -152,6 +188,24 @@ private:
   time_point found_at_;        ///< Of the pinned head: when it stops asking and founds a cluster.
   time_point rejoining_since_; ///< Or since the newer cluster was last heard of.
   std::size_t probe_next_ = 0;
+  bool change_is_due_ = false; ///< Something happened that may call for another view.
+
+  // Of masters.
+  struct applicant {
+    member who;
+    time_point asked_at;
+  };
+  std::map<node_id, applicant> joining_;      ///< Who is in the next view.
+  std::map<endpoint, time_point> answered_;   ///< When a master's address last answered.
+  std::map<incarnation, time_point> vouched_; ///< Heard by another master; until when.
+  std::optional<voting_round> round_;         ///< The attempt that is on its way.
+  time_point next_round_at_;                  ///< Not before.
+  time_point ask_again_at_;                   ///< Those who have not voted.
+  time_point stand_in_at_;                    ///< Looking: when to act for a gone master.
+  std::uint64_t term_seen_ = 0;               ///< The highest one of any attempt.
+  view_stamp led_;                            ///< The base whose first attempt was used.
+  vote_memory votes_;                         ///< About the view after `view_`.
+  vote_memory successor_votes_;               ///< About the one after `newest_`, without this.
   std::string refused_reason_;
   std::vector<action> actions_; ///< Of the event being handled.
 };

@@ -31,15 +31,46 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 }
 
 /// The pinned head asked around and found no cluster. Should it have heard of one that cannot take
-/// it in (all its masters are dead), the new term is above that one's and its members join here.
+/// it in (all its masters are dead), the new term is above that one's and its members join here;
+/// unless that one has three masters or more: then only a majority can end it.
 void membership::found_if_due() {
-  if (founds_ && now_ >= found_at_)
-    issue(newest_.term + 1, {self_});
+  if (founds_ && now_ >= found_at_ && votes_needed(newest_.masters.size()) == 1)
+    commit(next_view(newest_.term + 1, {self_}));
 }
 
-void membership::take_over_if_due() {
-  if (first_living_master())
-    take_over();
+/// Looks whether there should be another view, and makes it or an attempt at it.
+void membership::pursue() {
+  if (round_ && now_ - round_->since() >= options_.expiry / 2)
+    end_round(duration::zero());
+  if (round_ || !may_propose())
+    return;
+  std::erase_if(joining_, [this](const auto& entry) {
+    return now_ - entry.second.asked_at > options_.expiry;
+  });
+  std::erase_if(vouched_, [this](const auto& entry) { return now_ >= entry.second; });
+  auto members = wanted_members();
+  if (phase_ == phase::joined && members == view_.members)
+    return;
+  if (votes_needed(base().masters.size()) > 1)
+    start_round(std::move(members));
+  else
+    commit(next_view(leads() ? view_.term : newest_.term + 1, std::move(members)));
+}
+
+/// Whether it is this node that should make the next view.
+bool membership::may_propose() const {
+  switch (phase_) {
+  case phase::joined:
+    return first_living_master();
+  case phase::rejoining:
+    // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
+    return now_ - rejoining_since_ > 2 * options_.expiry && first_living_master();
+  case phase::looking:
+    return stands_in() && now_ >= stand_in_at_;
+  case phase::left:
+    return false;
+  }
+  return false;
 }
 
 /// @return Whether this node is a master of its view and all masters before it are silent.
@@ -53,33 +84,38 @@ bool membership::first_living_master() const {
   return false;
 }
 
-/// Leads from now on, with everyone but the silent masters before this node.
-void membership::take_over() {
-  auto members = view_.members;
-  for (const auto& name : view_.masters) {
-    if (name == self_.name)
-      break;
-    std::erase_if(members, [&name](const member& m) { return m.name == name; });
-  }
-  issue(newest_.term + 1, std::move(members));
-}
-
-void membership::expire_silent_members() {
-  auto members = view_.members;
-  auto gone = std::erase_if(members, [this](const member& m) {
-    return m.inc != self_.inc && liveness_.silent(m.inc, now_);
-  });
-  if (gone > 0)
-    issue(view_.term, std::move(members));
+/// The members of the base view without those that are silent, with those that asked to come in.
+std::vector<member> membership::wanted_members() const {
+  auto members = base().members;
+  if (phase_ == phase::looking)
+    // This process hears nobody yet: only those go that others are known to have succeeded.
+    std::erase_if(members, [this](const member& m) {
+      return m.id == self_.id || (round_ && round_->succeeded(m.id));
+    });
+  else
+    std::erase_if(members, [this](const member& m) {
+      return m.inc != self_.inc && liveness_.silent(m.inc, now_) && vouched_.count(m.inc) == 0;
+    });
+  auto take_in = [&members](const member& who) {
+    std::erase_if(members, [&who](const member& m) { return m.id == who.id; });
+    auto at = std::lower_bound(members.begin(), members.end(), who.id,
+                               [](const member& m, node_id id) { return m.id < id; });
+    members.insert(at, who);
+  };
+  if (phase_ == phase::looking || view_.find(self_.inc)->draining != self_.draining)
+    take_in(self_);
+  for (const auto& [id, applicant] : joining_)
+    if (members.size() < limits::members_max && reason_to_refuse(applicant.who).empty())
+      take_in(applicant.who);
+  return members;
 }
 
 /// Why the joining node cannot be taken in; empty when it can.
-std::string membership::reason_to_refuse(const join_packet& p) const {
-  const auto& who = p.who;
+std::string membership::reason_to_refuse(const member& who) const {
   if (!is_printable_name(who.name) || who.name.size() > limits::node_name_bytes_max ||
       !is_printable_name(who.host) || who.host.size() > host_bytes_max)
     return "name or host is empty, too long or not printable";
-  const auto* known = view_.find(who.id);
+  const auto* known = base().find(who.id);
   if (known == nullptr)
     return view_.members.size() < limits::members_max ? "" : "the cluster is full";
   if (known->name != who.name)
@@ -88,19 +124,6 @@ std::string membership::reason_to_refuse(const join_packet& p) const {
     return "";
   return "a node named '" + who.name + "' lives at " + known->host + ":" +
          std::to_string(known->control_port) + ": node names must be unique in the cluster";
-}
-
-void membership::admit(const join_packet& p) {
-  if (auto reason = reason_to_refuse(p); !reason.empty()) {
-    send(control_endpoint(p.who), refused_packet{std::move(reason)});
-    return;
-  }
-  auto members = view_.members;
-  std::erase_if(members, [&p](const member& m) { return m.id == p.who.id; });
-  auto at = std::lower_bound(members.begin(), members.end(), p.who.id,
-                             [](const member& m, node_id id) { return m.id < id; });
-  members.insert(at, p.who);
-  issue(view_.term, std::move(members));
 }
 
 /// To the first master that lives and is neither this node nor the joining one's former self. Once
@@ -121,15 +144,21 @@ void membership::forward(const join_packet& p) {
   }
 }
 
-/// Makes the next view, adopts it and tells everyone in it.
-void membership::issue(std::uint64_t term, std::vector<member> members) {
+view membership::next_view(std::uint64_t term, std::vector<member> members) const {
   view next;
   next.term = term;
   next.version = std::max(view_.version, newest_.version) + 1;
   next.masters = choose_masters(members, head_, options_.max_masters);
   next.members = std::move(members);
   next.issuer = self_.inc;
-  PEERCACHE_ASSERT(next.newer_than(newest_));
+  return next;
+}
+
+/// The next view is decided: tells everyone in it and lives in it.
+void membership::commit(const view& next) {
+  round_.reset();
+  if (!next.newer_than(newest_))
+    return;
   publish(next);
   // A test's network that delivers late: `view_` still is the one before.
   if (auto one_in = fault_setting(fault::old_views_one_in);
@@ -139,6 +168,8 @@ void membership::issue(std::uint64_t term, std::vector<member> members) {
         send(control_endpoint(m), view_packet{view_});
   if (next.find(self_.inc) != nullptr)
     adopt(next);
+  else if (phase_ != phase::left)
+    consider(next);
 }
 
 void membership::publish(const view& latest) {
@@ -147,12 +178,17 @@ void membership::publish(const view& latest) {
       send(control_endpoint(m), view_packet{latest});
 }
 
-/// @pre leads. A cluster that loses its last member ends without a view.
-void membership::remove_member(const incarnation& inc) {
-  auto members = view_.members;
-  std::erase_if(members, [&inc](const member& m) { return m.inc == inc; });
-  if (!members.empty())
-    issue(view_.term, std::move(members));
+/// An address that a member had answers: somebody runs there, perhaps another process.
+void membership::note_answer(const heartbeat_answer_packet& p) {
+  if (auto at = answered_.find(p.from); at != answered_.end())
+    at->second = now_;
+  if (!p.fresh)
+    return;
+  for (const auto& m : view_.members)
+    if (m.inc != p.inc && control_endpoint(m) == p.from) {
+      liveness_.declare_dead(m.inc);
+      change_is_due_ = true;
+    }
 }
 
 } // namespace peercache::discovery

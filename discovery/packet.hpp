@@ -41,6 +41,7 @@ struct heartbeat_answer_packet {
   endpoint from;
   incarnation inc;
   view_stamp known;
+  bool fresh = false;        ///< The sender was never in a view: who was there before it is gone.
   std::optional<view> newer; ///< There when the heartbeat's sender knew an older view.
   bool operator==(const heartbeat_answer_packet&) const = default;
 };
@@ -57,7 +58,66 @@ struct leave_packet {
   bool operator==(const leave_packet&) const = default;
 };
 
+/// One attempt to make the next view. Of two attempts the one with the higher term wins; the issuer
+/// is who attempts it, so no two are equal.
+struct ballot {
+  std::uint64_t term = 0;
+  incarnation issuer;
+  auto operator<=>(const ballot&) const = default;
+};
+
+/// A view that a master accepted as the next one, in which attempt. It may or may not be the
+/// cluster's view by now.
+struct accepted_view {
+  ballot in;
+  view value;
+  bool operator==(const accepted_view&) const = default;
+};
+
+/// "Promise to vote in no older attempt at the view after `base`, and say what you accepted there."
+/// From a master that has to take over to all masters of `base`.
+struct prepare_packet {
+  endpoint from;
+  node_id who; ///< The sender.
+  view_stamp base;
+  ballot attempt;
+  bool operator==(const prepare_packet&) const = default;
+};
+
+/// "Accept this as the view after `base`." From the leader to all masters of `base`.
+struct propose_packet {
+  endpoint from;
+  view_stamp base;
+  ballot attempt;
+  bool inherited = false; ///< The value of an earlier attempt, which must be finished as it is.
+  view value;
+  bool operator==(const propose_packet&) const = default;
+};
+
+enum class voting_step : std::uint8_t { prepare = 1, propose = 2 };
+
+enum class verdict : std::uint8_t {
+  granted = 1,
+  refused = 2, ///< Voted in a newer attempt, or somebody better placed lives.
+  vetoed = 3   ///< The view lacks a member that the voter hears.
+};
+
+/// The answer of a master to either of them.
+struct vote_packet {
+  node_id voter;
+  incarnation inc;
+  view_stamp base;
+  ballot attempt; ///< That is answered.
+  voting_step step = voting_step::prepare;
+  verdict answer = verdict::refused;
+  bool successor = false; ///< The process that is named in `base` is gone; this one runs now.
+  ballot promised;        ///< The newest attempt that this voter has voted in.
+  incarnation alive;      ///< Vetoed: who is heard.
+  std::optional<accepted_view> accepted; ///< To a prepare.
+  bool operator==(const vote_packet&) const = default;
+};
+
 using packet = std::variant<join_packet, refused_packet, heartbeat_packet, heartbeat_answer_packet,
-                            view_packet, leave_packet>;
+                            view_packet, leave_packet, prepare_packet, propose_packet, vote_packet>;
 
 } // namespace peercache::discovery

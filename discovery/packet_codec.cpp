@@ -22,6 +22,12 @@ template <>
 constexpr std::uint8_t kind_of<view_packet> = 5;
 template <>
 constexpr std::uint8_t kind_of<leave_packet> = 6;
+template <>
+constexpr std::uint8_t kind_of<prepare_packet> = 7;
+template <>
+constexpr std::uint8_t kind_of<propose_packet> = 8;
+template <>
+constexpr std::uint8_t kind_of<vote_packet> = 9;
 
 void write_endpoint(byte_writer& out, const endpoint& at) {
   out.short_text(at.host);
@@ -51,6 +57,28 @@ view_stamp read_stamp(byte_reader& in) {
   if (stamp.term > term_max || stamp.version > term_max)
     in.fail();
   return stamp;
+}
+
+void write_ballot(byte_writer& out, const ballot& attempt) {
+  out.number(attempt.term);
+  out.id(attempt.issuer);
+}
+
+ballot read_ballot(byte_reader& in) {
+  ballot attempt;
+  attempt.term = in.number<std::uint64_t>();
+  attempt.issuer = in.id();
+  if (attempt.term > term_max)
+    in.fail();
+  return attempt;
+}
+
+/// A number from 1 to `last`.
+std::uint8_t read_choice(byte_reader& in, std::uint8_t last) {
+  auto value = in.number<std::uint8_t>();
+  if (value == 0 || value > last)
+    in.fail();
+  return value;
 }
 
 bool read_flag(byte_reader& in) {
@@ -83,6 +111,7 @@ void write_body(byte_writer& out, const heartbeat_answer_packet& p) {
   write_endpoint(out, p.from);
   out.id(p.inc);
   write_stamp(out, p.known);
+  out.number(static_cast<std::uint8_t>(p.fresh));
   out.number(static_cast<std::uint8_t>(p.newer.has_value()));
   if (p.newer)
     write_view(out, *p.newer);
@@ -94,6 +123,38 @@ void write_body(byte_writer& out, const view_packet& p) {
 
 void write_body(byte_writer& out, const leave_packet& p) {
   out.id(p.inc);
+}
+
+void write_body(byte_writer& out, const prepare_packet& p) {
+  write_endpoint(out, p.from);
+  out.number(p.who.value);
+  write_stamp(out, p.base);
+  write_ballot(out, p.attempt);
+}
+
+void write_body(byte_writer& out, const propose_packet& p) {
+  write_endpoint(out, p.from);
+  write_stamp(out, p.base);
+  write_ballot(out, p.attempt);
+  out.number(static_cast<std::uint8_t>(p.inherited));
+  write_view(out, p.value);
+}
+
+void write_body(byte_writer& out, const vote_packet& p) {
+  out.number(p.voter.value);
+  out.id(p.inc);
+  write_stamp(out, p.base);
+  write_ballot(out, p.attempt);
+  out.number(static_cast<std::uint8_t>(p.step));
+  out.number(static_cast<std::uint8_t>(p.answer));
+  out.number(static_cast<std::uint8_t>(p.successor));
+  write_ballot(out, p.promised);
+  out.id(p.alive);
+  out.number(static_cast<std::uint8_t>(p.accepted.has_value()));
+  if (!p.accepted)
+    return;
+  write_ballot(out, p.accepted->in);
+  write_view(out, p.accepted->value);
 }
 
 join_packet read_join(byte_reader& in) {
@@ -125,8 +186,46 @@ heartbeat_answer_packet read_heartbeat_answer(byte_reader& in) {
   p.from = read_endpoint(in);
   p.inc = in.id();
   p.known = read_stamp(in);
+  p.fresh = read_flag(in);
   if (read_flag(in))
     p.newer = read_view(in);
+  return p;
+}
+
+prepare_packet read_prepare(byte_reader& in) {
+  prepare_packet p;
+  p.from = read_endpoint(in);
+  p.who.value = in.number<std::uint64_t>();
+  p.base = read_stamp(in);
+  p.attempt = read_ballot(in);
+  return p;
+}
+
+propose_packet read_propose(byte_reader& in) {
+  propose_packet p;
+  p.from = read_endpoint(in);
+  p.base = read_stamp(in);
+  p.attempt = read_ballot(in);
+  p.inherited = read_flag(in);
+  p.value = read_view(in);
+  return p;
+}
+
+vote_packet read_vote(byte_reader& in) {
+  vote_packet p;
+  p.voter.value = in.number<std::uint64_t>();
+  p.inc = in.id();
+  p.base = read_stamp(in);
+  p.attempt = read_ballot(in);
+  p.step = static_cast<voting_step>(read_choice(in, 2));
+  p.answer = static_cast<verdict>(read_choice(in, 3));
+  p.successor = read_flag(in);
+  p.promised = read_ballot(in);
+  p.alive = in.id();
+  if (!read_flag(in))
+    return p;
+  auto attempt = read_ballot(in);
+  p.accepted = accepted_view{attempt, read_view(in)};
   return p;
 }
 
@@ -144,6 +243,12 @@ packet read_body(byte_reader& in, std::uint8_t kind) {
     return view_packet{read_view(in)};
   case kind_of<leave_packet>:
     return leave_packet{in.id()};
+  case kind_of<prepare_packet>:
+    return read_prepare(in);
+  case kind_of<propose_packet>:
+    return read_propose(in);
+  case kind_of<vote_packet>:
+    return read_vote(in);
   default:
     in.fail();
     return leave_packet{};

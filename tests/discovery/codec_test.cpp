@@ -37,10 +37,30 @@ std::vector<packet> one_of_each() {
   return {join_packet{member_named("n"), stamp, true, false},
           refused_packet{"the cluster is full"},
           heartbeat_packet{from, {1, 2}, stamp},
-          heartbeat_answer_packet{from, {1, 2}, stamp, std::nullopt},
-          heartbeat_answer_packet{from, {1, 2}, stamp, view_of(3)},
+          heartbeat_answer_packet{from, {1, 2}, stamp, true, std::nullopt},
+          heartbeat_answer_packet{from, {1, 2}, stamp, false, view_of(3)},
           view_packet{view_of(5)},
-          leave_packet{{3, 4}}};
+          leave_packet{{3, 4}},
+          prepare_packet{from, {17}, stamp, {8, {1, 2}}},
+          propose_packet{from, stamp, {8, {1, 2}}, true, view_of(4)},
+          vote_packet{.voter = {17},
+                      .inc = {3, 4},
+                      .base = stamp,
+                      .attempt = {8, {1, 2}},
+                      .step = voting_step::propose,
+                      .answer = verdict::vetoed,
+                      .promised = {8, {1, 2}},
+                      .alive = {5, 6},
+                      .accepted = {}},
+          vote_packet{.voter = {17},
+                      .inc = {3, 4},
+                      .base = stamp,
+                      .attempt = {8, {1, 2}},
+                      .answer = verdict::granted,
+                      .successor = true,
+                      .promised = {8, {1, 2}},
+                      .alive = {},
+                      .accepted = accepted_view{{7, {5, 6}}, view_of(2)}}};
 }
 
 TEST(view_codec, members_and_views_come_back_as_they_were) {
@@ -147,6 +167,14 @@ TEST(packet_codec, every_truncation_is_an_error) {
       EXPECT_FALSE(decode_packet(std::string_view(bytes).substr(0, size), "c")) << p.index();
     EXPECT_FALSE(decode_packet(bytes + "x", "c")) << p.index();
   }
+}
+
+TEST(packet_codec, a_term_of_an_attempt_beyond_the_limit_is_forged) {
+  view_stamp base{7, 41, {1, 2}};
+  prepare_packet p{{"host-a", 31998}, {17}, base, {term_max + 1, {1, 2}}};
+  EXPECT_FALSE(decode_packet(encode_packet(p, "c"), "c"));
+  p.attempt.term = term_max;
+  EXPECT_TRUE(decode_packet(encode_packet(p, "c"), "c"));
 }
 
 TEST(packet_codec, a_long_reason_is_cut) {

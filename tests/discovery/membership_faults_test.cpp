@@ -33,29 +33,6 @@ TEST(membership, the_next_master_takes_over_a_dead_leader_with_a_higher_term) {
   EXPECT_EQ(net.view_of(4).masters, (std::vector<std::string>{"node2", "node3", "node4"}));
 }
 
-TEST(membership, the_last_of_three_masters_takes_over_from_two_dead_ones) {
-  auto net = converged_net(5);
-  net.kill(0);
-  net.kill(1);
-  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
-  ASSERT_TRUE(took);
-  EXPECT_TRUE(net.machine(2).leads());
-}
-
-TEST(membership, members_keep_their_last_view_without_masters_until_the_head_is_back) {
-  auto net = converged_net(6);
-  auto last = net.view_of(4);
-  for (std::size_t master : {0, 1, 2})
-    net.kill(master);
-  net.run_for(seconds(20));
-  EXPECT_EQ(net.view_of(4), last);
-  EXPECT_TRUE(net.machine(4).isolated(net.now()));
-  net.restart(0);
-  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  EXPECT_GT(net.view_of(4).term, last.term);
-  EXPECT_FALSE(net.machine(4).isolated(net.now()));
-}
-
 TEST(membership, a_promoted_master_expels_nobody_who_lives) {
   auto net = converged_net(8);
   net.run_for(seconds(30));
@@ -247,8 +224,8 @@ TEST(membership, two_halves_become_one_view_after_the_partition) {
   auto net = converged_net(6);
   net.reachable = [](std::size_t a, std::size_t b) { return (a < 2) == (b < 2); };
   net.run_for(seconds(20));
-  EXPECT_EQ(net.view_of(0).members.size(), 2u);
-  EXPECT_EQ(net.view_of(5).members.size(), 4u);
+  EXPECT_EQ(net.view_of(0).members.size(), 2u) << "two of the three masters are a majority";
+  EXPECT_EQ(net.view_of(5).members.size(), 6u) << "four members with one master are none";
   net.reachable = [](auto, auto) { return true; };
   auto took = net.run_until([&] { return net.converged(); }, seconds(20));
   ASSERT_TRUE(took);

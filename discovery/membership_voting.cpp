@@ -1,0 +1,213 @@
+// How three or more masters agree on the next view.
+
+#include "common/assert.hpp"
+#include "discovery/membership.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::discovery {
+
+/// Which view the next one follows.
+const view& membership::base() const noexcept {
+  return phase_ == phase::looking ? newest_ : view_;
+}
+
+/// Whether this process runs in the place of a master of the newest view that is gone.
+bool membership::stands_in() const {
+  if (phase_ == phase::joined || newest_.find(self_.inc) != nullptr)
+    return false;
+  return votes_needed(newest_.masters.size()) > 1 && newest_.is_master(self_.name);
+}
+
+/// The leader of a view has its first attempt for nothing: it is older than all others.
+void membership::start_round(std::vector<member> members) {
+  if (now_ < next_round_at_ || frozen(now_))
+    return;
+  if (leads() && led_ != view_.stamp()) {
+    led_ = view_.stamp();
+    round_.emplace(base(), ballot{view_.term, self_.inc}, now_);
+    propose(next_view(view_.term, std::move(members)), false);
+    return;
+  }
+  term_seen_ = std::max({term_seen_, newest_.term, view_.term}) + 1;
+  round_.emplace(base(), ballot{term_seen_, self_.inc}, now_);
+  ask_masters();
+  proceed();
+}
+
+void membership::propose(view value, bool inherited) {
+  round_->propose(std::move(value), inherited, now_);
+  ask_masters();
+  proceed();
+}
+
+/// To all masters that have not voted, this node included: its own vote is counted at once.
+void membership::ask_masters() {
+  ask_again_at_ = now_ + options_.heartbeat / 4;
+  auto ask = [this](const auto& question) {
+    for (const auto& name : round_->base().masters) {
+      const auto& master = *round_->base().find_name(name);
+      auto applicant = joining_.find(master.id);
+      const auto& runs_there = applicant != joining_.end() ? applicant->second.who : master;
+      if (name != self_.name && !round_->granted_by(master))
+        send(control_endpoint(runs_there), question);
+    }
+    auto* memory = memory_for(question.base, question.attempt, question.from);
+    if (memory != nullptr)
+      round_->count(cast(question, *memory));
+  };
+  auto from = control_endpoint(self_);
+  if (round_->step() == voting_step::prepare)
+    ask(prepare_packet{from, self_.id, round_->base().stamp(), round_->attempt()});
+  else
+    ask(propose_packet{from, round_->base().stamp(), round_->attempt(), round_->inherited(),
+                       round_->value()});
+}
+
+void membership::handle(const vote_packet& p) {
+  term_seen_ = std::max(term_seen_, p.promised.term);
+  if (!round_ || !round_->concerns(p))
+    return;
+  if (p.answer == verdict::vetoed)
+    vouched_.insert_or_assign(p.alive, now_ + options_.heartbeat);
+  // Somebody better placed runs: it must not be disturbed while it makes its own attempt.
+  if (p.answer == verdict::refused && phase_ == phase::looking)
+    stand_in_at_ = now_ + options_.expiry;
+  round_->count(p);
+  proceed();
+}
+
+void membership::proceed() {
+  if (!round_->enough()) {
+    if (!votes_can_suffice())
+      end_round(options_.heartbeat / 4);
+    return;
+  }
+  if (round_->step() == voting_step::propose) {
+    auto decided = round_->value();
+    commit(decided);
+    return;
+  }
+  if (auto found = round_->found()) {
+    propose(std::move(found->value), true);
+    return;
+  }
+  auto members = wanted_members();
+  if (!may_propose() || (phase_ == phase::joined && members == view_.members))
+    round_.reset();
+  else
+    propose(next_view(round_->attempt().term, std::move(members)), false);
+}
+
+void membership::end_round(duration rest) {
+  round_.reset();
+  next_round_at_ = now_ + rest;
+}
+
+/// Whether those who have not said no, as far as they can be heard, are a majority.
+bool membership::votes_can_suffice() const {
+  const auto& masters = round_->base().masters;
+  auto possible = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
+    const auto& master = *round_->base().find_name(name);
+    bool answers = phase_ == phase::looking || name == self_.name;
+    if (auto at = answered_.find(control_endpoint(master)); at != answered_.end())
+      answers = answers || now_ - at->second <= options_.expiry;
+    return answers && !round_->denied_by(master.id);
+  });
+  return static_cast<std::size_t>(possible) >= votes_needed(masters.size());
+}
+
+void membership::handle(const prepare_packet& p) {
+  if (auto* memory = memory_for(p.base, p.attempt, p.from))
+    send(p.from, cast(p, *memory));
+}
+
+void membership::handle(const propose_packet& p) {
+  if (p.value.stamp() <= p.base || p.value.members.empty())
+    return;
+  if (auto* memory = memory_for(p.base, p.attempt, p.from))
+    send(p.from, cast(p, *memory));
+}
+
+/// Where votes of this process about the view after `about` are kept; null when it has none there.
+/// Whoever asks and knows an older view is told, and so is one who may know a newer one.
+vote_memory* membership::memory_for(const view_stamp& about, const ballot& attempt,
+                                    const endpoint& from) {
+  term_seen_ = std::max(term_seen_, attempt.term);
+  bool outdated = newest_.stamp() != about && newest_.term >= attempt.term;
+  if (view_.term > 0 && view_.stamp() == about && !outdated)
+    return view_.is_master(self_.name) ? &votes_ : nullptr;
+  if (newest_.term > 0 && newest_.stamp() == about && stands_in())
+    return &successor_votes_;
+  if (newest_.stamp() > about)
+    send(from, view_packet{newest_});
+  else if (newest_.stamp() < about)
+    send(from, answer_to_heartbeat());
+  return nullptr;
+}
+
+vote_packet membership::blank_vote(const view_stamp& about, const ballot& attempt) const {
+  vote_packet vote;
+  vote.voter = self_.id;
+  vote.inc = self_.inc;
+  vote.base = about;
+  vote.attempt = attempt;
+  vote.successor = view_.term == 0 || view_.stamp() != about;
+  return vote;
+}
+
+vote_packet membership::cast(const prepare_packet& p, vote_memory& memory) const {
+  auto vote = blank_vote(p.base, p.attempt);
+  vote.step = voting_step::prepare;
+  if (!better_placed_lives(p, vote.successor) && memory.promise(p.base, p.attempt)) {
+    vote.answer = verdict::granted;
+    vote.accepted = memory.accepted();
+  }
+  vote.promised = memory.promised();
+  return vote;
+}
+
+vote_packet membership::cast(const propose_packet& p, vote_memory& memory) const {
+  auto vote = blank_vote(p.base, p.attempt);
+  vote.step = voting_step::propose;
+  std::optional<incarnation> heard;
+  if (!p.inherited && !vote.successor && phase_ != phase::left)
+    heard = heard_but_missing(p.value);
+  if (heard) {
+    vote.answer = verdict::vetoed;
+    vote.alive = *heard;
+  } else if (memory.accept(p.base, p.attempt, p.value)) {
+    vote.answer = verdict::granted;
+  }
+  vote.promised = memory.promised();
+  return vote;
+}
+
+/// Whether a master before the candidate runs, as far as this one knows. One that was in the view
+/// lets nobody pass who was not, unless it is leaving: it leads itself when nobody is before it.
+bool membership::better_placed_lives(const prepare_packet& p, bool as_successor) const {
+  const auto& about = as_successor ? newest_ : view_;
+  if (as_successor && about.find(p.attempt.issuer) != nullptr)
+    return false;
+  for (const auto& name : about.masters) {
+    const auto& master = *about.find_name(name);
+    if (master.id == p.who)
+      return !as_successor && phase_ != phase::left && master.inc != p.attempt.issuer;
+    bool lives = name == self_.name ? !as_successor || phase_ == phase::looking
+                                    : !as_successor && !liveness_.silent(master.inc, now_);
+    if (lives && phase_ != phase::left)
+      return true;
+  }
+  return phase_ != phase::left;
+}
+
+/// A member whom this master hears, itself included, and whom the value does not contain.
+std::optional<incarnation> membership::heard_but_missing(const view& value) const {
+  for (const auto& m : view_.members)
+    if (value.find(m.id) == nullptr && (m.inc == self_.inc || !liveness_.silent(m.inc, now_)))
+      return m.inc;
+  return std::nullopt;
+}
+
+} // namespace peercache::discovery

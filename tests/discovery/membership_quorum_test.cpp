@@ -1,0 +1,275 @@
+#include "discovery/membership.hpp"
+#include "tests/support/membership_net.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace peercache::discovery {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using tests::converged_net;
+using tests::membership_net;
+
+constexpr auto heartbeat = milliseconds(500);
+constexpr auto expiry = seconds(2);
+constexpr auto slack = milliseconds(150);
+
+/// Splits the net: nodes below `at` and the others do not hear each other.
+void split(membership_net& net, std::size_t at) {
+  net.reachable = [at](std::size_t a, std::size_t b) { return (a < at) == (b < at); };
+}
+
+void heal(membership_net& net) {
+  net.reachable = [](auto, auto) { return true; };
+}
+
+TEST(membership_quorum, a_minority_keeps_its_view_and_the_majority_goes_on) {
+  auto net = converged_net(5);
+  auto before = net.view_of(0);
+  split(net, 1);
+  net.run_for(seconds(20));
+  EXPECT_EQ(net.view_of(0), before) << "the leader alone is no majority";
+  EXPECT_TRUE(net.machine(0).frozen(net.now()));
+  EXPECT_TRUE(net.machine(1).leads());
+  EXPECT_EQ(net.view_of(1).members.size(), 4u);
+  EXPECT_FALSE(net.machine(1).frozen(net.now()));
+  heal(net);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(20));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, 3 * heartbeat);
+}
+
+TEST(membership_quorum, three_parts_without_a_majority_change_nothing_and_heal) {
+  auto net = converged_net(6);
+  auto before = net.view_of(5);
+  net.reachable = [](std::size_t a, std::size_t b) { return a % 3 == b % 3; };
+  net.run_for(seconds(20));
+  for (std::size_t i = 0; i < 6; ++i)
+    EXPECT_EQ(net.view_of(i), before) << i;
+  heal(net);
+  net.run_for(seconds(10));
+  EXPECT_TRUE(net.converged());
+  EXPECT_EQ(net.view_of(5), before) << "nobody was gone";
+}
+
+TEST(membership_quorum, with_two_of_three_masters_lost_the_view_stands_still) {
+  auto net = converged_net(6);
+  auto before = net.view_of(5);
+  net.kill(0);
+  net.kill(1);
+  net.run_for(seconds(20));
+  for (std::size_t i : {2, 3, 4, 5})
+    EXPECT_EQ(net.view_of(i), before) << i;
+  EXPECT_TRUE(net.machine(2).frozen(net.now()));
+  // A newcomer is told why it has to wait.
+  auto late = net.start("node7", 7, {membership_net::address(3)});
+  net.run_for(seconds(5));
+  ASSERT_EQ(net.at(late).refusals.size(), 1u);
+  EXPECT_NE(net.at(late).refusals[0].find("too few masters"), std::string::npos);
+  EXPECT_EQ(net.machine(late).state(), membership::phase::looking);
+}
+
+TEST(membership_quorum, a_lost_master_that_thaws_brings_the_view_back) {
+  auto net = converged_net(6);
+  net.kill(0);
+  net.freeze(1);
+  net.run_for(seconds(20));
+  net.thaw(1);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  // It slept and does not count that time against the dead leader.
+  EXPECT_LE(*took, expiry + heartbeat);
+  EXPECT_TRUE(net.machine(1).leads());
+}
+
+TEST(membership_quorum, one_restarted_master_without_memory_is_no_majority_two_are) {
+  auto net = converged_net(6);
+  auto before = net.view_of(5);
+  net.kill(0);
+  net.kill(1);
+  net.run_for(seconds(10));
+  net.restart(0);
+  net.run_for(seconds(10));
+  EXPECT_EQ(net.view_of(5), before) << "the other may live on with a newer view";
+  EXPECT_EQ(net.machine(0).state(), membership::phase::looking);
+  net.restart(1);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, 4 * heartbeat);
+  EXPECT_GT(net.view_of(5).term, before.term);
+  EXPECT_TRUE(net.machine(0).leads());
+}
+
+TEST(membership_quorum, plain_members_keep_the_view_until_two_of_the_masters_run_again) {
+  auto net = converged_net(6);
+  auto last = net.view_of(4);
+  for (std::size_t master : {0, 1, 2})
+    net.kill(master);
+  net.run_for(seconds(20));
+  EXPECT_EQ(net.view_of(4), last);
+  EXPECT_TRUE(net.machine(4).isolated(net.now()));
+  net.restart(2);
+  net.run_for(seconds(10));
+  EXPECT_EQ(net.view_of(4), last);
+  net.restart(1);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  EXPECT_GT(net.view_of(4).term, last.term);
+  EXPECT_FALSE(net.machine(4).isolated(net.now()));
+  EXPECT_TRUE(net.machine(1).leads());
+}
+
+TEST(membership_quorum, an_operator_revives_a_master_on_another_host) {
+  auto net = converged_net(5);
+  net.kill(0);
+  net.kill(1);
+  net.restart(0);
+  net.run_for(seconds(10));
+  EXPECT_EQ(net.view_of(4).members.size(), 5u);
+  net.start("node2", 9, {membership_net::address(1), membership_net::address(3)});
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  EXPECT_EQ(net.view_of(4).members.size(), 5u);
+}
+
+TEST(membership_quorum, dead_masters_are_replaced_one_after_another) {
+  auto net = converged_net(8);
+  for (std::size_t dead = 0; dead < 5; ++dead) {
+    net.kill(dead);
+    auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+    ASSERT_TRUE(took) << dead;
+    EXPECT_LE(*took, expiry + heartbeat) << dead;
+  }
+  EXPECT_EQ(net.view_of(7).masters, (std::vector<std::string>{"node6", "node7", "node8"}));
+}
+
+TEST(membership_quorum, a_deaf_leader_is_replaced) {
+  auto net = converged_net(5);
+  net.reachable = [](std::size_t, std::size_t to) { return to != 0; };
+  auto took = net.run_until([&] { return net.machine(1).leads(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, expiry + 2 * heartbeat);
+  EXPECT_EQ(net.view_of(1).members.size(), 4u);
+  heal(net);
+  EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+}
+
+TEST(membership_quorum, a_one_way_cut_between_two_masters_expels_nobody) {
+  auto net = converged_net(5);
+  for (auto [from, to] : {std::pair<std::size_t, std::size_t>{0, 1}, {1, 0}, {0, 2}, {2, 1}}) {
+    auto before = net.view_of(4).members;
+    net.reachable = [f = from, t = to](std::size_t a, std::size_t b) { return a != f || b != t; };
+    net.run_for(seconds(20));
+    EXPECT_EQ(net.view_of(4).members, before) << from << " to " << to;
+    heal(net);
+    net.run_for(seconds(5));
+    EXPECT_TRUE(net.converged());
+  }
+}
+
+TEST(membership_quorum, a_member_that_only_the_leader_does_not_hear_stays) {
+  auto net = converged_net(5);
+  auto before = net.view_of(4);
+  net.reachable = [](std::size_t a, std::size_t b) { return a != 4 || b != 0; };
+  net.run_for(seconds(20));
+  EXPECT_EQ(net.view_of(0).members, before.members);
+  // Others can still come in meanwhile.
+  net.start("node6", 6, {membership_net::address(1)});
+  EXPECT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 6; }, seconds(5)));
+}
+
+TEST(membership_quorum, a_leader_and_a_second_master_leave_together) {
+  auto net = converged_net(5);
+  net.leave(0);
+  net.leave(1);
+  auto took = net.run_until([&] { return net.machine(2).leads() && net.converged(); }, seconds(5));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, heartbeat + slack) << "those who leave still vote";
+}
+
+TEST(membership_quorum, a_whole_cluster_that_restarts_at_once_is_one_again) {
+  auto net = converged_net(7);
+  for (std::size_t i = 0; i < 7; ++i)
+    net.restart(i);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, 4 * heartbeat);
+}
+
+TEST(membership_quorum, five_masters_need_three) {
+  membership_net net(3);
+  net.max_masters = 5;
+  for (std::size_t i = 1; i <= 7; ++i)
+    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+  net.run_for(seconds(3));
+  auto before = net.view_of(6);
+  split(net, 2);
+  net.run_for(seconds(10));
+  EXPECT_EQ(net.view_of(0), before);
+  EXPECT_EQ(net.view_of(6).members.size(), 5u);
+  EXPECT_TRUE(net.machine(2).leads());
+}
+
+/// Views of one cluster whose bases all had three masters or more are a chain: one view a version.
+void check_chain(const membership_net& net) {
+  auto last = std::numeric_limits<std::uint64_t>::max();
+  std::map<std::uint64_t, view> chain;
+  for (std::size_t i = 0; i < net.size(); ++i)
+    for (const auto& v : net.at(i).adopted)
+      if (v.masters.size() < 3 && v.members.size() < net.size() && v.version > net.size())
+        last = std::min(last, v.version);
+  for (std::size_t i = 0; i < net.size(); ++i)
+    for (const auto& v : net.at(i).adopted) {
+      if (v.version > last || v.version <= 3)
+        continue;
+      auto [known, fresh] = chain.emplace(v.version, v);
+      EXPECT_EQ(known->second, v) << "version " << v.version << " was decided twice";
+    }
+}
+
+/// Partitions, losses, reordering and pauses, but no restarts: what a majority decided is unique.
+TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_seeds) {
+  std::size_t views = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    membership_net net(seed);
+    std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
+    auto count = 5 + net.random() % 5;
+    for (std::size_t i = 1; i <= count; ++i)
+      net.start("node" + std::to_string(i), i, seeds);
+    ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+    net.net = {0.1, milliseconds(1), milliseconds(300)};
+    for (int fault = 0; fault < 15; ++fault) {
+      auto i = net.random() % count;
+      if (net.at(i).frozen)
+        net.thaw(i);
+      else if (net.random() % 3 == 0)
+        net.freeze(i);
+      else if (net.random() % 2 == 0)
+        net.reachable = [sides = net.random()](std::size_t a, std::size_t b) {
+          return ((sides >> a) & 1) == ((sides >> b) & 1);
+        };
+      else
+        net.reachable = [cuts = net.random(), count](std::size_t a, std::size_t b) {
+          return ((cuts >> ((a * count + b) % 64)) & 3) != 0;
+        };
+      net.run_for(milliseconds(net.random() % 4000));
+    }
+    heal(net);
+    net.net = {};
+    for (std::size_t i = 0; i < count; ++i)
+      if (net.at(i).frozen)
+        net.thaw(i);
+    ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(30)));
+    check_chain(net);
+    views += net.view_of(0).version;
+  }
+  EXPECT_GT(views, 200u * 10) << "too little happened";
+}
+
+} // namespace
+} // namespace peercache::discovery

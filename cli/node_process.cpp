@@ -40,6 +40,36 @@ std::string last_lines(const std::filesystem::path& path) {
   return text;
 }
 
+struct started_node {
+  child_process process;
+  ready_line ports;
+};
+
+result<started_node> spawn_and_wait(const node_launch& launch) {
+  std::error_code failed;
+  std::filesystem::create_directories(launch.folder, failed);
+  auto log = launch.folder / "node.log";
+  // What the user has set for nodes of his own is not meant for ours.
+  auto child = child_process::spawn({.arguments = arguments_of(launch),
+                                     .environment = launch.environment,
+                                     .without_environment = "PEERCACHE_",
+                                     .stderr_path = log.string(),
+                                     .network = launch.network});
+  if (!child)
+    return child.error();
+  auto line = child->read_line(launch.start_timeout);
+  if (!line)
+    return {line.error().code,
+            fmt::format("node '{}' did not start: {}. Its log ({}) ends with:{}", launch.name,
+                        line.error().message, log.string(), last_lines(log))};
+  auto ports = ready_line::parse(*line);
+  if (!ports)
+    return ports.error();
+  return started_node{std::move(*child), *ports};
+}
+
+} // namespace
+
 std::vector<std::string> arguments_of(const node_launch& launch) {
   std::vector<std::string> arguments = {launch.program,
                                         "--node-name",
@@ -59,38 +89,11 @@ std::vector<std::string> arguments_of(const node_launch& launch) {
     seeds += (seeds.empty() ? "" : ",") + seed;
   if (!seeds.empty())
     arguments.insert(arguments.end(), {"--discovery-seeds", seeds});
+  if (launch.host != "127.0.0.1")
+    arguments.insert(arguments.end(), {"--net-bind", launch.host, "--insecure-cluster", "true"});
   arguments.insert(arguments.end(), launch.flags.begin(), launch.flags.end());
   return arguments;
 }
-
-struct started_node {
-  child_process process;
-  ready_line ports;
-};
-
-result<started_node> spawn_and_wait(const node_launch& launch) {
-  std::error_code failed;
-  std::filesystem::create_directories(launch.folder, failed);
-  auto log = launch.folder / "node.log";
-  // What the user has set for nodes of his own is not meant for ours.
-  auto child = child_process::spawn({.arguments = arguments_of(launch),
-                                     .environment = launch.environment,
-                                     .without_environment = "PEERCACHE_",
-                                     .stderr_path = log.string()});
-  if (!child)
-    return child.error();
-  auto line = child->read_line(launch.start_timeout);
-  if (!line)
-    return {line.error().code,
-            fmt::format("node '{}' did not start: {}. Its log ({}) ends with:{}", launch.name,
-                        line.error().message, log.string(), last_lines(log))};
-  auto ports = ready_line::parse(*line);
-  if (!ports)
-    return ports.error();
-  return started_node{std::move(*child), *ports};
-}
-
-} // namespace
 
 std::string ready_line::to_string() const {
   return fmt::format("ready control={} data={} http={} pid={}", control_port, data_port, http_port,
@@ -173,7 +176,7 @@ run_folder::~run_folder() {
 result<void> wait_for_members(const node_process& node, std::size_t count,
                               std::chrono::milliseconds at_most) {
   auto until = std::chrono::steady_clock::now() + at_most;
-  auto admin = client::admin_client::connect("127.0.0.1", node.ports().control_port,
+  auto admin = client::admin_client::connect(node.launch().host, node.ports().control_port,
                                              node.launch().cluster, at_most);
   if (!admin)
     return admin.error();

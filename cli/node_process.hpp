@@ -13,7 +13,7 @@
 
 namespace peercache::cli {
 
-/// How to start one peercache-node on loopback.
+/// How to start one peercache-node, on loopback unless it is told otherwise.
 struct node_launch {
   std::string program; ///< Path of peercache-node.
   std::string name;    ///< Of the node.
@@ -27,7 +27,12 @@ struct node_launch {
   std::vector<std::string> flags; ///< More of peercache-node's flags.
   std::vector<std::pair<std::string, std::string>> environment;
   std::chrono::milliseconds start_timeout{30'000};
+  std::string host = "127.0.0.1"; ///< Address that it listens on.
+  int network = -1;               ///< Network namespace that it lives in; -1: our own.
 };
+
+/// The command line of such a node.
+std::vector<std::string> arguments_of(const node_launch& launch);
 
 /// What a node says on stdout once it serves: "ready control=PORT data=PORT http=PORT pid=PID".
 struct ready_line {
@@ -48,7 +53,7 @@ public:
 
   const ready_line& ports() const { return ports_; }
   const node_launch& launch() const { return launch_; }
-  std::string address() const { return "127.0.0.1:" + std::to_string(ports_.control_port); }
+  std::string address() const { return launch_.host + ":" + std::to_string(ports_.control_port); }
   child_process& process() { return process_; }
 
   /// SIGTERM, once: a second one tells a node not to drain.

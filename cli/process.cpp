@@ -47,6 +47,8 @@ struct exec_image {
     return options_.stderr_path.empty() ? nullptr : options_.stderr_path.c_str();
   }
 
+  int network() const { return options_.network; }
+
   std::vector<char*> argv;
   std::vector<char*> envp;
 
@@ -66,6 +68,8 @@ private:
 
 [[noreturn]] void become(const exec_image& image, int in, int out, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (image.network() >= 0 && ::setns(image.network(), CLONE_NEWNET) != 0)
+    ::_exit(127);
   if (::getppid() != parent)
     ::_exit(127); // The parent died before the line above.
   sigset_t none;

@@ -17,6 +17,7 @@ struct spawn_options {
   std::string without_environment; ///< The parent's variables that start with this stay behind;
                                    ///< empty: none.
   std::string stderr_path;         ///< Appended to; empty: the parent's own stderr.
+  int network = -1; ///< An open network namespace that the child lives in; -1: the parent's own.
 };
 
 /// A process that we started, with its stdout in a pipe and its stdin open until we are gone.

@@ -90,7 +90,7 @@ std::vector<std::string> arguments_of(const node_launch& launch) {
   if (!seeds.empty())
     arguments.insert(arguments.end(), {"--discovery-seeds", seeds});
   if (launch.host != "127.0.0.1")
-    arguments.insert(arguments.end(), {"--net-bind", launch.host, "--insecure-cluster", "true"});
+    arguments.insert(arguments.end(), {"--net-bind", launch.host, "--insecure-cluster"});
   arguments.insert(arguments.end(), launch.flags.begin(), launch.flags.end());
   return arguments;
 }

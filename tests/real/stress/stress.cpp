@@ -1,6 +1,7 @@
 #include "stress_cluster.hpp"
 #include "stress_ledger.hpp"
 #include "stress_plan.hpp"
+#include "stress_report.hpp"
 #include "stress_worker.hpp"
 
 #include "bench/sample_statistics.hpp"
@@ -76,45 +77,23 @@ std::vector<std::thread> start_workers(const stress_plan& plan, stress_ledger& l
   for (std::uint32_t i = 0; i < plan.writers + plan.readers; ++i) {
     bool writes = i < plan.writers;
     auto& worker = *workers.emplace_back(std::make_unique<stress_worker>(
-        plan, ledger, i, cluster.port(i % plan.nodes), cluster.cluster_name()));
+        plan, ledger, i,
+        worker_home{.port = cluster.port(i % plan.nodes), .cluster = cluster.cluster_name()}));
     threads.emplace_back(
         [&worker, writes] { writes ? worker.write_until_stopped() : worker.read_until_stopped(); });
   }
   return threads;
 }
 
-nlohmann::json by_reason(const std::array<std::atomic<std::uint64_t>, page_status_count>& counts) {
-  auto reasons = nlohmann::json::object();
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    if (counts[i] != 0)
-      reasons[std::string(to_string(static_cast<page_status>(i)))] = counts[i].load();
-  return reasons;
-}
-
 nlohmann::json report(const stress_plan& plan, const stress_ledger& ledger,
                       const stress_cluster& cluster, double seconds) {
-  nlohmann::json json = {
-      {"seed", plan.seed},
-      {"ops", ledger.ops.load()},
-      {"gets", ledger.gets.load()},
-      {"hits", ledger.hits.load()},
-      {"hits_own_host",
-       ledger.hits_by_origin[static_cast<std::size_t>(client::page_origin::own_host)].load()},
-      {"hits_other_host",
-       ledger.hits_by_origin[static_cast<std::size_t>(client::page_origin::other_host)].load()},
-      {"wrong_bytes", ledger.wrong_bytes.load()},
-      {"wrong_pages", ledger.wrong_pages.load()},
-      {"evicting_puts", cluster.evicting_puts()},
-      {"puts", cluster.puts()},
-      {"evictions", cluster.evictions()},
-      {"kills", cluster.kills()},
-      {"pools", cluster.pools()},
-      {"seconds", seconds},
-      {"connects", ledger.reconnects.load()},
-      {"get_results", by_reason(ledger.got)},
-      {"set_results", by_reason(ledger.put)},
-      {"pool_share", static_cast<double>(pool_bytes_per_node(plan) * plan.nodes) /
-                         static_cast<double>(working_set_bytes(plan))}};
+  auto json = report_of(plan, ledger);
+  json.update({{"evicting_puts", cluster.evicting_puts()},
+               {"puts", cluster.puts()},
+               {"evictions", cluster.evictions()},
+               {"kills", cluster.kills()},
+               {"pools", cluster.pools()},
+               {"seconds", seconds}});
   if (!plan.guard.empty()) {
     json["guard"] = plan.guard;
     json["guards_off"] = plan.guards_off;

@@ -4,15 +4,41 @@
 
 namespace peercache::stress {
 
+void stress_ledger::note_call(std::string_view what, std::chrono::steady_clock::time_point begin,
+                              std::chrono::steady_clock::time_point until) {
+  auto now = std::chrono::steady_clock::now();
+  auto late = now - until;
+  if (late > overrun_allowed)
+    late -= stalls.stood_still(until, now);
+  auto late_us = std::chrono::duration_cast<std::chrono::microseconds>(late).count();
+  calls += 1;
+  if (late > overrun_allowed) {
+    using milliseconds = std::chrono::duration<double, std::milli>;
+    deadline_overruns += 1;
+    add_example(fmt::format("a {} with a deadline of {:.1f} ms took {:.1f} ms, of which all stood "
+                            "still for {:.1f} ms",
+                            what, milliseconds(until - begin).count(),
+                            milliseconds(now - begin).count(),
+                            milliseconds(now - until - late).count()));
+  }
+  for (auto most = latest_return_us.load(); late_us > most;)
+    if (latest_return_us.compare_exchange_weak(most, late_us))
+      break;
+}
+
 void stress_ledger::report_wrong(std::uint32_t key, const bench::page_check& check,
                                  std::uint64_t bytes, client::page_origin origin) {
   wrong_bytes += bytes;
   wrong_pages += 1;
+  add_example(fmt::format("key {}: {} wrong bytes, found key {} version {}, newest {}, from {}",
+                          key, bytes, check.found_id, check.version, newest_version(key),
+                          to_string(origin)));
+}
+
+void stress_ledger::add_example(std::string text) {
   std::lock_guard guard(lock_);
   if (examples_.size() < examples_max)
-    examples_.push_back(
-        fmt::format("key {}: {} wrong bytes, found key {} version {}, newest {}, from {}", key,
-                    bytes, check.found_id, check.version, newest_version(key), to_string(origin)));
+    examples_.push_back(std::move(text));
 }
 
 std::vector<std::string> stress_ledger::examples() const {

@@ -3,12 +3,15 @@
 #include "bench/page_content.hpp"
 #include "client/cache_client.hpp"
 #include "common/page_status.hpp"
+#include "stall_watch.hpp"
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::stress {
@@ -30,6 +33,11 @@ public:
   /// A key that was put lately: likely there, or evicted a moment ago.
   std::uint32_t recent(std::uint64_t drawn) const { return recent_[drawn % recent_.size()].load(); }
 
+  /// A call that had to return by `until` returned just now. Time in which this whole process stood
+  /// still is not the call's fault. `what` is for the report.
+  void note_call(std::string_view what, std::chrono::steady_clock::time_point begin,
+                 std::chrono::steady_clock::time_point until);
+
   /// A hit whose bytes no producer ever put under that key.
   void report_wrong(std::uint32_t key, const bench::page_check& check, std::uint64_t bytes,
                     client::page_origin origin);
@@ -45,10 +53,21 @@ public:
   std::atomic<std::uint64_t> reconnects{0};
   std::array<std::atomic<std::uint64_t>, page_status_count> got{};
   std::array<std::atomic<std::uint64_t>, page_status_count> put{};
+  std::atomic<std::uint64_t> calls{0};
+  std::atomic<std::uint64_t> deadline_overruns{0};       ///< By more than is allowed.
+  std::atomic<std::int64_t> latest_return_us{INT64_MIN}; ///< After its deadline, of all calls.
+  std::atomic<std::uint64_t> view_regressions{0}; ///< A client told an older view than before.
   std::atomic<bool> stop{false};
   std::atomic<bool> readers_rest{false}; ///< Readers ask for nothing, and remember what they know.
+  std::atomic<bool> writers_rest{false};
+  std::atomic<std::uint32_t> rounds_running{0}; ///< Workers in the middle of a call, about.
+
+  stall_watch stalls;
 
 private:
+  void add_example(std::string text);
+
+  static constexpr std::chrono::milliseconds overrun_allowed{50};
   static constexpr std::size_t recent_keys = 4096;
   static constexpr std::size_t examples_max = 10;
 

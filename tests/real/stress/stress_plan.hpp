@@ -31,6 +31,10 @@ struct stress_plan {
   /// Between two kills, on average; 0: nobody is killed.
   std::chrono::milliseconds kill_every{3000};
   std::chrono::milliseconds seconds_max{600'000};
+  /// Each call has a deadline of its own between these; 0: the client's.
+  std::chrono::milliseconds deadline_least{0};
+  std::chrono::milliseconds deadline_most{0};
+  std::chrono::microseconds pause_between_calls{0};
   client::verify_mode verify = client::verify_mode::always;
   /// Readers remember what they know while a node is killed, and go on when its successor has
   /// pages.

@@ -7,17 +7,19 @@ namespace peercache::stress {
 
 namespace {
 
+constexpr std::chrono::milliseconds client_timeout{1000};
+
+} // namespace
+
 page_key key_of(std::uint32_t key) {
   static const key_space space;
   return space.key_of("stress-" + std::to_string(key));
 }
 
-} // namespace
-
 stress_worker::stress_worker(const stress_plan& plan, stress_ledger& ledger, std::uint32_t number,
-                             std::uint16_t node_port, std::string cluster)
-    : plan_(plan), ledger_(ledger), node_port_(node_port), cluster_(std::move(cluster)),
-      random_(plan.seed * 1000 + number), memory_(batch_pages_max * page_stride_) {}
+                             worker_home home)
+    : plan_(plan), ledger_(ledger), home_(std::move(home)), random_(plan.seed * 1000 + number),
+      memory_(batch_pages_max * page_stride_) {}
 
 client::cache_client* stress_worker::client() {
   constexpr std::uint32_t lost_calls_max = 20;
@@ -26,9 +28,10 @@ client::cache_client* stress_worker::client() {
   client_.reset();
   lost_calls_ = 0;
   client::client_options options;
-  options.node_port = node_port_;
-  options.cluster = cluster_;
-  options.timeout = std::chrono::milliseconds(1000);
+  options.node_host = home_.host;
+  options.node_port = home_.port;
+  options.cluster = home_.cluster;
+  options.timeout = client_timeout;
   options.verify_own_host = plan_.verify;
   options.verify_tcp = plan_.verify;
   options.duplicate =
@@ -38,6 +41,7 @@ client::cache_client* stress_worker::client() {
     return nullptr;
   ledger_.reconnects += 1;
   client_ = std::move(*connected);
+  newest_view_ = {};
   return client_.get();
 }
 
@@ -53,6 +57,30 @@ void stress_worker::note(std::span<const client::page_result> results) {
   // Without its node a call fails at once: asking again at full speed would only heat the machine.
   if (lost || no_room)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+std::optional<client::deadline> stress_worker::draw_deadline() {
+  if (plan_.deadline_most.count() == 0)
+    return std::nullopt;
+  auto spread = static_cast<std::uint64_t>((plan_.deadline_most - plan_.deadline_least).count());
+  auto given = plan_.deadline_least + std::chrono::milliseconds(draw() % (spread + 1));
+  return std::chrono::steady_clock::now() + given;
+}
+
+template <class Call>
+void stress_worker::timed(std::string_view what, Call call) {
+  auto until = draw_deadline();
+  auto begin = std::chrono::steady_clock::now();
+  call(until);
+  ledger_.note_call(what, begin, until.value_or(begin + client_timeout));
+}
+
+/// A view that is older than one that this client told before must not come back.
+void stress_worker::watch_view(const client::cache_client& client) {
+  auto stamp = client.view().stamp();
+  if (stamp < newest_view_)
+    ledger_.view_regressions += 1;
+  newest_view_ = stamp;
 }
 
 std::uint32_t stress_worker::draw_recent() {
@@ -94,7 +122,7 @@ void stress_worker::put_some(client::cache_client& client) {
   }
   for (std::size_t i = 0; i < drawn_.size(); ++i)
     pages.push_back({keys_[i], {&parts[i], 1}});
-  client.set(pages, results_);
+  timed("set", [&](auto until) { client.set(pages, results_, until); });
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
     ledger_.put[static_cast<std::size_t>(results_[i].status)] += 1;
     if (results_[i].status == page_status::stored)
@@ -106,7 +134,7 @@ void stress_worker::put_some(client::cache_client& client) {
 
 void stress_worker::remove_some(client::cache_client& client) {
   draw_keys(90);
-  client.remove(keys_, results_);
+  timed("remove", [&](auto until) { client.remove(keys_, results_, until); });
   ledger_.removes += drawn_.size();
   ledger_.ops += drawn_.size();
 }
@@ -140,7 +168,7 @@ void stress_worker::get_some(client::cache_client& client) {
   }
   for (std::size_t i = 0; i < drawn_.size(); ++i)
     pages.push_back({keys_[i], {&parts[i], 1}});
-  client.get(pages, results_);
+  timed("get", [&](auto until) { client.get(pages, results_, until); });
   for (std::size_t i = 0; i < drawn_.size(); ++i)
     check(drawn_[i], i, results_[i]);
   ledger_.gets += drawn_.size();
@@ -148,27 +176,41 @@ void stress_worker::get_some(client::cache_client& client) {
   note(results_);
 }
 
+template <class Round>
+void stress_worker::round(const std::atomic<bool>& rests, Round work) {
+  ledger_.rounds_running += 1; // Before the question whether to rest: whoever asks for it can wait.
+  if (rests)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  else if (auto* connected = client()) // Otherwise `connect` itself took its time.
+    work(*connected);
+  ledger_.rounds_running -= 1;
+  if (plan_.pause_between_calls.count() != 0)
+    std::this_thread::sleep_for(plan_.pause_between_calls);
+}
+
 void stress_worker::write_until_stopped() {
-  while (!ledger_.stop) {
-    auto* connected = client();
-    if (connected == nullptr)
-      continue; // `connect` itself took its time.
-    if (draw() % 100 == 0)
-      remove_some(*connected);
-    else
-      put_some(*connected);
-    if (plan_.puts_per_flush != 0 && ++puts_since_flush_ % plan_.puts_per_flush == 0)
-      (void)connected->flush();
-  }
+  if (home_.enter)
+    home_.enter();
+  while (!ledger_.stop)
+    round(ledger_.writers_rest, [this](auto& client) {
+      if (draw() % 100 == 0)
+        remove_some(client);
+      else
+        put_some(client);
+      if (plan_.puts_per_flush != 0 && ++puts_since_flush_ % plan_.puts_per_flush == 0)
+        timed("flush", [&](auto until) { (void)client.flush(until); });
+      watch_view(client);
+    });
 }
 
 void stress_worker::read_until_stopped() {
-  while (!ledger_.stop) {
-    if (ledger_.readers_rest)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    else if (auto* connected = client())
-      get_some(*connected);
-  }
+  if (home_.enter)
+    home_.enter();
+  while (!ledger_.stop)
+    round(ledger_.readers_rest, [this](auto& client) {
+      get_some(client);
+      watch_view(client);
+    });
 }
 
 } // namespace peercache::stress

@@ -4,20 +4,36 @@
 #include "stress_plan.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::stress {
+
+/// The key that number `key` of the working set stands for.
+page_key key_of(std::uint32_t key);
+
+/// The node that a worker belongs to.
+struct worker_home {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+  std::string cluster;
+  /// Run by the worker's thread before anything else, such as entering the node's network; may be
+  /// empty.
+  std::function<void()> enter;
+};
 
 /// One writer or reader with a client of its own, until the ledger says stop.
 /// Threads: one, its own. Ownership: its client and one batch's memory; plan and ledger outlive it.
 class stress_worker {
 public:
   stress_worker(const stress_plan& plan, stress_ledger& ledger, std::uint32_t number,
-                std::uint16_t node_port, std::string cluster);
+                worker_home home);
 
   void write_until_stopped();
   void read_until_stopped();
@@ -28,6 +44,15 @@ private:
   /// A client, a new one when the old one lost its node; null while the node is down.
   client::cache_client* client();
   void note(std::span<const client::page_result> results);
+  /// The deadline of the next call; nothing: the client's own.
+  std::optional<client::deadline> draw_deadline();
+  /// Calls, and compares how long it took with its deadline.
+  template <class Call>
+  void timed(std::string_view what, Call call);
+  void watch_view(const client::cache_client& client);
+  /// One round of a loop, unless its kind is told to rest.
+  template <class Round>
+  void round(const std::atomic<bool>& rests, Round work);
 
   void put_some(client::cache_client& client);
   void get_some(client::cache_client& client);
@@ -45,14 +70,14 @@ private:
 
   const stress_plan& plan_;
   stress_ledger& ledger_;
-  std::uint16_t node_port_;
-  std::string cluster_;
+  worker_home home_;
   std::mt19937_64 random_;
   std::unique_ptr<client::cache_client> client_;
   static constexpr std::size_t known_keys = 512;
   std::vector<std::uint32_t> known_; ///< Hits of this reader.
   std::uint32_t puts_since_flush_ = 0;
-  std::uint32_t lost_calls_ = 0; ///< Calls in a row that met no node.
+  std::uint32_t lost_calls_ = 0;      ///< Calls in a row that met no node.
+  discovery::view_stamp newest_view_; ///< That this client has told.
   static constexpr std::size_t page_stride_ = 65536;
   std::vector<std::byte> memory_;
   std::vector<std::uint32_t> drawn_;

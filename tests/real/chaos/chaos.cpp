@@ -1,0 +1,241 @@
+#include "chaos_cluster.hpp"
+#include "chaos_plan.hpp"
+#include "cluster_watch.hpp"
+#include "heal_check.hpp"
+#include "nemesis.hpp"
+
+#include "bench/sample_statistics.hpp"
+#include "common/log.hpp"
+#include "tests/real/stress/stress_report.hpp"
+#include "tests/real/stress/stress_worker.hpp"
+
+#include <cstdlib>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace peercache::chaos {
+
+namespace {
+
+/// This machine lacks something; ctest shows the test as skipped.
+constexpr int cannot_run_here = 77;
+
+/// What became of a run besides what its workers saw.
+struct run_outcome {
+  std::vector<std::string> faults; ///< Sentences: what must not be, and was.
+  std::vector<heal_report> heals;
+  std::uint64_t stale_records = 0;
+  std::uint64_t nodes_died = 0;
+};
+
+/// The workers of all hosts; those of a host without a node wait for one.
+class workers {
+public:
+  workers(const chaos_plan& plan, const chaos_cluster& cluster, stress::stress_ledger& ledger)
+      : ledger_(ledger) {
+    for (std::uint32_t i = 0; i < plan.load.writers + plan.load.readers; ++i) {
+      bool writes = i < plan.load.writers;
+      auto host = i % cluster.hosts();
+      stress::worker_home home{real::net_lab::address(host), chaos_cluster::control_port,
+                               cluster.cluster_name(),
+                               [&cluster, host] { cluster.net().enter(host); }};
+      auto& worker = *workers_.emplace_back(
+          std::make_unique<stress::stress_worker>(plan.load, ledger, i, std::move(home)));
+      threads_.emplace_back([&worker, writes] {
+        writes ? worker.write_until_stopped() : worker.read_until_stopped();
+      });
+    }
+  }
+  ~workers() {
+    ledger_.stop = true;
+    for (auto& thread : threads_)
+      thread.join();
+  }
+
+private:
+  stress::stress_ledger& ledger_;
+  std::vector<std::unique_ptr<stress::stress_worker>> workers_;
+  std::vector<std::thread> threads_;
+};
+
+/// Everything that must be zero, whatever the faults.
+void judge(const stress::stress_ledger& ledger, const cluster_watch& watch, run_outcome& outcome) {
+  outcome.faults.clear();
+  auto must_be_none = [&](std::uint64_t count, std::string_view what) {
+    if (count > 0)
+      outcome.faults.push_back(fmt::format("{} {}", count, what));
+  };
+  must_be_none(ledger.wrong_bytes, "wrong bytes");
+  must_be_none(ledger.deadline_overruns, "calls that outlived their deadline by more than 50 ms");
+  must_be_none(ledger.view_regressions + watch.view_regressions(),
+               "times an older view replaced a newer one");
+  must_be_none(outcome.nodes_died, "nodes that ended by themselves");
+  for (const auto& heal : outcome.heals)
+    if (!heal.healed)
+      outcome.faults.push_back("not healed: " + heal.fault);
+}
+
+/// Faults for one round, then all of them end and the cluster heals.
+result<void> play_round(const chaos_plan& plan, chaos_cluster& cluster, nemesis& faults,
+                        heal_check& check, run_outcome& outcome, clock::time_point until) {
+  auto end = std::min(until, clock::now() + plan.round);
+  while (clock::now() < end) {
+    if (auto done = faults.step(clock::now()); !done)
+      return done;
+    for (const auto& dead : cluster.died()) {
+      fmt::print(stderr, "chaos: {}\n", dead);
+      outcome.nodes_died += 1;
+      return {};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (auto ended = faults.end_all(); !ended)
+    return ended;
+  auto healed = check.run(clock::now());
+  outcome.stale_records += healed.stale_records;
+  fmt::print(stderr,
+             "chaos: healed {}: one view after {:.2f} s, all {} pages readable after {:.2f} s, "
+             "{} stale records{}{}\n",
+             healed.healed ? "yes" : "NO", healed.view_seconds, healed.pages, healed.keys_seconds,
+             healed.stale_records, healed.fault.empty() ? "" : "; ", healed.fault);
+  outcome.heals.push_back(std::move(healed));
+  return {};
+}
+
+nlohmann::json report(const chaos_plan& plan, const stress::stress_ledger& ledger,
+                      const cluster_watch& watch, const nemesis& faults, const run_outcome& outcome,
+                      double seconds) {
+  auto json = report_of(plan.load, ledger);
+  double view_max = 0;
+  double keys_max = 0;
+  std::uint64_t unreadable = 0;
+  std::uint64_t dead = 0;
+  for (const auto& heal : outcome.heals) {
+    view_max = std::max(view_max, heal.view_seconds);
+    keys_max = std::max(keys_max, heal.keys_seconds);
+    unreadable += heal.unreadable;
+    dead += heal.dead_records;
+  }
+  json.update({{"nodes", plan.load.nodes},
+               {"disk_store", plan.disk_store},
+               {"seconds", seconds},
+               {"puts", watch.puts()},
+               {"evictions", watch.evictions()},
+               {"faults", faults.counts()},
+               {"heals", outcome.heals.size()},
+               {"heal_seconds_max", std::max(view_max, keys_max)},
+               {"heal_view_seconds_max", view_max},
+               {"unreadable_pages", unreadable},
+               {"dead_records", dead},
+               {"stale_records", outcome.stale_records},
+               {"nodes_died", outcome.nodes_died},
+               {"view_regressions", ledger.view_regressions + watch.view_regressions()},
+               {"found", outcome.faults}});
+  if (!plan.load.guard.empty())
+    json["guards_off"] = plan.load.guards_off;
+  return json;
+}
+
+void summarize(const chaos_plan& plan, const stress::stress_ledger& ledger, const nemesis& faults,
+               const run_outcome& outcome, double seconds) {
+  fmt::print("{:.0f} s of faults, seed {}: ", seconds, plan.load.seed);
+  for (const auto& [kind, count] : faults.counts())
+    fmt::print("{} {}  ", count, kind);
+  auto gets = std::max<std::uint64_t>(ledger.gets, 1);
+  fmt::print(
+      "\n{} gets, {:.1f} % hits ({} wrong bytes); {} calls, the latest came back {:.1f} ms after "
+      "its deadline\n",
+      ledger.gets.load(), 100.0 * static_cast<double>(ledger.hits) / static_cast<double>(gets),
+      ledger.wrong_bytes.load(), ledger.calls.load(),
+      static_cast<double>(ledger.latest_return_us) / 1000.0);
+  for (const auto& example : ledger.examples())
+    fmt::print("example: {}\n", example);
+  for (const auto& fault : outcome.faults)
+    fmt::print("found: {}\n", fault);
+  if (outcome.faults.empty())
+    fmt::print("clean: {} heals\n", outcome.heals.size());
+}
+
+result<void> start_all(const chaos_plan& plan, chaos_cluster& cluster, cluster_watch& watch) {
+  for (std::uint32_t host = 0; host < plan.load.nodes; ++host) {
+    if (auto started = cluster.start(host); !started)
+      return started;
+    watch.expect(host, true);
+  }
+  for (auto until = clock::now() + std::chrono::seconds(30); clock::now() < until;) {
+    if (watch.one_view(cluster.all_running()))
+      return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return {errc::timed_out,
+          "the nodes do not find each other: " + watch.views(cluster.all_running())};
+}
+
+int run(const chaos_plan& plan) {
+  auto folder = cli::run_folder::make(fmt::format("peercache-chaos-{}", ::getpid()));
+  auto failed = [&](const error& why) {
+    fmt::print(stderr, "chaos: {}\n", to_string(why));
+    if (folder)
+      folder->keep();
+    return 1;
+  };
+  if (auto possible = real::net_lab::make(1); !possible) {
+    fmt::print(stderr, "chaos: {}\n", to_string(possible.error()));
+    return cannot_run_here;
+  }
+  if (!folder)
+    return failed(folder.error());
+  auto cluster = chaos_cluster::make(plan, *folder);
+  if (!cluster)
+    return failed(cluster.error());
+  stress::stress_ledger ledger(plan.load.keys);
+  cluster_watch watch(*cluster);
+  if (auto started = start_all(plan, *cluster, watch); !started)
+    return failed(started.error());
+  nemesis faults(*cluster, watch, plan.load.seed);
+  heal_check check(plan, *cluster, watch, ledger);
+  run_outcome outcome;
+  auto begin = clock::now();
+  {
+    workers all(plan, *cluster, ledger);
+    auto until = begin + plan.duration;
+    while (clock::now() < until && outcome.faults.empty()) {
+      if (auto played = play_round(plan, *cluster, faults, check, outcome, until); !played)
+        return failed(played.error());
+      judge(ledger, watch, outcome);
+    }
+  }
+  judge(ledger, watch, outcome);
+  auto seconds = bench::seconds_between(begin, clock::now());
+  cluster->stop();
+  summarize(plan, ledger, faults, outcome, seconds);
+  if (!outcome.faults.empty() && plan.load.guard.empty()) {
+    folder->keep();
+    fmt::print("the nodes' logs are in {}\n", folder->path().string());
+  }
+  fmt::print("{}\n", report(plan, ledger, watch, faults, outcome, seconds).dump());
+  return outcome.faults.empty() ? 0 : 1;
+}
+
+} // namespace
+
+} // namespace peercache::chaos
+
+int main(int argc, char** argv) {
+  using namespace peercache;
+  auto plan = chaos::parse_plan(argc, argv);
+  if (!plan) {
+    fmt::print(stderr, "chaos: {}\n", plan.error().message);
+    return plan.error().code == errc::not_found ? chaos::cannot_run_here : 2;
+  }
+  // The clients live in this process: its guards and faults are set like the nodes'.
+  std::string off;
+  for (const auto& guard : plan->load.guards_off)
+    off += (off.empty() ? "" : ",") + guard;
+  ::setenv("PEERCACHE_TEST_GUARDS_OFF", off.c_str(), 1);
+  for (const auto& [name, value] : plan->load.faults)
+    ::setenv(name.c_str(), value.c_str(), 1);
+  init_log("chaos", "error", false);
+  return chaos::run(*plan);
+}

@@ -1,0 +1,175 @@
+#include "chaos_cluster.hpp"
+
+#include <csignal>
+#include <fmt/format.h>
+#include <fstream>
+#include <unistd.h>
+
+namespace peercache::chaos {
+
+namespace {
+
+/// The wall clock moves, the others do not: that is what an operator's clock does. libfaketime
+/// reads the file anew each second.
+std::vector<std::pair<std::string, std::string>> clock_environment(const chaos_plan& plan,
+                                                                   const std::string& file) {
+  return {{"LD_PRELOAD", plan.clock_library},
+          {"FAKETIME_TIMESTAMP_FILE", file},
+          {"FAKETIME_CACHE_DURATION", "1"},
+          {"FAKETIME_DONT_FAKE_MONOTONIC", "1"},
+          {"NO_FAKE_STAT", "1"}};
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words)
+    text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+cli::node_launch launch_of(const chaos_plan& plan, const std::filesystem::path& folder,
+                           std::uint32_t host) {
+  cli::node_launch launch;
+  launch.program = plan.load.node_program;
+  launch.name = fmt::format("node-{}", host + 1);
+  launch.cluster = fmt::format("chaos-{}", ::getpid());
+  launch.pool_bytes = pool_bytes_per_node(plan.load);
+  launch.folder = folder / launch.name;
+  launch.host = real::net_lab::address(host);
+  launch.control_port = chaos_cluster::control_port;
+  launch.data_port = 31999;
+  launch.http_port = 31997;
+  for (std::uint32_t other = 0; other < plan.hosts(); ++other)
+    launch.seeds.push_back(
+        fmt::format("{}:{}", real::net_lab::address(other), chaos_cluster::control_port));
+  launch.flags = {"--pool-name-prefix", fmt::format("peercache-chaos-{}", ::getpid()),
+                  "--disk-path",        (launch.folder / "disk").string(),
+                  "--disk-size",        std::to_string(plan.disk_bytes),
+                  "--disk-store",       plan.disk_store,
+                  "--disk-bucket-size", "1MiB",
+                  "--drain-timeout",    "3s"};
+  launch.environment = clock_environment(plan, (launch.folder / "clock").string());
+  launch.environment.insert(launch.environment.end(), plan.load.faults.begin(),
+                            plan.load.faults.end());
+  if (!plan.load.guards_off.empty())
+    launch.environment.emplace_back("PEERCACHE_TEST_GUARDS_OFF", joined(plan.load.guards_off));
+  return launch;
+}
+
+} // namespace
+
+result<chaos_cluster> chaos_cluster::make(const chaos_plan& plan, const cli::run_folder& folder) {
+  auto net = real::net_lab::make(plan.hosts());
+  if (!net)
+    return net.error();
+  chaos_cluster cluster(std::move(*net));
+  for (std::uint32_t host = 0; host < plan.hosts(); ++host) {
+    auto& made = cluster.nodes_.emplace_back();
+    made.launch = launch_of(plan, folder.path(), host);
+    made.launch.network = cluster.net_.network(host);
+    std::error_code failed;
+    std::filesystem::create_directories(made.launch.folder, failed);
+    if (auto set = cluster.jump_clock(host, 0); !set)
+      return set.error();
+  }
+  return cluster;
+}
+
+std::string chaos_cluster::pool_prefix() const {
+  return nodes_.front().launch.flags[1];
+}
+
+std::vector<std::uint32_t> chaos_cluster::all_running() const {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t host = 0; host < hosts(); ++host)
+    if (running(host))
+      all.push_back(host);
+  return all;
+}
+
+result<void> chaos_cluster::start(std::uint32_t host) {
+  auto& node = nodes_[host];
+  auto child = cli::child_process::spawn({.arguments = arguments_of(node.launch),
+                                          .environment = node.launch.environment,
+                                          .without_environment = "PEERCACHE_",
+                                          .stderr_path = (node.launch.folder / "node.log").string(),
+                                          .network = node.launch.network});
+  if (!child)
+    return child.error();
+  node.process.emplace(std::move(*child));
+  node.frozen = false;
+  node.draining = false;
+  return {};
+}
+
+void chaos_cluster::kill(std::uint32_t host) {
+  nodes_[host].process.reset(); // With SIGKILL.
+  nodes_[host].frozen = false;
+}
+
+void chaos_cluster::freeze(std::uint32_t host) {
+  nodes_[host].process->signal(SIGSTOP);
+  nodes_[host].frozen = true;
+}
+
+void chaos_cluster::thaw(std::uint32_t host) {
+  nodes_[host].process->signal(SIGCONT);
+  nodes_[host].frozen = false;
+}
+
+void chaos_cluster::drain(std::uint32_t host) {
+  nodes_[host].process->signal(SIGTERM);
+  nodes_[host].draining = true;
+}
+
+bool chaos_cluster::drained(std::uint32_t host) {
+  auto& node = nodes_[host];
+  if (node.process && !node.process->wait(std::chrono::milliseconds(0)))
+    return false;
+  node.process.reset();
+  return true;
+}
+
+void chaos_cluster::wipe_disk(std::uint32_t host) {
+  std::error_code ignored;
+  std::filesystem::remove_all(disk_of(host), ignored);
+}
+
+result<void> chaos_cluster::jump_clock(std::uint32_t host, int seconds) {
+  // A new file takes the old one's place, so that nobody reads half of it.
+  auto path = clock_of(host);
+  auto next = path.string() + ".next";
+  std::ofstream(next) << fmt::format("{:+}\n", seconds);
+  std::error_code failed;
+  std::filesystem::rename(next, path, failed);
+  if (failed)
+    return {errc::io_failed, "cannot write " + path.string() + ": " + failed.message()};
+  return {};
+}
+
+std::vector<std::string> chaos_cluster::died() {
+  std::vector<std::string> dead;
+  for (auto& node : nodes_) {
+    if (!node.process || node.draining)
+      continue;
+    if (auto status = node.process->wait(std::chrono::milliseconds(0))) {
+      dead.push_back(fmt::format("{} ended by itself with status {}; its log is in {}",
+                                 node.launch.name, *status, node.launch.folder.string()));
+      node.process.reset();
+    }
+  }
+  return dead;
+}
+
+void chaos_cluster::stop() {
+  for (auto host : all_running()) {
+    thaw(host);
+    drain(host);
+  }
+  for (auto host : all_running()) {
+    nodes_[host].process->wait(std::chrono::seconds(5));
+    nodes_[host].process.reset();
+  }
+}
+
+} // namespace peercache::chaos

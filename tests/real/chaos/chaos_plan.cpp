@@ -1,0 +1,90 @@
+#include "chaos_plan.hpp"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+
+namespace peercache::chaos {
+
+namespace {
+
+/// Where Debian's package libfaketime puts it, on the machines that there are.
+result<std::string> find_clock_library() {
+  for (const auto* machine : {"x86_64-linux-gnu", "aarch64-linux-gnu"}) {
+    auto path = "/usr/lib/" + std::string(machine) + "/faketime/libfaketimeMT.so.1";
+    if (std::filesystem::exists(path))
+      return path;
+  }
+  return {errc::not_found,
+          "libfaketime is not installed: clocks are moved with it (apt-get install faketime)"};
+}
+
+/// Pages of all nodes together are a third of the working set, and a disk holds about all that a
+/// node ever sees of it: evictions, promotions and stale locations all the time, at a pace that
+/// leaves the machine some air, because returns are compared with deadlines.
+void shape_load(stress::stress_plan& load) {
+  load.ops = UINT64_MAX;
+  load.writers = load.nodes + 1;
+  load.readers = load.nodes + 1;
+  load.keys = 12'000;
+  load.pool_share = 0.3;
+  load.kill_every = {};
+  load.deadline_least = std::chrono::milliseconds(50);
+  load.deadline_most = std::chrono::milliseconds(1000);
+  load.pause_between_calls = std::chrono::microseconds(10'000);
+}
+
+result<void> apply_guard(chaos_plan& plan, const std::string& guard) {
+  auto& load = plan.load;
+  load.guard = guard;
+  load.stop_at_wrong_bytes = true;
+  load.guards_off = {guard};
+  plan.round = std::chrono::seconds(15);
+  if (guard == "view") {
+    load.faults = {{"PEERCACHE_TEST_OLD_VIEWS_ONE_IN", "2"}};
+  } else if (guard == "withdraw") {
+    // The same few keys come and go all the time.
+    load.keys = 2'000;
+    load.rewrites_percent = 50;
+  } else if (guard != "purge") {
+    return {errc::invalid_argument, "there is no guard '" + guard + "': view, purge or withdraw"};
+  }
+  return {};
+}
+
+} // namespace
+
+result<chaos_plan> parse_plan(int argc, char** argv) {
+  chaos_plan plan;
+  double minutes = 10;
+  std::string without;
+  CLI::App app("Real nodes under faults of all kinds; every byte that is got is compared.",
+               "chaos");
+  app.add_option("--minutes", minutes, "How long faults are made")
+      ->check(CLI::Range(0.05, 10'000.0));
+  app.add_option("--seed", plan.load.seed, "Which faults, and when");
+  app.add_option("--nodes", plan.load.nodes, "That run at a time")
+      ->default_val(5u)
+      ->check(CLI::Range(2u, 50u));
+  app.add_option("--without", without, "Switch one guard off, and find what it keeps away");
+  app.add_option("--node-program", plan.load.node_program, "Path of peercache-node")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& wrong) {
+    return {errc::invalid_argument, wrong.what()};
+  }
+  plan.duration = std::chrono::milliseconds(static_cast<std::int64_t>(minutes * 60'000));
+  shape_load(plan.load);
+  if (!without.empty())
+    if (auto applied = apply_guard(plan, without); !applied)
+      return applied.error();
+  constexpr std::array stores = {"bucket", "file_per_key", "offset"};
+  plan.disk_store = stores[plan.load.seed % stores.size()];
+  auto clock = find_clock_library();
+  if (!clock)
+    return clock.error();
+  plan.clock_library = *clock;
+  return plan;
+}
+
+} // namespace peercache::chaos

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "chaos_cluster.hpp"
+#include "client/admin_client.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace peercache::chaos {
+
+/// What one node said of itself when it was asked last.
+struct seen_node {
+  bool answers = false;
+  bool ready = false;
+  incarnation inc;
+  discovery::view view;
+  std::uint64_t puts = 0;
+  std::uint64_t evictions = 0;
+};
+
+/// Asks all nodes again and again how they are, from the hub, which no fault reaches.
+///
+/// Threads: one of its own, from construction to destruction; all methods may be called from any.
+/// Invariant looked after: a process never goes back to an older view than one that it told.
+class cluster_watch {
+public:
+  /// @pre `cluster` outlives it
+  explicit cluster_watch(const chaos_cluster& cluster);
+  ~cluster_watch();
+  cluster_watch(const cluster_watch&) = delete;
+  cluster_watch& operator=(const cluster_watch&) = delete;
+
+  /// Hosts whose nodes are not there or stand still are not asked: each would cost a time-out.
+  void expect(std::uint32_t host, bool answers) { expected_[host] = answers; }
+  seen_node latest(std::uint32_t host) const;
+  /// Every one of these nodes is ready, and all have one view, of exactly these nodes.
+  bool one_view(const std::vector<std::uint32_t>& hosts) const;
+  /// What stands in the way of that, for a report.
+  std::string views(const std::vector<std::uint32_t>& hosts) const;
+
+  std::uint64_t view_regressions() const { return regressions_; }
+  /// Over all processes that were seen, up to when they were asked last.
+  std::uint64_t puts() const;
+  std::uint64_t evictions() const;
+
+private:
+  void run();
+  void ask(std::uint32_t host);
+  void note(std::uint32_t host, const client::node_status& status, discovery::view view);
+
+  const chaos_cluster& cluster_;
+  std::vector<std::atomic<bool>> expected_;
+  std::vector<std::unique_ptr<client::admin_client>> admins_; ///< The thread's own.
+  mutable std::mutex lock_; ///< Of the next three: readers must not see half an answer.
+  std::vector<seen_node> seen_;
+  std::uint64_t former_puts_ = 0; ///< Of processes that are gone.
+  std::uint64_t former_evictions_ = 0;
+  std::atomic<std::uint64_t> regressions_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+} // namespace peercache::chaos

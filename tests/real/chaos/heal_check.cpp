@@ -1,0 +1,160 @@
+#include "heal_check.hpp"
+
+#include "host_reader.hpp"
+#include "tests/real/stress/stress_worker.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <thread>
+
+namespace peercache::chaos {
+
+namespace {
+
+constexpr std::chrono::milliseconds pause{20};
+
+double seconds_since(clock::time_point begin) {
+  return std::chrono::duration<double>(clock::now() - begin).count();
+}
+
+} // namespace
+
+heal_check::heal_check(const chaos_plan& plan, const chaos_cluster& cluster,
+                       const cluster_watch& watch, stress::stress_ledger& ledger)
+    : plan_(plan), cluster_(cluster), watch_(watch), ledger_(ledger) {
+  for (std::uint32_t id = 0; id < plan.load.keys; ++id) {
+    keys_.push_back(stress::key_of(id));
+    ids_.emplace(keys_.back(), id);
+  }
+  for (std::uint32_t host = 0; host < cluster.hosts(); ++host)
+    readers_.push_back(std::make_unique<host_reader>(plan, ledger, real::net_lab::address(host),
+                                                     cluster.cluster_name()));
+}
+
+heal_check::~heal_check() = default;
+
+heal_report heal_check::run(clock::time_point since) {
+  heal_report report;
+  auto until = since + plan_.heal_limit;
+  if (!wait_for_one_view(report, since))
+    return report;
+  let_workers_rest();
+  for (std::uint32_t host = 0; host < cluster_.hosts(); ++host)
+    if (!cluster_.running(host))
+      readers_[host]->forget();
+  judge_records(report, until);
+  judge_pages(report, until);
+  report.keys_seconds = seconds_since(since);
+  report.healed = report.fault.empty();
+  ledger_.readers_rest = false;
+  ledger_.writers_rest = false;
+  return report;
+}
+
+bool heal_check::wait_for_one_view(heal_report& report, clock::time_point since) {
+  auto nodes = cluster_.all_running();
+  while (!watch_.one_view(nodes)) {
+    report.view_seconds = seconds_since(since);
+    if (clock::now() - since > plan_.heal_limit) {
+      report.fault = "no view is shared by all: " + watch_.views(nodes);
+      return false;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+  report.view_seconds = seconds_since(since);
+  return true;
+}
+
+void heal_check::let_workers_rest() {
+  ledger_.readers_rest = true;
+  ledger_.writers_rest = true;
+  auto until = clock::now() + std::chrono::seconds(3);
+  // Resting workers are in a round for a moment too: none for once is enough.
+  while (ledger_.rounds_running != 0 && clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+/// Scans all pools anew.
+heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
+  page_ids ids;
+  pools_.clear();
+  report.pages = 0;
+  for (auto host : cluster_.all_running()) {
+    auto inc = watch_.latest(host).inc;
+    auto scanned = scan_pool(cluster_.pool_prefix(), cluster_.node_name(host), inc);
+    if (!scanned)
+      continue;
+    for (const auto& [key, gen] : *scanned)
+      if (auto known = ids_.find(key); known != ids_.end())
+        ids.push_back(known->second);
+    report.pages += scanned->size();
+    pools_.emplace(inc, std::move(*scanned));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+/// Records of the dead have to go; those of the living that name nothing cost a reader one miss.
+void heal_check::judge_records(heal_report& report, clock::time_point until) {
+  auto& reader = *readers_[cluster_.all_running().front()];
+  do {
+    ids_in_pools(report);
+    std::vector<std::vector<directory::page_location>> told;
+    std::thread([&] {
+      cluster_.net().enter(cluster_.all_running().front());
+      told = reader.locate(keys_);
+    }).join();
+    report.dead_records = 0;
+    report.stale_records = 0;
+    for (std::size_t i = 0; i < told.size(); ++i)
+      for (const auto& location : told[i]) {
+        auto pool = pools_.find(location.owner);
+        if (pool == pools_.end()) {
+          report.dead_records += 1;
+        } else if (location.where == directory::tier::memory) {
+          auto page = pool->second.find(keys_[i]);
+          report.stale_records += page == pool->second.end() || page->second != location.gen;
+        }
+      }
+    if (!told.empty() && report.dead_records == 0)
+      return;
+    std::this_thread::sleep_for(pause);
+  } while (clock::now() < until);
+  report.fault =
+      fmt::format("the directory has {} records of processes that are gone", report.dead_records);
+}
+
+void heal_check::judge_pages(heal_report& report, clock::time_point until) {
+  auto nodes = cluster_.all_running();
+  auto first = ids_in_pools(report);
+  std::vector<page_ids> missing(cluster_.hosts(), first);
+  while (true) {
+    std::vector<std::thread> threads;
+    for (auto host : nodes)
+      threads.emplace_back([&, host] {
+        cluster_.net().enter(host);
+        missing[host] = readers_[host]->unreadable(missing[host], keys_);
+      });
+    for (auto& thread : threads)
+      thread.join();
+    // What has left the pools meanwhile need not be found.
+    auto there = ids_in_pools(report);
+    report.unreadable = 0;
+    for (auto host : nodes) {
+      std::erase_if(missing[host], [&](std::uint32_t id) {
+        return !std::binary_search(there.begin(), there.end(), id);
+      });
+      report.unreadable += missing[host].size();
+    }
+    if (report.unreadable == 0)
+      return;
+    if (clock::now() > until)
+      break;
+    std::this_thread::sleep_for(pause);
+  }
+  report.fault += fmt::format("{}{} pages that are in pools cannot be read",
+                              report.fault.empty() ? "" : "; ", report.unreadable);
+}
+
+} // namespace peercache::chaos

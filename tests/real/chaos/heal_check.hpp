@@ -1,0 +1,64 @@
+#pragma once
+
+#include "chaos_cluster.hpp"
+#include "cluster_watch.hpp"
+#include "nemesis.hpp"
+#include "pool_scan.hpp"
+#include "tests/real/stress/stress_ledger.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace peercache::chaos {
+
+/// How a cluster was after its faults had ended.
+struct heal_report {
+  bool healed = false;
+  double view_seconds = 0;         ///< Until all nodes had one view, of all nodes.
+  double keys_seconds = 0;         ///< Until every page of a pool could be read at every host.
+  std::uint64_t pages = 0;         ///< In all pools.
+  std::uint64_t unreadable = 0;    ///< Pages that could not, in the end.
+  std::uint64_t dead_records = 0;  ///< Records of processes that are gone, in the end.
+  std::uint64_t stale_records = 0; ///< Records of living processes that hold no such page.
+  std::string fault;               ///< Why it has not healed.
+};
+
+/// Waits until a cluster without faults is whole: one view, no record of the dead, and every page
+/// that is in some pool can be read by everybody. Workers rest during the second half.
+///
+/// Threads: the cluster's; while it reads, one more for each host, which it joins.
+class heal_check {
+public:
+  /// @pre all of these outlive it
+  heal_check(const chaos_plan& plan, const chaos_cluster& cluster, const cluster_watch& watch,
+             stress::stress_ledger& ledger);
+  ~heal_check();
+
+  /// @param since When the last fault ended.
+  heal_report run(clock::time_point since);
+
+private:
+  class host_reader;
+  using page_ids = std::vector<std::uint32_t>;
+
+  bool wait_for_one_view(heal_report& report, clock::time_point since);
+  void let_workers_rest();
+  page_ids ids_in_pools(heal_report& report);
+  void judge_records(heal_report& report, clock::time_point until);
+  void judge_pages(heal_report& report, clock::time_point until);
+
+  const chaos_plan& plan_;
+  const chaos_cluster& cluster_;
+  const cluster_watch& watch_;
+  stress::stress_ledger& ledger_;
+  std::vector<page_key> keys_; ///< By number.
+  std::unordered_map<page_key, std::uint32_t> ids_;
+  std::unordered_map<incarnation, pool_pages> pools_; ///< Of the nodes that run.
+  std::vector<std::unique_ptr<host_reader>> readers_; ///< By host.
+};
+
+} // namespace peercache::chaos

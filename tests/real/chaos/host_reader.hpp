@@ -1,0 +1,40 @@
+#pragma once
+
+#include "heal_check.hpp"
+
+#include "client/cache_client.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace peercache::chaos {
+
+/// A client of one host's node that outlives rounds, as an engine does. Threads: one at a time,
+/// each of which has entered the host's network.
+class heal_check::host_reader {
+public:
+  host_reader(const chaos_plan& plan, stress::stress_ledger& ledger, std::string host,
+              std::string cluster)
+      : plan_(plan), ledger_(ledger), host_(std::move(host)), cluster_(std::move(cluster)) {}
+
+  /// Those of these pages that it could not read now. Bytes are compared.
+  page_ids unreadable(const page_ids& ids, const std::vector<page_key>& keys);
+  /// What the directory says of these keys; empty when it cannot be asked.
+  std::vector<std::vector<directory::page_location>> locate(std::span<const page_key> keys);
+  /// Its node is gone for good.
+  void forget() { client_.reset(); }
+
+private:
+  client::cache_client* client();
+  void read(std::span<const std::uint32_t> ids, const std::vector<page_key>& keys,
+            page_ids& missing);
+
+  const chaos_plan& plan_;
+  stress::stress_ledger& ledger_;
+  std::string host_;
+  std::string cluster_;
+  std::unique_ptr<client::cache_client> client_;
+};
+
+} // namespace peercache::chaos

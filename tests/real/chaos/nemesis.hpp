@@ -1,0 +1,73 @@
+#pragma once
+
+#include "chaos_cluster.hpp"
+#include "cluster_watch.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace peercache::chaos {
+
+using clock = std::chrono::steady_clock;
+
+enum class fault_kind : std::uint8_t {
+  kill,       ///< kill -9, and the same name again, at once or seconds later.
+  freeze,     ///< SIGSTOP, SIGCONT.
+  partition,  ///< Some hosts and the others hear nothing of each other.
+  one_way,    ///< One host hears nothing of another, which hears it.
+  loss,       ///< A share of what comes to a host is lost.
+  wipe,       ///< kill -9, and the same name again with an empty disk.
+  clock_jump, ///< The wall clock is an hour off.
+  black_hole, ///< A host takes connections of nobody, and refuses none.
+  drain_join  ///< A further node joins; then another leaves in good order.
+};
+inline constexpr std::size_t fault_kinds = 9;
+std::string_view to_string(fault_kind kind);
+
+/// Makes faults and ends them, as a seed says. At most two at a time, each on hosts of its own.
+/// Threads: the cluster's. Time is an argument. Errors: of our own tools only.
+class nemesis {
+public:
+  /// @pre cluster and watch outlive it
+  nemesis(chaos_cluster& cluster, cluster_watch& watch, std::uint64_t seed);
+
+  /// Ends what is due and begins what is due.
+  result<void> step(clock::time_point now);
+  /// Ends everything: as many nodes run as at the beginning, and hear each other.
+  result<void> end_all();
+
+  const std::map<std::string, std::uint64_t>& counts() const { return counts_; }
+
+private:
+  struct running_fault {
+    fault_kind kind;
+    std::vector<std::uint32_t> hosts;
+    clock::time_point until;
+    bool draining = false; ///< Of `drain_join`: the second half.
+  };
+  std::uint64_t draw(std::uint64_t below) { return random_() % below; }
+  std::chrono::milliseconds draw_ms(std::uint64_t least, std::uint64_t most);
+  std::vector<std::uint32_t> idle_hosts() const;
+  result<void> begin(clock::time_point now);
+  result<void> begin(running_fault& fault, const std::vector<std::uint32_t>& idle);
+  result<void> begin_partition(running_fault& fault, std::vector<std::uint32_t> idle);
+  result<void> begin_join(running_fault& fault);
+  /// False while it goes on.
+  result<bool> end(running_fault& fault, clock::time_point now);
+  result<void> end_drain_join(running_fault& fault, clock::time_point now, bool& over);
+  result<void> start(std::uint32_t host);
+  void kill(std::uint32_t host);
+
+  chaos_cluster& cluster_;
+  cluster_watch& watch_;
+  std::mt19937_64 random_;
+  std::vector<running_fault> faults_;
+  clock::time_point next_at_{};
+  std::map<std::string, std::uint64_t> counts_;
+};
+
+} // namespace peercache::chaos

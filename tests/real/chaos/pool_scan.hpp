@@ -1,0 +1,20 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+#include "common/result.hpp"
+
+#include <string>
+#include <unordered_map>
+
+namespace peercache::chaos {
+
+/// What lies in a pool: key, and the generation that it has there.
+using pool_pages = std::unordered_map<page_key, generation>;
+
+/// Reads another process's pool in shared memory, without asking that process. Errors: the pool is
+/// gone.
+result<pool_pages> scan_pool(const std::string& name_prefix, const std::string& node_name,
+                             const incarnation& owner);
+
+} // namespace peercache::chaos

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "common/result.hpp"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace peercache::real {
+
+/// Hosts of their own on one machine: network namespaces, joined by a bridge in one more of them,
+/// the hub, with faults between them by nftables. Nothing here has a name outside this process: the
+/// kernel removes all of it with the last process inside, whatever becomes of us.
+///
+/// Threads: one. Ownership: of the namespaces' descriptors. Errors: `make` says what is missing
+/// (root, a program, a kernel without namespaces); the others are results. Invariant: the hub hears
+/// every host and is heard by it, whatever is cut, so that an observer there sees both sides.
+class net_lab {
+public:
+  static result<net_lab> make(std::uint32_t hosts);
+  ~net_lab();
+  net_lab(net_lab&& other) noexcept : spaces_(std::exchange(other.spaces_, {})) {
+    cuts_ = std::move(other.cuts_);
+    loss_percent_ = std::move(other.loss_percent_);
+    deaf_ = std::move(other.deaf_);
+  }
+  net_lab& operator=(net_lab&&) = delete;
+
+  std::uint32_t hosts() const { return static_cast<std::uint32_t>(spaces_.size()) - 1; }
+  static std::string address(std::uint32_t host);
+  static std::string hub_address();
+  /// For child processes that live there; open as long as this object.
+  int network(std::uint32_t host) const { return spaces_[host + 1]; }
+
+  /// The calling thread, and what it starts from now on, is at that host, or at the hub.
+  void enter(std::uint32_t host) const { enter_space(host + 1); }
+  void enter_hub() const { enter_space(0); }
+
+  /// Nothing from `from` reaches `to` any more; the other way is not changed.
+  result<void> cut(std::uint32_t from, std::uint32_t to);
+  /// The same in both directions between each of these and each of the others.
+  result<void> part(const std::set<std::uint32_t>& these);
+  /// So many percent of what comes to this host are lost.
+  result<void> lose(std::uint32_t host, std::uint32_t percent);
+  /// Nothing comes to this host any more, and nobody is told so.
+  result<void> deafen(std::uint32_t host);
+  /// Everything above is over, for all hosts.
+  result<void> heal();
+  /// What was cut from or to this host is over, and what it loses.
+  result<void> heal(std::uint32_t host);
+
+private:
+  net_lab() = default;
+  result<void> add_space();
+  result<void> run(std::size_t space, const std::string& script) const;
+  void enter_space(std::size_t space) const;
+  result<void> apply(std::uint32_t host) const;
+  result<void> apply() const;
+  std::string rules(std::uint32_t host) const;
+
+  std::vector<int> spaces_; ///< The hub's first.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> cuts_;
+  std::vector<std::uint32_t> loss_percent_;
+  std::set<std::uint32_t> deaf_;
+};
+
+} // namespace peercache::real

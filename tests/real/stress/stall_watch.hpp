@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace peercache::stress {
+
+/// Notices when this process gets no processor: a machine that stands still makes every call late,
+/// and says nothing about the call.
+///
+/// Threads: one of its own, which wants to run every few milliseconds; the methods from any.
+class stall_watch {
+public:
+  using clock = std::chrono::steady_clock;
+
+  stall_watch();
+  ~stall_watch();
+  stall_watch(const stall_watch&) = delete;
+  stall_watch& operator=(const stall_watch&) = delete;
+
+  /// How much of the time between these two the process stood still. Waits a moment for a stall
+  /// that is just ending to be noticed.
+  clock::duration stood_still(clock::time_point begin, clock::time_point end) const;
+  /// The longest stall so far.
+  clock::duration longest() const;
+
+private:
+  static constexpr std::chrono::milliseconds beat{5};
+  static constexpr std::chrono::milliseconds shortest{15}; ///< Less is how schedulers are.
+
+  mutable std::mutex lock_; ///< Of `stalls_`: one is rare.
+  std::vector<std::pair<clock::time_point, clock::time_point>> stalls_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+} // namespace peercache::stress

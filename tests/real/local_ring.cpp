@@ -65,6 +65,7 @@ void local_ring::TearDown() {
 std::unique_ptr<client::cache_client> local_ring::client_of(std::size_t index,
                                                             milliseconds timeout) {
   client::client_options options;
+  options.node_host = nodes_[index].launch().host;
   options.node_port = nodes_[index].ports().control_port;
   options.cluster = cluster();
   options.timeout = timeout;

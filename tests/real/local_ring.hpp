@@ -70,7 +70,6 @@ protected:
   static std::uint32_t count_existing(client::cache_client& client, std::uint32_t first,
                                       std::uint32_t count);
 
-private:
   std::unique_ptr<cli::run_folder> folder_;
   std::vector<cli::node_process> nodes_;
 };

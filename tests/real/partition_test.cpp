@@ -1,0 +1,126 @@
+#include "survival_ring.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace peercache::real {
+
+namespace {
+
+constexpr std::uint32_t pages = 64;
+constexpr milliseconds heartbeat(500);
+constexpr milliseconds expiry(2000);
+constexpr milliseconds noticed(3000);
+/// Three heartbeats, and what asking five nodes on a busy machine takes.
+constexpr milliseconds healed_in(3 * heartbeat + milliseconds(250));
+constexpr milliseconds long_enough(15'000);
+
+class partition : public survival_ring {
+protected:
+  /// Five nodes on hosts of their own; each has put its own pages.
+  void start_five() {
+    start_ring({.count = 5, .heartbeat = heartbeat, .expiry = expiry, .own_hosts = true});
+    if (HasFatalFailure() || IsSkipped())
+      return;
+    for (std::size_t i = 0; i < 5; ++i) {
+      auto scope = at(i);
+      clients_.push_back(client_of(i));
+      ASSERT_NE(clients_.back(), nullptr);
+      put(*clients_.back(), first_of(i), pages);
+    }
+  }
+  void TearDown() override {
+    clients_.clear();
+    survival_ring::TearDown();
+  }
+
+  static std::uint32_t first_of(std::size_t node) {
+    return static_cast<std::uint32_t>(node) * 1000;
+  }
+  client::cache_client& client(std::size_t index) { return *clients_[index]; }
+
+  /// How many of these pages this node reads now, each in time and with the right bytes.
+  std::uint32_t count_readable(std::size_t reader, std::uint32_t first) {
+    auto scope = at(reader);
+    std::uint32_t hits = 0;
+    for (auto id = first; id < first + pages; ++id) {
+      auto read = get(client(reader), id, milliseconds(300));
+      EXPECT_LE(read.took, milliseconds(350));
+      EXPECT_TRUE(read.result.status != page_status::hit || read.check.wrong_bytes == 0);
+      hits += read.result.status == page_status::hit ? 1 : 0;
+    }
+    return hits;
+  }
+
+  /// Puts pages without waiting for what cannot be reached; how many were taken.
+  std::uint32_t put_unwatched(std::size_t writer, std::uint32_t first) {
+    auto scope = at(writer);
+    std::uint32_t stored = 0;
+    for (auto id = first; id < first + pages; ++id)
+      stored += put_one(client(writer), id, 0) == page_status::stored ? 1 : 0;
+    return stored;
+  }
+
+  void expect_whole_after_heal() {
+    ASSERT_TRUE(lab().heal());
+    EXPECT_TRUE(within(healed_in, [this] { return one_view({0, 1, 2, 3, 4}); }));
+    for (std::size_t reader = 0; reader < 5; ++reader)
+      for (std::size_t owner = 0; owner < 5; ++owner)
+        EXPECT_TRUE(
+            within(long_enough, [&] { return count_readable(reader, first_of(owner)) == pages; }))
+            << "pages of node " << owner + 1 << " at node " << reader + 1;
+  }
+
+private:
+  std::vector<std::unique_ptr<client::cache_client>> clients_;
+};
+
+} // namespace
+
+TEST_F(partition, a_minority_keeps_its_view_and_serves_while_the_majority_goes_on) {
+  start_five();
+  if (HasFatalFailure() || IsSkipped())
+    return;
+  auto before = view_of(2);
+  ASSERT_TRUE(before);
+  ASSERT_TRUE(lab().part({2, 4})); // Of the masters, node-3 alone is on this side.
+  EXPECT_TRUE(within(noticed, [this] { return sees(0, 3) && sees(1, 3) && sees(3, 3); }));
+  // The majority has everything that it holds, and goes on.
+  EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, first_of(0)) == pages; }));
+  EXPECT_EQ(put_unwatched(1, 20'000), pages);
+  EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, 20'000) == pages; }));
+  // The minority has what one of its two shards knows: seven keys of ten.
+  EXPECT_GE(count_readable(2, first_of(4)), pages / 2);
+  EXPECT_EQ(put_unwatched(4, 30'000), pages);
+  EXPECT_TRUE(within(noticed, [&] { return count_readable(2, 30'000) >= pages / 2; }));
+  EXPECT_EQ(view_of(2), before);
+  EXPECT_EQ(view_of(4), before);
+  expect_whole_after_heal();
+  EXPECT_TRUE(within(long_enough, [&] { return count_readable(0, 30'000) == pages; }));
+}
+
+TEST_F(partition, a_leader_that_nobody_hears_is_replaced_and_joins_again) {
+  start_five();
+  if (HasFatalFailure() || IsSkipped())
+    return;
+  for (std::uint32_t other = 1; other < 5; ++other)
+    ASSERT_TRUE(lab().cut(0, other));
+  EXPECT_TRUE(within(noticed + expiry, [this] { return sees(1, 4) && sees(4, 4); }));
+  EXPECT_TRUE(within(long_enough, [&] { return count_readable(4, first_of(1)) == pages; }));
+  EXPECT_EQ(put_unwatched(2, 20'000), pages);
+  EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, 20'000) == pages; }));
+  count_readable(0, first_of(1)); // In time, whatever comes of it.
+  expect_whole_after_heal();
+}
+
+TEST_F(partition, a_black_holed_node_is_noticed_within_three_seconds) {
+  start_five();
+  if (HasFatalFailure() || IsSkipped())
+    return;
+  ASSERT_TRUE(lab().deafen(3)); // No reset, no closed connection: silence.
+  EXPECT_TRUE(within(noticed, [this] { return sees(0, 4) && sees(4, 4); }));
+  EXPECT_TRUE(within(noticed, [&] { return count_readable(4, first_of(1)) == pages; }));
+  expect_whole_after_heal();
+}
+
+} // namespace peercache::real

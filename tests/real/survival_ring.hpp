@@ -1,0 +1,82 @@
+#pragma once
+
+#include "client/admin_client.hpp"
+#include "local_ring.hpp"
+#include "net_lab.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::real {
+
+/// A cluster that things happen to: as many nodes as a test wants, on loopback or on hosts of their
+/// own, and questions about what they believe. Heartbeats are five times as frequent as by default,
+/// where a test does not say otherwise.
+class survival_ring : public local_ring {
+protected:
+  struct plan {
+    std::uint32_t count = 3;
+    milliseconds heartbeat{100};
+    milliseconds expiry{1000};
+    bool own_hosts = false; ///< Network namespaces (net_lab); the test is skipped without them.
+    bool disk = false;
+    std::uint64_t pool_bytes = 16u << 20;
+  };
+
+  void SetUp() override {} // `start_ring` does it.
+  void TearDown() override;
+
+  /// All nodes are in the view of each other when this returns; see HasFatalFailure and IsSkipped.
+  void start_ring(const plan& wanted);
+  /// One more node that knows these seeds; it is not waited for.
+  void start_node(std::vector<std::string> seeds);
+  /// A node that is not waited for, because it cannot serve before others do; `launch` as by
+  /// `launch_of`. It ends with this object.
+  void spawn_node(const cli::node_launch& launch);
+  /// The same for node `index`, which ended, where it was.
+  void spawn_again(std::size_t index);
+  cli::node_launch launch_of(std::size_t index) const;
+  std::vector<std::string> all_addresses() const;
+
+  /// What the node believes now; nothing when it does not say within `patience`.
+  std::optional<discovery::view> view_of(std::size_t index);
+  bool is_ready(std::size_t index);
+  /// All of these are ready and have one view, of exactly these.
+  bool one_view(const std::vector<std::size_t>& indices);
+  /// The node's view has so many members.
+  bool sees(std::size_t index, std::size_t members);
+
+  /// Where calls of a client come from: a scope, in a ring on hosts of its own.
+  class at_host {
+  public:
+    at_host(const survival_ring& ring, std::size_t index);
+    ~at_host();
+
+  private:
+    const net_lab* lab_;
+  };
+  at_host at(std::size_t index) const { return {*this, index}; }
+  net_lab& lab() { return *lab_; }
+  void thaw(std::size_t index) { node(index).process().signal(SIGCONT); }
+  void kill(std::size_t index) {
+    admins_[index].reset();
+    node(index).process().kill_now();
+  }
+
+  /// Page `id` can be put at one node, and be read at the other.
+  bool exchange(std::size_t from, std::size_t to, std::uint32_t id);
+  /// All pages [first, first + count) can be read at this node now.
+  bool all_readable(client::cache_client& client, std::uint32_t first, std::uint32_t count);
+
+private:
+  static constexpr milliseconds patience{500};
+
+  plan plan_;
+  std::optional<net_lab> lab_;
+  std::vector<std::unique_ptr<client::admin_client>> admins_;
+  std::vector<cli::child_process> spawned_;
+};
+
+} // namespace peercache::real

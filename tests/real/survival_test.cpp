@@ -1,0 +1,124 @@
+#include "survival_ring.hpp"
+
+#include <algorithm>
+
+namespace peercache::real {
+
+namespace {
+
+using survival = survival_ring;
+
+constexpr std::uint32_t pages = 64;
+constexpr milliseconds soon(3000);
+constexpr milliseconds long_enough(15'000);
+
+} // namespace
+
+TEST_F(survival, a_frozen_head_is_replaced_within_three_seconds_and_taken_back) {
+  start_ring({.count = 3, .heartbeat = milliseconds(500), .expiry = milliseconds(2000)});
+  if (HasFatalFailure())
+    return;
+  freeze(0);
+  auto frozen_at = clock::now();
+  std::uint32_t id = 0;
+  // The others go on at once, whatever they believe of the head.
+  auto writer = client_of(1);
+  auto reader = client_of(2);
+  put(*writer, id, pages);
+  EXPECT_EQ(count_existing(*reader, id, pages), pages);
+  EXPECT_TRUE(within(soon, [&] { return sees(1, 2) && sees(2, 2); }));
+  EXPECT_LE(clock::now() - frozen_at, soon);
+  EXPECT_EQ(view_of(2)->masters.front(), "node-2");
+  EXPECT_TRUE(exchange(2, 1, 1000));
+  thaw(0);
+  EXPECT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2}); }));
+  EXPECT_TRUE(all_readable(*client_of(0), 0, pages));
+}
+
+TEST_F(survival, nodes_join_through_another_seed_while_the_head_is_dead) {
+  start_ring({.count = 3});
+  if (HasFatalFailure())
+    return;
+  auto writer = client_of(1);
+  put(*writer, 0, pages);
+  kill(0);
+  start_node(all_addresses()); // Its first seed is dead.
+  start_node({address(2)});
+  ASSERT_FALSE(HasFatalFailure());
+  EXPECT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3, 4}); }));
+  EXPECT_TRUE(all_readable(*client_of(3), 0, pages));
+  EXPECT_TRUE(exchange(3, 4, 1000));
+  ASSERT_TRUE(restart(0));
+  EXPECT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2, 3, 4}); }));
+}
+
+TEST_F(survival, without_two_of_three_masters_the_view_stands_still_and_pages_are_served) {
+  start_ring({.count = 5});
+  if (HasFatalFailure())
+    return;
+  auto before = view_of(3);
+  ASSERT_TRUE(before);
+  auto writer = client_of(3);
+  auto reader = client_of(4);
+  put(*writer, 0, pages);
+  ASSERT_EQ(before->masters, (std::vector<std::string>{"node-1", "node-2", "node-3"}));
+  kill(0);
+  kill(1);
+  // One key of ten has both of its shards among the dead: those are misses until they are back.
+  auto expect_service = [&](std::uint32_t first) {
+    std::uint32_t hits = 0;
+    for (auto id = first; id < first + pages; ++id) {
+      put_one(*writer, id, 0);
+      auto read = get(*reader, id - first, milliseconds(1000));
+      EXPECT_TRUE(read.result.status != page_status::hit || read.check.wrong_bytes == 0);
+      hits += read.result.status == page_status::hit ? 1 : 0;
+    }
+    EXPECT_GE(hits, pages * 3 / 4);
+    EXPECT_TRUE(
+        within(soon, [&] { return count_existing(*reader, first, pages) >= pages * 3 / 4; }));
+  };
+  expect_service(1000);
+  EXPECT_FALSE(within(milliseconds(2000), [&] { return view_of(3) != before; }))
+      << "two expiries later one master has still no majority";
+  expect_service(2000);
+  spawn_again(0); // Neither can be ready before both are back.
+  spawn_again(1);
+  EXPECT_TRUE(within(long_enough, [this] { return one_view({0, 1, 2, 3, 4}); }));
+  EXPECT_TRUE(within(long_enough, [&] { return all_readable(*client_of(0), 0, pages); }));
+}
+
+TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
+  start_ring({.count = 1});
+  if (HasFatalFailure())
+    return;
+  for (std::size_t i = 1; i <= 5; ++i) {
+    auto launch = launch_of(i);
+    launch.seeds = {address(0)};
+    spawn_node(launch);
+  }
+  EXPECT_TRUE(within(soon, [&] { return sees(0, 6); }));
+}
+
+TEST_F(survival, a_killed_shard_owner_hides_no_key_of_the_others_even_before_the_new_view) {
+  // Its death is noticed late, so that the old view is in force all the time.
+  start_ring({.count = 3, .heartbeat = milliseconds(1000), .expiry = milliseconds(20'000)});
+  if (HasFatalFailure())
+    return;
+  auto writer = client_of(0);
+  auto reader = client_of(1);
+  put(*writer, 0, 4 * pages);
+  auto before = view_of(1);
+  kill(2);
+  for (std::uint32_t id = 0; id < 4 * pages; ++id) {
+    auto read = get(*reader, id, milliseconds(1000));
+    ASSERT_EQ(to_string(read.result.status), to_string(page_status::hit)) << "page " << id;
+    EXPECT_LE(read.took, milliseconds(1050));
+  }
+  EXPECT_EQ(count_existing(*client_of(0), 0, 4 * pages), 4 * pages);
+  auto after = view_of(1);
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(before->members.size(), 3u);
+  EXPECT_EQ(*before, *after) << "this test has to be done before the new view";
+}
+
+} // namespace peercache::real

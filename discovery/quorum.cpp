@@ -60,8 +60,11 @@ void voting_round::count(const vote_packet& vote) {
 }
 
 bool voting_round::enough() const noexcept {
-  auto needed = votes_needed(base_.masters.size());
-  return voters_.size() >= needed || successors_.size() >= needed;
+  auto masters = base_.masters.size();
+  auto needed = votes_needed(masters);
+  bool originals_cannot = masters - successors_.size() < needed;
+  return voters_.size() >= needed ||
+         (originals_cannot && voters_.size() + successors_.size() >= needed);
 }
 
 bool voting_round::granted_by(const member& master) const {

@@ -43,9 +43,9 @@ private:
 /// votes for one value; the second half alone for the leader of the base view, whose first attempt
 /// is the oldest of all and has nothing to ask for.
 ///
-/// Who may vote: the processes that the base view names as its masters. Once a majority of those
-/// is known to be gone for ever, because others run in their places, no vote of theirs can be had
-/// any more: then a majority of the successors decides.
+/// Who may vote: the processes that the base view names as its masters. Once so many of those are
+/// known to be gone for ever, because others run in their places, that the rest is no majority, no
+/// majority of theirs can be had any more: then the successors' votes count as well.
 ///
 /// Threads: none; the owner serializes. Time is an argument.
 class voting_round {

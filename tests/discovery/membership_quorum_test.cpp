@@ -214,6 +214,20 @@ TEST(membership_quorum, five_masters_need_three) {
   EXPECT_TRUE(net.machine(2).leads());
 }
 
+TEST(membership_quorum, two_of_four_masters_restarted_are_enough_with_the_other_two) {
+  membership_net net(4);
+  net.max_masters = 4;
+  for (std::size_t i = 1; i <= 5; ++i)
+    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+  net.run_for(seconds(3));
+  net.kill(0);
+  net.kill(2);
+  net.restart(0);
+  net.restart(2);
+  EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+}
+
 /// Views of one cluster whose bases all had three masters or more are a chain: one view a version.
 void check_chain(const membership_net& net) {
   auto last = std::numeric_limits<std::uint64_t>::max();

@@ -157,8 +157,9 @@ private:
   void note_answer(const heartbeat_answer_packet& p);
 
   // Agreement of three or more masters (membership_voting.cpp).
-  const view& base() const noexcept;
+  const view& base() const;
   bool stands_in() const;
+  bool acts_as_successor() const;
   void start_round(std::vector<member> members);
   void ask_masters();
   void propose(view value, bool inherited);
@@ -201,7 +202,7 @@ private:
   std::optional<voting_round> round_;         ///< The attempt that is on its way.
   time_point next_round_at_;                  ///< Not before.
   time_point ask_again_at_;                   ///< Those who have not voted.
-  time_point stand_in_at_;                    ///< Looking: when to act for a gone master.
+  time_point stand_in_at_;                    ///< When to act for a gone master.
   std::uint64_t term_seen_ = 0;               ///< The highest one of any attempt.
   view_stamp led_;                            ///< The base whose first attempt was used.
   vote_memory votes_;                         ///< About the view after `view_`.

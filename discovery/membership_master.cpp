@@ -59,18 +59,13 @@ void membership::pursue() {
 
 /// Whether it is this node that should make the next view.
 bool membership::may_propose() const {
-  switch (phase_) {
-  case phase::joined:
-    return first_living_master();
-  case phase::rejoining:
-    // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
-    return now_ - rejoining_since_ > 2 * options_.expiry && first_living_master();
-  case phase::looking:
-    return stands_in() && now_ >= stand_in_at_;
-  case phase::left:
+  if (phase_ == phase::left)
     return false;
-  }
-  return false;
+  if (acts_as_successor())
+    return stands_in() && now_ >= stand_in_at_;
+  // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
+  bool time_is_up = now_ - rejoining_since_ > 2 * options_.expiry;
+  return (phase_ == phase::joined || time_is_up) && first_living_master();
 }
 
 /// @return Whether this node is a master of its view and all masters before it are silent.
@@ -87,7 +82,8 @@ bool membership::first_living_master() const {
 /// The members of the base view without those that are silent, with those that asked to come in.
 std::vector<member> membership::wanted_members() const {
   auto members = base().members;
-  if (phase_ == phase::looking)
+  bool as_successor = acts_as_successor();
+  if (as_successor)
     // This process hears nobody yet: only those go that others are known to have succeeded.
     std::erase_if(members, [this](const member& m) {
       return m.id == self_.id || (round_ && round_->succeeded(m.id));
@@ -102,7 +98,7 @@ std::vector<member> membership::wanted_members() const {
                                [](const member& m, node_id id) { return m.id < id; });
     members.insert(at, who);
   };
-  if (phase_ == phase::looking || view_.find(self_.inc)->draining != self_.draining)
+  if (as_successor || view_.find(self_.inc)->draining != self_.draining)
     take_in(self_);
   for (const auto& [id, applicant] : joining_)
     if (members.size() < limits::members_max && reason_to_refuse(applicant.who).empty())

@@ -9,8 +9,16 @@
 namespace peercache::discovery {
 
 /// Which view the next one follows.
-const view& membership::base() const noexcept {
-  return phase_ == phase::looking ? newest_ : view_;
+const view& membership::base() const {
+  return acts_as_successor() ? newest_ : view_;
+}
+
+/// Whether what this process may bring about is the view after the newest one, which does not
+/// contain it. One that has a view of its own goes back to that when the newest one stands still.
+bool membership::acts_as_successor() const {
+  if (phase_ == phase::rejoining)
+    return stands_in() && now_ - rejoining_since_ <= 2 * options_.expiry;
+  return phase_ == phase::looking;
 }
 
 /// Whether this process runs in the place of a master of the newest view that is gone.
@@ -72,7 +80,7 @@ void membership::handle(const vote_packet& p) {
   if (p.answer == verdict::vetoed)
     vouched_.insert_or_assign(p.alive, now_ + options_.heartbeat);
   // Somebody better placed runs: it must not be disturbed while it makes its own attempt.
-  if (p.answer == verdict::refused && phase_ == phase::looking)
+  if (p.answer == verdict::refused && acts_as_successor())
     stand_in_at_ = now_ + options_.expiry;
   round_->count(p);
   proceed();
@@ -110,7 +118,7 @@ bool membership::votes_can_suffice() const {
   const auto& masters = round_->base().masters;
   auto possible = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
     const auto& master = *round_->base().find_name(name);
-    bool answers = phase_ == phase::looking || name == self_.name;
+    bool answers = acts_as_successor() || name == self_.name;
     if (auto at = answered_.find(control_endpoint(master)); at != answered_.end())
       answers = answers || now_ - at->second <= options_.expiry;
     return answers && !round_->denied_by(master.id);
@@ -194,7 +202,7 @@ bool membership::better_placed_lives(const prepare_packet& p, bool as_successor)
     const auto& master = *about.find_name(name);
     if (master.id == p.who)
       return !as_successor && phase_ != phase::left && master.inc != p.attempt.issuer;
-    bool lives = name == self_.name ? !as_successor || phase_ == phase::looking
+    bool lives = name == self_.name ? !as_successor || acts_as_successor()
                                     : !as_successor && !liveness_.silent(master.inc, now_);
     if (lives && phase_ != phase::left)
       return true;

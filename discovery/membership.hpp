@@ -162,6 +162,9 @@ private:
   bool acts_as_successor() const;
   void start_round(std::vector<member> members);
   void ask_masters();
+  prepare_packet own_prepare() const;
+  propose_packet own_proposal() const;
+  void vote_oneself();
   void propose(view value, bool inherited);
   void proceed();
   void end_round(duration rest);

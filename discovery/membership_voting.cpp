@@ -50,7 +50,7 @@ void membership::propose(view value, bool inherited) {
   proceed();
 }
 
-/// To all masters that have not voted, this node included: its own vote is counted at once.
+/// To all other masters that have not voted.
 void membership::ask_masters() {
   ask_again_at_ = now_ + options_.heartbeat / 4;
   auto ask = [this](const auto& question) {
@@ -61,16 +61,33 @@ void membership::ask_masters() {
       if (name != self_.name && !round_->granted_by(master))
         send(control_endpoint(runs_there), question);
     }
-    auto* memory = memory_for(question.base, question.attempt, question.from);
-    if (memory != nullptr)
-      round_->count(cast(question, *memory));
   };
-  auto from = control_endpoint(self_);
   if (round_->step() == voting_step::prepare)
-    ask(prepare_packet{from, self_.id, round_->base().stamp(), round_->attempt()});
+    ask(own_prepare());
   else
-    ask(propose_packet{from, round_->base().stamp(), round_->attempt(), round_->inherited(),
-                       round_->value()});
+    ask(own_proposal());
+}
+
+prepare_packet membership::own_prepare() const {
+  return {control_endpoint(self_), self_.id, round_->base().stamp(), round_->attempt()};
+}
+
+propose_packet membership::own_proposal() const {
+  return {control_endpoint(self_), round_->base().stamp(), round_->attempt(), round_->inherited(),
+          round_->value()};
+}
+
+/// This node's own vote. The one for its value comes last: what it accepted it could not take back,
+/// though all others refuse it.
+void membership::vote_oneself() {
+  auto* memory = memory_for(round_->base().stamp(), round_->attempt(), control_endpoint(self_));
+  if (memory == nullptr)
+    return;
+  bool successor = blank_vote(round_->base().stamp(), round_->attempt()).successor;
+  if (round_->step() == voting_step::prepare)
+    round_->count(cast(own_prepare(), *memory));
+  else if (round_->enough_with(successor ? 0 : 1, successor ? 1 : 0))
+    round_->count(cast(own_proposal(), *memory));
 }
 
 void membership::handle(const vote_packet& p) {
@@ -87,6 +104,7 @@ void membership::handle(const vote_packet& p) {
 }
 
 void membership::proceed() {
+  vote_oneself();
   if (!round_->enough()) {
     if (!votes_can_suffice())
       end_round(options_.heartbeat / 4);

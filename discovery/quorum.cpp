@@ -59,12 +59,13 @@ void voting_round::count(const vote_packet& vote) {
     found_ = vote.accepted;
 }
 
-bool voting_round::enough() const noexcept {
+bool voting_round::enough_with(std::size_t voters, std::size_t successors) const noexcept {
+  voters += voters_.size();
+  successors += successors_.size();
   auto masters = base_.masters.size();
   auto needed = votes_needed(masters);
-  bool originals_cannot = masters - successors_.size() < needed;
-  return voters_.size() >= needed ||
-         (originals_cannot && voters_.size() + successors_.size() >= needed);
+  bool originals_cannot = masters - successors < needed;
+  return voters >= needed || (originals_cannot && voters + successors >= needed);
 }
 
 bool voting_round::granted_by(const member& master) const {

@@ -58,7 +58,9 @@ public:
 
   /// Counts one vote; what is not of this half, or not of a master, changes nothing.
   void count(const vote_packet& vote);
-  bool enough() const noexcept;
+  bool enough() const noexcept { return enough_with(0, 0); }
+  /// Whether they would be with so many more.
+  bool enough_with(std::size_t voters, std::size_t successors) const noexcept;
   /// Whether the vote answers this half.
   bool concerns(const vote_packet& vote) const noexcept;
   /// Whether this master voted, or the process in its place did.

@@ -160,6 +160,11 @@ void membership::handle(const join_packet& p) {
     send(control_endpoint(p.who), view_packet{newest_});
     return;
   }
+  if (p.was_member && newest_.find(p.who.inc) == nullptr && p.known != newest_.stamp()) {
+    // It may not know yet that it was out, and must forget what it was told before that first.
+    send(control_endpoint(p.who), view_packet{newest_});
+    return;
+  }
   bool restarted =
       known != nullptr && known->host == p.who.host && known->inc != p.who.inc && !p.was_member;
   if (restarted)

@@ -214,6 +214,22 @@ TEST(membership_quorum, five_masters_need_three) {
   EXPECT_TRUE(net.machine(2).leads());
 }
 
+/// Others publish to a member from its new view on: what it was told before it knew that it had
+/// been out, it would forget.
+TEST(membership_quorum, a_member_that_was_out_comes_back_only_when_it_knows) {
+  auto net = converged_net(5);
+  auto old = net.view_of(4);
+  split(net, 4);
+  ASSERT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 4; }, seconds(5)));
+  auto before = net.view_of(0);
+  join_packet unknowing{net.at(4).self, old.stamp(), true, false};
+  auto actions = net.machine(0).on_packet(unknowing, net.now());
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(std::get<send_packet>(actions[0]).body, packet{view_packet{before}});
+  net.run_for(seconds(1));
+  EXPECT_EQ(net.view_of(0), before);
+}
+
 TEST(membership_quorum, two_of_four_masters_restarted_are_enough_with_the_other_two) {
   membership_net net(4);
   net.max_masters = 4;

@@ -1,0 +1,115 @@
+#pragma once
+
+#include "tests/scenario/oracle.hpp"
+#include "tests/scenario/process.hpp"
+#include "tests/scenario/script.hpp"
+#include "tests/scenario/world.hpp"
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::scenario {
+
+/// What came out of one run.
+struct outcome {
+  std::vector<std::string> faults; ///< Empty: it went well.
+  std::uint64_t trace = 0;
+  std::uint64_t events = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t puts = 0;
+  std::uint64_t stale_records = 0; ///< Left in the end: they cost a miss each, until read.
+  duration healed{};               ///< From the end of the faults to one view.
+};
+
+/// A machine: what outlives the processes that run on it.
+struct host {
+  std::string name;
+  std::size_t index = 0;
+  discovery::member self; ///< Of the running process, or the last one.
+  discovery::membership_options options;
+  std::unique_ptr<process> running;       ///< Null while it is dead.
+  std::map<page_key, std::uint64_t> disk; ///< Which put of each key is on it.
+  bool frozen = false;
+  std::vector<world::task> waiting; ///< What reached it while it was frozen.
+  double drift = 1;                 ///< Its clock's speed.
+  duration jumped{};                ///< By which its clock is ahead.
+  discovery::view_stamp marked;     ///< Of its view at the last `mark`.
+};
+
+/// A cluster in one thread: real membership, ring, shards, pools and slot tables on hosts that
+/// crash, freeze and cannot hear each other, as a script says.
+class cluster {
+public:
+  explicit cluster(const script& what);
+  /// Chaos, then healing; judges both.
+  outcome run();
+
+  // For processes.
+  world& time() noexcept { return world_; }
+  oracle& judge() noexcept { return oracle_; }
+  const script& settings() const noexcept { return script_; }
+  const page_key& key(std::size_t i) const { return keys_[i]; }
+  outcome& counts() noexcept { return outcome_; }
+  time_point local_now(const host& at) const;
+  /// Carries a membership packet to whoever listens there.
+  void send(const process& from, const discovery::send_packet& order);
+  using answer = std::optional<std::string>;
+  /// Asks the process with this incarnation; exactly one call of `done`: an answer, or nothing
+  /// after the time-out. Both are lost with the asking process.
+  void ask(const process& from, const incarnation& to, std::function<std::string(process&)> what,
+           duration timeout, std::function<void(const answer&)> done);
+  /// One-sided: the process does not take part, and may be frozen. Null when there is none, or no
+  /// way to it; the answer may be lost as well, then `done` is not called.
+  void reach(const process& from, const incarnation& to, std::function<void(process*)> done);
+  /// Runs `what` in that process as soon as it can, unless it is gone by then.
+  void later(const process& in, duration after, std::function<void(process&)> what);
+
+private:
+  void add_host(const std::string& name, std::vector<std::string> seeds);
+  void start(host& on);
+  void kill(host& on, bool wiped);
+  void freeze(host& on, bool frozen);
+  void deliver(std::size_t to, const incarnation& expected, std::function<void(process&)> what);
+  void beat(std::size_t index, const incarnation& inc);
+  void schedule_operation(std::size_t index, const incarnation& inc);
+  host* find(const std::string& name);
+
+  void apply(const step& what);
+  void apply_to_network(const step& what);
+  void apply_to_host(const step& what, host& at);
+  void expect(const step& what);
+  void expect_of(const step& what, host& at);
+  using wrong_call = std::function<void(const std::string&)>;
+  void expect_gone(const host& who, const wrong_call& wrong);
+  void expect_found(const host& of, const wrong_call& wrong);
+  void expect_served(host& by, const wrong_call& wrong);
+
+  void heal();
+  bool converged() const;
+  void run_until(time_point end);
+  void check_directory();
+  void check_shard(const process& owner);
+  void check_pool(const process& owner);
+  void read_everything();
+  void read_again(const page_key& key, const std::pair<incarnation, generation>& held,
+                  std::size_t reader);
+  std::optional<std::pair<incarnation, generation>> holding(const page_key& key) const;
+
+  const script script_;
+  world world_;
+  oracle oracle_;
+  std::vector<page_key> keys_;
+  std::deque<host> hosts_;
+  std::map<incarnation, std::size_t> host_of_;
+  std::map<discovery::endpoint, std::size_t> host_at_;
+  bool clients_work_ = true;
+  outcome outcome_;
+};
+
+} // namespace peercache::scenario

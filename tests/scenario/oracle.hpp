@@ -1,0 +1,46 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+#include "discovery/view.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace peercache::scenario {
+
+/// Knows everything that was ever put, and judges what readers got. A page's bytes are the number
+/// of its put, told apart by position, so that bytes of two fillings never look like one.
+class oracle {
+public:
+  /// The number of a new put of `key`.
+  std::uint64_t put(const page_key& key);
+  /// From now on the process with this incarnation offers the bytes of that put.
+  void offers(const incarnation& owner, std::uint64_t put);
+
+  static void write(std::span<std::byte> bytes, std::uint64_t put);
+
+  /// A reader was given these bytes as `key`, by a record that named `owner`.
+  void judge_hit(const page_key& key, const incarnation& owner, std::span<const std::byte> bytes);
+  /// A process lives in this view now; `before` is the stamp of the one before.
+  void judge_view(const discovery::view& adopted, const discovery::view_stamp& before);
+  void fault(std::string what);
+
+  /// Empty: all is well. At most the first few.
+  const std::vector<std::string>& faults() const noexcept { return faults_; }
+
+private:
+  std::vector<page_key> keys_; ///< Of put number i + 1.
+  std::unordered_map<incarnation, std::unordered_set<std::uint64_t>> offered_;
+  std::map<discovery::view_stamp, std::size_t> views_; ///< Hash of the view of each stamp.
+  std::vector<std::string> faults_;
+};
+
+} // namespace peercache::scenario

@@ -1,0 +1,321 @@
+// What clients of a node do: as client/get_call.cpp and client/directory_lookup.cpp, in steps of
+// the simulated time, so that owners change their slots between any two of them.
+
+#include "common/guards.hpp"
+#include "directory/wire.hpp"
+#include "tests/scenario/cluster.hpp"
+#include "tests/scenario/process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace peercache::scenario {
+
+using namespace std::chrono_literals;
+using directory::page_location;
+using directory::tier;
+
+namespace {
+
+constexpr auto deadline = 1000ms;
+constexpr auto view_grace = 3s;
+constexpr std::size_t replicas_asked = 2;
+constexpr std::size_t warm_up_puts = 5;
+
+/// How long the first owner may take before the next replica is asked.
+duration patience(duration left) {
+  return std::clamp<duration>(left / 4, 20ms, 250ms);
+}
+
+} // namespace
+
+/// One get or exists on its way.
+struct get_operation {
+  page_key key;
+  time_point until;
+  std::vector<node_id> asked; ///< In this look-up.
+  int lookups = 0;
+  int promotions = 0;
+  std::function<void(bool)> done;
+  std::function<void(std::vector<page_location>)> told; ///< Of an exists.
+};
+
+void process::operate() {
+  auto& world = cluster_.time();
+  // An engine that starts again puts what it put before, in the same order.
+  if (warmed_ < warm_up_puts)
+    return put(cluster_.key((host_.index * 5 + warmed_++) % cluster_.settings().keys), true);
+  const auto& key = cluster_.key(world.below(cluster_.settings().keys));
+  switch (world.below(16)) {
+  case 0:
+  case 1:
+  case 2:
+  case 3:
+  case 4:
+    return put(key, world.below(4) == 0);
+  case 5:
+    return remove(key);
+  case 6:
+  case 7:
+    return exists(key, [](auto) {});
+  default:
+    return get(key, [](bool) {});
+  }
+}
+
+void process::put(const page_key& key, bool always) {
+  if (pool_->find(key))
+    return;
+  auto& world = cluster_.time();
+  // A few pages take more than one granule, and one look more than one write.
+  auto length = static_cast<std::uint32_t>(world.below(8) == 0 ? limits::granule_bytes + 64 : 64);
+  std::vector<storage::evicted> victims;
+  auto slot = pool_->reserve(length, victims);
+  give_up(victims);
+  if (!slot)
+    return;
+  auto number = cluster_.judge().put(key);
+  ++cluster_.counts().puts;
+  std::vector<std::byte> page(length);
+  oracle::write(page, number);
+  std::memcpy(slots_.bytes(*slot, length).data(), page.data(), length / 2);
+  cluster_.later(*this, std::chrono::microseconds(world.below(3000)),
+                 [key, length, number, always, at = *slot](process& self) {
+                   self.fill_rest(key, at, length, number, always);
+                 });
+}
+
+void process::fill_rest(const page_key& key, slot_id slot, std::uint32_t length, std::uint64_t put,
+                        bool always) {
+  oracle::write(slots_.bytes(slot, length), put);
+  cluster_.judge().offers(inc_, put);
+  storage::fill filled{slot, key, length, 0};
+  storage::commit_outcome outcome;
+  pool_->commit({&filled, 1}, {&outcome, 1});
+  if (outcome.status != page_status::stored)
+    return;
+  if (cluster_.settings().disk)
+    cluster_.later(*this, 5ms, [key](process& self) { self.keep_on_disk(key); });
+  if (!joined()) {
+    unpublished_.push_back(key);
+    return;
+  }
+  using directory::publish_mode;
+  publish(
+      {key}, always ? publish_mode::always : publish_mode::if_absent,
+      [this, key, gen = outcome.gen](actors::publication& said) { settle_commit(key, gen, said); });
+}
+
+void process::remove(const page_key& key) {
+  host_.disk.erase(key);
+  if (auto gone = pool_->remove(key))
+    give_up({*gone});
+  else if (joined())
+    withdrawals_.push_back({{key, inc_, pool_->newest(), tier::disk}, 0});
+}
+
+void process::get(const page_key& key, std::function<void(bool)> done) {
+  auto op = std::make_shared<get_operation>();
+  op->key = key;
+  op->until = cluster_.time().now() + deadline;
+  op->done = std::move(done);
+  look_up(op);
+}
+
+void process::exists(const page_key& key, std::function<void(std::vector<page_location>)> done) {
+  auto op = std::make_shared<get_operation>();
+  op->key = key;
+  op->until = cluster_.time().now() + deadline;
+  op->told = std::move(done);
+  look_up(op);
+}
+
+void process::look_up(const operation& op) {
+  std::array<node_id, replicas_asked> owners;
+  auto count = ring_.owners(op->key, std::span(owners).first(std::min<std::size_t>(
+                                         replicas_asked, cluster_.settings().replicas)));
+  auto candidates = std::span(owners).first(count);
+  if (auto own = std::find(candidates.begin(), candidates.end(), host_.self.id);
+      own != candidates.end())
+    std::swap(*own, candidates.front());
+  auto next = std::find_if(candidates.begin(), candidates.end(), [&op](node_id id) {
+    return std::find(op->asked.begin(), op->asked.end(), id) == op->asked.end();
+  });
+  auto now = cluster_.time().now();
+  if (next == candidates.end() || now >= op->until)
+    return miss(op);
+  op->asked.push_back(*next);
+  std::string request;
+  directory::append_lookup(request, op->key);
+  bool last = op->asked.size() == candidates.size();
+  cluster_.ask(
+      *this, ring_.incarnation_of(*next),
+      [request](process& owner) { return owner.serve_lookup(request); },
+      last ? op->until - now : patience(op->until - now),
+      [this, op](const cluster::answer& said) {
+        if (said)
+          take_locations(op, *said);
+        else
+          look_up(op);
+      });
+}
+
+void process::take_locations(const operation& op, const std::string& answer) {
+  std::array<page_location, limits::locations_per_key_max> locations;
+  std::size_t count = 0;
+  directory::answer_reader reader{answer};
+  if (!reader.next(locations, count))
+    return look_up(op);
+  // Never believe a record whose owner is not in the view.
+  auto end =
+      std::remove_if(locations.begin(), locations.begin() + static_cast<std::ptrdiff_t>(count),
+                     [this](const auto& l) { return view_.find(l.owner) == nullptr; });
+  std::vector<page_location> found(locations.begin(), end);
+  bool young = cluster_.time().now() - adopted_at_ < view_grace;
+  if (found.empty() && young)
+    return look_up(op);
+  if (op->told)
+    return op->told(std::move(found));
+  if (found.empty())
+    return miss(op);
+  auto own =
+      std::find_if(found.begin(), found.end(), [this](const auto& l) { return l.owner == inc_; });
+  read(op, own != found.end() ? *own : found.front());
+}
+
+void process::read(const operation& op, const page_location& where) {
+  if (where.where == tier::disk)
+    return promote(op, where);
+  if (where.owner == inc_)
+    return read_own(op, where);
+  if (cluster_.time().below(2) == 0)
+    return read_remote(op, where);
+  read_pinned(op, where);
+}
+
+/// Out of the mapped pool: look, copy, look again; the owner may do anything in between.
+void process::read_own(const operation& op, const page_location& where) {
+  if (slots_.check(where.slot, where.gen, op->key, where.length_bytes) != page_status::hit)
+    return stale(op, where);
+  auto page = slots_.bytes(where.slot, where.length_bytes);
+  auto copy = std::make_shared<std::vector<std::byte>>(page.begin(), page.end());
+  cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(2000)),
+                 [op, where, copy](process& self) {
+                   auto again = self.slots_.bytes(where.slot, where.length_bytes);
+                   auto half = static_cast<std::ptrdiff_t>(copy->size() / 2);
+                   std::copy(again.begin() + half, again.end(), copy->begin() + half);
+                   if (!self.slots_.still_readable(where.slot, where.gen))
+                     return self.stale(op, where);
+                   self.hit(op, where, *copy);
+                 });
+}
+
+/// One-sided: the payload, then the entry; over a connection with the process that runs there.
+void process::read_remote(const operation& op, const page_location& where) {
+  auto failed = std::make_shared<bool>(true);
+  cluster_.later(*this, op->until - cluster_.time().now(), [op, failed](process& self) {
+    if (*failed)
+      self.miss(op);
+  });
+  auto fits = [where](const process* there) {
+    return there != nullptr && (there->inc() == where.owner || !guard_on(guard::incarnation));
+  };
+  cluster_.reach(*this, where.owner, [this, op, where, failed, fits](process* owner) {
+    if (!fits(owner) || !owner->slots_.in_range(where.slot, where.length_bytes)) {
+      *failed = false;
+      return stale(op, where);
+    }
+    auto page = owner->slots_.bytes(where.slot, where.length_bytes);
+    auto copy = std::make_shared<std::vector<std::byte>>(page.begin(), page.end());
+    cluster_.reach(*this, where.owner, [this, op, where, failed, fits, copy](process* then) {
+      if (!*failed)
+        return;
+      *failed = false;
+      if (!fits(then) || then->slots_.check(where.slot, where.gen, op->key, where.length_bytes) !=
+                             page_status::hit)
+        return stale(op, where);
+      hit(op, where, *copy);
+    });
+  });
+}
+
+/// Over TCP: the owner pins, sends in parts, unpins.
+void process::read_pinned(const operation& op, const page_location& where) {
+  auto one = std::make_shared<std::vector<std::byte>>();
+  auto send_rest = [op, where, one](process& owner) {
+    auto page = owner.slots_.bytes(where.slot, where.length_bytes);
+    one->insert(one->end(), page.begin() + static_cast<std::ptrdiff_t>(one->size()), page.end());
+    owner.slots_.unpin(where.slot);
+  };
+  auto& net = cluster_;
+  auto send = [where, op, one, send_rest, &net](process& owner) {
+    auto status = owner.slots_.pin_if(where.slot, where.gen, op->key, where.length_bytes);
+    if (status != page_status::hit)
+      return std::string{};
+    auto page = owner.slots_.bytes(where.slot, where.length_bytes);
+    one->assign(page.begin(), page.begin() + static_cast<std::ptrdiff_t>(page.size() / 2));
+    // One reader in eight is slow.
+    auto longest = net.time().below(8) == 0 ? 400'000 : 3'000;
+    auto takes = std::chrono::microseconds(net.time().below(static_cast<std::uint64_t>(longest)));
+    net.later(owner, takes, send_rest);
+    return std::string("pinned");
+  };
+  net.ask(*this, where.owner, send, op->until - net.time().now(),
+          [this, op, where, one](const cluster::answer& said) {
+            if (!said)
+              return miss(op);
+            if (said->empty())
+              return stale(op, where);
+            // The rest comes as soon as the owner gets to it; a frozen one does not.
+            cluster_.later(*this, 500ms, [op, where, one](process& self) {
+              if (one->size() != where.length_bytes)
+                return self.miss(op);
+              self.hit(op, where, *one);
+            });
+          });
+}
+
+void process::promote(const operation& op, const page_location& where) {
+  if (++op->promotions > 2)
+    return miss(op);
+  cluster_.ask(
+      *this, where.owner, [key = op->key](process& owner) { return owner.serve_promote(key); },
+      op->until - cluster_.time().now(),
+      [this, op, where](const cluster::answer& said) {
+        std::array<page_location, limits::locations_per_key_max> locations;
+        std::size_t count = 0;
+        directory::answer_reader reader{said ? *said : std::string_view{}};
+        if (!said || !reader.next(locations, count))
+          return miss(op);
+        if (count == 0)
+          return stale(op, where);
+        read(op, locations[0]);
+      });
+}
+
+/// The record is not true: its owners are told, and the look-up is repeated once.
+void process::stale(const operation& op, const page_location& where) {
+  withdrawals_.push_back({{op->key, where.owner, where.gen, where.where}, 0});
+  if (++op->lookups > 1)
+    return miss(op);
+  op->asked.clear();
+  look_up(op);
+}
+
+void process::hit(const operation& op, const page_location& where,
+                  const std::vector<std::byte>& bytes) {
+  cluster_.judge().judge_hit(op->key, where.owner, bytes);
+  ++cluster_.counts().hits;
+  cluster_.time().note(where.gen.value);
+  op->done(true);
+}
+
+void process::miss(const operation& op) {
+  if (op->told)
+    return op->told({});
+  ++cluster_.counts().misses;
+  op->done(false);
+}
+
+} // namespace peercache::scenario

@@ -1,0 +1,68 @@
+#include "tests/scenario/runner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+namespace peercache::scenario {
+namespace {
+
+constexpr std::uint64_t parts = 20;
+
+class random_clusters : public testing::TestWithParam<std::uint64_t> {};
+
+/// No wrong byte, and everything whole after the faults. A seed that fails is shrunk and kept.
+TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
+  std::uint64_t slow = 0;
+  std::uint64_t stale = 0;
+  std::uint64_t events = 0;
+  std::uint64_t hits = 0;
+  duration slowest{};
+  auto count = (seeds_to_run() + parts - 1) / parts;
+  for (auto seed = GetParam() * count + 1; seed <= (GetParam() + 1) * count; ++seed) {
+    auto what = random_script(seed);
+    auto came = run(what);
+    if (!came.faults.empty()) {
+      ADD_FAILURE() << describe(what, came) << "\nshrunk to " << keep(what);
+      return;
+    }
+    slow += came.healed > std::chrono::milliseconds(3500) ? 1 : 0;
+    stale += came.stale_records;
+    events += came.events;
+    hits += came.hits;
+    slowest = std::max(slowest, came.healed);
+  }
+  std::printf(
+      "[ measured ] %llu clusters, %llu events, %llu hits, %llu stale records left, one view "
+      "after at most %s, %llu times after more than 3.5 s\n",
+      static_cast<unsigned long long>(count), static_cast<unsigned long long>(events),
+      static_cast<unsigned long long>(hits), static_cast<unsigned long long>(stale),
+      to_text(slowest).c_str(), static_cast<unsigned long long>(slow));
+  EXPECT_GT(hits, 50 * count);
+  EXPECT_LE(slow, 1 + count / 50);
+  EXPECT_LE(stale, 5 + count / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(scenario, random_clusters, testing::Range<std::uint64_t>(0, parts));
+
+TEST(scenario, the_seed_of_the_environment_goes_well) {
+  const char* seed = std::getenv("PEERCACHE_SCENARIO_SEED");
+  auto what = random_script(seed != nullptr ? std::strtoull(seed, nullptr, 10) : 1);
+  auto came = run(what);
+  EXPECT_TRUE(came.faults.empty()) << describe(what, came) << '\n' << to_text(what);
+}
+
+TEST(scenario, the_same_seed_is_the_same_trace) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    auto first = run(random_script(seed));
+    auto second = run(random_script(seed));
+    EXPECT_EQ(first.trace, second.trace) << seed;
+    EXPECT_EQ(first.hits, second.hits) << seed;
+  }
+  EXPECT_NE(run(random_script(1)).trace, run(random_script(2)).trace);
+}
+
+} // namespace
+} // namespace peercache::scenario

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "discovery/liveness.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::scenario {
+
+using discovery::duration;
+using discovery::time_point;
+
+/// One line `at TIME VERB ARGUMENTS` of a scenario.
+struct step {
+  duration when{};
+  std::string verb;
+  std::vector<std::string> arguments;
+};
+
+/// A scenario: what cluster it is, how long faults may happen to it, and which do. As text:
+///
+///   # comment
+///   nodes 5             node1 … node5 start at once
+///   seeds node1 node2   whom they ask; the first one is the pinned head
+///   at 2s kill node1    and so on: `cluster.cpp` has the table of verbs
+struct script {
+  std::uint64_t seed = 1; ///< Of everything that the scenario does not say.
+  std::uint32_t nodes = 5;
+  std::vector<std::string> seeds{"node1"};
+  std::uint32_t masters = 3;
+  std::uint32_t replicas = 2;
+  std::uint32_t granules = 24; ///< Of each pool.
+  std::uint32_t keys = 48;     ///< That clients use.
+  bool disk = false;
+  duration run = std::chrono::seconds(20);  ///< Of chaos; then everything heals.
+  std::uint64_t events_max = 10'000;        ///< Or until so many have happened.
+  std::uint32_t operations_per_second = 20; ///< Of each node's clients.
+  std::vector<step> steps;                  ///< In order of time.
+};
+
+/// Nothing, and `fault` says which line is wrong.
+std::optional<script> parse_script(std::string_view text, std::string& fault);
+std::string to_text(const script& what);
+
+/// "250ms", "1.5s".
+std::optional<duration> parse_duration(std::string_view text);
+std::string to_text(duration value);
+
+/// The cluster and the faults of a seed.
+script random_script(std::uint64_t seed);
+
+} // namespace peercache::scenario

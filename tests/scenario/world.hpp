@@ -1,0 +1,65 @@
+#pragma once
+
+#include "tests/scenario/script.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace peercache::scenario {
+
+/// Time and the network of one run: events in order of time, drawn from one seed. Everything that
+/// happens goes through here, so the same seed is the same run.
+class world {
+public:
+  using task = std::function<void()>;
+
+  explicit world(std::uint64_t seed) : state_(seed * 2 + 1) {}
+
+  time_point now() const noexcept { return now_; }
+  std::uint64_t events() const noexcept { return events_; }
+  /// Of all events so far, and of what was noted.
+  std::uint64_t trace() const noexcept { return trace_; }
+  void note(std::uint64_t what) noexcept { trace_ = (trace_ ^ what) * 0x100000001b3ull; }
+  std::uint64_t below(std::uint64_t limit) noexcept;
+
+  void at(time_point when, task what);
+  /// Runs the next event if it is due by then; otherwise it is then. False: nothing was due.
+  bool step(time_point until);
+
+  // The network between hosts, by index.
+  void resize(std::size_t hosts);
+  /// How long a message takes now; nothing when it is lost.
+  std::optional<duration> way(std::size_t from, std::size_t to);
+  /// Whether anything gets through from one to the other.
+  bool open(std::size_t from, std::size_t to) const { return !cuts_[from * hosts_ + to]; }
+  void cut(std::size_t from, std::size_t to) { cuts_[from * hosts_ + to] = from != to; }
+  void mend();
+  bool repeats() { return below(100) < repeat_percent; }
+
+  std::uint64_t loss_percent = 0;
+  std::uint64_t repeat_percent = 0;
+  std::vector<duration> slowness; ///< Of each host, added to what it sends.
+
+private:
+  struct event {
+    time_point when;
+    std::uint64_t number;
+    task what;
+  };
+  static bool later(const event& a, const event& b) noexcept {
+    return a.when != b.when ? a.when > b.when : a.number > b.number;
+  }
+
+  std::uint64_t state_;
+  time_point now_{std::chrono::hours(1)};
+  std::uint64_t events_ = 0;
+  std::uint64_t numbers_ = 0;
+  std::uint64_t trace_ = 0xcbf29ce484222325ull;
+  std::vector<event> queue_;
+  std::size_t hosts_ = 0;
+  std::vector<bool> cuts_;
+};
+
+} // namespace peercache::scenario

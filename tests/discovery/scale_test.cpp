@@ -1,0 +1,182 @@
+// What a thousand nodes cost, from the classes themselves; docs/scale.md has the figures.
+
+#include "discovery/hash_ring.hpp"
+#include "discovery/membership.hpp"
+#include "discovery/packet_codec.hpp"
+#include "discovery/placement.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <set>
+#include <unordered_map>
+
+namespace peercache::discovery {
+namespace {
+
+using std::chrono::steady_clock;
+
+std::vector<member> members_of(std::size_t count) {
+  std::vector<member> made(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    made[i].name = "gpu-node-" + std::to_string(i);
+    made[i].id = node_id_of(made[i].name);
+    made[i].inc = {i + 1, ~i};
+    made[i].host = "10.20." + std::to_string(i / 250) + "." + std::to_string(i % 250);
+    made[i].control_port = 31998;
+    made[i].data_port = 31999;
+    made[i].http_port = 31997;
+  }
+  std::sort(made.begin(), made.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return made;
+}
+
+view view_of(std::size_t count) {
+  view made;
+  made.term = 3;
+  made.version = 5000;
+  made.members = members_of(count);
+  made.masters = choose_masters(made.members, {}, 3);
+  made.issuer = made.members.front().inc;
+  return made;
+}
+
+page_key key_of(std::mt19937_64& random) {
+  page_key key;
+  auto value = random();
+  std::memcpy(key.bytes.data(), &value, sizeof value);
+  return key;
+}
+
+double microseconds_since(steady_clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(steady_clock::now() - start).count();
+}
+
+/// What the fullest node has, as a multiple of the mean: of 10^6 keys with two owners each.
+TEST(scale, a_thousand_shards_are_about_equally_full) {
+  constexpr std::size_t keys = 1'000'000;
+  hash_ring ring(members_of(1000));
+  std::unordered_map<node_id, std::size_t> records;
+  std::unordered_map<node_id, std::size_t> first;
+  std::mt19937_64 random(1);
+  for (std::size_t i = 0; i < keys; ++i) {
+    std::array<node_id, 2> owners;
+    ring.owners(key_of(random), owners);
+    ++first[owners[0]];
+    ++records[owners[0]];
+    ++records[owners[1]];
+  }
+  auto fullest = [](const auto& counts, double all) {
+    std::size_t most = 0;
+    for (const auto& [id, count] : counts)
+      most = std::max(most, count);
+    return static_cast<double>(most) * 1000 / all;
+  };
+  auto of_records = fullest(records, 2.0 * keys);
+  auto of_first = fullest(first, 1.0 * keys);
+  std::printf("[ measured ] fullest of 1000 shards / mean: %.3f; asked first: %.3f\n", of_records,
+              of_first);
+  EXPECT_LE(of_records, 1.25);
+  EXPECT_LE(of_first, 1.35);
+}
+
+TEST(scale, a_join_moves_little_more_than_its_share) {
+  constexpr std::size_t keys = 1'000'000;
+  for (std::size_t count : {10u, 100u, 1000u}) {
+    hash_ring before(members_of(count));
+    hash_ring after(members_of(count + 1));
+    std::mt19937_64 random(2);
+    std::size_t moved = 0;
+    std::array<node_id, 2> fresh;
+    for (std::size_t i = 0; i < keys; ++i)
+      moved += new_owners(before, after, key_of(random), 2, fresh);
+    auto share = static_cast<double>(moved) / (2.0 * keys);
+    std::printf("[ measured ] join of node %zu: %.3f %% of the records are published again\n",
+                count + 1, 100 * share);
+    EXPECT_LE(share, 1.0 / static_cast<double>(count + 1) + 0.05);
+    EXPECT_LE(share, 1.3 / static_cast<double>(count + 1));
+  }
+}
+
+TEST(scale, a_view_of_a_thousand_nodes_fits_into_a_hundred_kilobytes) {
+  auto bytes = encode_view(view_of(1000)).size();
+  std::printf("[ measured ] a view of 1000 nodes: %zu bytes\n", bytes);
+  EXPECT_LE(bytes, 100'000u);
+}
+
+/// Two a second from each member to each master.
+TEST(scale, a_master_answers_heartbeats_of_a_thousand_nodes_with_little_of_a_core) {
+  auto all = view_of(1000);
+  auto leader = *all.leader();
+  auto now = time_point(std::chrono::hours(1));
+  membership machine({}, leader, now);
+  machine.on_packet(view_packet{all}, now);
+  ASSERT_TRUE(machine.leads());
+  std::vector<std::string> packets;
+  for (const auto& m : all.members)
+    if (m.inc != leader.inc)
+      packets.push_back(
+          encode_packet(heartbeat_packet{control_endpoint(m), m.inc, all.stamp()}, "prod"));
+  double best = 1e9;
+  std::size_t answers = 0;
+  for (int round = 0; round < 5; ++round) {
+    auto start = steady_clock::now();
+    for (const auto& bytes : packets) {
+      auto packet = decode_packet(bytes, "prod");
+      for (const auto& order : machine.on_packet(*packet, now))
+        answers += encode_packet(std::get<send_packet>(order).body, "prod").size() > 0 ? 1 : 0;
+    }
+    auto took = microseconds_since(start);
+    best = std::min(best, took / static_cast<double>(packets.size()));
+  }
+  EXPECT_EQ(answers, 5 * packets.size());
+  std::printf(
+      "[ measured ] a heartbeat: %zu bytes, %.2f us with decoding and answer; 2000 a second: "
+      "%.2f %% of a core\n",
+      packets.front().size(), best, best * 2000 / 1e4);
+  EXPECT_LE(best, 50.0);
+}
+
+TEST(scale, a_batch_asks_no_more_nodes_than_it_has_keys) {
+  for (std::size_t count : {10u, 100u, 1000u}) {
+    hash_ring ring(members_of(count));
+    std::mt19937_64 random(3);
+    std::size_t messages = 0;
+    double best = 1e9;
+    constexpr int batches = 200;
+    for (int batch = 0; batch < batches; ++batch) {
+      std::array<page_key, 128> keys;
+      for (auto& key : keys)
+        key = key_of(random);
+      auto start = steady_clock::now();
+      std::array<node_id, 128> owners;
+      for (std::size_t i = 0; i < keys.size(); ++i)
+        ring.owners(keys[i], std::span(owners).subspan(i, 1));
+      best = std::min(best, microseconds_since(start));
+      messages += std::set<node_id>(owners.begin(), owners.end()).size();
+    }
+    std::printf("[ measured ] 128 keys on %zu nodes: %.1f messages; owners found in %.2f us\n",
+                count, static_cast<double>(messages) / batches, best);
+    EXPECT_LE(messages, static_cast<std::size_t>(batches) * std::min<std::size_t>(128, count));
+    EXPECT_LE(best, 200.0);
+  }
+}
+
+TEST(scale, a_ring_of_a_thousand_nodes_is_made_in_little_time) {
+  auto members = members_of(1000);
+  auto start = steady_clock::now();
+  hash_ring ring(members);
+  auto took = microseconds_since(start);
+  std::printf("[ measured ] a ring of 1000 nodes is made in %.1f ms\n", took / 1000);
+  EXPECT_EQ(ring.members(), 1000u);
+  EXPECT_LE(took, 1e6);
+}
+
+} // namespace
+} // namespace peercache::discovery

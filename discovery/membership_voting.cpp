@@ -166,6 +166,10 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
     return view_.is_master(self_.name) ? &votes_ : nullptr;
   if (newest_.term > 0 && newest_.stamp() == about && stands_in())
     return &successor_votes_;
+  // Somebody carries on from the view before one that one or two masters made, and that is gone.
+  if (phase_ == phase::looking && newest_.stamp() > about && !outdated &&
+      votes_needed(newest_.masters.size()) == 1)
+    return &successor_votes_;
   if (newest_.stamp() > about)
     send(from, view_packet{newest_});
   else if (newest_.stamp() < about)
@@ -214,7 +218,7 @@ vote_packet membership::cast(const propose_packet& p, vote_memory& memory) const
 /// lets nobody pass who was not, unless it is leaving: it leads itself when nobody is before it.
 bool membership::better_placed_lives(const prepare_packet& p, bool as_successor) const {
   const auto& about = as_successor ? newest_ : view_;
-  if (as_successor && about.find(p.attempt.issuer) != nullptr)
+  if (as_successor && (about.stamp() != p.base || about.find(p.attempt.issuer) != nullptr))
     return false;
   for (const auto& name : about.masters) {
     const auto& master = *about.find_name(name);

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <fmt/format.h>
 #include <fstream>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace peercache::chaos {
@@ -43,11 +44,12 @@ cli::node_launch launch_of(const chaos_plan& plan, const std::filesystem::path& 
     launch.seeds.push_back(
         fmt::format("{}:{}", real::net_lab::address(other), chaos_cluster::control_port));
   launch.flags = {"--pool-name-prefix", fmt::format("peercache-chaos-{}", ::getpid()),
-                  "--disk-path",        (launch.folder / "disk").string(),
-                  "--disk-size",        std::to_string(plan.disk_bytes),
-                  "--disk-store",       plan.disk_store,
-                  "--disk-bucket-size", "1MiB",
-                  "--drain-timeout",    "3s"};
+                  "--drain-timeout", "3s"};
+  if (plan.disk_bytes > 0)
+    launch.flags.insert(launch.flags.end(),
+                        {"--disk-path", (launch.folder / "disk").string(), "--disk-size",
+                         std::to_string(plan.disk_bytes), "--disk-store", plan.disk_store,
+                         "--disk-bucket-size", "1MiB"});
   launch.environment = clock_environment(plan, (launch.folder / "clock").string());
   launch.environment.insert(launch.environment.end(), plan.load.faults.begin(),
                             plan.load.faults.end());
@@ -63,6 +65,7 @@ result<chaos_cluster> chaos_cluster::make(const chaos_plan& plan, const cli::run
   if (!net)
     return net.error();
   chaos_cluster cluster(std::move(*net));
+  cluster.nodes_priority_ = plan.nodes_priority;
   for (std::uint32_t host = 0; host < plan.hosts(); ++host) {
     auto& made = cluster.nodes_.emplace_back();
     made.launch = launch_of(plan, folder.path(), host);
@@ -97,6 +100,7 @@ result<void> chaos_cluster::start(std::uint32_t host) {
   if (!child)
     return child.error();
   node.process.emplace(std::move(*child));
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(node.process->pid()), nodes_priority_);
   node.frozen = false;
   node.draining = false;
   return {};

@@ -67,6 +67,7 @@ private:
 
   real::net_lab net_;
   std::vector<node> nodes_;
+  int nodes_priority_ = 0;
 };
 
 } // namespace peercache::chaos

@@ -34,19 +34,26 @@ void shape_load(stress::stress_plan& load) {
   load.pause_between_calls = std::chrono::microseconds(10'000);
 }
 
-result<void> apply_guard(chaos_plan& plan, const std::string& guard) {
+result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
   auto& load = plan.load;
   load.guard = guard;
   load.stop_at_wrong_bytes = true;
-  load.guards_off = {guard};
-  plan.round = std::chrono::seconds(15);
+  if (off)
+    load.guards_off = {guard};
+  plan.round = std::chrono::seconds(8);
+  plan.heal_limit = std::chrono::seconds(5);
   if (guard == "view") {
     load.faults = {{"PEERCACHE_TEST_OLD_VIEWS_ONE_IN", "2"}};
+    plan.kinds = {fault_kind::kill, fault_kind::drain_join};
   } else if (guard == "withdraw") {
     // The same few keys come and go all the time.
     load.keys = 2'000;
     load.rewrites_percent = 50;
-  } else if (guard != "purge") {
+    plan.kinds = {fault_kind::loss, fault_kind::freeze, fault_kind::partition};
+  } else if (guard == "purge") {
+    plan.kinds = {fault_kind::kill};
+    plan.disk_bytes = 0; // Records are counted: those of pages in memory and on disk are one.
+  } else {
     return {errc::invalid_argument, "there is no guard '" + guard + "': view, purge or withdraw"};
   }
   return {};
@@ -58,6 +65,7 @@ result<chaos_plan> parse_plan(int argc, char** argv) {
   chaos_plan plan;
   double minutes = 10;
   std::string without;
+  std::string control;
   CLI::App app("Real nodes under faults of all kinds; every byte that is got is compared.",
                "chaos");
   app.add_option("--minutes", minutes, "How long faults are made")
@@ -66,7 +74,9 @@ result<chaos_plan> parse_plan(int argc, char** argv) {
   app.add_option("--nodes", plan.load.nodes, "That run at a time")
       ->default_val(5u)
       ->check(CLI::Range(2u, 50u));
-  app.add_option("--without", without, "Switch one guard off, and find what it keeps away");
+  auto* no_guard =
+      app.add_option("--without", without, "Switch one guard off, and find what it keeps away");
+  app.add_option("--control", control, "The same run with the guard on: clean")->excludes(no_guard);
   app.add_option("--node-program", plan.load.node_program, "Path of peercache-node")->required();
   try {
     app.parse(argc, argv);
@@ -75,8 +85,10 @@ result<chaos_plan> parse_plan(int argc, char** argv) {
   }
   plan.duration = std::chrono::milliseconds(static_cast<std::int64_t>(minutes * 60'000));
   shape_load(plan.load);
-  if (!without.empty())
-    if (auto applied = apply_guard(plan, without); !applied)
+  for (std::size_t kind = 0; kind < fault_kinds; ++kind)
+    plan.kinds.push_back(static_cast<fault_kind>(kind));
+  if (auto guard = without.empty() ? control : without; !guard.empty())
+    if (auto applied = apply_guard(plan, guard, !without.empty()); !applied)
       return applied.error();
   constexpr std::array stores = {"bucket", "file_per_key", "offset"};
   plan.disk_store = stores[plan.load.seed % stores.size()];

@@ -38,18 +38,19 @@ void cluster_watch::ask(std::uint32_t host) {
                                           cluster_.cluster_name(), patience))
       admin = std::move(*made);
   if (expected_[host] && admin) {
+    auto asked_at = std::chrono::steady_clock::now();
     auto status = admin->status();
     auto view = admin->view();
     if (status && view)
-      return note(host, *status, std::move(*view));
+      return note(host, asked_at, *status, std::move(*view));
   }
   admin.reset();
   std::lock_guard guard(lock_);
   seen_[host].answers = false;
 }
 
-void cluster_watch::note(std::uint32_t host, const client::node_status& status,
-                         discovery::view view) {
+void cluster_watch::note(std::uint32_t host, std::chrono::steady_clock::time_point asked_at,
+                         const client::node_status& status, discovery::view view) {
   std::lock_guard guard(lock_);
   auto& seen = seen_[host];
   if (seen.inc != status.self.inc) {
@@ -58,7 +59,15 @@ void cluster_watch::note(std::uint32_t host, const client::node_status& status,
   } else if (view.stamp() < seen.view.stamp()) {
     regressions_ += 1;
   }
-  seen = {true, status.ready, status.self.inc, std::move(view), status.puts, status.evictions};
+  seen = {true,
+          asked_at,
+          status.ready,
+          status.self.inc,
+          std::move(view),
+          status.puts,
+          status.evictions,
+          status.pool_pages + status.disk.pages,
+          status.directory_records};
 }
 
 seen_node cluster_watch::latest(std::uint32_t host) const {
@@ -66,12 +75,13 @@ seen_node cluster_watch::latest(std::uint32_t host) const {
   return seen_[host];
 }
 
-bool cluster_watch::one_view(const std::vector<std::uint32_t>& hosts) const {
+bool cluster_watch::one_view(const std::vector<std::uint32_t>& hosts,
+                             std::chrono::steady_clock::time_point since) const {
   std::lock_guard guard(lock_);
   const auto& first = seen_[hosts.front()].view;
   return std::all_of(hosts.begin(), hosts.end(), [&](std::uint32_t host) {
     const auto& seen = seen_[host];
-    return seen.answers && seen.ready && seen.view == first &&
+    return seen.answers && seen.asked_at > since && seen.ready && seen.view == first &&
            first.members.size() == hosts.size() && first.find(seen.inc) != nullptr;
   });
 }

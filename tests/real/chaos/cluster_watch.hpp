@@ -4,6 +4,7 @@
 #include "client/admin_client.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,11 +17,14 @@ namespace peercache::chaos {
 /// What one node said of itself when it was asked last.
 struct seen_node {
   bool answers = false;
+  std::chrono::steady_clock::time_point asked_at{};
   bool ready = false;
   incarnation inc;
   discovery::view view;
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
+  std::uint64_t pages = 0;   ///< In its pool and on its disk.
+  std::uint64_t records = 0; ///< In its directory shard.
 };
 
 /// Asks all nodes again and again how they are, from the hub, which no fault reaches.
@@ -38,8 +42,10 @@ public:
   /// Hosts whose nodes are not there or stand still are not asked: each would cost a time-out.
   void expect(std::uint32_t host, bool answers) { expected_[host] = answers; }
   seen_node latest(std::uint32_t host) const;
-  /// Every one of these nodes is ready, and all have one view, of exactly these nodes.
-  bool one_view(const std::vector<std::uint32_t>& hosts) const;
+  /// Every one of these nodes, asked after `since`, is ready, and all have one view, of exactly
+  /// these nodes.
+  bool one_view(const std::vector<std::uint32_t>& hosts,
+                std::chrono::steady_clock::time_point since = {}) const;
   /// What stands in the way of that, for a report.
   std::string views(const std::vector<std::uint32_t>& hosts) const;
 
@@ -51,7 +57,8 @@ public:
 private:
   void run();
   void ask(std::uint32_t host);
-  void note(std::uint32_t host, const client::node_status& status, discovery::view view);
+  void note(std::uint32_t host, std::chrono::steady_clock::time_point asked_at,
+            const client::node_status& status, discovery::view view);
 
   const chaos_cluster& cluster_;
   std::vector<std::atomic<bool>> expected_;

@@ -12,6 +12,8 @@ namespace peercache::chaos {
 namespace {
 
 constexpr std::chrono::milliseconds pause{20};
+/// A shard keeps what it does not own any more for five seconds.
+constexpr std::chrono::seconds records_limit{10};
 
 double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
@@ -42,9 +44,10 @@ heal_report heal_check::run(clock::time_point since) {
   for (std::uint32_t host = 0; host < cluster_.hosts(); ++host)
     if (!cluster_.running(host))
       readers_[host]->forget();
-  judge_records(report, until);
+  count_stale_records(report);
   judge_pages(report, until);
   report.keys_seconds = seconds_since(since);
+  judge_records(report, clock::now() + records_limit);
   report.healed = report.fault.empty();
   ledger_.readers_rest = false;
   ledger_.writers_rest = false;
@@ -53,7 +56,7 @@ heal_report heal_check::run(clock::time_point since) {
 
 bool heal_check::wait_for_one_view(heal_report& report, clock::time_point since) {
   auto nodes = cluster_.all_running();
-  while (!watch_.one_view(nodes)) {
+  while (!watch_.one_view(nodes, since)) {
     report.view_seconds = seconds_since(since);
     if (clock::now() - since > plan_.heal_limit) {
       report.fault = "no view is shared by all: " + watch_.views(nodes);
@@ -95,34 +98,48 @@ heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
   return ids;
 }
 
-/// Records of the dead have to go; those of the living that name nothing cost a reader one miss.
+/// Clients overlook records of the dead, so these are counted: each page of a pool or a disk has as
+/// many records as the directory has replicas, and shards forget what they do not own after
+/// seconds.
 void heal_check::judge_records(heal_report& report, clock::time_point until) {
-  auto& reader = *readers_[cluster_.all_running().front()];
+  constexpr std::uint64_t replicas = 2;
+  auto nodes = cluster_.all_running();
   do {
-    ids_in_pools(report);
-    std::vector<std::vector<directory::page_location>> told;
-    std::thread([&] {
-      cluster_.net().enter(cluster_.all_running().front());
-      told = reader.locate(keys_);
-    }).join();
-    report.dead_records = 0;
-    report.stale_records = 0;
-    for (std::size_t i = 0; i < told.size(); ++i)
-      for (const auto& location : told[i]) {
-        auto pool = pools_.find(location.owner);
-        if (pool == pools_.end()) {
-          report.dead_records += 1;
-        } else if (location.where == directory::tier::memory) {
-          auto page = pool->second.find(keys_[i]);
-          report.stale_records += page == pool->second.end() || page->second != location.gen;
-        }
-      }
-    if (!told.empty() && report.dead_records == 0)
+    auto asked_at = clock::now();
+    while (!watch_.one_view(nodes, asked_at) && clock::now() < until)
+      std::this_thread::sleep_for(pause);
+    std::uint64_t records = 0;
+    std::uint64_t pages = 0;
+    for (auto host : nodes) {
+      auto seen = watch_.latest(host);
+      records += seen.records;
+      pages += seen.pages;
+    }
+    report.dead_records = records > replicas * pages ? records - replicas * pages : 0;
+    if (report.dead_records == 0)
       return;
-    std::this_thread::sleep_for(pause);
   } while (clock::now() < until);
-  report.fault =
-      fmt::format("the directory has {} records of processes that are gone", report.dead_records);
+  report.fault += fmt::format("{}the directory has {} records of processes that are gone",
+                              report.fault.empty() ? "" : "; ", report.dead_records);
+}
+
+/// Records of the living that name nothing cost a reader one miss: counted, not judged.
+void heal_check::count_stale_records(heal_report& report) {
+  auto first = cluster_.all_running().front();
+  std::vector<std::vector<directory::page_location>> told;
+  std::thread([&] {
+    cluster_.net().enter(first);
+    told = readers_[first]->locate(keys_);
+  }).join();
+  ids_in_pools(report);
+  for (std::size_t i = 0; i < told.size(); ++i)
+    for (const auto& location : told[i]) {
+      auto pool = pools_.find(location.owner);
+      if (pool == pools_.end() || location.where != directory::tier::memory)
+        continue;
+      auto page = pool->second.find(keys_[i]);
+      report.stale_records += page == pool->second.end() || page->second != location.gen;
+    }
 }
 
 void heal_check::judge_pages(heal_report& report, clock::time_point until) {

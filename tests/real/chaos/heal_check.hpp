@@ -22,7 +22,7 @@ struct heal_report {
   double keys_seconds = 0;         ///< Until every page of a pool could be read at every host.
   std::uint64_t pages = 0;         ///< In all pools.
   std::uint64_t unreadable = 0;    ///< Pages that could not, in the end.
-  std::uint64_t dead_records = 0;  ///< Records of processes that are gone, in the end.
+  std::uint64_t dead_records = 0;  ///< More records than all pages account for, in the end.
   std::uint64_t stale_records = 0; ///< Records of living processes that hold no such page.
   std::string fault;               ///< Why it has not healed.
 };
@@ -49,6 +49,7 @@ private:
   void let_workers_rest();
   page_ids ids_in_pools(heal_report& report);
   void judge_records(heal_report& report, clock::time_point until);
+  void count_stale_records(heal_report& report);
   void judge_pages(heal_report& report, clock::time_point until);
 
   const chaos_plan& plan_;

@@ -20,8 +20,8 @@ std::string_view to_string(fault_kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-nemesis::nemesis(chaos_cluster& cluster, cluster_watch& watch, std::uint64_t seed)
-    : cluster_(cluster), watch_(watch), random_(seed) {
+nemesis::nemesis(const chaos_plan& plan, chaos_cluster& cluster, cluster_watch& watch)
+    : plan_(plan), cluster_(cluster), watch_(watch), random_(plan.load.seed) {
   for (auto name : names)
     counts_[std::string(name)] = 0;
 }
@@ -58,7 +58,7 @@ result<void> nemesis::step(clock::time_point now) {
 result<void> nemesis::begin(clock::time_point now) {
   constexpr std::size_t at_a_time = 2;
   // Drawn whether it can be used or not: the n-th fault of a seed is always of the same kind.
-  running_fault fault{static_cast<fault_kind>(draw(fault_kinds)), {}, now + draw_ms(500, 6000)};
+  running_fault fault{plan_.kinds[draw(plan_.kinds.size())], {}, now + draw_ms(500, 6000)};
   auto idle = idle_hosts();
   if (faults_.size() >= at_a_time || idle.size() < 2)
     return {};

@@ -14,26 +14,12 @@ namespace peercache::chaos {
 
 using clock = std::chrono::steady_clock;
 
-enum class fault_kind : std::uint8_t {
-  kill,       ///< kill -9, and the same name again, at once or seconds later.
-  freeze,     ///< SIGSTOP, SIGCONT.
-  partition,  ///< Some hosts and the others hear nothing of each other.
-  one_way,    ///< One host hears nothing of another, which hears it.
-  loss,       ///< A share of what comes to a host is lost.
-  wipe,       ///< kill -9, and the same name again with an empty disk.
-  clock_jump, ///< The wall clock is an hour off.
-  black_hole, ///< A host takes connections of nobody, and refuses none.
-  drain_join  ///< A further node joins; then another leaves in good order.
-};
-inline constexpr std::size_t fault_kinds = 9;
-std::string_view to_string(fault_kind kind);
-
 /// Makes faults and ends them, as a seed says. At most two at a time, each on hosts of its own.
 /// Threads: the cluster's. Time is an argument. Errors: of our own tools only.
 class nemesis {
 public:
-  /// @pre cluster and watch outlive it
-  nemesis(chaos_cluster& cluster, cluster_watch& watch, std::uint64_t seed);
+  /// @pre all of these outlive it
+  nemesis(const chaos_plan& plan, chaos_cluster& cluster, cluster_watch& watch);
 
   /// Ends what is due and begins what is due.
   result<void> step(clock::time_point now);
@@ -62,6 +48,7 @@ private:
   result<void> start(std::uint32_t host);
   void kill(std::uint32_t host);
 
+  const chaos_plan& plan_;
   chaos_cluster& cluster_;
   cluster_watch& watch_;
   std::mt19937_64 random_;

@@ -1,8 +1,21 @@
 #include "stress_ledger.hpp"
 
 #include <fmt/format.h>
+#include <fstream>
 
 namespace peercache::stress {
+
+namespace {
+
+/// How much of the last seconds somebody waited for a processor, as the kernel says.
+std::string processor_pressure() {
+  std::ifstream file("/proc/pressure/cpu");
+  std::string line;
+  std::getline(file, line);
+  return line.substr(0, line.find(" avg60"));
+}
+
+} // namespace
 
 void stress_ledger::note_call(std::string_view what, std::chrono::steady_clock::time_point begin,
                               std::chrono::steady_clock::time_point until) {
@@ -16,10 +29,10 @@ void stress_ledger::note_call(std::string_view what, std::chrono::steady_clock::
     using milliseconds = std::chrono::duration<double, std::milli>;
     deadline_overruns += 1;
     add_example(fmt::format("a {} with a deadline of {:.1f} ms took {:.1f} ms, of which all stood "
-                            "still for {:.1f} ms",
+                            "still for {:.1f} ms; processors: {}",
                             what, milliseconds(until - begin).count(),
                             milliseconds(now - begin).count(),
-                            milliseconds(now - until - late).count()));
+                            milliseconds(now - until - late).count(), processor_pressure()));
   }
   for (auto most = latest_return_us.load(); late_us > most;)
     if (latest_return_us.compare_exchange_weak(most, late_us))

@@ -98,7 +98,7 @@ private:
   void check_pool(const process& owner);
   void read_everything();
   void read_again(const page_key& key, const std::pair<incarnation, generation>& held,
-                  std::size_t reader);
+                  std::size_t reader, std::size_t misses);
   std::optional<std::pair<incarnation, generation>> holding(const page_key& key) const;
 
   const script script_;

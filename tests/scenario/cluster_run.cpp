@@ -257,7 +257,7 @@ void cluster::read_everything() {
       if (reader.running)
         reader.running->get(key, [this, key, held, round, at = reader.index](bool hit) {
           if (!hit && round == 1 && held)
-            read_again(key, *held, at);
+            read_again(key, *held, at, 1);
         });
       run_until(world_.now() + 5ms);
     }
@@ -265,15 +265,18 @@ void cluster::read_everything() {
   }
 }
 
-/// A record that is just being withdrawn may cost one miss, not two.
+/// Each record that is not true may cost one miss, and a key has only so many records.
 void cluster::read_again(const page_key& key, const std::pair<incarnation, generation>& held,
-                         std::size_t reader) {
-  cluster::later(*hosts_[reader].running, 500ms, [this, key, held](process& again) {
-    again.get(key, [this, key, held](bool hit) {
-      if (!hit && holding(key) == held)
-        oracle_.fault("a page that is in a pool was not found");
-    });
-  });
+                         std::size_t reader, std::size_t misses) {
+  auto again = [this, key, held, reader, misses](bool hit) {
+    if (hit || holding(key) != held)
+      return;
+    if (misses >= limits::locations_per_key_max)
+      oracle_.fault("a page that is in a pool was not found");
+    else
+      read_again(key, held, reader, misses + 1);
+  };
+  later(*hosts_[reader].running, 500ms, [key, again](process& asking) { asking.get(key, again); });
 }
 
 /// Some process that has the key in memory, and which filling; of pages that the directory took.

@@ -22,9 +22,11 @@ bool vote_memory::accept(const view_stamp& base, const ballot& attempt, const vi
 }
 
 void vote_memory::follow(const view_stamp& base) {
-  if (base != base_)
-    *this = {};
+  if (base == base_)
+    return;
   base_ = base;
+  promised_ = {};
+  accepted_.reset();
 }
 
 void voting_round::propose(view value, bool inherited, time_point now) {

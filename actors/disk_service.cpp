@@ -41,12 +41,14 @@ std::uint64_t queue_bytes(const config::node_config& config) noexcept {
 } // namespace
 
 bool disk_gate::enter(std::uint64_t bytes) noexcept {
-  if (!open_.load(std::memory_order_relaxed))
+  if (!open_.load(std::memory_order_relaxed)) {
+    count_skip(storage::write_skip::read_only);
     return false;
+  }
   if (bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= bytes_max_)
     return true;
   leave(bytes);
-  refused_.fetch_add(1, std::memory_order_relaxed);
+  count_skip(storage::write_skip::queue_full);
   return false;
 }
 
@@ -181,19 +183,14 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
   });
 }
 
-void disk_service::walk(std::uint64_t request, std::string after, std::uint32_t count) {
-  post([this, request, from = std::move(after), count] {
+void disk_service::walk(std::uint64_t request, std::uint64_t after, std::uint32_t count) {
+  post([this, request, after, count] {
     disk_turn::answer answer;
     answer.request = request;
     answer.is_walk = true;
-    std::optional<page_key> behind;
-    if (from.size() == sizeof(page_key))
-      behind = record_at<page_key>(from, 0);
-    const auto last = tier_->store().walk(behind, count, [&](const storage::disk_page& page) {
+    answer.next = tier_->store().walk(after, count, [&](const storage::disk_page& page) {
       append_record(answer.records, stored_page{page.key, 0, page.checksum, page.length_bytes, 0});
     });
-    if (last)
-      append_record(answer.next, *last);
     turn_.answers.push_back(std::move(answer));
   });
 }

@@ -9,6 +9,7 @@
 #include "storage/disk/folder_claim.hpp"
 #include "storage/pool_memory.hpp"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -26,19 +27,25 @@ class disk_gate {
 public:
   explicit disk_gate(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// Claims room for a page; false when there is none, or the disk takes nothing.
+  /// Claims room for a page; false, and counted, when there is none, or the disk takes nothing.
   bool enter(std::uint64_t bytes) noexcept;
+  /// A page that never came to the gate, and why.
+  void count_skip(storage::write_skip why) noexcept {
+    skipped_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
+  }
   void leave(std::uint64_t bytes) noexcept { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
   void set_open(bool open) noexcept { open_.store(open, std::memory_order_relaxed); }
   bool open() const noexcept { return open_.load(std::memory_order_relaxed); }
-  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+  std::uint64_t skipped(storage::write_skip why) const noexcept {
+    return skipped_[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
+  }
   /// Of pages whose write is not decided.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
   const std::uint64_t bytes_max_;
   std::atomic<std::uint64_t> bytes_{0};
-  std::atomic<std::uint64_t> refused_{0};
+  std::array<std::atomic<std::uint64_t>, storage::write_skips> skipped_{};
   std::atomic<bool> open_{false};
 };
 
@@ -55,7 +62,7 @@ struct disk_turn {
     std::uint64_t request = 0;
     std::string records;
     bool is_walk = false;
-    std::string next; ///< Of a walk.
+    std::uint64_t next = 0; ///< Of a walk.
   };
   std::vector<answer> answers;
   bool scanned = false; ///< The start's scan is over.
@@ -92,7 +99,7 @@ public:
   // Commands; those with a request number are answered by a turn.
   void write(std::string kept_pages);
   void load(std::uint64_t request, std::string wanted_pages);
-  void walk(std::uint64_t request, std::string after, std::uint32_t count);
+  void walk(std::uint64_t request, std::uint64_t after, std::uint32_t count);
   void remove(std::uint64_t request, std::string keys);
   void acknowledge(std::uint64_t ticket);
   void verify();

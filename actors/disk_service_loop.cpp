@@ -104,8 +104,7 @@ bool disk_service::turn() {
   bool moved = run_commands();
   std::array<storage::disk_completion, completions_per_turn> done;
   const auto count = io_->reap(done);
-  for (std::size_t i = 0; i < count; ++i)
-    tier_->on_completion(done[i]);
+  tier_->on_completions(*io_, {done.data(), count});
   storage::disk_tier_events events;
   tier_->poll(now_, unix_seconds(), events);
   take(events);
@@ -234,9 +233,10 @@ void disk_service::publish_report() {
     now.writes = stats.writes;
     now.written_bytes = stats.written_bytes;
     now.write_errors = stats.write_errors;
-    for (std::size_t i = 1; i < stats.skipped.size(); ++i)
-      now.skipped[std::string(to_string(static_cast<storage::write_skip>(i)))] = stats.skipped[i];
-    now.skipped["queue_full"] += gate_.refused();
+    for (std::size_t i = 1; i < stats.skipped.size(); ++i) {
+      const auto why = static_cast<storage::write_skip>(i);
+      now.skipped[std::string(to_string(why))] = stats.skipped[i] + gate_.skipped(why);
+    }
     now.reads = stats.reads;
     now.read_bytes = stats.read_bytes;
     now.read_errors = stats.read_errors;

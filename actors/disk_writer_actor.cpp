@@ -44,14 +44,14 @@ caf::result<std::string> load(disk_writer_pointer self, const std::string& wante
   return promise;
 }
 
-caf::result<std::string, std::string> walk(disk_writer_pointer self, const std::string& after,
-                                           std::uint32_t count) {
+caf::result<std::string, std::uint64_t> walk(disk_writer_pointer self, std::uint64_t after,
+                                             std::uint32_t count) {
   auto& state = self->state;
-  auto promise = self->make_response_promise<std::string, std::string>();
+  auto promise = self->make_response_promise<std::string, std::uint64_t>();
   if (state.disk->on())
     state.disk->walk(wait_for(state, promise), after, count);
   else
-    promise.deliver(std::string{}, std::string{});
+    promise.deliver(std::string{}, std::uint64_t{0});
   return promise;
 }
 
@@ -74,7 +74,7 @@ disk_writer_actor::behavior_type run_disk_writer(disk_writer_pointer self, disk_
   return {
       [self](write_atom, const std::string& pages) { self->state.disk->write(pages); },
       [self](load_atom, const std::string& wanted) { return load(self, wanted); },
-      [self](walk_atom, const std::string& after, std::uint32_t count) {
+      [self](walk_atom, std::uint64_t after, std::uint32_t count) {
         return walk(self, after, count);
       },
       [self](remove_atom, const std::string& keys) { return remove(self, keys); },

@@ -31,6 +31,8 @@ std::string pool_state::reserve(const std::string& lengths) {
     auto slot = pool->reserve(record_at<std::uint32_t>(lengths, i), victims);
     append_record(slots, slot ? *slot : no_slot);
   }
+  for (const auto& page : victims)
+    disk.lose(page);
   withdraw(victims);
   return slots;
 }

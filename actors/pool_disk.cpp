@@ -36,6 +36,11 @@ void pool_disk::keep(const storage::resident_page& page) {
                 kept_page{page.key, page.gen.value, page.checksum, page.slot, page.length_bytes});
 }
 
+void pool_disk::lose(const storage::evicted& page) {
+  if (on() && !marks.contains(page.slot) && options_.slots.pins(page.slot) == 0)
+    options_.gate->count_skip(storage::write_skip::evicted);
+}
+
 void pool_disk::add_record(const page_key& key, generation gen, std::uint64_t checksum,
                            std::uint32_t length_bytes) {
   if (records.size() >= records_max) {
@@ -129,13 +134,13 @@ void walk_on(pool_pointer self, std::uint64_t number) {
     return;
   }
   self->request(disk.actor, disk_timeout, walk_atom_v, disk.walking.after, walk_pages)
-      .then([self, number](const std::string& pages, const std::string& last) {
+      .then([self, number](const std::string& pages, std::uint64_t last) {
         auto& walking = self->state.disk.walking;
         if (!walking.active || walking.number != number)
           return;
         take_piece(self, pages);
         walking.after = last;
-        walking.active = !last.empty();
+        walking.active = last != 0;
         if (walking.active)
           walk_on(self, number);
       });
@@ -151,7 +156,7 @@ void publish_disk(pool_pointer self, discovery::hash_ring before) {
   // A walk that was not over knows of owners that the one before it had not reached.
   walking.before = walking.active ? discovery::hash_ring{} : std::move(before);
   walking.active = true;
-  walking.after.clear();
+  walking.after = 0;
   walk_on(self, ++walking.number);
 }
 

@@ -57,6 +57,9 @@ public:
 
   /// Pins the page and queues it for the disk, when there is room and it is not there yet.
   void keep(const storage::resident_page& page);
+  /// A set took this page's memory at once: counted, unless the page is on disk or on its way
+  /// there.
+  void lose(const storage::evicted& page);
   /// The queue, for one message.
   std::string take_kept() { return std::exchange(kept_, {}); }
 
@@ -77,7 +80,7 @@ public:
     bool active = false;
     std::uint64_t number = 0; ///< A newer one takes its place.
     discovery::hash_ring before;
-    std::string after; ///< The last key.
+    std::uint64_t after = 0; ///< The place of the last one.
   };
   walk walking;
 

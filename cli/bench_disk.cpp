@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <random>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 namespace peercache::cli {
@@ -65,6 +66,11 @@ struct page_case {
   std::uint64_t page_bytes = 0;
   fio_run fio;
   double fio_start_cpu_seconds = 0;
+  /// While fio starts the device rests, and one with a rate limit saves up credit for fio's first
+  /// second: our side rests as long before each of its rounds.
+  std::chrono::duration<double> fio_start{};
+
+  void rest() const { std::this_thread::sleep_for(fio_start); }
 };
 
 /// As a pool is made of, or in transparent huge pages: then the device gets fewer and longer
@@ -102,9 +108,11 @@ result<page_case> make_case(const disk_bench& run, std::uint64_t page_bytes) {
               .depth = run.options.depth,
               .registered = run.options.fio_registers,
               .huge_pages = run.options.huge_pages};
+  const auto begin = bench::clock::now();
   auto nothing = run_fio(made.fio);
   if (!nothing)
     return nothing.error();
+  made.fio_start = bench::clock::now() - begin;
   made.fio_start_cpu_seconds = nothing->cpu_seconds;
   made.fio.total_bytes = run.options.pages_of(page_bytes) * page_bytes;
   run.folder.clear("fio");
@@ -167,6 +175,7 @@ result<bench_row> bench_writes(const disk_bench& run, const page_case& what,
                                       run.memory, what.page_bytes);
     if (!tier)
       return tier.error();
+    what.rest();
     auto sample = (*tier)->write_all();
     tier->reset();
     run.folder.clear("tier");
@@ -191,10 +200,14 @@ result<bench_row> bench_promotes(const disk_bench& run, const page_case& what,
     return stored.error();
   if (auto laid_out = fio_sample(what, fio_run::kind::write); !laid_out)
     return laid_out.error();
-  auto row = measured_row(row_of(run, what, "disk_promote", store))
-                 .take(
-                     run.options.rounds, [&] { return (*tier)->read_all(); },
-                     [&] { return fio_sample(what, fio_run::kind::read); });
+  const auto promote = [&] {
+    what.rest();
+    return (*tier)->read_all();
+  };
+  auto row =
+      measured_row(row_of(run, what, "disk_promote", store)).take(run.options.rounds, promote, [&] {
+        return fio_sample(what, fio_run::kind::read);
+      });
   tier->reset();
   run.folder.clear("tier");
   run.folder.clear("fio");

@@ -76,8 +76,9 @@ void add_options(CLI::App& command, disk_bench_options& options) {
   command.add_flag("--fio-registers,!--no-fio-registers", options.fio_registers,
                    "fio registers its memory and files with the ring, as the tier does "
                    "[default: yes]");
-  command.add_flag("--huge-pages", options.huge_pages,
-                   "Memory of both sides in transparent huge pages [default: in 4 KiB, shared]");
+  command.add_flag("--huge-pages,!--no-huge-pages", options.huge_pages,
+                   "Memory of both sides in transparent huge pages, else shared in 4 KiB "
+                   "[default: yes]");
   command.add_flag("--check", options.check, "End with 1 when a target is missed");
 }
 

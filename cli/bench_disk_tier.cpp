@@ -121,7 +121,8 @@ result<disk_sample> disk_bench_tier::write_all() {
 result<disk_sample> disk_bench_tier::read_all() {
   std::mt19937 random(order_.front());
   std::shuffle(order_.begin(), order_.end(), random);
-  return run(disk_event::kind::read, options_.depth);
+  // As many again wait for their turn, as behind a promoter: the device has `depth` of them.
+  return run(disk_event::kind::read, std::size_t{2} * options_.depth);
 }
 
 result<disk_sample> disk_bench_tier::run(disk_event::kind what, std::size_t at_a_time) {
@@ -168,8 +169,7 @@ void disk_bench_tier::hand_over(disk_event::kind what, std::uint32_t page, std::
 result<std::size_t> disk_bench_tier::turn() {
   std::array<storage::disk_completion, 256> completions;
   const auto reaped = io_->reap(completions);
-  for (std::size_t i = 0; i < reaped; ++i)
-    tier_->on_completion(completions[i]);
+  tier_->on_completions(*io_, {completions.data(), reaped});
   const auto now = bench::clock::now();
   storage::disk_tier_events events;
   tier_->poll(now, unix_seconds(), events);

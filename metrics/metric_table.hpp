@@ -131,7 +131,7 @@ inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists"
 /// What the disk tier does, for `op`.
 inline constexpr std::array<std::string_view, 2> disk_op_words{"write", "read"};
 /// Why a page is not written to disk, for `reason`: the words of storage::write_skip but "none".
-inline constexpr std::array<std::string_view, 5> disk_skip_words{"queue_full", "breaker_open",
-                                                                 "read_only", "on_disk", "closed"};
+inline constexpr std::array<std::string_view, 6> disk_skip_words{
+    "queue_full", "breaker_open", "read_only", "on_disk", "closed", "evicted"};
 
 } // namespace peercache::metrics

@@ -19,9 +19,9 @@ using disk_writer_actor = caf::typed_actor<
     // Promoter: read these pages into their slots (wanted_page), which are the disk's until the
     // answer: a loaded_page each.
     caf::replies_to<load_atom, std::string>::with<std::string>,
-    // Pool: so many pages that are on disk, from behind this key on (empty: from the first one).
-    // Answers stored_pages with generation 0, and the last one's key, or nothing at the end.
-    caf::replies_to<walk_atom, std::string, std::uint32_t>::with<std::string, std::string>,
+    // Pool: so many pages that are on disk, from behind this place on (0: from the first one).
+    // Answers stored_pages with generation 0, and the last one's place, or 0 at the end.
+    caf::replies_to<walk_atom, std::uint64_t, std::uint32_t>::with<std::string, std::uint64_t>,
     // Pool: forget these keys. Answers one page_status byte a key.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
     // Pool: the directory knows that the pages of this ticket are gone.

@@ -62,7 +62,7 @@ result<recovery_report> bucket_store::recover(const recovery_options& options,
       settle(*there->second);
   report.files = files_.all().size();
   report.pages = index_.size();
-  index_.walk(std::nullopt, UINT32_MAX, found);
+  index_.walk(0, UINT32_MAX, found);
   return report;
 }
 
@@ -273,9 +273,8 @@ void bucket_store::finish_eviction(std::uint64_t ticket) {
   }
 }
 
-std::optional<page_key>
-bucket_store::walk(const std::optional<page_key>& after, std::uint32_t count,
-                   const std::function<void(const disk_page&)>& visit) const {
+std::uint64_t bucket_store::walk(std::uint64_t after, std::uint32_t count,
+                                 const std::function<void(const disk_page&)>& visit) const {
   return index_.walk(after, count, visit);
 }
 

@@ -2,6 +2,8 @@
 
 #include "common/assert.hpp"
 
+#include <algorithm>
+
 namespace peercache::storage {
 
 const disk_index::entry* disk_index::find(const page_key& key) const {
@@ -12,6 +14,8 @@ const disk_index::entry* disk_index::find(const page_key& key) const {
 std::optional<disk_index::entry> disk_index::insert(const entry& made) {
   auto before = erase(made.page.key);
   order_.push_back(made);
+  order_.back().number = ++numbers_;
+  walk_order_.push_back({numbers_, &order_.back()});
   entries_.emplace(made.page.key, std::prev(order_.end()));
   page_bytes_ += made.page.length_bytes;
   return before;
@@ -32,6 +36,7 @@ std::optional<disk_index::entry> disk_index::erase(const page_key& key) {
   if (found == entries_.end())
     return std::nullopt;
   auto gone = *found->second;
+  leave_walk(gone.number);
   order_.erase(found->second);
   entries_.erase(found);
   page_bytes_ -= gone.page.length_bytes;
@@ -44,18 +49,26 @@ void disk_index::touch(const page_key& key) {
   order_.splice(order_.end(), order_, found->second);
 }
 
-std::optional<page_key> disk_index::walk(const std::optional<page_key>& after, std::uint32_t count,
-                                         const std::function<void(const disk_page&)>& visit) const {
-  auto at = order_.begin();
-  if (after) {
-    const auto found = entries_.find(*after);
-    if (found != entries_.end())
-      at = std::next(found->second);
-  }
-  std::optional<page_key> last;
-  for (; count != 0 && at != order_.end(); --count, ++at) {
-    visit(at->page);
-    last = at->page.key;
+void disk_index::leave_walk(std::uint64_t number) {
+  const auto found = std::ranges::lower_bound(walk_order_, number, {}, &numbered::number);
+  PEERCACHE_ASSERT(found != walk_order_.end() && found->number == number);
+  found->page = nullptr;
+  if (++walk_gaps_ <= walk_order_.size() / 2)
+    return;
+  std::erase_if(walk_order_, [](const numbered& each) { return each.page == nullptr; });
+  walk_gaps_ = 0;
+}
+
+std::uint64_t disk_index::walk(std::uint64_t after, std::uint32_t count,
+                               const std::function<void(const disk_page&)>& visit) const {
+  std::uint64_t last = 0;
+  auto at = std::ranges::upper_bound(walk_order_, after, {}, &numbered::number);
+  for (; count != 0 && at != walk_order_.end(); ++at) {
+    if (at->page == nullptr)
+      continue;
+    visit(at->page->page);
+    last = at->number;
+    --count;
   }
   return last;
 }

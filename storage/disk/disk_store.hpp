@@ -151,12 +151,16 @@ public:
   /// Phase two: their room is free, as soon as nobody reads it.
   virtual void finish_eviction(std::uint64_t ticket) = 0;
 
-  /// Calls `visit` for pages in the order they lie on disk, from behind `after` on, at most
-  /// `count`; the last one's key, or nothing at the end. For scrubs.
-  virtual std::optional<page_key>
-  walk(const std::optional<page_key>& after, std::uint32_t count,
-       const std::function<void(const disk_page&)>& visit) const = 0;
+  /// Calls `visit` for the next pages behind the place `after` (0: from the start), at most
+  /// `count`, in the order in which they became known. The last one's place, or 0 at the end. A
+  /// walk meets every page that is there throughout, whatever is read, replaced or removed between
+  /// its calls.
+  virtual std::uint64_t walk(std::uint64_t after, std::uint32_t count,
+                             const std::function<void(const disk_page&)>& visit) const = 0;
 
+  /// Hands the device what waits for room on it. Worth a call between a reap and the completions
+  /// that it brought: comparing the checksums of pages takes time, in which the device works on.
+  virtual void refill() = 0;
   /// What the device has done. @pre the request was this store's
   virtual void on_completion(const disk_completion& done) = 0;
   /// Starts what time makes due; events since the last call are appended.

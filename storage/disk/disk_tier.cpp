@@ -30,6 +30,8 @@ std::string_view to_string(write_skip why) noexcept {
     return "on_disk";
   case write_skip::closed:
     return "closed";
+  case write_skip::evicted:
+    return "evicted";
   }
   return "unknown";
 }
@@ -284,7 +286,7 @@ std::optional<disk_page> disk_tier::next_to_scrub(disk_tier_events& events) {
       else
         chosen = page;
     });
-    if (!scrub_at_)
+    if (scrub_at_ == 0)
       break;
   }
   for (const auto& page : old) {
@@ -292,8 +294,6 @@ std::optional<disk_page> disk_tier::next_to_scrub(disk_tier_events& events) {
     lost(page, events);
   }
   stats_.expired += old.size();
-  if (!old.empty())
-    scrub_at_ = chosen ? std::optional(chosen->key) : std::nullopt;
   return chosen;
 }
 
@@ -311,6 +311,15 @@ void disk_tier::settle(const disk_event& event, disk_tier_events& events) {
     settle_write(event, events);
   else
     settle_read(event, events);
+}
+
+void disk_tier::on_completions(disk_io& io, std::span<const disk_completion> done) {
+  if (done.empty())
+    return;
+  store_->refill();
+  io.reap({}); // Only to start what the store has queued.
+  for (const auto& each : done)
+    store_->on_completion(each);
 }
 
 void disk_tier::poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier_events& events) {

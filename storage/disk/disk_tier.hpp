@@ -35,9 +35,10 @@ enum class write_skip : std::uint8_t {
   breaker_open, ///< The device failed again and again.
   read_only,    ///< The device is full.
   on_disk,      ///< The page is there already, or on its way.
-  closed
+  closed,
+  evicted ///< A set needed its memory at once.
 };
-inline constexpr std::size_t write_skips = 6;
+inline constexpr std::size_t write_skips = 7;
 std::string_view to_string(write_skip why) noexcept;
 
 struct disk_tier_stats {
@@ -103,13 +104,14 @@ public:
   /// Reads all pages once, as fast as the device goes, beside other work.
   void verify_now() noexcept {
     verifying_ = true;
-    scrub_at_.reset(); // From the first page on.
+    scrub_at_ = 0; // From the first page on.
   }
   bool verifying() const noexcept { return verifying_; }
   /// The device is full: nothing is written for a while.
   bool read_only() const noexcept { return now_ < full_until_; }
 
-  void on_completion(const disk_completion& done) { store_->on_completion(done); }
+  /// Completions of one reap. The device gets new work before the old is looked at.
+  void on_completions(disk_io& io, std::span<const disk_completion> done);
   void poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier_events& events);
   disk_clock::time_point next_due() const;
   /// As disk_store::close; what is queued ends as `refused`.
@@ -168,7 +170,7 @@ private:
   std::deque<waiting_ticket> tickets_;
   std::uint64_t wanted_free_bytes_ = 0;
 
-  std::optional<page_key> scrub_at_;
+  std::uint64_t scrub_at_ = 0; ///< A place of the walk.
   std::optional<scrubbed> scrubbing_;
   disk_clock::time_point scrub_next_{};
   bool verifying_ = false;

@@ -40,8 +40,9 @@ public:
   bool erase(const page_key& key) override;
   disk_eviction begin_eviction(std::uint64_t bytes) override;
   void finish_eviction(std::uint64_t ticket) override;
-  std::optional<page_key> walk(const std::optional<page_key>& after, std::uint32_t count,
-                               const std::function<void(const disk_page&)>& visit) const override;
+  std::uint64_t walk(std::uint64_t after, std::uint32_t count,
+                     const std::function<void(const disk_page&)>& visit) const override;
+  void refill() override { requests_.start(); }
   void on_completion(const disk_completion& done) override;
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;

@@ -69,9 +69,8 @@ void offset_store::finish_eviction(std::uint64_t ticket) {
   table_.finish_eviction(ticket);
 }
 
-std::optional<page_key>
-offset_store::walk(const std::optional<page_key>& after, std::uint32_t count,
-                   const std::function<void(const disk_page&)>& visit) const {
+std::uint64_t offset_store::walk(std::uint64_t after, std::uint32_t count,
+                                 const std::function<void(const disk_page&)>& visit) const {
   return table_.index().walk(after, count, visit);
 }
 

@@ -54,12 +54,11 @@ inline disk_writer_actor::behavior_type play_disk(disk_writer_actor::pointer sel
         disk->held.emplace_back(wanted, promise);
         return promise;
       },
-      [disk](walk_atom, const std::string&,
-             std::uint32_t) -> caf::result<std::string, std::string> {
+      [disk](walk_atom, std::uint64_t, std::uint32_t) -> caf::result<std::string, std::uint64_t> {
         std::string all;
         for (const auto& [key, page] : disk->pages)
           append_record(all, page);
-        return {all, std::string{}};
+        return {all, std::uint64_t{0}};
       },
       [self, disk](remove_atom, const std::string& keys) -> caf::result<std::string> {
         if (!disk->holds_removals)

@@ -25,7 +25,22 @@ TEST_F(pool_disk_test, a_gate_that_is_full_or_shut_skips_the_disk_and_not_the_se
   ASSERT_TRUE(gate.enter(1u << 20));
   EXPECT_EQ(put(key_named("b")), page_status::stored);
   EXPECT_EQ(kept(), 0u);
-  EXPECT_EQ(gate.refused(), 1u);
+  EXPECT_EQ(gate.skipped(storage::write_skip::read_only), 1u);
+  EXPECT_EQ(gate.skipped(storage::write_skip::queue_full), 1u);
+}
+
+TEST_F(pool_disk_test, pages_that_a_set_pushes_out_at_once_are_counted_unless_they_are_on_disk) {
+  fill(70);
+  std::string lengths;
+  for (int i = 0; i < 4; ++i)
+    append_record(lengths, std::uint32_t{4096});
+  ask<std::string>(pool, reserve_atom_v, lengths);
+  EXPECT_EQ(gate.skipped(storage::write_skip::evicted), 0u);
+  gate.set_open(false);
+  for (int i = 0; i < 70; ++i)
+    put(key_named("page " + std::to_string(i)));
+  ask<std::string>(pool, reserve_atom_v, lengths);
+  EXPECT_GE(gate.skipped(storage::write_skip::evicted), 3u);
 }
 
 TEST_F(pool_disk_test, a_page_that_was_skipped_is_written_when_it_goes) {

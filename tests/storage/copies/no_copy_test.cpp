@@ -125,8 +125,7 @@ protected:
       ASSERT_LT(disk_clock::now(), until);
       std::array<disk_completion, 64> done;
       const auto count = io_->reap(done);
-      for (std::size_t i = 0; i < count; ++i)
-        tier_->on_completion(done[i]);
+      tier_->on_completions(*io_, {done.data(), count});
       disk_tier_events events;
       tier_->poll(disk_clock::now(), 1000, events);
       for (const auto& event : events.done)

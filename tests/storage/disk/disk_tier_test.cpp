@@ -1,5 +1,6 @@
 #include "storage/disk/disk_tier.hpp"
 
+#include "storage/disk/memory_disk_io.hpp"
 #include "tests/storage/disk/scripted_store.hpp"
 
 #include <gtest/gtest.h>
@@ -71,6 +72,16 @@ protected:
   when now{1h};
   std::uint64_t unix_s = 1000;
 };
+
+TEST_F(disk_tier_test, the_device_gets_new_work_before_what_it_did_is_looked_at) {
+  make();
+  memory_disk_io io;
+  const std::array<disk_completion, 3> done{};
+  tier->on_completions(io, done);
+  EXPECT_EQ(store->refills_at_completion, (std::vector<int>{1, 1, 1}));
+  tier->on_completions(io, {});
+  EXPECT_EQ(store->refills, 1);
+}
 
 TEST_F(disk_tier_test, a_written_page_has_one_event_and_can_be_read) {
   make();

@@ -162,7 +162,7 @@ std::vector<page_key> recovered(memory_disk_io& io, std::vector<record_header> i
   EXPECT_TRUE(told);
   report = *told;
   std::vector<page_key> keys;
-  there.store().walk(std::nullopt, 100, [&](const disk_page& page) { keys.push_back(page.key); });
+  there.store().walk(0, 100, [&](const disk_page& page) { keys.push_back(page.key); });
   return keys;
 }
 

@@ -92,8 +92,8 @@ TEST(record_table, the_order_is_that_of_the_records_until_they_are_touched) {
   table.touch(key(1));
   table.insert(record(5, 5));
   sequences order;
-  table.index().walk(std::nullopt, 10,
-                     [&](const disk_page& page) { order.push_back(page.key.bytes[0]); });
+  for (const auto& page : evict(table, 5).pages)
+    order.push_back(page.key.bytes[0]);
   EXPECT_EQ(order, (sequences{2, 3, 4, 1, 5}));
 }
 

@@ -46,11 +46,12 @@ public:
     return chosen;
   }
   void finish_eviction(std::uint64_t ticket) override { finished.push_back(ticket); }
-  std::optional<page_key> walk(const std::optional<page_key>& after, std::uint32_t count,
-                               const std::function<void(const disk_page&)>& visit) const override {
+  std::uint64_t walk(std::uint64_t after, std::uint32_t count,
+                     const std::function<void(const disk_page&)>& visit) const override {
     return index.walk(after, count, visit);
   }
-  void on_completion(const disk_completion&) override {}
+  void refill() override { ++refills; }
+  void on_completion(const disk_completion&) override { refills_at_completion.push_back(refills); }
   void poll(disk_clock::time_point, std::uint64_t unix_s,
             std::vector<disk_event>& events) override {
     if (stalled)
@@ -91,6 +92,8 @@ public:
   std::vector<disk_read> read_;
   std::vector<std::uint64_t> finished;
   std::uint64_t tickets = 0;
+  int refills = 0;
+  std::vector<int> refills_at_completion;
 };
 
 } // namespace peercache::storage

@@ -78,6 +78,29 @@ result<chaos_cluster> chaos_cluster::make(const chaos_plan& plan, const cli::run
   return cluster;
 }
 
+chaos_cluster::~chaos_cluster() {
+  for (auto& node : nodes_)
+    bury(node);
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it("/dev/shm", failed), end;
+       !nodes_.empty() && !failed && it != end; it.increment(failed))
+    if (it->path().filename().string().starts_with(pool_prefix() + "-")) {
+      std::error_code ignored;
+      std::filesystem::remove(it->path(), ignored);
+    }
+}
+
+/// libfaketime leaves these behind when its process is killed.
+void chaos_cluster::bury(node& dead) {
+  if (!dead.process)
+    return;
+  auto pid = dead.process->pid();
+  dead.process.reset(); // With SIGKILL.
+  std::error_code ignored;
+  std::filesystem::remove(fmt::format("/dev/shm/faketime_shm_{}", pid), ignored);
+  std::filesystem::remove(fmt::format("/dev/shm/sem.faketime_sem_{}", pid), ignored);
+}
+
 std::string chaos_cluster::pool_prefix() const {
   return nodes_.front().launch.flags[1];
 }
@@ -107,7 +130,7 @@ result<void> chaos_cluster::start(std::uint32_t host) {
 }
 
 void chaos_cluster::kill(std::uint32_t host) {
-  nodes_[host].process.reset(); // With SIGKILL.
+  bury(nodes_[host]);
   nodes_[host].frozen = false;
 }
 
@@ -130,7 +153,7 @@ bool chaos_cluster::drained(std::uint32_t host) {
   auto& node = nodes_[host];
   if (node.process && !node.process->wait(std::chrono::milliseconds(0)))
     return false;
-  node.process.reset();
+  bury(node);
   return true;
 }
 
@@ -159,7 +182,7 @@ std::vector<std::string> chaos_cluster::died() {
     if (auto status = node.process->wait(std::chrono::milliseconds(0))) {
       dead.push_back(fmt::format("{} ended by itself with status {}; its log is in {}",
                                  node.launch.name, *status, node.launch.folder.string()));
-      node.process.reset();
+      bury(node);
     }
   }
   return dead;
@@ -172,7 +195,7 @@ void chaos_cluster::stop() {
   }
   for (auto host : all_running()) {
     nodes_[host].process->wait(std::chrono::seconds(5));
-    nodes_[host].process.reset();
+    bury(nodes_[host]);
   }
 }
 

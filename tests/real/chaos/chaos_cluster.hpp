@@ -20,6 +20,10 @@ public:
   static constexpr std::uint16_t control_port = 31998;
 
   static result<chaos_cluster> make(const chaos_plan& plan, const cli::run_folder& folder);
+  /// Ends what runs, and removes what the killed have left in shared memory.
+  ~chaos_cluster();
+  chaos_cluster(chaos_cluster&&) noexcept = default;
+  chaos_cluster& operator=(chaos_cluster&&) = delete;
 
   std::uint32_t hosts() const { return static_cast<std::uint32_t>(nodes_.size()); }
   const std::string& cluster_name() const { return nodes_.front().launch.cluster; }
@@ -57,6 +61,8 @@ private:
     bool frozen = false;
     bool draining = false;
   };
+  /// Kills it, if it still runs.
+  void bury(node& dead);
   explicit chaos_cluster(real::net_lab net) : net_(std::move(net)) {}
   std::filesystem::path disk_of(std::uint32_t host) const {
     return nodes_[host].launch.folder / "disk";

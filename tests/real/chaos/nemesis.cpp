@@ -11,8 +11,8 @@ namespace {
 constexpr std::array<std::string_view, fault_kinds> names = {
     "kill", "freeze",     "partition",  "one_way",   "loss",
     "wipe", "clock_jump", "black_hole", "drain_join"};
-/// Longer than a node's own limit for draining.
-constexpr std::chrono::seconds drain_limit{6};
+/// Longer than a node that drains for three seconds gives itself: five more.
+constexpr std::chrono::seconds drain_limit{10};
 
 } // namespace
 

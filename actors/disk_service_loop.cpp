@@ -35,6 +35,7 @@ std::string_view to_string(circuit_breaker::state state) noexcept {
   case circuit_breaker::state::open:
     return "open";
   case circuit_breaker::state::half_open:
+  case circuit_breaker::state::recovering:
     return "half_open";
   }
   return "unknown";

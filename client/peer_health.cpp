@@ -10,21 +10,35 @@ bool peer_health::allow(const incarnation& peer, circuit_breaker::time_point now
   return found == breakers_.end() || found->second.allow(now);
 }
 
+bool peer_health::is_left_alone(const incarnation& peer, circuit_breaker::time_point now) const {
+  std::lock_guard guard{lock_};
+  auto found = breakers_.find(peer);
+  return found != breakers_.end() && !found->second.would_allow(now);
+}
+
 void peer_health::on_success(const incarnation& peer) {
   std::lock_guard guard{lock_};
-  breakers_.erase(peer);
+  auto found = breakers_.find(peer);
+  if (found == breakers_.end())
+    return;
+  found->second.on_success();
+  if (found->second.current() == circuit_breaker::state::closed)
+    breakers_.erase(found);
 }
 
 void peer_health::on_failure(const incarnation& peer, circuit_breaker::time_point now) {
   std::lock_guard guard{lock_};
-  breakers_[peer].on_failure(now);
+  circuit_breaker::options options;
+  options.slow_start_calls = slow_start_calls;
+  breakers_.try_emplace(peer, options).first->second.on_failure(now);
 }
 
 std::size_t peer_health::open() const {
   std::lock_guard guard{lock_};
   return static_cast<std::size_t>(
       std::count_if(breakers_.begin(), breakers_.end(), [](const auto& known) {
-        return known.second.current() != circuit_breaker::state::closed;
+        return known.second.current() == circuit_breaker::state::open ||
+               known.second.current() == circuit_breaker::state::half_open;
       }));
 }
 

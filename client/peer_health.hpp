@@ -12,7 +12,12 @@ namespace peercache::client {
 /// Threads: any.
 class peer_health {
 public:
+  /// Calls at a time that a peer gets before it is trusted again.
+  static constexpr std::uint32_t slow_start_calls = 8;
+
   bool allow(const incarnation& peer, circuit_breaker::time_point now);
+  /// Whether `allow` would say no; claims nothing.
+  bool is_left_alone(const incarnation& peer, circuit_breaker::time_point now) const;
   void on_success(const incarnation& peer);
   void on_failure(const incarnation& peer, circuit_breaker::time_point now);
   std::size_t open() const;

@@ -1,5 +1,6 @@
 #include "client/read_plane.hpp"
 
+#include "client/peer_health.hpp"
 #include "client/reader_name.hpp"
 #include "common/log.hpp"
 #include "rdma/rail_choice.hpp"
@@ -45,6 +46,7 @@ result<void> read_plane::add_rail(const std::string& device, std::uint8_t port,
                                   const client_options& options) {
   rdma::verbs_data_plane_options verbs;
   verbs.channels.channels_per_peer_max = options.channels_per_peer_max;
+  verbs.channels.breaker.slow_start_calls = peer_health::slow_start_calls;
   verbs.path = options.rails.path;
   verbs.rail = static_cast<std::uint8_t>(rails_.size());
   verbs.reader = reader_;
@@ -66,6 +68,7 @@ result<void> read_plane::add_rail(const std::string& device, std::uint8_t port,
 result<void> read_plane::add_tcp(const client_options& options) {
   rdma::tcp_data_plane_options tcp;
   tcp.channels.channels_per_peer_max = options.channels_per_peer_max;
+  tcp.channels.breaker.slow_start_calls = peer_health::slow_start_calls;
   auto plane = rdma::make_tcp_data_plane(tcp);
   if (!plane)
     return plane.error();

@@ -7,6 +7,16 @@ namespace peercache {
 bool circuit_breaker::allow(time_point now) noexcept {
   if (state_ == state::closed)
     return true;
+  if (state_ == state::recovering) {
+    if (now >= probe_at_) { // Whoever was running has had a whole pause to report.
+      running_ = 0;
+      probe_at_ = now + pause_;
+    }
+    if (running_ >= window_)
+      return false;
+    ++running_;
+    return true;
+  }
   if (now < probe_at_)
     return false;
   // Claims the probe. Should its caller never report back, the next one may go after another pause.
@@ -16,6 +26,19 @@ bool circuit_breaker::allow(time_point now) noexcept {
 }
 
 void circuit_breaker::on_success() noexcept {
+  const bool was_left_alone = state_ == state::half_open || state_ == state::open;
+  if (was_left_alone && options_.slow_start_calls > 0) {
+    state_ = state::recovering;
+    window_ = 1;
+    running_ = 0;
+    return;
+  }
+  if (state_ == state::recovering) {
+    running_ -= running_ > 0 ? 1 : 0;
+    window_ *= 2;
+    if (window_ <= options_.slow_start_calls)
+      return;
+  }
   reset();
 }
 
@@ -26,6 +49,7 @@ void circuit_breaker::on_failure(time_point now) noexcept {
       return;
     break;
   case state::half_open:
+  case state::recovering:
     pause_ = std::min(pause_ * 2, options_.pause_max);
     break;
   case state::open:
@@ -40,6 +64,7 @@ void circuit_breaker::reset() noexcept {
   state_ = state::closed;
   failures_ = 0;
   pause_ = options_.pause;
+  window_ = running_ = 0;
 }
 
 } // namespace peercache

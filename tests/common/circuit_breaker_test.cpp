@@ -117,5 +117,73 @@ TEST_F(breaker, knows_nothing_of_the_past_after_a_reset) {
   expect_probe_after(100ms);
 }
 
+class slow_breaker : public breaker {
+protected:
+  /// Calls that may go out now, none of which has ended.
+  int allowed() {
+    int calls = 0;
+    while (calls < 100 && subject.allow(now))
+      ++calls;
+    return calls;
+  }
+
+  void SetUp() override {
+    subject = circuit_breaker{
+        {.failures_to_open = 3, .pause = 100ms, .pause_max = 350ms, .slow_start_calls = 4}};
+    fail(3);
+    expect_probe_after(100ms);
+    subject.on_success();
+  }
+};
+
+TEST_F(slow_breaker, lets_calls_through_one_then_two_then_four_at_a_time_and_then_all) {
+  EXPECT_EQ(subject.current(), state::recovering);
+  EXPECT_EQ(allowed(), 1);
+  EXPECT_FALSE(subject.would_allow(now));
+  subject.on_success();
+  EXPECT_EQ(allowed(), 2);
+  subject.on_success();
+  EXPECT_EQ(allowed(), 3) << "four, one of which was running";
+  subject.on_success();
+  EXPECT_EQ(subject.current(), state::closed);
+  EXPECT_EQ(allowed(), 100);
+}
+
+TEST_F(slow_breaker, opens_at_the_first_failure_and_waits_longer) {
+  EXPECT_EQ(allowed(), 1);
+  subject.on_failure(now);
+  EXPECT_EQ(subject.current(), state::open);
+  expect_probe_after(200ms);
+}
+
+TEST_F(slow_breaker, is_not_stuck_when_calls_never_report_back) {
+  EXPECT_EQ(allowed(), 1);
+  now += 99ms;
+  EXPECT_EQ(allowed(), 0);
+  now += 1ms;
+  EXPECT_EQ(allowed(), 1);
+}
+
+TEST_F(slow_breaker, a_probe_can_always_go_out_sooner_or_later) {
+  std::uint32_t seed = 1;
+  for (int i = 0; i < 10'000; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    switch (seed >> 30) {
+    case 0:
+      subject.allow(now);
+      break;
+    case 1:
+      subject.on_success();
+      break;
+    case 2:
+      subject.on_failure(now);
+      break;
+    default:
+      now += 10ms;
+    }
+    EXPECT_TRUE(subject.would_allow(now + 350ms)) << "step " << i;
+  }
+}
+
 } // namespace
 } // namespace peercache

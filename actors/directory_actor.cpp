@@ -3,6 +3,7 @@
 #include "actors/errors.hpp"
 #include "common/log.hpp"
 #include "directory/shard_batch.hpp"
+#include "directory/shard_repair.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
@@ -39,12 +40,101 @@ void directory_state::forget_foreign_keys() {
     log::info("directory: forgot {} records that other nodes own now", dropped);
 }
 
+result<std::string> directory_state::look_up(std::string_view keys) {
+  totals.lookups += keys.size() / directory::wire::key_bytes;
+  directory::key_ownership ownership;
+  if (cluster && cluster->view.stamp() > left_at) {
+    ownership.by = {cluster->view.term, cluster->view.version};
+    ownership.owns = [this](const page_key& key) {
+      return cluster->ring.owns(options.self, key, options.replicas);
+    };
+  } else {
+    // Of no view that its node could tell: whoever asks goes on to the next owner.
+    ownership.owns = [](const page_key&) { return false; };
+  }
+  return directory::lookup_batch(shard, keys, ownership, totals.foreign);
+}
+
 directory_report directory_state::report() const {
   auto now = totals;
   now.records = shard.locations();
   now.bytes = shard.bytes();
   return now;
 }
+
+namespace {
+
+using directory_pointer = directory_actor::stateful_pointer<directory_state>;
+
+void give_on(directory_pointer self);
+
+void give(directory_pointer self, hand_over::order&& order) {
+  auto& state = self->state;
+  const auto* owner = state.cluster->find(order.to);
+  auto settled = [self](std::uint64_t taken) {
+    self->state.totals.handed_over += taken;
+    if (!self->state.giving)
+      return;
+    self->state.giving->settled(taken);
+    self->send(self, pump_atom_v);
+  };
+  if (owner == nullptr || !owner->linked())
+    return settled(0);
+  self->request(owner->directory, state.options.hand_over_timeout, publish_atom_v,
+                std::move(order.records))
+      .then([settled](const std::string& outcomes) { settled(outcomes.size()); },
+            [settled](const caf::error&) { settled(0); });
+}
+
+/// Sends what may be sent now; at the end tells those who wait.
+void give_on(directory_pointer self) {
+  auto& state = self->state;
+  if (!state.giving)
+    return;
+  for (auto& order : state.giving->next(state.shard, self->clock().now()))
+    give(self, std::move(order));
+  if (!state.giving->done())
+    return;
+  auto records = state.giving->records();
+  log::info("directory: gave {} records to their new owners", records);
+  state.giving.reset();
+  for (auto& waiting : std::exchange(state.given, {}))
+    waiting.deliver(records);
+}
+
+caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
+                                         std::uint32_t within_ms) {
+  auto& state = self->state;
+  const auto* own = state.cluster ? state.cluster->view.find(state.options.self) : nullptr;
+  if (own == nullptr)
+    return std::uint64_t{0};
+  auto promise = self->make_response_promise<std::uint64_t>();
+  state.given.push_back(promise);
+  if (state.giving)
+    return promise;
+  auto members = state.cluster->view.members;
+  std::erase_if(members, [&](const auto& m) { return m.id == state.options.self; });
+  hand_over::options options;
+  options.self = state.options.self;
+  options.replicas = state.options.replicas;
+  options.leaving = leaving ? own->inc : incarnation{};
+  options.until = self->clock().now() + std::chrono::milliseconds(within_ms);
+  state.giving.emplace(options, state.cluster->ring, discovery::hash_ring(members));
+  give_on(self);
+  return promise;
+}
+
+/// Those who may have been given the records already forget them too.
+void forward_withdrawals(directory_pointer self, const std::string& batch) {
+  auto& state = self->state;
+  if (!state.giving)
+    return;
+  for (auto& order : state.giving->forward(batch))
+    if (const auto* owner = state.cluster->find(order.to); owner != nullptr && owner->linked())
+      caf::anon_send(owner->directory, withdraw_atom_v, std::move(order.records));
+}
+
+} // namespace
 
 directory_actor::behavior_type
 run_directory(directory_actor::stateful_pointer<directory_state> self,
@@ -57,14 +147,23 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
         state.totals.publishes += batch.size() / directory::wire::publish_record_bytes;
         return to_caf(directory::publish_batch(state.shard, batch));
       },
-      [&state](withdraw_atom, const std::string& batch) {
+      [self](withdraw_atom, const std::string& batch) {
+        auto& state = self->state;
+        forward_withdrawals(self, batch);
         state.totals.withdraws += batch.size() / directory::wire::withdraw_record_bytes;
         return to_caf(directory::withdraw_batch(state.shard, batch));
       },
-      [&state](lookup_atom, const std::string& keys) {
-        state.totals.lookups += keys.size() / directory::wire::key_bytes;
-        return to_caf(directory::lookup_batch(state.shard, keys));
+      [&state](lookup_atom, const std::string& keys) { return to_caf(state.look_up(keys)); },
+      [&state](compare_atom, const std::string& comparison) {
+        return to_caf(directory::compare_digests(state.shard, comparison));
       },
+      [&state](list_atom, const std::string& request) {
+        return to_caf(directory::list_records(state.shard, request));
+      },
+      [self](drain_atom, bool leaving, std::uint32_t within_ms) {
+        return begin_to_give(self, leaving, within_ms);
+      },
+      [self](pump_atom) { give_on(self); },
       [&state](stats_atom) { return state.report(); },
       [self](topology_atom, const topology_ptr& next) {
         auto changed = !self->state.cluster || self->state.cluster->view != next->view;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/hand_over.hpp"
 #include "actors/protocol/directory.hpp"
 #include "actors/protocol/topology.hpp"
 #include "directory/shard.hpp"
@@ -15,6 +16,8 @@ struct directory_options {
   /// How long the shard keeps what a new view gives to other nodes: readers with the older view
   /// still ask here.
   std::chrono::milliseconds grace{5000};
+  /// Of one batch to another shard.
+  std::chrono::milliseconds hand_over_timeout{1000};
 };
 
 struct directory_state {
@@ -24,6 +27,8 @@ struct directory_state {
   topology_ptr cluster;
   discovery::view_stamp left_at; ///< Of the newest view that came without this node.
   directory_report totals;
+  std::optional<hand_over> giving; ///< While the node drains or leaves.
+  std::vector<caf::typed_response_promise<std::uint64_t>> given; ///< Who waits for its end.
   static inline const char* name = "directory";
 
   /// Learns who lives; forgets what belongs to the dead. False when the cluster went on without
@@ -33,10 +38,13 @@ struct directory_state {
   void leave(const discovery::view& without);
   /// Forgets what this node does not own.
   void forget_foreign_keys();
+  /// The locations of these keys; `not_mine` for what this node neither knows nor owns.
+  result<std::string> look_up(std::string_view keys);
   directory_report report() const;
 };
 
-/// One directory shard. Threads: scheduler. Asks nobody.
+/// One directory shard. Threads: scheduler. Asks: other nodes' shards, to take its records when its
+/// node drains; always with a time-out.
 directory_actor::behavior_type
 run_directory(directory_actor::stateful_pointer<directory_state> self,
               const directory_options& options);

@@ -10,8 +10,10 @@
 namespace peercache::actors {
 
 std::string gateway_state::unready_reason() const {
-  if (draining)
+  if (leaving)
     return "draining";
+  if (drained)
+    return "drained: it owns no keys and takes no pages (peercache undrain)";
   if (!in_view)
     return "joining: no view with this node in it yet";
   const auto scanned = options.disk_scanned();
@@ -77,6 +79,8 @@ caf::result<session_welcome> open_session(gateway_pointer self, const std::strin
   welcome.pool_name = state.options.pool_name;
   welcome.member = discovery::encode_member(state.options.self);
   welcome.view = state.view;
+  welcome.directory_replicas = state.options.directory_replicas;
+  welcome.mirror = state.options.mirror;
   return welcome;
 }
 
@@ -103,7 +107,7 @@ std::string take_filled(session_table& sessions, session_table::session& owner,
 }
 
 caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint64_t id,
-                                                 const std::string& filled, bool skip_duplicates,
+                                                 const std::string& filled, std::uint8_t mode,
                                                  const std::string& next_lengths) {
   auto& state = self->state;
   auto* owner = state.sessions.find(id);
@@ -118,7 +122,7 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
     return refused("commit of slots that the session does not hold");
   }
   auto promise = self->make_response_promise<std::string, std::string>();
-  self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), skip_duplicates,
+  self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), mode,
                 next_lengths)
       .then(
           [self, id, promise](std::string& statuses, std::string& slots) mutable {
@@ -132,7 +136,7 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
 
 caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
                                         const std::string& lengths) {
-  if (self->state.draining)
+  if (self->state.leaving || self->state.drained)
     return refused("draining");
   if (self->state.sessions.find(id) == nullptr)
     return refused("no such session");
@@ -253,26 +257,62 @@ caf::result<node_report> node_status(gateway_pointer self) {
 caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
                                      std::uint32_t within_ms) {
   auto& state = self->state;
-  if (!state.options.promoter || state.draining)
+  if (!state.options.promoter || state.leaving)
     return std::string(record_count<promoted_page>(pages).value_or(0), '\0');
   return self->delegate(state.options.promoter, promote_atom_v, pages, within_ms);
 }
 
-caf::result<bool> drain(gateway_pointer self) {
+/// Gives the shard's records to those who will own them, for as long as that may take; `done` gets
+/// how many went.
+void hand_over_shard(gateway_pointer self, bool leaving,
+                     const std::function<void(std::uint64_t)>& done) {
+  auto within = self->state.options.hand_over_timeout;
+  self->request(self->state.options.directory, within + 1s, drain_atom_v, leaving,
+                static_cast<std::uint32_t>(within.count()))
+      .then([done](std::uint64_t records) { done(records); },
+            [done](const caf::error&) { done(0); });
+}
+
+/// The node goes: its shard's records to others, its pages out of the directory, itself out of the
+/// cluster.
+caf::result<bool> leave(gateway_pointer self) {
   auto& state = self->state;
-  state.draining = true;
-  state.options.ready(false, state.unready_reason());
+  state.leaving = true;
+  tell_readiness(self);
   log::info("gateway: draining");
   auto promise = self->make_response_promise<bool>();
   auto finish = [promise]() mutable { promise.deliver(true); };
-  self->request(state.options.pool, pool_timeout, drain_atom_v)
-      .then(
-          [self, finish](bool) mutable {
-            self->request(self->state.options.membership, 2s, leave_atom_v)
-                .then([finish](bool) mutable { finish(); },
-                      [finish](caf::error&) mutable { finish(); });
-          },
-          [finish](caf::error&) mutable { finish(); });
+  hand_over_shard(self, true, [self, finish](std::uint64_t) {
+    self->request(self->state.options.pool, pool_timeout, drain_atom_v)
+        .then(
+            [self, finish](bool) mutable {
+              self->request(self->state.options.membership, 2s, leave_atom_v)
+                  .then([finish](bool) mutable { finish(); },
+                        [finish](caf::error&) mutable { finish(); });
+            },
+            [finish](caf::error&) mutable { finish(); });
+  });
+  return promise;
+}
+
+/// The node stays and owns no keys, or takes part again.
+caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained) {
+  auto& state = self->state;
+  if (state.leaving)
+    return refused("it is leaving the cluster");
+  state.drained = drained;
+  tell_readiness(self);
+  log::info("gateway: {}", drained ? "drained by an operator" : "takes part again");
+  auto promise = self->make_response_promise<std::uint64_t>();
+  auto announce = [self, promise, drained](std::uint64_t records) mutable {
+    self->request(self->state.options.membership, 2s, drain_atom_v, drained)
+        .then([promise, records](bool) mutable { promise.deliver(records); },
+              [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });
+  };
+  if (drained)
+    hand_over_shard(self, false, announce);
+  else
+    announce(0);
   return promise;
 }
 
@@ -294,9 +334,9 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](reserve_atom, std::uint64_t id, const std::string& lengths) {
         return reserve_answer(self, id, lengths);
       },
-      [self](commit_atom, std::uint64_t id, const std::string& filled, bool skip_duplicates,
+      [self](commit_atom, std::uint64_t id, const std::string& filled, std::uint8_t mode,
              const std::string& next_lengths) {
-        return commit_for(self, id, filled, skip_duplicates, next_lengths);
+        return commit_for(self, id, filled, mode, next_lengths);
       },
       [self](leave_atom, std::uint64_t id) { close_session(self, id); },
       [self](abandon_atom, std::uint64_t id, const std::string& slots) {
@@ -316,7 +356,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         return promote_for(self, pages, within_ms);
       },
       [self](warm_atom, const std::string& pages) {
-        if (self->state.options.promoter && !self->state.draining)
+        if (self->state.options.promoter && !self->state.leaving)
           self->send(self->state.options.promoter, warm_atom_v, pages);
       },
       [self](verify_atom) -> caf::result<bool> {
@@ -331,7 +371,8 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       },
       [self](status_atom) { return node_status(self); },
       [self](view_atom) { return self->state.view; },
-      [self](drain_atom) { return drain(self); },
+      [self](drain_atom) { return leave(self); },
+      [self](drain_atom, bool drained) { return set_drained(self, drained); },
       [self](stats_atom) -> caf::result<client_report, std::uint64_t> {
         return {self->state.sessions.totals(),
                 static_cast<std::uint64_t>(self->state.sessions.all().size())};

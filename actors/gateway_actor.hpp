@@ -18,6 +18,10 @@ struct gateway_options {
   std::string pool_name;
   discovery::member self;
   std::uint16_t lookup_port = 0;
+  std::uint32_t directory_replicas = 2;
+  std::uint8_t mirror = 0; ///< pool.mirror, for the sessions.
+  /// What giving the shard's records away may take of a drain's time.
+  std::chrono::milliseconds hand_over_timeout{5000};
   directory_actor directory;
   membership_actor membership;
   pool_actor pool;
@@ -37,11 +41,12 @@ struct gateway_state {
   session_table sessions;
   std::string view; ///< Encoded, the newest.
   bool in_view = false;
-  bool draining = false;
+  bool leaving = false; ///< For good.
+  bool drained = false; ///< By an operator, until it is undone.
   caf::actor_clock::time_point started{};
   static inline const char* name = "gateway";
 
-  bool ready() const { return in_view && !draining && options.disk_scanned() >= 1; }
+  bool ready() const { return in_view && !leaving && !drained && options.disk_scanned() >= 1; }
   std::string unready_reason() const;
 };
 

@@ -24,24 +24,35 @@ const peer* topology::find(const incarnation& inc) const noexcept {
 bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) {
   if (next == view || (!next.newer_than(view) && guard_on(guard::view)))
     return false;
+  remember_ring(now);
   view = std::move(next);
-  adopted_at = now;
   std::erase_if(links, [this](const auto& known) { return view.find(known.first) == nullptr; });
   for (const auto& member : view.members) {
     auto& known = links[member.inc];
-    known.handles.self = member;
     if (options.self && options.self->self.inc == member.inc)
       known.handles = *options.self;
+    known.handles.self = member; // The view says more of it: whether it drains.
   }
   ring = discovery::hash_ring{view.members};
   return true;
+}
+
+/// The ring of the view that is about to be replaced. Of many views in a short time the newest and
+/// the oldest tell most: where the records are, and where they were when all was quiet.
+void links_state::remember_ring(caf::actor_clock::time_point now) {
+  if (view.members.empty())
+    return;
+  std::erase_if(past, [&](const past_ring& known) { return now - known.left_at >= options.grace; });
+  past.insert(past.begin(), {std::make_shared<const discovery::hash_ring>(ring), now});
+  if (past.size() > past_max)
+    past.erase(past.end() - 2);
 }
 
 topology_ptr links_state::snapshot() const {
   auto next = std::make_shared<topology>();
   next->view = view;
   next->ring = ring;
-  next->adopted_at = adopted_at;
+  next->past = past;
   for (const auto& member : view.members)
     next->peers.push_back(links.at(member.inc).handles);
   return next;

@@ -23,6 +23,8 @@ struct links_options {
   /// A node's own handles, complete before the first view arrives; null in a client process.
   std::shared_ptr<const peer> self;
   std::chrono::milliseconds retry{500};
+  /// How long rings of before are remembered: readers ask their owners too.
+  std::chrono::milliseconds grace{3000};
   std::chrono::milliseconds hello_timeout{1000};
   connector_actor connector;
   std::function<void(const topology_ptr&)> publish; ///< Called in this actor with every change.
@@ -41,12 +43,15 @@ struct links_state {
   links_options options;
   discovery::view view;
   discovery::hash_ring ring;
-  caf::actor_clock::time_point adopted_at{};
+  std::vector<past_ring> past; ///< Newest first, at most `past_max`.
   std::map<incarnation, link> links;
   static inline const char* name = "links";
 
+  static constexpr std::size_t past_max = 4;
+
   /// Takes a newer view: forgets who left, knows who came. False when it is not newer.
   bool adopt(discovery::view next, caf::actor_clock::time_point now);
+  void remember_ring(caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   /// Forgets the handles of the gateway at `address`; false when it is none of ours.
   bool lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at);

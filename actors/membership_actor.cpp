@@ -19,6 +19,8 @@ membership_report membership_state::report() const {
   now.member = machine->state() == discovery::membership::phase::joined;
   now.leader = machine->leads();
   now.master = machine->is_master();
+  const auto* own = view.find(machine->self().inc);
+  now.draining = own != nullptr && own->draining;
   return now;
 }
 
@@ -143,6 +145,10 @@ membership_actor::behavior_type run_membership(membership_pointer self,
       },
       [self](leave_atom) {
         step(self, [](auto& machine, auto now) { return machine.leave(now); });
+        return true;
+      },
+      [self](drain_atom, bool draining) {
+        step(self, [&](auto& machine, auto now) { return machine.set_draining(draining, now); });
         return true;
       },
       [self](stats_atom) { return self->state.report(); },

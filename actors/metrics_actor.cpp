@@ -113,6 +113,21 @@ void take_promotes(metrics::registry& registry, const promote_report& promotes) 
   registry.set(metric::disk_promotes_on_their_way, static_cast<double>(promotes.on_its_way));
 }
 
+void take_repair(metrics::registry& registry, const pool_report& pool) {
+  auto set = [&](metric id, auto value) { registry.set(id, static_cast<double>(value)); };
+  set(metric::repair_passes_total, pool.repair_passes);
+  set(metric::repair_bytes_total, pool.repair_bytes);
+  set(metric::repair_differing_ranges_total, pool.repair_differing);
+  set(metric::mirrored_bytes, pool.mirrored_bytes);
+  auto labelled = [&](metric id, std::string_view label, std::uint64_t value) {
+    registry.set(id, {label}, static_cast<double>(value));
+  };
+  labelled(metric::repair_records_total, "published", pool.repair_published);
+  labelled(metric::repair_records_total, "withdrawn", pool.repair_withdrawn);
+  labelled(metric::mirrored_pages_total, "mirrored", pool.mirrored);
+  labelled(metric::mirrored_pages_total, "refused", pool.mirrored_refused);
+}
+
 } // namespace
 
 void metrics_state::take(const node_report& node) {
@@ -136,6 +151,11 @@ void metrics_state::take(const node_report& node) {
   set(metric::directory_publishes_total, node.directory.publishes);
   set(metric::directory_withdraws_total, node.directory.withdraws);
   set(metric::directory_lookups_total, node.directory.lookups);
+  set(metric::directory_foreign_lookups_total, node.directory.foreign);
+  set(metric::directory_republished_total, node.pool.republished);
+  set(metric::directory_handed_over_total, node.directory.handed_over);
+  set(metric::draining, node.membership.draining);
+  take_repair(registry, node.pool);
   set(metric::members, node.membership.members);
   set(metric::view_term, node.membership.term);
   set(metric::view_version, node.membership.version);
@@ -160,6 +180,7 @@ void metrics_state::take(const client_report& clients) {
   registry.set(metric::bytes_total, {"set", to_string(page_origin::own_host)},
                static_cast<double>(clients.set_bytes));
   registry.set(metric::breakers_open, static_cast<double>(clients.breakers_open));
+  registry.set(metric::view_refreshes_total, static_cast<double>(clients.view_refreshes));
   for (std::size_t i = 0; i < clients.get_status.size(); ++i)
     if (auto status = static_cast<page_status>(i);
         !is_success(status) && status < page_status::pending)

@@ -71,6 +71,10 @@ void node::impl::spawn_pool() {
   pool.self = self_.id;
   pool.inc = self_.inc;
   pool.replicas = config_.directory.replicas;
+  pool.republish_rate = config_.directory.republish_rate;
+  pool.repair_rate = config_.directory.repair_rate;
+  pool.mirrored_bytes_max = static_cast<std::uint64_t>(static_cast<double>(memory_->page_bytes()) *
+                                                       config_.pool.mirror_share);
   if (disk_->on()) {
     pool.disk.gate = &disk_->gate();
     pool.disk.slots = memory_->slots();
@@ -124,6 +128,9 @@ void node::impl::spawn_gateway() {
   options.data_plane = rails_->choice();
   options.pool_name = memory_->name();
   options.lookup_port = lookup_port_;
+  options.directory_replicas = config_.directory.replicas;
+  options.mirror = static_cast<std::uint8_t>(config_.pool.mirror);
+  options.hand_over_timeout = config_.drain.timeout / 2;
   options.self = self_;
   options.directory = directory_;
   options.membership = membership_;

@@ -33,6 +33,20 @@ void owner_batches::add_for_owners(std::uint32_t index, const page_key& key, App
   }
 }
 
+void owner_batches::add_to(node_id owner, std::uint32_t index,
+                           const directory::publish_record& record) {
+  auto& batch = open_batch(owner);
+  directory::append_publish(batch.records, record);
+  batch.indices.push_back(index);
+}
+
+void owner_batches::add_to(node_id owner, std::uint32_t index,
+                           const directory::withdraw_record& record) {
+  auto& batch = open_batch(owner);
+  directory::append_withdraw(batch.records, record);
+  batch.indices.push_back(index);
+}
+
 void owner_batches::add(std::uint32_t index, const directory::publish_record& record) {
   add_for_owners(index, record.key,
                  [&](std::string& records) { directory::append_publish(records, record); });

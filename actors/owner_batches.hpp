@@ -26,6 +26,9 @@ public:
   /// @param index the caller's name for the page
   void add(std::uint32_t index, const directory::publish_record& record);
   void add(std::uint32_t index, const directory::withdraw_record& record);
+  /// The same for one of the owners only.
+  void add_to(node_id owner, std::uint32_t index, const directory::publish_record& record);
+  void add_to(node_id owner, std::uint32_t index, const directory::withdraw_record& record);
 
   std::vector<owner_batch> take() { return std::move(batches_); }
 

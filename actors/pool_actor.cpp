@@ -1,6 +1,7 @@
 #include "actors/pool_actor.hpp"
 
 #include "actors/pool_publishing.hpp"
+#include "actors/pool_repair.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 
@@ -20,6 +21,7 @@ directory::page_location pool_state::location_of(const storage::resident_page& p
   location.checksum = page.checksum;
   location.slot = page.slot;
   location.length_bytes = page.length_bytes;
+  location.mirrored = mirrors.contains(page.slot);
   return location;
 }
 
@@ -69,6 +71,7 @@ std::string pool_state::remove(const std::string& keys) {
 
 void pool_state::withdraw(const std::vector<storage::evicted>& pages) {
   for (const auto& page : pages) {
+    mirrors.remove(page.slot);
     if (disk.marks.erase(page.slot)) {
       disk.add_record(page.key, page.gen, page.checksum, page.length_bytes);
       continue;
@@ -93,7 +96,10 @@ void pool_state::withdraw_all_of(const page_key& key, generation up_to) {
 void pool_state::evict_ahead() {
   std::vector<storage::evicted> victims;
   // Also with write-through: when its page was set, the queue to the disk may have been full.
-  pool->evict_ahead(victims, [this](const storage::resident_page& page) { disk.keep(page); });
+  pool->evict_ahead(victims, [this](const storage::resident_page& page) {
+    if (!mirrors.contains(page.slot)) // Its producer keeps it.
+      disk.keep(page);
+  });
   withdraw(victims);
 }
 
@@ -110,6 +116,16 @@ pool_report pool_state::report() const {
   now.evictions = stats.evictions;
   now.evicted_bytes = stats.evicted_bytes;
   now.unpublished = unpublished.size();
+  now.republished = republished;
+  now.mirrored = mirrored;
+  now.mirrored_refused = mirrored_refused;
+  now.mirrored_bytes = mirrors.bytes();
+  const auto& repaired = repair.totals();
+  now.repair_passes = repaired.passes;
+  now.repair_bytes = repaired.bytes;
+  now.repair_differing = repaired.differing_ranges;
+  now.repair_published = repaired.published;
+  now.repair_withdrawn = repaired.withdrawn;
   return now;
 }
 
@@ -129,6 +145,7 @@ void beat(pool_pointer self) {
   send_to_disk(self);
   publish_disk_records(self);
   publish_next_chunk(self);
+  repair_on(self);
   self->delayed_send(self, state.options.beat, beat_atom_v);
 }
 
@@ -139,13 +156,22 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   auto& state = self->state;
   state.options = options;
   state.pool = std::move(pool);
+  state.republishing = rate_limit(options.republish_rate, options.republish_rate / 4);
+  state.mirrors = mirror_share(options.mirrored_bytes_max);
+  record_repair::options repair;
+  repair.self = options.self;
+  repair.inc = options.inc;
+  repair.replicas = options.replicas;
+  repair.bytes_per_second = options.repair_rate;
+  repair.pause = options.repair_pause;
+  state.repair = record_repair(repair);
   state.disk = pool_disk(options.disk, options.self, options.inc);
   self->delayed_send(self, options.beat, beat_atom_v);
   return {
       [self](reserve_atom, const std::string& lengths) { return self->state.reserve(lengths); },
-      [self](commit_atom, const std::string& filled, bool skip_duplicates,
+      [self](commit_atom, const std::string& filled, std::uint8_t mode,
              const std::string& next_lengths) {
-        return commit(self, filled, skip_duplicates, next_lengths);
+        return commit(self, filled, mode_of(mode), next_lengths);
       },
       [self](abandon_atom, const std::string& slots) { self->state.abandon(slots); },
       [self](used_atom, const std::string& pages) { self->state.count_uses(pages); },
@@ -162,8 +188,9 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](publish_atom) {
         auto& own = self->state;
         own.unpublished.clear(); // All of it comes again.
-        own.pool->for_each_page(
-            [&](const storage::resident_page& page) { own.unpublished.push_back(page.key); });
+        own.pool->for_each_page([&](const storage::resident_page& page) {
+          own.unpublished.push_back({page.key, {}});
+        });
         publish_next_chunk(self);
         publish_disk(self, {});
       },

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "actors/mirror_share.hpp"
 #include "actors/pool_disk.hpp"
 #include "actors/protocol/pool.hpp"
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/protocol/topology.hpp"
+#include "actors/record_repair.hpp"
+#include "common/rate_limit.hpp"
 #include "directory/page_location.hpp"
 #include "directory/wire.hpp"
 #include "storage/page_pool.hpp"
@@ -23,7 +26,19 @@ struct pool_actor_options {
   std::chrono::milliseconds beat{50};
   /// Longest wait for one directory owner's answer; a commit's acknowledgement takes no longer.
   std::chrono::milliseconds directory_timeout{1000};
+  /// Records a second that are published because their keys have new owners; 0: no limit.
+  std::uint64_t republish_rate = 0;
+  /// Bytes a second for the comparison with the directory's shards; 0: none.
+  std::uint64_t repair_rate = 0;
+  std::chrono::milliseconds repair_pause{30'000}; ///< Between two comparisons with all shards.
+  std::uint64_t mirrored_bytes_max = 0;           ///< Copies of other hosts' pages.
   pool_disk_options disk;
+};
+
+/// A page that some directory owner has to be told of.
+struct unpublished_page {
+  page_key key;
+  node_id only; ///< The others know it; zero: all owners.
 };
 
 /// A withdrawal that some directory owner has not heard of yet.
@@ -39,10 +54,16 @@ struct pool_state {
   topology_ptr cluster;
   /// Pages to be published (again): those that some owner has not acknowledged, those that changed
   /// owner.
-  std::deque<page_key> unpublished;
+  std::deque<unpublished_page> unpublished;
+  rate_limit republishing; ///< Records.
+  std::uint64_t republished = 0;
   bool publishing = false; ///< A chunk of `unpublished` is on its way.
   std::vector<pending_withdrawal> withdrawals;
   pool_disk disk;
+  mirror_share mirrors;
+  std::uint64_t mirrored = 0, mirrored_refused = 0;
+  record_repair repair{record_repair::options{}};
+  decltype(pool_disk::walk::after) repair_after{}; ///< Of its walk over the disk: the last place.
   std::uint64_t withdrawals_dropped = 0;
   static inline const char* name = "pool";
 

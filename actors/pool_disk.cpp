@@ -226,7 +226,7 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
     append_record(keys, fills[i].key);
     if (outcomes[i].status == page_status::stored) {
       state.disk.marks.insert(outcomes[i].slot);
-      state.unpublished.push_back(fills[i].key);
+      state.unpublished.push_front({fills[i].key, {}}); // Somebody waits for it.
     }
   }
   state.evict_ahead();

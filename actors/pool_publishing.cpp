@@ -1,6 +1,7 @@
 #include "actors/pool_publishing.hpp"
 
 #include "actors/owner_batches.hpp"
+#include "actors/pool_repair.hpp"
 #include "common/log.hpp"
 #include "directory/shard.hpp"
 #include "discovery/placement.hpp"
@@ -48,8 +49,46 @@ using directory::publish_mode;
 struct commit_job {
   std::vector<storage::fill> fills;
   std::vector<storage::commit_outcome> outcomes;
-  bool skip_duplicates = true;
+  commit_mode mode = commit_mode::store;
 };
+
+/// Takes into the pool what it may take. Of mirrored pages no more than their share; the slots of
+/// the rest come back.
+void take_in(pool_state& state, commit_job& job) {
+  if (job.mode != commit_mode::mirror)
+    return state.pool->commit(job.fills, job.outcomes);
+  std::vector<storage::fill> taken;
+  std::vector<std::size_t> places;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    const auto& fill = job.fills[i];
+    if (state.mirrors.has_room(bytes + fill.length_bytes)) {
+      bytes += fill.length_bytes;
+      taken.push_back(fill);
+      places.push_back(i);
+    } else {
+      state.pool->abandon(fill.slot);
+      job.outcomes[i].status = page_status::no_space;
+      ++state.mirrored_refused;
+    }
+  }
+  std::vector<storage::commit_outcome> outcomes(taken.size());
+  // On probation as promoted pages are: a scan of other hosts' pages flushes no pool.
+  state.pool->commit(taken, outcomes, /*promoted=*/true);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    job.outcomes[places[i]] = outcomes[i];
+    if (outcomes[i].status != page_status::stored)
+      continue;
+    state.mirrors.add(outcomes[i].slot, taken[i].length_bytes);
+    ++state.mirrored;
+  }
+}
+
+/// A mirrored page that no owner has taken is found by nobody: keys have as many locations as they
+/// may have.
+bool is_useless_mirror(const commit_job& job, const publication& published, std::size_t i) {
+  return job.mode == commit_mode::mirror && !published.recorded[i] && !published.unheard[i];
+}
 
 /// Drops the pages that the cluster had already, remembers those to be published again; the answer
 /// to the gateway.
@@ -58,15 +97,17 @@ std::string settle(pool_state& state, const commit_job& job, const publication& 
   std::vector<storage::evicted> dropped;
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     auto status = job.outcomes[i].status;
-    if (status == page_status::stored && published.may_be_dropped(i)) {
+    const bool useless = is_useless_mirror(job, published, i);
+    if (status == page_status::stored && (published.may_be_dropped(i) || useless)) {
       auto held = state.pool->find(job.fills[i].key);
       if (held && held->gen == job.outcomes[i].gen)
         dropped.push_back(*state.pool->remove(held->key));
       status = page_status::duplicate;
     } else if (status == page_status::stored && published.is_unknown_to_some(i)) {
-      state.unpublished.push_back(job.fills[i].key);
+      state.unpublished.push_front({job.fills[i].key, {}});
     }
-    if (status == page_status::stored && state.disk.write_through())
+    if (status == page_status::stored && state.disk.write_through() &&
+        job.mode != commit_mode::mirror)
       if (const auto held = state.pool->find(job.fills[i].key))
         state.disk.keep(*held);
     statuses.push_back(static_cast<char>(status));
@@ -77,7 +118,7 @@ std::string settle(pool_state& state, const commit_job& job, const publication& 
 
 owner_batches batches_of(const pool_state& state, const commit_job& job) {
   owner_batches batches{state.cluster->ring, state.options.replicas};
-  auto mode = job.skip_duplicates ? publish_mode::if_absent : publish_mode::always;
+  auto mode = job.mode == commit_mode::skip ? publish_mode::if_absent : publish_mode::always;
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     if (job.outcomes[i].status != page_status::stored)
       continue;
@@ -91,15 +132,18 @@ owner_batches batches_of(const pool_state& state, const commit_job& job) {
 
 } // namespace
 
+commit_mode mode_of(std::uint8_t number) noexcept {
+  return number < commit_modes ? static_cast<commit_mode>(number) : commit_mode::store;
+}
+
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
-                                             bool skip_duplicates,
-                                             const std::string& next_lengths) {
+                                             commit_mode mode, const std::string& next_lengths) {
   auto& state = self->state;
   auto job = std::make_shared<commit_job>();
   job->fills = fills_of(filled);
   job->outcomes.resize(job->fills.size());
-  job->skip_duplicates = skip_duplicates;
-  state.pool->commit(job->fills, job->outcomes);
+  job->mode = mode;
+  take_in(state, *job);
   state.evict_ahead();
   auto promise = self->make_response_promise<std::string, std::string>();
   auto done = [self, job, promise, next_lengths](publication& published) mutable {
@@ -117,29 +161,56 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
   return promise;
 }
 
+namespace {
+
+/// The next pages to be published, as many as the budget allows for, and their batches.
+std::vector<unpublished_page> take_chunk(pool_state& state, std::uint64_t budget,
+                                         owner_batches& batches) {
+  std::vector<unpublished_page> chunk;
+  std::uint64_t sent_again = 0;
+  const auto& ring = state.cluster->ring;
+  while (!state.unpublished.empty() && chunk.size() < pool_state::publish_chunk &&
+         sent_again < budget) {
+    auto next = state.unpublished.front();
+    state.unpublished.pop_front();
+    auto page = state.pool->find(next.key);
+    const bool to_one = next.only != node_id{};
+    if (!page || (to_one && !ring.owns(next.only, next.key, state.options.replicas)))
+      continue;
+    directory::publish_record record{next.key, state.location_of(*page), publish_mode::always};
+    auto index = static_cast<std::uint32_t>(chunk.size());
+    if (to_one)
+      batches.add_to(next.only, index, record);
+    else
+      batches.add(index, record);
+    sent_again += to_one ? 1 : 0;
+    chunk.push_back(next);
+  }
+  state.republished += sent_again;
+  state.republishing.spend(sent_again);
+  return chunk;
+}
+
+} // namespace
+
 void publish_next_chunk(pool_pointer self) {
   auto& state = self->state;
   if (state.publishing || state.unpublished.empty() || !state.joined())
     return;
-  auto keys = std::make_shared<std::vector<page_key>>();
+  const auto budget = state.republishing.left(self->clock().now());
+  if (budget == 0)
+    return; // The next beat goes on.
   owner_batches batches{state.cluster->ring, state.options.replicas};
-  while (!state.unpublished.empty() && keys->size() < pool_state::publish_chunk) {
-    auto key = state.unpublished.front();
-    state.unpublished.pop_front();
-    if (auto page = state.pool->find(key)) {
-      batches.add(static_cast<std::uint32_t>(keys->size()),
-                  {key, state.location_of(*page), publish_mode::always});
-      keys->push_back(key);
-    }
-  }
+  auto chunk = take_chunk(state, budget, batches);
   state.publishing = true;
-  publish(self, batches.take(), keys->size(), [self, keys](publication& published) {
+  auto count = chunk.size();
+  publish(self, batches.take(), count, [self, chunk = std::move(chunk)](publication& published) {
     auto& own = self->state;
     own.publishing = false;
     bool all_heard = true;
-    for (std::size_t i = 0; i < keys->size(); ++i)
+    for (std::size_t i = 0; i < chunk.size(); ++i)
       if (published.unheard[i]) {
-        own.unpublished.push_back((*keys)[i]);
+        own.unpublished.push_back(chunk[i]);
         all_heard = false;
       }
     if (all_heard) // Otherwise the next beat tries again, not a hot loop.
@@ -228,11 +299,14 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
     state.unpublished.clear(); // All of it comes again.
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
   state.pool->for_each_page([&](const storage::resident_page& page) {
-    if (discovery::new_owners(old_ring, next->ring, page.key, state.options.replicas, fresh) > 0)
-      state.unpublished.push_back(page.key);
+    auto count =
+        discovery::new_owners(old_ring, next->ring, page.key, state.options.replicas, fresh);
+    for (std::size_t i = 0; i < count; ++i)
+      state.unpublished.push_back({page.key, fresh[i]});
   });
   publish_next_chunk(self);
   publish_disk(self, old_ring);
+  repair_follow(self);
 }
 
 } // namespace peercache::actors

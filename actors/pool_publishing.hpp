@@ -14,7 +14,7 @@ namespace peercache::actors {
 /// Publishes a put; the answer waits until every owner has answered or timed out, and brings slots
 /// for the next put.
 ///
-/// With `skip_duplicates` a page is dropped again when every owner has answered, at least one of
+/// With `skip` a page is dropped again when every owner has answered, at least one of
 /// them `duplicate`, and none has recorded it. Otherwise it stays, and owners that said `duplicate`
 /// are told of it like those that were not heard. So no page is lost to a tie, whoever hears whom
 /// first and whichever views the producers have:
@@ -23,7 +23,10 @@ namespace peercache::actors {
 ///   - so each copy that makes others drop theirs stays, until its producer evicts it.
 /// The price of a tie is a second copy.
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
-                                             bool skip_duplicates, const std::string& next_lengths);
+                                             commit_mode mode, const std::string& next_lengths);
+
+/// A number of the wire; one that nobody knows stores.
+commit_mode mode_of(std::uint8_t number) noexcept;
 
 /// Sends the batches to their owners; `done` is called once, after the last answer.
 void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,

@@ -54,6 +54,7 @@ void add(client_report& sum, const client_report& more) {
   add(sum.rails, more.rails);
   add(sum.rdma_peers, more.rdma_peers);
   sum.set_bytes += more.set_bytes;
+  sum.view_refreshes += more.view_refreshes;
 }
 
 } // namespace

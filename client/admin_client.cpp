@@ -125,6 +125,13 @@ result<void> admin_client::evict_disk(std::uint64_t bytes) {
   return begun(impl_->ask<bool>(evict_atom_v, bytes));
 }
 
+result<std::uint64_t> admin_client::set_drained(bool drained, std::chrono::milliseconds within) {
+  auto usual = std::exchange(impl_->timeout, std::max(within, impl_->timeout));
+  auto records = impl_->ask<std::uint64_t>(drain_atom_v, drained);
+  impl_->timeout = usual;
+  return records;
+}
+
 result<void> admin_client::drain() {
   auto done = impl_->ask<bool>(drain_atom_v);
   if (!done)

@@ -48,6 +48,10 @@ public:
   /// Asks the node to leave: unready, withdrawn, reads finished. Returns once it began.
   result<void> drain();
 
+  /// Has the node give its keys away and take no pages, or take part again. How many directory
+  /// records went to their new owners. The view says later that it is so.
+  result<std::uint64_t> set_drained(bool drained, std::chrono::milliseconds within);
+
   /// Begins to read the node's whole disk tier and to compare checksums; its progress is in
   /// `status`. `not_found` when there is no disk tier.
   result<void> verify_disk();

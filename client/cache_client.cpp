@@ -15,17 +15,14 @@ namespace peercache::client {
 
 using std::chrono::steady_clock;
 
-const directory::page_location& best_location(const lookup_answer& answer,
-                                              const own_pool_ptr& own) {
-  PEERCACHE_ASSERT(answer.count > 0);
-  const bool in_memory = answer.locations[0].where == directory::tier::memory;
-  for (std::size_t i = 0; i < answer.count; ++i) {
-    const auto& location = answer.locations[i];
-    const bool as_near = !in_memory || location.where == directory::tier::memory;
-    if (own && location.owner == own->node.inc && as_near)
-      return location;
+reader_place place_of(const cache_client::impl& client, const own_pool_ptr& own) {
+  reader_place place;
+  if (own) {
+    place.own = own->node.inc;
+    place.own_node = own->node.id;
   }
-  return answer.locations[0];
+  place.outstanding = [&client](const incarnation& peer) { return client.load.outstanding(peer); };
+  return place;
 }
 
 namespace {
@@ -162,6 +159,7 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
     return;
   auto started = steady_clock::now();
   auto own = impl_->session.board().pool();
+  const auto place = place_of(*impl_, own);
   cold_pages cold;
   std::vector<lookup_answer> answers(keys.size());
   impl_->look_up(keys, answers, impl_->deadline_of(until));
@@ -171,7 +169,7 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
     if (answers[i].status == page_status::not_found)
       impl_->locations.erase(keys[i]);
     if (answers[i].status == page_status::hit) {
-      const auto& best = best_location(answers[i], own);
+      const auto& best = choose_location(answers[i], place);
       bool here = own && best.owner == own->node.inc;
       results[i].origin = here ? page_origin::own_host : page_origin::other_host;
       if (best.where == directory::tier::disk) {

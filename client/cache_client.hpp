@@ -84,7 +84,8 @@ struct client_stats {
   std::uint64_t set_pages[page_status_count] = {};
   std::uint64_t set_bytes = 0;
   std::uint64_t exists_pages[page_status_count] = {};
-  std::uint64_t retries = 0; ///< Pages looked up a second time after a stale location.
+  std::uint64_t retries = 0;        ///< Pages looked up a second time after a stale location.
+  std::uint64_t view_refreshes = 0; ///< Look-ups that fetched a newer view and asked again.
 };
 
 /// What became of the pages that `set` called `stored`, since the last flush.

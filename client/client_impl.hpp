@@ -4,8 +4,11 @@
 #include "client/counters.hpp"
 #include "client/directory_lookup.hpp"
 #include "client/location_cache.hpp"
+#include "client/location_choice.hpp"
 #include "client/lookup_channels.hpp"
+#include "client/page_heat.hpp"
 #include "client/peer_health.hpp"
+#include "client/peer_load.hpp"
 #include "client/read_plane.hpp"
 #include "client/session.hpp"
 
@@ -26,6 +29,8 @@ public:
   counters totals;
   location_cache locations;
   peer_health health;
+  peer_load load;
+  page_heat heat;
   lookup_channels channels;
   std::unique_ptr<read_plane> reads;
   client::session session;
@@ -41,8 +46,8 @@ private:
   std::vector<caf::actor> read_threads_; ///< One for each lane.
 };
 
-/// The location to read from: the own host's, then memory before disk. @pre answer.count > 0
-const directory::page_location& best_location(const lookup_answer& answer, const own_pool_ptr& own);
+/// What `choose_location` goes by in this client.
+reader_place place_of(const cache_client::impl& client, const own_pool_ptr& own);
 
 /// Sum of the parts, or 0 when there are too many parts or the sum is no page length.
 template <class Part>

@@ -13,7 +13,7 @@ bool can_join(const commit_job& one, const commit_job& other) {
   auto length = [](const commit_job& job) {
     return job.next_lengths.empty() ? 0 : actors::record_at<std::uint32_t>(job.next_lengths, 0);
   };
-  return one.pool == other.pool && one.skip_duplicates == other.skip_duplicates &&
+  return one.pool == other.pool && one.mode == other.mode &&
          (length(one) == 0 || length(other) == 0 || length(one) == length(other)) &&
          (one.filled.size() + other.filled.size()) / sizeof(actors::filled_slot) <=
              limits::batch_pages_max;

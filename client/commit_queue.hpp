@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/protocol/pool_wire.hpp"
 #include "client/own_pool.hpp"
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct commit_job {
   std::string next_lengths; ///< Packed lengths to reserve for the next set; all of one size.
   std::uint64_t bytes = 0;
   std::uint64_t sets = 1;
-  bool skip_duplicates = true;
+  actors::commit_mode mode = actors::commit_mode::skip;
 };
 using commit_job_ptr = std::shared_ptr<const commit_job>;
 

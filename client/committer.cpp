@@ -30,7 +30,7 @@ constexpr std::uint32_t beats_per_report = 4;
 constexpr std::uint32_t beats_per_use_report = 2;
 constexpr auto session_timeout = 1s;
 constexpr auto commit_timeout = 10s;
-/// Owners of a key that look-ups ask (client/directory_lookup.cpp).
+/// Owners of a key while there is no node to say how many it has.
 constexpr std::uint32_t directory_replicas = 2;
 
 /// Maps the node's pool and takes the lock that says this process lives.
@@ -47,6 +47,10 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
   pool->node = std::move(*node);
   pool->gateway = gateway;
   pool->session = welcome.session;
+  if (welcome.mirror < config::words_of<config::mirror_mode>.size())
+    pool->mirror = static_cast<config::mirror_mode>(welcome.mirror);
+  pool->directory_replicas =
+      std::clamp<std::uint32_t>(welcome.directory_replicas, 1, discovery::hash_ring::replicas_max);
   return pool;
 }
 
@@ -181,7 +185,7 @@ void send_next(committer_pointer self) {
   if (!job)
     return;
   self->request(job->pool->gateway, commit_timeout, commit_atom_v, job->pool->session, job->filled,
-                job->skip_duplicates, job->next_lengths)
+                static_cast<std::uint8_t>(job->mode), job->next_lengths)
       .then(
           [self, job](const std::string& statuses, const std::string& slots) {
             committed(self, job, slots, outcome_of(*job, statuses));
@@ -269,7 +273,8 @@ void send_stale_records(committer_pointer self) {
   if (records.empty())
     return;
   auto cluster = board.topology();
-  owner_batches batches{cluster->ring, directory_replicas};
+  const auto pool = board.pool();
+  owner_batches batches{cluster->ring, pool ? pool->directory_replicas : directory_replicas};
   for (const auto& record : records)
     batches.add(0, record);
   for (auto& batch : batches.take())

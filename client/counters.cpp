@@ -31,6 +31,7 @@ client_stats counters::stats() const {
   now.directory_messages = directory_messages;
   now.location_cache_hits = location_cache_hits;
   now.retries = retries;
+  now.view_refreshes = view_refreshes;
   now.set_bytes = set_bytes;
   copy_to(get_status, now.get_pages);
   copy_to(set_status, now.set_pages);
@@ -49,6 +50,7 @@ actors::client_report counters::report(std::uint64_t breakers_open) const {
   now.get_bytes = values_of(get_bytes);
   now.set_bytes = set_bytes;
   now.breakers_open = breakers_open;
+  now.view_refreshes = view_refreshes;
   now.get_latency = actors::latency_report{get_latency.snapshot()};
   now.set_latency = actors::latency_report{set_latency.snapshot()};
   now.exists_latency = actors::latency_report{exists_latency.snapshot()};

@@ -16,6 +16,7 @@ struct counters {
   count directory_messages{0};
   count location_cache_hits{0};
   count retries{0};
+  count view_refreshes{0};
   count set_bytes{0};
   std::array<count, page_status_count> get_status{}, set_status{}, exists_status{};
   std::array<count, page_origin_count> get_hits{}, get_bytes{};

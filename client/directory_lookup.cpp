@@ -3,194 +3,180 @@
 #include "directory/wire.hpp"
 
 #include <algorithm>
-#include <array>
 #include <poll.h>
 
 namespace peercache::client {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::size_t replicas_asked = 2;
 /// Keys of one frame: a large question is answered in parts while the rest is still on its way.
 constexpr std::size_t frame_bytes = 128 * directory::wire::key_bytes;
-/// How long after a change of view producers may still be publishing to its new owners.
+/// How long after a change of view its former owners are asked too: less than they keep their
+/// records (actors/directory_actor.hpp).
 constexpr auto view_grace = 3s;
+/// Whom to ask and a new view take no more rounds than these.
+constexpr int rounds_max = static_cast<int>(lookup_answer::asked_max) + 1;
 
-/// How long the first owner may take before the next replica is asked.
+/// How long an owner may take before the next one is asked.
 milliseconds patience(milliseconds left) {
   return std::clamp(left / 4, 20ms, 250ms);
+}
+
+/// How long one may take where another has found nothing already.
+milliseconds patience_for_second_opinion(milliseconds left) {
+  return std::clamp(left / 16, 20ms, 50ms);
+}
+
+milliseconds left_until(deadline until) {
+  return std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
+}
+
+bool contains(const std::vector<node_id>& ids, node_id wanted) {
+  return std::find(ids.begin(), ids.end(), wanted) != ids.end();
 }
 
 } // namespace
 
 directory_lookup::directory_lookup(session& with, lookup_channels& channels, peer_health& health,
                                    counters& totals)
-    : channels_(channels), health_(health), counters_(totals), cluster_(with.board().topology()),
-      own_(with.board().pool()),
-      view_is_young_(steady_clock::now() - cluster_->adopted_at < view_grace) {}
+    : session_(with), channels_(channels), health_(health), counters_(totals),
+      own_(with.board().pool()) {}
 
-directory_lookup::share& directory_lookup::share_of(const actors::peer& owner) {
-  for (auto& known : shares_)
-    if (known.owner == &owner && known.indices.size() < limits::batch_pages_max)
-      return known;
-  shares_.emplace_back().owner = &owner;
-  return shares_.back();
-}
-
-bool directory_lookup::usable(const actors::peer& owner) {
-  if (!owner.linked() || std::find(given_up_.begin(), given_up_.end(), &owner) != given_up_.end())
-    return false;
-  auto chosen_before = std::any_of(shares_.begin(), shares_.end(),
-                                   [&](const share& s) { return s.owner == &owner; });
-  if (chosen_before || health_.allow(owner.self.inc, steady_clock::now()))
-    return true;
-  given_up_.push_back(&owner);
-  return false;
-}
-
-const actors::peer* directory_lookup::choose_owner(const page_key& key, lookup_answer& answer) {
-  std::array<node_id, replicas_asked> owners;
-  auto count = cluster_->ring.owners(key, owners);
-  auto candidates = std::span{owners}.first(count);
-  // The own host's shard costs no network, whichever replica it is.
-  if (auto own =
-          own_ ? std::find(candidates.begin(), candidates.end(), own_->node.id) : candidates.end();
-      own != candidates.end())
-    std::swap(*own, candidates.front());
-  for (auto id : candidates) {
-    const auto* owner = cluster_->find(id);
-    if (id == answer.asked)
-      continue;
-    if (owner != nullptr && usable(*owner))
-      return owner;
-    if (owner != nullptr && owner->linked() && answer.reason == page_status::unreachable)
-      answer.reason = page_status::breaker_open;
+void directory_lookup::follow(lookup_plan& plan) {
+  cluster_ = session_.board().topology();
+  channels_.follow(cluster_->view);
+  owners_known known;
+  known.view = {cluster_->view.term, cluster_->view.version};
+  known.now = &cluster_->ring;
+  const auto now = steady_clock::now();
+  for (const auto& former : cluster_->past)
+    if (now - former.left_at < view_grace)
+      known.before.push_back(former.ring.get());
+  if (own_) {
+    known.own = own_->node.id;
+    known.replicas = own_->directory_replicas;
   }
-  return nullptr;
+  known.is_member = [cluster = cluster_](const incarnation& inc) {
+    return cluster->find(inc) != nullptr;
+  };
+  plan.follow(std::move(known));
 }
 
-void directory_lookup::distribute(std::span<const page_key> keys,
-                                  std::span<lookup_answer> answers) {
-  shares_.clear();
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (answers[i].status != page_status::pending)
-      continue;
-    const auto* owner = choose_owner(keys[i], answers[i]);
-    if (owner == nullptr)
-      continue;
-    answers[i].asked = owner->self.id;
-    auto& target = share_of(*owner);
-    directory::append_lookup(target.request, keys[i]);
-    target.indices.push_back(static_cast<std::uint32_t>(i));
+void directory_lookup::refresh(lookup_plan& plan, deadline until) {
+  refreshed_ = true;
+  counters_.view_refreshes.fetch_add(1, std::memory_order_relaxed);
+  const auto* informed = cluster_->find(plan.newer_from());
+  if (informed != nullptr)
+    session_.refresh_view(informed->gateway, plan.newer(),
+                          steady_clock::now() + patience(left_until(until)));
+  follow(plan);
+}
+
+lookup_plan::use directory_lookup::usable(node_id id, bool now) {
+  const auto* owner = cluster_->find(id);
+  if (owner == nullptr || !owner->linked())
+    return lookup_plan::use::no_link;
+  if (contains(given_up_, id))
+    return lookup_plan::use::left_alone;
+  if (contains(chosen_, id))
+    return lookup_plan::use::yes;
+  if (!now) {
+    if (!contains(free_, id) && health_.is_left_alone(owner->self.inc, steady_clock::now()))
+      return lookup_plan::use::left_alone;
+    if (!contains(free_, id))
+      free_.push_back(id);
+    return lookup_plan::use::yes;
   }
-}
-
-void directory_lookup::take(const share& asked, const std::string& answer,
-                            std::span<lookup_answer> answers) {
-  directory::answer_reader reader{answer};
-  for (auto index : asked.indices) {
-    auto& out = answers[index];
-    std::size_t count = 0;
-    if (!reader.next(out.locations, count)) {
-      failed(asked, page_status::unreachable, answers);
-      return;
-    }
-    // Never believe a record whose owner is not in the view.
-    auto end = std::remove_if(out.locations.begin(),
-                              out.locations.begin() + static_cast<std::ptrdiff_t>(count),
-                              [&](const auto& l) { return cluster_->find(l.owner) == nullptr; });
-    out.count = static_cast<std::uint8_t>(end - out.locations.begin());
-    out.reason = page_status::not_found;
-    if (out.count > 0 || !view_is_young_)
-      out.status = out.count > 0 ? page_status::hit : page_status::not_found;
+  if (health_.allow(owner->self.inc, steady_clock::now())) {
+    chosen_.push_back(id);
+    return lookup_plan::use::yes;
   }
-  health_.on_success(asked.owner->self.inc);
+  given_up_.push_back(id);
+  return lookup_plan::use::left_alone;
 }
 
-void directory_lookup::failed(const share& asked, page_status reason,
-                              std::span<lookup_answer> answers) {
-  given_up_.push_back(asked.owner);
+void directory_lookup::failed(lookup_plan& plan, question& asked, page_status reason) {
+  given_up_.push_back(asked.owner->self.id);
   health_.on_failure(asked.owner->self.inc, steady_clock::now());
-  for (auto index : asked.indices)
-    if (answers[index].status == page_status::pending)
-      answers[index].reason = reason;
+  plan.failed(*asked.share, reason);
+  asked.channel.reset(); // A late answer must not meet the next question.
 }
 
-bool directory_lookup::advance(share& asked, std::span<lookup_answer> answers) {
+void directory_lookup::advance(lookup_plan& plan, question& asked) {
   using state = rdma::frame_channel::state;
   auto now = asked.channel->advance();
   if (now == state::asking)
-    return true;
-  if (now == state::answered) {
-    take(asked, asked.channel->answer(), answers);
-    channels_.give_back(asked.owner->self.inc, std::move(asked.channel));
-  } else {
-    failed(asked, page_status::unreachable, answers);
-  }
-  asked.channel.reset();
-  return false;
+    return;
+  if (now == state::broken || !plan.answered(*asked.share, asked.channel->answer()))
+    return failed(plan, asked, page_status::unreachable);
+  health_.on_success(asked.owner->self.inc);
+  channels_.give_back(asked.owner->self.inc, std::move(asked.channel));
 }
 
-void directory_lookup::ask(std::span<lookup_answer> answers, deadline until) {
+void directory_lookup::wait(std::span<question> asked) {
   std::vector<pollfd> waiting;
-  std::vector<share*> asked;
-  for (auto& to : shares_) {
+  auto until = deadline::max();
+  for (const auto& to : asked)
+    if (to.channel) {
+      waiting.push_back({to.channel->fd(), to.channel->events(), 0});
+      until = std::min(until, to.until);
+    }
+  auto left = std::max(left_until(until), 0ms);
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
+}
+
+void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::share>& shares,
+                           deadline until) {
+  const auto now = steady_clock::now();
+  const auto left = left_until(until);
+  std::vector<question> asked;
+  asked.reserve(shares.size());
+  for (const auto& share : shares) {
+    auto& to = asked.emplace_back();
+    to.share = &share;
+    to.owner = cluster_->find(share.owner);
+    to.until = share.second_opinion ? now + patience_for_second_opinion(left)
+               : share.last_chance  ? until
+                                    : now + patience(left);
+    to.until = std::min(to.until, until);
     to.channel = channels_.lease(*to.owner);
     if (!to.channel) {
-      failed(to, page_status::unreachable, answers);
+      failed(plan, to, page_status::unreachable);
       continue;
     }
-    to.channel->ask(to.request, frame_bytes);
+    to.channel->ask(share.request, frame_bytes);
     counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
-    if (advance(to, answers))
-      asked.push_back(&to);
+    advance(plan, to);
   }
-  while (!asked.empty()) {
-    auto left = duration_cast<milliseconds>(until - steady_clock::now());
-    if (left <= 0ms)
-      break;
-    waiting.clear();
-    for (auto* to : asked)
-      waiting.push_back({to->channel->fd(), to->channel->events(), 0});
-    if (::poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) <= 0)
-      continue; // The deadline decides.
-    std::erase_if(asked, [&](share* to) {
-      auto at = static_cast<std::size_t>(
-          std::find_if(waiting.begin(), waiting.end(),
-                       [&](const pollfd& w) { return w.fd == to->channel->fd(); }) -
-          waiting.begin());
-      return waiting[at].revents != 0 && !advance(*to, answers);
-    });
-  }
-  for (auto* to : asked) {
-    failed(*to, page_status::timed_out, answers);
-    to->channel.reset(); // A late answer must not meet the next question.
+  const auto open = [](const question& to) { return to.channel != nullptr; };
+  while (std::any_of(asked.begin(), asked.end(), open)) {
+    wait(asked);
+    for (auto& to : asked) {
+      if (to.channel)
+        advance(plan, to);
+      if (to.channel && left_until(to.until) <= 0ms)
+        failed(plan, to, page_status::timed_out);
+    }
   }
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,
                            deadline until) {
-  channels_.follow(cluster_->view);
-  for (auto& answer : answers) {
-    answer.status = page_status::pending;
-    answer.reason = page_status::unreachable;
-    answer.asked = {};
-    answer.count = 0;
-  }
-  for (std::size_t round = 0; round < replicas_asked; ++round) {
-    auto left = duration_cast<milliseconds>(until - steady_clock::now());
-    distribute(keys, answers);
-    if (shares_.empty() || left < 1ms)
+  lookup_plan plan{keys, answers};
+  follow(plan);
+  const auto may_ask = [this](node_id id, bool now) { return usable(id, now); };
+  for (int round = 0; round < rounds_max && left_until(until) >= 1ms; ++round) {
+    auto shares = plan.next_round(may_ask);
+    if (shares.empty())
       break;
-    ask(answers, round + 1 < replicas_asked ? steady_clock::now() + patience(left) : until);
+    ask(plan, shares, until);
+    if (plan.is_behind() && !refreshed_)
+      refresh(plan, until);
   }
-  for (auto& answer : answers)
-    if (answer.status == page_status::pending)
-      answer.status = answer.reason;
+  plan.finish();
 }
 
 } // namespace peercache::client

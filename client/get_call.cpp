@@ -77,10 +77,13 @@ void get_call::look_up() {
   std::vector<lookup_answer> answers(keys.size());
   client_.look_up(keys, answers, until_);
   swap_locations_for_tests(answers);
+  auto place = place_of(client_, own_);
+  avoided_.resize(pages_.size());
   for (std::size_t i = 0; i < missing_.size(); ++i) {
     auto index = missing_[i];
     if (answers[i].status == page_status::hit) {
-      const auto& best = best_location(answers[i], own_);
+      place.avoided = avoided_[index];
+      const auto& best = choose_location(answers[i], place);
       client_.locations.store(keys[i], best);
       located_.push_back({index, best});
     } else {
@@ -143,16 +146,21 @@ void get_call::read_from_memory() {
   for (const auto& page : located_)
     if (!own_ || page.location.owner != own_->node.inc)
       add_to_batch(page);
-  for (auto& read : batches_)
+  for (auto& read : batches_) {
+    client_.load.begin(read->batch.peer.inc, read->bytes);
     read->over.emplace(client_.reads->lanes(), read->batch, rdma::current_numa_node()).start();
+  }
   // Own pages are copied while the others' bytes are on their way.
   for (const auto& page : located_)
     if (own_ && page.location.owner == own_->node.inc)
       read_own_host(page);
+  mirror_call mirrors{client_, own_, until_};
   for (auto& read : batches_) {
     read->over->finish();
-    take_batch(*read);
+    client_.load.end(read->batch.peer.inc, read->bytes);
+    take_batch(*read, mirrors);
   }
+  mirrors.run();
   located_.clear();
   batches_.clear();
 }
@@ -164,6 +172,8 @@ void get_call::decide(std::uint32_t index, const directory::page_location& used,
     client_.locations.erase(pages_[index].key, used);
   if (location_was_stale(status) && !second_look_) {
     missing_.push_back(index);
+    avoided_.resize(pages_.size());
+    avoided_[index] = used.owner;
     return;
   }
   // In the second round the directory itself said so, just now; and the holder denied it, not a
@@ -244,6 +254,7 @@ void get_call::add_to_batch(const open_page& page) {
   batch.pages.push_back(read);
   batch.parts.insert(batch.parts.end(), parts.begin(), parts.end());
   target.indices.push_back(page.index);
+  target.bytes += where.length_bytes;
 }
 
 get_call::peer_read& get_call::read_of(const actors::peer& owner) {
@@ -259,7 +270,7 @@ get_call::peer_read& get_call::read_of(const actors::peer& owner) {
   return fresh;
 }
 
-void get_call::take_batch(const peer_read& read) {
+void get_call::take_batch(const peer_read& read, mirror_call& mirrors) {
   for (std::size_t i = 0; i < read.indices.size(); ++i) {
     const auto& page = read.batch.pages[i];
     directory::page_location used;
@@ -270,6 +281,8 @@ void get_call::take_batch(const peer_read& read) {
       client_.session.board().uses.add(used.owner, page.slot, page.gen);
     decide(read.indices[i], used, page.status,
            by_rail ? page_origin::other_host_rdma : page_origin::other_host);
+    if (page.status == page_status::hit)
+      mirrors.consider(pages_[read.indices[i]], page.length_bytes, page.checksum);
   }
 }
 

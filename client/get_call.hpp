@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/client_impl.hpp"
+#include "client/mirror_call.hpp"
 #include "client/promote_call.hpp"
 #include "rdma/striped_read.hpp"
 
@@ -29,6 +30,7 @@ private:
   struct peer_read {
     rdma::read_batch batch;
     std::vector<std::uint32_t> indices;
+    std::uint64_t bytes = 0;
     std::optional<rdma::striped_read> over; ///< The lanes.
   };
 
@@ -46,7 +48,7 @@ private:
   page_status copy_out(const open_page& page, bool verify);
   void add_to_batch(const open_page& page);
   peer_read& read_of(const actors::peer& owner);
-  void take_batch(const peer_read& read);
+  void take_batch(const peer_read& read, mirror_call& mirrors);
   /// The page's fate, or a second look when its location was out of date.
   void decide(std::uint32_t index, const directory::page_location& used, page_status status,
               page_origin origin);
@@ -61,6 +63,7 @@ private:
   std::vector<std::uint32_t> missing_; ///< Without a location.
   std::vector<open_page> located_;     ///< To be read in this round.
   std::vector<bool> from_disk_;        ///< By index: was promoted for this call.
+  std::vector<incarnation> avoided_;   ///< By index: whose location was stale in the first look.
   std::vector<std::unique_ptr<peer_read>> batches_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "actors/protocol/gateway.hpp"
 #include "client/slot_leases.hpp"
+#include "config/node_config.hpp"
 #include "discovery/view.hpp"
 #include "storage/pool_memory.hpp"
 #include "storage/slot_table.hpp"
@@ -24,6 +25,8 @@ struct own_pool {
   discovery::member node;
   actors::gateway_actor gateway;
   std::uint64_t session = 0;
+  std::uint32_t directory_replicas = 2;                  ///< Owners of each key, as the node says.
+  config::mirror_mode mirror = config::mirror_mode::off; ///< What the node wants to be mirrored.
   slot_leases leases;
   std::atomic<bool> closing{false}; ///< Whoever works on the mapping in the background stops.
 };

@@ -1,7 +1,6 @@
 #include "client/session.hpp"
 
 #include "actors/connector_actor.hpp"
-#include "actors/links_actor.hpp"
 #include "actors/protocol/pool_wire.hpp"
 #include "client/committer.hpp"
 
@@ -84,6 +83,15 @@ result<void> session_board::wait_ready(deadline until) const {
   return {};
 }
 
+bool session_board::wait_view(const directory::view_number& wanted, deadline until) const {
+  std::unique_lock guard{lock_};
+  return changed_.wait_until(guard, until, [&] {
+    const auto& view = topology_->view;
+    return directory::view_number{view.term, view.version} >= wanted &&
+           ready_now() != readiness::linking;
+  });
+}
+
 session::session(const client_options& options,
                  std::function<actors::client_report()> report_totals,
                  std::function<void(const page_key&, const directory::page_location&)> remember)
@@ -91,27 +99,25 @@ session::session(const client_options& options,
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
   board_->set_topology(std::make_shared<actors::topology>());
-  auto connector = system_->spawn(actors::run_connector, dial_timeout);
+  connector_ = system_->spawn(actors::run_connector, dial_timeout);
   auto name = "client-" + std::to_string(::getpid());
   actors::links_options links;
   links.cluster = options.cluster;
   links.own_name = name;
-  links.connector = connector;
+  links.connector = connector_;
   links.publish = [board = board_](const actors::topology_ptr& next) { board->set_topology(next); };
-  auto links_handle = system_->spawn(actors::run_links, std::move(links));
+  links_ = system_->spawn(actors::run_links, std::move(links));
   committer_options committing;
   committing.node_host = options.node_host;
   committing.node_port = options.node_port;
   committing.cluster = options.cluster;
   committing.client_name = name;
-  committing.connector = connector;
-  committing.links = links_handle;
+  committing.connector = connector_;
+  committing.links = links_;
   committing.board = board_;
   committing.report_totals = std::move(report_totals);
   committing.remember = std::move(remember);
   committer_ = system_->spawn(run_committer, std::move(committing));
-  connector_and_links_[0] = caf::actor_cast<caf::actor>(connector);
-  connector_and_links_[1] = caf::actor_cast<caf::actor>(links_handle);
 }
 
 session::~session() {
@@ -119,17 +125,32 @@ session::~session() {
     caf::scoped_actor self{*system_};
     self->request(committer_, 500ms, actors::leave_atom_v).receive([](bool) {}, [](caf::error&) {});
     self->send_exit(committer_, caf::exit_reason::user_shutdown);
-    for (auto& helper : connector_and_links_)
-      self->send_exit(helper, caf::exit_reason::user_shutdown);
+    self->send_exit(connector_, caf::exit_reason::user_shutdown);
+    self->send_exit(links_, caf::exit_reason::user_shutdown);
   }
   callers_.clear();
   committer_ = nullptr;
-  for (auto& helper : connector_and_links_)
-    helper = nullptr;
+  connector_ = nullptr;
+  links_ = nullptr;
   board_->set_topology(nullptr);
   board_->set_pool(nullptr);
   // Whatever still refers to an actor must not keep the caller's process from ending.
   system_->await_actors_before_shutdown(false);
+}
+
+bool session::refresh_view(const actors::gateway_actor& whom, const directory::view_number& wanted,
+                           deadline until) {
+  if (!whom)
+    return false;
+  caller self{*this};
+  auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+  (*self)
+      ->request(whom, std::max(left, 1ms), actors::view_atom_v)
+      .receive(
+          [this](const std::string& view) { caf::anon_send(links_, actors::view_atom_v, view); },
+          [&](const caf::error&) { self.spoil(); });
+  return board_->wait_view(wanted, until);
 }
 
 session::caller::caller(session& owner) : owner_(owner) {

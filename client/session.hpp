@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/links_actor.hpp"
 #include "actors/protocol/message_types.hpp"
 #include "actors/protocol/topology.hpp"
 #include "actors/system_config.hpp"
@@ -44,6 +45,8 @@ public:
   /// may take. Errors: what stood in the way of the own node last; one that refuses us
   /// (`incompatible`) will not change its mind, so that is told at once.
   result<void> wait_ready(deadline until) const;
+  /// Waits for a view that is at least as new, and until its members are linked or were tried.
+  bool wait_view(const directory::view_number& wanted, deadline until) const;
 
   set_window window;
   commit_queue commits;
@@ -86,6 +89,11 @@ public:
   committer_actor& committer() noexcept { return committer_; }
   caf::actor_system& system() noexcept { return *system_; }
 
+  /// Asks a node for its view, goes on with it, and waits until the board has one that is at least
+  /// as new as `wanted`. False when that did not happen in time. Threads: any.
+  bool refresh_view(const actors::gateway_actor& whom, const directory::view_number& wanted,
+                    deadline until);
+
   /// A blocking actor to wait with: for one thread at a time, back into the stock at the end of its
   /// life.
   class caller {
@@ -110,7 +118,8 @@ private:
   std::unique_ptr<caf::actor_system> system_;
   std::shared_ptr<session_board> board_;
   committer_actor committer_;
-  caf::actor connector_and_links_[2];
+  actors::connector_actor connector_;
+  actors::links_actor links_;
   std::mutex callers_lock_;
   std::vector<std::unique_ptr<caf::scoped_actor>> callers_; ///< By callers_lock_; idle ones.
 };

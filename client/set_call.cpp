@@ -173,7 +173,8 @@ void set_call::commit() {
   job.next_lengths = next_lengths(job.filled);
   job.pool = pool_;
   job.bytes = bytes_;
-  job.skip_duplicates = client_.options.duplicate == duplicate_mode::skip;
+  job.mode = client_.options.duplicate == duplicate_mode::skip ? actors::commit_mode::skip
+                                                               : actors::commit_mode::store;
   if (board.commits.push(std::move(job)))
     caf::anon_send(client_.session.committer(), actors::commit_atom_v);
 }

@@ -52,10 +52,8 @@ std::uint32_t number_of_environment(const char* name) noexcept {
   return value != nullptr ? static_cast<std::uint32_t>(std::strtoul(value, nullptr, 10)) : 0;
 }
 
-} // namespace
-
-std::uint32_t fault_setting(fault which) noexcept {
-  static const std::array<std::uint32_t, 11> settings = {
+std::array<std::atomic<std::uint32_t>, 11>& fault_settings() noexcept {
+  static std::array<std::atomic<std::uint32_t>, 11> settings = {
       number_of_environment("PEERCACHE_TEST_FLIP_ONE_IN"),
       number_of_environment("PEERCACHE_TEST_SEND_CHUNK_BYTES"),
       number_of_environment("PEERCACHE_TEST_SEND_PAUSE_US"),
@@ -67,7 +65,17 @@ std::uint32_t fault_setting(fault which) noexcept {
       number_of_environment("PEERCACHE_TEST_DISK_KILL_POINT"),
       number_of_environment("PEERCACHE_TEST_DISK_KILL_COUNT"),
       number_of_environment("PEERCACHE_TEST_OLD_VIEWS_ONE_IN")};
-  return settings[static_cast<std::size_t>(which)];
+  return settings;
+}
+
+} // namespace
+
+std::uint32_t fault_setting(fault which) noexcept {
+  return fault_settings()[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
+}
+
+void set_fault(fault which, std::uint32_t setting) noexcept {
+  fault_settings()[static_cast<std::size_t>(which)].store(setting, std::memory_order_relaxed);
 }
 
 bool guard_on(guard which) noexcept {

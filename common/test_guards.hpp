@@ -24,4 +24,23 @@ private:
   bool was_on_;
 };
 
+/// The same for faults. Threads: any.
+void set_fault(fault which, std::uint32_t setting) noexcept;
+
+/// Injects one fault for a scope and then restores what there was.
+class fault_injected {
+public:
+  fault_injected(fault which, std::uint32_t setting) noexcept
+      : which_(which), before_(fault_setting(which)) {
+    set_fault(which_, setting);
+  }
+  ~fault_injected() { set_fault(which_, before_); }
+  fault_injected(const fault_injected&) = delete;
+  fault_injected& operator=(const fault_injected&) = delete;
+
+private:
+  fault which_;
+  std::uint32_t before_;
+};
+
 } // namespace peercache

@@ -16,6 +16,7 @@ enum class eviction_mode : std::uint8_t { automatic, lru, s3fifo };
 enum class data_plane_mode : std::uint8_t { automatic, verbs, tcp };
 enum class verify_mode : std::uint8_t { off, sample, always };
 enum class duplicate_mode : std::uint8_t { skip, store };
+enum class mirror_mode : std::uint8_t { off, hot, all };
 enum class disk_store_mode : std::uint8_t { bucket, file_per_key, offset };
 enum class disk_policy : std::uint8_t { write_through, on_evict };
 enum class disk_eviction : std::uint8_t { fifo, lru };
@@ -34,6 +35,8 @@ template <>
 inline constexpr std::array<std::string_view, 3> words_of<verify_mode>{"off", "sample", "always"};
 template <>
 inline constexpr std::array<std::string_view, 2> words_of<duplicate_mode>{"skip", "store"};
+template <>
+inline constexpr std::array<std::string_view, 3> words_of<mirror_mode>{"off", "hot", "all"};
 template <>
 inline constexpr std::array<std::string_view, 3> words_of<disk_store_mode>{"bucket", "file_per_key",
                                                                            "offset"};
@@ -100,6 +103,8 @@ struct node_config {
 
   struct directory_section {
     std::uint32_t replicas = 0;
+    std::uint64_t republish_rate = 0; ///< Records a second; 0: no limit.
+    std::uint64_t repair_rate = 0;    ///< Bytes a second; 0: no repair.
     bool operator==(const directory_section&) const = default;
   } directory;
 
@@ -111,6 +116,8 @@ struct node_config {
     double free_low = 0;  ///< Fraction of the pool; below it eviction starts.
     double free_high = 0; ///< Fraction of the pool; here it stops.
     std::string name_prefix;
+    mirror_mode mirror = mirror_mode::off;
+    double mirror_share = 0; ///< Fraction of the pool.
     bool operator==(const pool_section&) const = default;
   } pool;
 

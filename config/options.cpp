@@ -1,6 +1,7 @@
 #include "config/options.hpp"
 
 #include "common/limits.hpp"
+#include "config/directory_options.hpp"
 #include "config/disk_options.hpp"
 #include "config/option_store.hpp"
 #include "config/rdma_options.hpp"
@@ -136,18 +137,6 @@ void add_discovery(std::vector<option>& table) {
         .store = into([](node_config & c) -> auto& { return c.discovery.expiry; })}});
 }
 
-void add_directory(std::vector<option>& table) {
-  table.insert(
-      table.end(),
-      {{.name = "directory.replicas",
-        .type = type::integer,
-        .default_value = 2ul,
-        .min = 1ul,
-        .max = 8ul,
-        .meaning = "How many nodes hold the directory record of each page; the same on every node.",
-        .store = into([](node_config & c) -> auto& { return c.directory.replicas; })}});
-}
-
 void add_pool(std::vector<option>& table) {
   table.insert(
       table.end(),
@@ -205,7 +194,21 @@ void add_eviction(std::vector<option>& table) {
         .meaning = "Start of the name of the pool's shared memory object: letters, digits, `.`, "
                    "`_` and `-`, at "
                    "most 64.",
-        .store = into([](node_config & c) -> auto& { return c.pool.name_prefix; })}});
+        .store = into([](node_config & c) -> auto& { return c.pool.name_prefix; })},
+       {.name = "pool.mirror",
+        .type = type::choice,
+        .default_value = "off",
+        .choices = words_of<mirror_mode>,
+        .meaning = "Which pages that clients of this host read from other hosts get a copy in this "
+                   "pool: `hot` those that one client reads twice within a minute, `all` all.",
+        .store = into([](node_config & c) -> auto& { return c.pool.mirror; })},
+       {.name = "pool.mirror_share",
+        .type = type::fraction,
+        .default_value = 0.25,
+        .min = 0.0,
+        .max = 0.9,
+        .meaning = "Fraction of the pool that such copies may take.",
+        .store = into([](node_config & c) -> auto& { return c.pool.mirror_share; })}});
 }
 
 void add_data_and_set(std::vector<option>& table) {

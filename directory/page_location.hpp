@@ -2,6 +2,7 @@
 
 #include "common/ids.hpp"
 
+#include <compare>
 #include <cstdint>
 
 namespace peercache::directory {
@@ -18,7 +19,15 @@ struct page_location {
   slot_id slot;
   std::uint32_t length_bytes = 0;
   tier where = tier::memory;
+  bool mirrored = false; ///< A reader's copy, made because the page is hot: read this one first.
   bool operator==(const page_location&) const = default;
+};
+
+/// Which view somebody goes by; a later view compares greater.
+struct view_number {
+  std::uint64_t term = 0;
+  std::uint64_t version = 0;
+  auto operator<=>(const view_number&) const = default;
 };
 
 } // namespace peercache::directory

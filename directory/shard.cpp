@@ -68,11 +68,15 @@ publish_outcome shard::update(record& own, const page_location& location, bool o
     return publish_outcome::stale;
   if (other_in_memory && mode == publish_mode::if_absent)
     return publish_outcome::duplicate;
+  auto& digest = digest_for(own);
+  digest.remove(digest_of(own));
   own.gen = location.gen.value;
   own.checksum = location.checksum;
   own.slot = location.slot.value;
   own.length_bytes = location.length_bytes;
   own.where = location.where;
+  own.mirrored = location.mirrored;
+  digest.add(digest_of(own));
   return publish_outcome::accepted;
 }
 
@@ -94,7 +98,8 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
               .length_bytes = location.length_bytes,
               .next = head,
               .owner = owner,
-              .where = location.where};
+              .where = location.where,
+              .mirrored = location.mirrored};
   if (head != no_record) {
     index_[position].head = made;
   } else {
@@ -106,6 +111,9 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
   ++locations_;
   owners_[owner].node = location.node;
   ++owners_[owner].records;
+  if (!owners_[owner].digest)
+    owners_[owner].digest = std::make_unique<owner_digest>();
+  digest_for(at(made)).add(digest_of(at(made)));
   return publish_outcome::accepted;
 }
 
@@ -151,7 +159,7 @@ std::size_t shard::set_members(std::span<const incarnation> members) {
     if (stays[i] || owners_[i].inc == incarnation{})
       continue;
     owner_indices_.erase(owners_[i].inc);
-    owners_[i] = {};
+    owners_[i] = owner_entry{};
     owners_free_.push_back(static_cast<owner_index>(i));
   }
   for (const auto& inc : members)
@@ -165,13 +173,34 @@ std::size_t shard::retain(const std::function<bool(const page_key&)>& keep) {
   return drop_records([&keep](const record& rec) { return !keep(rec.key); });
 }
 
+std::uint32_t
+shard::walk(std::uint32_t from, std::uint32_t places,
+            const std::function<void(const page_key&, const page_location&)>& show) const {
+  auto end = static_cast<record_index>(
+      std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
+  for (record_index i = from; i < end; ++i)
+    if (at(i).owner != no_owner)
+      show(at(i).key, location_of(at(i)));
+  return end < records_made_ ? end : 0;
+}
+
+const owner_digest* shard::digest_of(const incarnation& owner) const noexcept {
+  auto known = find_owner(owner);
+  return known != no_owner ? owners_[known].digest.get() : nullptr;
+}
+
 std::size_t shard::bytes() const noexcept {
   // A node of the owner map: its value, the hash chain's pointer, and the allocator's header.
   constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, owner_index>) + 32;
   return index_.capacity() * sizeof(bucket) + chunks_.size() * records_per_chunk * sizeof(record) +
          chunks_.capacity() * sizeof(chunks_[0]) + owners_.capacity() * sizeof(owner_entry) +
          owners_free_.capacity() * sizeof(owner_index) + owner_indices_.size() * map_node_bytes +
-         owner_indices_.bucket_count() * sizeof(void*) + sizeof *this;
+         owner_indices_.bucket_count() * sizeof(void*) +
+         static_cast<std::size_t>(
+             std::count_if(owners_.begin(), owners_.end(),
+                           [](const owner_entry& o) { return o.digest != nullptr; })) *
+             sizeof(owner_digest) +
+         sizeof *this;
 }
 
 page_location shard::location_of(const record& rec) const noexcept {
@@ -182,7 +211,8 @@ page_location shard::location_of(const record& rec) const noexcept {
           .checksum = rec.checksum,
           .slot = {rec.slot},
           .length_bytes = rec.length_bytes,
-          .where = rec.where};
+          .where = rec.where,
+          .mirrored = rec.mirrored};
 }
 
 shard::owner_index shard::find_owner(const incarnation& inc) const noexcept {
@@ -196,11 +226,11 @@ shard::owner_index shard::add_owner(const incarnation& inc) {
   if (!owners_free_.empty()) {
     index = owners_free_.back();
     owners_free_.pop_back();
-    owners_[index] = {inc, {}, 0};
+    owners_[index] = {inc, {}, 0, nullptr};
   } else {
     PEERCACHE_ASSERT(owners_.size() < no_owner);
     index = static_cast<owner_index>(owners_.size());
-    owners_.push_back({inc, {}, 0});
+    owners_.push_back({inc, {}, 0, nullptr});
   }
   owner_indices_.emplace(inc, index);
   return index;

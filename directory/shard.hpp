@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
+#include "directory/digest.hpp"
 #include "directory/page_location.hpp"
 #include "directory/wire.hpp"
 
@@ -32,11 +33,12 @@ enum class publish_outcome : std::uint8_t {
 /// the two.)
 ///
 /// Threads: none; the owner serializes all calls. Time and I/O: none.
-/// Memory: 64 bytes a location, and an index of 8 bytes a bucket that is 40 % to 80 % full: 74 to
-/// 84 bytes a location. While the index doubles, the old half is there too: 94 for a moment.
-/// Records never move. Errors: outcomes; nothing throws but for lack of memory. Invariants: 1. for
-/// each (key, incarnation) the stored (generation, tier) never decreases while it is there; 2. each
-/// record's incarnation is in the current member set; 3. a key in the index has a record.
+/// Memory: 1 KiB a member with records; 64 bytes a location, and an index of 8 bytes a bucket that
+/// is 40 % to 80 % full: 74 to 84 bytes a location. While the index doubles, the old half is there
+/// too: 94 for a moment. Records never move. Errors: outcomes; nothing throws but for lack of
+/// memory. Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases
+/// while it is there; 2. each record's incarnation is in the current member set; 3. a key in the
+/// index has a record.
 class shard {
 public:
   /// @param locations_max Records beyond this are refused.
@@ -61,6 +63,14 @@ public:
   /// Forgets all keys for which `keep` is false; called at least once a key. Returns forgotten
   /// locations.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
+
+  /// Shows the records from place `from` on (0: the first), `places` at most; returns the place to
+  /// go on at, 0 at the end. A record that is there from the first call to the last is shown once.
+  std::uint32_t walk(std::uint32_t from, std::uint32_t places,
+                     const std::function<void(const page_key&, const page_location&)>& show) const;
+
+  /// Sums over the records of `owner`; null when it has none, valid until the next change.
+  const owner_digest* digest_of(const incarnation& owner) const noexcept;
 
   std::size_t keys() const noexcept { return keys_; }
   std::size_t locations() const noexcept { return locations_; }
@@ -89,6 +99,7 @@ private:
     record_index next; ///< Same key; in a free record the next free one.
     owner_index owner; ///< `no_owner` in a free record.
     tier where;
+    bool mirrored;
   };
   static_assert(sizeof(record) == 64);
 
@@ -104,6 +115,7 @@ private:
     incarnation inc;
     node_id node; ///< Known from its first record on.
     std::uint64_t records = 0;
+    std::unique_ptr<owner_digest> digest; ///< From the first record on.
   };
 
   static std::uint32_t hash_of(const page_key& key) noexcept;
@@ -117,6 +129,8 @@ private:
   void erase_bucket(std::size_t position) noexcept;
   void grow_index();
 
+  static std::uint64_t digest_of(const record& rec) noexcept;
+  range_digest& digest_for(const record& rec) noexcept;
   owner_index find_owner(const incarnation& inc) const noexcept;
   owner_index add_owner(const incarnation& inc);
 

@@ -79,7 +79,8 @@ result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch) {
   return forgotten;
 }
 
-result<std::string> lookup_batch(const shard& source, std::string_view batch) {
+result<std::string> lookup_batch(const shard& source, std::string_view batch,
+                                 const key_ownership& ownership, std::uint64_t& foreign) {
   lookup_reader reader(batch);
   if (!reader.ok())
     return malformed("lookup", batch);
@@ -89,9 +90,17 @@ result<std::string> lookup_batch(const shard& source, std::string_view batch) {
   for_each_prefetched<page_key>(source, batch, [&](const page_key& key) {
     std::array<page_location, limits::locations_per_key_max> found;
     auto count = source.lookup(key, found);
-    append_answer(answer, {found.data(), count});
+    if (count > 0 || ownership.owns(key))
+      return append_answer(answer, {found.data(), count});
+    ++foreign;
+    append_not_mine(answer, ownership.by);
   });
   return answer;
+}
+
+result<std::string> lookup_batch(const shard& source, std::string_view batch) {
+  std::uint64_t foreign = 0;
+  return lookup_batch(source, batch, {[](const page_key&) { return true; }, {}}, foreign);
 }
 
 } // namespace peercache::directory

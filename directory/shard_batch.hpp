@@ -4,6 +4,7 @@
 #include "directory/shard.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,18 @@ result<std::string> publish_batch(shard& target, std::string_view batch);
 /// How many records were there with that generation, and are forgotten.
 result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch);
 
-/// The locations of each key, for `answer_reader`.
+/// Which keys a shard owns, for what it says of keys that it knows nothing of.
+struct key_ownership {
+  std::function<bool(const page_key&)> owns;
+  view_number by; ///< The view that says so.
+};
+
+/// The locations of each key, for `answer_reader`; `not_mine` of what it neither knows nor owns,
+/// and adds up those in `foreign`.
+result<std::string> lookup_batch(const shard& source, std::string_view batch,
+                                 const key_ownership& ownership, std::uint64_t& foreign);
+
+/// The same of a shard that owns every key.
 result<std::string> lookup_batch(const shard& source, std::string_view batch);
 
 } // namespace peercache::directory

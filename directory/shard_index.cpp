@@ -104,9 +104,18 @@ void shard::unlink(record_index target) noexcept {
     erase_bucket(position);
     --keys_;
   }
+  digest_for(rec).remove(digest_of(rec));
   --locations_;
   --owners_[rec.owner].records;
   give_record(target);
+}
+
+std::uint64_t shard::digest_of(const record& rec) noexcept {
+  return fact_digest(rec.key, {rec.gen}, rec.where);
+}
+
+range_digest& shard::digest_for(const record& rec) noexcept {
+  return (*owners_[rec.owner].digest)[range_of(rec.key.prefix())];
 }
 
 void shard::prefetch_bucket(const page_key& key) const noexcept {

@@ -39,13 +39,15 @@ char* put_location(char* at, const page_location& from) noexcept {
   at = put(at, from.slot.value);
   at = put(at, from.length_bytes);
   at = put(at, static_cast<std::uint8_t>(from.where));
-  std::memset(at, 0, 3);
-  return at + 3;
+  at = put(at, static_cast<std::uint8_t>(from.mirrored));
+  std::memset(at, 0, 2);
+  return at + 2;
 }
 
 /// @pre `wire::location_bytes` can be read. False when a field is out of its range.
 bool get_location(const char* at, page_location& to) noexcept {
   std::uint8_t where;
+  std::uint8_t mirrored;
   at = get(at, to.node.value);
   at = get(at, to.owner.high);
   at = get(at, to.owner.low);
@@ -54,8 +56,10 @@ bool get_location(const char* at, page_location& to) noexcept {
   at = get(at, to.slot.value);
   at = get(at, to.length_bytes);
   at = get(at, where);
+  at = get(at, mirrored);
   to.where = static_cast<tier>(where);
-  return where <= static_cast<std::uint8_t>(tier::disk) && all_zero(at, 3) &&
+  to.mirrored = mirrored != 0;
+  return where <= static_cast<std::uint8_t>(tier::disk) && mirrored <= 1 && all_zero(at, 2) &&
          to.owner != incarnation{} && to.length_bytes > 0 &&
          to.length_bytes <= limits::page_bytes_max;
 }
@@ -129,6 +133,14 @@ void append_answer(std::string& answer, std::span<const page_location> locations
   answer.append(bytes, static_cast<std::size_t>(at - bytes));
 }
 
+void append_not_mine(std::string& answer, const view_number& by) {
+  char bytes[1 + sizeof by];
+  auto* at = put(bytes, wire::not_mine);
+  at = put(at, by.term);
+  put(at, by.version);
+  answer.append(bytes, sizeof bytes);
+}
+
 template <class Record>
 batch_reader<Record>::batch_reader(std::string_view batch) noexcept : rest_(batch) {
   auto count = batch.size() / record_bytes<Record>;
@@ -156,6 +168,14 @@ bool answer_reader::next(std::span<page_location, limits::locations_per_key_max>
     return false;
   std::size_t claimed = static_cast<std::uint8_t>(rest_.front());
   rest_.remove_prefix(1);
+  not_mine_ = claimed == wire::not_mine;
+  if (not_mine_) {
+    ok_ = rest_.size() >= sizeof view_;
+    if (ok_)
+      get(get(rest_.data(), view_.term), view_.version);
+    rest_.remove_prefix(ok_ ? sizeof view_ : 0);
+    return ok_;
+  }
   ok_ = claimed <= limits::locations_per_key_max && claimed * wire::location_bytes <= rest_.size();
   for (std::size_t i = 0; ok_ && i < claimed; ++i) {
     ok_ = get_location(rest_.data(), out[i]);

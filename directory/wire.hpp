@@ -20,11 +20,14 @@
 ///     slot                  40     4
 ///     length                44     4          withdraw record    offset bytes
 ///     tier                  48     1            key                   0    32
-///     reserved, zero        49     3            incarnation          32    16
+///     mirrored, 0 or 1      49     1            incarnation          32    16
+///     reserved, zero        50     2
 ///                                               generation           48     8
 ///                                               tier                 56     1
 ///                                               reserved, zero       57     7
-///   lookup request: keys of 32 bytes; answer: for each key one count byte, then `count` locations.
+///   lookup request: keys of 32 bytes; answer: for each key one count byte, then `count` locations;
+///   or the byte `not_mine`, then term and version (8 each) of the view by which the key has other
+///   owners.
 ///
 /// Encoders append to a string that the caller reuses. Readers check everything: a batch whose size
 /// is no multiple of its record's, that has more than `batch_pages_max` records, or a field out of
@@ -37,11 +40,13 @@ inline constexpr std::size_t key_bytes = 32;
 inline constexpr std::size_t location_bytes = 52;
 inline constexpr std::size_t publish_record_bytes = key_bytes + location_bytes + 4;
 inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8 + 8;
+inline constexpr std::uint8_t not_mine = 0xff; ///< In place of a count.
 inline constexpr std::size_t answer_bytes_max =
     limits::batch_pages_max * (1 + limits::locations_per_key_max * location_bytes);
 static_assert(sizeof(page_key) == key_bytes);
 static_assert(publish_record_bytes == 88 && withdraw_record_bytes == 64);
-static_assert(limits::locations_per_key_max <= 255, "the count is one byte");
+static_assert(limits::locations_per_key_max < not_mine, "the count is one byte");
+static_assert(sizeof(view_number) <= limits::locations_per_key_max * location_bytes);
 } // namespace wire
 
 enum class publish_mode : std::uint8_t {
@@ -71,6 +76,8 @@ void append_withdraw(std::string& batch, const withdraw_record& record);
 void append_lookup(std::string& batch, const page_key& key);
 /// @pre at most `locations_per_key_max` locations.
 void append_answer(std::string& answer, std::span<const page_location> locations);
+/// In its place: this shard has no record of the key, and by this view other nodes own it.
+void append_not_mine(std::string& answer, const view_number& by);
 
 /// Walks a batch of fixed-size records; `Record` is publish_record, withdraw_record or page_key.
 template <class Record>
@@ -103,13 +110,18 @@ public:
   /// Writes up to `locations_per_key_max` locations and their number.
   bool next(std::span<page_location, limits::locations_per_key_max> out,
             std::size_t& count) noexcept;
+  /// The key of the last `next` has other owners, by `view`; it had no locations.
+  bool not_mine() const noexcept { return not_mine_; }
+  const view_number& view() const noexcept { return view_; }
   bool ok() const noexcept { return ok_; }
   /// All bytes were read, without a fault.
   bool finished() const noexcept { return ok_ && rest_.empty(); }
 
 private:
   std::string_view rest_;
+  view_number view_;
   bool ok_;
+  bool not_mine_ = false;
 };
 
 } // namespace peercache::directory

@@ -15,6 +15,8 @@ using enum metric_type;
 
 /// Records that a start did not take over.
 constexpr std::array<std::string_view, 4> dropped_words{"torn", "foreign", "replaced", "corrupt"};
+constexpr std::array<std::string_view, 2> repair_words{"published", "withdrawn"};
+constexpr std::array<std::string_view, 2> mirror_words{"mirrored", "refused"};
 constexpr std::array<std::string_view, 5> promote_words{"promoted", "joined", "in_pool", "missed",
                                                         "refused"};
 
@@ -49,6 +51,8 @@ struct label_sets {
   std::array<label_info, 1> disk_op{label_info{"op", disk_op_words}};
   std::array<label_info, 1> skip{label_info{"reason", disk_skip_words}};
   std::array<label_info, 1> dropped{label_info{"reason", dropped_words}};
+  std::array<label_info, 1> repair{label_info{"action", repair_words}};
+  std::array<label_info, 1> mirror{label_info{"result", mirror_words}};
   std::array<label_info, 1> promote{label_info{"result", promote_words}};
 };
 
@@ -84,6 +88,17 @@ void add_node(table& rows) {
       {directory_publishes_total, "peercache_directory_publishes_total", counter, {}, "Records that were published to this shard."},
       {directory_withdraws_total, "peercache_directory_withdraws_total", counter, {}, "Records that were withdrawn from this shard."},
       {directory_lookups_total, "peercache_directory_lookups_total", counter, {}, "Keys that were looked up in this shard."},
+      {directory_foreign_lookups_total, "peercache_directory_foreign_lookups_total", counter, {}, "Keys that were looked up in this shard and that other nodes own: by clients that follow an older view."},
+      {directory_republished_total, "peercache_directory_republished_total", counter, {}, "Records of this node's pages that were told to new owners after a change of view."},
+      {directory_handed_over_total, "peercache_directory_handed_over_total", counter, {}, "Records that were given to their new owners before this node drained."},
+      {repair_passes_total, "peercache_repair_passes_total", counter, {}, "Comparisons of what this node holds with what all shards of the directory say it holds."},
+      {repair_bytes_total, "peercache_repair_bytes_total", counter, {}, "Bytes of their messages."},
+      {repair_differing_ranges_total, "peercache_repair_differing_ranges_total", counter, {}, "Ranges of keys, of one shard each, that were found to differ."},
+      {repair_records_total, "peercache_repair_records_total", counter, s.repair, "Records that were repaired: published to a shard that lacked them, or withdrawn because the page is gone."},
+      {mirrored_pages_total, "peercache_mirrored_pages_total", counter, s.mirror, "Copies of other hosts' pages for this pool: taken in, or refused because their share of it was full."},
+      {mirrored_bytes, "peercache_mirrored_bytes", gauge, {}, "Bytes of the pool that hold copies of other hosts' pages."},
+      {draining, "peercache_draining", gauge, {}, "1 while the view says that this node owns no keys, else 0."},
+      {view_refreshes_total, "peercache_view_refreshes_total", counter, {}, "Look-ups of local clients that fetched a newer view and asked again."},
       {members, "peercache_members", gauge, {}, "Nodes in the view that this node follows."},
       {view_term, "peercache_view_term", gauge, {}, "Term of the view; grows with each change of the head."},
       {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},

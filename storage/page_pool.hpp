@@ -157,6 +157,21 @@ public:
     }
   }
 
+  /// The same in pieces: from granule `from` on (0: the first), so many granules at least; returns
+  /// where to go on, 0 at the end. A page that stays all the while is shown once.
+  template <class Visitor>
+  std::uint32_t walk(std::uint32_t from, std::uint32_t granules, Visitor&& visit) const {
+    std::uint64_t granule = from;
+    const auto end = std::min<std::uint64_t>(pages_.size(), granule + granules);
+    while (granule < end) {
+      auto here = pages_[granule];
+      if (here.state == slot_state::readable)
+        visit(describe({static_cast<std::uint32_t>(granule)}));
+      granule += here.state == slot_state::free ? 1 : here.granules();
+    }
+    return granule < pages_.size() ? static_cast<std::uint32_t>(granule) : 0;
+  }
+
   /// No page was ever published under a later generation.
   generation newest() const noexcept { return last_published_; }
 

@@ -40,5 +40,8 @@ CAF_ADD_ATOM(peercache_atoms, peercache::actors, stored_atom, "stored")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, gone_atom, "gone")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, turn_atom, "turn")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, restore_atom, "restore")
+CAF_ADD_ATOM(peercache_atoms, peercache::actors, compare_atom, "compare")
+CAF_ADD_ATOM(peercache_atoms, peercache::actors, list_atom, "list")
+CAF_ADD_ATOM(peercache_atoms, peercache::actors, pump_atom, "pump")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

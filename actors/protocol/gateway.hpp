@@ -32,14 +32,17 @@ struct peer_welcome {
 /// What a client process of this host needs to use the pool.
 struct session_welcome {
   session_welcome() = default;
-  std::uint64_t session = 0;    ///< Names the session in later messages.
-  std::uint32_t lock_index = 0; ///< The byte that the client keeps locked while it lives.
-  std::string pool_name;        ///< Of the POSIX shared memory object.
-  std::string member;           ///< Encoded discovery::member of this node.
-  std::string view;             ///< Encoded view.
+  std::uint64_t session = 0;            ///< Names the session in later messages.
+  std::uint32_t lock_index = 0;         ///< The byte that the client keeps locked while it lives.
+  std::string pool_name;                ///< Of the POSIX shared memory object.
+  std::string member;                   ///< Encoded discovery::member of this node.
+  std::string view;                     ///< Encoded view.
+  std::uint32_t directory_replicas = 2; ///< Owners of each key.
+  std::uint8_t mirror = 0;              ///< pool.mirror: which pages of other hosts are mirrored.
   template <class Inspector>
   friend auto inspect(Inspector& f, session_welcome& x) {
-    return f(x.session, x.lock_index, x.pool_name, x.member, x.view);
+    return f(x.session, x.lock_index, x.pool_name, x.member, x.view, x.directory_replicas,
+             x.mirror);
   }
 };
 
@@ -53,10 +56,10 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<session_atom, std::string, session_actor>::with<session_welcome>,
     // A session: slots for pages of these lengths.
     caf::replies_to<reserve_atom, std::uint64_t, std::string>::with<std::string>,
-    // A session: slots filled, skip duplicates or not, and lengths to reserve for next time.
-    // Answers one status byte a page, and slots.
-    caf::replies_to<commit_atom, std::uint64_t, std::string, bool, std::string>::with<std::string,
-                                                                                      std::string>,
+    // A session: slots filled, a commit_mode, and lengths to reserve for next time. Answers one
+    // status byte a page, and slots.
+    caf::replies_to<commit_atom, std::uint64_t, std::string, std::uint8_t,
+                    std::string>::with<std::string, std::string>,
     // A session that ends in good order: nothing of it is being filled any more.
     caf::reacts_to<leave_atom, std::uint64_t>,
     // A session: reserved slots that it will never fill.
@@ -81,6 +84,9 @@ using gateway_actor = caf::typed_actor<
     // CLI and the process itself: leave the cluster in good order. Answers when everything is
     // withdrawn.
     caf::replies_to<drain_atom>::with<bool>,
+    // CLI: the node gives its keys away and takes no new pages, but serves those that it has; or it
+    // takes part again. Answers how many directory records went to their new owners.
+    caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
     // Metrics: the sessions' totals added up, and how many sessions there are.
     caf::replies_to<stats_atom>::with<client_report, std::uint64_t>,
     // Own membership: a new view, for the sessions.

@@ -12,6 +12,9 @@ using membership_actor = caf::typed_actor<
     caf::reacts_to<beat_atom>,
     // Gateway: this node is going; tells the masters. Answers once they were told.
     caf::replies_to<leave_atom>::with<bool>,
+    // Gateway: this node is to give its keys away, or to own some again. Answers once that was
+    // asked for; the view says when it is so.
+    caf::replies_to<drain_atom, bool>::with<bool>,
     // Gateway and metrics: what this node believes.
     caf::replies_to<stats_atom>::with<membership_report>,
     // Gateway: the encoded view.

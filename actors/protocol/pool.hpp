@@ -11,10 +11,11 @@ using pool_actor = caf::typed_actor<
     // Gateway: slots for pages of these lengths. Answers a slot each, or none where no room could
     // be made.
     caf::replies_to<reserve_atom, std::string>::with<std::string>,
-    // Gateway: these slots are filled; reserve slots of these lengths for next time. With `true`,
-    // pages that all directory owners know elsewhere are dropped again. Answers one page_status
-    // byte a page, once every reachable directory owner has answered, and slots as `reserve` does.
-    caf::replies_to<commit_atom, std::string, bool, std::string>::with<std::string, std::string>,
+    // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is
+    // a commit_mode. Answers one page_status byte a page, once every reachable directory owner has
+    // answered, and slots as `reserve` does.
+    caf::replies_to<commit_atom, std::string, std::uint8_t, std::string>::with<std::string,
+                                                                               std::string>,
     // Gateway: these reserved slots will never be filled.
     caf::reacts_to<abandon_atom, std::string>,
     // Gateway: pages (used_page) that other hosts READ; those that are still here count as used.

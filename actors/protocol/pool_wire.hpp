@@ -27,6 +27,14 @@ struct filled_slot {
 };
 static_assert(sizeof(filled_slot) == 48 && std::is_trivially_copyable_v<filled_slot>);
 
+/// What becomes of pages that the cluster has elsewhere.
+enum class commit_mode : std::uint8_t {
+  store = 0,  ///< This copy stays too.
+  skip = 1,   ///< It is dropped again when all directory owners know the page elsewhere.
+  mirror = 2, ///< It is a copy of a page that was read from another host.
+};
+inline constexpr std::uint8_t commit_modes = 3;
+
 /// A page that somebody READ over RDMA.
 ///
 ///   offset  bytes  field

@@ -21,9 +21,11 @@ struct directory_report {
   std::uint64_t lookups = 0; ///< Keys, not messages.
   std::uint64_t publishes = 0;
   std::uint64_t withdraws = 0;
+  std::uint64_t foreign = 0;     ///< Keys that were looked up and that other nodes own.
+  std::uint64_t handed_over = 0; ///< Records given to their new owners before a drain.
   template <class Inspector>
   friend auto inspect(Inspector& f, directory_report& x) {
-    return f(x.records, x.bytes, x.lookups, x.publishes, x.withdraws);
+    return f(x.records, x.bytes, x.lookups, x.publishes, x.withdraws, x.foreign, x.handed_over);
   }
 };
 
@@ -40,10 +42,21 @@ struct pool_report {
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
   std::uint64_t unpublished = 0; ///< Pages that no directory owner has acknowledged yet.
+  std::uint64_t republished = 0; ///< Records told to new owners after a change of view.
+  std::uint64_t mirrored = 0;    ///< Copies of other hosts' pages that were taken in.
+  std::uint64_t mirrored_refused = 0;
+  std::uint64_t mirrored_bytes = 0; ///< That are held now.
+  std::uint64_t repair_passes = 0;
+  std::uint64_t repair_bytes = 0;
+  std::uint64_t repair_differing = 0;
+  std::uint64_t repair_published = 0;
+  std::uint64_t repair_withdrawn = 0;
   template <class Inspector>
   friend auto inspect(Inspector& f, pool_report& x) {
     return f(x.bytes_used, x.bytes_capacity, x.pages, x.filling, x.limbo, x.puts, x.evicting_puts,
-             x.duplicates, x.evictions, x.evicted_bytes, x.unpublished);
+             x.duplicates, x.evictions, x.evicted_bytes, x.unpublished, x.republished, x.mirrored,
+             x.mirrored_refused, x.mirrored_bytes, x.repair_passes, x.repair_bytes,
+             x.repair_differing, x.repair_published, x.repair_withdrawn);
   }
 };
 
@@ -56,9 +69,10 @@ struct membership_report {
   bool member = false;     ///< This incarnation is in the view.
   bool leader = false;
   bool master = false;
+  bool draining = false; ///< By the view.
   template <class Inspector>
   friend auto inspect(Inspector& f, membership_report& x) {
-    return f(x.term, x.version, x.members, x.links, x.member, x.leader, x.master);
+    return f(x.term, x.version, x.members, x.links, x.member, x.leader, x.master, x.draining);
   }
 };
 
@@ -113,14 +127,15 @@ struct client_report {
   std::vector<std::uint64_t> get_hits, get_bytes;                   ///< By page_origin.
   std::uint64_t set_bytes = 0;
   std::uint64_t breakers_open = 0;
+  std::uint64_t view_refreshes = 0;
   latency_report get_latency, set_latency, exists_latency; ///< One sample a call.
   std::map<std::string, rail_report> rails;                ///< By device and port: "mlx5_0/1".
   std::map<std::string, rdma_peer_report> rdma_peers;      ///< By name.
   template <class Inspector>
   friend auto inspect(Inspector& f, client_report& x) {
     return f(x.get_status, x.set_status, x.exists_status, x.get_hits, x.get_bytes, x.set_bytes,
-             x.breakers_open, x.get_latency, x.set_latency, x.exists_latency, x.rails,
-             x.rdma_peers);
+             x.breakers_open, x.view_refreshes, x.get_latency, x.set_latency, x.exists_latency,
+             x.rails, x.rdma_peers);
   }
 };
 

@@ -56,6 +56,9 @@ protected:
   directory_actor shard_here = spawn_shard(here);
   directory_actor shard_there = spawn_shard(there);
   storage::heap_pool memory{64};
+  std::uint64_t republish_rate = 0;
+  std::uint64_t repair_rate = 0;
+  std::uint64_t mirrored_bytes_max = 0;
   pool_actor pool = spawn_pool();
 
   ~cluster_fixture() override {
@@ -74,12 +77,21 @@ protected:
     pool_actor_options options;
     options.self = here.id;
     options.inc = here.inc;
+    options.republish_rate = republish_rate;
+    options.repair_rate = repair_rate;
+    options.repair_pause = std::chrono::milliseconds(1000);
+    options.mirrored_bytes_max = mirrored_bytes_max;
     auto slots = memory.slots();
     return system.spawn(run_pool, options,
                         std::make_unique<storage::page_pool>(
                             slots,
                             storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
                             storage::page_pool_options{}));
+  }
+
+  void restart_pool() {
+    stop(pool);
+    pool = spawn_pool();
   }
 
   void tell_everyone(const topology_ptr& cluster) {
@@ -106,15 +118,15 @@ protected:
     return record_at<slot_id>(*slots, 0);
   }
 
-  page_status commit(const page_key& key, slot_id slot, bool skip_duplicates = true) {
+  page_status commit(const page_key& key, slot_id slot, commit_mode mode = commit_mode::skip) {
     std::string filled;
     filled_slot page;
     page.key = key;
     page.slot = slot;
     page.length_bytes = 4096;
     append_record(filled, page);
-    auto pending =
-        self->request(pool, caf::infinite, commit_atom_v, filled, skip_duplicates, std::string{});
+    auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
+                                 static_cast<std::uint8_t>(mode), std::string{});
     settle();
     auto status = page_status::pending;
     pending.receive([&](const std::string& statuses,

@@ -53,6 +53,87 @@ TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it)
   EXPECT_EQ(outcome_of_publish(), publish_outcome::accepted);
 }
 
+TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
+  auto third = member_named("third", 3);
+  auto shard_third = spawn_shard(third);
+  auto cluster = topology_of({{here, shard_here}, {there, shard_there}, {third, shard_third}}, 2);
+  tell_everyone(cluster);
+  caf::anon_send(shard_third, topology_atom_v, cluster);
+  settle();
+  std::uint64_t mine = 0;
+  for (int i = 0; i < 2000; ++i) {
+    auto key = key_named(std::to_string(i));
+    if (!cluster->ring.owns(here.id, key, 2))
+      continue;
+    ++mine;
+    ask<std::string>(shard_here, publish_atom_v, publication(key, i % 2 == 0 ? here : there));
+  }
+  auto theirs = [&] {
+    return ask<directory_report>(shard_there, stats_atom_v)->records +
+           ask<directory_report>(shard_third, stats_atom_v)->records;
+  };
+  ASSERT_EQ(theirs(), 0u);
+  auto leaving = ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000});
+  ASSERT_TRUE(leaving);
+  EXPECT_GT(*leaving, mine / 3);
+  EXPECT_LT(*leaving, mine) << "without those of the node that leaves";
+  EXPECT_EQ(theirs(), *leaving);
+  auto staying = ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000});
+  ASSERT_TRUE(staying);
+  EXPECT_EQ(*staying, mine);
+  EXPECT_EQ(theirs(), mine);
+  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->handed_over, *leaving + mine);
+  stop(shard_third);
+}
+
+TEST_F(directory_actor_test, a_drain_ends_although_nobody_takes_its_records) {
+  tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 2));
+  for (int i = 0; i < 100; ++i)
+    ask<std::string>(shard_here, publish_atom_v, publication(key_named(std::to_string(i)), there));
+  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000}), 0u);
+  tell_everyone(topology_of({{here, shard_here}}, 3));
+  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000}), 0u);
+}
+
+TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_view) {
+  directory_options options;
+  options.self = here.id;
+  options.replicas = 1;
+  auto shard = system.spawn(run_directory, options);
+  auto said_not_mine = [&](const page_key& key, directory::view_number& by) {
+    std::string request;
+    directory::append_lookup(request, key);
+    auto answer = *ask<std::string>(shard, lookup_atom_v, request);
+    directory::answer_reader reader{answer};
+    std::array<directory::page_location, limits::locations_per_key_max> found;
+    std::size_t count = 0;
+    EXPECT_TRUE(reader.next(found, count));
+    by = reader.view();
+    return reader.not_mine();
+  };
+  directory::view_number by;
+  EXPECT_TRUE(said_not_mine(key_named("a"), by)) << "it is in no view yet";
+  EXPECT_EQ(by, directory::view_number{});
+  auto cluster = both(2);
+  caf::anon_send(shard, topology_atom_v, cluster);
+  settle();
+  std::uint64_t foreign = 1;
+  for (int i = 0; i < 50; ++i) {
+    auto key = key_named(std::to_string(i));
+    auto mine = cluster->ring.owns(here.id, key, 1);
+    EXPECT_EQ(said_not_mine(key, by), !mine);
+    if (!mine) {
+      EXPECT_EQ(by, (directory::view_number{1, 2}));
+      ++foreign;
+    }
+  }
+  EXPECT_EQ(ask<directory_report>(shard, stats_atom_v)->foreign, foreign);
+  expel(shard, topology_of({{there, shard_there}}, 3));
+  EXPECT_TRUE(said_not_mine(key_named("a"), by));
+  EXPECT_EQ(by, directory::view_number{}) << "its node follows no view that others could learn";
+  stop(shard);
+}
+
 TEST_F(directory_actor_test, keeps_foreign_keys_for_the_grace_time_only) {
   // With one replica and two members every key has one owner, and some key is not ours.
   directory_options options;

@@ -7,9 +7,15 @@
 namespace peercache::actors {
 namespace {
 
-membership_actor::behavior_type fake_membership(membership_actor::pointer, bool leaves) {
-  return {[](packet_atom, const std::string&) {}, [](beat_atom) {},
-          [leaves](leave_atom) { return leaves; }, [](stats_atom) { return membership_report{}; },
+membership_actor::behavior_type fake_membership(membership_actor::pointer, bool* drains) {
+  return {[](packet_atom, const std::string&) {},
+          [](beat_atom) {},
+          [](leave_atom) { return true; },
+          [drains](drain_atom, bool draining) {
+            *drains = draining;
+            return true;
+          },
+          [](stats_atom) { return membership_report{}; },
           [](view_atom) { return std::string{}; }};
 }
 
@@ -21,7 +27,8 @@ class gateway_actor_test : public cluster_fixture {
 protected:
   bool process_is_dead = false;
   std::string readiness = "never told";
-  membership_actor membership = system.spawn(fake_membership, true);
+  bool announced_draining = false;
+  membership_actor membership = system.spawn(fake_membership, &announced_draining);
   std::string last_view;
   session_actor client = system.spawn(fake_client, &last_view);
   gateway_actor gateway = spawn_gateway();
@@ -67,8 +74,8 @@ protected:
     page.slot = slot;
     page.length_bytes = 4096;
     append_record(filled, page);
-    auto pending =
-        self->request(gateway, caf::infinite, commit_atom_v, session, filled, true, std::string{});
+    auto pending = self->request(gateway, caf::infinite, commit_atom_v, session, filled,
+                                 static_cast<std::uint8_t>(commit_mode::skip), std::string{});
     settle();
     bool accepted = false;
     pending.receive([&](const std::string&, const std::string&) { accepted = true; },
@@ -164,6 +171,23 @@ TEST_F(gateway_actor_test, is_ready_while_it_is_in_the_view_and_not_draining) {
   EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
   EXPECT_EQ(readiness, "draining");
   EXPECT_FALSE(reserve_pages(open(), 1));
+}
+
+TEST_F(gateway_actor_test, a_drained_node_takes_no_pages_until_it_takes_part_again) {
+  tell_everyone(both(2));
+  caf::anon_send(gateway, topology_atom_v, both(2));
+  settle();
+  auto session = open();
+  EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, true));
+  EXPECT_TRUE(announced_draining);
+  EXPECT_EQ(readiness, "drained: it owns no keys and takes no pages (peercache undrain)");
+  EXPECT_FALSE(reserve_pages(session, 1));
+  EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, false));
+  EXPECT_FALSE(announced_draining);
+  EXPECT_EQ(readiness, "ready");
+  EXPECT_TRUE(reserve_pages(session, 1));
+  EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
+  EXPECT_FALSE(ask<std::uint64_t>(gateway, drain_atom_v, false)) << "it leaves for good";
 }
 
 TEST_F(gateway_actor_test, tells_its_sessions_of_a_new_view) {

@@ -61,5 +61,42 @@ TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried)
   EXPECT_EQ(published.size(), 2u) << "nothing new";
 }
 
+discovery::view view_of(std::size_t members, std::uint64_t version) {
+  std::vector<std::pair<discovery::member, directory_actor>> nodes;
+  for (std::size_t i = 0; i < members; ++i)
+    nodes.push_back({member_named("node" + std::to_string(i), i + 1), {}});
+  return topology_of(nodes, version)->view;
+}
+
+TEST(links_state, remembers_the_rings_that_it_left_newest_first_for_the_grace_time) {
+  links_state state;
+  caf::actor_clock::time_point now{std::chrono::hours(1)};
+  ASSERT_TRUE(state.adopt(view_of(1, 1), now));
+  EXPECT_TRUE(state.snapshot()->past.empty());
+  ASSERT_TRUE(state.adopt(view_of(2, 2), now));
+  now += std::chrono::milliseconds(10);
+  ASSERT_TRUE(state.adopt(view_of(3, 3), now));
+  auto past = state.snapshot()->past;
+  ASSERT_EQ(past.size(), 2u);
+  EXPECT_EQ(past[0].ring->members(), 2u);
+  EXPECT_EQ(past[1].ring->members(), 1u);
+  now += state.options.grace;
+  ASSERT_TRUE(state.adopt(view_of(4, 4), now));
+  past = state.snapshot()->past;
+  ASSERT_EQ(past.size(), 1u);
+  EXPECT_EQ(past[0].ring->members(), 3u);
+}
+
+TEST(links_state, of_many_views_in_a_short_time_it_remembers_the_oldest_and_the_newest) {
+  links_state state;
+  caf::actor_clock::time_point now{std::chrono::hours(1)};
+  for (std::size_t members = 1; members <= 9; ++members)
+    ASSERT_TRUE(state.adopt(view_of(members, members), now));
+  auto past = state.snapshot()->past;
+  ASSERT_EQ(past.size(), links_state::past_max);
+  EXPECT_EQ(past.front().ring->members(), 8u);
+  EXPECT_EQ(past.back().ring->members(), 1u);
+}
+
 } // namespace
 } // namespace peercache::actors

@@ -82,5 +82,16 @@ TEST_F(membership_actor_test, a_node_says_when_the_cluster_goes_on_without_it_an
   EXPECT_EQ(told, (std::vector<std::string>{"out since view 11", "in again"}));
 }
 
+TEST_F(membership_actor_test, a_node_that_drains_says_so_in_its_view) {
+  caf::anon_send(membership, beat_atom_v);
+  settle();
+  auto draining = [&] { return ask<membership_report>(membership, stats_atom_v)->draining; };
+  EXPECT_FALSE(draining());
+  EXPECT_TRUE(ask<bool>(membership, drain_atom_v, true));
+  EXPECT_TRUE(draining());
+  EXPECT_TRUE(ask<bool>(membership, drain_atom_v, false));
+  EXPECT_FALSE(draining());
+}
+
 } // namespace
 } // namespace peercache::actors

@@ -63,7 +63,7 @@ TEST_F(pool_actor_test, a_page_stays_while_an_owner_has_not_said_what_it_did_wit
 TEST_F(pool_actor_test, store_keeps_a_page_that_another_node_has) {
   tell_everyone(both());
   ask<std::string>(shard_there, publish_atom_v, publication(key_named("a"), there));
-  EXPECT_EQ(commit(key_named("a"), reserve(), false), page_status::stored);
+  EXPECT_EQ(commit(key_named("a"), reserve(), commit_mode::store), page_status::stored);
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 2u);
 }
 
@@ -101,6 +101,26 @@ TEST_F(pool_actor_test, a_new_owner_is_told_of_the_pages_it_owns_now) {
   tell_everyone(both(2));
   pass(std::chrono::milliseconds(100));
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
+}
+
+TEST_F(pool_actor_test, only_new_owners_are_told_and_no_faster_than_the_budget_allows) {
+  republish_rate = 200;
+  restart_pool();
+  tell_everyone(topology_of({{here, shard_here}}, 1));
+  for (int i = 0; i < 60; ++i)
+    ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
+  auto told_here = ask<directory_report>(shard_here, stats_atom_v)->publishes;
+  tell_everyone(both(2));
+  auto told_there = [&] { return ask<directory_report>(shard_there, stats_atom_v)->publishes; };
+  EXPECT_LE(told_there(), 50u) << "a quarter of a second's budget at once";
+  EXPECT_GE(told_there(), 1u);
+  pass(std::chrono::milliseconds(25));
+  EXPECT_LT(told_there(), 60u);
+  for (int i = 0; i < 10; ++i)
+    pass(std::chrono::milliseconds(50));
+  EXPECT_EQ(told_there(), 60u);
+  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->publishes, told_here);
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->republished, 60u);
 }
 
 TEST_F(pool_actor_test, a_removed_page_is_gone_everywhere) {

@@ -68,11 +68,11 @@ TEST(commit_queue, sends_sets_of_another_duplicate_mode_on_their_own) {
   commit_queue queue;
   auto skipping = job_of(1, 1);
   auto storing = job_of(2, 1);
-  storing.skip_duplicates = false;
+  storing.mode = actors::commit_mode::store;
   queue.push(skipping);
   queue.push(storing);
-  EXPECT_TRUE(queue.next()->skip_duplicates);
-  EXPECT_FALSE(queue.next()->skip_duplicates);
+  EXPECT_EQ(queue.next()->mode, actors::commit_mode::skip);
+  EXPECT_EQ(queue.next()->mode, actors::commit_mode::store);
 }
 
 } // namespace

@@ -96,6 +96,8 @@ heartbeat = "100ms"
 expiry = "3s"
 [directory]
 replicas = 4
+republish_rate = 14
+repair_rate = "13MiB"
 [pool]
 size = "3GiB"
 huge_pages = "1GiB"
@@ -104,6 +106,8 @@ eviction = "s3fifo"
 free_low = 0.1
 free_high = 0.25
 name_prefix = "pp"
+mirror = "all"
+mirror_share = 0.5
 [data]
 max_channels_per_peer = 9
 send_timeout = "6s"
@@ -175,14 +179,16 @@ TEST(options, each_reaches_the_field_of_its_name) {
                         .max_masters = 5,
                         .heartbeat = milliseconds(100),
                         .expiry = milliseconds(3000)};
-  expected.directory = {4};
+  expected.directory = {4, 14, 13u << 20};
   expected.pool = {.size_bytes = 3ull << 30,
                    .huge_pages = huge_pages::size_1gib,
                    .prefault_threads = 7,
                    .eviction = eviction_mode::s3fifo,
                    .free_low = 0.1,
                    .free_high = 0.25,
-                   .name_prefix = "pp"};
+                   .name_prefix = "pp",
+                   .mirror = mirror_mode::all,
+                   .mirror_share = 0.5};
   expected.data = {data_plane_mode::verbs, 9, milliseconds(6000)};
   expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20};
   expected.disk = {.enabled = false,

@@ -78,6 +78,33 @@ TEST(shard_batch, one_outcome_a_record_in_their_order) {
   EXPECT_EQ(static_cast<publish_outcome>((*outcomes)[100]), publish_outcome::unknown_owner);
 }
 
+TEST(shard_batch, lookups_say_which_keys_are_not_the_shards) {
+  auto s = shard_with_members();
+  auto keys = some_keys(3);
+  ASSERT_TRUE(publish_batch(s, publish_bytes({keys.begin(), keys.begin() + 1}, 2)));
+  std::string request;
+  for (const auto& key : keys)
+    append_lookup(request, key);
+  std::uint64_t foreign = 0;
+  key_ownership ownership{[&](const page_key& key) { return key == keys[1]; }, {7, 42}};
+  auto answer = lookup_batch(s, request, ownership, foreign);
+  ASSERT_TRUE(answer);
+  answer_reader reader(*answer);
+  std::array<page_location, limits::locations_per_key_max> found;
+  std::size_t count = 0;
+  ASSERT_TRUE(reader.next(found, count));
+  EXPECT_EQ(count, 1u) << "what it still knows of a key it tells, whoever owns it";
+  EXPECT_FALSE(reader.not_mine());
+  ASSERT_TRUE(reader.next(found, count));
+  EXPECT_EQ(count, 0u);
+  EXPECT_FALSE(reader.not_mine());
+  ASSERT_TRUE(reader.next(found, count));
+  EXPECT_TRUE(reader.not_mine());
+  EXPECT_EQ(reader.view(), (view_number{7, 42}));
+  EXPECT_TRUE(reader.finished());
+  EXPECT_EQ(foreign, 1u);
+}
+
 TEST(shard_batch, lookups_answer_for_every_key) {
   auto s = shard_with_members();
   auto keys = some_keys(101);

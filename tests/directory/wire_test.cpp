@@ -25,7 +25,8 @@ page_location random_location(std::mt19937_64& random) {
           .checksum = random(),
           .slot = {static_cast<std::uint32_t>(random())},
           .length_bytes = static_cast<std::uint32_t>(1 + random() % limits::page_bytes_max),
-          .where = random() % 2 == 0 ? tier::memory : tier::disk};
+          .where = random() % 2 == 0 ? tier::memory : tier::disk,
+          .mirrored = random() % 2 == 0};
 }
 
 std::string random_publish_batch(std::mt19937_64& random, std::size_t records) {
@@ -40,6 +41,10 @@ std::string random_answer(std::mt19937_64& random, std::size_t keys) {
   std::string answer;
   for (std::size_t i = 0; i < keys; ++i) {
     locations found;
+    if (random() % 8 == 0) {
+      append_not_mine(answer, {random(), random()});
+      continue;
+    }
     auto count = random() % (found.size() + 1);
     for (std::size_t k = 0; k < count; ++k)
       found[k] = random_location(random);
@@ -188,7 +193,8 @@ TEST(wire, fields_out_of_their_range_are_malformed) {
   };
   using namespace std::string_view_literals;
   EXPECT_FALSE(with(32 + 48, "\2"sv)) << "tier";
-  EXPECT_FALSE(with(32 + 49, "\1"sv)) << "reserved after the tier";
+  EXPECT_FALSE(with(32 + 49, "\2"sv)) << "mirrored";
+  EXPECT_FALSE(with(32 + 50, "\1"sv)) << "reserved after it";
   EXPECT_FALSE(with(84, "\2"sv)) << "mode";
   EXPECT_FALSE(with(87, "\1"sv)) << "reserved after the mode";
   EXPECT_FALSE(with(32 + 44, "\0\0\0\0"sv)) << "no bytes";
@@ -253,7 +259,10 @@ TEST(wire, random_mutations_are_refused_or_mean_what_they_say) {
     std::size_t count = 0;
     again.clear();
     while (answer.next(out, count))
-      append_answer(again, {out.data(), count});
+      if (answer.not_mine())
+        append_not_mine(again, answer.view());
+      else
+        append_answer(again, {out.data(), count});
     if (answer.finished()) {
       EXPECT_EQ(again, bytes);
     }

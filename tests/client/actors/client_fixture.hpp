@@ -43,7 +43,7 @@ inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_act
         node->reservations.push_back(self->make_response_promise<std::string>());
         return node->reservations.back();
       },
-      [self, node](commit_atom, std::uint64_t, const std::string& filled, bool,
+      [self, node](commit_atom, std::uint64_t, const std::string& filled, std::uint8_t,
                    const std::string&) {
         node->committed.push_back(filled);
         node->commits.push_back(self->make_response_promise<std::string, std::string>());
@@ -61,6 +61,7 @@ inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_act
       [](status_atom) { return node_report{}; },
       [](view_atom) { return std::string{}; },
       [](drain_atom) { return true; },
+      [](drain_atom, bool) { return std::uint64_t{0}; },
       [](stats_atom) -> caf::result<client_report, std::uint64_t> {
         return {client_report{}, 0};
       },
@@ -194,7 +195,7 @@ protected:
       actors::append_record(job.filled, filled);
     }
     // Alone in its message: sets of one duplicate mode would share one.
-    job.skip_duplicates = first % 2 == 0;
+    job.mode = first % 2 == 0 ? actors::commit_mode::skip : actors::commit_mode::store;
     ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
       caf::anon_send(committer, actors::commit_atom_v);

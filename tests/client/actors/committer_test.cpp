@@ -82,6 +82,10 @@ actors::directory_actor::behavior_type run_noting_directory(actors::directory_ac
             return std::uint64_t{0};
           },
           [](lookup_atom, const std::string&) { return std::string{}; },
+          [](compare_atom, const std::string&) { return std::uint64_t{0}; },
+          [](list_atom, const std::string&) { return std::string{}; },
+          [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
+          [](pump_atom) {},
           [](stats_atom) { return directory_report{}; },
           [](topology_atom, const topology_ptr&) {},
           [](leave_atom, const std::string&) {},
@@ -147,6 +151,10 @@ actors::directory_actor::behavior_type run_talkative_directory(actors::directory
               directory::append_answer(answer, {&somewhere, 1});
             return answer;
           },
+          [](compare_atom, const std::string&) { return std::uint64_t{0}; },
+          [](list_atom, const std::string&) { return std::string{}; },
+          [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
+          [](pump_atom) {},
           [](stats_atom) { return directory_report{}; },
           [](topology_atom, const topology_ptr&) {},
           [](leave_atom, const std::string&) {},

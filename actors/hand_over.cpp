@@ -1,0 +1,80 @@
+#include "actors/hand_over.hpp"
+
+#include "common/assert.hpp"
+#include "directory/wire.hpp"
+#include "discovery/placement.hpp"
+
+#include <array>
+
+namespace peercache::actors {
+
+using owners_array = std::array<node_id, discovery::hash_ring::replicas_max>;
+
+void hand_over::walk(const directory::shard& source) {
+  const auto show = [this](const page_key& key, const directory::page_location& location) {
+    if (location.owner == options_.leaving)
+      return;
+    owners_array fresh;
+    auto count = discovery::new_owners(before_, after_, key, options_.replicas, fresh);
+    for (std::size_t i = 0; i < count; ++i) {
+      auto& batch = batches_[fresh[i]];
+      directory::append_publish(batch, {key, location, directory::publish_mode::always});
+      if (batch.size() >= options_.batch_records * directory::wire::publish_record_bytes)
+        ready_.push_back({fresh[i], std::exchange(batch, {})});
+    }
+  };
+  place_ = source.walk(place_, options_.places_per_step, show);
+  if (place_ == 0)
+    close_batches();
+}
+
+void hand_over::close_batches() {
+  walked_ = true;
+  for (auto& [to, records] : batches_)
+    if (!records.empty())
+      ready_.push_back({to, std::move(records)});
+  batches_.clear();
+}
+
+std::vector<hand_over::order> hand_over::next(const directory::shard& source, time_point now) {
+  if (now >= options_.until) {
+    walked_ = true;
+    ready_.clear();
+    batches_.clear();
+  }
+  std::vector<order> orders;
+  while (in_flight_ < options_.in_flight_max) {
+    while (ready_.empty() && !walked_)
+      walk(source);
+    if (ready_.empty())
+      break;
+    orders.push_back(std::move(ready_.front()));
+    ready_.pop_front();
+    ++in_flight_;
+  }
+  return orders;
+}
+
+void hand_over::settled(std::uint64_t taken) {
+  PEERCACHE_ASSERT(in_flight_ > 0);
+  --in_flight_;
+  taken_ += taken;
+}
+
+std::vector<hand_over::order> hand_over::forward(std::string_view withdrawals) const {
+  std::map<node_id, std::string> batches;
+  directory::withdraw_reader reader(withdrawals);
+  directory::withdraw_record record;
+  owners_array fresh;
+  while (reader.next(record)) {
+    auto count = discovery::new_owners(before_, after_, record.key, options_.replicas, fresh);
+    for (std::size_t i = 0; i < count; ++i)
+      directory::append_withdraw(batches[fresh[i]], record);
+  }
+  std::vector<order> orders;
+  for (auto& [to, records] : batches)
+    orders.push_back({to, std::move(records)});
+  return orders;
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,26 @@
+#include "client/location_choice.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <span>
+#include <tuple>
+
+namespace peercache::client {
+
+const directory::page_location& choose_location(const lookup_answer& answer,
+                                                const reader_place& reader) {
+  PEERCACHE_ASSERT(answer.count > 0);
+  const auto rank = [&](const directory::page_location& at) {
+    const bool elsewhere = at.owner != reader.own;
+    const auto spread = (at.owner.low ^ reader.own_node.value) * 0x9e3779b97f4a7c15ull;
+    return std::tuple(at.owner == reader.avoided, at.where, elsewhere, !at.mirrored,
+                      elsewhere ? reader.outstanding(at.owner) : 0, spread);
+  };
+  const auto all = std::span(answer.locations).first(answer.count);
+  return *std::min_element(all.begin(), all.end(), [&](const auto& one, const auto& other) {
+    return rank(one) < rank(other);
+  });
+}
+
+} // namespace peercache::client

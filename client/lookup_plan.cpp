@@ -1,0 +1,158 @@
+#include "client/lookup_plan.hpp"
+
+#include "common/assert.hpp"
+#include "directory/wire.hpp"
+
+#include <algorithm>
+
+namespace peercache::client {
+namespace {
+
+bool contains(std::span<const node_id> ids, node_id wanted) noexcept {
+  return std::find(ids.begin(), ids.end(), wanted) != ids.end();
+}
+
+std::span<const node_id> asked_of(const lookup_answer& answer) noexcept {
+  return std::span(answer.asked).first(answer.asked_count);
+}
+
+} // namespace
+
+lookup_plan::lookup_plan(std::span<const page_key> keys, std::span<lookup_answer> answers)
+    : keys_(keys), answers_(answers) {
+  PEERCACHE_ASSERT(keys.size() == answers.size());
+  for (auto& answer : answers_) {
+    answer.status = page_status::pending;
+    answer.reason = page_status::unreachable;
+    answer.asked_count = 0;
+    answer.count = 0;
+    answer.not_mine = false;
+  }
+}
+
+void lookup_plan::follow(owners_known known) {
+  known_ = std::move(known);
+}
+
+/// The owners of today, the own host first, then those of before.
+std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out) const {
+  constexpr std::size_t replicas_asked = lookup_answer::asked_max - 2;
+  auto replicas = std::min<std::size_t>(known_.replicas, replicas_asked);
+  auto count = known_.now->owners(key, out.first(replicas));
+  auto own = std::find(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count), known_.own);
+  if (own != out.begin() + static_cast<std::ptrdiff_t>(count))
+    std::swap(*own, out.front());
+  std::array<node_id, replicas_asked> former;
+  for (const auto* ring : known_.before) {
+    auto formers = ring->owners(key, std::span(former).first(replicas));
+    for (std::size_t i = 0; i < formers && count < out.size(); ++i)
+      if (!contains(out.first(count), former[i]))
+        out[count++] = former[i];
+  }
+  return count;
+}
+
+bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& chosen, bool& more) {
+  auto& answer = answers_[index];
+  more = false;
+  if (answer.asked_count == lookup_answer::asked_max)
+    return false;
+  std::array<node_id, lookup_answer::asked_max> ids;
+  auto count = candidates(keys_[index], ids);
+  bool found = false;
+  for (auto id : std::span(ids).first(count)) {
+    if (contains(asked_of(answer), id))
+      continue;
+    switch (may_ask(id, !found)) {
+    case use::yes:
+      if (found) {
+        more = true;
+        return true;
+      }
+      chosen = id;
+      found = true;
+      break;
+    case use::left_alone:
+      if (answer.reason == page_status::unreachable)
+        answer.reason = page_status::breaker_open;
+      break;
+    case use::no_link:
+      break;
+    }
+  }
+  return found;
+}
+
+std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
+  std::vector<share> shares;
+  for (std::uint32_t i = 0; i < keys_.size(); ++i) {
+    auto& answer = answers_[i];
+    node_id owner;
+    bool more = false;
+    if (answer.status != page_status::pending || !choose(i, may_ask, owner, more))
+      continue;
+    auto target = std::find_if(shares.begin(), shares.end(), [&](const share& s) {
+      return s.owner == owner && s.indices.size() < limits::batch_pages_max;
+    });
+    if (target == shares.end()) {
+      target = shares.emplace(shares.end());
+      target->owner = owner;
+    }
+    answer.asked[answer.asked_count++] = owner;
+    directory::append_lookup(target->request, keys_[i]);
+    target->indices.push_back(i);
+    const bool answered_before = answer.reason == page_status::not_found;
+    target->last_chance = target->last_chance || (!more && !answered_before);
+    target->second_opinion = target->second_opinion && answered_before;
+  }
+  return shares;
+}
+
+void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
+  auto& out = answers_[index];
+  // Never believe a record whose owner is not in the view.
+  auto end = std::remove_if(out.locations.begin(),
+                            out.locations.begin() + static_cast<std::ptrdiff_t>(count),
+                            [&](const auto& l) { return !known_.is_member(l.owner); });
+  out.count = static_cast<std::uint8_t>(end - out.locations.begin());
+  out.not_mine = out.not_mine || not_mine;
+  if (!not_mine)
+    out.reason = page_status::not_found;
+  if (out.count > 0)
+    out.status = page_status::hit;
+}
+
+bool lookup_plan::answered(const share& asked, std::string_view answer) {
+  directory::answer_reader reader{answer};
+  for (auto index : asked.indices) {
+    std::size_t count = 0;
+    if (!reader.next(answers_[index].locations, count)) {
+      failed(asked, page_status::unreachable);
+      return false;
+    }
+    take(index, count, reader.not_mine());
+    if (reader.not_mine() && reader.view() > newer_) {
+      newer_ = reader.view();
+      newer_from_ = asked.owner;
+    }
+  }
+  return true;
+}
+
+void lookup_plan::failed(const share& asked, page_status reason) {
+  for (auto index : asked.indices) {
+    auto& answer = answers_[index];
+    if (answer.status == page_status::pending && answer.reason != page_status::not_found)
+      answer.reason = reason;
+  }
+}
+
+void lookup_plan::finish() {
+  for (auto& answer : answers_)
+    if (answer.status == page_status::pending)
+      answer.status = answer.not_mine && answer.reason == page_status::unreachable
+                          ? page_status::not_found
+                          : answer.reason;
+}
+
+} // namespace peercache::client

@@ -1,0 +1,115 @@
+#include "client/mirror_call.hpp"
+
+#include "actors/protocol/pool_wire.hpp"
+#include "common/checksum.hpp"
+#include "common/copy.hpp"
+
+#include <algorithm>
+
+namespace peercache::client {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+/// How long a get may take longer for the slots of its first mirrored pages; later ones are leased.
+constexpr auto slot_patience = 5ms;
+/// Of one call.
+constexpr std::uint64_t mirrored_bytes_max = 16u << 20;
+/// Asked for ahead, in pages of the last one's length.
+constexpr std::uint64_t leases_wanted = 4;
+constexpr std::uint32_t looks_for_own_copy = 4;
+
+} // namespace
+
+mirror_call::mirror_call(cache_client::impl& client, own_pool_ptr pool, deadline until)
+    : client_(client), pool_(std::move(pool)), until_(until) {}
+
+void mirror_call::consider(const get_page& page, std::uint32_t length_bytes,
+                           std::uint64_t checksum) {
+  const auto mode = pool_ ? pool_->mirror : config::mirror_mode::off;
+  if (mode == config::mirror_mode::off)
+    return;
+  const auto now = steady_clock::now();
+  const bool mirrored = client_.heat.is_mirrored(page.key, now);
+  const auto reads = client_.heat.count_read(page.key, now);
+  if (mirrored) {
+    // The next look-up may find the own host's copy; if its pool had no room, the cache goes on.
+    if (reads <= looks_for_own_copy)
+      client_.locations.erase(page.key);
+    return;
+  }
+  if (checksum == 0 || (mode == config::mirror_mode::hot && reads < page_heat::hot_reads) ||
+      bytes_ + length_bytes > mirrored_bytes_max)
+    return;
+  bytes_ += length_bytes;
+  chosen_.push_back({&page, length_bytes, checksum, actors::no_slot});
+}
+
+void mirror_call::take_slots() {
+  std::string lengths;
+  std::vector<candidate*> without;
+  for (auto& each : chosen_)
+    if (!pool_->leases.take(slot_leases::granules_of(each.length_bytes), each.slot)) {
+      actors::append_record(lengths, each.length_bytes);
+      without.push_back(&each);
+    }
+  if (!without.empty()) {
+    auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
+    caf::anon_send(client_.session.committer(), actors::reserve_atom_v, request);
+    auto answer = request->wait(std::min(until_, steady_clock::now() + slot_patience));
+    auto count = actors::record_count<slot_id>(answer.slots).value_or(0);
+    for (std::size_t i = 0; i < std::min(count, without.size()); ++i)
+      without[i]->slot = actors::record_at<slot_id>(answer.slots, i);
+  }
+  std::erase_if(chosen_, [](const candidate& each) { return each.slot == actors::no_slot; });
+}
+
+bool mirror_call::copy(const candidate& what) {
+  auto to = pool_->slots.bytes(what.slot, what.length_bytes);
+  checksum_stream stream;
+  std::size_t offset = 0;
+  for (const auto& part : what.page->parts) {
+    copy_part(to.subspan(offset, part.bytes), {part.data, part.bytes}, &stream);
+    offset += part.bytes;
+  }
+  return stream.digest() == what.checksum;
+}
+
+void mirror_call::run() {
+  if (chosen_.empty() || steady_clock::now() >= until_ ||
+      !client_.session.board().window.enter(bytes_, steady_clock::now()))
+    return;
+  take_slots();
+  commit_job job;
+  std::string abandoned;
+  for (const auto& each : chosen_) {
+    if (!copy(each)) {
+      actors::append_record(abandoned, each.slot);
+      continue;
+    }
+    actors::filled_slot filled;
+    filled.key = each.page->key;
+    filled.slot = each.slot;
+    filled.length_bytes = each.length_bytes;
+    filled.checksum = each.checksum;
+    actors::append_record(job.filled, filled);
+    client_.heat.mark_mirrored(filled.key, steady_clock::now());
+    client_.locations.erase(filled.key);
+  }
+  copy_fence();
+  if (!abandoned.empty())
+    caf::anon_send(pool_->gateway, actors::abandon_atom_v, pool_->session, std::move(abandoned));
+  if (job.filled.empty())
+    return client_.session.board().window.leave(bytes_, 1, {});
+  const auto granules = slot_leases::granules_of(chosen_.back().length_bytes);
+  for (auto more = pool_->leases.ask_for(granules, leases_wanted); more > 0; --more)
+    actors::append_record(job.next_lengths, granules * limits::granule_bytes);
+  job.pool = pool_;
+  job.bytes = bytes_;
+  job.mode = actors::commit_mode::mirror;
+  if (client_.session.board().commits.push(std::move(job)))
+    caf::anon_send(client_.session.committer(), actors::commit_atom_v);
+}
+
+} // namespace peercache::client

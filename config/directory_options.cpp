@@ -1,0 +1,43 @@
+#include "config/directory_options.hpp"
+
+#include "config/option_store.hpp"
+
+namespace peercache::config {
+namespace {
+
+using type = option_type;
+
+constexpr std::uint64_t mib = 1ull << 20;
+constexpr std::uint64_t tib = 1ull << 40;
+
+} // namespace
+
+void add_directory(std::vector<option>& table) {
+  table.insert(
+      table.end(),
+      {{.name = "directory.replicas",
+        .type = type::integer,
+        .default_value = 2ul,
+        .min = 1ul,
+        .max = 8ul,
+        .meaning = "How many nodes hold the directory record of each page; the same on every node.",
+        .store = into([](node_config & c) -> auto& { return c.directory.replicas; })},
+       {.name = "directory.republish_rate",
+        .type = type::integer,
+        .default_value = 200'000ul,
+        .min = 0ul,
+        .max = 1'000'000'000ul,
+        .meaning = "Records that a node tells their new owners each second after a change of view; "
+                   "0 is no limit.",
+        .store = into([](node_config & c) -> auto& { return c.directory.republish_rate; })},
+       {.name = "directory.repair_rate",
+        .type = type::size,
+        .default_value = mib,
+        .min = 0ul,
+        .max = tib,
+        .meaning = "Bytes per second at which a node compares, in the background, what it holds "
+                   "with what the directory says it holds; 0 does not.",
+        .store = into([](node_config & c) -> auto& { return c.directory.repair_rate; })}});
+}
+
+} // namespace peercache::config

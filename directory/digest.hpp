@@ -1,0 +1,52 @@
+#pragma once
+
+#include "common/page_key.hpp"
+#include "directory/page_location.hpp"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+/// Sums over facts, by which a producer and a shard find out where they disagree without telling
+/// each other every record (actors/record_repair.hpp).
+namespace peercache::directory {
+
+inline constexpr std::uint32_t digest_ranges = 64;
+static_assert(digest_ranges == 64, "a set of ranges is one 64-bit word");
+
+/// Facts of one process about the keys of one range.
+struct range_digest {
+  std::uint64_t sum = 0; ///< Of `fact_digest`; the order of adding does not matter.
+  std::uint64_t count = 0;
+  bool operator==(const range_digest&) const = default;
+
+  void add(std::uint64_t fact) noexcept {
+    sum += fact;
+    ++count;
+  }
+  void remove(std::uint64_t fact) noexcept {
+    sum -= fact;
+    --count;
+  }
+};
+static_assert(sizeof(range_digest) == 16);
+using owner_digest = std::array<range_digest, digest_ranges>;
+
+/// Which range a key is in: keys are uniform, so all are about as large.
+constexpr std::uint32_t range_of(std::uint64_t key_prefix) noexcept {
+  return static_cast<std::uint32_t>(key_prefix >> 58);
+}
+
+/// One fact. What lies on disk has no generation there: its producer may not know any more under
+/// which one it published the page.
+inline std::uint64_t fact_digest(const page_key& key, generation gen, tier where) noexcept {
+  std::uint64_t second;
+  std::memcpy(&second, key.bytes.data() + 8, sizeof second);
+  auto mixed = (key.prefix() ^ std::rotl(second, 31)) * 0x9e3779b97f4a7c15ull;
+  mixed ^= where == tier::disk ? 0x5851f42d4c957f2dull : gen.value * 0xbf58476d1ce4e5b9ull;
+  mixed = (mixed ^ (mixed >> 29)) * 0x94d049bb133111ebull;
+  return mixed ^ (mixed >> 32);
+}
+
+} // namespace peercache::directory

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "directory/digest.hpp"
+#include "directory/shard.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// How a producer finds out what a shard believes of it, little endian:
+///
+///   comparison        offset bytes            list request        offset bytes
+///     incarnation          0    16              incarnation            0    16
+///     64 digests          16  1024              ranges, a bit each    16     8
+///       (sum 8, count 8)                        place to start at     24     4
+///                                               reserved, zero        28     4
+///   answer to a list request: the place to go on at (4; 0: that was all), reserved (4), then
+///   withdraw records (directory/wire.hpp): the facts as the shard has them.
+namespace peercache::directory {
+
+std::string comparison_of(const incarnation& owner, const owner_digest& digest);
+/// The ranges, a bit each, in which the shard has other facts of that process than the comparison
+/// says. Errors: `invalid_argument`.
+result<std::uint64_t> compare_digests(const shard& source, std::string_view comparison);
+
+struct list_request {
+  incarnation owner;
+  std::uint64_t ranges = 0;
+  std::uint32_t place = 0;
+};
+std::string encode(const list_request& request);
+/// Some of the facts in these ranges: no more than `batch_pages_max`, and no more of the shard
+/// walked than takes about a millisecond. Errors: `invalid_argument`.
+result<std::string> list_records(const shard& source, std::string_view request);
+
+/// Takes such an answer apart. Errors: `invalid_argument`.
+struct listed_records {
+  std::uint32_t next_place = 0;
+  std::string_view records; ///< For a withdraw_reader; part of the answer.
+};
+result<listed_records> split_list(std::string_view answer);
+
+} // namespace peercache::directory

@@ -1,0 +1,73 @@
+#include "tests/actors/cluster_fixture.hpp"
+
+namespace peercache::actors {
+namespace {
+
+/// A pool that compares itself with two real shards.
+class pool_repair_test : public cluster_fixture {
+protected:
+  void SetUp() override {
+    repair_rate = 1u << 20;
+    restart_pool();
+    tell_everyone(both());
+    for (int i = 0; i < 20; ++i)
+      ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
+  }
+
+  pool_report report() { return *ask<pool_report>(pool, stats_atom_v); }
+  std::uint64_t records(const directory_actor& shard) {
+    return ask<directory_report>(shard, stats_atom_v)->records;
+  }
+
+  void let_a_pass_go_by() {
+    auto before = report().repair_passes;
+    for (int i = 0; i < 2000 && report().repair_passes == before; ++i)
+      pass(std::chrono::milliseconds(50));
+    ASSERT_GT(report().repair_passes, before);
+    pass(std::chrono::milliseconds(50));
+  }
+};
+
+TEST_F(pool_repair_test, finds_nothing_to_do_where_all_is_well) {
+  let_a_pass_go_by();
+  EXPECT_EQ(report().repair_differing, 0u);
+  EXPECT_GT(report().repair_bytes, 0u);
+}
+
+TEST_F(pool_repair_test, publishes_what_a_shard_has_lost) {
+  std::string lost;
+  for (int i = 0; i < 7; ++i)
+    directory::append_withdraw(lost, {key_named(std::to_string(i)), here.inc, {1u << 20}});
+  ask<std::uint64_t>(shard_there, withdraw_atom_v, lost);
+  ASSERT_EQ(records(shard_there), 13u);
+  let_a_pass_go_by();
+  EXPECT_EQ(records(shard_there), 20u);
+  EXPECT_EQ(report().repair_published, 7u);
+}
+
+TEST_F(pool_repair_test, withdraws_what_it_does_not_hold_any_more) {
+  // Published by nobody: as if their withdrawals had been lost.
+  for (int i = 100; i < 105; ++i)
+    ask<std::string>(shard_here, publish_atom_v, publication(key_named(std::to_string(i)), here));
+  ASSERT_EQ(records(shard_here), 25u);
+  let_a_pass_go_by();
+  EXPECT_EQ(records(shard_here), 20u);
+  EXPECT_EQ(report().repair_withdrawn, 5u);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(locations(shard_here, key_named(std::to_string(i))).size(), 1u);
+}
+
+TEST_F(pool_repair_test, leaves_the_records_of_other_nodes_alone) {
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("theirs"), there));
+  let_a_pass_go_by();
+  EXPECT_EQ(locations(shard_here, key_named("theirs")).size(), 1u);
+}
+
+TEST_F(pool_repair_test, a_shard_out_of_reach_holds_nothing_up) {
+  tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 1));
+  let_a_pass_go_by();
+  EXPECT_EQ(report().repair_withdrawn, 0u);
+}
+
+} // namespace
+} // namespace peercache::actors

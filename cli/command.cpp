@@ -99,10 +99,10 @@ void finish_commands(CLI::App& above) {
 
 exit_code run(int argc, const char* const* argv) {
   command_line line;
-  for (auto* add :
-       {add_demo_command, add_ping_command, add_status_command, add_nodes_command, add_key_command,
-        add_put_command, add_get_command, add_exists_command, add_rm_command, add_disk_command,
-        add_bench_command, add_doctor_command, add_version_command})
+  for (auto* add : {add_demo_command, add_ping_command, add_status_command, add_nodes_command,
+                    add_key_command, add_put_command, add_get_command, add_exists_command,
+                    add_rm_command, add_disk_command, add_drain_command, add_undrain_command,
+                    add_bench_command, add_doctor_command, add_version_command})
     add(line);
   line.app.footer("Defaults come from the configuration: client.node_host, client.node_port,\n"
                   "client.timeout and cluster.name, in PEERCACHE_* variables or the file that\n"
@@ -180,6 +180,25 @@ result<std::unique_ptr<client::admin_client>> connect_admin(const global_options
   if (!admin)
     return with_advice(admin.error());
   return admin;
+}
+
+result<std::unique_ptr<client::admin_client>> connect_node(const global_options& globals,
+                                                           const std::string& name) {
+  auto asked = connect_admin(globals);
+  if (!asked || name.empty())
+    return asked;
+  auto view = (*asked)->view();
+  if (!view)
+    return view.error();
+  std::vector<std::string> names;
+  for (const auto& member : view->members) {
+    if (member.name == name)
+      return client::admin_client::connect(member.host, member.control_port, globals.cluster,
+                                           globals.timeout());
+    names.push_back(member.name);
+  }
+  return {errc::not_found,
+          fmt::format("no node is called '{}'; there are {}", name, fmt::join(names, ", "))};
 }
 
 result<std::unique_ptr<client::cache_client>> connect_client(const global_options& globals) {

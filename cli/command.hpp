@@ -57,6 +57,8 @@ void add_demo_command(command_line& line);
 void add_bench_command(command_line& line);
 void add_doctor_command(command_line& line);
 void add_disk_command(command_line& line);
+void add_drain_command(command_line& line);
+void add_undrain_command(command_line& line);
 
 /// Parses and runs: all of `main`.
 exit_code run(int argc, const char* const* argv);
@@ -76,6 +78,9 @@ struct endpoint {
 result<endpoint> parse_endpoint(const std::string& text);
 
 result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals);
+/// The node of this name, found in the view of the one that `--node` says; that one for no name.
+result<std::unique_ptr<client::admin_client>> connect_node(const global_options& globals,
+                                                           const std::string& name);
 result<std::unique_ptr<client::cache_client>> connect_client(const global_options& globals);
 
 nlohmann::json to_json(const discovery::member& member);

@@ -18,26 +18,6 @@ struct disk_arguments {
   milliseconds wait{3'600'000};
 };
 
-/// The node of this name, found in the view of the one that `--node` says.
-result<std::unique_ptr<client::admin_client>> connect_node(const global_options& globals,
-                                                           const std::string& name) {
-  auto asked = connect_admin(globals);
-  if (!asked || name.empty())
-    return asked;
-  auto view = (*asked)->view();
-  if (!view)
-    return view.error();
-  std::vector<std::string> names;
-  for (const auto& member : view->members) {
-    if (member.name == name)
-      return client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                           globals.timeout());
-    names.push_back(member.name);
-  }
-  return {errc::not_found,
-          fmt::format("no node is called '{}'; there are {}", name, fmt::join(names, ", "))};
-}
-
 exit_code show_status(const global_options& globals, const disk_arguments& arguments) {
   auto admin = connect_node(globals, arguments.node);
   if (!admin)

@@ -47,7 +47,7 @@ TEST(usage, a_mistyped_command_is_named_with_the_nearest_one) {
 TEST(usage, every_command_is_found_again_after_one_typing_error) {
   command_line line;
   for (const char* command : {"demo", "ping", "status", "nodes", "key", "put", "get", "exists",
-                              "disk", "bench", "version"}) {
+                              "disk", "drain", "undrain", "bench", "version"}) {
     std::string typed = command;
     std::swap(typed[0], typed[1]);
     EXPECT_SAYS(refusal_of({typed.c_str()}), "did you mean '" + std::string(command) + "'?");

@@ -1,0 +1,90 @@
+#include "cli/command.hpp"
+#include "cli/option_forms.hpp"
+
+#include <fmt/format.h>
+#include <thread>
+
+namespace peercache::cli {
+
+namespace {
+
+using std::chrono::milliseconds;
+using clock = std::chrono::steady_clock;
+
+constexpr milliseconds view_pause(50);
+
+struct drain_arguments {
+  std::string node;
+  milliseconds wait{60'000};
+};
+
+/// Waits until the view of the asked node says so of it. False: the time was over before.
+result<bool> view_says(client::admin_client& admin, const std::string& name, bool drained,
+                       clock::time_point until) {
+  for (;;) {
+    auto view = admin.view();
+    if (!view)
+      return view.error();
+    const auto* member = view->find_name(name);
+    if (member != nullptr && member->draining == drained)
+      return true;
+    if (clock::now() + view_pause > until)
+      return false;
+    std::this_thread::sleep_for(view_pause);
+  }
+}
+
+exit_code set_drained(const global_options& globals, const drain_arguments& arguments,
+                      bool drained) {
+  const auto until = clock::now() + arguments.wait;
+  auto admin = connect_node(globals, arguments.node);
+  if (!admin)
+    return fail(globals, admin.error());
+  auto records = (*admin)->set_drained(drained, arguments.wait);
+  if (!records)
+    return fail(globals, records.error());
+  auto said = view_says(**admin, arguments.node, drained, until);
+  if (!said)
+    return fail(globals, said.error());
+  auto text = drained ? fmt::format("{}: drained, {} directory records are with their new owners; "
+                                    "its pages can still be read\n",
+                                    arguments.node, *records)
+                      : fmt::format("{}: takes part again\n", arguments.node);
+  if (!*said)
+    text = fmt::format("{}: asked, but no view says so yet; it goes on\n", arguments.node);
+  print(globals,
+        {{"node", arguments.node},
+         {"draining", drained},
+         {"complete", *said},
+         {"handed_over", *records}},
+        text);
+  return *said ? exit_code::ok : exit_code::degraded;
+}
+
+void add(command_line& line, const std::string& name, const std::string& meaning, bool drained) {
+  auto arguments = std::make_shared<drain_arguments>();
+  auto* command = line.app.add_subcommand(name, meaning);
+  command->add_option("NODE", arguments->node, "Its name")->required();
+  add_duration(*command, "--wait", arguments->wait, milliseconds(1), milliseconds(86'400'000),
+               "How long to wait for the end; the node goes on by itself");
+  command->callback([&line, arguments, drained] {
+    line.action = [arguments, drained](const global_options& globals) {
+      return set_drained(globals, *arguments, drained);
+    };
+  });
+}
+
+} // namespace
+
+void add_drain_command(command_line& line) {
+  add(line, "drain",
+      "Have a node give its part of the directory away and take no pages; those that it has stay "
+      "readable (3: not all of that in time)",
+      true);
+}
+
+void add_undrain_command(command_line& line) {
+  add(line, "undrain", "Have a drained node take part again (3: not in time)", false);
+}
+
+} // namespace peercache::cli

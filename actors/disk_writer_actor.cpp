@@ -22,7 +22,7 @@ void take_turn(disk_writer_pointer self, disk_turn& turn) {
     if (found == state.waiting.end())
       continue;
     if (answer.is_walk)
-      found->second.deliver(std::move(answer.records), std::move(answer.next));
+      found->second.deliver(std::move(answer.records), answer.next);
     else
       found->second.deliver(std::move(answer.records));
     state.waiting.erase(found);

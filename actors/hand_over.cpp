@@ -72,6 +72,7 @@ std::vector<hand_over::order> hand_over::forward(std::string_view withdrawals) c
       directory::append_withdraw(batches[fresh[i]], record);
   }
   std::vector<order> orders;
+  orders.reserve(batches.size());
   for (auto& [to, records] : batches)
     orders.push_back({to, std::move(records)});
   return orders;

@@ -123,7 +123,7 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
   }
   auto promise = self->make_response_promise<std::string, std::string>();
   self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), mode,
-                next_lengths)
+                state.takes_pages() ? next_lengths : std::string())
       .then(
           [self, id, promise](std::string& statuses, std::string& slots) mutable {
             if (!grant(self, id, slots))
@@ -136,7 +136,7 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
 
 caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
                                         const std::string& lengths) {
-  if (self->state.leaving || self->state.drained)
+  if (!self->state.takes_pages())
     return refused("draining");
   if (self->state.sessions.find(id) == nullptr)
     return refused("no such session");

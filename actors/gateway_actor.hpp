@@ -43,10 +43,12 @@ struct gateway_state {
   bool in_view = false;
   bool leaving = false; ///< For good.
   bool drained = false; ///< By an operator, until it is undone.
+  /// New pages may come. What is filled is committed in any case.
+  bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
   static inline const char* name = "gateway";
 
-  bool ready() const { return in_view && !leaving && !drained && options.disk_scanned() >= 1; }
+  bool ready() const { return in_view && takes_pages() && options.disk_scanned() >= 1; }
   std::string unready_reason() const;
 };
 

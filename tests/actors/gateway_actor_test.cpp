@@ -67,7 +67,7 @@ protected:
     return ask<std::string>(gateway, reserve_atom_v, session, lengths);
   }
 
-  bool commit_slot(std::uint64_t session, slot_id slot) {
+  bool commit_slot(std::uint64_t session, slot_id slot, const std::string& next_lengths = {}) {
     std::string filled;
     filled_slot page;
     page.key = key_named("a");
@@ -75,7 +75,7 @@ protected:
     page.length_bytes = 4096;
     append_record(filled, page);
     auto pending = self->request(gateway, caf::infinite, commit_atom_v, session, filled,
-                                 static_cast<std::uint8_t>(commit_mode::skip), std::string{});
+                                 static_cast<std::uint8_t>(commit_mode::skip), next_lengths);
     settle();
     bool accepted = false;
     pending.receive([&](const std::string&, const std::string&) { accepted = true; },
@@ -188,6 +188,19 @@ TEST_F(gateway_actor_test, a_drained_node_takes_no_pages_until_it_takes_part_aga
   EXPECT_TRUE(reserve_pages(session, 1));
   EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
   EXPECT_FALSE(ask<std::uint64_t>(gateway, drain_atom_v, false)) << "it leaves for good";
+}
+
+TEST_F(gateway_actor_test, a_drained_node_commits_what_was_filled_and_gives_no_slots_for_more) {
+  tell_everyone(both());
+  auto session = open();
+  auto slots = reserve_pages(session, 2);
+  std::string one_more;
+  append_record(one_more, std::uint32_t{4096});
+  EXPECT_TRUE(commit_slot(session, record_at<slot_id>(*slots, 0), one_more));
+  EXPECT_EQ(filling(), 2u);
+  EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, true));
+  EXPECT_TRUE(commit_slot(session, record_at<slot_id>(*slots, 1), one_more));
+  EXPECT_EQ(filling(), 1u);
 }
 
 TEST_F(gateway_actor_test, tells_its_sessions_of_a_new_view) {

@@ -3,6 +3,7 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "common/checksum.hpp"
 #include "common/copy.hpp"
+#include "common/guards.hpp"
 
 #include <algorithm>
 
@@ -65,15 +66,15 @@ void mirror_call::take_slots() {
   std::erase_if(chosen_, [](const candidate& each) { return each.slot == actors::no_slot; });
 }
 
-bool mirror_call::copy(const candidate& what) {
-  auto to = pool_->slots.bytes(what.slot, what.length_bytes);
+bool mirror_call::copy_compared(std::span<const rdma::page_part> parts, std::span<std::byte> to,
+                                std::uint64_t checksum) {
   checksum_stream stream;
   std::size_t offset = 0;
-  for (const auto& part : what.page->parts) {
+  for (const auto& part : parts) {
     copy_part(to.subspan(offset, part.bytes), {part.data, part.bytes}, &stream);
     offset += part.bytes;
   }
-  return stream.digest() == what.checksum;
+  return stream.digest() == checksum || !guard_on(guard::checksum);
 }
 
 void mirror_call::run() {
@@ -84,7 +85,8 @@ void mirror_call::run() {
   commit_job job;
   std::string abandoned;
   for (const auto& each : chosen_) {
-    if (!copy(each)) {
+    const auto to = pool_->slots.bytes(each.slot, each.length_bytes);
+    if (!copy_compared(each.page->parts, to, each.checksum)) {
       actors::append_record(abandoned, each.slot);
       continue;
     }

@@ -25,6 +25,11 @@ public:
   /// Copies and commits what was decided on.
   void run();
 
+  /// Copies a page's parts one behind the other; false: what was copied has another checksum.
+  /// @pre `to` is as long as all parts together
+  static bool copy_compared(std::span<const rdma::page_part> parts, std::span<std::byte> to,
+                            std::uint64_t checksum);
+
 private:
   struct candidate {
     const get_page* page = nullptr;
@@ -35,8 +40,6 @@ private:
 
   /// Candidates without a slot are dropped.
   void take_slots();
-  /// False, and the slot is given back: the bytes are not those of the record.
-  bool copy(const candidate& what);
 
   cache_client::impl& client_;
   own_pool_ptr pool_;

@@ -164,14 +164,17 @@ void heal_check::judge_pages(heal_report& report, clock::time_point until) {
       });
       report.unreadable += missing[host].size();
     }
-    if (report.unreadable == 0)
+    const bool in_time = clock::now() <= until;
+    if (report.unreadable == 0 && in_time)
       return;
-    if (clock::now() > until)
+    if (!in_time)
       break;
     std::this_thread::sleep_for(pause);
   }
-  report.fault += fmt::format("{}{} pages that are in pools cannot be read",
-                              report.fault.empty() ? "" : "; ", report.unreadable);
+  report.fault += report.fault.empty() ? "" : "; ";
+  report.fault += report.unreadable != 0
+                      ? fmt::format("{} pages that are in pools cannot be read", report.unreadable)
+                      : "it took too long until all pages could be read";
 }
 
 } // namespace peercache::chaos

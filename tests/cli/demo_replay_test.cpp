@@ -64,8 +64,6 @@ struct demo_replay_test : testing::Test {
   page_key key(std::uint64_t id) { return space.key_of(std::to_string(id)); }
 };
 
-} // namespace
-
 TEST_F(demo_replay_test, a_repeated_prefix_hits_and_the_rest_is_put) {
   replay.request(cache, ids{1, 2, 3});
   replay.request(cache, ids{1, 2, 4});
@@ -153,4 +151,5 @@ TEST(demo_report, the_table_names_sources_as_the_json_does) {
   EXPECT_EQ(text.find("from disk"), std::string::npos) << "a source that gave nothing";
 }
 
+} // namespace
 } // namespace peercache::cli

@@ -1,6 +1,6 @@
 #include "cli/doctor_disk.hpp"
+#include "tests/cli/doctor_checks.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -10,8 +10,6 @@ namespace peercache::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t gib = 1ull << 30;
 
 disk_facts healthy_disk() {
   disk_facts facts;
@@ -26,19 +24,9 @@ disk_facts healthy_disk() {
   return facts;
 }
 
-check named(const check_group& group, const std::string& name) {
-  auto found = std::find_if(group.checks.begin(), group.checks.end(),
-                            [&](const check& one) { return one.name == name; });
-  return found == group.checks.end() ? check{"no such check", verdict::fail, name, ""} : *found;
-}
-
 verdict worst_of(const disk_facts& facts) {
   std::vector<check_group> groups = {judge_disk(facts)};
   return cli::worst_of(groups);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// A folder of the test's own.

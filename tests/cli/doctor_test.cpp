@@ -1,6 +1,6 @@
 #include "cli/doctor_rdma.hpp"
+#include "tests/cli/doctor_checks.hpp"
 
-#include <algorithm>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -8,7 +8,6 @@ namespace peercache::cli {
 
 namespace {
 
-constexpr std::uint64_t gib = 1ull << 30;
 constexpr std::uint64_t mib = 1ull << 20;
 
 rdma::verbs::gid_bytes gid_of_address(std::uint8_t last) {
@@ -56,19 +55,9 @@ rdma_facts host_with_huge_pages() {
   return facts;
 }
 
-check named(const check_group& group, const std::string& name) {
-  auto found = std::find_if(group.checks.begin(), group.checks.end(),
-                            [&](const check& one) { return one.name == name; });
-  return found == group.checks.end() ? check{"no such check", verdict::fail, name, ""} : *found;
-}
-
 exit_code code_of(const rdma_facts& facts) {
   std::vector<check_group> groups = {judge_rdma(facts)};
   return exit_code_of(groups);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 } // namespace

@@ -56,7 +56,7 @@ caf::error cannot_connect(const std::string& why) {
 }
 
 /// The socket is CAF's from here on.
-void hand_over(connector_pointer self, connector_state::dial& done) {
+void give_socket(connector_pointer self, connector_state::dial& done) {
   auto& mm = self->system().middleman();
   auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   auto scribe = mm.backend().new_scribe(std::exchange(done.fd, -1));
@@ -80,7 +80,7 @@ bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
     socklen_t size = sizeof failure;
     getsockopt(one.fd, SOL_SOCKET, SO_ERROR, &failure, &size);
     if (failure == 0)
-      hand_over(self, one);
+      give_socket(self, one);
     else
       one.promise.deliver(cannot_connect(std::strerror(failure)));
     return true;

@@ -6,7 +6,7 @@ namespace peercache::cli {
 
 namespace {
 
-constexpr std::size_t batch = 32;
+constexpr std::size_t copy_batch = 32;
 
 struct copy_case {
   std::size_t page_bytes;
@@ -16,21 +16,22 @@ struct copy_case {
 
 // Streaming stores write each byte once; memcpy of this size reads the destination first on most
 // machines.
-constexpr copy_case cases[] = {{1u << 20, true, 1.0},   {1u << 20, false, 1.25},
-                               {4u << 20, true, 1.0},   {4u << 20, false, 1.25},
-                               {64u << 10, true, 0.85}, {64u << 10, false, 0.85}};
+constexpr copy_case copy_cases[] = {{1u << 20, true, 1.0},   {1u << 20, false, 1.25},
+                                    {4u << 20, true, 1.0},   {4u << 20, false, 1.25},
+                                    {64u << 10, true, 0.85}, {64u << 10, false, 0.85}};
 
 std::size_t batches_in(const bench_options& options, std::size_t page_bytes) {
-  return std::max<std::size_t>(1, options.round_bytes / (page_bytes * batch));
+  return std::max<std::size_t>(1, options.round_bytes / (page_bytes * copy_batch));
 }
 
 /// The limit of both directions: libc's memcpy of the same pages.
 auto libc_copy(page_walk& from, page_walk& to, std::size_t batches, std::size_t page_bytes) {
   return [&from, &to, batches, page_bytes] {
-    return timed_calls(batches, static_cast<double>(page_bytes * batch), [&]() -> result<void> {
-      bench::copy_pages_with_libc(from.next(), to.next());
-      return {};
-    });
+    return timed_calls(batches, static_cast<double>(page_bytes * copy_batch),
+                       [&]() -> result<void> {
+                         bench::copy_pages_with_libc(from.next(), to.next());
+                         return {};
+                       });
   };
 }
 
@@ -57,16 +58,16 @@ result<void> bench_set(bench_setup& setup, const copy_case& what, std::vector<be
   auto client = setup.connect(0, options);
   if (!client)
     return client.error();
-  page_walk sources(setup.own_memory(), what.page_bytes, batch);
-  page_walk copies(setup.pool_like_memory(), what.page_bytes, batch);
+  page_walk sources(setup.own_memory(), what.page_bytes, copy_batch);
+  page_walk copies(setup.pool_like_memory(), what.page_bytes, copy_batch);
   auto batches = batches_in(setup.options(), what.page_bytes);
   auto set = [&]() -> result<bench::round_sample> {
-    auto keys = setup.fresh_keys(batches * batch);
+    auto keys = setup.fresh_keys(batches * copy_batch);
     std::size_t next = 0;
     auto begin = bench::clock::now();
-    auto sample = timed_calls(batches, static_cast<double>(what.page_bytes * batch), [&] {
-      auto some = std::span<const page_key>(keys).subspan(next, batch);
-      next += batch;
+    auto sample = timed_calls(batches, static_cast<double>(what.page_bytes * copy_batch), [&] {
+      auto some = std::span<const page_key>(keys).subspan(next, copy_batch);
+      next += copy_batch;
       return set_batch(**client, some, sources.next());
     });
     auto unpublished = (*client)->flush();
@@ -78,7 +79,7 @@ result<void> bench_set(bench_setup& setup, const copy_case& what, std::vector<be
   };
   bench_row row{.name = "set",
                 .page_bytes = what.page_bytes,
-                .batch = batch,
+                .batch = copy_batch,
                 .verify = what.verify,
                 .target = what.target};
   auto measured = measure(row, setup.options().rounds, set,
@@ -94,21 +95,21 @@ result<void> bench_get(bench_setup& setup, const copy_case& what, std::span<cons
   auto client = setup.connect(0, options);
   if (!client)
     return client.error();
-  page_walk sources(setup.pool_like_memory(), what.page_bytes, batch);
-  page_walk copies(setup.own_memory(), what.page_bytes, batch);
+  page_walk sources(setup.pool_like_memory(), what.page_bytes, copy_batch);
+  page_walk copies(setup.own_memory(), what.page_bytes, copy_batch);
   auto batches = batches_in(setup.options(), what.page_bytes);
   std::size_t next = 0;
   auto get = [&] {
-    return timed_calls(batches, static_cast<double>(what.page_bytes * batch), [&] {
-      next = next + batch > keys.size() ? 0 : next;
-      auto some = keys.subspan(next, batch);
-      next += batch;
+    return timed_calls(batches, static_cast<double>(what.page_bytes * copy_batch), [&] {
+      next = next + copy_batch > keys.size() ? 0 : next;
+      auto some = keys.subspan(next, copy_batch);
+      next += copy_batch;
       return get_pages(**client, some, copies.next());
     });
   };
   bench_row row{.name = "get_same_host",
                 .page_bytes = what.page_bytes,
-                .batch = batch,
+                .batch = copy_batch,
                 .verify = what.verify,
                 .target = what.target};
   auto measured = measure(row, setup.options().rounds, get,
@@ -120,7 +121,7 @@ result<void> bench_get(bench_setup& setup, const copy_case& what, std::span<cons
 } // namespace
 
 result<void> bench_sets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows) {
-  for (const auto& what : cases)
+  for (const auto& what : copy_cases)
     if (what.page_bytes == page_bytes)
       if (auto done = bench_set(setup, what, rows); !done)
         return done;
@@ -133,10 +134,10 @@ result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<
     return producer.error();
   // Half of the pool at most: nothing is evicted between storing and reading.
   auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
-  auto keys = setup.fresh_keys(bytes / page_bytes / batch * batch);
+  auto keys = setup.fresh_keys(bytes / page_bytes / copy_batch * copy_batch);
   if (auto stored = store_pages(**producer, keys, setup.own_memory(), page_bytes); !stored)
     return stored;
-  for (const auto& what : cases)
+  for (const auto& what : copy_cases)
     if (what.page_bytes == page_bytes)
       if (auto done = bench_get(setup, what, keys, rows); !done)
         return done;

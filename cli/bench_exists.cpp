@@ -4,7 +4,7 @@ namespace peercache::cli {
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t small_page_bytes = 4096;
 constexpr std::size_t keys_stored = 16384;
 constexpr std::size_t keys_per_batch = 128;
 /// What a look-up of one key is on the wire: the key there, a count and one location back.
@@ -99,7 +99,7 @@ result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
   if (!client)
     return client.error();
   auto keys = setup.fresh_keys(keys_stored);
-  if (auto stored = store_pages(**client, keys, setup.own_memory(), page_bytes); !stored)
+  if (auto stored = store_pages(**client, keys, setup.own_memory(), small_page_bytes); !stored)
     return stored;
   setup.pin(pinning::apart);
   if (setup.options().wants("exists"))

@@ -13,7 +13,7 @@ namespace peercache::cli {
 
 namespace {
 
-constexpr std::chrono::minutes run_at_most{10};
+constexpr std::chrono::minutes fio_at_most{10};
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
@@ -93,7 +93,7 @@ result<disk_sample> run_fio(const fio_run& run) {
   auto fio = child_process::spawn(options);
   if (!fio)
     return fio.error();
-  const auto ended = fio->wait(run_at_most);
+  const auto ended = fio->wait(fio_at_most);
   const auto report = content_of(output_file);
   ::unlink(output_file.c_str());
   if (!ended)

@@ -6,8 +6,8 @@ namespace peercache::cli {
 
 namespace {
 
-constexpr std::size_t page_bytes = 1u << 20;
-constexpr std::size_t batch = 32;
+constexpr std::size_t read_page_bytes = 1u << 20;
+constexpr std::size_t read_batch = 32;
 /// About what naming one page takes: key, slot, generation, length.
 constexpr std::uint32_t request_bytes_per_page = 56;
 
@@ -22,8 +22,9 @@ result<remote_pages> store_on_other_host(bench_setup& setup) {
   if (!producer)
     return producer.error();
   auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
-  remote_pages pages{std::move(*producer), setup.fresh_keys(bytes / page_bytes / batch * batch)};
-  if (auto stored = store_pages(*pages.producer, pages.keys, setup.own_memory(), page_bytes);
+  remote_pages pages{std::move(*producer),
+                     setup.fresh_keys(bytes / read_page_bytes / read_batch * read_batch)};
+  if (auto stored = store_pages(*pages.producer, pages.keys, setup.own_memory(), read_page_bytes);
       !stored)
     return stored.error();
   return pages;
@@ -53,9 +54,9 @@ struct read_case {
   double target;
 };
 
-constexpr read_case cases[] = {
-    {"get_other_host", batch, false, true, ratio_kind::throughput, 0.9},
-    {"get_other_host", batch, true, true, ratio_kind::throughput, 0.75},
+constexpr read_case read_cases[] = {
+    {"get_other_host", read_batch, false, true, ratio_kind::throughput, 0.9},
+    {"get_other_host", read_batch, true, true, ratio_kind::throughput, 0.75},
     {"get_other_host_cached_location", 1, false, true, ratio_kind::latency, 1.3},
     {"get_other_host_cached_location", 1, true, true, ratio_kind::latency, 1.3},
     {"get_other_host_directory_lookup", 1, false, false, ratio_kind::latency, 1.8},
@@ -72,11 +73,12 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
     return raw.error();
   if (auto warm = warm_locations(**client, stored.keys); !warm)
     return warm;
-  page_walk destinations(setup.own_memory(), page_bytes, what.batch);
-  auto calls = what.batch == 1
-                   ? setup.options().calls
-                   : std::max<std::size_t>(1, setup.options().round_bytes / (page_bytes * batch));
-  auto units = static_cast<double>(page_bytes * what.batch);
+  page_walk destinations(setup.own_memory(), read_page_bytes, what.batch);
+  auto calls =
+      what.batch == 1
+          ? setup.options().calls
+          : std::max<std::size_t>(1, setup.options().round_bytes / (read_page_bytes * read_batch));
+  auto units = static_cast<double>(read_page_bytes * what.batch);
   std::size_t next = 0;
   auto get = [&] {
     return timed_calls(calls, units, [&] {
@@ -94,7 +96,7 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
   };
   setup.pin(pinning::apart);
   bench_row row{.name = what.name,
-                .page_bytes = page_bytes,
+                .page_bytes = read_page_bytes,
                 .batch = what.batch,
                 .verify = what.verify,
                 .kind = what.kind,
@@ -113,7 +115,7 @@ result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows) {
   auto stored = store_on_other_host(setup);
   if (!stored)
     return stored.error();
-  for (const auto& what : cases)
+  for (const auto& what : read_cases)
     if (setup.options().wants(what.name))
       if (auto done = bench_read(setup, *stored, what, rows); !done)
         return done;

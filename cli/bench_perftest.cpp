@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds start_at_most{20'000};
-constexpr milliseconds run_at_most{90'000};
+constexpr milliseconds perftest_at_most{90'000};
 constexpr milliseconds end_at_most{10'000};
 
 std::optional<double> number(const std::string& text) {
@@ -89,7 +89,7 @@ result<void> wait_until_it_listens(child_process& server, std::uint16_t port) {
 }
 
 result<std::string> output_of(child_process& client) {
-  const auto until = bench::clock::now() + run_at_most;
+  const auto until = bench::clock::now() + perftest_at_most;
   std::string all;
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(until - bench::clock::now());

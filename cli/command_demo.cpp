@@ -211,7 +211,7 @@ result<demo_report> run_demo(const global_options& globals, const demo_options& 
   return report;
 }
 
-result<void> check(const demo_options& options) {
+result<void> check_options(const demo_options& options) {
   if (options.page_bytes % 8 != 0 || options.page_bytes > limits::page_bytes_max ||
       options.page_bytes == 0)
     return {errc::invalid_argument,
@@ -228,7 +228,7 @@ result<void> check(const demo_options& options) {
 
 /// Everything that the caller may have got wrong comes before the first folder and process.
 exit_code demo(const global_options& globals, const demo_options& options) {
-  if (auto fits = check(options); !fits)
+  if (auto fits = check_options(options); !fits)
     return fail(globals, fits.error());
   auto requests = requests_of(options);
   if (!requests)

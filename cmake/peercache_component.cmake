@@ -3,6 +3,11 @@ add_library(peercache_flags INTERFACE)
 target_compile_options(peercache_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers>)
 target_include_directories(peercache_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(CMAKE_UNITY_BUILD)
+  # Several sources compiled as one look like headers to it.
+  target_compile_options(peercache_flags INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 
 # peercache_component(<name> [FOLDERS <folders>...] [LINK <targets>...] [EXCLUDE <files>...])
 # The static library peercache_<name> of all sources of this folder and of those below it that are
@@ -43,12 +48,11 @@ foreach(ring pure actor scenario real verbs python lint)
   add_custom_target(ring_${ring})
 endforeach()
 
-# peercache_test(<folder> LABEL <ring> [LINK <targets>...] [WITH <files>...] [BATCHED])
+# peercache_test(<folder> LABEL <ring> [LINK <targets>...] [WITH <files>...])
 # One test program of all tests/<folder>/*_test.cpp, and of the files there that they share; each case
-# is a ctest test. BATCHED compiles eight files as one, which takes a fifth of the time where what they
-# include is large; their names, in unnamed namespaces too, must differ.
+# is a ctest test.
 function(peercache_test folder)
-  cmake_parse_arguments(arg "BATCHED" "LABEL" "LINK;WITH" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL" "LINK;WITH" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
   list(TRANSFORM arg_WITH PREPEND ${PROJECT_SOURCE_DIR}/tests/${folder}/)
   if(NOT sources)
@@ -64,9 +68,6 @@ function(peercache_test folder)
   target_link_libraries(${name}_tests PRIVATE ${arg_LINK} peercache_switchable_guards
     GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name}_tests PRIVATE PEERCACHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  if(arg_BATCHED)
-    set_target_properties(${name}_tests PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  endif()
   if(arg_LABEL STREQUAL actor)
     # What takes long to compile here is CAF's templates, a third of it their optimization.
     target_compile_options(${name}_tests PRIVATE $<$<CONFIG:Release>:-O0>)

@@ -5,16 +5,13 @@
 #include "config/disk_options.hpp"
 #include "config/option_store.hpp"
 #include "config/rdma_options.hpp"
+#include "config/size_units.hpp"
 
 namespace peercache::config {
 namespace {
 
 using namespace std::chrono_literals;
 using type = option_type;
-
-constexpr std::uint64_t mib = 1ull << 20;
-constexpr std::uint64_t gib = 1ull << 30;
-constexpr std::uint64_t tib = 1ull << 40;
 
 void add_top_level(std::vector<option>& table) {
   table.insert(

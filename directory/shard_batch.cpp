@@ -12,11 +12,6 @@ namespace {
 /// Enough keys that their cache misses overlap, few enough that the first is still in the cache.
 constexpr std::size_t prefetch_keys = 32;
 
-error malformed(std::string_view what, std::string_view batch) {
-  return {errc::invalid_argument,
-          std::string(what) + " batch of " + std::to_string(batch.size()) + " bytes is malformed"};
-}
-
 /// Reads the batch to its end: nothing is changed by a batch with a fault in its middle.
 template <class Record>
 bool well_formed(std::string_view batch) noexcept {
@@ -59,7 +54,7 @@ void for_each_prefetched(const shard& source, std::string_view batch, Apply appl
 
 result<std::string> publish_batch(shard& target, std::string_view batch) {
   if (!well_formed<publish_record>(batch))
-    return malformed("publish", batch);
+    return malformed("publish batch", batch);
   std::string outcomes;
   outcomes.reserve(publish_reader(batch).count());
   for_each_prefetched<publish_record>(target, batch, [&](const publish_record& record) {
@@ -71,7 +66,7 @@ result<std::string> publish_batch(shard& target, std::string_view batch) {
 
 result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch) {
   if (!well_formed<withdraw_record>(batch))
-    return malformed("withdraw", batch);
+    return malformed("withdraw batch", batch);
   std::uint64_t forgotten = 0;
   for_each_prefetched<withdraw_record>(target, batch, [&](const withdraw_record& record) {
     forgotten += target.withdraw(record.key, record.owner, record.gen, record.where) ? 1 : 0;
@@ -83,7 +78,7 @@ result<std::string> lookup_batch(const shard& source, std::string_view batch,
                                  const key_ownership& ownership, std::uint64_t& foreign) {
   lookup_reader reader(batch);
   if (!reader.ok())
-    return malformed("lookup", batch);
+    return malformed("lookup batch", batch);
   std::string answer;
   // One location a key is the rule; a batch of mirrored pages grows the string once or twice more.
   answer.reserve(reader.count() * (1 + wire::location_bytes));

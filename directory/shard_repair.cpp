@@ -20,11 +20,6 @@ constexpr std::uint32_t places_max = 65536;
 constexpr std::uint32_t places_per_step = 2048;
 static_assert(places_per_step <= limits::batch_pages_max / 2);
 
-error malformed(std::string_view what, std::string_view bytes) {
-  return {errc::invalid_argument,
-          "a " + std::string(what) + " of " + std::to_string(bytes.size()) + " bytes is malformed"};
-}
-
 template <class T>
 void append(std::string& to, const T& value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);

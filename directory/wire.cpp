@@ -101,6 +101,11 @@ bool get_record(const char* at, page_key& out) noexcept {
 
 } // namespace
 
+error malformed(std::string_view what, std::string_view bytes) {
+  return {errc::invalid_argument,
+          "a " + std::string(what) + " of " + std::to_string(bytes.size()) + " bytes is malformed"};
+}
+
 void append_publish(std::string& batch, const publish_record& record) {
   char bytes[wire::publish_record_bytes];
   auto* at = put(bytes, record.key);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/error.hpp"
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
 #include "directory/page_location.hpp"
@@ -78,6 +79,9 @@ void append_lookup(std::string& batch, const page_key& key);
 void append_answer(std::string& answer, std::span<const page_location> locations);
 /// In its place: this shard has no record of the key, and by this view other nodes own it.
 void append_not_mine(std::string& answer, const view_number& by);
+
+/// What to answer to bytes that a reader below found a fault in.
+error malformed(std::string_view what, std::string_view bytes);
 
 /// Walks a batch of fixed-size records; `Record` is publish_record, withdraw_record or page_key.
 template <class Record>

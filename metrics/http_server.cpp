@@ -13,7 +13,7 @@ namespace peercache::metrics {
 namespace {
 
 constexpr const char* text_type = "text/plain; charset=utf-8";
-constexpr const char* prometheus_type = "text/plain; version=0.0.4; charset=utf-8";
+constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
 
 /// cpp-httplib's server with a stop() that also works before and at the very start of the accept
 /// loop, where the library's own one is lost.
@@ -74,7 +74,7 @@ void serve_constant(httplib::Server& server, const char* path, const char* type,
 }
 
 void add_routes(httplib::Server& server, http_content content) {
-  serve_text(server, "/metrics", prometheus_type, std::move(content.metrics_text));
+  serve_text(server, "/metrics", exposition_type, std::move(content.metrics_text));
   serve_text(server, "/status\\.json", "application/json", std::move(content.status_json));
   serve_constant(server, "/healthz", text_type, "ok\n");
   serve_constant(server, "/", "text/html; charset=utf-8", status_page_html());

@@ -21,7 +21,7 @@ bool may_be(const label_info& label, std::string_view word) {
   return label.words.empty() || std::ranges::find(label.words, word) != label.words.end();
 }
 
-prometheus::MetricType prometheus_type(metric_type type) {
+prometheus::MetricType to_prometheus_type(metric_type type) {
   switch (type) {
   case metric_type::counter:
     return prometheus::MetricType::Counter;
@@ -137,7 +137,7 @@ prometheus::MetricFamily registry::to_prometheus(const metric_info& info) const 
   prometheus::MetricFamily out;
   out.name = info.name;
   out.help = info.help;
-  out.type = prometheus_type(info.type);
+  out.type = to_prometheus_type(info.type);
   const auto labelled = [&](const series_key& key) {
     prometheus::ClientMetric series;
     for (std::size_t i = 0; i < info.labels.size(); ++i)

@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
+#include "common/trivial_bytes.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,13 +20,6 @@ template <class T>
 void append(std::vector<std::byte>& out, const T& value) {
   const auto* bytes = reinterpret_cast<const std::byte*>(&value);
   out.insert(out.end(), bytes, bytes + sizeof value);
-}
-
-template <class T>
-T read_as(const std::byte* bytes) noexcept {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
 }
 
 } // namespace

@@ -2,23 +2,13 @@
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
+#include "common/trivial_bytes.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>
 
 namespace peercache::rdma {
-namespace {
-
-template <class T>
-T read_as(const std::byte* bytes) noexcept {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
-
-} // namespace
-
 verbs_handshake::verbs_handshake(unique_fd fd, const verbs_hello& greeting)
     : fd_(std::move(fd)), inc_(greeting.inc) {
   append(greeting);

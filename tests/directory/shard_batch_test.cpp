@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace peercache::directory {
+namespace peercache::directory::shard_batch_test {
 namespace {
 
 constexpr incarnation producer{7, 7};
@@ -210,4 +210,4 @@ TEST(shard_batch, a_batch_of_128_hot_keys_is_looked_up_in_microseconds) {
 }
 
 } // namespace
-} // namespace peercache::directory
+} // namespace peercache::directory::shard_batch_test

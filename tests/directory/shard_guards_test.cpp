@@ -4,7 +4,7 @@
 #include <array>
 #include <gtest/gtest.h>
 
-namespace peercache::directory {
+namespace peercache::directory::shard_guards_test {
 namespace {
 
 constexpr incarnation alice{1, 1};
@@ -35,4 +35,4 @@ TEST(shard, without_its_guard_records_of_the_dead_are_told_to_readers) {
 }
 
 } // namespace
-} // namespace peercache::directory
+} // namespace peercache::directory::shard_guards_test

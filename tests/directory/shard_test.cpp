@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace peercache::directory {
+namespace peercache::directory::shard_test {
 namespace {
 
 constexpr incarnation alice{1, 1};
@@ -366,4 +366,4 @@ TEST(shard, behaves_as_a_map_of_maps_under_random_operations) {
 }
 
 } // namespace
-} // namespace peercache::directory
+} // namespace peercache::directory::shard_test

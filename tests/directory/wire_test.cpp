@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace peercache::directory {
+namespace peercache::directory::wire_test {
 namespace {
 
 using locations = std::array<page_location, limits::locations_per_key_max>;
@@ -274,4 +274,4 @@ TEST(wire, random_mutations_are_refused_or_mean_what_they_say) {
 }
 
 } // namespace
-} // namespace peercache::directory
+} // namespace peercache::directory::wire_test

@@ -10,7 +10,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace peercache::discovery {
+namespace peercache::discovery::hash_ring_test {
 namespace {
 
 page_key key_at(std::uint64_t position) {
@@ -187,4 +187,4 @@ TEST(placement, after_a_member_left_its_keys_get_one_new_owner) {
 }
 
 } // namespace
-} // namespace peercache::discovery
+} // namespace peercache::discovery::hash_ring_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-namespace peercache::discovery {
+namespace peercache::discovery::membership_quorum_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -302,4 +302,4 @@ TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_see
 }
 
 } // namespace
-} // namespace peercache::discovery
+} // namespace peercache::discovery::membership_quorum_test

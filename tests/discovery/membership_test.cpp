@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace peercache::discovery {
+namespace peercache::discovery::membership_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -192,4 +192,4 @@ TEST(membership, five_nodes_join_at_once) {
 }
 
 } // namespace
-} // namespace peercache::discovery
+} // namespace peercache::discovery::membership_test

@@ -17,7 +17,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace peercache::discovery {
+namespace peercache::discovery::scale_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -179,4 +179,4 @@ TEST(scale, a_ring_of_a_thousand_nodes_is_made_in_little_time) {
 }
 
 } // namespace
-} // namespace peercache::discovery
+} // namespace peercache::discovery::scale_test

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-namespace peercache::rdma {
+namespace peercache::rdma::data_plane_conformance_test {
 namespace {
 
 constexpr incarnation first_life{1, 1};
@@ -327,4 +327,4 @@ TEST_P(data_plane_conformance, every_page_is_counted_under_its_status) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::data_plane_conformance_test

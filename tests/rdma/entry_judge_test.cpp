@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-namespace peercache::rdma {
+namespace peercache::rdma::entry_judge_test {
 namespace {
 
 /// A page that was READ, and the entry that was READ after it; both right unless a test says so.
@@ -81,4 +81,4 @@ TEST_F(entry_judge_test, other_bytes_are_corrupt_where_they_are_verified) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::entry_judge_test

@@ -8,7 +8,7 @@
 #include <deque>
 #include <random>
 
-namespace peercache::rdma {
+namespace peercache::rdma::entry_reads_test {
 namespace {
 
 constexpr std::uint64_t table_address = 1u << 30;
@@ -210,4 +210,4 @@ TEST_F(entry_reads_test, a_landing_that_is_used_again_keeps_what_is_not_judged) 
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::entry_reads_test

@@ -6,7 +6,7 @@
 #include <thread>
 
 /// When the fake carries out work, and in which order.
-namespace peercache::rdma::verbs {
+namespace peercache::rdma::verbs::fake_verbs_order_test {
 namespace {
 
 using namespace peercache::tests;
@@ -232,4 +232,4 @@ TEST(fake_order, simulated_rails_keep_their_rate_and_move_no_byte) {
 }
 
 } // namespace
-} // namespace peercache::rdma::verbs
+} // namespace peercache::rdma::verbs::fake_verbs_order_test

@@ -5,7 +5,7 @@
 
 /// What the tests of everything above rely on: the fake refuses what hardware refuses, and allows
 /// what hardware allows.
-namespace peercache::rdma::verbs {
+namespace peercache::rdma::verbs::fake_verbs_test {
 namespace {
 
 using namespace peercache::tests;
@@ -334,4 +334,4 @@ TEST(fake_verbs, a_queue_pair_takes_nothing_before_it_is_ready) {
 }
 
 } // namespace
-} // namespace peercache::rdma::verbs
+} // namespace peercache::rdma::verbs::fake_verbs_test

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-namespace peercache::rdma {
+namespace peercache::rdma::frame_channel_test {
 namespace {
 
 using state = frame_channel::state;
@@ -133,4 +133,4 @@ TEST(frames, a_greeting_names_version_cluster_and_process) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::frame_channel_test

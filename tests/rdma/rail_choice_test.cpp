@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace peercache::rdma {
+namespace peercache::rdma::rail_choice_test {
 namespace {
 
 verbs::port_report port_of(std::string device, bool usable) {
@@ -63,4 +63,4 @@ TEST(rail_choice, a_path_that_would_wait_for_ever_is_refused) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::rail_choice_test

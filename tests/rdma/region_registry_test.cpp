@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace peercache::rdma {
+namespace peercache::rdma::region_registry_test {
 namespace {
 
 constexpr std::uint64_t mib = 1u << 20;
@@ -221,4 +221,4 @@ TEST_F(region_registry_test, the_regions_end_with_it) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::region_registry_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace peercache::rdma {
+namespace peercache::rdma::remote_region_test {
 namespace {
 
 constexpr std::uint64_t table = 1u << 30;
@@ -67,4 +67,4 @@ TEST(remote_region, pages_beyond_the_pool_have_no_address) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::remote_region_test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <deque>
 
-namespace peercache::rdma {
+namespace peercache::rdma::striped_read_test {
 namespace {
 
 /// Lanes that answer at once with what the test says.
@@ -163,4 +163,4 @@ TEST_F(striped_read_test, nothing_stays_outstanding) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::striped_read_test

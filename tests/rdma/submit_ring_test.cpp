@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace peercache::rdma {
+namespace peercache::rdma::submit_ring_test {
 namespace {
 
 /// Takes batches and, when told, finishes them.
@@ -164,4 +164,4 @@ TEST(data_plane_loop, a_sleeping_plane_is_woken_by_a_batch) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::submit_ring_test

@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-namespace peercache::rdma {
+namespace peercache::rdma::tcp_data_plane_test {
 namespace {
 
 constexpr incarnation life{1, 1};
@@ -168,7 +168,7 @@ private:
 };
 
 template <class T>
-void append(std::vector<std::byte>& to, const T& value) {
+void append_raw(std::vector<std::byte>& to, const T& value) {
   const auto* bytes = reinterpret_cast<const std::byte*>(&value);
   to.insert(to.end(), bytes, bytes + sizeof value);
 }
@@ -177,8 +177,8 @@ std::vector<std::byte> right_answer(const test_pool& pool) {
   std::vector<std::byte> bytes;
   hello_answer hi;
   hi.inc = life;
-  append(bytes, hi);
-  append(bytes, answer_header{answer_magic, static_cast<std::uint32_t>(pool.slots.size()), 1});
+  append_raw(bytes, hi);
+  append_raw(bytes, answer_header{answer_magic, static_cast<std::uint32_t>(pool.slots.size()), 1});
   for (std::size_t i = 0; i < pool.slots.size(); ++i)
     bytes.push_back(static_cast<std::byte>(page_status::hit));
   for (const auto& slot : pool.slots)
@@ -234,4 +234,4 @@ TEST(tcp_data_plane, mutated_answers_never_make_a_wrong_hit_nor_write_outside_th
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::tcp_data_plane_test

@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-namespace peercache::rdma {
+namespace peercache::rdma::tcp_page_server_test {
 namespace {
 
 constexpr incarnation life{1, 1};
@@ -258,4 +258,4 @@ TEST(tcp_pins, without_the_guard_it_would) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::tcp_page_server_test

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-namespace peercache::rdma {
+namespace peercache::rdma::verbs_channel_test {
 namespace {
 
 using tests::fake_fabric;
@@ -339,4 +339,4 @@ TEST_F(verbs_channel_test, nothing_is_registered_after_the_start) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::verbs_channel_test

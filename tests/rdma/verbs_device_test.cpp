@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <thread>
 
-namespace peercache::rdma::verbs {
+namespace peercache::rdma::verbs::verbs_device_test {
 namespace {
 
 using namespace peercache::tests;
@@ -366,4 +366,4 @@ TEST_F(verbs_device, belongs_to_the_thread_that_took_it_last) {
 }
 
 } // namespace
-} // namespace peercache::rdma::verbs
+} // namespace peercache::rdma::verbs::verbs_device_test

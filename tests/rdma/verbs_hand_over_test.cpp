@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-namespace peercache::rdma {
+namespace peercache::rdma::verbs_hand_over_test {
 namespace {
 
 constexpr incarnation life{1, 1};
@@ -191,4 +191,4 @@ TEST_F(verbs_hand_over, a_node_without_a_device_says_so_and_closes) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::verbs_hand_over_test

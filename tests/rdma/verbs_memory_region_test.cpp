@@ -10,7 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace peercache::rdma::verbs {
+namespace peercache::rdma::verbs::verbs_memory_region_test {
 namespace {
 
 using namespace peercache::tests;
@@ -151,4 +151,4 @@ TEST_F(verbs_memory_region, reads_arrive_in_device_memory_at_the_address_that_wa
 }
 
 } // namespace
-} // namespace peercache::rdma::verbs
+} // namespace peercache::rdma::verbs::verbs_memory_region_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-namespace peercache::rdma::verbs {
+namespace peercache::rdma::verbs::verbs_path_options_test {
 namespace {
 
 TEST(verbs_path_options, the_defaults_are_sound) {
@@ -68,4 +68,4 @@ TEST(verbs_status, names_are_words) {
 }
 
 } // namespace
-} // namespace peercache::rdma::verbs
+} // namespace peercache::rdma::verbs::verbs_path_options_test

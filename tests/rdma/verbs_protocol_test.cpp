@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-namespace peercache::rdma {
+namespace peercache::rdma::verbs_protocol_test {
 namespace {
 
 __extension__ using wide = unsigned __int128;
@@ -337,4 +337,4 @@ TEST(verbs_protocol, hostile_bytes_pass_exactly_when_the_rules_allow_them) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::verbs_protocol_test

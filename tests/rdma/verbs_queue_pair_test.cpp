@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <thread>
 
-namespace peercache::rdma::verbs {
+namespace peercache::rdma::verbs::verbs_queue_pair_test {
 namespace {
 
 using namespace peercache::tests;
@@ -378,4 +378,4 @@ TEST_F(verbs_queue_pair, a_failed_device_fails_the_poll) {
 }
 
 } // namespace
-} // namespace peercache::rdma::verbs
+} // namespace peercache::rdma::verbs::verbs_queue_pair_test

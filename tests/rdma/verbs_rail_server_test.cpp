@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-namespace peercache::rdma {
+namespace peercache::rdma::verbs_rail_server_test {
 namespace {
 
 class verbs_rail_server_test : public verbs_rail_rig {};
@@ -267,4 +267,4 @@ TEST_F(verbs_rail_server_test, options_that_cannot_be_are_refused_before_anythin
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::verbs_rail_server_test

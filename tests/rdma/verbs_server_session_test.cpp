@@ -5,7 +5,7 @@
 
 #include <random>
 
-namespace peercache::rdma {
+namespace peercache::rdma::verbs_server_session_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -360,4 +360,4 @@ TEST_F(verbs_server_limits_test, idle_sessions_are_looked_at_a_few_at_a_time) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::verbs_server_session_test

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace peercache::real {
+namespace peercache::real::connect_test {
 
 namespace {
 
@@ -38,4 +38,4 @@ TEST_F(new_client, waits_for_a_silent_member_no_longer_than_a_dial_may_take) {
   node(2).process().signal(SIGCONT);
 }
 
-} // namespace peercache::real
+} // namespace peercache::real::connect_test

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace peercache::real {
+namespace peercache::real::partition_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_F(partition, a_black_holed_node_is_noticed_within_three_seconds) {
   expect_whole_after_heal();
 }
 
-} // namespace peercache::real
+} // namespace peercache::real::partition_test

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace peercache::real {
+namespace peercache::real::survival_test {
 
 namespace {
 
@@ -121,4 +121,4 @@ TEST_F(survival, a_killed_shard_owner_hides_no_key_of_the_others_even_before_the
   EXPECT_EQ(*before, *after) << "this test has to be done before the new view";
 }
 
-} // namespace peercache::real
+} // namespace peercache::real::survival_test

@@ -13,8 +13,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto heartbeat = 500ms;
-
 discovery::endpoint address_of(const std::string& name) {
   return {name + ".host", 31998};
 }

@@ -5,6 +5,7 @@
 #include "tests/scenario/script.hpp"
 #include "tests/scenario/world.hpp"
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -14,6 +15,10 @@
 #include <vector>
 
 namespace peercache::scenario {
+
+/// Of every process.
+constexpr auto heartbeat = std::chrono::milliseconds(500);
+constexpr auto expiry = std::chrono::seconds(2);
 
 /// What came out of one run.
 struct outcome {

@@ -13,8 +13,6 @@ using phase = discovery::membership::phase;
 
 namespace {
 
-constexpr auto heartbeat = 500ms;
-constexpr auto expiry = 2s;
 /// One view takes three heartbeats; but where all masters of the newest view are gone, those who
 /// have a view of their own wait two expiries for them. `outcome::healed` says how long it took.
 constexpr auto heal_limit = 2 * expiry + 3 * heartbeat;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-namespace peercache::storage {
+namespace peercache::storage::adaptive_policy_test {
 namespace {
 
 constexpr std::uint64_t capacity_pages = 1000;
@@ -190,4 +190,4 @@ TEST(make_eviction_policy, touching_protects_in_every_kind) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::adaptive_policy_test

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace peercache::storage {
+namespace peercache::storage::extent_allocator_test {
 namespace {
 
 constexpr std::uint32_t largest = limits::granules_per_page_max;
@@ -153,4 +153,4 @@ TEST(extent_allocator, agrees_with_a_map_of_pages) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::extent_allocator_test

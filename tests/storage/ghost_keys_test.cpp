@@ -6,7 +6,7 @@
 #include <deque>
 #include <random>
 
-namespace peercache::storage {
+namespace peercache::storage::ghost_keys_test {
 namespace {
 
 TEST(ghost_keys, a_key_is_taken_once) {
@@ -100,4 +100,4 @@ TEST(ghost_keys, steady_state_takes_no_more_memory_and_at_most_14_bytes_a_key) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::ghost_keys_test

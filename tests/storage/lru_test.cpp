@@ -8,7 +8,7 @@
 #include <list>
 #include <random>
 
-namespace peercache::storage {
+namespace peercache::storage::lru_test {
 namespace {
 
 TEST(lru, has_no_victim_when_empty) {
@@ -80,4 +80,4 @@ TEST(lru_death, touching_or_erasing_what_is_not_resident_is_our_bug) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::lru_test

@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-namespace peercache::storage {
+namespace peercache::storage::page_pool_model_test {
 namespace {
 
 constexpr std::uint32_t granule = limits::granule_bytes;
@@ -273,4 +273,4 @@ TEST(page_pool, large_pages_find_room_among_randomly_placed_small_ones) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::page_pool_model_test

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <list>
 
-namespace peercache::storage {
+namespace peercache::storage::page_pool_test {
 namespace {
 
 constexpr std::uint32_t granule = limits::granule_bytes;
@@ -393,4 +393,4 @@ TEST_F(page_pool_test, a_change_of_page_size_gives_up_old_pages_before_new_ones)
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::page_pool_test

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-namespace peercache::storage {
+namespace peercache::storage::page_table_test {
 namespace {
 
 TEST(page_table, finds_nothing_when_empty) {
@@ -106,4 +106,4 @@ TEST(page_queue, appending_keeps_the_order_and_adds_the_bytes) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::page_table_test

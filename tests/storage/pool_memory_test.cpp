@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace peercache::storage {
+namespace peercache::storage::pool_memory_test {
 namespace {
 
 pool_memory_options options_for(const std::string& test) {
@@ -265,4 +265,4 @@ TEST(pool_memory, huge_pages_start_at_two_mebibytes) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::pool_memory_test

@@ -9,7 +9,7 @@
 #include <deque>
 #include <random>
 
-namespace peercache::storage {
+namespace peercache::storage::s3fifo_test {
 namespace {
 
 /// S3-FIFO as the paper tells it, with deques; only the ghosts are ours (they have tests of their
@@ -246,4 +246,4 @@ TEST(s3fifo_death, touching_or_erasing_what_is_not_resident_is_our_bug) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::s3fifo_test

@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-namespace peercache::storage {
+namespace peercache::storage::slot_race_test {
 namespace {
 
 constexpr std::uint32_t length = 8 * limits::granule_bytes;
@@ -174,4 +174,4 @@ TEST(slot_race, without_the_pin_guard_a_pinned_page_is_wrong) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::slot_race_test

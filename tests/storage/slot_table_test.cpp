@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace peercache::storage {
+namespace peercache::storage::slot_table_test {
 namespace {
 
 constexpr slot_id slot{3};
@@ -116,4 +116,4 @@ TEST_F(slot_table_with_a_page, without_the_pin_guard_a_pinned_slot_looks_unused)
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::slot_table_test

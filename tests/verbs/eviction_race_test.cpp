@@ -9,7 +9,7 @@
 #include <deque>
 #include <mutex>
 
-namespace peercache::rdma {
+namespace peercache::rdma::eviction_race_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -228,4 +228,4 @@ TEST_F(eviction_race, without_the_fence_this_device_cannot_show_wrong_bytes) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::eviction_race_test

@@ -4,7 +4,7 @@
 #include <functional>
 #include <tuple>
 
-namespace peercache::rdma::verbs {
+namespace peercache::rdma::verbs::soft_roce_test {
 
 namespace {
 
@@ -278,4 +278,4 @@ TEST_F(late_bytes, never_come_once_the_queue_pair_is_destroyed) {
   expect_next_connection_reads();
 }
 
-} // namespace peercache::rdma::verbs
+} // namespace peercache::rdma::verbs::soft_roce_test

@@ -5,7 +5,7 @@
 #include "tests/verbs/guest_network.hpp"
 #include "tests/verbs/lying_server.hpp"
 
-namespace peercache::rdma {
+namespace peercache::rdma::whole_path_failures_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -189,4 +189,4 @@ TEST_F(whole_path_failures, after_a_time_out_no_byte_arrives_any_more) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::whole_path_failures_test

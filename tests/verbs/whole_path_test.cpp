@@ -4,7 +4,7 @@
 #include "tests/verbs/guest_network.hpp"
 #include "tests/verbs/whole_path.hpp"
 
-namespace peercache::rdma {
+namespace peercache::rdma::whole_path_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -124,4 +124,4 @@ TEST_F(two_rails, lose_no_page_with_one_of_them) {
 }
 
 } // namespace
-} // namespace peercache::rdma
+} // namespace peercache::rdma::whole_path_test

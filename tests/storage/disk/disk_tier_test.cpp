@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace peercache::storage {
+namespace peercache::storage::disk_tier_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -346,4 +346,4 @@ TEST_F(disk_tier_test, closing_ends_everything_with_an_event) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::disk_tier_test

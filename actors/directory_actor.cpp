@@ -59,6 +59,12 @@ directory_report directory_state::report() const {
   auto now = totals;
   now.records = shard.locations();
   now.bytes = shard.bytes();
+  now.replicas = options.replicas;
+  if (cluster)
+    for (const auto& member : cluster->view.members)
+      if (const auto* digest = shard.digest_of(member.inc))
+        for (const auto& range : *digest)
+          now.records_of[member.name] += range.count;
   return now;
 }
 

@@ -99,10 +99,11 @@ void finish_commands(CLI::App& above) {
 
 exit_code run(int argc, const char* const* argv) {
   command_line line;
-  for (auto* add : {add_demo_command, add_ping_command, add_status_command, add_nodes_command,
-                    add_key_command, add_put_command, add_get_command, add_exists_command,
-                    add_rm_command, add_disk_command, add_drain_command, add_undrain_command,
-                    add_bench_command, add_doctor_command, add_version_command})
+  for (auto* add :
+       {add_demo_command, add_ping_command, add_status_command, add_nodes_command, add_ring_command,
+        add_shard_command, add_key_command, add_put_command, add_get_command, add_exists_command,
+        add_rm_command, add_disk_command, add_drain_command, add_undrain_command, add_bench_command,
+        add_doctor_command, add_version_command})
     add(line);
   line.app.footer("Defaults come from the configuration: client.node_host, client.node_port,\n"
                   "client.timeout and cluster.name, in PEERCACHE_* variables or the file that\n"
@@ -240,7 +241,10 @@ nlohmann::json to_json(const client::node_status& status) {
           {"puts", status.puts},
           {"evictions", status.evictions},
           {"evicted_bytes", status.evicted_bytes},
-          {"directory_records", status.directory_records},
+          {"draining", status.draining},
+          {"members", status.members},
+          {"links", status.links},
+          {"directory_records", status.directory.records},
           {"sessions", status.sessions},
           {"data_plane", status.data_plane},
           {"version", status.version}};

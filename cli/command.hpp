@@ -47,6 +47,8 @@ struct command_line {
 void add_ping_command(command_line& line);
 void add_status_command(command_line& line);
 void add_nodes_command(command_line& line);
+void add_ring_command(command_line& line);
+void add_shard_command(command_line& line);
 void add_key_command(command_line& line);
 void add_put_command(command_line& line);
 void add_get_command(command_line& line);

@@ -1,6 +1,10 @@
 #include "cli/command.hpp"
+#include "discovery/hash_ring.hpp"
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <span>
 
 namespace peercache::cli {
 
@@ -19,7 +23,7 @@ const discovery::member* owner_of(const discovery::view& view, const page_locati
   return member != nullptr && member->inc == location.owner ? member : nullptr;
 }
 
-nlohmann::json to_json(const page_location& location, const discovery::view& view) {
+nlohmann::json location_json(const page_location& location, const discovery::view& view) {
   const auto* owner = owner_of(view, location);
   return {{"node", owner != nullptr ? owner->name : to_string(location.node)},
           {"owner_in_view", owner != nullptr},
@@ -54,7 +58,7 @@ exit_code locate(const global_options& globals, const key_arguments& arguments) 
   for (std::size_t i = 0; i < locations->size(); ++i) {
     nlohmann::json found = nlohmann::json::array();
     for (const auto& location : (*locations)[i]) {
-      auto fields = to_json(location, view);
+      auto fields = location_json(location, view);
       table.add_row({arguments.keys[i], fields["node"], fields["tier"],
                      human_bytes(location.length_bytes), std::to_string(location.slot.value),
                      std::to_string(location.gen.value)});
@@ -71,6 +75,7 @@ exit_code locate(const global_options& globals, const key_arguments& arguments) 
 }
 
 struct explanation {
+  std::vector<std::string> owners;
   std::vector<page_location> locations;
   client::page_result fetched{.status = page_status::not_found};
   double fetch_us = 0;
@@ -106,35 +111,47 @@ std::string advice(const explanation& told) {
   case page_status::corrupt:
     return "a get is a miss: the bytes do not have the record's checksum; check the owner's memory "
            "and network";
+  case page_status::timed_out:
+    return "a get is a miss: the page's node did not send it in time; see peercache status";
+  case page_status::unreachable:
+    return "a get is a miss: the page's node, or all of the key's owners, cannot be reached; see "
+           "peercache status";
   default:
     return fmt::format("a get is a miss: {}; see peercache nodes and the owner's log",
                        to_string(told.fetched.status));
   }
 }
 
-exit_code explain(const global_options& globals, const key_arguments& arguments) {
-  auto keys = arguments.parse();
-  if (!keys)
-    return fail(globals, keys.error());
-  auto connected = connect_client(globals);
-  if (!connected)
-    return fail(globals, connected.error());
-  auto locations = (*connected)->locate({keys->data(), 1});
-  if (!locations)
-    return fail(globals, locations.error());
-  explanation told;
-  if (!locations->empty())
-    told.locations = locations->front();
-  fetch(**connected, keys->front(), told);
-  auto view = (*connected)->view();
+/// By the ring: the nodes whose shards hold the key's records, the first one first.
+result<std::vector<std::string>> owners_of(const global_options& globals, const page_key& key) {
+  auto admin = connect_admin(globals);
+  if (!admin)
+    return admin.error();
+  auto view = (*admin)->view();
+  auto status = (*admin)->status();
+  if (!view || !status)
+    return view ? status.error() : view.error();
+  std::array<node_id, discovery::hash_ring::replicas_max> owners;
+  const auto wanted = std::min<std::size_t>(status->directory.replicas, owners.size());
+  const auto count =
+      discovery::hash_ring(view->members).owners(key, std::span(owners).first(wanted));
+  std::vector<std::string> names;
+  for (const auto& owner : std::span(owners).first(count))
+    names.push_back(view->find(owner)->name);
+  return names;
+}
+
+void print_explanation(const global_options& globals, const std::string& key_text,
+                       const page_key& key, const discovery::view& view, const explanation& told) {
   fact_list facts;
-  facts.add("key", arguments.keys[0]);
-  facts.add("digest", to_string(keys->front()));
+  facts.add("key", key_text);
+  facts.add("digest", to_string(key));
   facts.add("view", fmt::format("{} nodes, term {}, version {}", view.members.size(), view.term,
                                 view.version));
-  nlohmann::json found = nlohmann::json::array();
+  facts.add("owners", fmt::format("{}, by the ring", fmt::join(told.owners, ", ")));
+  auto found = nlohmann::json::array();
   for (const auto& location : told.locations) {
-    auto fields = to_json(location, view);
+    auto fields = location_json(location, view);
     facts.add("location",
               fmt::format("{}{}, {}, {}, slot {}, generation {}", fields["node"].get<std::string>(),
                           fields["owner_in_view"] ? "" : " (not in the view)",
@@ -144,16 +161,36 @@ exit_code explain(const global_options& globals, const key_arguments& arguments)
   }
   facts.add("verdict", advice(told));
   print(globals,
-        {{"key", arguments.keys[0]},
-         {"digest", to_string(keys->front())},
+        {{"key", key_text},
+         {"digest", to_string(key)},
          {"view_term", view.term},
          {"view_version", view.version},
+         {"owners", told.owners},
          {"locations", found},
          {"status", to_string(told.fetched.status)},
          {"origin", to_string(told.fetched.origin)},
          {"fetch_us", told.fetch_us},
          {"verdict", advice(told)}},
         facts.to_string());
+}
+
+exit_code explain(const global_options& globals, const key_arguments& arguments) {
+  auto keys = arguments.parse();
+  if (!keys)
+    return fail(globals, keys.error());
+  auto connected = connect_client(globals);
+  if (!connected)
+    return fail(globals, connected.error());
+  auto owners = owners_of(globals, keys->front());
+  auto locations = (*connected)->locate({keys->data(), 1});
+  if (!locations || !owners)
+    return fail(globals, locations ? owners.error() : locations.error());
+  explanation told;
+  told.owners = std::move(*owners);
+  if (!locations->empty())
+    told.locations = locations->front();
+  fetch(**connected, keys->front(), told);
+  print_explanation(globals, arguments.keys[0], keys->front(), (*connected)->view(), told);
   return told.fetched.status == page_status::hit ? exit_code::ok : exit_code::failed;
 }
 

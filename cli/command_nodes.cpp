@@ -1,29 +1,11 @@
+#include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace peercache::cli {
 
 namespace {
-
-struct node_answer {
-  discovery::member member;
-  std::optional<client::node_status> status;
-  error fault; ///< Why there is no status.
-};
-
-node_answer ask(const discovery::member& member, const global_options& globals) {
-  node_answer answer{member, {}, {}};
-  auto admin = client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                             globals.timeout());
-  auto status = admin ? (*admin)->status() : result<client::node_status>(admin.error());
-  if (status)
-    answer.status = *status;
-  else
-    answer.fault = status.error();
-  return answer;
-}
 
 std::string text_of(const std::vector<node_answer>& answers, const discovery::view& view) {
   using side = text_table::align;
@@ -36,27 +18,21 @@ std::string text_of(const std::vector<node_answer>& answers, const discovery::vi
                     {"PAGES", side::right},
                     {"EVICTIONS", side::right},
                     {"RECORDS", side::right}});
-  for (const auto& [member, status, fault] : answers) {
-    auto address = fmt::format("{}:{}", member.host, member.control_port);
-    bool master =
-        std::find(view.masters.begin(), view.masters.end(), member.name) != view.masters.end();
-    if (!status) {
-      table.add_row(
-          {member.name, address, std::string(to_string(fault.code)), master ? "master" : "member"});
-      continue;
+  for (const auto& answer : answers) {
+    const auto& [member, status, fault] = answer;
+    std::vector<std::string> cells{member.name,
+                                   fmt::format("{}:{}", member.host, member.control_port),
+                                   state_of(answer), role_of(answer, view)};
+    if (status) {
+      auto share = status->pool_bytes_capacity == 0
+                       ? 0.0
+                       : static_cast<double>(status->pool_bytes_used) /
+                             static_cast<double>(status->pool_bytes_capacity);
+      cells.insert(cells.end(), {human_bytes(status->pool_bytes_capacity), human_percent(share),
+                                 human_count(status->pool_pages), human_count(status->evictions),
+                                 human_count(status->directory.records)});
     }
-    auto share = status->pool_bytes_capacity == 0
-                     ? 0.0
-                     : static_cast<double>(status->pool_bytes_used) /
-                           static_cast<double>(status->pool_bytes_capacity);
-    table.add_row({member.name, address,
-                   status->ready ? "ready" : "unready: " + status->unready_reason,
-                   status->leader ? "leader"
-                   : master       ? "master"
-                                  : "member",
-                   human_bytes(status->pool_bytes_capacity), human_percent(share),
-                   human_count(status->pool_pages), human_count(status->evictions),
-                   human_count(status->directory_records)});
+    table.add_row(std::move(cells));
   }
   return table.to_string(colour_allowed(stdout));
 }
@@ -68,12 +44,7 @@ exit_code show_nodes(const global_options& globals) {
   auto view = (*admin)->view();
   if (!view)
     return fail(globals, view.error());
-  std::vector<node_answer> answers;
-  for (const auto& member : view->members)
-    answers.push_back(ask(member, globals));
-  std::sort(answers.begin(), answers.end(), [](const auto& a, const auto& b) {
-    return discovery::natural_less(a.member.name, b.member.name);
-  });
+  const auto answers = ask_all(*view, globals);
   nlohmann::json nodes = nlohmann::json::array();
   bool all_ready = true;
   for (const auto& answer : answers) {

@@ -1,32 +1,65 @@
+#include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
 
 #include <fmt/format.h>
+#include <map>
 
 namespace peercache::cli {
 
 namespace {
 
-std::string text_of(const client::node_status& status, std::size_t members) {
-  fact_list facts;
+void add_node(fact_list& facts, const client::node_status& status) {
   facts.add("node",
             fmt::format("{} ({}:{}, data {}, http {})", status.self.name, status.self.host,
                         status.self.control_port, status.self.data_port, status.self.http_port));
   facts.add("incarnation", to_string(status.self.inc));
-  facts.add("ready", status.ready ? "yes" : "no: " + status.unready_reason);
+  facts.add("ready", !status.ready     ? "no: " + status.unready_reason
+                     : status.draining ? "yes, draining"
+                                       : "yes");
   facts.add("uptime", human_duration(std::chrono::milliseconds(status.uptime_ms)));
-  facts.add("view", fmt::format("{} nodes, term {}, version {}{}", members, status.view_term,
-                                status.view_version, status.leader ? ", led by this node" : ""));
   facts.add("pool",
             fmt::format("{} of {} used, {} pages", human_bytes(status.pool_bytes_used),
                         human_bytes(status.pool_bytes_capacity), human_count(status.pool_pages)));
   facts.add("puts", human_count(status.puts));
   facts.add("evictions", fmt::format("{} ({})", human_count(status.evictions),
                                      human_bytes(status.evicted_bytes)));
-  facts.add("directory", human_count(status.directory_records) + " records");
+  facts.add("directory", human_count(status.directory.records) + " records");
   facts.add("sessions", human_count(status.sessions));
   facts.add("data plane", status.data_plane);
   facts.add("version", status.version);
-  return facts.to_string();
+}
+
+/// "2 ready, 1 unreachable": unready nodes without their reasons, which are among the faults.
+std::string states_of(const std::vector<node_answer>& answers) {
+  std::map<std::string, int> counts;
+  for (const auto& answer : answers) {
+    const auto state = state_of(answer);
+    ++counts[state.substr(0, state.find(':'))];
+  }
+  std::vector<std::string> words;
+  for (const auto& [state, count] : counts)
+    words.push_back(fmt::format("{} {}", count, state));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+void add_cluster(fact_list& facts, const discovery::view& view,
+                 const std::vector<node_answer>& answers, const std::vector<std::string>& faults) {
+  facts.add("view", fmt::format("{} nodes, term {}, version {}", view.members.size(), view.term,
+                                view.version));
+  facts.add("masters", fmt::format("{}, the first one leads", fmt::join(view.masters, ", ")));
+  facts.add("nodes", states_of(answers));
+  facts.add("cluster", faults.empty() ? "well" : "degraded");
+  for (const auto& fault : faults)
+    facts.add("", "- " + fault);
+}
+
+nlohmann::json health_of(const discovery::view& view, const std::vector<node_answer>& answers) {
+  auto all = nlohmann::json::array();
+  for (const auto& answer : answers)
+    all.push_back({{"name", answer.member.name},
+                   {"state", state_of(answer)},
+                   {"role", role_of(answer, view)}});
+  return all;
 }
 
 exit_code show_status(const global_options& globals) {
@@ -39,18 +72,25 @@ exit_code show_status(const global_options& globals) {
   auto view = (*admin)->view();
   if (!view)
     return fail(globals, view.error());
+  const auto answers = ask_all(*view, globals);
+  const auto faults = faults_of(*view, answers);
+  fact_list facts;
+  add_node(facts, *status);
+  add_cluster(facts, *view, answers, faults);
   auto data = to_json(*status);
-  data["members"] = view->members.size();
   data["masters"] = view->masters;
-  print(globals, data, text_of(*status, view->members.size()));
-  return status->ready ? exit_code::ok : exit_code::degraded;
+  data["nodes"] = health_of(*view, answers);
+  data["degraded"] = !faults.empty();
+  data["faults"] = faults;
+  print(globals, data, facts.to_string());
+  return status->ready && faults.empty() ? exit_code::ok : exit_code::degraded;
 }
 
 } // namespace
 
 void add_status_command(command_line& line) {
-  auto* command =
-      line.app.add_subcommand("status", "What one node says of itself (3: it is not ready)");
+  auto* command = line.app.add_subcommand(
+      "status", "What a node says of itself, and what is wrong with its cluster (3: something)");
   command->callback([&line] { line.action = show_status; });
 }
 

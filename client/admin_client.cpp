@@ -88,7 +88,10 @@ result<node_status> admin_client::status() {
   status.puts = report->pool.puts;
   status.evictions = report->pool.evictions;
   status.evicted_bytes = report->pool.evicted_bytes;
-  status.directory_records = report->directory.records;
+  status.draining = report->membership.draining;
+  status.members = report->membership.members;
+  status.links = report->membership.links;
+  status.directory = std::move(report->directory);
   status.sessions = report->sessions;
   status.data_plane = report->data_plane;
   status.version = report->version;

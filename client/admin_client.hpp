@@ -26,7 +26,10 @@ struct node_status {
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
-  std::uint64_t directory_records = 0;
+  bool draining = false;     ///< By its view: owns no keys, takes no pages.
+  std::uint64_t members = 0; ///< Of its view.
+  std::uint64_t links = 0;   ///< Of these, it has a live connection to so many others.
+  actors::directory_report directory;
   std::uint64_t sessions = 0;
   std::string data_plane; ///< "tcp", and why it was taken.
   std::string version;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 namespace peercache::discovery {
 
@@ -77,6 +78,26 @@ bool hash_ring::owns(node_id id, const page_key& key, std::size_t replicas) cons
   auto end =
       found.begin() + static_cast<std::ptrdiff_t>(owners(key, std::span(found).first(replicas)));
   return std::find(found.begin(), end, id) != end;
+}
+
+std::vector<hash_ring::share> hash_ring::shares(std::size_t replicas) const {
+  PEERCACHE_ASSERT(replicas <= replicas_max);
+  std::vector<share> all;
+  for (const auto& member : members_)
+    all.push_back({member.id});
+  std::array<node_id, replicas_max> owners;
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    // The keys from the point before up to this one; the first point's reach over zero.
+    const auto before = points_[(i + points_.size() - 1) % points_.size()].position;
+    const double keys = std::ldexp(static_cast<double>(points_[i].position - before), -64);
+    all[points_[i].member].first += keys;
+    const auto count = owners_at(points_[i].position, std::span(owners).first(replicas));
+    for (const auto& owner : std::span(owners).first(count))
+      std::lower_bound(all.begin(), all.end(), owner, [](const share& s, node_id wanted) {
+        return s.id < wanted;
+      })->listed += keys;
+  }
+  return all;
 }
 
 incarnation hash_ring::incarnation_of(node_id id) const noexcept {

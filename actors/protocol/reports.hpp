@@ -23,9 +23,12 @@ struct directory_report {
   std::uint64_t withdraws = 0;
   std::uint64_t foreign = 0;     ///< Keys that were looked up and that other nodes own.
   std::uint64_t handed_over = 0; ///< Records given to their new owners before a drain.
+  std::uint64_t replicas = 0;    ///< Owners of each key.
+  std::map<std::string, std::uint64_t> records_of; ///< By the name of the node whose page it is.
   template <class Inspector>
   friend auto inspect(Inspector& f, directory_report& x) {
-    return f(x.records, x.bytes, x.lookups, x.publishes, x.withdraws, x.foreign, x.handed_over);
+    return f(x.records, x.bytes, x.lookups, x.publishes, x.withdraws, x.foreign, x.handed_over,
+             x.replicas, x.records_of);
   }
 };
 

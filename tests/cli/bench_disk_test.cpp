@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace peercache::cli {
+namespace peercache::cli::bench_disk_test {
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST(bench_disk, small_pages_have_their_own_target) {
   EXPECT_EQ(disk_target(4u << 20), 0.9);
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::bench_disk_test

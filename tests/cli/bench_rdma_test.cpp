@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace peercache::cli {
+namespace peercache::cli::bench_rdma_test {
 namespace {
 
 constexpr const char* read_bw_output = R"(
@@ -133,4 +133,4 @@ TEST(rdma_bench_pool, holds_the_pages_that_a_reader_asks_for) {
 }
 
 } // namespace
-} // namespace peercache::cli
+} // namespace peercache::cli::bench_rdma_test

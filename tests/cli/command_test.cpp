@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <initializer_list>
 
-namespace peercache::cli {
+namespace peercache::cli::command_test {
 
 namespace {
 
@@ -97,4 +97,4 @@ TEST(command, each_kind_of_failure_has_its_exit_code) {
   EXPECT_EQ(exit_code_of(errc::refused), exit_code::failed);
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::command_test

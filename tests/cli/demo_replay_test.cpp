@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <map>
 
-namespace peercache::cli {
+namespace peercache::cli::demo_replay_test {
 
 namespace {
 
@@ -152,4 +152,4 @@ TEST(demo_report, the_table_names_sources_as_the_json_does) {
 }
 
 } // namespace
-} // namespace peercache::cli
+} // namespace peercache::cli::demo_replay_test

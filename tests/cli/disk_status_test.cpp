@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace peercache::cli {
+namespace peercache::cli::disk_status_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST(disk_status, an_eviction_that_gets_no_further_is_stuck_and_any_change_start
   EXPECT_EQ(progress.take(disk), evict_progress::state::stuck);
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::disk_status_test

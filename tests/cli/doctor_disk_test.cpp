@@ -5,7 +5,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-namespace peercache::cli {
+namespace peercache::cli::doctor_disk_test {
 
 namespace {
 
@@ -191,4 +191,4 @@ TEST(doctor_disk, a_path_through_a_file_cannot_be_written) {
   EXPECT_EQ(worst_of(facts), verdict::fail);
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::doctor_disk_test

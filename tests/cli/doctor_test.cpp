@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-namespace peercache::cli {
+namespace peercache::cli::doctor_test {
 
 namespace {
 
@@ -253,4 +253,4 @@ TEST(doctor, json_has_every_check_and_the_worst_verdict) {
   EXPECT_EQ(data["groups"][1]["checks"][0]["verdict"], "ok");
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::doctor_test

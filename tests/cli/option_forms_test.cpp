@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace peercache::cli {
+namespace peercache::cli::option_forms_test {
 
 namespace {
 
@@ -97,4 +97,4 @@ TEST(option_forms, help_tells_form_bounds_and_default) {
     EXPECT_NE(help.find(part), std::string::npos) << part << " in " << help;
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::option_forms_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace peercache::cli {
+namespace peercache::cli::pool_room_test {
 
 namespace {
 
@@ -47,4 +47,4 @@ TEST(pool_room, of_this_machine_is_known) {
   EXPECT_LT(room.memory_bytes, std::uint64_t{1} << 60) << "/proc/meminfo was read";
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::pool_room_test

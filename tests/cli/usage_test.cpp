@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
-namespace peercache::cli {
+namespace peercache::cli::usage_test {
 
 namespace {
 
@@ -46,8 +46,8 @@ TEST(usage, a_mistyped_command_is_named_with_the_nearest_one) {
 
 TEST(usage, every_command_is_found_again_after_one_typing_error) {
   command_line line;
-  for (const char* command : {"demo", "ping", "status", "nodes", "key", "put", "get", "exists",
-                              "disk", "drain", "undrain", "bench", "version"}) {
+  for (const char* command : {"demo", "ping", "status", "nodes", "ring", "shard", "key", "put",
+                              "get", "exists", "disk", "drain", "undrain", "bench", "version"}) {
     std::string typed = command;
     std::swap(typed[0], typed[1]);
     EXPECT_SAYS(refusal_of({typed.c_str()}), "did you mean '" + std::string(command) + "'?");
@@ -153,4 +153,4 @@ TEST(usage, help_and_version_are_no_refusals) {
   }
 }
 
-} // namespace peercache::cli
+} // namespace peercache::cli::usage_test

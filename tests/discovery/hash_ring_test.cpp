@@ -44,6 +44,21 @@ double max_over_mean(const hash_ring& ring) {
   return static_cast<double>(most) * static_cast<double>(ring.members()) / samples;
 }
 
+TEST(hash_ring, shares_are_what_samples_find_and_add_up) {
+  const hash_ring ring(members_named(7));
+  double first = 0, listed = 0, most = 0;
+  for (const auto& share : ring.shares(3)) {
+    first += share.first;
+    listed += share.listed;
+    most = std::max(most, share.first);
+  }
+  EXPECT_NEAR(first, 1, 1e-9);
+  EXPECT_NEAR(listed, 3, 1e-9);
+  EXPECT_NEAR(most * 7, max_over_mean(ring), 0.001);
+  EXPECT_TRUE(hash_ring().shares(2).empty());
+  EXPECT_NEAR(hash_ring(members_named(1)).shares(2).at(0).first, 1, 1e-9);
+}
+
 TEST(hash_ring, an_empty_ring_has_no_owners) {
   hash_ring ring;
   node_id out[2];

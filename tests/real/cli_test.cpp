@@ -65,6 +65,7 @@ TEST_F(cli_ring, a_page_goes_in_is_found_comes_out_and_is_removed) {
   auto explained = ask({"key", "explain", "greeting"});
   EXPECT_EQ(explained.exit_code, 0);
   EXPECT_EQ(explained.json()["origin"], "own_host");
+  EXPECT_EQ(explained.json()["owners"].size(), 2u);
   EXPECT_EQ(ask({"rm", "greeting"}).exit_code, 0);
   EXPECT_EQ(ask({"exists", "greeting"}).exit_code, 1);
   auto missed = ask({"get", "greeting"});
@@ -78,6 +79,49 @@ TEST_F(cli_ring, a_cluster_with_a_silent_node_is_degraded) {
   auto nodes = ask({"nodes", "--timeout", "300ms"});
   node(2).process().signal(SIGCONT);
   EXPECT_EQ(nodes.exit_code, 3);
+}
+
+TEST_F(cli_ring, status_names_the_frozen_node_and_what_it_means) {
+  ASSERT_TRUE(within(milliseconds(10'000), [&] { return ask({"status"}).exit_code == 0; }));
+  const auto well = ask({"status"}).json();
+  EXPECT_FALSE(well["degraded"].get<bool>());
+  EXPECT_EQ(well["masters"][0], "node-1");
+  node(2).process().signal(SIGSTOP);
+  const auto asked = clock::now();
+  const auto status = ask({"status", "--timeout", "300ms"});
+  EXPECT_LT(clock::now() - asked, milliseconds(3'000));
+  node(2).process().signal(SIGCONT);
+  EXPECT_EQ(status.exit_code, 3);
+  const auto ill = status.json();
+  EXPECT_TRUE(ill["degraded"].get<bool>());
+  EXPECT_EQ(ill["nodes"][0]["state"], "ready");
+  EXPECT_NE(ill["nodes"][2]["state"], "ready");
+  ASSERT_FALSE(ill["faults"].empty());
+  EXPECT_NE(ill["faults"][0].get<std::string>().find("node-3 does not answer"), std::string::npos)
+      << ill["faults"];
+}
+
+TEST_F(cli_ring, ring_and_shards_account_for_every_key_and_record) {
+  for (const char* key : {"a", "b", "c", "d", "e"})
+    EXPECT_EQ(ask({"put", key, "--value", "x"}).exit_code, 0);
+  const auto ring = ask({"ring"}).json();
+  double first = 0, listed = 0;
+  for (const auto& node : ring["nodes"]) {
+    first += node["first_owner_share"].get<double>();
+    listed += node["owner_share"].get<double>();
+  }
+  EXPECT_NEAR(first, 1, 1e-9);
+  EXPECT_NEAR(listed, ring["replicas"].get<double>(), 1e-9);
+  const auto shards = ask({"shard", "ls"}).json();
+  std::uint64_t records = 0;
+  for (const auto& shard : shards["shards"])
+    records += shard["records"].get<std::uint64_t>();
+  EXPECT_EQ(records, 5 * 2u);
+  const auto shard = ask({"shard", "show", "node-2"}).json();
+  EXPECT_EQ(shard["node"], "node-2");
+  EXPECT_EQ(shard["records"], shards["shards"][1]["records"]);
+  EXPECT_EQ(shard["records_of"].value("node-1", std::uint64_t{0}), shard["records"]);
+  EXPECT_EQ(ask({"shard", "show", "nobody"}).exit_code, 1);
 }
 
 /// Also of calls that need a session, and long before their deadline.

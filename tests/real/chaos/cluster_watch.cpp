@@ -67,7 +67,7 @@ void cluster_watch::note(std::uint32_t host, std::chrono::steady_clock::time_poi
           status.puts,
           status.evictions,
           status.pool_pages + status.disk.pages,
-          status.directory_records};
+          status.directory.records};
 }
 
 seen_node cluster_watch::latest(std::uint32_t host) const {

@@ -1,0 +1,118 @@
+#include "cli/cluster_health.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+#include <thread>
+
+namespace peercache::cli {
+
+namespace {
+
+/// Each has an actor system of its own while it is asked.
+constexpr std::size_t asked_at_once = 8;
+
+node_answer ask(const discovery::member& member, const global_options& globals) {
+  node_answer answer{member, {}, {}};
+  auto admin = client::admin_client::connect(member.host, member.control_port, globals.cluster,
+                                             globals.timeout());
+  auto status = admin ? (*admin)->status() : result<client::node_status>(admin.error());
+  if (status)
+    answer.status = *status;
+  else
+    answer.fault = status.error();
+  return answer;
+}
+
+void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults) {
+  const auto& disk = answer.status->disk;
+  const auto& name = answer.member.name;
+  if (!disk.on)
+    return;
+  if (disk.breaker != "closed")
+    faults.push_back(fmt::format("{}: its disk fails, and is left alone for a while; see its log "
+                                 "and `peercache disk status {}`",
+                                 name, name));
+  else if (disk.read_only)
+    faults.push_back(fmt::format("{}: its disk tier takes no pages; see `peercache disk status {}`",
+                                 name, name));
+}
+
+void add_faults(const node_answer& answer, const discovery::view& view,
+                std::vector<std::string>& faults) {
+  const auto& name = answer.member.name;
+  if (!answer.status) {
+    faults.push_back(fmt::format("{} does not answer ({}); its pages are misses until it does",
+                                 name, answer.fault.message));
+    return;
+  }
+  const auto& status = *answer.status;
+  if (!status.ready)
+    faults.push_back(fmt::format("{} is not ready: {}", name, status.unready_reason));
+  if (status.self.inc != answer.member.inc)
+    faults.push_back(name + " was started again since this view was made; the next view has it");
+  if (status.view_term != view.term || status.view_version != view.version)
+    faults.push_back(fmt::format("{} has another view: term {}, version {}; ask again, and if it "
+                                 "stays so look at the network between it and the masters",
+                                 name, status.view_term, status.view_version));
+  else if (status.links + 1 < view.members.size())
+    faults.push_back(fmt::format("{} is connected to {} of {} other nodes; look at the network "
+                                 "between them",
+                                 name, status.links, view.members.size() - 1));
+  add_disk_faults(answer, faults);
+}
+
+} // namespace
+
+std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals) {
+  std::vector<node_answer> answers(view.members.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (auto i = next++; i < answers.size(); i = next++)
+      answers[i] = ask(view.members[i], globals);
+  };
+  {
+    std::vector<std::jthread> askers;
+    for (std::size_t i = 0; i < std::min(asked_at_once, answers.size()); ++i)
+      askers.emplace_back(work);
+  }
+  std::sort(answers.begin(), answers.end(), [](const node_answer& a, const node_answer& b) {
+    return discovery::natural_less(a.member.name, b.member.name);
+  });
+  return answers;
+}
+
+bool is_master(const discovery::view& view, const std::string& name) {
+  return std::find(view.masters.begin(), view.masters.end(), name) != view.masters.end();
+}
+
+std::vector<std::string> faults_of(const discovery::view& view,
+                                   const std::vector<node_answer>& answers) {
+  std::vector<std::string> faults;
+  std::size_t masters_well = 0;
+  for (const auto& answer : answers) {
+    add_faults(answer, view, faults);
+    masters_well += answer.status && is_master(view, answer.member.name);
+  }
+  if (view.masters.size() >= 3 && masters_well <= view.masters.size() / 2)
+    faults.push_back(fmt::format(
+        "{} of {} masters answer, no majority: nobody can join or leave; start the others again",
+        masters_well, view.masters.size()));
+  return faults;
+}
+
+std::string state_of(const node_answer& answer) {
+  if (!answer.status)
+    return std::string(to_string(answer.fault.code));
+  if (!answer.status->ready)
+    return "unready: " + answer.status->unready_reason;
+  return answer.status->draining ? "draining" : "ready";
+}
+
+std::string role_of(const node_answer& answer, const discovery::view& view) {
+  if (answer.status && answer.status->leader)
+    return "leader";
+  return is_master(view, answer.member.name) ? "master" : "member";
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,89 @@
+#include "cli/cluster_health.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace peercache::cli::cluster_health_test {
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Three masters that are well.
+struct cluster {
+  cluster() {
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      auto name = "node-" + std::to_string(i);
+      view.members.push_back({.name = name, .id = node_id_of(name), .inc = {i, i}});
+      view.masters.push_back(name);
+      node_answer answer{view.members.back(), client::node_status{}, {}};
+      answer.status->self = view.members.back();
+      answer.status->ready = true;
+      answer.status->view_term = 4;
+      answer.status->view_version = 2;
+      answer.status->links = 2;
+      answers.push_back(answer);
+    }
+    view.term = 4;
+    view.version = 2;
+  }
+  void silence(std::size_t node) {
+    answers[node].status.reset();
+    answers[node].fault = {errc::timed_out, "no answer"};
+  }
+  std::vector<std::string> faults() const { return faults_of(view, answers); }
+
+  discovery::view view;
+  std::vector<node_answer> answers;
+};
+
+} // namespace
+
+TEST(cluster_health, a_cluster_that_is_well_has_no_faults_nor_one_that_drains) {
+  cluster c;
+  EXPECT_THAT(c.faults(), IsEmpty());
+  c.answers[1].status->draining = true;
+  EXPECT_THAT(c.faults(), IsEmpty());
+  EXPECT_EQ(state_of(c.answers[1]), "draining");
+}
+
+TEST(cluster_health, a_silent_node_and_an_unready_one_are_named_with_the_reason) {
+  cluster c;
+  c.silence(0);
+  c.answers[2].status->ready = false;
+  c.answers[2].status->unready_reason = "it recovers its disk";
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1 does not answer (no answer)"),
+                                      HasSubstr("node-3 is not ready: it recovers its disk")));
+}
+
+TEST(cluster_health, without_a_majority_of_masters_views_are_frozen) {
+  cluster c;
+  c.silence(0);
+  c.silence(1);
+  EXPECT_THAT(c.faults().back(), HasSubstr("1 of 3 masters answer, no majority"));
+}
+
+TEST(cluster_health, another_view_and_missing_links_are_faults_but_not_both_at_once) {
+  cluster c;
+  c.answers[0].status->view_version = 1;
+  c.answers[0].status->links = 0;
+  c.answers[1].status->links = 1;
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1 has another view: term 4, version 1"),
+                                      HasSubstr("node-2 is connected to 1 of 2 other nodes")));
+}
+
+TEST(cluster_health, a_disk_that_is_left_alone_or_full_is_a_fault) {
+  cluster c;
+  for (auto& answer : c.answers) {
+    answer.status->disk.on = true;
+    answer.status->disk.breaker = "closed";
+  }
+  c.answers[0].status->disk.breaker = "open";
+  c.answers[1].status->disk.read_only = true;
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1: its disk fails"),
+                                      HasSubstr("node-2: its disk tier takes no pages")));
+}
+
+} // namespace peercache::cli::cluster_health_test

@@ -98,8 +98,9 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   if (!plane)
     return plane.error();
   auto body = std::make_unique<impl>(options, std::move(*plane));
-  if (auto ready = body->session.board().wait_ready(until); !ready)
-    return connect_fault(wanted.node_host, options.node_port, ready.error());
+  if (options.wait_for_node)
+    if (auto ready = body->session.board().wait_ready(until); !ready)
+      return connect_fault(wanted.node_host, options.node_port, ready.error());
   return std::unique_ptr<cache_client>{new cache_client{std::move(body)}};
 }
 

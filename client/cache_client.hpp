@@ -47,6 +47,8 @@ struct client_options {
   rdma::rail_settings rails; ///< Which devices pages of other hosts come over, if any.
   verify_mode verify_rdma = verify_mode::sample;
   std::size_t bounce_bytes = 32u << 20; ///< Of each rail: for reads into memory not registered.
+  /// Off: `connect` waits for nobody. All calls miss until the node is found, as after its loss.
+  bool wait_for_node = true;
 };
 
 /// A piece of the caller's memory that a page is read from.

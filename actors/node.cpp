@@ -197,7 +197,9 @@ node::~node() = default;
 
 result<std::unique_ptr<node>> node::start(const config::node_config& config) {
   auto body = std::make_unique<impl>(config);
-  if (auto started = body->start(); !started)
+  auto started = body->start();
+  leave_actor_system();
+  if (!started)
     return started.error();
   return std::unique_ptr<node>{new node{std::move(body)}};
 }

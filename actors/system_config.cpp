@@ -3,6 +3,8 @@
 #include "actors/protocol/message_types.hpp"
 #include "common/assert.hpp"
 
+#include <caf/logger.hpp>
+
 #include <chrono>
 
 namespace peercache::actors {
@@ -18,6 +20,10 @@ system_config::system_config(std::size_t threads) {
   set("middleman.enable-automatic-connections", false);
   set("middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds(500)});
   set("middleman.connection-timeout", caf::timespan{std::chrono::seconds(2)});
+}
+
+void leave_actor_system() noexcept {
+  caf::logger::set_current_actor_system(nullptr);
 }
 
 } // namespace peercache::actors

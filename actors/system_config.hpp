@@ -14,4 +14,9 @@ public:
   explicit system_config(std::size_t threads);
 };
 
+/// For a thread that is not of an actor system, after it made one, spawned in it or made a blocking
+/// actor of it. CAF leaves the system's logger behind in such a thread, and the system's end waits
+/// until no thread has it: for ever, while this one lives on.
+void leave_actor_system() noexcept;
+
 } // namespace peercache::actors

@@ -98,6 +98,7 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   if (!plane)
     return plane.error();
   auto body = std::make_unique<impl>(options, std::move(*plane));
+  actors::leave_actor_system();
   if (options.wait_for_node)
     if (auto ready = body->session.board().wait_ready(until); !ready)
       return connect_fault(wanted.node_host, options.node_port, ready.error());

@@ -161,8 +161,10 @@ session::caller::caller(session& owner) : owner_(owner) {
       owner.callers_.pop_back();
     }
   }
-  if (!actor_)
-    actor_ = std::make_unique<caf::scoped_actor>(*owner.system_);
+  if (actor_)
+    return;
+  actor_ = std::make_unique<caf::scoped_actor>(*owner.system_);
+  actors::leave_actor_system();
 }
 
 session::caller::~caller() {

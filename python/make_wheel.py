@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Builds the wheel of a built `_native` module and installs it beside: no network, no other folder.
+
+  <build>/stage   the package as the wheel has it
+  <build>/dist    the wheel
+  <build>/site    the wheel installed; what tests import
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parent
+
+
+def stage(module: pathlib.Path, folder: pathlib.Path) -> None:
+    """Puts the package's files and the module together under `folder`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    shutil.copytree(SOURCE / "peercache", folder / "peercache", ignore=ignored)
+    shutil.copy(SOURCE / "setup.py", folder / "setup.py")
+    shutil.copy(module, folder / "peercache" / module.name)
+
+
+def run(arguments: list[str], folder: pathlib.Path, version: str) -> None:
+    """Runs a step; what it says is shown only when it fails."""
+    environment = {**os.environ, "PEERCACHE_WHEEL_VERSION": version, "PIP_ROOT_USER_ACTION": "ignore"}
+    done = subprocess.run(arguments, cwd=folder, env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(arguments)} failed:\n{done.stdout}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--module", type=pathlib.Path, required=True)
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--python", default=sys.executable)
+    options = parser.parse_args()
+    dist, site = options.build / "dist", options.build / "site"
+    stage(options.module, options.build / "stage")
+    for folder in (dist, site):
+        shutil.rmtree(folder, ignore_errors=True)
+    run([options.python, "setup.py", "-q", "bdist_wheel", "--dist-dir", str(dist)],
+        options.build / "stage", options.version)
+    (wheel,) = dist.glob("*.whl")
+    run([options.python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile",
+         "--target", str(site), str(wheel)], options.build, options.version)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+#include "python/native_client.hpp"
+
+#include "common/log.hpp"
+
+#include <cmath>
+
+namespace peercache::python {
+namespace {
+
+using std::chrono::nanoseconds;
+
+std::uint64_t ns_between(std::chrono::steady_clock::time_point begin,
+                         std::chrono::steady_clock::time_point end) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<nanoseconds>(end - begin).count());
+}
+
+/// Memory that Python named by a number.
+std::byte* at(std::uint64_t address) noexcept {
+  return reinterpret_cast<std::byte*>(address); // NOLINT(performance-no-int-to-ptr): what it is
+}
+
+/// Parts and pages of one call; `Part` is const_part or page_part.
+template <class Part, class Page>
+struct page_list {
+  std::vector<Part> parts;
+  std::vector<Page> pages;
+
+  page_list(const std::vector<page_key>& keys, const page_memory& memory) {
+    parts.reserve(memory.addresses.size());
+    for (std::size_t i = 0; i < memory.addresses.size(); ++i)
+      parts.push_back({at(memory.addresses[i]), static_cast<std::uint32_t>(memory.sizes[i])});
+    pages.reserve(keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      pages.push_back({keys[i], std::span<const Part>{parts}.subspan(i * memory.parts_per_page,
+                                                                     memory.parts_per_page)});
+  }
+};
+
+py::dict named_counts(const std::uint64_t (&counts)[page_status_count]) {
+  py::dict named;
+  for (std::size_t i = 0; i < page_status_count; ++i)
+    if (counts[i] != 0)
+      named[py::str(std::string{to_string(static_cast<page_status>(i))})] = counts[i];
+  return named;
+}
+
+py::dict named_origins(const std::uint64_t (&counts)[page_origin_count]) {
+  py::dict named;
+  for (std::size_t i = 1; i < page_origin_count; ++i)
+    named[py::str(std::string{page_origin_words[i]})] = counts[i];
+  return named;
+}
+
+} // namespace
+
+class native_client::timed_call {
+public:
+  explicit timed_call(native_client& of) : of_(of), begin_(clock::now()) {}
+  ~timed_call() {
+    of_.calls_.fetch_add(1, std::memory_order_relaxed);
+    of_.call_ns_.fetch_add(ns_between(begin_, clock::now()), std::memory_order_relaxed);
+  }
+
+  /// Gives the GIL up for its lifetime, and counts how long.
+  class released {
+  public:
+    explicit released(timed_call& in) : in_(in), begin_(clock::now()) { release_.emplace(); }
+    ~released() {
+      release_.reset(); // Waiting for the GIL is not holding it.
+      in_.of_.released_ns_.fetch_add(ns_between(begin_, clock::now()), std::memory_order_relaxed);
+    }
+
+  private:
+    timed_call& in_;
+    clock::time_point begin_;
+    std::optional<py::gil_scoped_release> release_;
+  };
+
+private:
+  native_client& of_;
+  clock::time_point begin_;
+};
+
+native_client::native_client(opened_cache opened)
+    : cache_(std::move(opened.client)), node_address_(std::move(opened.node_address)),
+      default_timeout_(opened.options.timeout) {}
+
+native_client::~native_client() {
+  close();
+}
+
+void native_client::close() {
+  auto last = std::move(cache_);
+  cache_ = nullptr;
+  py::gil_scoped_release release;
+  last.reset();
+}
+
+client::deadline native_client::until(timeout within) const {
+  if (!within)
+    return clock::now() + default_timeout_;
+  constexpr double day = 86'400;
+  auto seconds = std::isfinite(*within) ? std::clamp(*within, 0.0, day) : day;
+  return clock::now() +
+         std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds});
+}
+
+double native_client::default_timeout_seconds() const noexcept {
+  return std::chrono::duration<double>{default_timeout_}.count();
+}
+
+template <class Work>
+page_results native_client::run(timed_call& timing, std::size_t pages, Work&& work) {
+  auto cache = cache_; // Whoever closes meanwhile does not take it from under this call.
+  timed_call::released without_gil{timing};
+  std::vector<client::page_result> results(
+      pages, client::page_result{page_status::closed, page_origin::none, 0});
+  if (cache != nullptr)
+    work(*cache, std::span{results});
+  cache.reset(); // Perhaps the last one: the client ends here, without the GIL.
+  return page_results{std::move(results)};
+}
+
+page_results native_client::set(const spaces& in, py::handle keys, py::handle addresses,
+                                py::handle sizes, timeout within) {
+  timed_call timing{*this};
+  const auto limit = until(within);
+  auto strings = take_keys(keys);
+  const auto memory = take_memory(addresses, sizes, strings.size() * in.size());
+  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
+    const page_list<client::const_part, client::set_page> list{keys_of(strings, in), memory};
+    cache.set(list.pages, results, limit);
+  });
+}
+
+page_results native_client::get(const spaces& in, py::handle keys, py::handle addresses,
+                                py::handle sizes, timeout within) {
+  timed_call timing{*this};
+  const auto limit = until(within);
+  auto strings = take_keys(keys);
+  const auto memory = take_memory(addresses, sizes, strings.size() * in.size());
+  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
+    const page_list<rdma::page_part, client::get_page> list{keys_of(strings, in), memory};
+    cache.get(list.pages, results, limit);
+  });
+}
+
+page_results native_client::exists(const spaces& in, py::handle keys, timeout within) {
+  timed_call timing{*this};
+  const auto limit = until(within);
+  auto strings = take_keys(keys);
+  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
+    cache.exists(keys_of(strings, in), results, limit);
+  });
+}
+
+page_results native_client::remove(const spaces& in, py::handle keys, timeout within) {
+  timed_call timing{*this};
+  const auto limit = until(within);
+  auto strings = take_keys(keys);
+  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
+    cache.remove(keys_of(strings, in), results, limit);
+  });
+}
+
+void native_client::prefetch(const spaces& in, py::handle keys) {
+  auto strings = take_keys(keys);
+  auto cache = cache_;
+  py::gil_scoped_release release;
+  if (cache != nullptr)
+    cache->prefetch(keys_of(strings, in));
+  cache.reset();
+}
+
+std::tuple<bool, std::uint64_t, std::uint64_t> native_client::flush(timeout within) {
+  auto cache = cache_;
+  const auto limit = until(within);
+  py::gil_scoped_release release;
+  if (cache == nullptr)
+    return {false, 0, 0};
+  auto outcome = cache->flush(limit);
+  cache.reset();
+  if (!outcome)
+    return {false, 0, 0};
+  return {true, outcome->failed, outcome->duplicates};
+}
+
+std::optional<std::string> native_client::register_memory(std::uint64_t address,
+                                                          std::uint64_t bytes) {
+  auto cache = cache_;
+  py::gil_scoped_release release;
+  if (cache == nullptr)
+    return "the client is closed";
+  auto done = cache->register_buffer({at(address), static_cast<std::size_t>(bytes)});
+  cache.reset();
+  return done ? std::nullopt : std::optional{to_string(done.error())};
+}
+
+void native_client::unregister_memory(std::uint64_t address) {
+  auto cache = cache_;
+  py::gil_scoped_release release;
+  if (cache != nullptr)
+    cache->unregister_buffer(at(address));
+  cache.reset();
+}
+
+py::dict native_client::stats() {
+  py::dict all;
+  if (cache_ == nullptr)
+    return all;
+  const auto totals = cache_->stats();
+  all["directory_messages"] = totals.directory_messages;
+  all["location_cache_hits"] = totals.location_cache_hits;
+  all["get_pages"] = named_counts(totals.get_pages);
+  all["get_hits"] = named_origins(totals.get_hits);
+  all["get_bytes"] = named_origins(totals.get_bytes);
+  all["set_pages"] = named_counts(totals.set_pages);
+  all["set_bytes"] = totals.set_bytes;
+  all["exists_pages"] = named_counts(totals.exists_pages);
+  all["retries"] = totals.retries;
+  all["view_refreshes"] = totals.view_refreshes;
+  return all;
+}
+
+py::list native_client::members() {
+  py::list list;
+  if (cache_ != nullptr)
+    for (const auto& member : cache_->view().members)
+      list.append(py::make_tuple(member.name, member.host, member.control_port));
+  return list;
+}
+
+std::string native_client::data_plane() {
+  return cache_ == nullptr ? "closed" : cache_->data_plane();
+}
+
+std::tuple<std::uint64_t, double, double> native_client::call_times() const {
+  return {calls_.load(), static_cast<double>(call_ns_.load()) / 1e9,
+          static_cast<double>(released_ns_.load()) / 1e9};
+}
+
+} // namespace peercache::python

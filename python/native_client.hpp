@@ -1,0 +1,84 @@
+#pragma once
+
+#include "python/arguments.hpp"
+#include "python/open_cache.hpp"
+#include "python/page_results.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace peercache::python {
+
+/// The client as Python sees it: `peercache._native.Client`.
+///
+/// Threads: any number of Python's at once; each method is entered with the GIL and gives it up for
+/// all that takes longer than to convert its arguments. Ownership: memory is named by address, lent
+/// for the duration of the call: when a method returns nothing reads or writes it any more
+/// (client/get_call waits for every batch, and a data plane closes what could still write before it
+/// completes one). `close` ends the client, and an embedded node, as soon as the last running call
+/// has returned. Errors: Python exceptions for arguments that make no sense, and nothing else;
+/// after `close` every page is `closed`.
+class native_client {
+public:
+  explicit native_client(opened_cache opened);
+  ~native_client();
+  native_client(const native_client&) = delete;
+  native_client& operator=(const native_client&) = delete;
+
+  using spaces = std::vector<key_space>;
+  /// Seconds from the call's begin; nothing: the option client.timeout.
+  using timeout = std::optional<double>;
+
+  page_results set(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
+                   timeout within);
+  page_results get(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
+                   timeout within);
+  page_results exists(const spaces& in, py::handle keys, timeout within);
+  page_results remove(const spaces& in, py::handle keys, timeout within);
+  void prefetch(const spaces& in, py::handle keys);
+
+  /// (everything is published, pages that failed, pages that were duplicates)
+  std::tuple<bool, std::uint64_t, std::uint64_t> flush(timeout within);
+
+  /// Errors: a sentence; nothing when it worked.
+  std::optional<std::string> register_memory(std::uint64_t address, std::uint64_t bytes);
+  void unregister_memory(std::uint64_t address);
+
+  py::dict stats();
+  /// (name, host, control port) of each node of the view.
+  py::list members();
+  std::string data_plane();
+  const std::string& node_address() const noexcept { return node_address_; }
+  double default_timeout_seconds() const noexcept;
+  bool closed() const noexcept { return cache_ == nullptr; }
+  void close();
+
+  /// (calls, seconds within them, seconds of these without the GIL) of set, get, exists and remove.
+  std::tuple<std::uint64_t, double, double> call_times() const;
+
+private:
+  using clock = std::chrono::steady_clock;
+  /// Begins with a call's first line, ends with its last.
+  class timed_call;
+
+  client::deadline until(timeout within) const;
+
+  /// Runs `work(cache, results)` without the GIL; without a client every page is `closed`.
+  template <class Work>
+  page_results run(timed_call& timing, std::size_t pages, Work&& work);
+
+  std::shared_ptr<client::cache_client> cache_; ///< By the GIL; null once closed.
+  const std::string node_address_;
+  const std::chrono::milliseconds default_timeout_;
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> call_ns_{0};
+  std::atomic<std::uint64_t> released_ns_{0};
+};
+
+} // namespace peercache::python

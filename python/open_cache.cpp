@@ -1,0 +1,71 @@
+#include "python/open_cache.hpp"
+
+#include "client/options.hpp"
+#include "common/log.hpp"
+#include "config/load.hpp"
+#include "config/options.hpp"
+#include "config/process_sources.hpp"
+
+#include <mutex>
+
+namespace peercache::python {
+namespace {
+
+result<config::loaded_config> configure(const open_request& request) {
+  auto sources = config::sources_of_process(std::nullopt);
+  if (!sources)
+    return sources.error();
+  for (const auto& [name, text] : request.options) {
+    if (config::find_option(name) == nullptr)
+      return {errc::invalid_argument,
+              "there is no option `" + name + '`' + config::name_hint(name)};
+    sources->flags.push_back({name, text});
+  }
+  // A node's options have to fit each other; of a client's, none depends on another.
+  return request.embedded ? config::load(*sources) : config::merge_sources(*sources);
+}
+
+void begin_log(const config::loaded_config& loaded) {
+  static std::once_flag begun;
+  std::call_once(begun, [&] {
+    init_log("python", std::get<std::string>(loaded.value_of("log.level").value),
+             loaded.config.log.json);
+    for (const auto& warning : loaded.warnings)
+      log::warn("{}", warning);
+  });
+}
+
+result<opened_cache> embed(const config::loaded_config& loaded) {
+  auto started = client::embedded_cache::start(loaded.config, client::options_of(loaded.config));
+  if (!started)
+    return started.error();
+  std::shared_ptr<client::embedded_cache> whole{*std::move(started)};
+  opened_cache opened;
+  opened.client = {whole, &whole->client()};
+  opened.options = client::options_of(loaded.config);
+  const auto& self = whole->node().self();
+  opened.node_address = self.host + ':' + std::to_string(self.control_port);
+  return opened;
+}
+
+} // namespace
+
+result<opened_cache> open_cache(const open_request& request) {
+  auto loaded = configure(request);
+  if (!loaded)
+    return loaded.error();
+  begin_log(*loaded);
+  if (request.embedded)
+    return embed(*loaded);
+  opened_cache opened;
+  opened.options = client::options_of(loaded->config);
+  opened.options.wait_for_node = request.wait_for_node;
+  opened.node_address = opened.options.node_host + ':' + std::to_string(opened.options.node_port);
+  auto connected = client::cache_client::connect(opened.options);
+  if (!connected)
+    return connected.error();
+  opened.client = *std::move(connected);
+  return opened;
+}
+
+} // namespace peercache::python

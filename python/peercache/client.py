@@ -1,0 +1,275 @@
+"""The cache for any Python program: pages in, pages out, in batches."""
+
+from __future__ import annotations
+
+import atexit
+import enum
+import weakref
+from types import TracebackType
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
+
+from peercache import _native
+from peercache._native import KeySpace
+
+Option = Union[str, int, float, bool, Sequence[str]]
+"""A value of the option table: "64GiB", 31998, true, ["host:31998", ...]."""
+
+Options = Mapping[str, Option]
+"""Values by the names of docs/configuration.md: {"client.node_port": 31998}."""
+
+Memory = Any
+"""A contiguous piece of memory: what has the buffer protocol (bytes, bytearray, numpy array), a torch
+tensor in host memory, or (address, bytes)."""
+
+Page = Union[Memory, Sequence[Memory]]
+"""One piece of memory, or a list of pieces that make one page, such as K and V."""
+
+
+class Status(enum.IntEnum):
+    """The fate of one page in one call: a success, or the reason why not."""
+
+    HIT = 0
+    STORED = 1
+    DUPLICATE = 2
+    NOT_FOUND = 3
+    STALE = 4
+    OWNER_GONE = 5
+    WRONG_KEY = 6
+    CORRUPT = 7
+    TIMED_OUT = 8
+    UNREACHABLE = 9
+    BREAKER_OPEN = 10
+    REFUSED = 11
+    NO_SPACE = 12
+    BAD_SIZE = 13
+    CLOSED = 14
+
+
+class Origin(enum.IntEnum):
+    """Where the bytes of a hit came from."""
+
+    NONE = 0
+    OWN_HOST = 1
+    OTHER_HOST = 2
+    DISK = 3
+    OTHER_HOST_RDMA = 4
+
+
+class PageResult(NamedTuple):
+    """What became of one page. Of `exists`, `length` is the page's; else that of the parts given."""
+
+    status: Status
+    origin: Origin
+    length: int
+    """Bytes."""
+
+    @property
+    def ok(self) -> bool:
+        return self.status <= Status.DUPLICATE
+
+
+class FlushResult(NamedTuple):
+    """What became of the pages that `set` called stored, since the last flush."""
+
+    complete: bool
+    """False: some were not acknowledged in time."""
+    failed: int
+    duplicates: int
+
+
+_open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """The client's threads end before the interpreter's memory does."""
+    for client in list(_open_clients):
+        client.close()
+
+
+def option_names() -> frozenset[str]:
+    """The names of the option table."""
+    return frozenset(name for name, _, _ in _native.option_table())
+
+
+def option_text(value: Option) -> str:
+    """A value as a flag of the command line would have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    return ",".join(str(item) for item in value)
+
+
+def memory_of(memory: Memory, writable: bool) -> Tuple[int, int]:
+    """(address, bytes) of a piece of memory. Errors: TypeError, ValueError, BufferError."""
+    if isinstance(memory, tuple) and len(memory) == 2 and isinstance(memory[0], int):
+        return int(memory[0]), int(memory[1])
+    if hasattr(memory, "data_ptr"):
+        if not memory.is_contiguous():
+            raise ValueError("the tensor is not contiguous")
+        if memory.device.type != "cpu":
+            raise ValueError(f"the tensor is in the memory of {memory.device}, not of the host")
+        return int(memory.data_ptr()), int(memory.numel()) * int(memory.element_size())
+    return _native.memory_of(memory, writable)
+
+
+def _is_list_of_parts(page: Page) -> bool:
+    if isinstance(page, list):
+        return True
+    return isinstance(page, tuple) and not (len(page) == 2 and isinstance(page[0], int))
+
+
+def _parts_of(
+    keys: Sequence[str], pages: Sequence[Page], writable: bool
+) -> Tuple[List[int], List[int]]:
+    """Addresses and sizes of all parts. Errors: ValueError when pages differ in their number."""
+    if len(keys) != len(pages):
+        raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
+    addresses: List[int] = []
+    sizes: List[int] = []
+    count = -1
+    for page in pages:
+        parts = page if _is_list_of_parts(page) else [page]
+        if count not in (-1, len(parts)):
+            raise ValueError("the pages of one call have the same number of parts")
+        count = len(parts)
+        for part in parts:
+            address, size = memory_of(part, writable)
+            addresses.append(address)
+            sizes.append(size)
+    return addresses, sizes
+
+
+def _results(native: _native.Results) -> List[PageResult]:
+    return [
+        PageResult(Status(status), Origin(origin), length)
+        for status, origin, length in zip(native.statuses, native.origins, native.lengths)
+    ]
+
+
+class Client:
+    """The cache as a program sees it.
+
+    Options come from `options`, then PEERCACHE_* variables, then the file that PEERCACHE_CONFIG names.
+    Without any, the client connects to the peercache-node of this host; with `embedded`, it starts one
+    in this process, and `client.node_address` is what others join through. With `wait_for_node=False`
+    it returns at once and misses until the node is found.
+
+    Threads: any number may call at once; every call gives the GIL up. Ownership: memory is lent for the
+    duration of a call; keep it alive and of its size. After a call nothing reads or writes it any more,
+    also for pages that were missed; those may hold any bytes. Deadlines: `timeout` in seconds, default
+    the option `client.timeout`; no call returns more than 50 ms later. Errors: `peercache.Error` when
+    the cache cannot be opened; TypeError, ValueError, OverflowError and BufferError for arguments that make
+    no sense; nothing else: each page has a status, and after `close` every one is CLOSED. Not to be used
+    across a fork.
+    """
+
+    def __init__(
+        self, options: Optional[Options] = None, *, embedded: bool = False, wait_for_node: bool = True
+    ) -> None:
+        texts = {name: option_text(value) for name, value in (options or {}).items()}
+        self.native = _native.Client(texts, embedded, wait_for_node)
+        _open_clients.add(self)
+
+    def space(self, *fields: str) -> KeySpace:
+        """Keys of pages whose bytes mean the same: model, revision, dtype, layout, ... in an order."""
+        return KeySpace(fields)
+
+    def set(
+        self,
+        space: KeySpace,
+        keys: Sequence[str],
+        pages: Sequence[Page],
+        timeout: Optional[float] = None,
+    ) -> List[PageResult]:
+        """Copies the pages into this host's pool. On return their memory may be used again; `flush`
+        waits until other hosts can find them."""
+        addresses, sizes = _parts_of(keys, pages, writable=False)
+        return _results(self.native.set([space], keys, addresses, sizes, timeout))
+
+    def get(
+        self,
+        space: KeySpace,
+        keys: Sequence[str],
+        pages: Sequence[Page],
+        timeout: Optional[float] = None,
+    ) -> List[PageResult]:
+        """Reads the pages into the given memory, from wherever they are."""
+        addresses, sizes = _parts_of(keys, pages, writable=True)
+        return _results(self.native.get([space], keys, addresses, sizes, timeout))
+
+    def exists(
+        self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
+    ) -> List[PageResult]:
+        """Which pages could be read, and their lengths."""
+        return _results(self.native.exists([space], keys, timeout))
+
+    def leading_run(
+        self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
+    ) -> int:
+        """How many of the keys, from the first one on, could be read without a gap."""
+        return self.native.exists([space], keys, timeout).run
+
+    def remove(
+        self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
+    ) -> List[PageResult]:
+        """Withdraws the pages wherever they are: HIT was there and is gone, NOT_FOUND nobody had it."""
+        return _results(self.native.remove([space], keys, timeout))
+
+    def prefetch(self, space: KeySpace, keys: Sequence[str]) -> None:
+        """Starts to bring pages closer; best effort, returns at once."""
+        self.native.prefetch([space], keys)
+
+    def flush(self, timeout: Optional[float] = None) -> FlushResult:
+        """Waits until everything set so far can be found by other hosts."""
+        return FlushResult(*self.native.flush(timeout))
+
+    def register(self, memory: Memory) -> None:
+        """Makes memory known to the RDMA devices, so that pages of other hosts are read straight into
+        it; over TCP it changes nothing. It stays the caller's, and in place until `unregister` or
+        `close`. Ranges do not overlap. Errors: ValueError with the reason."""
+        fault = self.native.register_memory(*memory_of(memory, writable=True))
+        if fault is not None:
+            raise ValueError(fault)
+
+    def unregister(self, memory: Memory) -> None:
+        """Takes it back; no `get` into it may be running."""
+        self.native.unregister_memory(memory_of(memory, writable=True)[0])
+
+    def stats(self) -> Mapping[str, Any]:
+        """Totals since the client was made: pages by status, bytes and hits by origin."""
+        return self.native.stats()
+
+    def members(self) -> List[Tuple[str, str, int]]:
+        """(name, host, control port) of each node of the cluster, as this client knows them."""
+        return self.native.members()
+
+    @property
+    def data_plane(self) -> str:
+        """How pages of other hosts come, and why: "tcp: no RDMA device"."""
+        return self.native.data_plane
+
+    @property
+    def node_address(self) -> str:
+        """"host:port" of the node that this client is connected with."""
+        return self.native.node_address
+
+    @property
+    def closed(self) -> bool:
+        return self.native.closed
+
+    def close(self) -> None:
+        """Ends the client, and its embedded node. Calls of other threads that are running end first."""
+        self.native.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()

@@ -1,0 +1,57 @@
+"""Fixtures: rings of nodes that many tests share, and rings that one test may destroy."""
+
+import itertools
+import os
+
+import pytest
+
+from local_nodes import Ring, until
+
+_clusters = itertools.count()
+
+
+def _ring(folder, count, **options):
+    ring = Ring(folder, count, f"python-{os.getpid()}-{next(_clusters)}", **options)
+    return ring
+
+
+@pytest.fixture(scope="session")
+def ring(tmp_path_factory):
+    """Two nodes that all tests of a run share: use keys of your own, and leave the nodes alone."""
+    made = _ring(tmp_path_factory.mktemp("ring"), 2)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def fragile_ring(tmp_path):
+    """Makes rings for a test that kills or freezes nodes."""
+    made = []
+
+    def make(count, **options):
+        made.append(_ring(tmp_path, count, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for node in each.nodes:
+            node.kill()
+
+
+@pytest.fixture
+def connect():
+    """Makes clients that end with the test."""
+    import peercache
+
+    clients = []
+
+    def make(node, members=None, **options):
+        client = peercache.Client(node.options(**options))
+        clients.append(client)
+        if members:
+            assert until(lambda: len(client.members()) == members)
+        return client
+
+    yield make
+    for client in clients:
+        client.close()

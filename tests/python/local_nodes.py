@@ -1,0 +1,113 @@
+"""Real nodes on loopback for the tests of the Python package: started through the built peercache-node."""
+
+import ctypes
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import time
+
+PROGRAM = os.environ.get(
+    "PEERCACHE_TEST_NODE_PROGRAM",
+    str(pathlib.Path(__file__).parents[2] / "build/release/cli/peercache-node"),
+)
+READY = re.compile(r"ready control=(\d+) data=(\d+) http=(\d+) pid=(\d+)")
+START_SECONDS = 30
+PR_SET_PDEATHSIG = 1
+
+
+def until(condition, seconds=10.0):
+    """True as soon as `condition` is, False when it never was."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return bool(condition())
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class LocalNode:
+    """One peercache-node of ours; killed with the fixture that made it, or with this process."""
+
+    def __init__(self, folder, name, cluster, pool="64MiB", seeds=(), flags=()):
+        self.name, self.cluster, self.pool = name, cluster, pool
+        self.folder = pathlib.Path(folder)
+        self.flags = list(flags)
+        self.ports = ("0", "0", "0")
+        self.process = None
+        self.start(seeds)
+
+    def start(self, seeds=()):
+        control, data, http = self.ports
+        words = [PROGRAM, "--node-name", self.name, "--cluster-name", self.cluster,
+                 "--pool-size", self.pool, "--net-control-port", control,
+                 "--net-data-port", data, "--net-http-port", http, *self.flags]
+        if seeds:
+            words += ["--discovery-seeds", ",".join(seeds)]
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
+        with open(self.folder / f"{self.name}.log", "ab") as log:
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                            stderr=log, env=clean, preexec_fn=_die_with_parent)
+        self.ports = self._read_ports()
+
+    def _read_ports(self):
+        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline().decode() if readable else ""
+        ready = READY.match(line)
+        if not ready:
+            log = (self.folder / f"{self.name}.log").read_text()
+            raise RuntimeError(f"{self.name} did not start: {line!r}\n{log[-2000:]}")
+        return ready[1], ready[2], ready[3]
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.ports[0]}"
+
+    def options(self, **more):
+        """What a client of this node needs, in the form of the JSON of SGLang."""
+        return {"client.node_port": int(self.ports[0]), "cluster.name": self.cluster,
+                "log.level": "error", **more}
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def freeze(self):
+        """SIGSTOP, and waits until every thread has really stopped."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+        assert until(lambda: all(
+            (task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir()))
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
+
+class Ring:
+    """Some nodes of one cluster; each is in the view of all when this is made."""
+
+    def __init__(self, folder, count, cluster, **options):
+        self.nodes = []
+        for index in range(count):
+            seeds = [self.nodes[0].address] if self.nodes else []
+            self.nodes.append(LocalNode(folder, f"node-{index + 1}", cluster, seeds=seeds, **options))
+
+    def __getitem__(self, index):
+        return self.nodes[index]
+
+    def __len__(self):
+        return len(self.nodes)
+
+    def stop(self):
+        for node in self.nodes:
+            node.kill()
+
+    def restart(self, index):
+        self.nodes[index].start([node.address for node in self.nodes])

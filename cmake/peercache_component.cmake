@@ -48,18 +48,18 @@ foreach(ring pure actor scenario real verbs python lint)
   add_custom_target(ring_${ring})
 endforeach()
 
-# peercache_test(<folder> LABEL <ring> [LINK <targets>...] [WITH <files>...])
+# peercache_test(<folder> LABEL <ring> [LINK <targets>...] [WITH <files>...] [UNTIMED <suites>])
 # One test program of all tests/<folder>/*_test.cpp, and of the files there that they share; each case
-# is a ctest test.
+# is a ctest test. Tests of the rings `real` and `verbs` run alone, because they measure time; but those
+# of the UNTIMED suites, a filter of GoogleTest, beside each other.
 function(peercache_test folder)
-  cmake_parse_arguments(arg "" "LABEL" "LINK;WITH" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;UNTIMED" "LINK;WITH" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
   list(TRANSFORM arg_WITH PREPEND ${PROJECT_SOURCE_DIR}/tests/${folder}/)
   if(NOT sources)
     return()
   endif()
   string(REPLACE "/" "_" name ${folder})
-  # Real processes measure real time: nothing else runs beside them.
   set(alone)
   if(arg_LABEL MATCHES "real|verbs")
     set(alone RUN_SERIAL ON)
@@ -73,6 +73,14 @@ function(peercache_test folder)
     target_compile_options(${name}_tests PRIVATE $<$<CONFIG:Release>:-O0>)
   endif()
   add_dependencies(ring_${arg_LABEL} ${name}_tests)
-  gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 120 ${alone})
+  set(properties LABELS ${arg_LABEL} TIMEOUT 120)
+  if(arg_UNTIMED)
+    gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+      TEST_FILTER ${arg_UNTIMED} TEST_LIST ${name}_untimed PROPERTIES ${properties})
+    gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+      TEST_FILTER -${arg_UNTIMED} PROPERTIES ${properties} ${alone})
+  else()
+    gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+      PROPERTIES ${properties} ${alone})
+  endif()
 endfunction()

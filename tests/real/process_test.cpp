@@ -33,7 +33,7 @@ TEST(process, lines_come_one_by_one_and_then_the_end) {
 }
 
 TEST(process, a_silent_process_is_waited_for_no_longer_than_said) {
-  auto child = shell("sleep 60");
+  auto child = shell("exec sleep 60");
   ASSERT_TRUE(child);
   auto line = child->read_line(milliseconds(20));
   ASSERT_FALSE(line);
@@ -45,7 +45,7 @@ TEST(process, the_exit_status_is_the_one_that_a_shell_shows) {
   auto failing = shell("exit 7");
   ASSERT_TRUE(failing);
   EXPECT_EQ(failing->wait(milliseconds(5000)), 7);
-  auto killed = shell("sleep 60");
+  auto killed = shell("exec sleep 60");
   ASSERT_TRUE(killed);
   killed->signal(SIGTERM);
   EXPECT_EQ(killed->wait(milliseconds(5000)), 128 + SIGTERM);
@@ -54,7 +54,7 @@ TEST(process, the_exit_status_is_the_one_that_a_shell_shows) {
 TEST(process, nothing_is_left_over_when_its_owner_lets_go) {
   pid_t pid = 0;
   {
-    auto child = shell("sleep 60");
+    auto child = shell("exec sleep 60");
     ASSERT_TRUE(child);
     pid = child->pid();
     EXPECT_TRUE(is_alive(pid));
@@ -83,7 +83,7 @@ TEST(process, signals_that_the_parent_blocks_reach_the_child) {
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  auto child = shell("sleep 60");
+  auto child = shell("exec sleep 60");
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ASSERT_TRUE(child);
   child->signal(SIGTERM);

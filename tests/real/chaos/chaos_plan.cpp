@@ -31,7 +31,7 @@ void shape_load(stress::stress_plan& load) {
   load.kill_every = {};
   load.deadline_least = std::chrono::milliseconds(50);
   load.deadline_most = std::chrono::milliseconds(1000);
-  load.pause_between_calls = std::chrono::microseconds(10'000);
+  load.pause_between_calls = std::chrono::microseconds(25'000);
 }
 
 result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {

@@ -3,6 +3,7 @@
 #include "tests/scenario/cluster.hpp"
 
 #include "discovery/packet_codec.hpp"
+#include "discovery/view_codec.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -94,6 +95,13 @@ time_point cluster::local_now(const host& at) const {
   return time_point(std::chrono::duration_cast<duration>(
              std::chrono::duration<double>(since_start * at.drift))) +
          at.jumped;
+}
+
+ring_ptr cluster::ring_of(const discovery::view& what) {
+  auto& known = rings_[discovery::encode_view(what)];
+  if (!known)
+    known = std::make_shared<const discovery::hash_ring>(what.members);
+  return known;
 }
 
 void cluster::deliver(std::size_t to, const incarnation& expected,

@@ -28,8 +28,9 @@ struct outcome {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t puts = 0;
-  std::uint64_t stale_records = 0; ///< Left in the end: they cost a miss each, until read.
-  duration healed{};               ///< From the end of the faults to one view.
+  std::uint64_t view_refreshes = 0; ///< A shard told a client of a newer view.
+  std::uint64_t stale_records = 0;  ///< Left in the end: they cost a miss each, until read.
+  duration healed{};                ///< From the end of the faults to one view.
 };
 
 /// A machine: what outlives the processes that run on it.
@@ -62,6 +63,8 @@ public:
   const page_key& key(std::size_t i) const { return keys_[i]; }
   outcome& counts() noexcept { return outcome_; }
   time_point local_now(const host& at) const;
+  /// Of the view; processes that live in the same one share it.
+  ring_ptr ring_of(const discovery::view& what);
   /// Carries a membership packet to whoever listens there.
   void send(const process& from, const discovery::send_packet& order);
   using answer = std::optional<std::string>;
@@ -112,6 +115,7 @@ private:
   std::vector<page_key> keys_;
   std::deque<host> hosts_;
   std::map<incarnation, std::size_t> host_of_;
+  std::map<std::string, ring_ptr> rings_; ///< Of encoded views.
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;
   outcome outcome_;

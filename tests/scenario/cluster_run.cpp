@@ -17,6 +17,13 @@ namespace {
 /// have a view of their own wait two expiries for them. `outcome::healed` says how long it took.
 constexpr auto heal_limit = 2 * expiry + 3 * heartbeat;
 
+/// Whether one of the locations is that process's.
+bool names(const client::lookup_answer& told, const incarnation& inc) {
+  const auto end = told.locations.begin() + told.count;
+  return told.status == page_status::hit &&
+         std::any_of(told.locations.begin(), end, [&](const auto& l) { return l.owner == inc; });
+}
+
 } // namespace
 
 outcome cluster::run() {
@@ -168,10 +175,9 @@ void cluster::expect_gone(const host& who, const wrong_call& wrong) {
   for (auto& other : hosts_)
     for (const auto& key : keys_)
       if (other.running && !other.frozen && other.index != who.index)
-        other.running->exists(key, [wrong, inc = who.self.inc](const auto& told) {
-          for (const auto& location : told)
-            if (location.owner == inc)
-              wrong("exists still finds it");
+        other.running->exists({key}, [wrong, inc = who.self.inc](const auto& told) {
+          if (names(told[0], inc))
+            wrong("exists still finds it");
         });
 }
 
@@ -180,9 +186,8 @@ void cluster::expect_found(const host& of, const wrong_call& wrong) {
   of.running->pool().for_each_page([&](const storage::resident_page& page) {
     for (auto& reader : hosts_)
       if (reader.running && !reader.frozen)
-        reader.running->exists(page.key, [wrong, inc = of.self.inc](const auto& told) {
-          auto names = [&inc](const auto& location) { return location.owner == inc; };
-          if (std::none_of(told.begin(), told.end(), names))
+        reader.running->exists({page.key}, [wrong, inc = of.self.inc](const auto& told) {
+          if (!names(told[0], inc))
             wrong("a page was not found");
         });
   });

@@ -6,6 +6,7 @@
 #include "directory/shard_batch.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/placement.hpp"
+#include "discovery/view_codec.hpp"
 #include "storage/lru.hpp"
 #include "tests/scenario/cluster.hpp"
 
@@ -57,13 +58,7 @@ std::uint32_t process::pins() const {
 void process::tick() {
   auto before = machine_->state();
   step(machine_->tick(cluster_.local_now(host_)), before);
-  if (forget_at_ && cluster_.time().now() >= *forget_at_) {
-    forget_at_.reset();
-    if (joined())
-      shard_.retain([this](const page_key& key) {
-        return ring_.owns(host_.self.id, key, cluster_.settings().replicas);
-      });
-  }
+  forget_foreign_keys();
   pool_->reclaim();
   std::vector<storage::evicted> victims;
   pool_->evict_ahead(victims);
@@ -112,24 +107,53 @@ void process::step(std::vector<discovery::action> actions, phase before) {
 }
 
 void process::adopt(const discovery::view& next) {
-  auto before = std::exchange(view_, next);
-  auto old_ring = std::exchange(ring_, discovery::hash_ring(next.members));
-  cluster_.judge().judge_view(next, before.stamp());
+  auto before = std::exchange(
+      known_, succeeded(*known_, next, cluster_.ring_of(next), cluster_.time().now()));
+  cluster_.judge().judge_view(next, before->view.stamp());
   cluster_.time().note(next.version);
-  adopted_at_ = cluster_.time().now();
+  // Mostly at once; one in eight long enough after that others have asked by the view before.
+  const auto late = cluster_.time().below(8) == 0 ? 1'500'000 : 5'000;
+  cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(late)),
+                 [next](process& self) { self.clients_learn(next); });
   if (next.stamp() > left_at_) {
     std::vector<incarnation> living;
     for (const auto& m : next.members)
       living.push_back(m.inc);
     shard_.set_members(living);
-    forget_at_ = adopted_at_ + foreign_keys_kept;
+    forget_at_ = cluster_.time().now() + foreign_keys_kept;
   }
+  publish_moved(*before);
+}
+
+void process::clients_learn(const discovery::view& next) {
+  if (next.newer_than(clients_know_->view))
+    clients_know_ = succeeded(*clients_know_, next, cluster_.ring_of(next), cluster_.time().now());
+}
+
+void process::tell_clients(const std::string& view) {
+  if (auto next = discovery::decode_view(view))
+    clients_learn(*next);
+}
+
+void process::forget_foreign_keys() {
+  if (!forget_at_ || cluster_.time().now() < *forget_at_)
+    return;
+  forget_at_.reset();
+  if (joined())
+    shard_.retain([this](const page_key& key) {
+      return ring().owns(host_.self.id, key, cluster_.settings().replicas);
+    });
+}
+
+/// What has new owners in this view.
+void process::publish_moved(const known_cluster& before) {
   // In a view that was missed a member may have been out, which forgot everything since.
-  if (next.version != before.version + 1)
+  if (view().version != before.view.version + 1)
     return publish_everything();
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
   auto moved = [&](const page_key& key) {
-    return discovery::new_owners(old_ring, ring_, key, cluster_.settings().replicas, fresh) > 0;
+    return discovery::new_owners(*before.ring, ring(), key, cluster_.settings().replicas, fresh) >
+           0;
   };
   pool_->for_each_page([&](const storage::resident_page& page) {
     if (moved(page.key))
@@ -175,14 +199,14 @@ void process::publish(const std::vector<page_key>& keys, publish_mode mode,
                       std::function<void(actors::publication&)> done) {
   auto job = std::make_shared<actors::publication>(keys.size());
   job->done = std::move(done);
-  actors::owner_batches batches{ring_, cluster_.settings().replicas};
+  actors::owner_batches batches{ring(), cluster_.settings().replicas};
   for (std::size_t i = 0; i < keys.size(); ++i)
     if (auto where = own_location(keys[i]))
       batches.add(static_cast<std::uint32_t>(i), {keys[i], *where, mode});
   auto all = batches.take();
   job->waiting = all.size() + 1;
   for (auto& batch : all) {
-    auto to = ring_.incarnation_of(batch.owner);
+    auto to = ring().incarnation_of(batch.owner);
     cluster_.ask(
         *this, to,
         [records = std::move(batch.records)](process& owner) {
@@ -250,12 +274,12 @@ void process::send_withdrawals() {
   if (withdrawals_.empty() || !joined())
     return;
   auto sent = std::make_shared<std::vector<withdrawal>>(std::exchange(withdrawals_, {}));
-  actors::owner_batches batches{ring_, cluster_.settings().replicas};
+  actors::owner_batches batches{ring(), cluster_.settings().replicas};
   for (std::size_t i = 0; i < sent->size(); ++i)
     batches.add(static_cast<std::uint32_t>(i), (*sent)[i].record);
   for (auto& batch : batches.take())
     cluster_.ask(
-        *this, ring_.incarnation_of(batch.owner),
+        *this, ring().incarnation_of(batch.owner),
         [records = std::move(batch.records)](process& owner) {
           return owner.serve_withdraw(records);
         },
@@ -290,9 +314,21 @@ std::string process::serve_withdraw(const std::string& batch) {
   return gone ? std::to_string(*gone) : std::string{};
 }
 
+/// As directory_state::look_up.
 std::string process::serve_lookup(const std::string& batch) {
-  auto found = directory::lookup_batch(shard_, batch);
+  directory::key_ownership ownership;
+  ownership.owns = [this](const page_key& key) {
+    return view().stamp() > left_at_ &&
+           ring().owns(host_.self.id, key, cluster_.settings().replicas);
+  };
+  if (view().stamp() > left_at_)
+    ownership.by = {view().term, view().version};
+  auto found = directory::lookup_batch(shard_, batch, ownership, foreign_);
   return found ? *found : std::string{};
+}
+
+std::string process::serve_view() const {
+  return discovery::encode_view(view());
 }
 
 /// Loads the page from disk into the pool. Answers one location as a look-up does, or none.

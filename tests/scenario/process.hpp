@@ -2,10 +2,11 @@
 
 #include "actors/publication.hpp"
 #include "directory/shard.hpp"
-#include "discovery/hash_ring.hpp"
 #include "discovery/membership.hpp"
 #include "storage/page_pool.hpp"
 #include "storage/slot_table.hpp"
+#include "tests/scenario/known_cluster.hpp"
+#include "tests/scenario/lookup.hpp"
 #include "tests/scenario/script.hpp"
 
 #include <cstddef>
@@ -34,13 +35,13 @@ public:
   const incarnation& inc() const noexcept { return inc_; }
   discovery::membership& machine() noexcept { return *machine_; }
   const discovery::membership& machine() const noexcept { return *machine_; }
-  const discovery::view& view() const noexcept { return view_; }
-  const discovery::hash_ring& ring() const noexcept { return ring_; }
+  const discovery::view& view() const noexcept { return known_->view; }
+  const discovery::hash_ring& ring() const noexcept { return *known_->ring; }
   const directory::shard& shard() const noexcept { return shard_; }
   const storage::page_pool& pool() const noexcept { return *pool_; }
   storage::slot_table& slots() noexcept { return slots_; }
   bool settled() const noexcept;
-  bool joined() const noexcept { return view_.find(inc_) != nullptr; }
+  bool joined() const noexcept { return view().find(inc_) != nullptr; }
   std::uint32_t pins() const;
   /// Some owner knew as many locations of the key as it may, when this process published one.
   bool was_refused(const page_key& key) const { return refused_.count(key) > 0; }
@@ -57,20 +58,24 @@ public:
   std::string serve_withdraw(const std::string& batch);
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
+  std::string serve_view() const;
 
   // Clients of this node.
+  const known_cluster_ptr& clients_know() const noexcept { return clients_know_; }
+  void tell_clients(const std::string& view);
   void operate();
   void put(const page_key& key, bool always);
   void remove(const page_key& key);
   /// `done` gets whether it was a hit; misses are legal.
   void get(const page_key& key, std::function<void(bool)> done);
-  void exists(const page_key& key, std::function<void(std::vector<directory::page_location>)> done);
+  void exists(std::vector<page_key> keys, lookup::told done);
 
 private:
   // Membership.
   void step(std::vector<discovery::action> actions, discovery::membership::phase before);
   void adopt(const discovery::view& next);
-  void follow_view();
+  void forget_foreign_keys();
+  void clients_learn(const discovery::view& next);
 
   // The pool's side of the directory.
   directory::page_location location_of(const storage::resident_page& page) const;
@@ -79,6 +84,7 @@ private:
                std::function<void(actors::publication&)> done);
   void settle_commit(const page_key& key, generation gen, const actors::publication& said);
   void publish_next_chunk();
+  void publish_moved(const known_cluster& before);
   void publish_everything();
   void give_up(const std::vector<storage::evicted>& pages);
   void send_withdrawals();
@@ -87,8 +93,8 @@ private:
 
   // Clients (process_client.cpp).
   using operation = std::shared_ptr<get_operation>;
+  std::vector<page_key> some_keys();
   void look_up(const operation& op);
-  void take_locations(const operation& op, const std::string& answer);
   void read(const operation& op, const directory::page_location& where);
   void read_own(const operation& op, const directory::page_location& where);
   void read_remote(const operation& op, const directory::page_location& where);
@@ -97,6 +103,7 @@ private:
                  bool always);
   void promote(const operation& op, const directory::page_location& where);
   void stale(const operation& op, const directory::page_location& where);
+  void look_again(const operation& op, const directory::page_location& where);
   void hit(const operation& op, const directory::page_location& where,
            const std::vector<std::byte>& bytes);
   void miss(const operation& op);
@@ -106,12 +113,12 @@ private:
   const incarnation inc_;
   std::unique_ptr<discovery::membership> machine_;
 
-  discovery::view view_; ///< As the links have it.
-  discovery::hash_ring ring_;
+  known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< As the links have it.
+  known_cluster_ptr clients_know_ = known_;                           ///< A little later.
   discovery::view_stamp left_at_;
-  time_point adopted_at_{};
   directory::shard shard_;
   std::optional<time_point> forget_at_;
+  std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
 
   std::unique_ptr<slot_entry[]> entries_;
   std::unique_ptr<std::byte[]> bytes_;

@@ -1,6 +1,7 @@
 // What clients of a node do: as client/get_call.cpp and client/directory_lookup.cpp, in steps of
 // the simulated time, so that owners change their slots between any two of them.
 
+#include "client/location_choice.hpp"
 #include "common/guards.hpp"
 #include "directory/wire.hpp"
 #include "tests/scenario/cluster.hpp"
@@ -19,26 +20,18 @@ using directory::tier;
 namespace {
 
 constexpr auto deadline = 1000ms;
-constexpr auto view_grace = 3s;
-constexpr std::size_t replicas_asked = 2;
 constexpr std::size_t warm_up_puts = 5;
-
-/// How long the first owner may take before the next replica is asked.
-duration patience(duration left) {
-  return std::clamp<duration>(left / 4, 20ms, 250ms);
-}
 
 } // namespace
 
-/// One get or exists on its way.
+/// One get on its way.
 struct get_operation {
   page_key key;
   time_point until;
-  std::vector<node_id> asked; ///< In this look-up.
-  int lookups = 0;
+  bool second_look = false;
+  incarnation avoided; ///< Its location was stale.
   int promotions = 0;
   std::function<void(bool)> done;
-  std::function<void(std::vector<page_location>)> told; ///< Of an exists.
 };
 
 void process::operate() {
@@ -58,10 +51,21 @@ void process::operate() {
     return remove(key);
   case 6:
   case 7:
-    return exists(key, [](auto) {});
+    return exists(some_keys(), [](auto) {});
   default:
     return get(key, [](bool) {});
   }
+}
+
+/// As an engine asks for a prefix: many keys at once, of different owners.
+std::vector<page_key> process::some_keys() {
+  auto& world = cluster_.time();
+  const auto first = world.below(cluster_.settings().keys);
+  const auto count = 1 + world.below(8);
+  std::vector<page_key> keys;
+  for (std::uint64_t i = 0; i < count; ++i)
+    keys.push_back(cluster_.key((first + i) % cluster_.settings().keys));
+  return keys;
 }
 
 void process::put(const page_key& key, bool always) {
@@ -123,65 +127,24 @@ void process::get(const page_key& key, std::function<void(bool)> done) {
   look_up(op);
 }
 
-void process::exists(const page_key& key, std::function<void(std::vector<page_location>)> done) {
-  auto op = std::make_shared<get_operation>();
-  op->key = key;
-  op->until = cluster_.time().now() + deadline;
-  op->told = std::move(done);
-  look_up(op);
+void process::exists(std::vector<page_key> keys, lookup::told done) {
+  std::make_shared<lookup>(cluster_, *this, std::move(keys), cluster_.time().now() + deadline,
+                           std::move(done))
+      ->begin();
 }
 
 void process::look_up(const operation& op) {
-  std::array<node_id, replicas_asked> owners;
-  auto count = ring_.owners(op->key, std::span(owners).first(std::min<std::size_t>(
-                                         replicas_asked, cluster_.settings().replicas)));
-  auto candidates = std::span(owners).first(count);
-  if (auto own = std::find(candidates.begin(), candidates.end(), host_.self.id);
-      own != candidates.end())
-    std::swap(*own, candidates.front());
-  auto next = std::find_if(candidates.begin(), candidates.end(), [&op](node_id id) {
-    return std::find(op->asked.begin(), op->asked.end(), id) == op->asked.end();
-  });
-  auto now = cluster_.time().now();
-  if (next == candidates.end() || now >= op->until)
-    return miss(op);
-  op->asked.push_back(*next);
-  std::string request;
-  directory::append_lookup(request, op->key);
-  bool last = op->asked.size() == candidates.size();
-  cluster_.ask(
-      *this, ring_.incarnation_of(*next),
-      [request](process& owner) { return owner.serve_lookup(request); },
-      last ? op->until - now : patience(op->until - now),
-      [this, op](const cluster::answer& said) {
-        if (said)
-          take_locations(op, *said);
-        else
-          look_up(op);
-      });
-}
-
-void process::take_locations(const operation& op, const std::string& answer) {
-  std::array<page_location, limits::locations_per_key_max> locations;
-  std::size_t count = 0;
-  directory::answer_reader reader{answer};
-  if (!reader.next(locations, count))
-    return look_up(op);
-  // Never believe a record whose owner is not in the view.
-  auto end =
-      std::remove_if(locations.begin(), locations.begin() + static_cast<std::ptrdiff_t>(count),
-                     [this](const auto& l) { return view_.find(l.owner) == nullptr; });
-  std::vector<page_location> found(locations.begin(), end);
-  bool young = cluster_.time().now() - adopted_at_ < view_grace;
-  if (found.empty() && young)
-    return look_up(op);
-  if (op->told)
-    return op->told(std::move(found));
-  if (found.empty())
-    return miss(op);
-  auto own =
-      std::find_if(found.begin(), found.end(), [this](const auto& l) { return l.owner == inc_; });
-  read(op, own != found.end() ? *own : found.front());
+  std::make_shared<lookup>(cluster_, *this, std::vector{op->key}, op->until,
+                           [this, op](std::span<const client::lookup_answer> told) {
+                             if (told[0].status != page_status::hit)
+                               return miss(op);
+                             client::reader_place reader;
+                             reader.own = inc_;
+                             reader.own_node = host_.self.id;
+                             reader.avoided = op->avoided;
+                             read(op, client::choose_location(told[0], reader));
+                           })
+      ->begin();
 }
 
 void process::read(const operation& op, const page_location& where) {
@@ -289,17 +252,23 @@ void process::promote(const operation& op, const page_location& where) {
         if (!said || !reader.next(locations, count))
           return miss(op);
         if (count == 0)
-          return stale(op, where);
+          return look_again(op, where);
         read(op, locations[0]);
       });
 }
 
-/// The record is not true: its owners are told, and the look-up is repeated once.
+/// The holder has that no more. Where the directory itself has just said so, it is told.
 void process::stale(const operation& op, const page_location& where) {
-  withdrawals_.push_back({{op->key, where.owner, where.gen, where.where}, 0});
-  if (++op->lookups > 1)
+  if (op->second_look)
+    withdrawals_.push_back({{op->key, where.owner, where.gen}, 0});
+  look_again(op, where);
+}
+
+/// The directory may know better by now; once.
+void process::look_again(const operation& op, const page_location& where) {
+  if (std::exchange(op->second_look, true))
     return miss(op);
-  op->asked.clear();
+  op->avoided = where.owner;
   look_up(op);
 }
 
@@ -312,8 +281,6 @@ void process::hit(const operation& op, const page_location& where,
 }
 
 void process::miss(const operation& op) {
-  if (op->told)
-    return op->told({});
   ++cluster_.counts().misses;
   op->done(false);
 }

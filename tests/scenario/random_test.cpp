@@ -19,6 +19,7 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   std::uint64_t stale = 0;
   std::uint64_t events = 0;
   std::uint64_t hits = 0;
+  std::uint64_t refreshes = 0;
   duration slowest{};
   auto count = (seeds_to_run() + parts - 1) / parts;
   for (auto seed = GetParam() * count + 1; seed <= (GetParam() + 1) * count; ++seed) {
@@ -32,15 +33,18 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
     stale += came.stale_records;
     events += came.events;
     hits += came.hits;
+    refreshes += came.view_refreshes;
     slowest = std::max(slowest, came.healed);
   }
   std::printf(
-      "[ measured ] %llu clusters, %llu events, %llu hits, %llu stale records left, one view "
-      "after at most %s, %llu times after more than 3.5 s\n",
+      "[ measured ] %llu clusters, %llu events, %llu hits, %llu views fetched from a shard, %llu "
+      "stale records left, one view after at most %s, %llu times after more than 3.5 s\n",
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(events),
-      static_cast<unsigned long long>(hits), static_cast<unsigned long long>(stale),
-      to_text(slowest).c_str(), static_cast<unsigned long long>(slow));
+      static_cast<unsigned long long>(hits), static_cast<unsigned long long>(refreshes),
+      static_cast<unsigned long long>(stale), to_text(slowest).c_str(),
+      static_cast<unsigned long long>(slow));
   EXPECT_GT(hits, 5 * count);
+  EXPECT_GT(refreshes, count / 50);
   EXPECT_LE(slow, 1 + count / 50);
   EXPECT_LE(stale, 15 + count / 2);
 }

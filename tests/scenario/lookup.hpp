@@ -1,0 +1,53 @@
+#pragma once
+
+#include "client/lookup_plan.hpp"
+#include "tests/scenario/known_cluster.hpp"
+#include "tests/scenario/script.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::scenario {
+
+class cluster;
+class process;
+
+/// One look-up of many keys on its way: what client/directory_lookup.cpp does around the plan, in
+/// events of the simulated time. It lives as long as some event holds it.
+class lookup : public std::enable_shared_from_this<lookup> {
+public:
+  using told = std::function<void(std::span<const client::lookup_answer>)>;
+
+  /// `done` is called once, unless the process is gone before.
+  lookup(cluster& in, process& by, std::vector<page_key> keys, time_point until, told done);
+  void begin();
+
+private:
+  void follow();
+  void next_round();
+  client::lookup_plan::use usable(node_id id) const;
+  void ask(const client::lookup_plan::share& whom);
+  duration patience_with(const client::lookup_plan::share& whom) const;
+  void take(const client::lookup_plan::share& whom, const std::optional<std::string>& said);
+  void refresh();
+
+  cluster& cluster_;
+  process& by_;
+  const std::vector<page_key> keys_;
+  const time_point until_;
+  const told done_;
+  std::vector<client::lookup_answer> answers_;
+  client::lookup_plan plan_;
+  known_cluster_ptr known_;
+  std::vector<client::lookup_plan::share> shares_; ///< Of this round.
+  std::size_t waiting_ = 0;                        ///< Of them.
+  std::vector<node_id> given_up_;                  ///< Owners that did not answer.
+  int rounds_ = 0;
+  bool refreshed_ = false;
+};
+
+} // namespace peercache::scenario

@@ -4,6 +4,7 @@
 #include "config/options.hpp"
 #include "config/render.hpp"
 #include "python/native_client.hpp"
+#include "python/token_chain.hpp"
 
 #include <pybind11/stl.h>
 
@@ -44,6 +45,18 @@ key_space make_space(py::handle fields) {
 py::bytes digest_of(const key_space& space, const std::string& key) {
   const auto digest = space.key_of(key);
   return {reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()};
+}
+
+/// The keys of the full pages of a prompt, as `chain_keys` says. `tokens` has the buffer protocol and
+/// holds 32-bit integers; it must not change meanwhile.
+std::vector<std::string> chain_of(const key_space& space, py::buffer tokens, std::size_t page_tokens) {
+  const auto view = tokens.request();
+  if (view.itemsize != sizeof(std::uint32_t) || view.ndim != 1 || page_tokens == 0)
+    throw py::value_error("tokens are one row of 32-bit integers, pages have at least one token");
+  py::gil_scoped_release release;
+  return chain_keys(space,
+                    {static_cast<const std::uint32_t*>(view.ptr), static_cast<std::size_t>(view.size)},
+                    page_tokens);
 }
 
 /// Where the bytes of an object with the buffer protocol lie. They must be contiguous.
@@ -155,6 +168,7 @@ void bind_all(py::module_& module) {
   bind_results(module);
   bind_client(module);
   module.def("memory_of", &memory_of, py::arg("buffer"), py::arg("writable"));
+  module.def("chain_keys", &chain_of, py::arg("space"), py::arg("tokens"), py::arg("page_tokens"));
   module.def("option_table", &option_table);
   module.attr("status_words") = words<page_status>(page_status_count);
   module.attr("origin_words") = words<page_origin>(page_origin_count);

@@ -100,6 +100,10 @@ class Client:
 def memory_of(buffer: Any, writable: bool) -> tuple[int, int]:
     """(address, bytes) of an object with the buffer protocol."""
 
+def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
+    """A key for each full page of a prompt, of all tokens up to its end (BLAKE3, chained page by page).
+    `tokens` has the buffer protocol and holds 32-bit integers: array("I", ...), numpy.uint32."""
+
 def option_table() -> list[tuple[str, str, str]]:
     """(name, form, meaning) of every option."""
 

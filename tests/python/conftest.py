@@ -55,3 +55,22 @@ def connect():
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def engine():
+    """Makes stores of engines that end with the test."""
+    from engines import knows, make_store
+
+    stores = []
+
+    def make(node, pool=None, members=0, **more):
+        store = make_store(node, pool, **more)
+        stores.append(store)
+        if members:
+            knows(store, members)
+        return store
+
+    yield make
+    for store in stores:
+        store.close()

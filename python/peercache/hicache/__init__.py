@@ -1,0 +1,5 @@
+"""PeerCache as the L3 of SGLang's HiCache; loads without SGLang and without torch."""
+
+from peercache.hicache.store import PeerCacheStore
+
+__all__ = ["PeerCacheStore"]

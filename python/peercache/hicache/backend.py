@@ -1,0 +1,132 @@
+"""The client of one rank: how it is opened, and the calls that pools need of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from itertools import islice
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from peercache.client import Client, Option, Status
+from peercache._native import Error, KeySpace
+from peercache.hicache.host_pool import HostPool
+from peercache.hicache.settings import Settings
+
+logger = logging.getLogger("peercache.hicache")
+
+KEYS_REMEMBERED_MAX = 1 << 17
+REMOVE_KEYS = 2048
+CLOSE_SECONDS = 5.0
+REMOVED = (Status.HIT, Status.NOT_FOUND)
+
+
+class Known(NamedTuple):
+    """Keys of pages in some spaces, the oldest first."""
+
+    spaces: Sequence[KeySpace]
+    keys: Dict[str, None]
+
+
+def open_client(settings: Settings) -> Client:
+    """The client, whether its node answers or not: until it does, all are misses. Errors: ValueError
+    for options that make no sense; whoever starts the engine is to see it."""
+    try:
+        return Client(settings.options, embedded=settings.embedded)
+    except Error as why:
+        if why.code == "invalid argument":
+            raise ValueError(f"extra config of the storage backend: {why}") from why
+        if not settings.embedded:
+            logger.error("L3 misses until this is mended: %s", why)
+            return Client(settings.options, wait_for_node=False)
+        logger.warning("no node of our own, we take the one of this host: %s", why)
+    # Another rank of this engine has the ports, and so the node that all of them use.
+    options: Dict[str, Option] = dict(settings.options)
+    options["client.node_port"] = settings.options.get("net.control_port", 31998)
+    return Client(options, wait_for_node=False)
+
+
+class Backend:
+    """Pages of one rank in and out of the cache, by pool. Threads: any.
+
+    Invariant: when `close` has returned, no call is running and none touches a pool's memory again.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.client = open_client(settings)
+        self._settings = settings
+        self._timeout_s = self.client.native.timeout
+        self._idle = threading.Condition()
+        self._running = 0
+        self._closed = False
+        self._registered: List[int] = []
+        self._known: Dict[int, Known] = {}
+
+    def __enter__(self) -> "Backend":
+        """A call begins. Errors: RuntimeError after `close`."""
+        with self._idle:
+            if self._closed:
+                raise RuntimeError("the storage backend is closed")
+            self._running += 1
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        with self._idle:
+            self._running -= 1
+            if self._running == 0:
+                self._idle.notify_all()
+
+    def budget_s(self, tokens: int) -> float:
+        """What a batch of so many tokens may take: SGLang would not wait longer for it."""
+        return min(self._timeout_s, self._settings.batch_budget_s(tokens))
+
+    def register(self, pool: HostPool) -> None:
+        """Makes the pool known to the RDMA devices; without it pages come through a buffer of ours."""
+        for address, size in pool.memory:
+            if address in self._registered:
+                continue
+            fault = self.client.native.register_memory(address, size)
+            if fault is None:
+                self._registered.append(address)
+            else:
+                logger.warning("pool %s is not registered, its pages are copied: %s", pool.name, fault)
+
+    def forget_pools(self) -> None:
+        """Another set of pools follows. Waits until no call is running."""
+        self._wait_idle()
+        for address in self._registered:
+            self.client.native.unregister_memory(address)
+        self._registered.clear()
+
+    def _wait_idle(self) -> None:
+        with self._idle:
+            self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS)
+
+    def remember(self, spaces: Sequence[KeySpace], keys: Sequence[str]) -> None:
+        """What `clear` is to withdraw; `spaces` is the same object for the same spaces."""
+        with self._idle:
+            known = self._known.setdefault(id(spaces), Known(spaces, {})).keys
+            known.update(dict.fromkeys(keys))
+            for key in list(islice(known, max(0, len(known) - KEYS_REMEMBERED_MAX))):
+                del known[key]
+
+    def clear(self) -> bool:
+        """Withdraws from the whole cluster what this rank has moved and still remembers: its last
+        131,072 pages. Other tenants' pages, and other ranks', stay. False when a holder could not be
+        asked."""
+        with self._idle:
+            known, self._known = self._known, {}
+        return all([self._remove(each.spaces, list(each.keys)) for each in known.values()])
+
+    def _remove(self, spaces: Sequence[KeySpace], keys: Sequence[str]) -> bool:
+        gone = True
+        for first in range(0, len(keys), REMOVE_KEYS):
+            some = keys[first : first + REMOVE_KEYS]
+            statuses = self.client.native.remove(spaces, some).statuses
+            gone &= all(status in REMOVED for status in statuses)
+        return gone
+
+    def close(self) -> None:
+        with self._idle:
+            self._closed = True
+        self._wait_idle()
+        self.client.close()

@@ -1,0 +1,119 @@
+"""SGLang's side of the contract, where SGLang is installed, and the same in small where it is not.
+
+What differs between SGLang's versions is read with getattr; what only the newer ones have is made here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+
+STORAGE_PAGES = "sglang.srt.mem_cache.hicache_storage"
+METRICS = ("sglang.srt.observability.metrics_collector", "sglang.srt.metrics.collector")
+
+
+class OwnStorageBase:
+    """What SGLang's HiCacheStorage does for its subclasses: it remembers the host pools."""
+
+    mem_pool_host: Any = None
+    registered_pools: Dict[str, Any]
+
+    def register_mem_pool_host(self, mem_pool_host: Any) -> None:
+        self.mem_pool_host = mem_pool_host
+
+    def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
+        if not hasattr(self, "registered_pools"):
+            self.registered_pools = {}
+        self.registered_pools[host_pool_name] = host_pool
+
+
+@dataclass
+class OwnPoolTransferResult:
+    """How far a prefix is usable: with KV alone, and what each extra pool has of it, in pages."""
+
+    kv_hit_pages: int
+    extra_pool_hit_pages: Dict[str, int]
+
+
+@dataclass
+class OwnStorageMetrics:
+    """One entry for each batch since the last time: pages, and GB/s."""
+
+    prefetch_pgs: List[int] = field(default_factory=list)
+    backup_pgs: List[int] = field(default_factory=list)
+    prefetch_bandwidth: List[float] = field(default_factory=list)
+    backup_bandwidth: List[float] = field(default_factory=list)
+
+
+def _theirs(modules: Sequence[str], name: str) -> Optional[Any]:
+    """SGLang's own class, if it is there. What is installed but cannot be loaded is not there."""
+    for module in modules:
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, OSError, RuntimeError):
+            continue
+    return None
+
+
+if TYPE_CHECKING:
+    StorageBase = OwnStorageBase
+    PoolTransferResult = OwnPoolTransferResult
+    StorageMetrics = OwnStorageMetrics
+else:
+    StorageBase = _theirs([STORAGE_PAGES], "HiCacheStorage") or OwnStorageBase
+    PoolTransferResult = _theirs([STORAGE_PAGES], "PoolTransferResult") or OwnPoolTransferResult
+    StorageMetrics = _theirs(METRICS, "StorageMetrics") or OwnStorageMetrics
+
+
+def name_of(pool_name: Any) -> str:
+    """The name of a pool: SGLang's PoolName, or the string that it stands for."""
+    return str(getattr(pool_name, "value", pool_name))
+
+
+def is_trailing(hit_policy: Any) -> bool:
+    """Whether only the last pages before the end of a hit are needed: PoolHitPolicy.TRAILING_PAGES."""
+    return name_of(hit_policy) == "trailing_pages"
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Where an engine's process stands, and what it serves: HiCacheStorageConfig of any version."""
+
+    model: str
+    tp_rank: int
+    tp_size: int
+    pp_rank: int
+    pp_size: int
+    cp_rank: int
+    cp_size: int
+    is_mla: bool
+    """All ranks of a TP group hold the same bytes."""
+    tp_lcm_size: int
+    """Head groups that a page's heads are cut into over all ranks: `tp_size` or a multiple of it."""
+    wants_metrics: bool
+
+    @staticmethod
+    def of(config: Any, lcm_from_json: Any = None) -> "Ranks":
+        """Errors: ValueError for numbers that do not fit together."""
+
+        def number(name: str, default: int) -> int:
+            value = getattr(config, name, None)
+            return default if value is None else int(value)
+
+        tp_size = number("tp_size", 1)
+        lcm = getattr(config, "tp_lcm_size", None) or lcm_from_json or tp_size
+        if int(lcm) % tp_size != 0:
+            raise ValueError(f"tp_lcm_size {lcm} is no multiple of tp_size {tp_size}")
+        return Ranks(
+            model=str(getattr(config, "model_name", None) or ""),
+            tp_rank=number("tp_rank", 0),
+            tp_size=tp_size,
+            pp_rank=number("pp_rank", 0),
+            pp_size=number("pp_size", 1),
+            cp_rank=number("attn_cp_rank", 0),
+            cp_size=number("attn_cp_size", 1),
+            is_mla=bool(getattr(config, "is_mla_model", False)),
+            tp_lcm_size=int(lcm),
+            wants_metrics=bool(getattr(config, "enable_storage_metrics", False)),
+        )

@@ -1,0 +1,54 @@
+"""No exception may reach SGLang: its prefetch, IO and backup threads die of one and stay dead."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from typing import Any, Callable, Dict, TypeVar
+
+logger = logging.getLogger("peercache.hicache")
+
+REPEAT_SECONDS = 60.0
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+_said_at: Dict[str, float] = {}
+
+
+def _say(what: str) -> None:
+    """The first fault of a kind with its trace, then one line a minute at most."""
+    now = time.monotonic()
+    last = _said_at.get(what)
+    if last is None or now - last > REPEAT_SECONDS:
+        _said_at[what] = now
+        logger.exception("%s failed, and counts as a miss", what)
+
+
+def never_raises(miss: Callable[..., Any]) -> Callable[[Call], Call]:
+    """A call that answers `miss(*arguments)` where it would have raised."""
+
+    def around(call: Call) -> Call:
+        @functools.wraps(call)
+        def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+            try:
+                return call(self, *arguments, **named)
+            except Exception:  # noqa: BLE001 - whatever it is, it ends here
+                _say(call.__name__)
+                return miss(*arguments, **named)
+
+        return guarded  # type: ignore[return-value]
+
+    return around
+
+
+def count_of(things: Any) -> int:
+    """How many answers are wanted, whatever was given."""
+    try:
+        return len(things)
+    except TypeError:
+        return 0
+
+
+def none_of(keys: Any = (), *_: Any, **__: Any) -> Any:
+    """One False for each key."""
+    return [False] * count_of(keys)

@@ -1,0 +1,194 @@
+"""SGLang's host pools: where a page's parts lie, and what decides what its bytes mean."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Iterator, List, Sequence, Tuple
+
+from peercache._native import KeySpace, page_bytes_max, parts_per_page_max
+from peercache.hicache.contract import Ranks
+
+logger = logging.getLogger("peercache.hicache")
+
+SMALL_PAGE_BYTES = 64 << 10
+
+ZERO_COPY, FLAT = "parts", "flat"
+"""The forms of a page: its parts where they lie, or one flat copy that the pool made."""
+
+GEOMETRY = (
+    "layer_num", "head_num", "head_dim", "v_head_dim", "kv_cache_dim", "kv_lora_rank",
+    "qk_rope_head_dim", "start_layer", "end_layer", "size_per_token",
+)
+"""Attributes of host pools that change what a page's bytes mean. A kind of pool has some of them."""
+
+
+class PoolFault(Exception):
+    """A pool or its pages cannot be used as they are; the message says why."""
+
+
+def _tensors(buffer: Any) -> Iterator[Any]:
+    if isinstance(buffer, (list, tuple)):
+        for each in buffer:
+            yield from _tensors(each)
+    elif buffer is not None and hasattr(buffer, "data_ptr"):
+        yield buffer
+
+
+def _buffers_of(pool: Any) -> List[Any]:
+    """The tensors that a pool's pages lie in. None: it is logical only (DeepSeek-V4's anchor)."""
+    whole = getattr(pool, "kv_buffer", None)
+    if whole is None and hasattr(pool, "get_hybrid_pool_buffer"):
+        whole = pool.get_hybrid_pool_buffer()
+    return list(_tensors(whole))
+
+
+def _memory_of(buffers: Sequence[Any]) -> List[Tuple[int, int]]:
+    """(address, bytes) of each tensor, adjoining ones joined: K and V are halves of one, mostly."""
+    places = sorted((t.data_ptr(), t.numel() * t.element_size()) for t in buffers)
+    joined: List[Tuple[int, int]] = []
+    for address, size in places:
+        if size == 0:
+            continue
+        if joined and address <= joined[-1][0] + joined[-1][1]:
+            begin, before = joined.pop()
+            address, size = begin, max(before, address + size - begin)
+        joined.append((address, size))
+    return joined
+
+
+class HostPool:
+    """One host pool of SGLang, as PeerCache sees it. Immutable; threads: any.
+
+    A page of it is `split` pages of the cache, one for each group of heads that this rank holds; the
+    parts of one are K and V, K and V of each layer, or one piece.
+    """
+
+    def __init__(self, pool: Any, name: str, ranks: Ranks) -> None:
+        """Errors: PoolFault."""
+        self.pool = pool
+        self.name = name
+        self.page_size = int(getattr(pool, "page_size", 1) or 1)
+        self.layout = str(getattr(pool, "layout", "") or "")
+        self.memory = _memory_of(_buffers_of(pool))
+        self.logical_only = not self.memory
+        self.split = self._split(ranks)
+        self.zero_copy = self._is_zero_copy()
+        self._warn_of_sizes()
+
+    def _split(self, ranks: Ranks) -> int:
+        """Groups of heads in a page of this rank. Only in page_head a group's bytes lie together."""
+        if ranks.is_mla or self.layout != "page_head":
+            return 1
+        split = ranks.tp_lcm_size // ranks.tp_size
+        heads = int(getattr(self.pool, "head_num", split))
+        if heads % split != 0:
+            raise PoolFault(f"{heads} heads of this rank cannot be cut into {split} groups")
+        return split
+
+    def _is_zero_copy(self) -> bool:
+        """Whether the pool says where its pages lie; some pools do so for some layouts only."""
+        if self.logical_only or not hasattr(self.pool, "get_page_buffer_meta"):
+            return False
+        try:
+            self.parts(ProbedIndices(range(self.page_size)), 1)
+        except PoolFault:
+            raise
+        except Exception as why:  # noqa: BLE001 - whatever a pool of any version raises
+            logger.info("pool %s: pages are copied, for %s", self.name, why)
+            return False
+        return True
+
+    def _warn_of_sizes(self) -> None:
+        size = int(getattr(self.pool, "size_per_token", 0) or 0) * self.page_size
+        if size > page_bytes_max * self.split:
+            raise PoolFault(f"a page has {size} bytes, the cache takes {page_bytes_max}: use a smaller --page-size")
+        if 0 < size < SMALL_PAGE_BYTES and self.name == "kv":
+            logger.warning(
+                "a page has %d bytes only: most of the time goes into naming it. Use --page-size 64", size
+            )
+
+    def parts(self, host_indices: Any, pages: int) -> Tuple[Sequence[int], Sequence[int]]:
+        """Addresses and bytes of all parts of `pages` pages, checked to lie in the pool. Errors:
+        PoolFault, and whatever the pool itself raises."""
+        if len(host_indices) != pages * self.page_size:
+            raise PoolFault(f"{len(host_indices)} indices for {pages} pages of {self.page_size} tokens")
+        if self.split > 1:
+            addresses, sizes = self.pool.get_split_heads_page_buffer_meta(host_indices, self.split)
+        else:
+            addresses, sizes = self.pool.get_page_buffer_meta(host_indices)
+        if len(addresses) != len(sizes) or len(addresses) % (pages * self.split) != 0:
+            raise PoolFault(f"{len(addresses)} parts for {pages} pages")
+        if len(addresses) > pages * self.split * parts_per_page_max:
+            raise PoolFault(f"a page has more than {parts_per_page_max} parts")
+        if not self._holds(addresses, sizes):
+            raise PoolFault("a page lies outside the pool's memory")
+        return addresses, sizes
+
+    def _holds(self, addresses: Sequence[int], sizes: Sequence[int]) -> bool:
+        if len(self.memory) == 1:
+            begin, size = self.memory[0]
+            return min(addresses) >= begin and max(addresses) + max(sizes) <= begin + size
+        return all(
+            any(begin <= address and address + part <= begin + size for begin, size in self.memory)
+            for address, part in zip(addresses, sizes)
+        )
+
+    def geometry(self) -> List[str]:
+        """What of the pool decides the meaning of a page's bytes, a field each."""
+        device_dtype = getattr(getattr(self.pool, "device_pool", None), "dtype", "")
+        shape = [f"{name}={getattr(self.pool, name, '')}" for name in GEOMETRY]
+        return [
+            f"dtype={getattr(self.pool, 'dtype', '')}",
+            # The two kinds of fp8 are both stored as uint8.
+            f"device_dtype={device_dtype}",
+            f"layout={self.layout}",
+            f"page_size={self.page_size}",
+            f"geometry={','.join(self._per_group(field) for field in shape)}",
+        ]
+
+    def _per_group(self, field: str) -> str:
+        """Sizes of one group of heads: equal on ranks that hold one group or several."""
+        name, _, value = field.partition("=")
+        if self.split > 1 and name in ("head_num", "size_per_token") and value:
+            return f"{name}={int(value) // self.split}"
+        return field
+
+
+class ProbedIndices(List[int]):
+    """Indices of one page, for asking a pool where it lies before any tensor is there."""
+
+    def tolist(self) -> List[int]:
+        return list(self)
+
+
+def spaces_of(pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool) -> List[KeySpace]:
+    """The key spaces of a pool's pages: one for each group of heads, of this rank or of all.
+
+    Where all ranks hold the same bytes (MLA) there is one, and no rank in it: written once, read by
+    all. `form` tells pages by address from flat ones: their parts may be in another order.
+    """
+    split = pool.split if form == ZERO_COPY else 1
+    groups = ranks.tp_size * split
+    first = ranks.tp_rank * split
+    if ranks.is_mla:
+        held = ["all"]
+    else:
+        chosen = range(groups) if whole_group else range(first, first + split)
+        held = [f"{group}/{groups}" for group in chosen]
+    return [
+        KeySpace(
+            [
+                "sglang-hicache-1",
+                f"space={space}",
+                f"model={ranks.model}",
+                f"heads={heads}",
+                f"pp={ranks.pp_rank}/{ranks.pp_size}",
+                f"cp={ranks.cp_rank}/{ranks.cp_size}",
+                f"mla={ranks.is_mla}",
+                f"pool={pool.name}",
+                f"form={form}",
+                *pool.geometry(),
+            ]
+        )
+        for heads in held
+    ]

@@ -1,0 +1,336 @@
+"""PeerCacheStore: PeerCache as the L3 of SGLang's HiCache."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from peercache._native import KeySpace, Results
+from peercache.client import memory_of
+from peercache.hicache.backend import Backend
+from peercache.hicache.contract import PoolTransferResult, Ranks, StorageBase, is_trailing, name_of
+from peercache.hicache.figures import Figures
+from peercache.hicache.guard import count_of, never_raises, none_of
+from peercache.hicache.hit_policy import Demand, all_or_none, leading_run, usable_prefix
+from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, spaces_of
+from peercache.hicache.settings import settings_of
+
+logger = logging.getLogger("peercache.hicache")
+
+KV = "kv"
+
+
+@dataclass(frozen=True)
+class StoredPool:
+    """A host pool and the key spaces of its pages."""
+
+    host: HostPool
+    own: Sequence[KeySpace]
+    """Of this rank's pages by address."""
+    group: Sequence[KeySpace]
+    """Of all ranks' of the TP group."""
+    flat: Sequence[KeySpace]
+    """Of this rank's flat pages."""
+    flat_group: Sequence[KeySpace]
+
+    def asked(self, by_address: bool) -> Sequence[KeySpace]:
+        """Where pages are looked for: in the form in which they are put."""
+        return self.group if by_address and self.host.zero_copy else self.flat_group
+
+
+class PeerCacheStore(StorageBase):
+    """The storage backend for `--hicache-storage-backend dynamic`:
+
+        {"backend_name": "peercache", "module_path": "peercache.hicache",
+         "class_name": "PeerCacheStore", "interface_v1": 1}
+
+    Other keys of the JSON are names of the option table (docs/configuration.md), "space" for a tenant,
+    and "embedded" for a node in this process; without it the node of this host is used.
+
+    Threads: any number of calls at once; SGLang has one exists, one get, one set. Ownership: a set
+    copies inside the call, after a get nothing writes to the host pool any more, also where it missed.
+    Errors: the constructor raises ValueError for a JSON that makes no sense. No other method raises or
+    returns None where SGLang expects an answer: what cannot be had is a miss. Deadlines: `client.timeout`
+    for a call, and for a get no more than SGLang itself would wait for so many tokens.
+
+    Answers of ranks: a page counts as there when all ranks of the TP group have theirs, so that all of
+    them say the same; what appears or goes between two ranks' questions SGLang levels with its MIN.
+    """
+
+    def __init__(self, storage_config: Any, kwargs: Optional[Mapping[str, Any]] = None) -> None:
+        self._settings = settings_of(getattr(storage_config, "extra_config", None))
+        self._ranks = Ranks.of(storage_config, self._settings.tp_lcm_size)
+        self._backend = Backend(self._settings)
+        self._figures = Figures()
+        self._pools: Dict[str, StoredPool] = {}
+        logger.info("PeerCache serves rank %s of %s at %s; data plane %s", self._ranks.tp_rank,
+                    self._ranks.tp_size, self._backend.client.node_address, self._backend.client.data_plane)
+
+    # Pools
+
+    @never_raises(lambda *_: None)
+    def register_mem_pool_host(self, mem_pool_host: Any) -> None:
+        """The host pool; another one takes the place of the one before."""
+        if KV in self._pools:
+            self._pools.clear()
+            self._backend.forget_pools()
+        super().register_mem_pool_host(mem_pool_host)
+        self._add_pool(mem_pool_host, KV)
+
+    @never_raises(lambda *_: None)
+    def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
+        super().register_mem_host_pool_v2(host_pool, host_pool_name)
+        self._add_pool(host_pool, name_of(host_pool_name))
+
+    def _add_pool(self, pool: Any, name: str) -> None:
+        self._pools.pop(name, None)
+        try:
+            host = HostPool(pool, name, self._ranks)
+        except PoolFault as fault:
+            logger.error("pool %s is not kept in L3: %s", name, fault)
+            return
+
+        def spaces(form: str, whole_group: bool) -> List[KeySpace]:
+            return spaces_of(host, self._ranks, self._settings.space, form, whole_group)
+
+        self._backend.register(host)
+        self._pools[name] = StoredPool(
+            host, spaces(ZERO_COPY, False), spaces(ZERO_COPY, True), spaces(FLAT, False), spaces(FLAT, True)
+        )
+
+    # What is there
+
+    @never_raises(lambda *_, **__: 0)
+    def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
+        """How many pages from the first one on are there: a leading run, no count."""
+        pool = self._pools.get(KV)
+        by_address = self._settings.interface_v1
+        return 0 if pool is None else self._run(pool, pool.asked(by_address), keys)
+
+    def _run(self, pool: StoredPool, spaces: Sequence[KeySpace], keys: Sequence[str]) -> int:
+        if pool.host.logical_only or not keys:
+            return len(keys)
+        with self._backend as backend:
+            return backend.client.native.exists(spaces, keys).run // len(spaces)
+
+    @never_raises(lambda *_, **__: False)
+    def exists(self, key: str) -> bool:
+        """Whether this key is there, however it was put."""
+        pool = self._pools[KV]
+        with self._backend as backend:
+            return any(
+                backend.client.native.exists(spaces, [key]).run == len(spaces)
+                for spaces in (pool.group, pool.flat_group)
+            )
+
+    @never_raises(lambda *_, **__: PoolTransferResult(0, {}))
+    def batch_exists_v2(
+        self,
+        keys: Sequence[str],
+        pool_transfers: Optional[Sequence[Any]] = None,
+        extra_info: Any = None,
+    ) -> Any:
+        """The longest prefix whose pages every pool has, as its hit policy needs them."""
+        transfers, kv = pool_transfers or [], self._pools.get(KV)
+        kv_pages = self._run(kv, kv.asked(True), keys) if kv is not None else 0
+        demands = [self._demand(transfer, keys[:kv_pages]) for transfer in transfers] if kv_pages else []
+        usable = usable_prefix(kv_pages, demands)
+        found = {name_of(transfer.name): usable for transfer in transfers}
+        return PoolTransferResult(usable, {KV: usable, **found} if usable else {})
+
+    def _demand(self, transfer: Any, keys: Sequence[str]) -> Demand:
+        trailing = max(1, count_of(transfer.keys)) if is_trailing(transfer.hit_policy) else 0
+        pool = self._pools.get(name_of(transfer.name))
+        if pool is None:
+            return [], trailing
+        if pool.host.logical_only:
+            return [True] * len(keys), trailing
+        spaces = pool.asked(True)
+        with self._backend as backend:
+            there = backend.client.native.exists(spaces, keys).ok
+        return _by_key(there, len(spaces)), trailing
+
+    # Pages by address
+
+    @never_raises(none_of)
+    def batch_get_v1(
+        self, keys: Sequence[str], host_indices: Any, extra_info: Any = None
+    ) -> List[bool]:
+        """Reads pages into the host pool, a bool for each key. When it returns, no read is on its way."""
+        return self._get(self._pools.get(KV), keys, host_indices)
+
+    @never_raises(none_of)
+    def batch_set_v1(
+        self, keys: Sequence[str], host_indices: Any, extra_info: Any = None
+    ) -> List[bool]:
+        """Copies pages out of the host pool, a bool for each key. When it returns, SGLang may overwrite
+        them."""
+        return self._set(self._pools.get(KV), keys, host_indices)
+
+    def _get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any) -> List[bool]:
+        if pool is None or not keys:
+            return [False] * len(keys)
+        if pool.host.logical_only:
+            return [True] * len(keys)
+        begin = time.monotonic()
+        with self._backend as backend:
+            budget = backend.budget_s(len(keys) * pool.host.page_size)
+            if not pool.host.zero_copy:
+                return self._get_copies(pool, keys, indices, budget)
+            addresses, sizes = pool.host.parts(indices, len(keys))
+            results = backend.client.native.get(pool.own, keys, addresses, sizes, budget)
+            backend.remember(pool.own, keys)
+        return self._answer(results, pool.host.split, begin, self._figures.prefetched)
+
+    def _set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any) -> List[bool]:
+        if pool is None or not keys:
+            return [False] * len(keys)
+        if pool.host.logical_only:
+            return [True] * len(keys)
+        begin = time.monotonic()
+        with self._backend as backend:
+            if not pool.host.zero_copy:
+                return self._set_copies(pool, keys, indices)
+            addresses, sizes = pool.host.parts(indices, len(keys))
+            results = backend.client.native.set(pool.own, keys, addresses, sizes)
+            backend.remember(pool.own, keys)
+        return self._answer(results, pool.host.split, begin, self._figures.backed_up)
+
+    def _answer(self, results: Results, split: int, begin: float, count: Any) -> List[bool]:
+        if self._ranks.wants_metrics:
+            count(len(results) // split, results.success_bytes, time.monotonic() - begin)
+        return _by_key(results.ok, split)
+
+    def _get_copies(
+        self, pool: StoredPool, keys: Sequence[str], indices: Any, budget: float
+    ) -> List[bool]:
+        """For pools that do not say where their pages lie: through flat copies."""
+        pages = [pool.host.pool.get_dummy_flat_data_page() for _ in keys]
+        read = self._read_flat(pool, keys, pages, budget)
+        for index, (page, there) in enumerate(zip(pages, read)):
+            if there:
+                pool.host.pool.set_from_flat_data_page(int(indices[index * pool.host.page_size]), page)
+        return read
+
+    def _set_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any) -> List[bool]:
+        size = pool.host.page_size
+        pages = [pool.host.pool.get_data_page(int(indices[i * size]), flat=True) for i in range(len(keys))]
+        return self._write_flat(pool, keys, pages)
+
+    # Named pools
+
+    @never_raises(lambda transfers=(), *_, **__: {t.name: none_of(t.keys) for t in transfers})
+    def batch_get_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
+        """Reads pages of several pools: what one of them lacks, all lack."""
+        results = {t.name: self._transfer(t, transfers, self._get) for t in transfers}
+        trailing = [t.name for t in transfers if is_trailing(t.hit_policy)]
+        all_or_none({t.name: t.keys or [] for t in transfers}, results, trailing)
+        return results
+
+    @never_raises(lambda transfers=(), *_, **__: {t.name: none_of(t.keys) for t in transfers})
+    def batch_set_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
+        """Stores pages of several pools."""
+        return {t.name: self._transfer(t, transfers, self._set) for t in transfers}
+
+    def _transfer(self, transfer: Any, transfers: Sequence[Any], move: Any) -> List[bool]:
+        """One pool's part; some pools use the indices of another one's."""
+        keys, indices = transfer.keys or [], transfer.host_indices
+        source = getattr(transfer, "indices_from_pool", None)
+        if indices is None and source is not None:
+            indices = next((t.host_indices for t in transfers if name_of(t.name) == name_of(source)), None)
+        pool = self._pools.get(name_of(transfer.name))
+        if pool is None or (indices is None and not pool.host.logical_only):
+            logger.warning("pool %s is not registered, or has no indices", name_of(transfer.name))
+            return [False] * len(keys)
+        moved: List[bool] = _never(move)(pool, keys, indices)
+        return moved
+
+    # Flat pages: what SGLang does without interface_v1, and for drafts
+
+    @never_raises(lambda *_, **__: None)
+    def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> Any:
+        """Reads a flat page into the tensor given, or a new one. None: it is not there."""
+        return self.batch_get([key], [target_location])[0]
+
+    @never_raises(lambda keys=(), *_, **__: [None] * count_of(keys))
+    def batch_get(
+        self, keys: Sequence[str], target_locations: Any = None, target_sizes: Any = None
+    ) -> List[Any]:
+        """The tensors, None for each page that is not there."""
+        pool = self._pools[KV]
+        given = target_locations or [None] * len(keys)
+        pages = [pool.host.pool.get_dummy_flat_data_page() if page is None else page for page in given]
+        with self._backend as backend:
+            budget = backend.budget_s(len(keys) * pool.host.page_size)
+            read = self._read_flat(pool, keys, pages, budget)
+        return [page if there else None for page, there in zip(pages, read)]
+
+    @never_raises(lambda *_, **__: False)
+    def set(
+        self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None
+    ) -> bool:
+        return self.batch_set([key], [value])
+
+    @never_raises(lambda *_, **__: False)
+    def batch_set(
+        self,
+        keys: Sequence[str],
+        values: Any = None,
+        target_locations: Any = None,
+        target_sizes: Any = None,
+    ) -> bool:
+        """Stores flat pages; True when all are."""
+        with self._backend:
+            return all(self._write_flat(self._pools[KV], keys, values))
+
+    def _read_flat(
+        self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], budget: float
+    ) -> List[bool]:
+        places = [memory_of(page, writable=True) for page in pages]
+        addresses, sizes = [a for a, _ in places], [s for _, s in places]
+        return self._backend.client.native.get(pool.flat, keys, addresses, sizes, budget).ok
+
+    def _write_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any]) -> List[bool]:
+        whole = [page.contiguous() if hasattr(page, "contiguous") else page for page in pages]
+        places = [memory_of(page, writable=False) for page in whole]
+        addresses, sizes = [a for a, _ in places], [s for _, s in places]
+        self._backend.remember(pool.flat, keys)
+        return self._backend.client.native.set(pool.flat, keys, addresses, sizes).ok
+
+    # Life
+
+    @never_raises(lambda *_, **__: False)
+    def clear(self) -> bool:
+        """Withdraws what this rank has moved, the last 131,072 pages, from the whole cluster. False when
+        a node could not be asked."""
+        with self._backend as backend:
+            return backend.clear()
+
+    @never_raises(lambda *_, **__: None)
+    def get_stats(self) -> Any:
+        """SGLang's StorageMetrics of the batches since the last call; None when metrics are off."""
+        return self._figures.take() if self._ranks.wants_metrics else None
+
+    @never_raises(lambda *_, **__: None)
+    def close(self) -> None:
+        """Ends the client and gives the pools' memory back; every call is a miss from here on."""
+        self._backend.close()
+
+
+def _by_key(pages: Sequence[bool], spaces: int) -> List[bool]:
+    """A key is there when its pages in all spaces are."""
+    if spaces == 1:
+        return list(pages)
+    return [all(pages[first : first + spaces]) for first in range(0, len(pages), spaces)]
+
+
+def _never(move: Any) -> Any:
+    """One pool's fault is no reason to lose the others."""
+
+    @never_raises(lambda pool, keys, *_: none_of(keys))
+    def moved(self: None, pool: StoredPool, keys: Sequence[str], indices: Any) -> Any:
+        return move(pool, keys, indices)
+
+    return lambda *arguments: moved(None, *arguments)

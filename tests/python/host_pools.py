@@ -1,0 +1,172 @@
+"""Host pools as SGLang has them (the interface of specs: mem_cache/pool_host), with CPU tensors."""
+
+import ctypes
+
+import torch
+
+MHA_LAYOUTS = ("page_first", "page_first_direct", "page_head", "layer_first")
+MLA_LAYOUTS = ("page_first", "page_first_direct", "layer_first")
+
+
+def random_tensor(dims, dtype, seed=None):
+    size = int(torch.tensor(dims).prod()) * torch.empty(0, dtype=dtype).element_size()
+    made = torch.Generator()
+    made.manual_seed(seed if seed is not None else torch.seed() % (1 << 31))
+    return torch.randint(0, 256, (size,), dtype=torch.uint8, generator=made).view(dtype).reshape(dims)
+
+
+class Pool:
+    """What all host pools share. `_pieces(page)`: its parts in order, as contiguous tensors."""
+
+    def __init__(self, layout, pages=16, page_size=4, layers=3, dtype=torch.bfloat16, start_layer=0):
+        self.layout, self.page_size, self.page_num = layout, page_size, pages
+        self.size = pages * page_size
+        self.layer_num, self.dtype = layers, dtype
+        self.start_layer, self.end_layer = start_layer, start_layer + layers
+        self.itemsize = torch.empty(0, dtype=dtype).element_size()
+
+    def get_page_buffer_meta(self, indices):
+        assert len(indices) % self.page_size == 0
+        rows = indices.tolist()
+        pieces = [piece for token in rows[:: self.page_size] for piece in self._pieces(token // self.page_size)]
+        assert all(piece.is_contiguous() for piece in pieces)
+        return [p.data_ptr() for p in pieces], [p.numel() * self.itemsize for p in pieces]
+
+    def indices(self, pages):
+        """The token slots of these pages, as the controller hands them over."""
+        return torch.cat([torch.arange(p * self.page_size, (p + 1) * self.page_size) for p in pages])
+
+    def bytes_of(self, page):
+        """What lies in a page, part after part."""
+        places = zip(*self.get_page_buffer_meta(self.indices([page])))
+        return b"".join(ctypes.string_at(address, size) for address, size in places)
+
+    def wipe(self, pages):
+        for address, size in zip(*self.get_page_buffer_meta(self.indices(pages))):
+            ctypes.memset(address, 0xEE, size)
+
+    def get_dummy_flat_data_page(self):
+        return torch.zeros_like(self.get_data_page(0))
+
+    def _flat_view(self, token):
+        raise NotImplementedError
+
+    def get_data_page(self, index, flat=True):
+        page = self._flat_view(index // self.page_size)
+        return page.flatten() if flat else page
+
+    def set_from_flat_data_page(self, index, data_page):
+        view = self._flat_view(index // self.page_size)
+        view.copy_(data_page.reshape(view.shape))
+
+
+class MhaPool(Pool):
+    """K and V in one tensor."""
+
+    def __init__(self, layout="page_first", heads=4, head_dim=8, seed=None, **sizes):
+        super().__init__(layout, **sizes)
+        self.head_num, self.head_dim = heads, head_dim
+        self.size_per_token = 2 * self.layer_num * heads * head_dim * self.itemsize
+        dims = {
+            "layer_first": (2, self.layer_num, self.size, heads, head_dim),
+            "page_first": (2, self.size, self.layer_num, heads, head_dim),
+            "page_first_direct": (2, self.page_num, self.layer_num, self.page_size, heads, head_dim),
+            "page_head": (2, self.page_num, heads, self.page_size, self.layer_num, head_dim),
+        }[layout]
+        self.kv_buffer = random_tensor(dims, self.dtype, seed)
+
+    def _pieces(self, page):
+        tokens = slice(page * self.page_size, (page + 1) * self.page_size)
+        if self.layout == "layer_first":
+            return [self.kv_buffer[i, layer, tokens] for layer in range(self.layer_num) for i in range(2)]
+        where = tokens if self.layout == "page_first" else page
+        return [self.kv_buffer[i, where] for i in range(2)]
+
+    def _flat_view(self, page):
+        tokens = slice(page * self.page_size, (page + 1) * self.page_size)
+        if self.layout == "layer_first":
+            return self.kv_buffer[:, :, tokens]
+        return self.kv_buffer[:, tokens] if self.layout == "page_first" else self.kv_buffer[:, page]
+
+    def get_split_heads_page_buffer_meta(self, indices, split_factor):
+        assert self.layout == "page_head" and self.head_num % split_factor == 0
+        heads, addresses, sizes = self.head_num // split_factor, [], []
+        for token in indices.tolist()[:: self.page_size]:
+            for first in range(0, self.head_num, heads):
+                for half in range(2):
+                    piece = self.kv_buffer[half, token // self.page_size, first : first + heads]
+                    addresses.append(piece.data_ptr())
+                    sizes.append(piece.numel() * self.itemsize)
+        return addresses, sizes
+
+
+class AsymmetricPool(MhaPool):
+    """K and V have different head sizes, in two tensors."""
+
+    def __init__(self, layout="page_first", v_head_dim=4, **sizes):
+        super().__init__(layout, **sizes)
+        self.v_head_dim = v_head_dim
+        whole = self.kv_buffer
+        v_dims = (*whole.shape[1:-1], v_head_dim)
+        self.kv_buffer = (random_tensor(whole.shape[1:], self.dtype), random_tensor(v_dims, self.dtype))
+        self.size_per_token = self.layer_num * self.head_num * (self.head_dim + v_head_dim) * self.itemsize
+
+    def _pieces(self, page):
+        tokens = slice(page * self.page_size, (page + 1) * self.page_size)
+        where = tokens if self.layout == "page_first" else page
+        return [self.kv_buffer[i][where] for i in range(2)]
+
+    def _flat_view(self, page):
+        raise NotImplementedError("K and V differ in size")
+
+
+class MlaPool(Pool):
+    """One latent vector a token; all ranks of a TP group hold the same."""
+
+    def __init__(self, layout="page_first", kv_cache_dim=24, seed=None, **sizes):
+        super().__init__(layout, **sizes)
+        self.kv_cache_dim = kv_cache_dim
+        self.size_per_token = self.layer_num * kv_cache_dim * self.itemsize
+        dims = {
+            "layer_first": (self.layer_num, self.size, 1, kv_cache_dim),
+            "page_first": (self.size, self.layer_num, 1, kv_cache_dim),
+            "page_first_direct": (self.page_num, self.layer_num, self.page_size, 1, kv_cache_dim),
+        }[layout]
+        self.kv_buffer = random_tensor(dims, self.dtype, seed)
+
+    def _pieces(self, page):
+        tokens = slice(page * self.page_size, (page + 1) * self.page_size)
+        if self.layout == "layer_first":
+            return [self.kv_buffer[layer, tokens] for layer in range(self.layer_num)]
+        return [self.kv_buffer[tokens if self.layout == "page_first" else page]]
+
+    def _flat_view(self, page):
+        tokens = slice(page * self.page_size, (page + 1) * self.page_size)
+        if self.layout == "layer_first":
+            return self.kv_buffer[:, tokens]
+        return self.kv_buffer[tokens if self.layout == "page_first" else page]
+
+
+class FlatOnlyPool(MlaPool):
+    """A pool that does not say where its pages lie."""
+
+    def __getattribute__(self, name):
+        if name == "get_page_buffer_meta":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+    def bytes_of(self, page):
+        return bytes(self.get_data_page(page * self.page_size).view(torch.uint8).numpy())
+
+    def wipe(self, pages):
+        for page in pages:
+            self._flat_view(page).zero_()
+
+
+class LogicalPool(Pool):
+    """An anchor without memory: its pages are in other pools (DeepSeek-V4)."""
+
+    kv_buffer = None
+
+    def get_page_buffer_meta(self, indices):
+        raise AssertionError("nobody asks for pages of a logical pool")

@@ -1,0 +1,153 @@
+"""Every method of the storage backend, for every layout of MHA and MLA, on one node and on two."""
+
+import pytest
+import torch
+from engines import fresh_keys, published, put
+from host_pools import MHA_LAYOUTS, MLA_LAYOUTS, AsymmetricPool, FlatOnlyPool, LogicalPool, MhaPool, MlaPool
+
+POOLS = {
+    **{f"mha-{layout}": (MhaPool, layout, False) for layout in MHA_LAYOUTS},
+    **{f"mla-{layout}": (MlaPool, layout, True) for layout in MLA_LAYOUTS},
+    "asymmetric-page_first": (AsymmetricPool, "page_first", False),
+    "asymmetric-page_first_direct": (AsymmetricPool, "page_first_direct", False),
+    "flat-only": (FlatOnlyPool, "page_first", True),
+}
+SHAPES = pytest.mark.parametrize("shape", POOLS)
+NODES = pytest.mark.parametrize("there", [0, 1], ids=["one-node", "two-nodes"])
+
+
+def pool_of(shape, **sizes):
+    kind, layout, mla = POOLS[shape]
+    return kind(layout, **sizes), {"is_mla_model": mla, "model_name": shape}
+
+
+@SHAPES
+@NODES
+def test_pages_are_read_back_into_other_pages(ring, engine, shape, there):
+    pool, config = pool_of(shape)
+    target, _ = pool_of(shape)
+    writer, reader = engine(ring[0], pool, 2, **config), engine(ring[there], target, 2, **config)
+    keys = fresh_keys(3)
+    put(writer, pool, keys, [1, 5, 2])
+    assert reader.batch_exists(keys + fresh_keys(1)) == 3
+    assert reader.batch_get_v1(keys, target.indices([7, 0, 3]), None) == [True] * 3
+    assert [target.bytes_of(p) for p in (7, 0, 3)] == [pool.bytes_of(p) for p in (1, 5, 2)]
+
+
+@SHAPES
+@NODES
+def test_flat_pages_are_read_back(ring, engine, shape, there):
+    """What SGLang does without interface_v1: tensors instead of addresses."""
+    if shape.startswith("asymmetric"):
+        pytest.skip("SGLang has no flat pages of such pools")
+    pool, config = pool_of(shape)
+    target, _ = pool_of(shape)
+    slow = {"extra": {"interface_v1": 0}, **config}
+    writer, reader = engine(ring[0], pool, 2, **slow), engine(ring[there], target, 2, **slow)
+    keys = fresh_keys(2)
+    flat = [pool.get_data_page(p * pool.page_size) for p in (4, 6)]
+    assert writer.batch_set(keys, flat) is True
+    published(writer)
+    assert reader.batch_exists(keys) == 2 and reader.exists(keys[1])
+    pages = reader.batch_get(keys + fresh_keys(1), [target.get_dummy_flat_data_page() for _ in range(3)])
+    assert [same_bytes(a, b) for a, b in zip(pages, flat)] == [True, True] and pages[2] is None
+    assert same_bytes(reader.get(keys[0]), flat[0])
+
+
+def same_bytes(one, other):
+    return bool((one.view(torch.uint8) == other.view(torch.uint8)).all())
+
+
+def test_a_single_key_is_set_and_read(ring, engine):
+    pool = MhaPool()
+    store = engine(ring[0], pool)
+    (key,) = fresh_keys(1)
+    page = pool.get_data_page(0)
+    assert store.set(key, page) is True
+    published(store)
+    assert store.exists(key) is True and store.exists(fresh_keys(1)[0]) is False
+    assert same_bytes(store.get(key, torch.zeros_like(page)), page)
+    assert store.get(fresh_keys(1)[0], torch.zeros_like(page)) is None
+
+
+def test_drafts_go_the_generic_way_beside_v1(ring, engine):
+    """SGLang gives the pages of a draft model to batch_set, with keys of their own."""
+    pool = MhaPool()
+    store = engine(ring[0], pool)
+    keys = [f"{key}.draft" for key in fresh_keys(2)]
+    pages = [torch.full((100,), 7.0, dtype=torch.bfloat16), torch.ones(60, dtype=torch.bfloat16)]
+    assert store.batch_set(keys, pages)
+    published(store)
+    assert store.batch_exists(keys) == 0, "a flat page is no page by address"
+    assert store.exists(keys[0])
+    read = store.batch_get(keys, [torch.zeros_like(p) for p in pages])
+    assert all(same_bytes(a, b) for a, b in zip(read, pages))
+
+
+def test_a_set_of_what_is_there_is_a_success(ring, engine):
+    pool = MhaPool()
+    store = engine(ring[0], pool)
+    keys = fresh_keys(4)
+    put(store, pool, keys[:2], [0, 1])
+    put(store, pool, keys, [0, 1, 2, 3])
+
+
+def test_clear_withdraws_what_this_engine_moved_and_nothing_else(ring, engine):
+    pool = MhaPool()
+    store, other = engine(ring[0], pool, 2), engine(ring[1], pool, 2)
+    mine, foreign = fresh_keys(3), fresh_keys(2)
+    put(store, pool, mine, [0, 1, 2])
+    put(other, pool, foreign, [3, 4])
+    assert store.batch_exists(mine) == 3
+    assert store.clear() is True
+    assert store.batch_exists(mine) == 0 == other.batch_exists(mine)
+    assert other.batch_exists(foreign) == 2
+    put(store, pool, mine, [0, 1, 2])
+    assert store.batch_exists(mine) == 3
+
+
+def test_stats_are_none_or_of_the_batches_since_the_last_call(ring, engine):
+    pool = MhaPool()
+    assert engine(ring[0], pool).get_stats() is None
+    store = engine(ring[0], pool, enable_storage_metrics=True)
+    keys = fresh_keys(3)
+    put(store, pool, keys, [0, 1, 2])
+    store.batch_get_v1(keys[:2], pool.indices([3, 4]), None)
+    stats = store.get_stats()
+    assert stats.backup_pgs == [3] and stats.prefetch_pgs == [2]
+    assert len(stats.backup_bandwidth) == len(stats.prefetch_bandwidth) == 1
+    assert min(stats.backup_bandwidth + stats.prefetch_bandwidth) > 0
+    assert store.get_stats().prefetch_pgs == []
+
+
+def test_a_pool_without_memory_of_its_own_has_every_page(ring, engine):
+    """DeepSeek-V4's anchor: the pages are in named pools, v1 answers True."""
+    pool = LogicalPool("page_first")
+    store = engine(ring[0], pool)
+    keys = fresh_keys(2)
+    assert store.batch_exists(keys) == 2
+    assert store.batch_set_v1(keys, pool.indices([0, 1])) == [True, True]
+    assert store.batch_get_v1(keys, pool.indices([0, 1])) == [True, True]
+
+
+def test_after_close_all_is_a_miss(ring, engine):
+    pool = MhaPool()
+    store = engine(ring[0], pool)
+    keys = fresh_keys(2)
+    put(store, pool, keys, [0, 1])
+    store.close()
+    store.close()
+    assert store.batch_exists(keys) == 0
+    assert store.batch_get_v1(keys, pool.indices([0, 1])) == [False] * 2
+    assert store.batch_set_v1(keys, pool.indices([0, 1])) == [False] * 2
+    assert store.exists(keys[0]) is False and store.clear() is False
+
+
+def test_another_host_pool_takes_the_place_of_the_first(ring, engine):
+    first, second = MhaPool(), MhaPool()
+    store = engine(ring[0], first)
+    keys = fresh_keys(2)
+    put(store, first, keys, [0, 1])
+    store.register_mem_pool_host(second)
+    assert store.batch_get_v1(keys, second.indices([2, 3])) == [True] * 2
+    assert [second.bytes_of(p) for p in (2, 3)] == [first.bytes_of(p) for p in (0, 1)]

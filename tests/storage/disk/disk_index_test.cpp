@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-namespace peercache::storage {
+namespace peercache::storage::disk_index_test {
 namespace {
 
 page_key key_of(std::uint32_t number) {
@@ -77,4 +77,4 @@ TEST(disk_index, a_walk_is_not_lost_when_most_pages_go) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::disk_index_test

@@ -21,6 +21,7 @@ void bucket_requests::add(const bucket_operation& operation, disk_request reques
     writes_.push_back(request);
     break;
   case disk_request::kind::sync:
+  case disk_request::kind::sync_folder:
     // It covers only what is written already, and many wait for it.
     writes_.push_front(request);
     break;

@@ -21,7 +21,7 @@ constexpr std::uint64_t in_blocks(std::uint64_t bytes) noexcept {
   return (bytes + disk_block_bytes - 1) / disk_block_bytes * disk_block_bytes;
 }
 
-/// An open file of one `disk_io`.
+/// An open file of one `disk_io`, or an open folder, which takes `sync_folder` only.
 struct disk_file {
   std::uint32_t value = UINT32_MAX;
   explicit operator bool() const noexcept { return value != UINT32_MAX; }
@@ -33,7 +33,8 @@ struct disk_request {
   enum class kind : std::uint8_t {
     read,
     write,
-    sync ///< fdatasync: of writes to the file that had completed when it was submitted.
+    sync,       ///< fdatasync: of writes to the file that had completed when it was submitted.
+    sync_folder ///< Of the folder's entries as they were when it was submitted.
   };
 
   kind what = kind::read;
@@ -43,6 +44,10 @@ struct disk_request {
   std::uint32_t bytes = 0;
   std::uint64_t tag = 0; ///< The caller's; comes back with the completion.
 };
+
+constexpr bool is_sync(disk_request::kind what) noexcept {
+  return what == disk_request::kind::sync || what == disk_request::kind::sync_folder;
+}
 
 struct disk_completion {
   std::uint64_t tag = 0;
@@ -71,7 +76,8 @@ struct disk_space {
 /// Errors: `io_failed`, `not_found`, `out_of_space`, `invalid_argument`, with name and reason. What
 /// fails later is in the completion. Nothing throws.
 /// Durability: what a completed `sync` covered, and what the folder's entries were at the last
-/// `sync_folder`, survives a loss of power; anything else may be there, in pieces, or not.
+/// `sync_folder` (the call, or the request that completed), survives a loss of power; anything else
+/// may be there, in pieces, or not.
 class disk_io {
 public:
   virtual ~disk_io() = default;
@@ -84,6 +90,8 @@ public:
   /// A new file with room for so many bytes, which read as zeros. `refused` when there is one.
   virtual result<disk_file> create(const std::string& file, std::uint64_t bytes) = 0;
   virtual result<disk_file> open(const std::string& file) = 0;
+  /// For `sync_folder` requests. `invalid_argument` when it is no folder.
+  virtual result<disk_file> open_folder(const std::string& folder) = 0;
   /// @pre none of its requests is on its way
   virtual void close(disk_file file) = 0;
   virtual result<void> truncate(disk_file file, std::uint64_t bytes) = 0;
@@ -108,8 +116,9 @@ public:
   /// @pre no request is on its way
   virtual result<void> register_memory(std::span<std::byte> memory) = 0;
 
-  /// Queues a request; it may start at the next `reap`. False when `queue_depth` requests are on
-  /// their way: nothing is queued.
+  /// Queues a request; it may start at the next `reap`. False when `queue_depth` transfers, or as
+  /// many syncs, are on their way: nothing is queued. Syncs wait for the device with nothing to
+  /// move, so that those of many files go together beside transfers.
   virtual bool submit(const disk_request& request) = 0;
   /// Starts what is queued; completions that are there, how many. Never waits.
   virtual std::size_t reap(std::span<disk_completion> completions) = 0;

@@ -62,13 +62,14 @@ result<void> faulty_disk_io::sync_folder(const std::string& folder) {
 }
 
 bool faulty_disk_io::submit(const disk_request& request) {
-  if (in_flight() >= queue_depth())
+  if (on_way_[is_sync(request.what)] >= queue_depth())
     return false;
   if (!started_ && request.what == disk_request::kind::write)
     started_ = clock::now();
   const bool faulty = faults_now();
   if (faulty && faults_.error_percent != 0 && random_() % 100 < faults_.error_percent) {
-    late_.push_back({{request.tag, EIO}, clock::now() + faults_.stall});
+    late_.push_back({{request.tag, EIO}, is_sync(request.what), clock::now() + faults_.stall});
+    ++on_way_[is_sync(request.what)];
     return true;
   }
   if (free_.empty()) {
@@ -81,6 +82,7 @@ bool faulty_disk_io::submit(const disk_request& request) {
     return false;
   sent_[free_.back()] = {request.tag, request.what};
   free_.pop_back();
+  ++on_way_[is_sync(request.what)];
   if (request.what == disk_request::kind::write)
     pass(disk_step::write_submitted);
   if (request.what == disk_request::kind::sync)
@@ -96,9 +98,9 @@ void faulty_disk_io::take_real() {
     const auto own = static_cast<std::uint32_t>(done[i].tag);
     const auto what = sent_[own];
     free_.push_back(own);
-    late_.push_back({{what.tag, done[i].error}, at});
-    constexpr std::array steps = {disk_step::read_done, disk_step::write_done,
-                                  disk_step::sync_done}; // As disk_request::kind.
+    late_.push_back({{what.tag, done[i].error}, is_sync(what.what), at});
+    constexpr std::array steps = {disk_step::read_done, disk_step::write_done, disk_step::sync_done,
+                                  disk_step::sync_folder}; // As disk_request::kind.
     pass(steps[static_cast<std::size_t>(what.what)]);
   }
 }
@@ -109,6 +111,7 @@ std::size_t faulty_disk_io::reap(std::span<disk_completion> completions) {
   const auto now = clock::now();
   while (count < completions.size() && !late_.empty() && late_.front().at <= now) {
     completions[count++] = late_.front().what;
+    --on_way_[late_.front().is_sync];
     late_.pop_front();
   }
   return count;

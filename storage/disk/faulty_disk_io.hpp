@@ -2,6 +2,7 @@
 
 #include "storage/disk/disk_io.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -46,6 +47,9 @@ public:
   std::string_view name() const noexcept override { return real_->name(); }
   result<disk_file> create(const std::string& file, std::uint64_t bytes) override;
   result<disk_file> open(const std::string& file) override { return real_->open(file); }
+  result<disk_file> open_folder(const std::string& folder) override {
+    return real_->open_folder(folder);
+  }
   void close(disk_file file) override { real_->close(file); }
   result<void> truncate(disk_file file, std::uint64_t bytes) override;
   result<std::uint64_t> bytes_of(disk_file file) override { return real_->bytes_of(file); }
@@ -79,6 +83,7 @@ private:
   using clock = std::chrono::steady_clock;
   struct late {
     disk_completion what;
+    bool is_sync = false;
     clock::time_point at;
   };
 
@@ -99,6 +104,7 @@ private:
   };
   std::vector<sent> sent_;
   std::vector<std::uint32_t> free_;
+  std::array<std::uint32_t, 2> on_way_{}; ///< Transfers, syncs.
 };
 
 } // namespace peercache::storage

@@ -97,15 +97,15 @@ owned_fd folder_disk_io::open_at(int folder, const std::string& file, int flags)
   return fd;
 }
 
-result<disk_file> folder_disk_io::keep_open(owned_fd fd) {
+result<disk_file> folder_disk_io::keep_open(owned_fd fd, bool folder) {
   const int number = fd.get();
   const auto free =
       std::find_if(open_.begin(), open_.end(), [](const open_file& one) { return !one.fd; });
   const disk_file handle{static_cast<std::uint32_t>(free - open_.begin())};
   if (free == open_.end())
-    open_.push_back({std::move(fd)});
+    open_.push_back({std::move(fd), folder});
   else
-    free->fd = std::move(fd);
+    *free = {std::move(fd), folder};
   on_open(handle, number);
   return handle;
 }
@@ -139,6 +139,15 @@ result<disk_file> folder_disk_io::open(const std::string& file) {
   if (!S_ISREG(about.st_mode))
     return disk_error(EINVAL, "open", file);
   return keep_open(std::move(fd));
+}
+
+result<disk_file> folder_disk_io::open_folder(const std::string& folder) {
+  if (auto inside = check_disk_folder(folder); !inside)
+    return inside.error();
+  auto fd = walk(folder_.fd.get(), folder);
+  if (!fd)
+    return disk_error(errno, "open the folder", folder);
+  return keep_open(std::move(fd), true);
 }
 
 void folder_disk_io::close(disk_file file) {
@@ -286,7 +295,9 @@ result<std::size_t> folder_disk_io::read_now(const std::string& file, std::uint6
 
 void folder_disk_io::check(const disk_request& request) const {
   PEERCACHE_ASSERT(fd_of(request.file) >= 0);
-  if (request.what != disk_request::kind::sync)
+  PEERCACHE_ASSERT(open_[request.file.value].folder ==
+                   (request.what == disk_request::kind::sync_folder));
+  if (!is_sync(request.what))
     PEERCACHE_ASSERT(request.offset_bytes % disk_block_bytes == 0 && request.bytes != 0 &&
                      request.bytes % disk_block_bytes == 0 &&
                      reinterpret_cast<std::uintptr_t>(request.memory) % disk_block_bytes == 0);

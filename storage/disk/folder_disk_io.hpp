@@ -21,6 +21,7 @@ public:
 
   result<disk_file> create(const std::string& file, std::uint64_t bytes) override;
   result<disk_file> open(const std::string& file) override;
+  result<disk_file> open_folder(const std::string& folder) override;
   void close(disk_file file) override;
   result<void> truncate(disk_file file, std::uint64_t bytes) override;
   result<std::uint64_t> bytes_of(disk_file file) override;
@@ -53,10 +54,11 @@ protected:
 private:
   struct open_file {
     owned_fd fd;
+    bool folder = false;
     std::uint32_t requests = 0; ///< On their way.
   };
 
-  result<disk_file> keep_open(owned_fd fd);
+  result<disk_file> keep_open(owned_fd fd, bool folder = false);
   owned_fd open_at(int folder, const std::string& file, int flags) const;
 
   opened_folder folder_;

@@ -61,20 +61,26 @@ void memory_disk_io::take_time(disk_operation what) const {
     std::this_thread::sleep_for(delay);
 }
 
-const memory_disk_io::file_ptr& memory_disk_io::file_of(disk_file file) const {
-  PEERCACHE_ASSERT(file.value < open_.size() && open_[file.value]);
+const memory_disk_io::open_file& memory_disk_io::open_of(disk_file file) const {
+  PEERCACHE_ASSERT(file.value < open_.size() && open_[file.value].in_use());
   return open_[file.value];
+}
+
+const memory_disk_io::file_ptr& memory_disk_io::file_of(disk_file file) const {
+  PEERCACHE_ASSERT(open_of(file).file);
+  return open_of(file).file;
 }
 
 // -- files and folders
 
-result<disk_file> memory_disk_io::keep_open(file_ptr file) {
-  const auto free = std::find(open_.begin(), open_.end(), nullptr);
+disk_file memory_disk_io::keep_open(open_file what) {
+  const auto free =
+      std::find_if(open_.begin(), open_.end(), [](const open_file& one) { return !one.in_use(); });
   const disk_file handle{static_cast<std::uint32_t>(free - open_.begin())};
   if (free == open_.end())
-    open_.push_back(std::move(file));
+    open_.push_back(std::move(what));
   else
-    *free = std::move(file);
+    *free = std::move(what);
   return handle;
 }
 
@@ -102,7 +108,7 @@ result<disk_file> memory_disk_io::create(const std::string& file, std::uint64_t 
     fresh->resize(++order_, bytes);
     if (const int failed = names_.add_file(file, fresh); failed != 0)
       return failed;
-    made = keep_open(std::move(fresh));
+    made = keep_open({std::move(fresh), {}});
     return 0;
   });
   if (!done)
@@ -120,15 +126,27 @@ result<disk_file> memory_disk_io::open(const std::string& file) {
   auto found = names_.find(file);
   if (!found)
     return disk_error(names_.is_folder(file) ? EISDIR : ENOENT, "open", file);
-  return keep_open(std::move(found));
+  return keep_open({std::move(found), {}});
+}
+
+result<disk_file> memory_disk_io::open_folder(const std::string& folder) {
+  if (auto inside = check_disk_folder(folder); !inside)
+    return inside.error();
+  take_time(disk_operation::metadata);
+  const std::lock_guard lock(mutex_);
+  if (const int failed = admit(disk_operation::metadata, false); failed != 0)
+    return disk_error(failed, "open the folder", folder);
+  if (!names_.is_folder(folder))
+    return disk_error(names_.find(folder) ? ENOTDIR : ENOENT, "open the folder", folder);
+  return keep_open({nullptr, folder});
 }
 
 void memory_disk_io::close(disk_file file) {
   const std::lock_guard lock(mutex_);
-  file_of(file);
+  open_of(file);
   PEERCACHE_ASSERT(std::none_of(flights_.begin(), flights_.end(),
                                 [&](const flight& one) { return one.request.file == file; }));
-  open_[file.value] = nullptr;
+  open_[file.value] = {};
 }
 
 result<void> memory_disk_io::truncate(disk_file file, std::uint64_t bytes) {
@@ -226,14 +244,20 @@ result<void> memory_disk_io::register_memory(std::span<std::byte>) {
 bool memory_disk_io::submit(const disk_request& request) {
   using kind = disk_request::kind;
   const std::lock_guard lock(mutex_);
-  file_of(request.file);
-  if (request.what != kind::sync)
+  PEERCACHE_ASSERT(open_of(request.file).folder.has_value() == (request.what == kind::sync_folder));
+  if (!is_sync(request.what))
     PEERCACHE_ASSERT(request.offset_bytes % disk_block_bytes == 0 && request.bytes != 0 &&
                      request.bytes % disk_block_bytes == 0 &&
                      reinterpret_cast<std::uintptr_t>(request.memory) % disk_block_bytes == 0);
-  if (flights_.size() == options_.queue_depth)
+  const auto like = std::count_if(flights_.begin(), flights_.end(), [&](const flight& other) {
+    return is_sync(other.request.what) == is_sync(request.what);
+  });
+  if (static_cast<std::uint32_t>(like) == options_.queue_depth)
     return false;
-  flight one{.request = request, .sync_before = order_ + 1, .number = ++submitted_};
+  flight one{.request = request,
+             .sync_before = order_ + 1,
+             .names_before = names_.next_change(),
+             .number = ++submitted_};
   if (request.what == kind::write) {
     std::shared_ptr<std::byte> copy(new std::byte[request.bytes],
                                     std::default_delete<std::byte[]>());
@@ -282,15 +306,24 @@ std::size_t memory_disk_io::reap(std::span<disk_completion> completions) {
 
 /// True when the request has completed.
 bool memory_disk_io::step(flight& what, int& error_number) {
-  if (what.request.what != disk_request::kind::sync)
+  if (!is_sync(what.request.what))
     return step_transfer(what, error_number);
-  error_number = admit(disk_operation::sync, true);
+  error_number = step_sync(what);
+  return true;
+}
+
+int memory_disk_io::step_sync(const flight& what) {
+  int error_number = admit(disk_operation::sync, true);
+  if (what.request.what == disk_request::kind::sync_folder)
+    return error_number != 0
+               ? error_number
+               : names_.sync_folder(*open_of(what.request.file).folder, what.names_before);
   auto& file = *file_of(what.request.file);
   if (error_number == 0)
     file.sync(what.sync_before);
   else if (!stopped_)
     file.sync_failed(what.sync_before);
-  return true;
+  return error_number;
 }
 
 bool memory_disk_io::step_transfer(flight& what, int& error_number) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ public:
   std::string_view name() const noexcept override { return "memory"; }
   result<disk_file> create(const std::string& file, std::uint64_t bytes) override;
   result<disk_file> open(const std::string& file) override;
+  result<disk_file> open_folder(const std::string& folder) override;
   void close(disk_file file) override;
   result<void> truncate(disk_file file, std::uint64_t bytes) override;
   result<std::uint64_t> bytes_of(disk_file file) override;
@@ -119,6 +121,7 @@ private:
     disk_request request;
     memory_disk_file::bytes_ptr bytes; ///< Of a write, as they were at `submit`.
     std::uint64_t sync_before = 0;     ///< Of a sync: what it covers.
+    std::uint64_t names_before = 0;    ///< Of a sync of a folder.
     std::uint64_t number = 0;
     std::chrono::nanoseconds due{0};
     std::uint32_t done_bytes = 0;
@@ -129,13 +132,21 @@ private:
   void take_time(disk_operation what) const;
   result<void> change_names(disk_operation kind, const std::string& name, std::string_view doing,
                             const std::function<int()>& change);
-  result<disk_file> keep_open(file_ptr file);
+  struct open_file {
+    file_ptr file;
+    std::optional<std::string> folder; ///< Its name, when it is one.
+    bool in_use() const noexcept { return file || folder; }
+  };
+
+  disk_file keep_open(open_file what);
+  const open_file& open_of(disk_file file) const;
   const file_ptr& file_of(disk_file file) const;
   file_ptr named(const std::string& file) const;
   std::chrono::nanoseconds time() const;
   std::size_t pick_due();
   bool step(flight& what, int& error_number);
   bool step_transfer(flight& what, int& error_number);
+  int step_sync(const flight& what);
   void fail_in_part(flight& what);
   void write_piece(flight& what, std::uint32_t bytes);
 
@@ -156,7 +167,7 @@ private:
   mutable std::uint64_t order_ = 0; ///< Of the last change.
   std::uint64_t submitted_ = 0;
   memory_disk_names names_;
-  std::vector<file_ptr> open_;
+  std::vector<open_file> open_;
   std::vector<flight> flights_;
 };
 

@@ -18,17 +18,17 @@ bool memory_disk_names::is_folder(const std::string& name) const {
   return name.empty() || (found != seen_.end() && !found->second.file);
 }
 
-void memory_disk_names::apply(tree& to, const change& what) {
-  for (const auto& one : what)
+void memory_disk_names::apply(tree& to, const std::vector<entry_change>& entries) {
+  for (const auto& one : entries)
     if (one.now)
       to.insert_or_assign(one.name, *one.now);
     else
       to.erase(one.name);
 }
 
-void memory_disk_names::happen(change what) {
-  apply(seen_, what);
-  changes_.push_back(std::move(what));
+void memory_disk_names::happen(std::vector<entry_change> entries) {
+  apply(seen_, entries);
+  changes_.push_back({std::move(entries), next_change_++});
 }
 
 void memory_disk_names::count(const memory_disk_file& file, std::uint64_t before_bytes) {
@@ -95,17 +95,20 @@ int memory_disk_names::remove(const std::string& name) {
   return 0;
 }
 
-int memory_disk_names::sync_folder(const std::string& folder) {
+int memory_disk_names::sync_folder(const std::string& folder, std::uint64_t before) {
   if (!is_folder(folder))
     return ENOENT;
-  const auto in_folder = [&](const std::string& name) { return folder_of(name) == folder; };
-  std::erase_if(durable_, [&](const auto& entry) { return in_folder(entry.first); });
-  for (const auto& entry : seen_)
-    if (in_folder(entry.first))
-      durable_.insert(entry);
-  for (auto& what : changes_)
-    std::erase_if(what, [&](const entry_change& one) { return in_folder(one.name); });
-  std::erase_if(changes_, [](const change& what) { return what.empty(); });
+  for (auto& what : changes_) {
+    if (what.number >= before)
+      break;
+    std::erase_if(what.entries, [&](const entry_change& one) {
+      const bool here = folder_of(one.name) == folder;
+      if (here)
+        apply(durable_, {one});
+      return here;
+    });
+  }
+  std::erase_if(changes_, [](const change& what) { return what.entries.empty(); });
   return 0;
 }
 
@@ -149,7 +152,7 @@ memory_disk_names memory_disk_names::after_power_cut(std::mt19937_64& random,
   tree left = durable_;
   for (const auto& one : changes_)
     if (what == survivors::some ? random() % 2 == 0 : what == survivors::all)
-      apply(left, one);
+      apply(left, one.entries);
   memory_disk_names after;
   std::map<const memory_disk_file*, file_ptr> files;
   for (const auto& [name, node_left] : left) { // Folders come before what is in them.

@@ -26,8 +26,10 @@ public:
   int add_folder(const std::string& name);
   int rename(const std::string& from, const std::string& to);
   int remove(const std::string& name);
-  /// The folder's entries are durable as they are seen now.
-  int sync_folder(const std::string& folder);
+  /// The folder's entries are durable as they are seen now, or as they were before a change.
+  int sync_folder(const std::string& folder, std::uint64_t before = UINT64_MAX);
+  /// The number of the change that comes next.
+  std::uint64_t next_change() const noexcept { return next_change_; }
 
   /// Of all files that have a name, in whole blocks.
   std::uint64_t used_bytes() const noexcept { return used_bytes_; }
@@ -52,10 +54,14 @@ private:
     std::string name;
     std::optional<node> now;
   };
-  using change = std::vector<entry_change>; ///< Happens as a whole.
+  /// Happens as a whole.
+  struct change {
+    std::vector<entry_change> entries;
+    std::uint64_t number = 0; ///< Larger than that of any change before.
+  };
 
-  static void apply(tree& to, const change& what);
-  void happen(change what);
+  static void apply(tree& to, const std::vector<entry_change>& entries);
+  void happen(std::vector<entry_change> entries);
   void unname(memory_disk_file& file);
   /// 0, or why nothing can be made under this name.
   int why_no_place(const std::string& name) const;
@@ -63,6 +69,7 @@ private:
   tree seen_;
   tree durable_;
   std::vector<change> changes_;
+  std::uint64_t next_change_ = 1;
   std::uint64_t used_bytes_ = 0;
 };
 

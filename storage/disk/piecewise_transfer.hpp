@@ -25,7 +25,7 @@ public:
       return ++refusals_ < refusals_most ? std::nullopt : std::optional<int>(EIO);
     if (moved < 0)
       return static_cast<int>(-moved);
-    if (request_.what == disk_request::kind::sync)
+    if (is_sync(request_.what))
       return 0;
     // O_DIRECT goes on at a block border only. No whole block: that was the end of the file.
     const auto whole = static_cast<std::uint64_t>(moved) / disk_block_bytes * disk_block_bytes;

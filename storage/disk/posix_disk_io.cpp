@@ -13,8 +13,9 @@ posix_disk_io::posix_disk_io(opened_folder folder, std::uint32_t queue_depth)
 
 bool posix_disk_io::submit(const disk_request& request) {
   check(request);
-  if (queued_.size() == queue_depth_)
+  if (on_way_[is_sync(request.what)] == queue_depth_)
     return false;
+  ++on_way_[is_sync(request.what)];
   queued_.push_back(request);
   count_request(request.file);
   return true;
@@ -29,7 +30,8 @@ int posix_disk_io::carry_out(const disk_request& request) const {
     const auto moved =
         request.what == kind::read    ? ::pread(fd, transfer.memory(), transfer.bytes(), at)
         : request.what == kind::write ? ::pwrite(fd, transfer.memory(), transfer.bytes(), at)
-                                      : ::fdatasync(fd);
+        : request.what == kind::sync  ? ::fdatasync(fd)
+                                      : ::fsync(fd);
     if (const auto done = transfer.on_result(moved < 0 ? -errno : moved))
       return *done;
   }
@@ -41,6 +43,7 @@ std::size_t posix_disk_io::reap(std::span<disk_completion> completions) {
     const auto request = queued_.front();
     completions[count] = {request.tag, carry_out(request)};
     queued_.pop_front();
+    --on_way_[is_sync(request.what)];
     count_completion(request.file);
   }
   return count;

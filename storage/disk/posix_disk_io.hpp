@@ -2,6 +2,7 @@
 
 #include "storage/disk/folder_disk_io.hpp"
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -31,6 +32,7 @@ private:
 
   const std::uint32_t queue_depth_;
   std::deque<disk_request> queued_;
+  std::array<std::uint32_t, 2> on_way_{}; ///< Transfers, syncs.
   /// `wake` comes from any thread.
   std::mutex mutex_;
   std::condition_variable woken_up_;

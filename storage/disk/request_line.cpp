@@ -5,6 +5,7 @@ namespace peercache::storage {
 void request_line::add(const disk_request& request) {
   switch (request.what) {
   case disk_request::kind::sync:
+  case disk_request::kind::sync_folder:
     syncs_.push_back(request);
     break;
   case disk_request::kind::read:
@@ -17,7 +18,8 @@ void request_line::add(const disk_request& request) {
 }
 
 void request_line::start() {
-  if (start(syncs_) && start(reads_))
+  start(syncs_);
+  if (start(reads_))
     start(writes_);
 }
 

@@ -12,8 +12,8 @@
 
 namespace peercache::storage {
 
-/// Requests of one store: as many on the device as it takes, the others in line; syncs before
-/// reads, because many wait for one, and reads before writes.
+/// Requests of one store: as many on the device as it takes, the others in line; reads before
+/// writes, and syncs beside them.
 /// Threads: one owner.
 class request_line {
 public:

@@ -17,6 +17,10 @@ constexpr std::uint64_t wake_mark = ~0ull;
 constexpr std::uint32_t queue_depth_most = 4096;
 /// Files above that are used by their descriptors.
 constexpr std::uint32_t registered_files_most = 1024;
+/// Threads of the kernel in which syncs wait, at most. The kernel makes them when they are needed
+/// and lets them go; with its own limit of four for each CPU the syncs of many files would wait for
+/// one another.
+constexpr unsigned waiting_threads_most = 64;
 /// The kernel's limit for one buffer.
 constexpr std::uint64_t buffer_bytes_most = 1ull << 30;
 
@@ -67,8 +71,10 @@ result<std::unique_ptr<uring_disk_io>> uring_disk_io::make(opened_folder& folder
   queue_depth = std::clamp(queue_depth, 1u, queue_depth_most);
   io_uring ring{};
   // One more for the wake; a request has one entry at a time, so that none is ever missing.
-  if (const int failed = make_ring(ring, queue_depth + 1); failed != 0)
+  if (const int failed = make_ring(ring, 2 * queue_depth + 1); failed != 0)
     return {errc::refused, why_no_ring(failed)};
+  std::array<unsigned, 2> threads{std::min(queue_depth, waiting_threads_most), 0};
+  io_uring_register_iowq_max_workers(&ring, threads.data()); // Without, syncs take longer.
   owned_fd wake_fd(::eventfd(0, EFD_CLOEXEC));
   if (!wake_fd) {
     const int failed = errno;
@@ -82,8 +88,8 @@ result<std::unique_ptr<uring_disk_io>> uring_disk_io::make(opened_folder& folder
 uring_disk_io::uring_disk_io(opened_folder folder, std::uint32_t queue_depth, const io_uring& ring,
                              owned_fd wake_fd)
     : folder_disk_io(std::move(folder)), ring_(ring), wake_fd_(std::move(wake_fd)),
-      flights_(queue_depth) {
-  for (auto i = queue_depth; i != 0; --i)
+      flights_(2 * queue_depth) {
+  for (auto i = 2 * queue_depth; i != 0; --i)
     free_.push_back(i - 1);
   if (io_uring_register_files_sparse(&ring_, registered_files_most) == 0)
     files_registered_ = registered_files_most;
@@ -187,9 +193,9 @@ void uring_disk_io::prepare(std::uint32_t flight) {
   const int file = by_table ? static_cast<int>(request.file.value) : fd_of(request.file);
   auto* entry = next_entry();
   const auto* fixed =
-      request.what == kind::sync ? nullptr : buffer_of(transfer.memory(), transfer.bytes());
-  if (request.what == kind::sync)
-    io_uring_prep_fsync(entry, file, IORING_FSYNC_DATASYNC);
+      is_sync(request.what) ? nullptr : buffer_of(transfer.memory(), transfer.bytes());
+  if (is_sync(request.what))
+    io_uring_prep_fsync(entry, file, request.what == kind::sync ? IORING_FSYNC_DATASYNC : 0);
   else if (request.what == kind::read && fixed != nullptr)
     io_uring_prep_read_fixed(entry, file, transfer.memory(), transfer.bytes(),
                              transfer.offset_bytes(), fixed->index);
@@ -214,8 +220,9 @@ void uring_disk_io::prepare_wake() {
 
 bool uring_disk_io::submit(const disk_request& request) {
   check(request);
-  if (free_.empty())
+  if (on_way_[is_sync(request.what)] == queue_depth())
     return false;
+  ++on_way_[is_sync(request.what)];
   const auto flight = free_.back();
   free_.pop_back();
   flights_[flight] = piecewise_transfer(request);
@@ -239,6 +246,7 @@ std::optional<disk_completion> uring_disk_io::settle(std::uint64_t user_data, st
   }
   const auto request = flights_[flight].request();
   free_.push_back(flight);
+  --on_way_[is_sync(request.what)];
   count_completion(request.file);
   return disk_completion{request.tag, *error_number};
 }

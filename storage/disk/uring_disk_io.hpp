@@ -3,6 +3,7 @@
 #include "storage/disk/folder_disk_io.hpp"
 #include "storage/disk/piecewise_transfer.hpp"
 
+#include <array>
 #include <atomic>
 #include <liburing.h>
 #include <memory>
@@ -31,7 +32,7 @@ public:
     return static_cast<std::uint32_t>(flights_.size() - free_.size());
   }
   std::uint32_t queue_depth() const noexcept override {
-    return static_cast<std::uint32_t>(flights_.size());
+    return static_cast<std::uint32_t>(flights_.size() / 2);
   }
 
 private:
@@ -62,10 +63,11 @@ private:
   bool wake_armed_ = false;
   bool woken_ = false;
   std::atomic<bool> wake_asked_{false};
-  std::uint32_t files_registered_ = 0; ///< Places of the ring's table of files.
-  std::vector<buffer> buffers_;        ///< By address.
-  std::vector<piecewise_transfer> flights_;
+  std::uint32_t files_registered_ = 0;      ///< Places of the ring's table of files.
+  std::vector<buffer> buffers_;             ///< By address.
+  std::vector<piecewise_transfer> flights_; ///< As many transfers as syncs.
   std::vector<std::uint32_t> free_;
+  std::array<std::uint32_t, 2> on_way_{}; ///< Transfers, syncs.
 };
 
 } // namespace peercache::storage

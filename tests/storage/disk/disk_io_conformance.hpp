@@ -137,6 +137,42 @@ TEST_P(disk_io_conformance, syncs_complete_among_writes) {
   EXPECT_EQ(driver->sync(file), 0);
 }
 
+TEST_P(disk_io_conformance, as_many_syncs_as_transfers_are_on_their_way) {
+  const auto file = created("a", block);
+  const auto folder = io->open_folder("");
+  ASSERT_TRUE(folder);
+  const block_memory memory(block * depth);
+  for (std::uint32_t i = 0; i < depth; ++i)
+    ASSERT_TRUE(
+        io->submit(disk_io_driver::request(kind::read, file, 0, memory.part(i * block, block), i)));
+  const auto of_file = disk_io_driver::request(kind::sync, file, 0, {}, 100);
+  const auto of_folder = disk_io_driver::request(kind::sync_folder, *folder, 0, {}, 100);
+  for (std::uint32_t i = 0; i < depth; ++i)
+    ASSERT_TRUE(io->submit(i % 2 == 0 ? of_file : of_folder)) << i;
+  EXPECT_FALSE(io->submit(of_file));
+  EXPECT_FALSE(io->submit(of_folder));
+  EXPECT_EQ(io->in_flight(), 2 * depth);
+  std::vector<disk_completion> done;
+  for (driver->reap(done); done.size() < std::size_t{2} * depth; driver->reap(done))
+    io->wait(std::chrono::seconds(60));
+  EXPECT_EQ(std::count_if(done.begin(), done.end(),
+                          [](const auto& one) { return one.tag == 100 && one.error == 0; }),
+            depth);
+  EXPECT_EQ(driver->one(of_folder), 0);
+}
+
+TEST_P(disk_io_conformance, a_folder_takes_no_transfers_and_a_file_no_sync_of_a_folder) {
+  const auto file = created("a", block);
+  const auto folder = io->open_folder("");
+  ASSERT_TRUE(folder);
+  const block_memory memory(block);
+  for (const auto what : {kind::read, kind::write, kind::sync})
+    EXPECT_DEATH(io->submit(disk_io_driver::request(what, *folder, 0, memory.all())), "");
+  EXPECT_DEATH(io->submit(disk_io_driver::request(kind::sync_folder, file, 0, {})), "");
+  io->close(*folder);
+  EXPECT_DEATH(io->submit(disk_io_driver::request(kind::sync_folder, *folder, 0, {})), "");
+}
+
 TEST_P(disk_io_conformance, files_that_are_open_together_are_kept_apart) {
   constexpr std::uint32_t count = 40;
   std::vector<disk_file> files;

@@ -22,6 +22,7 @@ TEST_P(disk_io_conformance, what_is_not_there_is_not_found) {
   EXPECT_EQ(code_of(io->remove("a")), errc::not_found);
   EXPECT_EQ(code_of(io->make_folder("no/folder")), errc::not_found);
   EXPECT_EQ(code_of(io->sync_folder("no")), errc::not_found);
+  EXPECT_EQ(code_of(io->open_folder("no")), errc::not_found);
   EXPECT_EQ(code_of(io->list("no")), errc::not_found);
   EXPECT_EQ(code_of(io->read_now("a", 0, {})), errc::not_found);
   put_text("b", "b");
@@ -39,6 +40,7 @@ TEST_P(disk_io_conformance, a_folder_is_no_file_and_a_file_is_no_folder) {
   EXPECT_EQ(code_of(io->rename("file", "folder")), errc::invalid_argument);
   EXPECT_EQ(code_of(io->make_folder("file")), errc::invalid_argument);
   EXPECT_EQ(code_of(io->list("file")), errc::invalid_argument);
+  EXPECT_EQ(code_of(io->open_folder("file")), errc::invalid_argument);
   EXPECT_EQ(code_of(io->create("file/a", block)), errc::invalid_argument);
 }
 
@@ -91,8 +93,13 @@ TEST_P(disk_io_conformance, a_folder_lists_what_is_in_it_and_nothing_else) {
   EXPECT_EQ(listed(""), (words{"x/", "xa 0"}));
   EXPECT_EQ(listed("x"), (words{"b 12288", "y/"}));
   EXPECT_EQ(listed("x/y"), (words{"deep 4096"}));
-  for (const auto* folder : {"", "x", "x/y"})
+  for (const auto* folder : {"", "x", "x/y"}) {
     EXPECT_TRUE(io->sync_folder(folder));
+    const auto opened = io->open_folder(folder);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(driver->sync_folder(*opened), 0);
+    io->close(*opened);
+  }
 }
 
 TEST_P(disk_io_conformance, names_that_would_leave_the_folder_are_refused) {
@@ -111,6 +118,7 @@ TEST_P(disk_io_conformance, names_that_would_leave_the_folder_are_refused) {
     if (!name.empty()) {
       EXPECT_EQ(code_of(io->list(name)), errc::invalid_argument) << name;
       EXPECT_EQ(code_of(io->sync_folder(name)), errc::invalid_argument) << name;
+      EXPECT_EQ(code_of(io->open_folder(name)), errc::invalid_argument) << name;
     }
   }
   EXPECT_EQ(text_of("a"), "a");

@@ -84,6 +84,9 @@ public:
     return one(request(disk_request::kind::read, file, offset_bytes, memory));
   }
   int sync(disk_file file) { return one(request(disk_request::kind::sync, file, 0, {})); }
+  int sync_folder(disk_file folder) {
+    return one(request(disk_request::kind::sync_folder, folder, 0, {}));
+  }
 
   /// Its error.
   int one(const disk_request& request) {

@@ -203,6 +203,21 @@ TEST_F(memory_disk_power, a_folders_entries_are_synced_by_it_alone) {
   EXPECT_EQ(outcomes(names), (words{"b x/a ", "b x/a x/c "}));
 }
 
+TEST_F(memory_disk_power,
+       a_folders_sync_covers_only_entries_that_were_there_when_it_was_submitted) {
+  const auto folder = *io.open_folder("");
+  ASSERT_TRUE(io.create("a", 0));
+  ASSERT_TRUE(io.submit(disk_io_driver::request(disk_request::kind::sync_folder, folder, 0, {})));
+  ASSERT_TRUE(io.create("b", 0));
+  EXPECT_EQ(outcomes(names), (words{"", "a ", "b ", "a b "}));
+  std::vector<disk_completion> done;
+  driver.reap(done);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(outcomes(names), (words{"a ", "a b "}));
+  ASSERT_EQ(driver.sync_folder(folder), 0);
+  EXPECT_EQ(outcomes(names), (words{"a b "}));
+}
+
 TEST_F(memory_disk_power, a_truncation_happened_or_not_until_the_file_is_synced) {
   const auto file = synced("a", 4, 3);
   ASSERT_TRUE(io.truncate(file, block));

@@ -47,16 +47,17 @@ py::bytes digest_of(const key_space& space, const std::string& key) {
   return {reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()};
 }
 
-/// The keys of the full pages of a prompt, as `chain_keys` says. `tokens` has the buffer protocol and
-/// holds 32-bit integers; it must not change meanwhile.
-std::vector<std::string> chain_of(const key_space& space, py::buffer tokens, std::size_t page_tokens) {
+/// The keys of the full pages of a prompt, as `chain_keys` says. `tokens` has the buffer protocol
+/// and holds 32-bit integers; it must not change meanwhile.
+std::vector<std::string> chain_of(const key_space& space, py::buffer tokens,
+                                  std::size_t page_tokens) {
   const auto view = tokens.request();
   if (view.itemsize != sizeof(std::uint32_t) || view.ndim != 1 || page_tokens == 0)
     throw py::value_error("tokens are one row of 32-bit integers, pages have at least one token");
   py::gil_scoped_release release;
-  return chain_keys(space,
-                    {static_cast<const std::uint32_t*>(view.ptr), static_cast<std::size_t>(view.size)},
-                    page_tokens);
+  return chain_keys(
+      space, {static_cast<const std::uint32_t*>(view.ptr), static_cast<std::size_t>(view.size)},
+      page_tokens);
 }
 
 /// Where the bytes of an object with the buffer protocol lie. They must be contiguous.

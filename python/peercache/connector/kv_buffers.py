@@ -1,0 +1,108 @@
+"""An engine's KV buffers: where the parts of a page lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, List, Protocol, Sequence, Tuple
+
+from peercache._native import page_bytes_max, parts_per_page_max
+
+Range = Tuple[int, int]
+"""(address, bytes)"""
+
+
+class KVArgsLike(Protocol):
+    """What of SGLang's KVArgs (disaggregation/base/conn.py) is used; other attributes are left alone.
+
+    One entry for each buffer, in the engine's order: K of each layer, then V of each layer; MLA has one
+    for each layer. Page p of buffer i is the `kv_item_lens[i]` bytes at `kv_data_ptrs[i] + p *
+    kv_item_lens[i]`.
+    """
+
+    kv_data_ptrs: Sequence[int]
+    kv_data_lens: Sequence[int]
+    kv_item_lens: Sequence[int]
+
+
+def joined(ranges: Sequence[Range]) -> List[Range]:
+    """The same memory in as few ranges as possible, none of which overlap, by address."""
+    merged: List[Range] = []
+    for begin, size in sorted(ranges):
+        if merged and begin <= merged[-1][0] + merged[-1][1]:
+            first, before = merged.pop()
+            begin, size = first, max(before, begin + size - first)
+        merged.append((begin, size))
+    return merged
+
+
+def _mappings() -> Iterator[Range]:
+    """Memory that this process may read and write, by address (proc(5), /proc/pid/maps)."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+        for line in maps:
+            span, rights = line.split(maxsplit=2)[:2]
+            if rights.startswith("rw"):
+                begin, end = (int(each, 16) for each in span.split("-"))
+                yield begin, end - begin
+
+
+def check_mapped(ranges: Sequence[Range]) -> None:
+    """Device memory has addresses too, and to touch it from here would end the process. Errors:
+    ValueError for a range that the CPU cannot read and write."""
+    mapped = joined(list(_mappings()))
+    for begin, size in ranges:
+        if not any(start <= begin and begin + size <= start + length for start, length in mapped):
+            raise ValueError(
+                f"the KV buffer at {begin:#x} ({size} bytes) is not in this process's host memory; "
+                "pages are moved by the CPU and by RDMA into host memory only"
+            )
+
+
+@dataclass(frozen=True)
+class KVBuffers:
+    """The buffers of one engine process. Immutable; the memory stays the engine's."""
+
+    addresses: Sequence[int]
+    item_bytes: Sequence[int]
+    pages: int
+    """Pages that fit into each buffer."""
+
+    @staticmethod
+    def of(kv_args: KVArgsLike) -> "KVBuffers":
+        """Errors: ValueError with what does not fit."""
+        addresses = [int(each) for each in kv_args.kv_data_ptrs]
+        lengths = [int(each) for each in kv_args.kv_data_lens]
+        items = [int(each) for each in kv_args.kv_item_lens]
+        if not addresses or not len(addresses) == len(lengths) == len(items):
+            raise ValueError(
+                f"{len(addresses)} kv_data_ptrs, {len(lengths)} kv_data_lens, {len(items)} kv_item_lens"
+            )
+        if min(items) <= 0:
+            raise ValueError(f"a page of {min(items)} bytes")
+        if len(items) > parts_per_page_max or sum(items) > page_bytes_max:
+            raise ValueError(
+                f"a page has {len(items)} parts and {sum(items)} bytes; the cache takes "
+                f"{parts_per_page_max} and {page_bytes_max}"
+            )
+        check_mapped(list(zip(addresses, lengths)))
+        return KVBuffers(addresses, items, min(a // b for a, b in zip(lengths, items)))
+
+    @property
+    def page_bytes(self) -> int:
+        return sum(self.item_bytes)
+
+    def memory(self) -> List[Range]:
+        """All of it, for registering."""
+        return joined([(a, n * self.pages) for a, n in zip(self.addresses, self.item_bytes)])
+
+    def parts(self, pages: Sequence[int]) -> Tuple[List[int], List[int]]:
+        """Addresses and bytes of all parts of these pages, the parts of one page together. Errors:
+        ValueError for a page that is not in the buffers."""
+        for page in pages:
+            if not 0 <= page < self.pages:
+                raise ValueError(f"page {page} of buffers with {self.pages} pages")
+        places = [a + p * n for p in pages for a, n in zip(self.addresses, self.item_bytes)]
+        return places, list(self.item_bytes) * len(pages)
+
+    def geometry(self) -> str:
+        """What of the buffers decides the meaning of a page's bytes."""
+        return ",".join(str(each) for each in self.item_bytes)

@@ -1,0 +1,276 @@
+"""RemoteKVConnector: the interface of SGLang's RFC 7746 over PeerCache."""
+
+from __future__ import annotations
+
+import logging
+import time
+from array import array
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+
+from peercache._native import Error, KeySpace, chain_keys
+from peercache.client import Client, FlushResult, Option
+from peercache.connector.kv_buffers import KVArgsLike, KVBuffers
+from peercache.connector.prefix_match import leading_run
+from peercache.connector.transfers import Move, Transfer, TransferFuture, TransferQueue
+
+logger = logging.getLogger("peercache.connector")
+
+PageToTokens = Sequence[Tuple[int, slice]]
+"""(page index in the engine's buffers, range of positions in the token list) for each page."""
+
+CLOSE_SPARE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class ConnectorMetadata:
+    """What a connector is for. Every field up to `space` decides what a page's bytes mean: pages of
+    engines that differ in one of them never meet."""
+
+    model: str
+    """With its revision, when weights may change under the same name."""
+    dtype: str
+    """Of the KV cache, such as "bfloat16" or "fp8_e4m3"."""
+    page_size: int
+    """Tokens."""
+    tp_rank: int = 0
+    tp_size: int = 1
+    pp_rank: int = 0
+    pp_size: int = 1
+    is_mla: bool = False
+    """All ranks of a TP group hold the same bytes: written and read as one."""
+    space: str = ""
+    """Keeps tenants apart."""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    """Names and values of the option table; without any, the node of this host is used."""
+    embedded: bool = False
+    """A node in this process."""
+    threads: int = 4
+    """Chunks that are moved at the same time."""
+    chunk_bytes: int = 64 << 20
+    """Of one chunk; a cancelled transfer ends after the chunk in which it is."""
+    match_timeout_s: float = 0.25
+    """Of num_external_matched_tokens, which a scheduler waits for."""
+    transfer_timeout_s: float = 30.0
+    """From a transfer's call to its end, waiting for others included."""
+    waiting_pages_max: int = 65536
+    """Pages of transfers that are not done; beyond that they are refused."""
+
+
+def _open(metadata: ConnectorMetadata) -> Client:
+    """A client, whether a node answers or not: until one does, all are misses. Errors: `peercache.Error`
+    for what only another configuration mends."""
+    try:
+        return Client(metadata.options, embedded=metadata.embedded)
+    except Error as why:
+        if metadata.embedded or why.code == "invalid argument":
+            raise
+        logger.error("all is a miss until this is mended: %s", why)
+        return Client(metadata.options, wait_for_node=False)
+
+
+class _Spaces(NamedTuple):
+    chain: KeySpace
+    """Of the keys: what is the same on all ranks."""
+    own: Sequence[KeySpace]
+    """Of this rank's pages."""
+    group: Sequence[KeySpace]
+    """Of all ranks' of the TP group."""
+
+
+def _spaces_of(metadata: ConnectorMetadata, geometry: str) -> _Spaces:
+    common = [
+        "peercache-connector-1",
+        f"space={metadata.space}",
+        f"model={metadata.model}",
+        f"dtype={metadata.dtype}",
+        f"page_size={metadata.page_size}",
+        f"mla={metadata.is_mla}",
+        f"pp={metadata.pp_rank}/{metadata.pp_size}",
+        f"items={geometry}",
+    ]
+    ranks = ["all"] if metadata.is_mla else [f"{r}/{metadata.tp_size}" for r in range(metadata.tp_size)]
+    group = [KeySpace([*common, f"tp={rank}"]) for rank in ranks]
+    own = group if metadata.is_mla else [group[metadata.tp_rank]]
+    return _Spaces(KeySpace([f"model={metadata.model}", f"dtype={metadata.dtype}"]), own, group)
+
+
+def _row(tokens: Sequence[int]) -> "array[int]":
+    """A copy of the tokens: the engine's list grows while we work."""
+    row = array("I", tokens)
+    if row.itemsize != 4:
+        raise ValueError("this platform's unsigned int is not of 32 bits")
+    return row
+
+
+class RemoteKVConnector:
+    """KV pages straight between an engine's buffers and the cluster.
+
+    A page's key is BLAKE3 over model, dtype and all tokens up to the page's end, chained page by page; so
+    only whole pages are stored, and equal keys mean equal prefixes. There is no index of prefixes: the
+    directory is asked which pages of a chain exist.
+
+    Threads: any number may call; transfers run on threads of ours. Order: the transfers of one request
+    run one after the other. Ownership: the pages of a transfer are lent until its future is done, or
+    `finish_req` or `close` has returned True; after that nothing reads or writes them, also when it
+    failed or was cancelled. Pages of a retrieve beyond `TransferResult.pages` may hold any bytes.
+    Deadlines: num_external_matched_tokens by `match_timeout_s`, a transfer by `transfer_timeout_s`, or by
+    `timeout` (seconds) of the call. Errors: ValueError, RuntimeError and OverflowError for misuse
+    (pages outside the buffers, ranges that are no pages, a call before register_kv_buffers),
+    `peercache.Error` from the constructor for options that make no sense, or an embedded node that cannot
+    start; nothing else. What cannot be
+    had is a miss; after `close` all is.
+    """
+
+    def __init__(self, metadata: ConnectorMetadata) -> None:
+        if metadata.page_size < 1 or not 0 <= metadata.tp_rank < metadata.tp_size:
+            raise ValueError(f"page_size {metadata.page_size}, rank {metadata.tp_rank} of {metadata.tp_size}")
+        self.metadata = metadata
+        self.client = _open(metadata)
+        self._timeout_s = self.client.native.timeout
+        self._buffers: Optional[KVBuffers] = None
+        self._spaces = _spaces_of(metadata, "")
+        self._queue: Optional[TransferQueue] = None
+        self._closed = False
+
+    def register_kv_buffers(self, kv_args: KVArgsLike) -> None:
+        """Makes the engine's buffers known, once, before any other call. They stay the engine's, and in
+        place until `close`."""
+        if self._buffers is not None:
+            raise RuntimeError("the KV buffers are registered already")
+        buffers = KVBuffers.of(kv_args)
+        for address, size in buffers.memory():
+            fault = self.client.native.register_memory(address, size)
+            if fault is not None:
+                logger.warning("a KV buffer is not registered, pages are copied once more: %s", fault)
+        self._spaces = _spaces_of(self.metadata, buffers.geometry())
+        chunk_pages = max(1, self.metadata.chunk_bytes // buffers.page_bytes)
+        self._queue = TransferQueue(self.metadata.threads, chunk_pages, self.metadata.waiting_pages_max)
+        self._buffers = buffers
+
+    # Prefixes
+
+    def page_keys(self, tokens: Sequence[int]) -> List[str]:
+        """The key of each full page of a prompt, 64 hex digits each."""
+        return chain_keys(self._spaces.chain, _row(tokens), self.metadata.page_size)
+
+    def num_external_matched_tokens(
+        self, req_id: str, tokens: Sequence[int], num_local_computed_tokens: int, **kwargs: Any
+    ) -> int:
+        """How many tokens beyond the local ones can be loaded: full pages without a gap, from the one on
+        in which the local tokens end. A page counts when all ranks of the TP group have theirs."""
+        self._need_buffers()
+        deadline = time.monotonic() + float(kwargs.get("timeout", self.metadata.match_timeout_s))
+        first = max(0, num_local_computed_tokens) // self.metadata.page_size
+        keys = self.page_keys(tokens)[first:]
+        group = self._spaces.group
+
+        def ask(pages: Sequence[int]) -> List[bool]:
+            left = max(0.0, deadline - time.monotonic())
+            asked = [keys[page] for page in pages]
+            there = self.client.native.exists(group, asked, min(left, self._timeout_s)).ok
+            if len(group) == 1:
+                return there
+            return [all(there[i : i + len(group)]) for i in range(0, len(there), len(group))]
+
+        matched = (first + leading_run(len(keys), ask)) * self.metadata.page_size
+        return max(0, matched - num_local_computed_tokens)
+
+    # Transfers
+
+    def store_kv_async(
+        self, req_id: str, page_to_tokens_mapping: PageToTokens, tokens_list: Sequence[int], **kwargs: Any
+    ) -> Tuple[TransferFuture, int]:
+        """Copies pages into this host's pool. Returns the future, and the position in `tokens_list` up
+        to which this call stores: what lies in a page that is not full is left for a later call. When the
+        future is done the pages are free again; others find them some milliseconds later (`flush`)."""
+        pages, keys, end = self._full_pages(page_to_tokens_mapping, tokens_list)
+        return self._submit(req_id, self._store, pages, keys, kwargs), end
+
+    def retrieve_kv_async(
+        self, req_id: str, page_to_tokens_mapping: PageToTokens, tokens_list: Sequence[int], **kwargs: Any
+    ) -> TransferFuture:
+        """Reads pages into the engine's buffers, from wherever they are, and ends at the first one that
+        cannot be had. A page that is not full is left out: nobody has stored it."""
+        pages, keys, _ = self._full_pages(page_to_tokens_mapping, tokens_list)
+        return self._submit(req_id, self._retrieve, pages, keys, kwargs)
+
+    def _full_pages(
+        self, mapping: PageToTokens, tokens: Sequence[int]
+    ) -> Tuple[List[int], List[str], int]:
+        """Page indices, keys, and the end of the last page's tokens. Errors: ValueError."""
+        size, buffers = self.metadata.page_size, self._need_buffers()
+        pages: List[int] = []
+        places: List[int] = []
+        end = mapping[0][1].indices(len(tokens))[0] if mapping else 0
+        for page, span in mapping:
+            start, stop, step = span.indices(len(tokens))
+            if start % size != 0 or step != 1 or stop - start > size:
+                raise ValueError(f"tokens {start} to {stop} are no page of {size} tokens")
+            if stop - start == size:
+                pages.append(int(page))
+                places.append(start // size)
+                end = stop
+        buffers.parts(pages)  # Misuse is said here, not by a thread of ours.
+        chain = self.page_keys(tokens[: (max(places) + 1) * size]) if places else []
+        return pages, [chain[place] for place in places], end
+
+    def _submit(
+        self, req_id: str, move: Move, pages: List[int], keys: List[str], extra: Dict[str, Any]
+    ) -> TransferFuture:
+        assert self._queue is not None
+        seconds = float(extra.get("timeout", self.metadata.transfer_timeout_s))
+        deadline = time.monotonic() + seconds
+        return self._queue.submit(req_id, Transfer(move, keys, pages, self.metadata.page_size, deadline))
+
+    def _store(self, keys: Sequence[str], pages: Sequence[int], seconds: float) -> Sequence[int]:
+        addresses, sizes = self._need_buffers().parts(pages)
+        left = min(seconds, self._timeout_s)
+        return self.client.native.set(self._spaces.own, keys, addresses, sizes, left).statuses
+
+    def _retrieve(self, keys: Sequence[str], pages: Sequence[int], seconds: float) -> Sequence[int]:
+        addresses, sizes = self._need_buffers().parts(pages)
+        left = min(seconds, self._timeout_s)
+        return self.client.native.get(self._spaces.own, keys, addresses, sizes, left).statuses
+
+    def _need_buffers(self) -> KVBuffers:
+        if self._buffers is None:
+            raise RuntimeError("register_kv_buffers comes first")
+        return self._buffers
+
+    # Life
+
+    def finish_req(self, req_id: str) -> bool:
+        """Ends what the request has left: its waiting transfers are cancelled, and this returns when
+        nothing touches its pages any more, after one chunk at most. False: that took longer than any
+        call of ours may; its pages must not be used until its futures are done."""
+        return self._queue is None or self._queue.finish(req_id, self._timeout_s + CLOSE_SPARE_SECONDS)
+
+    def flush(self, timeout: Optional[float] = None) -> FlushResult:
+        """Waits until everything stored so far can be found by other hosts."""
+        return self.client.flush(timeout)
+
+    def close(self) -> bool:
+        """Cancels all transfers, gives the buffers back and ends the client. As `finish_req` of all
+        requests. Not to be called from a callback of a future."""
+        if self._closed:
+            return True
+        self._closed = True
+        idle = self._queue is None or self._queue.close(self._timeout_s + CLOSE_SPARE_SECONDS)
+        if idle and self._buffers is not None:
+            for address, _ in self._buffers.memory():
+                self.client.native.unregister_memory(address)
+        self.client.close()
+        return idle
+
+    def __enter__(self) -> "RemoteKVConnector":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()

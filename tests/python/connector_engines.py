@@ -1,0 +1,109 @@
+"""Engines as the connector sees them: KV buffers by address, requests of several turns, and an index
+of prefixes that is exact because it remembers everything."""
+
+import hashlib
+import itertools
+import random
+from types import SimpleNamespace
+
+import numpy
+
+from local_nodes import until
+from peercache.connector import ConnectorMetadata, RemoteKVConnector
+
+PAGE_TOKENS = 4
+LAYERS = 3
+ITEM_BYTES = 512
+
+_models = itertools.count()
+
+
+def fresh_model():
+    return f"model-{next(_models)}"
+
+
+def prefix_hash(tokens):
+    """Names a prefix without any code of the connector's."""
+    return hashlib.sha256(numpy.array(tokens, numpy.uint32).tobytes()).digest()
+
+
+class Engine:
+    """One rank: K and V of each layer in buffers of its own, and a connector."""
+
+    def __init__(self, node, model, pages=64, **more):
+        self.buffers = [numpy.zeros((pages, ITEM_BYTES), numpy.uint8) for _ in range(2 * LAYERS)]
+        self.connector = RemoteKVConnector(ConnectorMetadata(
+            model=model, dtype="bfloat16", page_size=PAGE_TOKENS, options=node.options(), **more))
+        self.connector.register_kv_buffers(SimpleNamespace(
+            kv_data_ptrs=[b.ctypes.data for b in self.buffers],
+            kv_data_lens=[b.nbytes for b in self.buffers],
+            kv_item_lens=[ITEM_BYTES] * len(self.buffers)))
+
+    def content(self, tokens):
+        """What "computing" the last page of these tokens gives; any two prefixes differ."""
+        seed = int.from_bytes(prefix_hash(tokens)[:8], "little")
+        return numpy.random.default_rng(seed).integers(
+            0, 256, (len(self.buffers), ITEM_BYTES), numpy.uint8)
+
+    def compute(self, page, tokens):
+        for buffer, part in zip(self.buffers, self.content(tokens)):
+            buffer[page] = part
+
+    def wrong_bytes(self, page, tokens):
+        return sum(int((buffer[page] != part).sum())
+                   for buffer, part in zip(self.buffers, self.content(tokens)))
+
+    def wipe(self):
+        for buffer in self.buffers:
+            buffer[:] = 0xEE
+
+    def untouched(self, pages):
+        return all(bool((buffer[pages] == 0xEE).all()) for buffer in self.buffers)
+
+    def knows(self, members):
+        assert until(lambda: len(self.connector.client.members()) == members)
+
+
+def mapping_of(first_page, pages, token_page=0):
+    """Pages of the buffers, one after the other, for the tokens from page `token_page` of the prompt."""
+    return [(first_page + i, slice((token_page + i) * PAGE_TOKENS, (token_page + i + 1) * PAGE_TOKENS))
+            for i in range(pages)]
+
+
+def prompt(pages, seed):
+    numbers = random.Random(seed)
+    return [numbers.randrange(1 << 17) for _ in range(pages * PAGE_TOKENS)]
+
+
+def conversations(requests, seed, pages_max=60):
+    """Prompts of a chat service: a system page that all share, and turns that repeat what was before;
+    some branch off in the middle. The end is seldom that of a page."""
+    numbers, told = random.Random(seed), []
+    system = prompt(1, seed)
+    for _ in range(requests):
+        if told and numbers.random() < 0.5:
+            before = numbers.choice(told[-20:])
+            before = before[: numbers.randrange(len(before))] if numbers.random() < 0.2 else before
+        else:
+            before = system
+        more = [numbers.randrange(1 << 17) for _ in range(1 + int(numbers.expovariate(1 / 40)))]
+        told.append((before + more)[: pages_max * PAGE_TOKENS])
+        yield told[-1]
+
+
+class ExactIndex:
+    """Every stored prefix of whole pages."""
+
+    def __init__(self):
+        self.prefixes = set()
+
+    def add(self, tokens):
+        for end in range(PAGE_TOKENS, len(tokens) + 1, PAGE_TOKENS):
+            self.prefixes.add(prefix_hash(tokens[:end]))
+
+    def matched(self, tokens, local):
+        """Tokens beyond the local ones: pages without a gap from the one in which these end."""
+        end = local // PAGE_TOKENS * PAGE_TOKENS
+        while end + PAGE_TOKENS <= len(tokens) and prefix_hash(tokens[: end + PAGE_TOKENS]) in self.prefixes:
+            end += PAGE_TOKENS
+        return max(0, end - local)

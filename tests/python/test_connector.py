@@ -1,0 +1,315 @@
+"""RemoteKVConnector with real nodes."""
+
+import gzip
+import json
+import os
+import random
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy
+import pytest
+from connector_engines import (
+    ITEM_BYTES, PAGE_TOKENS, Engine, ExactIndex, conversations, fresh_model, mapping_of, prompt)
+from peercache.connector import ConnectorMetadata, RemoteKVConnector
+from peercache.connector.prefix_match import leading_run
+
+
+@pytest.fixture
+def serve():
+    """Makes engines that end with the test."""
+    engines = []
+
+    def make(node, model=None, members=0, **more):
+        engines.append(Engine(node, model or fresh_model(), **more))
+        if members:
+            engines[-1].knows(members)
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine.connector.close()
+
+
+def store(engine, tokens, request="store", first_page=0, token_page=0):
+    """Computes the prompt's pages from `token_page` on, and stores them until others can find them."""
+    pages = len(tokens) // PAGE_TOKENS - token_page
+    for page, span in mapping_of(first_page, pages, token_page):
+        engine.compute(page, tokens[: span.stop])
+    future, end = engine.connector.store_kv_async(request, mapping_of(first_page, pages, token_page), tokens)
+    assert end == len(tokens) // PAGE_TOKENS * PAGE_TOKENS
+    assert future.result(10).ok, future.result()
+    flushed = engine.connector.flush()
+    assert flushed.complete and flushed.failed == 0
+
+
+def trace():
+    """Requests as token lists: TRACE_FILE names a file like Mooncake's, else they are made."""
+    path = os.environ.get("TRACE_FILE")
+    if path is None:
+        yield from conversations(250, seed=7)
+        return
+    with gzip.open(path, "rt") as lines:
+        for line, _ in zip(lines, range(int(os.environ.get("TRACE_REQUESTS", "1000")))):
+            yield [t for h in json.loads(line)["hash_ids"] for t in [h] * PAGE_TOKENS]
+
+
+def test_a_replayed_trace_matches_an_exact_index_and_has_no_wrong_byte(fragile_ring, serve):
+    ring, model, index = fragile_ring(3, pool="256MiB"), fresh_model(), ExactIndex()
+    engines = [serve(ring[i], model, members=3, pages=256) for i in range(2)]
+    numbers, local, wrong_bytes, retrieved, other_host = random.Random(3), [], 0, 0, 0
+    for count, tokens in enumerate(trace()):
+        engine, request = engines[count % 2], f"r{count}"
+        local = numbers.choice([0, 0, numbers.randrange(len(tokens))])
+        matched = engine.connector.num_external_matched_tokens(request, tokens, local, timeout=2)
+        assert matched == index.matched(tokens, local), request
+        first, full = local // PAGE_TOKENS, len(tokens) // PAGE_TOKENS
+        there = (local + matched) // PAGE_TOKENS if matched else first
+        engine.wipe()
+        wanted = mapping_of(0, there - first, first)
+        result = engine.connector.retrieve_kv_async(request, wanted, tokens).result(10)
+        assert result.ok and result.pages == there - first, result
+        wrong_bytes += sum(engine.wrong_bytes(page, tokens[: span.stop]) for page, span in wanted)
+        retrieved += len(wanted)
+        store(engine, tokens, request, first_page=0)
+        index.add(tokens)
+        assert engine.connector.finish_req(request)
+        assert full >= there
+    other_host = sum(e.connector.client.stats()["get_hits"]["other_host"] for e in engines)
+    print(f"requests={count + 1} pages={len(index.prefixes)} retrieved={retrieved} "
+          f"from_other_host={other_host} wrong_bytes={wrong_bytes}")
+    assert wrong_bytes == 0 and retrieved > 500 and other_host > 100
+
+
+def test_a_hole_ends_the_match_though_pages_behind_it_are_there(ring, serve):
+    engine, tokens = serve(ring[0], members=2, pages=400), prompt(400, 11)
+    store(engine, tokens)
+    connector = engine.connector
+    assert connector.num_external_matched_tokens("a", tokens, 0) == len(tokens)
+    hole = connector.page_keys(tokens)[217]
+    assert all(r == 0 for r in connector.client.native.remove(connector._spaces.own, [hole]).statuses)
+    assert connector.num_external_matched_tokens("b", tokens, 0) == 217 * PAGE_TOKENS
+    assert connector.num_external_matched_tokens("c", tokens, 218 * PAGE_TOKENS) == 182 * PAGE_TOKENS
+    assert connector.num_external_matched_tokens("d", tokens, 217 * PAGE_TOKENS + 1) == 0
+
+
+def test_the_search_is_exact_for_any_set_of_pages():
+    numbers = random.Random(5)
+    for _ in range(400):
+        pages = numbers.choice([0, 1, 2, 127, 128, 129, 130, 2048, 5000])
+        has = [True] * pages
+        if pages:
+            end = numbers.randrange(pages + 1)
+            has[end:] = [numbers.random() < 0.2 for _ in range(pages - end)]
+            for _ in range(numbers.randrange(3)):
+                has[numbers.randrange(pages)] = False
+        exact = has.index(False) if False in has else pages
+        assert leading_run(pages, lambda asked: [has[i] for i in asked]) == exact
+
+
+def test_a_long_prompt_that_nobody_stored_costs_few_questions():
+    asked = []
+
+    def nothing(pages):
+        asked.append(len(pages))
+        return [False] * len(pages)
+
+    assert leading_run(1 << 16, nothing) == 0
+    assert len(asked) <= 5 and sum(asked) < 200
+
+
+def test_chunks_of_one_request_are_stored_as_they_are_computed(ring, serve):
+    """Chunked prefill: each call has the whole prompt so far, and some pages of it."""
+    model, tokens = fresh_model(), prompt(30, 12) + [1, 2]
+    writer, reader = serve(ring[0], model, 2), serve(ring[1], model, 2)
+    futures = []
+    for first in range(0, 31, 10):
+        known = tokens[: (first + 10) * PAGE_TOKENS]
+        mapping = [(p, slice(s.start, min(s.stop, len(known)))) for p, s in
+                   mapping_of(first, min(10, 31 - first), first)]
+        for page, span in mapping:
+            writer.compute(page, known[: span.stop])
+        future, end = writer.connector.store_kv_async("r", mapping, known)
+        futures.append(future)
+        assert end == min(len(known), 120)
+    assert [f.result(10).pages for f in futures] == [10, 10, 10, 0]
+    writer.connector.flush()
+    assert reader.connector.num_external_matched_tokens("q", tokens, 0) == 120
+    assert reader.connector.retrieve_kv_async("q", mapping_of(3, 30), tokens).result(10).tokens == 120
+    assert not any(reader.wrong_bytes(3 + i, tokens[: (i + 1) * PAGE_TOKENS]) for i in range(30))
+
+
+def test_a_retrieve_ends_at_the_first_page_that_is_not_there(ring, serve):
+    engine, tokens = serve(ring[0]), prompt(12, 13)
+    store(engine, tokens[: 7 * PAGE_TOKENS])
+    result = engine.connector.retrieve_kv_async("r", mapping_of(20, 12), tokens).result(10)
+    assert not result and result == (False, 7, 7 * PAGE_TOKENS, "not_found")
+
+
+def test_engines_that_differ_in_one_field_never_meet(ring, serve):
+    tokens, model = prompt(3, 14), fresh_model()
+    store(serve(ring[0], model), tokens)
+    assert serve(ring[0], model).connector.num_external_matched_tokens("r", tokens, 0) == 12
+    for more in [{"space": "tenant"}, {"pp_size": 2}, {"is_mla": True}, {"tp_size": 2}]:
+        other = serve(ring[0], model, **more)
+        assert other.connector.num_external_matched_tokens("r", tokens, 0) == 0, more
+        assert other.connector.retrieve_kv_async("r", mapping_of(0, 3), tokens).result(10).pages == 0
+
+
+def test_a_page_counts_when_all_ranks_have_theirs(ring, serve):
+    tokens, model = prompt(6, 15), fresh_model()
+    ranks = [serve(ring[0], model, tp_rank=rank, tp_size=2) for rank in range(2)]
+    store(ranks[0], tokens)
+    store(ranks[1], tokens[: 4 * PAGE_TOKENS])
+    assert [r.connector.num_external_matched_tokens("r", tokens, 0) for r in ranks] == [16, 16]
+
+
+def test_transfers_of_a_request_run_in_their_order_and_those_of_others_in_turns(ring, serve):
+    engine, seen, gate = serve(ring[0], threads=1, chunk_bytes=1), [], threading.Event()
+    engine.connector._store = lambda keys, pages, seconds: gate.wait(10) and seen.append(pages[0]) or [1]
+    tokens = prompt(6, 16)
+    futures = [engine.connector.store_kv_async(request, mapping_of(first, 3), tokens)[0]
+               for request, first in [("a", 0), ("a", 3), ("b", 6)]]
+    gate.set()
+    assert all(f.result(10).ok for f in futures)
+    assert [page for page in seen if page < 6] == [0, 1, 2, 3, 4, 5]
+    assert seen.index(8) < seen.index(3), "b waits for a turn, not for all of a"
+
+
+def blocked(engine):
+    """Makes each chunk of a retrieve wait for the gate; says when the first one began."""
+    gate, began = threading.Event(), threading.Event()
+    real = engine.connector._retrieve
+
+    def move(keys, pages, seconds):
+        began.set()
+        gate.wait(10)
+        return real(keys, pages, seconds)
+
+    engine.connector._retrieve = move
+    return gate, began
+
+
+def test_a_cancelled_transfer_keeps_its_chunk_and_drops_the_rest(ring, serve):
+    engine, tokens = serve(ring[0], chunk_bytes=2 * 6 * ITEM_BYTES), prompt(8, 17)
+    store(engine, tokens)
+    engine.wipe()
+    gate, began = blocked(engine)
+    running = engine.connector.retrieve_kv_async("r", mapping_of(0, 8), tokens)
+    waiting = engine.connector.retrieve_kv_async("r", mapping_of(8, 8), tokens)
+    assert began.wait(10)
+    assert waiting.cancel() and waiting.result(0) == (False, 0, 0, "cancelled")
+    assert running.cancel() and not running.done()
+    gate.set()
+    assert running.result(10) == (False, 2, 2 * PAGE_TOKENS, "cancelled")
+    assert not running.cancel()
+    assert engine.untouched(slice(2, 64))
+
+
+def test_finish_req_returns_when_nothing_touches_the_pages_any_more(ring, serve):
+    engine, tokens = serve(ring[0], chunk_bytes=1), prompt(8, 18)
+    store(engine, tokens)
+    gate, began = blocked(engine)
+    futures = [engine.connector.retrieve_kv_async("r", mapping_of(8 * i, 8), tokens) for i in range(4)]
+    assert began.wait(10)
+    threading.Timer(0.1, gate.set).start()
+    assert engine.connector.finish_req("r")
+    engine.wipe()
+    assert [f.result(10).reason for f in futures] == ["cancelled"] * 4
+    assert engine.untouched(slice(0, 64))
+    assert engine.connector._queue.waiting() == (0, 0)
+    assert engine.connector.finish_req("r") and engine.connector.finish_req("never seen")
+
+
+def test_a_dead_node_ends_a_retrieve_and_nothing_is_written_afterwards(fragile_ring, serve):
+    ring, model, tokens = fragile_ring(2), fresh_model(), prompt(200, 19)
+    writer = serve(ring[1], model, 2, pages=200)
+    reader = serve(ring[0], model, 2, pages=200, chunk_bytes=1)
+    store(writer, tokens)
+    assert reader.connector.num_external_matched_tokens("r", tokens, 0) == len(tokens)
+    reader.wipe()
+    future = reader.connector.retrieve_kv_async("r", mapping_of(0, 200), tokens)
+    while reader.connector._queue.waiting()[1] > 150:
+        pass
+    ring[1].kill()
+    result = future.result(15)
+    assert not result.ok and 0 < result.pages < 200
+    assert not any(reader.wrong_bytes(i, tokens[: (i + 1) * PAGE_TOKENS]) for i in range(result.pages))
+    reader.wipe()
+    time.sleep(0.3)
+    assert reader.untouched(slice(0, 200))
+
+
+def test_a_frozen_node_costs_no_more_than_the_deadline(fragile_ring, serve):
+    ring, model, tokens = fragile_ring(2), fresh_model(), prompt(20, 20)
+    writer, reader = serve(ring[1], model, 2), serve(ring[0], model, 2)
+    store(writer, tokens)
+    ring[1].freeze()
+    begin = time.monotonic()
+    assert reader.connector.num_external_matched_tokens("r", tokens, 0, timeout=0.2) <= len(tokens)
+    assert time.monotonic() - begin < 0.2 + 0.15
+    begin = time.monotonic()
+    futures = [reader.connector.retrieve_kv_async(f"r{i}", mapping_of(0, 20), tokens, timeout=0.5)
+               for i in range(8)]
+    assert not any(f.result(10).ok for f in futures)
+    assert time.monotonic() - begin < 0.5 + 0.25
+    ring[1].thaw()
+
+
+def test_more_than_the_limit_is_refused(ring, serve):
+    engine, tokens = serve(ring[0], waiting_pages_max=10), prompt(8, 21)
+    store(engine, tokens)
+    gate, began = blocked(engine)
+    first = engine.connector.retrieve_kv_async("r", mapping_of(0, 8), tokens)
+    assert began.wait(10)
+    assert engine.connector.retrieve_kv_async("s", mapping_of(8, 8), tokens).result(0).reason == "refused"
+    gate.set()
+    assert first.result(10).ok
+    assert engine.connector.retrieve_kv_async("s", mapping_of(8, 8), tokens).result(10).ok
+
+
+def test_without_a_node_all_is_a_miss_and_in_time(serve):
+    nobody = SimpleNamespace(options=lambda: {"client.node_port": 1, "log.level": "off"})
+    engine, tokens = serve(nobody), prompt(4, 22)
+    assert engine.connector.num_external_matched_tokens("r", tokens, 0) == 0
+    future, end = engine.connector.store_kv_async("r", mapping_of(0, 4), tokens)
+    assert end == 16 and future.result(3).reason == "unreachable"
+
+
+def test_after_close_all_is_a_miss(ring, serve):
+    engine, tokens = serve(ring[0]), prompt(4, 23)
+    store(engine, tokens)
+    assert engine.connector.close() and engine.connector.close()
+    assert engine.connector.num_external_matched_tokens("r", tokens, 0) == 0
+    assert engine.connector.retrieve_kv_async("r", mapping_of(0, 4), tokens).result(1).reason == "refused"
+    assert engine.connector.finish_req("r")
+
+
+def test_misuse_is_said_at_once(ring, serve):
+    engine, tokens = serve(ring[0]), prompt(4, 24)
+    connector = engine.connector
+    for mapping in [[(64, slice(0, 4))], [(-1, slice(0, 4))], [(0, slice(1, 5))], [(0, slice(0, 8))]]:
+        with pytest.raises(ValueError):
+            connector.retrieve_kv_async("r", mapping, tokens)
+    with pytest.raises(OverflowError):
+        connector.num_external_matched_tokens("r", [1 << 32], 0)
+    with pytest.raises(RuntimeError):
+        connector.register_kv_buffers(SimpleNamespace())
+    fresh = RemoteKVConnector(ConnectorMetadata("m", "bf16", 4, options=ring[0].options()))
+    with pytest.raises(RuntimeError):
+        fresh.num_external_matched_tokens("r", tokens, 0)
+    device = SimpleNamespace(kv_data_ptrs=[1 << 46], kv_data_lens=[4096], kv_item_lens=[4096])
+    with pytest.raises(ValueError, match="not in this process's host memory"):
+        fresh.register_kv_buffers(device)
+    fresh.close()
+
+
+def test_keys_of_tokens_depend_on_all_tokens_before_and_on_the_model(ring, serve):
+    engine, tokens = serve(ring[0]), prompt(5, 25)
+    keys = engine.connector.page_keys(tokens + [1])
+    assert len(keys) == 5 == len(set(keys)) and all(len(key) == 64 for key in keys)
+    assert engine.connector.page_keys(numpy.array(tokens, numpy.int64)) == keys
+    changed = engine.connector.page_keys(tokens[:9] + [tokens[9] ^ 1] + tokens[10:])
+    assert [a == b for a, b in zip(keys, changed)] == [True, True, False, False, False]
+    assert not set(keys) & set(serve(ring[0]).connector.page_keys(tokens))

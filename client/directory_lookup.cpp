@@ -126,6 +126,9 @@ void directory_lookup::wait(std::span<question> asked) {
     }
   auto left = std::max(left_until(until), 0ms);
   ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
+  auto next = waiting.begin();
+  for (auto& to : asked)
+    to.ready = to.channel && (next++)->revents != 0;
 }
 
 void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::share>& shares,
@@ -154,10 +157,11 @@ void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::sha
   const auto open = [](const question& to) { return to.channel != nullptr; };
   while (std::any_of(asked.begin(), asked.end(), open)) {
     wait(asked);
+    const auto then = steady_clock::now();
     for (auto& to : asked) {
-      if (to.channel)
+      if (to.ready)
         advance(plan, to);
-      if (to.channel && left_until(to.until) <= 0ms)
+      if (to.channel && to.until - then < 1ms)
         failed(plan, to, page_status::timed_out);
     }
   }

@@ -32,6 +32,7 @@ private:
     const actors::peer* owner = nullptr;
     std::unique_ptr<rdma::frame_channel> channel; ///< Null when it has ended.
     deadline until;
+    bool ready = false; ///< Its socket was, when they were last waited for.
   };
 
   /// Goes by the newest view that this process has.

@@ -106,7 +106,13 @@ bool frame_channel::receive_some() {
 }
 
 frame_channel::state frame_channel::advance() {
-  if (!send_some() || !receive_some())
+  const bool sending = !out_.empty();
+  if (!send_some())
+    return state::broken;
+  // What has just been asked is not answered yet.
+  if (sending && out_.empty())
+    return state::asking;
+  if (!receive_some())
     return state::broken;
   return unanswered_ == 0 ? state::answered : state::asking;
 }

@@ -48,7 +48,8 @@ public:
   /// 0
   void ask(std::string_view question, std::size_t frame_bytes);
 
-  /// Sends and receives what can be without blocking.
+  /// Sends or receives what can be without blocking. What it has just sent is answered later: wait
+  /// for `events` first.
   state advance();
 
   /// The payloads of all answers, one after the other. @pre `advance` said `answered`

@@ -21,8 +21,15 @@ const peer* topology::find(const incarnation& inc) const noexcept {
   return found != peers.end() ? &*found : nullptr;
 }
 
+bool links_state::begins_anew(const discovery::view& next) const {
+  return !options.self && next.term != 0 &&
+         std::none_of(next.members.begin(), next.members.end(),
+                      [this](const auto& member) { return view.find(member.inc) != nullptr; });
+}
+
 bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) {
-  if (next == view || (!next.newer_than(view) && guard_on(guard::view)))
+  const bool newer = next.newer_than(view) || begins_anew(next);
+  if (next == view || (!newer && guard_on(guard::view)))
     return false;
   remember_ring(now);
   view = std::move(next);

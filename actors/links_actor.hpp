@@ -49,6 +49,9 @@ struct links_state {
 
   static constexpr std::size_t past_max = 4;
 
+  /// Whether this view is of a cluster that was started anew, so that its number says nothing: a
+  /// client outlives all nodes that it knows, and their successors count from one again.
+  bool begins_anew(const discovery::view& next) const;
   /// Takes a newer view: forgets who left, knows who came. False when it is not newer.
   bool adopt(discovery::view next, caf::actor_clock::time_point now);
   void remember_ring(caf::actor_clock::time_point now);

@@ -68,6 +68,33 @@ discovery::view view_of(std::size_t members, std::uint64_t version) {
   return topology_of(nodes, version)->view;
 }
 
+TEST(links_state, a_client_follows_a_cluster_that_was_started_anew) {
+  links_state state;
+  caf::actor_clock::time_point now{std::chrono::hours(1)};
+  ASSERT_TRUE(state.adopt(view_of(2, 7), now));
+  auto restarted = view_of(2, 2);
+  for (auto& member : restarted.members)
+    member.inc = incarnation::random();
+  EXPECT_TRUE(state.adopt(restarted, now)) << "its number is lower, and nobody of before is in it";
+  EXPECT_EQ(state.snapshot()->peers.at(0).self.inc, restarted.members[0].inc);
+  auto late = view_of(1, 9);
+  late.members[0] = restarted.members[1];
+  late.version = 1;
+  EXPECT_FALSE(state.adopt(late, now)) << "an older one of the same cluster";
+}
+
+TEST(links_state, a_node_follows_only_what_is_newer) {
+  links_state state;
+  auto own = std::make_shared<peer>();
+  own->self = member_named("self", 99);
+  state.options.self = own;
+  caf::actor_clock::time_point now{std::chrono::hours(1)};
+  ASSERT_TRUE(state.adopt(view_of(2, 7), now));
+  auto other = view_of(1, 2);
+  other.members[0].inc = incarnation::random();
+  EXPECT_FALSE(state.adopt(other, now));
+}
+
 TEST(links_state, remembers_the_rings_that_it_left_newest_first_for_the_grace_time) {
   links_state state;
   caf::actor_clock::time_point now{std::chrono::hours(1)};

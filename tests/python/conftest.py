@@ -18,7 +18,7 @@ def _ring(folder, count, **options):
 @pytest.fixture(scope="session")
 def ring(tmp_path_factory):
     """Two nodes that all tests of a run share: use keys of your own, and leave the nodes alone."""
-    made = _ring(tmp_path_factory.mktemp("ring"), 2)
+    made = _ring(tmp_path_factory.mktemp("ring"), 2, pool="256MiB")
     yield made
     made.stop()
 

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 
 from peercache.client import Client, Option, Status
 from peercache._native import Error, KeySpace
+from peercache.hicache.guard import Closed
 from peercache.hicache.host_pool import HostPool
 from peercache.hicache.settings import Settings
 
@@ -62,10 +63,10 @@ class Backend:
         self._known: Dict[int, Known] = {}
 
     def __enter__(self) -> "Backend":
-        """A call begins. Errors: RuntimeError after `close`."""
+        """A call begins. Errors: Closed."""
         with self._idle:
             if self._closed:
-                raise RuntimeError("the storage backend is closed")
+                raise Closed
             self._running += 1
         return self
 

@@ -11,6 +11,11 @@ logger = logging.getLogger("peercache.hicache")
 
 REPEAT_SECONDS = 60.0
 
+
+class Closed(Exception):
+    """The store has been closed: a miss that is no fault."""
+
+
 Call = TypeVar("Call", bound=Callable[..., Any])
 _said_at: Dict[str, float] = {}
 
@@ -32,6 +37,8 @@ def never_raises(miss: Callable[..., Any]) -> Callable[[Call], Call]:
         def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
             try:
                 return call(self, *arguments, **named)
+            except Closed:
+                return miss(*arguments, **named)
             except Exception:  # noqa: BLE001 - whatever it is, it ends here
                 _say(call.__name__)
                 return miss(*arguments, **named)

@@ -1,0 +1,200 @@
+"""Dying, frozen and restarted nodes under the storage backend: misses in time, never anything else."""
+
+import ctypes
+import threading
+import time
+
+from engines import fresh_keys, put
+from host_pools import MhaPool
+from local_nodes import until
+
+LATE = 0.05 + 0.2  # What a call may take beyond its deadline, and what this machine may add.
+PATTERN = 0xEE
+
+
+def big_pool(pages):
+    """Pages of 2 MiB: two parts of 1 MiB."""
+    return MhaPool(pages=pages, page_size=16, layers=16, heads=8, head_dim=256)
+
+
+def first_bytes(pool, page):
+    return ctypes.string_at(pool.get_page_buffer_meta(pool.indices([page]))[0][0], 4096)
+
+
+def is_untouched(pool, pages):
+    return all(pool.bytes_of(p).strip(bytes([PATTERN])) == b"" for p in pages)
+
+
+def get_in_thread(store, pool, keys, pages):
+    """Begins a get; what `join` gives is the answer and the seconds it took."""
+    done = []
+
+    def get():
+        begin = time.monotonic()
+        answer = store.batch_get_v1(keys, pool.indices(pages), None)
+        done.append((answer, time.monotonic() - begin))
+
+    thread = threading.Thread(target=get)
+    thread.start()
+
+    def join():
+        thread.join(30)
+        return done[0]
+
+    return join
+
+
+def wipe_and_watch(pool, pages, meanwhile):
+    """SGLang's next use of the pages: nothing but it writes to them, whatever arrives late."""
+    pool.wipe(pages)
+    for _ in range(3):
+        meanwhile()
+        assert is_untouched(pool, pages)
+
+
+def test_a_node_that_dies_in_the_middle_of_a_get_writes_nothing_afterwards(fragile_ring, engine):
+    ring = fragile_ring(2, pool="128MiB")
+    source, pool = big_pool(32), big_pool(64)
+    for attempt in range(2):
+        writer = engine(ring[1], source, 2)
+        reader = engine(ring[0], pool, 2)
+        keys, targets = fresh_keys(32), list(range(32, 64))
+        put(writer, source, keys, list(range(32)))
+        wanted = [source.bytes_of(p) for p in range(32)]
+        assert until(lambda: reader.batch_exists(keys) == 32)
+        pool.wipe(targets)
+        join = get_in_thread(reader, pool, keys, targets)
+        reached = targets[attempt * 10]
+        assert until(lambda: first_bytes(pool, reached).strip(bytes([PATTERN])), 5)
+        ring[1].kill()
+        answer, seconds = join()
+        assert len(answer) == 32 and seconds < 2 + LATE
+        for there, page, bytes_wanted in zip(answer, targets, wanted):
+            assert not there or pool.bytes_of(page) == bytes_wanted
+        wipe_and_watch(pool, targets, lambda: reader.batch_exists(keys[:1]))
+        ring.restart(1)
+
+
+def test_a_frozen_peer_is_a_list_of_false_before_the_deadline(fragile_ring, engine):
+    ring = fragile_ring(2, pool="128MiB")
+    source, pool = big_pool(16), big_pool(16)
+    writer = engine(ring[1], source, 2)
+    reader = engine(ring[0], pool, 2, extra={"client.timeout": "400ms"})
+    keys, pages = fresh_keys(16), list(range(16))
+    put(writer, source, keys, pages)
+    assert until(lambda: reader.batch_exists(keys) == 16)
+    ring[1].freeze()
+    begin = time.monotonic()
+    assert reader.batch_get_v1(keys, pool.indices(pages)) == [False] * 16
+    assert time.monotonic() - begin < 0.4 + LATE
+    begin = time.monotonic()
+    assert reader.batch_exists(keys) <= 16
+    assert time.monotonic() - begin < 0.4 + LATE
+    pool.wipe(pages)
+    ring[1].thaw()
+    assert until(lambda: writer.batch_exists(keys) == 16)
+    assert is_untouched(pool, pages), "what the thawed node still sends arrives nowhere"
+    assert until(lambda: reader.batch_get_v1(keys, pool.indices(pages)) == [True] * 16)
+    assert [pool.bytes_of(p) for p in pages] == [source.bytes_of(p) for p in pages]
+
+
+def test_a_thread_for_each_kind_of_call_at_once(ring, engine):
+    """Prefetch, IO and backup threads and the scheduler, on one store, for as long as it takes to do
+    all of it many times; every page that is read is what was put."""
+    pool = MhaPool(pages=64, layers=8, heads=8, head_dim=64, page_size=16)
+    store = engine(ring[0], pool, 2, enable_storage_metrics=True)
+    other = engine(ring[1], pool, 2)
+    keys = fresh_keys(16)
+    put(other, pool, keys, list(range(16)))
+    wanted = [pool.bytes_of(p) for p in range(16)]
+    faults, stop = [], threading.Event()
+    written = fresh_keys(400)
+
+    def check(holds, what):
+        if not holds:
+            faults.append(what)
+
+    def reads():
+        check(store.batch_get_v1(keys, pool.indices(range(16, 32))) == [True] * 16, "get")
+        check([pool.bytes_of(p) for p in range(16, 32)] == wanted, "bytes")
+
+    def sets():
+        for first in range(0, len(written), 16):
+            check(all(store.batch_set_v1(written[first : first + 16], pool.indices(range(16)))), "set")
+
+    def flat():
+        page = pool.get_data_page(0)
+        check(store.batch_set(keys[:2], [page, page]) is True, "flat set")
+
+    calls = [reads, sets, flat, lambda: check(store.batch_exists(keys) == 16, "exists"),
+             lambda: check(store.batch_exists_v2(keys, []).kv_hit_pages == 16, "exists v2"),
+             lambda: check(store.get_stats() is not None, "stats")]
+    rounds = [0] * len(calls)
+
+    def repeat(index):
+        while not stop.is_set():
+            calls[index]()
+            rounds[index] += 1
+
+    threads = [threading.Thread(target=repeat, args=(i,), daemon=True) for i in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    assert until(lambda: min(rounds) >= 5, 30)
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert faults == []
+
+
+def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, engine, caplog):
+    ring = fragile_ring(2, pool="128MiB")
+    pools = [big_pool(16), big_pool(16)]
+    timeout = 0.5
+    stores = [engine(ring[i], pool, 2, extra={"client.timeout": "500ms"}) for i, pool in enumerate(pools)]
+    stop, slowest, strange = threading.Event(), [0.0], []
+    rounds = [0, 0]
+
+    def timed(call, *arguments):
+        begin = time.monotonic()
+        answer = call(*arguments)
+        slowest[0] = max(slowest[0], time.monotonic() - begin)
+        return answer
+
+    def traffic(index):
+        store, pool = stores[index], pools[index]
+        while not stop.is_set():
+            keys, wanted = fresh_keys(4), [pool.bytes_of(p) for p in range(4)]
+            answers = [timed(store.batch_set_v1, keys, pool.indices(range(4))),
+                       timed(store.batch_get_v1, keys, pool.indices(range(4, 8)))]
+            found = timed(store.batch_exists, keys)
+            if not all(isinstance(a, list) and len(a) == 4 for a in answers) or not 0 <= found <= 4:
+                strange.append((answers, found))
+            for page, there in enumerate(answers[1]):
+                if there and pool.bytes_of(4 + page) != wanted[page]:
+                    strange.append("wrong bytes")
+            rounds[index] += 1
+
+    threads = [threading.Thread(target=traffic, args=(i,), daemon=True) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    assert until(lambda: min(rounds) > 3)
+    for node in ring.nodes:
+        node.kill()
+    dead = list(rounds)
+    assert until(lambda: all(now > then + 3 for now, then in zip(rounds, dead)))
+    for index in range(2):
+        ring.restart(index)
+
+    def works(writer, reader):
+        keys = fresh_keys(2)
+        stores[writer].batch_set_v1(keys, pools[writer].indices([8, 9]))
+        return until(lambda: stores[reader].batch_get_v1(keys, pools[reader].indices([10, 11])) == [True] * 2, 0.3)
+
+    working = until(lambda: works(0, 1) and works(1, 0), 15)
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert working
+    assert strange == []
+    assert slowest[0] < timeout + LATE
+    assert "failed, and counts as a miss" not in caplog.text

@@ -1,0 +1,151 @@
+"""Named pools (v2): hit policies, all pools of a page or none, pools that share indices."""
+
+import itertools
+import random
+from types import SimpleNamespace
+
+import pytest
+from engines import fresh_keys, published
+from host_pools import FlatOnlyPool, LogicalPool, MhaPool, MlaPool
+from peercache.hicache.hit_policy import usable_prefix
+
+ALL, TRAILING = "all_pages", "trailing_pages"
+
+
+def transfer(name, keys=None, indices=None, policy=ALL, source=None):
+    return SimpleNamespace(name=name, keys=keys, host_indices=indices, hit_policy=policy,
+                           indices_from_pool=source)
+
+
+class Hybrid:
+    """An engine with KV, an indexer (all pages) and a state (trailing pages)."""
+
+    def __init__(self, engine, node, members=2):
+        self.pools = {"kv": MhaPool(), "indexer": MlaPool(kv_cache_dim=8), "mamba": FlatOnlyPool()}
+        self.store = engine(node, self.pools["kv"], members)
+        for name, pool in self.pools.items():
+            self.store.register_mem_host_pool_v2(pool, name)
+
+    def set(self, name, keys, pages):
+        done = self.store.batch_set_v2([transfer(name, keys, self.pools[name].indices(pages))])
+        assert done == {name: [True] * len(keys)}
+        published(self.store)
+
+    def exists(self, keys, **policies):
+        pools = [transfer(name, keys[:count] if count else None, policy=TRAILING if count else ALL)
+                 for name, count in policies.items()]
+        return self.store.batch_exists_v2(keys, pools)
+
+
+def test_pages_of_several_pools_are_read_back_together(ring, engine):
+    writer, reader = Hybrid(engine, ring[0]), Hybrid(engine, ring[1])
+    keys = fresh_keys(3)
+    for name in writer.pools:
+        writer.set(name, keys, [0, 1, 2])
+    found = reader.exists(keys, indexer=0, mamba=1)
+    assert found.kv_hit_pages == 3 and found.extra_pool_hit_pages == {"kv": 3, "indexer": 3, "mamba": 3}
+    transfers = [transfer(n, keys, p.indices([7, 8, 9])) for n, p in reader.pools.items()]
+    assert reader.store.batch_get_v2(transfers) == {name: [True] * 3 for name in reader.pools}
+    for name, pool in reader.pools.items():
+        assert [pool.bytes_of(p) for p in (7, 8, 9)] == [writer.pools[name].bytes_of(p) for p in (0, 1, 2)], name
+
+
+def test_a_pool_that_needs_all_pages_shortens_the_prefix(ring, engine):
+    one = Hybrid(engine, ring[0])
+    keys = fresh_keys(5)
+    one.set("kv", keys, range(5))
+    one.set("indexer", [keys[0], keys[1], keys[3]], range(3))
+    assert one.exists(keys, indexer=0).kv_hit_pages == 2
+    assert one.exists(keys).kv_hit_pages == 5
+
+
+def test_a_trailing_pool_needs_the_pages_before_the_end(ring, engine):
+    one = Hybrid(engine, ring[0])
+    keys = fresh_keys(6)
+    one.set("kv", keys, range(6))
+    one.set("mamba", [keys[1], keys[2], keys[4]], range(3))
+    assert one.exists(keys, mamba=1).kv_hit_pages == 5
+    assert one.exists(keys, mamba=2).kv_hit_pages == 3
+    assert one.exists(keys, mamba=3).kv_hit_pages == 0
+
+
+def test_pools_must_be_usable_at_the_same_end(ring, engine):
+    """The state ends at 5, the indexer at 4: where both can be used is 2."""
+    one = Hybrid(engine, ring[0])
+    keys = fresh_keys(5)
+    one.set("kv", keys, range(5))
+    one.set("indexer", keys[:4], range(4))
+    one.set("mamba", [keys[1], keys[4]], [0, 1])
+    assert one.exists(keys, indexer=0, mamba=1).kv_hit_pages == 2
+
+
+def test_what_one_pool_lacks_all_pools_lack(ring, engine):
+    one = Hybrid(engine, ring[0])
+    keys = fresh_keys(3)
+    one.set("kv", keys, range(3))
+    one.set("indexer", [keys[0], keys[2]], range(2))
+    one.set("mamba", keys[:1], [0])
+    pools = one.pools
+    read = one.store.batch_get_v2([transfer(n, keys, pools[n].indices([7, 8, 9])) for n in ("kv", "indexer")])
+    assert read == {"kv": [True, False, True], "indexer": [True, False, True]}
+    state = transfer("mamba", keys[:2], pools["mamba"].indices([7, 8]), TRAILING)
+    assert one.store.batch_get_v2([state]) == {"mamba": [False, False]}
+
+
+def test_the_same_key_in_two_pools_is_two_pages(ring, engine):
+    one = Hybrid(engine, ring[0])
+    keys = fresh_keys(1)
+    one.set("indexer", keys, [0])
+    assert one.store.batch_exists(keys) == 0
+    assert one.exists(keys, indexer=0).kv_hit_pages == 0
+
+
+def test_a_pool_may_use_the_indices_of_another(ring, engine):
+    one = Hybrid(engine, ring[0])
+    keys = fresh_keys(2)
+    kv = transfer("kv", keys, one.pools["kv"].indices([3, 4]))
+    side = transfer("indexer", keys, source="kv")
+    assert one.store.batch_set_v2([kv, side]) == {"kv": [True] * 2, "indexer": [True] * 2}
+    published(one.store)
+    assert one.exists(keys, indexer=0).kv_hit_pages == 2
+
+
+def test_pools_that_nobody_registered_or_that_lack_indices_are_misses(ring, engine):
+    one = Hybrid(engine, ring[0])
+    keys = fresh_keys(2)
+    bad = [transfer("swa", keys, one.pools["kv"].indices([0, 1])), transfer("kv", keys, None),
+           transfer("indexer", keys, one.pools["indexer"].indices([0]))]
+    for call in (one.store.batch_get_v2, one.store.batch_set_v2):
+        for each in bad:
+            assert call([each]) == {each.name: [False, False]}
+    assert one.store.batch_get_v2([transfer("kv", None, None)]) == {"kv": []}
+    assert one.exists(keys, swa=0).kv_hit_pages == 0
+
+
+def test_a_logical_anchor_leaves_the_answer_to_the_named_pools(ring, engine):
+    anchor = LogicalPool("page_first")
+    store = engine(ring[0], anchor)
+    compressed = MlaPool(kv_cache_dim=8)
+    store.register_mem_host_pool_v2(anchor, "kv")
+    store.register_mem_host_pool_v2(compressed, "deepseek_v4_c4")
+    keys = fresh_keys(3)
+    store.batch_set_v2([transfer("deepseek_v4_c4", keys[:2], compressed.indices([0, 1]))])
+    published(store)
+    assert store.batch_exists_v2(keys, [transfer("deepseek_v4_c4")]).kv_hit_pages == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_usable_prefix_is_what_trying_all_lengths_says(seed):
+    numbers = random.Random(seed)
+
+    def usable(length, demand):
+        has, trailing = demand
+        first = 0 if trailing == 0 else max(0, length - trailing)
+        return all(i < len(has) and has[i] for i in range(first, length))
+
+    for _ in range(500):
+        pages = numbers.randrange(0, 9)
+        demands = [([numbers.random() < 0.8 for _ in range(numbers.randrange(0, 10))], numbers.randrange(0, 4))
+                   for _ in range(numbers.randrange(0, 3))]
+        wanted = next(n for n in range(pages, -1, -1) if n == 0 or all(usable(n, d) for d in demands))
+        assert usable_prefix(pages, demands) == wanted, (pages, demands)

@@ -21,14 +21,14 @@ std::string first_page_folder(std::uint32_t number) {
   PEERCACHE_ASSERT(number < page_folders);
   std::string name(page_files_folder);
   name += '/';
-  append_hex(name, number >> 8, 2);
+  append_hex(name, number / first_page_folders, 1);
   return name;
 }
 
 std::string page_folder(std::uint32_t number) {
   auto name = first_page_folder(number);
   name += '/';
-  append_hex(name, number & 0xff, 2);
+  append_hex(name, number % first_page_folders, 1);
   return name;
 }
 
@@ -40,16 +40,6 @@ std::string temporary_page_file(const page_key& key, std::uint64_t sequence) {
   auto name = page_file(key) + '.';
   append_hex(name, sequence, 16);
   return name.append(temporary_end);
-}
-
-std::optional<std::uint32_t> parse_folder_part(std::string_view name) {
-  if (name.size() != 2)
-    return std::nullopt;
-  const auto high = digits.find(name[0]);
-  const auto low = digits.find(name[1]);
-  if (high == std::string_view::npos || low == std::string_view::npos)
-    return std::nullopt;
-  return static_cast<std::uint32_t>(high << 4 | low);
 }
 
 std::optional<page_key> parse_page_file(std::string_view name, std::uint32_t folder) {

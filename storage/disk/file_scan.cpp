@@ -7,8 +7,6 @@
 namespace peercache::storage {
 namespace {
 
-constexpr std::uint32_t first_folders = 256;
-
 template <class T>
 void append(std::vector<T>& to, std::vector<T>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -24,8 +22,6 @@ void count_fault(record_fault fault, recovery_report& report) {
 
 void join(file_scan_result& whole, file_scan_result& part) {
   append(whole.records, part.records);
-  append(whole.folders, part.folders);
-  append(whole.first_folders, part.first_folders);
   append(whole.to_remove, part.to_remove);
   whole.report.files += part.report.files;
   whole.report.pages += part.report.pages;
@@ -40,7 +36,7 @@ void join(file_scan_result& whole, file_scan_result& part) {
 } // namespace
 
 result<file_scan_result> file_scan::run() {
-  const auto threads = std::clamp(options_.threads, 1u, first_folders);
+  const auto threads = std::clamp(options_.threads, 1u, page_folders);
   std::vector<file_scan_result> parts(threads);
   run_in_threads(threads, [&](std::uint32_t thread) { work(parts[thread]); });
   auto whole = std::move(parts.front());
@@ -56,8 +52,8 @@ result<file_scan_result> file_scan::run() {
 void file_scan::work(file_scan_result& part) {
   page_verifier verifier(io_);
   std::uint64_t told = 0;
-  for (auto first = next_first_++; first < first_folders && !failed_; first = next_first_++) {
-    if (auto scanned = scan_first(first, part, verifier); !scanned) {
+  for (auto folder = next_folder_++; folder < page_folders && !failed_; folder = next_folder_++) {
+    if (auto scanned = scan_folder(folder, part, verifier); !scanned) {
       part.failure = scanned.error();
       failed_ = true;
       return;
@@ -70,35 +66,18 @@ void file_scan::work(file_scan_result& part) {
 void file_scan::tell_progress(std::uint64_t pages) {
   const std::lock_guard lock(progress_mutex_);
   pages_ += pages;
-  ++firsts_done_;
+  ++folders_done_;
   if (options_.progress)
-    options_.progress(pages_, static_cast<double>(firsts_done_) / first_folders);
-}
-
-result<void> file_scan::scan_first(std::uint32_t first, file_scan_result& part,
-                                   page_verifier& verifier) {
-  auto folders = io_.list(first_page_folder(first << 8));
-  if (!folders && folders.error().code == errc::not_found)
-    return {};
-  if (!folders)
-    return folders.error();
-  part.first_folders.push_back(first);
-  for (const auto& found : *folders) {
-    const auto second = parse_folder_part(found.name);
-    if (!second || !found.folder)
-      continue; // Not ours.
-    if (auto scanned = scan_folder(first << 8 | *second, part, verifier); !scanned)
-      return scanned;
-  }
-  return {};
+    options_.progress(pages_, static_cast<double>(folders_done_) / page_folders);
 }
 
 result<void> file_scan::scan_folder(std::uint32_t folder, file_scan_result& part,
                                     page_verifier& verifier) {
   auto files = io_.list(page_folder(folder));
+  if (!files && files.error().code == errc::not_found)
+    return {};
   if (!files)
     return files.error();
-  part.folders.push_back(folder);
   for (const auto& file : *files)
     if (!file.folder)
       scan_file(file, folder, part, verifier);

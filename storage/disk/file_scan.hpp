@@ -17,16 +17,13 @@ namespace peercache::storage {
 /// What a start found in the folders of a store with a file per key.
 struct file_scan_result {
   std::vector<record_table::entry> records;
-  std::vector<std::uint32_t> folders; ///< That are there.
-  std::vector<std::uint32_t> first_folders;
   std::vector<std::string> to_remove; ///< Files of ours that are no pages.
   recovery_report report;
   std::uint64_t last_sequence = 0;
   std::optional<error> failure; ///< A folder could not be read.
 };
 
-/// Lists all folders and reads each file's header; several threads share the folders of the first
-/// level.
+/// Lists all folders and reads each file's header; several threads share the folders.
 class file_scan {
 public:
   file_scan(const disk_io& io, const record_owner& owner, const recovery_options& options)
@@ -37,7 +34,6 @@ public:
 
 private:
   void work(file_scan_result& part);
-  result<void> scan_first(std::uint32_t first, file_scan_result& part, page_verifier& verifier);
   result<void> scan_folder(std::uint32_t folder, file_scan_result& part, page_verifier& verifier);
   void scan_file(const disk_folder_entry& file, std::uint32_t folder, file_scan_result& part,
                  page_verifier& verifier);
@@ -46,11 +42,11 @@ private:
   const disk_io& io_;
   const record_owner owner_;
   const recovery_options& options_;
-  std::atomic<std::uint32_t> next_first_{0};
+  std::atomic<std::uint32_t> next_folder_{0};
   std::atomic<bool> failed_{false};
   std::mutex progress_mutex_; ///< `progress` is called by one thread at a time.
   std::uint64_t pages_ = 0;
-  std::uint32_t firsts_done_ = 0;
+  std::uint32_t folders_done_ = 0;
 };
 
 } // namespace peercache::storage

@@ -27,6 +27,9 @@ file_store::file_store(disk_io& io, const disk_store_options& options)
 file_store::~file_store() {
   std::vector<disk_event> nobody_waits;
   close(std::chrono::nanoseconds(0), nobody_waits);
+  for (const auto folder : folders_)
+    if (folder)
+      io_.close(folder);
 }
 
 // -- the index
@@ -41,7 +44,7 @@ bool file_store::erase(const page_key& key) {
     writes_.for_each([&](std::uint32_t, write_op& op) { op.erased |= op.page.key == key; });
   const auto gone = table_.erase(key);
   if (gone)
-    stale_names_[key] = gone->sequence;
+    leave_name(*gone);
   return gone.has_value();
 }
 
@@ -49,15 +52,21 @@ void file_store::forget(const entry& record) {
   const auto* now = table_.find(record.page.key);
   if (now == nullptr || now->sequence != record.sequence)
     return;
+  leave_name(record);
   table_.erase(record.page.key);
-  stale_names_[record.page.key] = record.sequence;
+}
+
+/// Out of the index: its name is to go, unless a newer record has it by now.
+void file_store::leave_name(const entry& record) {
+  if (!replacing_.contains(record.page.key))
+    stale_names_[record.page.key] = record.sequence;
 }
 
 disk_eviction file_store::begin_eviction(std::uint64_t bytes) {
   std::uint64_t evicted_bytes = 0;
   return table_.begin_eviction([&] { return evicted_bytes >= bytes; },
                                [&](const entry& gone) {
-                                 stale_names_[gone.page.key] = gone.sequence;
+                                 leave_name(gone);
                                  evicted_bytes += file_bytes(gone.page.length_bytes);
                                });
 }
@@ -104,7 +113,7 @@ bool file_store::read(const disk_read& page) {
          page.key);
     return true;
   }
-  if (reads_.size() == reads_max)
+  if (reads_.size() == reads_max || replacing_.contains(page.key))
     return false;
   const auto record = *found;
   const auto file = io_.open(page_file(page.key));
@@ -162,6 +171,9 @@ void file_store::on_request(std::uint64_t tag, int error_number) {
   case page_part::sync:
     on_sync(slot, error_number);
     break;
+  case page_part::folder:
+    on_folder_sync(slot, error_number);
+    break;
   case page_part::read:
     on_read(slot, error_number);
     break;
@@ -173,7 +185,10 @@ void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
   now_ = now;
   unix_s_ = unix_s;
   start_transfers();
-  finish_folders();
+  if (pages_due())
+    finish_round();
+  if (names_due())
+    name_round();
   if (sync_due())
     begin_round();
   requests_.start();
@@ -186,11 +201,10 @@ void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
 disk_clock::time_point file_store::next_due() const {
   if (!events_.empty() || !fresh_.empty() || requests_.must_start())
     return disk_clock::time_point::min();
-  const bool to_finish = !round_.empty() && syncs_left_ == 0;
-  if (to_finish || !to_remove_.empty() || table_.has_released() || sync_due())
+  if (pages_due() || names_due() || sync_due() || !to_remove_.empty() || table_.has_released())
     return disk_clock::time_point::min();
-  return round_.empty() && !written_.empty() ? written_since_ + options_.sync_after
-                                             : disk_clock::time_point::max();
+  return syncing_.empty() && !written_.empty() ? written_since_ + options_.sync_after
+                                               : disk_clock::time_point::max();
 }
 
 bool file_store::busy() const noexcept {
@@ -221,9 +235,9 @@ void file_store::abandon() {
   writes_.for_each([&](std::uint32_t slot, const write_op&) { slots.push_back(slot); });
   for (const auto slot : slots)
     drop_write(slot, disk_status::refused);
-  fresh_.clear();
-  written_.clear();
-  round_.clear();
+  for (auto* line : {&fresh_, &written_, &syncing_, &named_})
+    line->clear();
+  replacing_.clear();
 }
 
 disk_store_stats file_store::stats() const {

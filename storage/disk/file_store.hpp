@@ -7,10 +7,12 @@
 #include "storage/disk/record_table.hpp"
 #include "storage/disk/slot_list.hpp"
 
+#include <array>
 #include <bitset>
 #include <deque>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace peercache::storage {
@@ -19,8 +21,9 @@ namespace peercache::storage {
 /// header, then the page.
 ///
 /// A record is written under a temporary name, made durable, renamed, and is a page when its folder
-/// is durable too. Writes that end while the syncs of others are on their way share the next round
-/// of syncs; each round's folders are made durable a few at a time, so that reads go on.
+/// is durable too. Writes that end together share a round: first the syncs of all their files are
+/// on the device at the same time, then those of the folders that they are named in; file systems
+/// make one commit of such. The files of the next round are synced beside the folders of this one.
 ///
 /// Threads, ownership, errors: as disk_store.
 /// Invariants: (1) under a page's name lies a whole, durable record or nothing; (2) a name is
@@ -52,9 +55,10 @@ public:
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 
-  /// At a time, each with an open file.
+  /// At a time, each with an open file. With the folders, which stay open, that is less than the
+  /// 1024 files that a process may have by default.
   static constexpr std::uint32_t writes_max = 256;
-  static constexpr std::uint32_t reads_max = 256;
+  static constexpr std::uint32_t reads_max = 128;
 
 private:
   struct write_op {
@@ -74,21 +78,22 @@ private:
   }
 
   // -- writes
-  result<void> prepare_folder(std::uint32_t number);
   void start_write(const disk_write& page);
   void start_transfers();
   void add_transfers(std::uint32_t slot);
   void on_transfer(std::uint32_t slot, int error_number);
   void on_sync(std::uint32_t slot, int error_number);
   bool sync_due() const noexcept;
+  bool names_due() const noexcept;
+  bool pages_due() const noexcept;
   void begin_round();
-  void order_round();
-  void finish_folders();
-  void finish_folder(std::span<const std::uint32_t> slots);
+  void name_round();
   bool rename_record(std::uint32_t slot);
-  bool sync_parents();
+  void sync_folders();
+  void on_folder_sync(std::uint32_t folder, int error_number);
+  void finish_round();
   void publish(std::uint32_t slot);
-  void withdraw(std::uint32_t slot);
+  void withdraw(std::uint32_t slot, disk_status status);
   void drop_write(std::uint32_t slot, disk_status status);
   write_op end_write(std::uint32_t slot, disk_status status);
 
@@ -96,6 +101,7 @@ private:
   void on_read(std::uint32_t slot, int error_number);
   disk_status judge(const page_read& read, int error_number);
   void forget(const entry& record);
+  void leave_name(const entry& record);
   void collect_released();
   void remove_files();
   bool busy() const noexcept;
@@ -103,8 +109,10 @@ private:
   void abandon();
   void tell(disk_event::kind what, disk_status status, std::uint64_t tag, const page_key& key);
 
-  // -- recovery
+  // -- folders and recovery
   result<void> make_root();
+  result<void> prepare_folder(std::uint32_t number);
+  bool sync_parents();
 
   // Constant after construction.
   disk_io& io_;
@@ -122,14 +130,16 @@ private:
   std::vector<std::uint32_t> written_;
   std::uint64_t written_bytes_ = 0;
   disk_clock::time_point written_since_{};
-  std::vector<std::uint32_t> round_; ///< Syncing; then ordered by folder.
-  std::size_t syncs_left_ = 0;       ///< Of the round, not completed.
-  std::size_t round_finished_ = 0;   ///< Of the round: slots that are dealt with.
-  bool round_ordered_ = false;
+  std::vector<std::uint32_t> syncing_;
+  std::size_t syncs_left_ = 0;       ///< Of those files.
+  std::vector<std::uint32_t> named_; ///< Renamed; their folders are being synced.
+  std::size_t folders_left_ = 0;     ///< Of those folders.
+  std::bitset<page_folders> folders_failed_;
+  /// Keys of `named_` whose file another record of the index had: nobody reads them meanwhile.
+  std::unordered_set<page_key> replacing_;
 
-  std::bitset<page_folders> folders_; ///< That are there.
-  std::bitset<256> first_folders_;
-  std::vector<std::string> parents_to_sync_;
+  std::array<disk_file, page_folders> folders_; ///< Open, or not there yet.
+  bool parents_to_sync_ = false;                ///< One of them is new in its parent.
 
   /// Names that hold a record which is out of the index, and its sequence.
   std::unordered_map<page_key, std::uint64_t> stale_names_;

@@ -1,4 +1,4 @@
-// What a start does with the files that are there.
+// Its folders, and what a start does with the files that are there.
 
 #include "storage/disk/file_names.hpp"
 #include "storage/disk/file_scan.hpp"
@@ -13,6 +13,41 @@ result<void> file_store::make_root() {
   return io_.sync_folder("");
 }
 
+/// Both folders of the two levels are there, unless they cannot be; the second one is open.
+result<void> file_store::prepare_folder(std::uint32_t number) {
+  if (folders_[number])
+    return {};
+  const auto name = page_folder(number);
+  auto opened = io_.open_folder(name);
+  if (!opened && opened.error().code == errc::not_found) {
+    parents_to_sync_ = true;
+    if (auto made = io_.make_folder(first_page_folder(number)); !made)
+      return made;
+    if (auto made = io_.make_folder(name); !made)
+      return made;
+    opened = io_.open_folder(name);
+  }
+  if (!opened)
+    return opened.error();
+  folders_[number] = *opened;
+  return {};
+}
+
+/// New folders are durable when their parents are.
+bool file_store::sync_parents() {
+  if (!parents_to_sync_)
+    return true;
+  const auto sync = [this](const std::string& folder) {
+    const auto synced = io_.sync_folder(folder);
+    return synced || synced.error().code == errc::not_found; // There may be no room for all.
+  };
+  bool durable = sync(std::string(page_files_folder));
+  for (std::uint32_t number = 0; number < page_folders && durable; number += first_page_folders)
+    durable = sync(first_page_folder(number));
+  parents_to_sync_ = !durable;
+  return durable;
+}
+
 result<recovery_report> file_store::recover(const recovery_options& options,
                                             const std::function<void(const disk_page&)>& found) {
   if (auto made = make_root(); !made)
@@ -22,15 +57,10 @@ result<recovery_report> file_store::recover(const recovery_options& options,
     return scanned.error();
   for (const auto& file : scanned->to_remove)
     (void)io_.remove(file); // Nobody asks for it, and the next start tries again.
-  for (const auto folder : scanned->first_folders) {
-    first_folders_.set(folder);
-    parents_to_sync_.push_back(first_page_folder(folder << 8));
-  }
-  if (!scanned->first_folders.empty())
-    parents_to_sync_.emplace_back(page_files_folder);
-  for (const auto folder : scanned->folders)
-    folders_.set(folder);
-  (void)sync_parents(); // A process that was killed may have left them not durable.
+  for (std::uint32_t folder = 0; folder < page_folders; ++folder)
+    (void)prepare_folder(folder); // Else the first write to it tries again.
+  parents_to_sync_ = true;        // A process that was killed may have left them not durable.
+  (void)sync_parents();
   for (const auto& record : scanned->records) {
     table_.insert(record);
     used_bytes_ += file_bytes(record.page.length_bytes);

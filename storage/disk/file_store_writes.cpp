@@ -16,8 +16,6 @@ namespace {
 /// A round starts without waiting for others when it has so much.
 constexpr std::uint64_t round_bytes = 16u << 20;
 constexpr std::size_t round_pages = 64;
-/// Each turn: renames and a folder's sync keep the owner waiting.
-constexpr std::size_t folders_per_poll = 8;
 
 } // namespace
 
@@ -43,24 +41,6 @@ bool file_store::write(const disk_write& page) {
   }
   start_write(page);
   return true;
-}
-
-/// Both folders of the two levels, unless they are there.
-result<void> file_store::prepare_folder(std::uint32_t number) {
-  if (folders_[number])
-    return {};
-  const auto first = first_page_folder(number);
-  if (!first_folders_[number >> 8]) {
-    if (auto made = io_.make_folder(first); !made)
-      return made;
-    parents_to_sync_.emplace_back(page_files_folder);
-    first_folders_.set(number >> 8);
-  }
-  if (auto made = io_.make_folder(page_folder(number)); !made)
-    return made;
-  parents_to_sync_.push_back(first);
-  folders_.set(number);
-  return {};
 }
 
 void file_store::start_write(const disk_write& page) {
@@ -132,7 +112,7 @@ void file_store::on_transfer(std::uint32_t slot, int error_number) {
 // -- rounds of syncs
 
 bool file_store::sync_due() const noexcept {
-  if (written_.empty() || !round_.empty())
+  if (written_.empty() || !syncing_.empty())
     return false;
   const bool nobody_else = transferring_ == 0;
   const bool enough = written_bytes_ >= round_bytes || written_.size() >= round_pages;
@@ -141,13 +121,11 @@ bool file_store::sync_due() const noexcept {
 }
 
 void file_store::begin_round() {
-  round_ = std::exchange(written_, {});
+  syncing_ = std::exchange(written_, {});
   written_bytes_ = 0;
-  syncs_left_ = round_.size();
-  round_ordered_ = false;
-  round_finished_ = 0;
+  syncs_left_ = syncing_.size();
   crowded_ = false;
-  for (const auto slot : round_) {
+  for (const auto slot : syncing_) {
     disk_request request;
     request.what = disk_request::kind::sync;
     request.file = writes_[slot].file;
@@ -163,51 +141,26 @@ void file_store::on_sync(std::uint32_t slot, int error_number) {
   --syncs_left_;
 }
 
-/// By folder, and in each by age: the newest record of a key is renamed last.
-void file_store::order_round() {
-  std::sort(round_.begin(), round_.end(), [this](std::uint32_t a, std::uint32_t b) {
-    const auto folder_a = page_folder_number(writes_[a].page.key);
-    const auto folder_b = page_folder_number(writes_[b].page.key);
-    return std::pair(folder_a, writes_[a].sequence) < std::pair(folder_b, writes_[b].sequence);
-  });
-  round_ordered_ = true;
+bool file_store::names_due() const noexcept {
+  return !syncing_.empty() && syncs_left_ == 0 && named_.empty();
+}
+
+bool file_store::pages_due() const noexcept {
+  return !named_.empty() && folders_left_ == 0;
 }
 
 // -- names
 
-void file_store::finish_folders() {
-  if (round_.empty() || syncs_left_ != 0)
-    return;
-  if (!round_ordered_)
-    order_round();
-  for (std::size_t i = 0; i < folders_per_poll && round_finished_ < round_.size(); ++i) {
-    const auto folder = page_folder_number(writes_[round_[round_finished_]].page.key);
-    auto end = round_finished_ + 1;
-    while (end < round_.size() && page_folder_number(writes_[round_[end]].page.key) == folder)
-      ++end;
-    finish_folder({round_.data() + round_finished_, end - round_finished_});
-    round_finished_ = end;
-  }
-  if (round_finished_ == round_.size())
-    round_.clear();
-}
-
-void file_store::finish_folder(std::span<const std::uint32_t> slots) {
-  std::vector<std::uint32_t> renamed;
+/// By age: the newest record of a key is renamed last.
+void file_store::name_round() {
+  auto slots = std::exchange(syncing_, {});
+  std::sort(slots.begin(), slots.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return writes_[a].sequence < writes_[b].sequence;
+  });
   for (const auto slot : slots)
     if (rename_record(slot))
-      renamed.push_back(slot);
-  if (renamed.empty())
-    return;
-  const auto folder = page_folder(page_folder_number(writes_[renamed.front()].page.key));
-  ++syncs_;
-  const bool durable = sync_parents() && io_.sync_folder(folder);
-  for (const auto slot : renamed) {
-    if (durable)
-      publish(slot);
-    else
-      withdraw(slot);
-  }
+      named_.push_back(slot);
+  sync_folders();
 }
 
 /// False: the write has ended.
@@ -229,20 +182,51 @@ bool file_store::rename_record(std::uint32_t slot) {
     return false;
   }
   stale_names_.erase(op.page.key);
+  if (there != nullptr)
+    replacing_.insert(op.page.key);
   return true;
 }
 
-/// New folders are durable when their parents are.
-bool file_store::sync_parents() {
-  std::sort(parents_to_sync_.begin(), parents_to_sync_.end(), std::greater<>());
-  parents_to_sync_.erase(std::unique(parents_to_sync_.begin(), parents_to_sync_.end()),
-                         parents_to_sync_.end());
-  for (; !parents_to_sync_.empty(); parents_to_sync_.pop_back()) {
+void file_store::sync_folders() {
+  std::bitset<page_folders> touched;
+  for (const auto slot : named_)
+    touched.set(page_folder_number(writes_[slot].page.key));
+  folders_failed_.reset();
+  if (named_.empty())
+    return;
+  if (!sync_parents())
+    folders_failed_.set();
+  folders_left_ = touched.count();
+  for (std::uint32_t folder = 0; folder < page_folders; ++folder) {
+    if (!touched[folder])
+      continue;
+    disk_request request;
+    request.what = disk_request::kind::sync_folder;
+    request.file = folders_[folder];
+    request.tag = tag_of(folder, page_part::folder);
+    requests_.add(request);
     ++syncs_;
-    if (!io_.sync_folder(parents_to_sync_.back()))
-      return false;
   }
-  return true;
+}
+
+void file_store::on_folder_sync(std::uint32_t folder, int error_number) {
+  if (error_number != 0)
+    folders_failed_.set(folder);
+  PEERCACHE_ASSERT(folders_left_ != 0);
+  --folders_left_;
+}
+
+void file_store::finish_round() {
+  replacing_.clear();
+  for (const auto slot : std::exchange(named_, {})) {
+    const auto& op = writes_[slot];
+    if (op.erased)
+      withdraw(slot, disk_status::refused);
+    else if (folders_failed_[page_folder_number(op.page.key)])
+      withdraw(slot, disk_status::io_failed);
+    else
+      publish(slot);
+  }
 }
 
 void file_store::publish(std::uint32_t slot) {
@@ -251,8 +235,8 @@ void file_store::publish(std::uint32_t slot) {
 }
 
 /// The record has its name, but perhaps not for good: it goes, and what had the name before.
-void file_store::withdraw(std::uint32_t slot) {
-  const auto op = end_write(slot, disk_status::io_failed);
+void file_store::withdraw(std::uint32_t slot, disk_status status) {
+  const auto op = end_write(slot, status);
   used_bytes_ -= file_bytes(op.page.length_bytes);
   (void)io_.remove(page_file(op.page.key));
   table_.erase(op.page.key);

@@ -10,16 +10,16 @@
 namespace peercache::storage {
 
 /// What a request of a store with single pages was for, in its tag.
-enum class page_part : std::uint64_t { header, page, sync, read };
+enum class page_part : std::uint64_t { header, page, sync, folder, read };
 
 constexpr std::uint64_t tag_of(std::uint32_t slot, page_part part) noexcept {
-  return (std::uint64_t{slot} << 2) | static_cast<std::uint64_t>(part);
+  return (std::uint64_t{slot} << 3) | static_cast<std::uint64_t>(part);
 }
 constexpr std::uint32_t slot_of(std::uint64_t tag) noexcept {
-  return static_cast<std::uint32_t>(tag >> 2);
+  return static_cast<std::uint32_t>(tag >> 3);
 }
 constexpr page_part part_of(std::uint64_t tag) noexcept {
-  return static_cast<page_part>(tag & 3);
+  return static_cast<page_part>(tag & 7);
 }
 
 /// A read on its way, and the record that it is of.

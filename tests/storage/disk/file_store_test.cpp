@@ -2,6 +2,7 @@
 
 #include "common/test_guards.hpp"
 #include "storage/disk/file_names.hpp"
+#include "tests/storage/disk/disk_io_rig.hpp"
 #include "tests/storage/disk/store_harness.hpp"
 
 #include <gtest/gtest.h>
@@ -27,8 +28,8 @@ TEST(file_store, files_are_called_by_the_digest_in_two_levels_of_folders) {
   ASSERT_TRUE(there.recover());
   ASSERT_EQ(there.write_and_settle({.number = 1}), disk_status::ok);
   const auto hex = to_string(key_of(1));
-  EXPECT_EQ(io.files(), std::vector<std::string>{"pages/" + hex.substr(0, 2) + "/" +
-                                                 hex.substr(2, 2) + "/" + hex});
+  EXPECT_EQ(io.files(), std::vector<std::string>{"pages/" + hex.substr(0, 1) + "/" +
+                                                 hex.substr(1, 1) + "/" + hex});
   EXPECT_EQ(io.contents(io.files()[0]).size(), 2 * disk_block_bytes);
 }
 
@@ -45,9 +46,8 @@ TEST(file_store, names_are_read_back_and_others_are_not) {
   const auto temporary = temporary_page_file(key, 7);
   EXPECT_TRUE(is_temporary_page_file(temporary.substr(temporary.rfind('/') + 1)));
   EXPECT_FALSE(is_temporary_page_file(hex));
-  EXPECT_EQ(parse_folder_part("a0"), 0xa0u);
-  EXPECT_FALSE(parse_folder_part("A0"));
-  EXPECT_FALSE(parse_folder_part("a"));
+  EXPECT_EQ(page_folder(0xa0), "pages/a/0");
+  EXPECT_EQ(page_folder(0x0b), "pages/0/b");
 }
 
 TEST(file_store, a_start_removes_what_was_on_its_way_and_leaves_what_is_not_ours) {
@@ -115,6 +115,97 @@ TEST(file_store, writes_that_come_together_share_a_round_of_syncs) {
   EXPECT_EQ(there.on_way(), 30u);
   there.settle();
   EXPECT_EQ(there.events(event_kind::written, disk_status::ok), 30u);
+}
+
+/// Steps until only syncs of folders are missing: the files have their names.
+void step_until_named(store_harness& there, memory_disk_io& io, const test_page& page) {
+  const auto contents = [&] {
+    const auto names = io.files();
+    const auto name = page_file(key_of(page.number));
+    return std::ranges::count(names, name) != 0 ? io.contents(name) : std::vector<std::byte>();
+  };
+  const auto before = contents();
+  io.set_delay(disk_operation::sync, 1h);
+  there.write(page);
+  for (int i = 0; i < 3; ++i)
+    there.step(); // Its transfers, then the sync of its file.
+  there.pass(1h);
+  there.step();
+  ASSERT_NE(contents(), before);
+  ASSERT_EQ(there.on_way(), 1u);
+}
+
+TEST(file_store, folders_of_a_round_are_synced_together_beside_the_next_rounds_files) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  step_until_named(there, io, {.number = 1});
+  const auto syncs = there.store().stats().syncs;
+  for (std::uint32_t i = 2; i < 12; ++i)
+    there.write({.number = i});
+  for (int i = 0; i < 3; ++i)
+    there.step();
+  EXPECT_EQ(there.store().stats().syncs, syncs + 10);
+  there.settle();
+  EXPECT_EQ(there.events(event_kind::written, disk_status::ok), 11u);
+  EXPECT_LE(io.now(), 4h) << "folders were synced one after the other";
+}
+
+TEST(file_store, a_page_whose_folder_cannot_be_synced_is_no_page) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  io.fail_once(disk_operation::sync, 1, EIO); // The first one is of the file.
+  EXPECT_EQ(there.write_and_settle({.number = 1}), disk_status::io_failed);
+  EXPECT_EQ(there.store().find(key_of(1)), nullptr);
+  EXPECT_TRUE(io.files().empty());
+  EXPECT_EQ(there.store().stats().used_bytes, 0u);
+  EXPECT_EQ(there.write_and_settle({.number = 1}), disk_status::ok);
+}
+
+TEST(file_store, a_page_is_not_read_while_another_gets_its_name) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 1, .version = 1}), disk_status::ok);
+  step_until_named(there, io, {.number = 1, .version = 2});
+  const block_memory memory(disk_block_bytes);
+  EXPECT_FALSE(there.store().read({.key = key_of(1), .memory = memory.data(), .tag = 100}));
+  there.settle();
+  EXPECT_EQ(there.written(1), disk_status::ok);
+  EXPECT_EQ(there.read_and_settle(1), disk_status::ok);
+  EXPECT_EQ(there.wrong_pages(), 0u);
+  EXPECT_EQ(there.store().stats().corrupt, 0u);
+}
+
+TEST(file_store, a_page_that_is_evicted_while_another_gets_its_name_leaves_it_to_that) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 1, .version = 1}), disk_status::ok);
+  step_until_named(there, io, {.number = 1, .version = 2});
+  const auto eviction = there.store().begin_eviction(1);
+  ASSERT_EQ(eviction.pages.size(), 1u);
+  there.store().finish_eviction(eviction.ticket);
+  there.settle();
+  there.step();
+  EXPECT_EQ(there.written(1), disk_status::ok);
+  EXPECT_EQ(there.read_and_settle(1), disk_status::ok);
+  EXPECT_EQ(there.store().stats().used_bytes, 2 * disk_block_bytes);
+}
+
+TEST(file_store, a_page_that_is_erased_while_another_gets_its_name_takes_it_along) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 1, .version = 1}), disk_status::ok);
+  step_until_named(there, io, {.number = 1, .version = 2});
+  EXPECT_TRUE(there.store().erase(key_of(1)));
+  there.settle();
+  there.step();
+  EXPECT_EQ(there.written(1), disk_status::refused);
+  EXPECT_TRUE(io.files().empty());
+  EXPECT_EQ(there.store().stats().used_bytes, 0u);
 }
 
 TEST(file_store, a_page_of_an_erased_key_that_is_on_its_way_never_appears) {

@@ -139,6 +139,7 @@ void bind_client(py::module_& module) {
       .def("exists", &native_client::exists, arg("spaces"), arg("keys"), default_timeout)
       .def("remove", &native_client::remove, arg("spaces"), arg("keys"), default_timeout)
       .def("prefetch", &native_client::prefetch, arg("spaces"), arg("keys"))
+      .def("tiers", &native_client::tiers, arg("spaces"), arg("keys"), default_timeout)
       .def("flush", &native_client::flush, default_timeout)
       .def("register_memory", &native_client::register_memory, arg("address"), arg("bytes"))
       .def("unregister_memory", &native_client::unregister_memory, arg("address"))

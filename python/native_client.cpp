@@ -36,6 +36,13 @@ struct page_list {
   }
 };
 
+char tier_mask(const std::vector<directory::page_location>& locations) {
+  int mask = 0;
+  for (const auto& location : locations)
+    mask |= location.where == directory::tier::memory ? 1 : 2;
+  return static_cast<char>(mask);
+}
+
 py::dict named_counts(const std::uint64_t (&counts)[page_status_count]) {
   py::dict named;
   for (std::size_t i = 0; i < page_status_count; ++i)
@@ -170,6 +177,25 @@ void native_client::prefetch(const spaces& in, py::handle keys) {
   if (cache != nullptr)
     cache->prefetch(keys_of(strings, in));
   cache.reset();
+}
+
+std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys, timeout within) {
+  const auto limit = until(within);
+  auto strings = take_keys(keys);
+  auto cache = cache_;
+  std::string masks;
+  {
+    py::gil_scoped_release release;
+    if (cache == nullptr)
+      return std::nullopt;
+    const auto found = cache->locate(keys_of(strings, in), limit);
+    cache.reset();
+    if (!found)
+      return std::nullopt;
+    for (const auto& locations : *found)
+      masks.push_back(tier_mask(locations));
+  }
+  return py::bytes{masks};
 }
 
 std::tuple<bool, std::uint64_t, std::uint64_t> native_client::flush(timeout within) {

@@ -43,6 +43,10 @@ public:
   page_results remove(const spaces& in, py::handle keys, timeout within);
   void prefetch(const spaces& in, py::handle keys);
 
+  /// Where the directory says that each page is: bit 0 memory, bit 1 disk, of any node. Nothing
+  /// when a part of the directory could not be asked.
+  std::optional<py::bytes> tiers(const spaces& in, py::handle keys, timeout within);
+
   /// (everything is published, pages that failed, pages that were duplicates)
   std::tuple<bool, std::uint64_t, std::uint64_t> flush(timeout within);
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from peercache.client import Option, option_names
+from peercache.kv_events.publisher import EventSettings
 
 logger = logging.getLogger("peercache.hicache")
 
@@ -27,6 +28,7 @@ SGLANG_KEYS = frozenset(
     }
 )
 OWN_KEYS = frozenset({"embedded", "space"})
+EVENT_KEYS = "kv_events."
 
 INTERFACE_V1_LINE = (
     "PeerCache runs on SGLang's slow path: each page is copied twice more. Add this to "
@@ -47,6 +49,8 @@ class Settings:
     prefetch_base_s: float
     prefetch_per_ki_token_s: float
     prefetch_max_s: float
+    events: Optional[EventSettings] = None
+    """None: nobody is told which pages are in L3."""
 
     def batch_budget_s(self, tokens: int) -> float:
         """SGLang gives a prefetch of so many tokens up after this time: a batch is not worth more."""
@@ -81,7 +85,9 @@ def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]
     flat = _flat(given)
     options = {key: value for key, value in flat.items() if key in names and value is not None}
     rest = {key: value for key, value in flat.items() if key not in names}
-    unknown = sorted(key for key in rest if key not in SGLANG_KEYS | OWN_KEYS)
+    unknown = sorted(
+        key for key in rest if key not in SGLANG_KEYS | OWN_KEYS and not key.startswith(EVENT_KEYS)
+    )
     if unknown:
         logger.warning(
             "ignored in the extra config, no option of PeerCache has these names: %s",
@@ -104,4 +110,5 @@ def settings_of(extra_config: Any) -> Settings:
         prefetch_base_s=float(rest.get("prefetch_timeout_base") or 2.0),
         prefetch_per_ki_token_s=float(rest.get("prefetch_timeout_per_ki_token") or 0.1),
         prefetch_max_s=float(rest.get("prefetch_timeout_max") or 30.0),
+        events=EventSettings.of(rest),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
@@ -16,6 +17,7 @@ from peercache.hicache.guard import count_of, never_raises, none_of
 from peercache.hicache.hit_policy import Demand, all_or_none, leading_run, usable_prefix
 from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, spaces_of
 from peercache.hicache.settings import settings_of
+from peercache.kv_events import service as kv_events
 
 logger = logging.getLogger("peercache.hicache")
 
@@ -65,6 +67,8 @@ class PeerCacheStore(StorageBase):
         self._backend = Backend(self._settings)
         self._figures = Figures()
         self._pools: Dict[str, StoredPool] = {}
+        self._events: Optional[kv_events.KVEvents] = None
+        self._dp_rank = int(getattr(storage_config, "dp_rank", None) or 0)
         logger.info("PeerCache serves rank %s of %s at %s; data plane %s", self._ranks.tp_rank,
                     self._ranks.tp_size, self._backend.client.node_address, self._backend.client.data_plane)
 
@@ -75,9 +79,11 @@ class PeerCacheStore(StorageBase):
         """The host pool; another one takes the place of the one before."""
         if KV in self._pools:
             self._pools.clear()
+            self._end_events()
             self._backend.forget_pools()
         super().register_mem_pool_host(mem_pool_host)
         self._add_pool(mem_pool_host, KV)
+        self._begin_events()
 
     @never_raises(lambda *_: None)
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
@@ -99,6 +105,32 @@ class PeerCacheStore(StorageBase):
         self._pools[name] = StoredPool(
             host, spaces(ZERO_COPY, False), spaces(ZERO_COPY, True), spaces(FLAT, False), spaces(FLAT, True)
         )
+
+    # KV events: the first rank speaks for its TP group
+
+    def _begin_events(self) -> None:
+        pool, ranks = self._pools.get(KV), self._ranks
+        if pool is None or pool.host.logical_only or ranks.tp_rank or ranks.pp_rank or ranks.cp_rank:
+            return
+        self._events = kv_events.start(
+            self._settings.events,
+            client=self._backend.client,
+            spaces=pool.asked(self._settings.interface_v1),
+            page_tokens=pool.host.page_size,
+            dp_rank=self._dp_rank,
+        )
+        if self._events is not None:
+            weakref.finalize(self, self._events.close)  # For a store that nobody closes.
+
+    def _end_events(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            events.close()
+
+    def _announce(self, keys: Sequence[str], stored: Sequence[bool], extra_info: Any) -> None:
+        if self._events is not None:
+            before = getattr(extra_info, "prefix_keys", None)
+            self._events.stored(keys, stored, before[-1] if before else None)
 
     # What is there
 
@@ -167,7 +199,9 @@ class PeerCacheStore(StorageBase):
     ) -> List[bool]:
         """Copies pages out of the host pool, a bool for each key. When it returns, SGLang may overwrite
         them."""
-        return self._set(self._pools.get(KV), keys, host_indices)
+        stored = self._set(self._pools.get(KV), keys, host_indices)
+        self._announce(keys, stored, extra_info)
+        return stored
 
     def _get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any) -> List[bool]:
         if pool is None or not keys:
@@ -283,7 +317,10 @@ class PeerCacheStore(StorageBase):
     ) -> bool:
         """Stores flat pages; True when all are."""
         with self._backend:
-            return all(self._write_flat(self._pools[KV], keys, values))
+            stored = self._write_flat(self._pools[KV], keys, values)
+        if not self._settings.interface_v1:
+            self._announce(keys, stored, None)
+        return all(stored)
 
     def _read_flat(
         self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], budget: float
@@ -316,6 +353,7 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda *_, **__: None)
     def close(self) -> None:
         """Ends the client and gives the pools' memory back; every call is a miss from here on."""
+        self._end_events()
         self._backend.close()
 
 

@@ -1,0 +1,124 @@
+"""What was announced, and what has to be said next. No thread, no clock, no network."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from itertools import islice
+from typing import FrozenSet, List, Optional, Sequence
+
+from peercache.kv_events.messages import DISK, EXTERNAL, Event, block_hash, block_removed, block_stored
+
+NOWHERE: FrozenSet[str] = frozenset()
+MEDIA = (EXTERNAL, DISK)
+
+GRACE_SECONDS = 2.0
+"""A page that was set is in the directory after some milliseconds; after this time it did not get in."""
+
+
+def media_of(tiers: Sequence[int]) -> FrozenSet[str]:
+    """Where a block is whose pages (one for each rank of the TP group) are in these tiers: bit 0 memory,
+    bit 1 disk. Memory when all are; what is partly on disk is a block on disk."""
+    in_memory, on_disk = all(t & 1 for t in tiers), all(t & 2 for t in tiers)
+    if not in_memory and all(tiers):
+        on_disk = True
+    return frozenset(m for m, there in ((EXTERNAL, in_memory), (DISK, on_disk)) if there)
+
+
+@dataclass
+class _Block:
+    hash: int
+    parent: Optional[int]
+    added: float
+    media: FrozenSet[str] = NOWHERE
+    answered: Optional[float] = None
+
+
+class BlockWatch:
+    """A bounded memory of announced blocks, by key. Threads: one at a time. Units: seconds of any clock.
+
+    Invariant: a block is announced in a medium only after an answer named that medium, and is announced
+    as removed when an answer no longer does, when there was none for `stale_s`, or when it is forgotten:
+    more than `limit` blocks are known, and it is the one that was set first.
+    """
+
+    def __init__(self, limit: int, check_s: float, stale_s: float, page_tokens: int) -> None:
+        self._limit, self._check_s, self._stale_s = limit, check_s, stale_s
+        self._page_tokens = page_tokens
+        self._blocks: "OrderedDict[str, _Block]" = OrderedDict()  # The longest unanswered first.
+        self._fresh: "OrderedDict[str, None]" = OrderedDict()
+        self._events: List[Event] = []
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def add(self, keys: Sequence[str], parent: Optional[str], now: float) -> None:
+        """Pages that were set, each the child of the one before it. Keys that are no hashes are left
+        out."""
+        last = block_hash(parent) if parent else None
+        for key in keys:
+            value = block_hash(key)
+            if value is None:
+                continue
+            if key in self._blocks:
+                self._blocks[key].added = now
+            else:
+                self._blocks[key] = _Block(value, last, now)
+            self._fresh[key] = None
+            last = value
+        while len(self._blocks) > self._limit:
+            self._forget(next(iter(self._blocks)))
+
+    def due(self, count: int, now: float) -> List[str]:
+        """Which blocks to ask about next: what was set since, then those not asked for `check_s`."""
+        keys = list(islice(self._fresh, count))
+        for key, block in self._blocks.items():
+            if len(keys) >= count or (block.answered or block.added) > now - self._check_s:
+                break
+            if key not in self._fresh:
+                keys.append(key)
+        return keys
+
+    def answer(self, key: str, media: FrozenSet[str], now: float) -> None:
+        """Where a block is."""
+        block = self._blocks.get(key)
+        if block is None:
+            return
+        self._become(block, media)
+        if not media and now - block.added > GRACE_SECONDS:
+            self._forget(key)
+            return
+        block.answered = now
+        self._blocks.move_to_end(key)
+        if media:
+            self._fresh.pop(key, None)
+
+    def expire(self, now: float) -> None:
+        """Takes back what nobody has confirmed for `stale_s`; an answer announces it again."""
+        for block in self._blocks.values():
+            if (block.answered or block.added) > now - self._stale_s:
+                return
+            self._become(block, NOWHERE)
+
+    def forget_all(self) -> None:
+        for key in list(self._blocks):
+            self._forget(key)
+
+    def take(self) -> List[Event]:
+        """What is to be said, in its order."""
+        events, self._events = self._events, []
+        return events
+
+    def _forget(self, key: str) -> None:
+        self._become(self._blocks.pop(key), NOWHERE)
+        self._fresh.pop(key, None)
+
+    def _become(self, block: _Block, media: FrozenSet[str]) -> None:
+        """First where it is now, then where it no longer is: a block that moves is never nowhere."""
+        for medium in MEDIA:
+            if medium in media - block.media:
+                self._events.append(block_stored(block.hash, block.parent, self._page_tokens, medium))
+        for medium in MEDIA:
+            if medium in block.media - media:
+                self._events.append(block_removed([block.hash], medium))
+        block.media = media

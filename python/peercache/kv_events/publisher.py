@@ -1,0 +1,138 @@
+"""Events on the wire, as SGLang's own publisher sends them: ZMQ PUB, and a ROUTER for what was missed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from peercache.kv_events.messages import Event
+
+END_OF_REPLAY = (-1).to_bytes(8, "big", signed=True)
+LINGER_MS = 200
+REPLAYS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class EventSettings:
+    """SGLang's names of --kv-events-config where it has one; seconds and counts of our own."""
+
+    endpoint: str
+    """Of the PUB socket, such as "tcp://127.0.0.1:5567"; the rank of data parallelism is added to the
+    port. Nothing is encrypted or authenticated."""
+    replay_endpoint: str = ""
+    """Of the ROUTER socket; empty: none."""
+    topic: str = ""
+    buffer_steps: int = 10000
+    """Messages that can be replayed."""
+    hwm: int = 100000
+    """Messages that ZMQ keeps for a slow subscriber; it loses the rest, and sees a gap in `seq`."""
+    blocks_max: int = 131072
+    """Blocks that are announced at a time; the oldest are taken back first."""
+    check_s: float = 5.0
+    """How often the directory is asked where an announced block is."""
+    stale_s: float = 15.0
+    """After how long without an answer of the directory a block is taken back."""
+
+    @staticmethod
+    def of(flat: Mapping[str, Any]) -> "Optional[EventSettings]":
+        """From the JSON's "kv_events.*" keys; None without an endpoint: off. Errors: ValueError."""
+        given = {k[len("kv_events.") :]: v for k, v in flat.items() if k.startswith("kv_events.")}
+        if not given.get("endpoint"):
+            return None
+        known = EventSettings.__dataclass_fields__
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise ValueError(f"kv_events has no {', '.join(unknown)}; it has {', '.join(known)}")
+        try:
+            forms: Dict[str, Callable[[Any], Any]] = {
+                name: type(getattr(EventSettings, name, "")) for name in known
+            }
+            values: Dict[str, Any] = {name: forms[name](value) for name, value in given.items()}
+            return EventSettings(**values)
+        except (TypeError, ValueError) as why:
+            raise ValueError(f"kv_events: {why}") from why
+
+
+def with_port_offset(endpoint: str, offset: int) -> str:
+    """tcp://*:5567 and 2 is tcp://*:5569; other transports get the number as a suffix."""
+    port = re.fullmatch(r"(tcp://.*:)(\d+)", endpoint)
+    if port:
+        return f"{port[1]}{int(port[2]) + offset}"
+    return f"{endpoint}_dp{offset}" if offset else endpoint
+
+
+class EventPublisher:
+    """Messages [topic, seq (8 bytes, big-endian), msgpack [ts, [events], dp_rank]]; `seq` counts from 0.
+
+    Threads: one, from the constructor to `close`. Errors: ImportError without python3-zmq and
+    python3-msgpack, zmq.ZMQError when an endpoint cannot be bound.
+    """
+
+    def __init__(self, settings: EventSettings, dp_rank: int = 0) -> None:
+        self._zmq: Any = importlib.import_module("zmq")
+        self._msgpack: Any = importlib.import_module("msgpack")
+        self._dp_rank, self._topic, self._seq = dp_rank, settings.topic.encode(), 0
+        self._sent: Deque[Tuple[int, bytes]] = deque(maxlen=settings.buffer_steps)
+        self._context = self._zmq.Context()
+        self._sockets: List[Any] = []
+        try:
+            self._pub = self._bind(self._zmq.PUB, settings.endpoint, settings.hwm)
+            self._replay = (
+                self._bind(self._zmq.ROUTER, settings.replay_endpoint, settings.hwm)
+                if settings.replay_endpoint
+                else None
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind(self, kind: int, endpoint: str, hwm: int) -> Any:
+        socket = self._context.socket(kind)
+        self._sockets.append(socket)
+        socket.set_hwm(hwm)
+        socket.bind(with_port_offset(endpoint, self._dp_rank))
+        return socket
+
+    def send(self, events: Sequence[Event]) -> None:
+        """One message; it does not wait for anybody."""
+        payload = self._msgpack.packb([time.time(), list(events), self._dp_rank])
+        self._sent.append((self._seq, payload))
+        self._pub.send_multipart((self._topic, self._seq.to_bytes(8, "big"), payload))
+        self._seq += 1
+
+    def serve_replays(self, wait_s: float) -> None:
+        """Waits so long, and answers who missed something: [first seq wanted] -> [seq, payload] for each
+        message that is still kept, then [-1, ""]."""
+        if self._replay is None:
+            time.sleep(wait_s)
+            return
+        for _ in range(REPLAYS_AT_ONCE):
+            if not self._replay.poll(int(wait_s * 1000)):
+                return
+            wait_s = 0
+            frames = self._replay.recv_multipart()
+            if len(frames) == 3 and len(frames[2]) == 8:
+                self._answer(frames[0], int.from_bytes(frames[2], "big"))
+
+    def _answer(self, client: bytes, first: int) -> None:
+        for seq, payload in self._sent:
+            if seq >= first:
+                self._reply(client, seq.to_bytes(8, "big"), payload)
+        self._reply(client, END_OF_REPLAY, b"")
+
+    def _reply(self, client: bytes, seq: bytes, payload: bytes) -> None:
+        """Who does not read its answers loses them; we do not wait."""
+        try:
+            self._replay.send_multipart((client, b"", seq, payload), self._zmq.NOBLOCK)
+        except self._zmq.Again:
+            pass
+
+    def close(self) -> None:
+        """What was sent gets LINGER_MS to leave."""
+        for socket in self._sockets:
+            socket.close(LINGER_MS)
+        self._context.term()

@@ -1,0 +1,124 @@
+"""The thread that asks where announced blocks are, and says what changed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any, Deque, List, Optional, Sequence, Tuple
+
+from peercache._native import KeySpace
+from peercache.client import Client
+from peercache.kv_events.block_watch import BlockWatch, media_of
+from peercache.kv_events.messages import Event, all_blocks_cleared, with_removals_joined
+from peercache.kv_events.publisher import EventPublisher, EventSettings
+
+logger = logging.getLogger("peercache.kv_events")
+
+STEP_SECONDS = 0.1
+ASK_KEYS = 2048
+ASK_SECONDS = 1.0
+EVENTS_PER_MESSAGE = 512
+CLOSE_SECONDS = 5.0
+REPEAT_SECONDS = 60.0
+WAITING_SETS_MAX = 8192
+
+
+class KVEvents:
+    """Announces the blocks that this process has set, while the directory says that they are there.
+
+    Threads: `stored` from any, it only queues; one thread of ours asks and sends. Bounds: a block is
+    announced some 0.1 s after it can be found. Where it no longer is, is said within `check_s` plus
+    0.1 s for each 2048 blocks, plus what the directory itself needs to know of it; when the directory
+    does not answer, within `stale_s` plus a second. Ownership: the client is the caller's, and open until
+    `close` has returned. Errors: none but the log's after the constructor; that raises ImportError or
+    zmq.ZMQError.
+    """
+
+    def __init__(
+        self,
+        settings: EventSettings,
+        client: Client,
+        spaces: Sequence[KeySpace],
+        page_tokens: int,
+        dp_rank: int = 0,
+    ) -> None:
+        """`spaces`: of all ranks of the TP group; a block is where all of its pages are."""
+        self._client, self._spaces = client, spaces
+        self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s, page_tokens)
+        self._sets: Deque[Tuple[List[str], Optional[str]]] = deque(maxlen=WAITING_SETS_MAX)
+        self._ended = threading.Event()
+        self._publisher = EventPublisher(settings, dp_rank)
+        self._said_at = -REPEAT_SECONDS
+        self._thread = threading.Thread(target=self._run, name="peercache-kv-events", daemon=True)
+        self._thread.start()
+
+    def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str]) -> None:
+        """What a set has done: consecutive pages of a prompt, and the key of the page before them."""
+        run: List[str] = []
+        for key, there in zip(keys, ok):
+            if there:
+                run.append(key)
+                continue
+            if run:
+                self._sets.append((run, parent))
+            run, parent = [], key
+        if run:
+            self._sets.append((run, parent))
+
+    def close(self) -> None:
+        """Takes everything back that was announced: from here on nobody looks after it."""
+        self._ended.set()
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            # What a publisher before us announced here, nobody looks after.
+            self._send([all_blocks_cleared()])
+            while not self._ended.is_set():
+                self._publisher.serve_replays(STEP_SECONDS)
+                self._step_safely()
+            self._watch.forget_all()
+            self._send(self._watch.take())
+        except Exception:  # noqa: BLE001 - a thread's end, and no reason for the engine's
+            logger.exception("KV events have ended")
+        finally:
+            self._publisher.close()
+
+    def _step_safely(self) -> None:
+        try:
+            self._step(time.monotonic())
+        except Exception:  # noqa: BLE001
+            if time.monotonic() - self._said_at > REPEAT_SECONDS:
+                self._said_at = time.monotonic()
+                logger.exception("a round of KV events failed")
+
+    def _step(self, now: float) -> None:
+        while self._sets:
+            keys, parent = self._sets.popleft()
+            self._watch.add(keys, parent, now)
+        asked = self._watch.due(ASK_KEYS, now)
+        tiers = self._client.native.tiers(self._spaces, asked, ASK_SECONDS) if asked else None
+        if tiers is not None:
+            width = len(self._spaces)
+            for index, key in enumerate(asked):
+                self._watch.answer(key, media_of(tiers[index * width : (index + 1) * width]), now)
+        self._watch.expire(now)
+        self._send(self._watch.take())
+
+    def _send(self, events: Sequence[Event]) -> None:
+        events = with_removals_joined(events)
+        for first in range(0, len(events), EVENTS_PER_MESSAGE):
+            self._publisher.send(events[first : first + EVENTS_PER_MESSAGE])
+
+
+def start(settings: Optional[EventSettings], **rest: Any) -> Optional[KVEvents]:
+    """None when they are off, or cannot be: an engine serves without events."""
+    if settings is None:
+        return None
+    try:
+        return KVEvents(settings, **rest)
+    except Exception as why:  # noqa: BLE001 - zmq's own errors have no type before it is loaded
+        logger.error("no KV events: %s (python3-zmq and python3-msgpack are needed, and a free port)", why)
+        return None

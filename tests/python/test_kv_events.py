@@ -1,0 +1,248 @@
+"""KV events: what routers hear of L3 and L4, in SGLang's form."""
+
+import gc
+import random
+import time
+
+import msgpack
+import pytest
+import zmq
+from engines import fresh_keys, make_store, put
+from host_pools import MhaPool
+from local_nodes import until
+from peercache.kv_events import DISK, EXTERNAL, block_hash
+from peercache.kv_events.block_watch import BlockWatch, media_of
+from peercache.kv_events.publisher import EventSettings, with_port_offset
+
+END = (-1).to_bytes(8, "big", signed=True)
+
+
+class Router:
+    """Keeps a table of blocks by what it hears, and checks the form and order of all of it. As real
+    ones, it asks for a replay when it finds a gap, or has heard nothing for a while."""
+
+    def __init__(self, folder):
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.SUB)
+        self.socket.connect(f"ipc://{folder}/events")
+        self.socket.subscribe(b"kv")
+        self.missed = self.context.socket(zmq.DEALER)
+        self.missed.connect(f"ipc://{folder}/replay")
+        self.table, self.last, self.live, self.events = {}, -1, 0, []
+        self.heard = time.monotonic()
+
+    def hear(self):
+        while self.socket.poll(0):
+            topic, seq, payload = self.socket.recv_multipart()
+            assert topic == b"kv" and len(seq) == 8
+            number = int.from_bytes(seq, "big")
+            if number > self.last + 1:
+                self.replay()
+            if number > self.last:
+                self.live += 1
+                self.apply(number, payload)
+        if time.monotonic() - self.heard > 0.5:
+            self.replay()
+
+    def replay(self):
+        self.missed.send_multipart([b"", (self.last + 1).to_bytes(8, "big")])
+        while self.missed.poll(5000):
+            _, seq, payload = self.missed.recv_multipart()
+            if seq == END:
+                break
+            self.apply(int.from_bytes(seq, "big"), payload)
+        self.heard = time.monotonic()
+
+    def apply(self, number, payload):
+        assert number == self.last + 1
+        self.last, self.heard = number, time.monotonic()
+        stamp, events, dp_rank = msgpack.unpackb(payload)
+        assert abs(time.time() - stamp) < 60 and dp_rank == 0
+        for event in events:
+            self.events.append(event)
+            if event[0] == "BlockStored":
+                _, blocks, parent, tokens, size, lora, medium = event
+                assert tokens == [] and size == 4 and lora is None
+                for block in blocks:
+                    self.table[block, medium] = parent
+            elif event[0] == "BlockRemoved":
+                for block in event[1]:
+                    del self.table[block, event[2]]  # Never one that was not announced.
+            else:
+                assert event == ["AllBlocksCleared"]
+                self.table.clear()
+
+    def has(self, medium):
+        self.hear()
+        return {block for block, where in self.table if where == medium}
+
+    def close(self):
+        self.socket.close(0)
+        self.missed.close(0)
+        self.context.term()
+
+
+@pytest.fixture
+def router(tmp_path):
+    made = Router(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return {"kv_events": {"endpoint": f"ipc://{tmp_path}/events", "topic": "kv", "check_s": 0.3,
+                          "replay_endpoint": f"ipc://{tmp_path}/replay"}}
+
+
+def hashes(keys):
+    return {block_hash(key) for key in keys}
+
+
+def test_a_hash_is_the_first_64_bits_signed():
+    assert block_hash("7fffffffffffffff" + "0" * 48) == (1 << 63) - 1
+    assert block_hash("ffffffffffffffff" + "0" * 48) == -1
+    assert block_hash("8000000000000000" + "f" * 48) == -(1 << 63)
+    assert block_hash("0" * 64 + ".draft") is None and block_hash("x" * 64) is None
+
+
+def test_what_was_set_is_announced_with_its_parents(ring, engine, settings, router):
+    pool, keys = MhaPool(), fresh_keys(4)
+    store = engine(ring[0], pool, extra=settings)
+    put(store, pool, keys, [0, 1, 2, 3])
+    assert until(lambda: router.has(EXTERNAL) == hashes(keys))
+    parents = [router.table[block_hash(key), EXTERNAL] for key in keys]
+    assert parents == [None, *map(block_hash, keys[:3])]
+
+
+def test_what_left_the_cluster_is_announced_as_removed(ring, engine, settings, router):
+    pool, keys = MhaPool(), fresh_keys(4)
+    store, other = engine(ring[0], pool, 2, extra=settings), engine(ring[1], pool, 2)
+    put(store, pool, keys, [0, 1, 2, 3])
+    assert until(lambda: router.has(EXTERNAL) == hashes(keys))
+    space = other._pools["kv"].own
+    other._backend.client.native.remove(space, keys[2:])
+    begin, live = time.monotonic(), router.live
+    assert until(lambda: router.has(EXTERNAL) == hashes(keys[:2]))
+    assert time.monotonic() - begin < 1.5 and router.live > live
+
+
+def test_an_evicted_page_is_announced_on_disk_and_no_longer_in_memory(
+    fragile_ring, engine, settings, router, tmp_path
+):
+    pages = 96
+    pool = MhaPool(pages=pages, head_dim=4096)  # 768 KiB a page, into a pool of 32 MiB.
+    ring = fragile_ring(1, pool="32MiB", flags=[
+        "--disk-path", str(tmp_path / "disk"), "--disk-size", "256MiB", "--disk-bucket-size", "8MiB"])
+    store, keys = engine(ring[0], pool, extra=settings), fresh_keys(pages)
+    for first in range(0, pages, 8):
+        put(store, pool, keys[first : first + 8], range(first, first + 8))
+        time.sleep(0.05)
+    assert until(lambda: len(router.has(DISK)) > 48 and router.has(EXTERNAL), 20)
+    gone = hashes(keys) - router.has(EXTERNAL)
+    assert gone and gone & router.has(DISK)
+    assert ["BlockRemoved", EXTERNAL] in [[e[0], e[-1]] for e in router.events]
+
+
+def test_who_missed_something_gets_it_again(ring, engine, settings, router, tmp_path):
+    pool, keys = MhaPool(), fresh_keys(3)
+    store = engine(ring[0], pool, extra=settings)
+    put(store, pool, keys, [0, 1, 2])
+    assert until(lambda: router.has(EXTERNAL) == hashes(keys))
+    late = router.context.socket(zmq.DEALER)
+    late.connect(f"ipc://{tmp_path}/replay")
+    late.send_multipart([b"", (0).to_bytes(8, "big")])
+    seen = []
+    while True:
+        assert late.poll(5000)
+        _, seq, payload = late.recv_multipart()
+        if seq == END:
+            break
+        seen.append((int.from_bytes(seq, "big"), msgpack.unpackb(payload)[1]))
+    late.close(0)
+    assert [number for number, _ in seen] == list(range(len(seen)))
+    assert seen[0][1] == [["AllBlocksCleared"]]
+    assert {e[1][0] for _, events in seen[1:] for e in events} >= hashes(keys)
+
+
+def test_the_end_of_an_engine_takes_all_back(ring, engine, settings, router):
+    pool, keys = MhaPool(), fresh_keys(3)
+    store = engine(ring[0], pool, extra=settings)
+    put(store, pool, keys, [0, 1, 2])
+    assert until(lambda: router.has(EXTERNAL) == hashes(keys))
+    store.close()
+    assert until(lambda: not router.has(EXTERNAL))
+
+
+def test_a_store_that_nobody_closed_takes_all_back_too(ring, settings, router):
+    pool, keys = MhaPool(), fresh_keys(3)
+    store = make_store(ring[0], pool, settings)
+    put(store, pool, keys, [0, 1, 2])
+    assert until(lambda: router.has(EXTERNAL) == hashes(keys))
+    del store
+    gc.collect()
+    assert until(lambda: not router.has(EXTERNAL))
+
+
+def test_only_the_first_rank_speaks_and_only_when_told(ring, engine, settings):
+    assert engine(ring[0], MhaPool())._events is None
+    assert engine(ring[0], MhaPool(), extra=settings, tp_rank=1, tp_size=2)._events is None
+    assert engine(ring[0], MhaPool(), extra=settings, tp_size=2)._events is not None
+
+
+def test_an_endpoint_in_use_costs_the_events_only(ring, engine, settings):
+    pool, keys = MhaPool(), fresh_keys(1)
+    bad = {"kv_events": {"endpoint": "tcp://256.0.0.1:1"}}
+    store = engine(ring[0], pool, extra=bad)
+    assert store._events is None
+    put(store, pool, keys, [0])
+
+
+def test_settings_are_checked():
+    assert EventSettings.of({}) is None
+    made = EventSettings.of({"kv_events.endpoint": "tcp://*:1", "kv_events.check_s": 2, "other": 1})
+    assert made.check_s == 2.0 and made.buffer_steps == 10000
+    with pytest.raises(ValueError, match="kv_events has no chek_s"):
+        EventSettings.of({"kv_events.endpoint": "x", "kv_events.chek_s": 2})
+    assert with_port_offset("tcp://*:5567", 2) == "tcp://*:5569"
+    assert with_port_offset("ipc:///a", 0) == "ipc:///a" and with_port_offset("ipc:///a", 1) == "ipc:///a_dp1"
+
+
+def test_a_block_is_where_all_of_its_ranks_are():
+    assert media_of([1, 1]) == {EXTERNAL} and media_of([3, 3]) == {EXTERNAL, DISK}
+    assert media_of([1, 2]) == {DISK} == media_of([2, 3]) and media_of([1, 0]) == frozenset()
+
+
+def test_no_block_stays_announced_for_longer_than_the_bounds():
+    """Random sets, moves and silence of the directory, against what is really there."""
+    for seed in range(30):
+        numbers, now = random.Random(seed), 0.0
+        watch = BlockWatch(limit=40, check_s=1.0, stale_s=3.0, page_tokens=4)
+        truth, last_true, table, keys = {}, {}, set(), [f"{i:016x}" + "0" * 48 for i in range(1, 61)]
+        for step in range(600):
+            now += 0.1
+            silent = 200 < step < 300
+            for key in numbers.sample(keys, 2):
+                truth[key] = frozenset(m for m in (EXTERNAL, DISK) if numbers.random() < 0.5)
+                if numbers.random() < 0.5:
+                    watch.add([key], None, now)
+            for key in watch.due(16, now):
+                if not silent:
+                    watch.answer(key, truth.get(key, frozenset()), now)
+            watch.expire(now)
+            for event in watch.take():
+                if event[0] == "BlockStored":
+                    assert (event[1][0], event[-1]) not in table
+                    table.add((event[1][0], event[-1]))
+                else:
+                    table.remove((event[1][0], event[-1]))
+            assert len(watch) <= 40
+            for key in keys:
+                for medium in truth.get(key, ()):
+                    last_true[block_hash(key), medium] = now
+            for announced in table:
+                assert now - last_true[announced] < 3.0 + 0.2, seed
+        watch.forget_all()
+        for event in watch.take():
+            table.discard((event[1][0], event[-1]))
+        assert not table

@@ -30,8 +30,16 @@ void record_repair::follow(const discovery::hash_ring& ring, std::vector<node_id
                            time_point now) {
   ring_ = ring;
   owners_ = std::move(owners);
-  phase_ = phase::idle;
+  give_up_pass();
   next_pass_ = now + options_.pause;
+}
+
+/// What was collected would be old, or another owner's, in the next one.
+void record_repair::give_up_pass() {
+  phase_ = phase::idle;
+  digests_.clear();
+  collected_.clear();
+  dead_.clear();
 }
 
 void record_repair::charge(std::size_t bytes) {
@@ -52,7 +60,6 @@ record_repair::action record_repair::tick(time_point now, generation newest) {
     if (now < next_pass_)
       return nothing{};
     next_pass_ = now + options_.pause;
-    digests_.clear();
     for (auto owner : owners_)
       digests_[owner] = {};
     begin_walk(phase::sum);
@@ -218,7 +225,7 @@ void record_repair::failed() {
   if (phase_ == phase::compare || phase_ == phase::list)
     leave_owner();
   else
-    phase_ = phase::idle;
+    give_up_pass();
 }
 
 } // namespace peercache::actors

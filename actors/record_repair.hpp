@@ -119,6 +119,7 @@ private:
   void judge(const directory::withdraw_record& record);
   void charge(std::size_t bytes);
   void leave_owner();
+  void give_up_pass();
 
   options options_;
   discovery::hash_ring ring_;

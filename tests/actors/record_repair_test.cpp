@@ -283,6 +283,27 @@ TEST_F(record_repair_test, a_new_view_ends_the_pass_and_a_late_answer_is_ignored
   EXPECT_TRUE(all_is_right());
 }
 
+TEST_F(record_repair_test, what_a_pass_had_collected_is_forgotten_with_it) {
+  auto publish_to_owners = [this](std::size_t i) {
+    for (auto owner : owners)
+      if (ring.owns(owner, key_of(i), replicas))
+        publish(owner, memory.at(key_of(i)));
+  };
+  memory.erase(key_of(1)); // A difference, so that something is collected.
+  auto job = started();
+  before_list = [&] {
+    // All of its range is on disk only, as the collection saw; it comes back before the next one.
+    job.follow(ring, owners, now);
+    for (std::size_t i = 0; i < pages_count; i += 3) {
+      hold(i, tier::memory, newest + 2);
+      publish_to_owners(i);
+    }
+  };
+  pass(job);
+  pass(job);
+  EXPECT_TRUE(all_is_right()) << "no page in memory is said to be on disk only";
+}
+
 TEST_F(record_repair_test, malformed_answers_and_requests_change_nothing) {
   shards.at(owners[0]).set_members({});
   shards.at(owners[0]).set_members(living);

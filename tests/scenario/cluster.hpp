@@ -99,14 +99,15 @@ private:
   void expect_served(host& by, const wrong_call& wrong);
 
   void heal();
+  void repair(duration within);
   bool converged() const;
   void run_until(time_point end);
   void check_directory();
   void check_shard(const process& owner);
-  void check_pool(const process& owner);
+  void check_location(const process& owner, const page_key& key,
+                      const directory::page_location& told);
   void read_everything();
-  void read_again(const page_key& key, const std::pair<incarnation, generation>& held,
-                  std::size_t reader, std::size_t misses);
+  void expect_hit(process& reader, const page_key& key, bool last);
   std::optional<std::pair<incarnation, generation>> holding(const page_key& key) const;
 
   const script script_;

@@ -1,9 +1,8 @@
-// What a script does to the cluster, and what must hold in the end.
+// What a script does to the cluster.
 
 #include "tests/scenario/cluster.hpp"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 namespace peercache::scenario {
@@ -12,10 +11,6 @@ using namespace std::chrono_literals;
 using phase = discovery::membership::phase;
 
 namespace {
-
-/// One view takes three heartbeats; but where all masters of the newest view are gone, those who
-/// have a view of their own wait two expiries for them. `outcome::healed` says how long it took.
-constexpr auto heal_limit = 2 * expiry + 3 * heartbeat;
 
 /// Whether one of the locations is that process's.
 bool names(const client::lookup_answer& told, const incarnation& inc) {
@@ -203,154 +198,6 @@ void cluster::expect_served(host& by, const wrong_call& wrong) {
     if (*hits == 0)
       wrong("nothing could be read");
   });
-}
-
-/// Everything works again; what is down comes back, but for those who left.
-void cluster::heal() {
-  clients_work_ = false;
-  world_.mend();
-  world_.loss_percent = 0;
-  world_.repeat_percent = 0;
-  for (auto& slowness : world_.slowness)
-    slowness = {};
-  for (auto& at : hosts_) {
-    freeze(at, false);
-    if (!at.running)
-      start(at);
-  }
-  auto since = world_.now();
-  while (!converged() && world_.now() < since + 30s)
-    run_until(world_.now() + 10ms);
-  outcome_.healed = world_.now() - since;
-  if (!converged())
-    return oracle_.fault("no one view after 30 s");
-  if (outcome_.healed > heal_limit)
-    oracle_.fault("one view only after " + to_text(outcome_.healed));
-  run_until(world_.now() + 8s);
-  if (!converged())
-    oracle_.fault("did not stay together");
-  read_everything();
-  run_until(world_.now() + 4s);
-  check_directory();
-}
-
-bool cluster::converged() const {
-  const discovery::view* first = nullptr;
-  std::size_t running = 0;
-  for (const auto& at : hosts_) {
-    if (!at.running || at.running->machine().state() == phase::left)
-      continue;
-    ++running;
-    const auto& view = at.running->view();
-    if (at.running->machine().state() != phase::joined || !at.running->joined() ||
-        (first != nullptr && view != *first))
-      return false;
-    first = &view;
-  }
-  return first != nullptr && first->members.size() == running;
-}
-
-/// Each page that stays in some pool can be had from everywhere. Records that are not true are told
-/// to their owners on the way.
-void cluster::read_everything() {
-  for (int round = 0; round < 2; ++round) {
-    for (const auto& key : keys_) {
-      auto held = holding(key);
-      auto& reader = hosts_[world_.below(hosts_.size())];
-      if (reader.running)
-        reader.running->get(key, [this, key, held, round, at = reader.index](bool hit) {
-          if (!hit && round == 1 && held)
-            read_again(key, *held, at, 1);
-        });
-      run_until(world_.now() + 5ms);
-    }
-    run_until(world_.now() + 3s);
-  }
-}
-
-/// Each record that is not true may cost one miss, and a key has only so many records.
-void cluster::read_again(const page_key& key, const std::pair<incarnation, generation>& held,
-                         std::size_t reader, std::size_t misses) {
-  auto again = [this, key, held, reader, misses](bool hit) {
-    if (hit || holding(key) != held)
-      return;
-    if (misses >= limits::locations_per_key_max)
-      oracle_.fault("a page that is in a pool was not found");
-    else
-      read_again(key, held, reader, misses + 1);
-  };
-  later(*hosts_[reader].running, 500ms, [key, again](process& asking) { asking.get(key, again); });
-}
-
-/// Some process that has the key in memory, and which filling; of pages that the directory took.
-std::optional<std::pair<incarnation, generation>> cluster::holding(const page_key& key) const {
-  for (const auto& at : hosts_)
-    if (at.running && !at.running->was_refused(key))
-      if (auto page = at.running->pool().find(key))
-        return std::pair(at.running->inc(), page->gen);
-  return std::nullopt;
-}
-
-void cluster::check_directory() {
-  for (auto& at : hosts_) {
-    if (!at.running)
-      continue;
-    if (!at.running->settled())
-      oracle_.fault(at.name + " has not published everything");
-    if (at.running->pins() > 0)
-      oracle_.fault(at.name + " has pins that nobody takes away");
-    if (at.running->pool().stats().filling > 0)
-      oracle_.fault(at.name + " has slots that nobody fills");
-    check_pool(*at.running);
-    check_shard(*at.running);
-  }
-}
-
-/// Each owner of a page knows it, unless it knew as many others as it may.
-void cluster::check_pool(const process& producer) {
-  producer.pool().for_each_page([&](const storage::resident_page& page) {
-    std::array<node_id, discovery::hash_ring::replicas_max> owners;
-    auto count = producer.ring().owners(page.key, std::span(owners).first(script_.replicas));
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto& owner = *hosts_[host_of_.at(producer.ring().incarnation_of(owners[i]))].running;
-      std::array<directory::page_location, limits::locations_per_key_max> told;
-      auto known = owner.shard().lookup(page.key, told);
-      bool there = std::any_of(told.begin(), told.begin() + known, [&](const auto& location) {
-        return location.owner == producer.inc() && location.gen == page.gen;
-      });
-      if (!there && !producer.was_refused(page.key))
-        oracle_.fault(owner.on().name + " does not know a page of " + producer.on().name);
-    }
-  });
-}
-
-/// A shard knows only what is there, of those who live, and only keys that it owns.
-void cluster::check_shard(const process& owner) {
-  std::size_t found = 0;
-  for (const auto& key : keys_) {
-    std::array<directory::page_location, limits::locations_per_key_max> told;
-    auto known = owner.shard().lookup(key, told);
-    if (owner.ring().owns(owner.on().self.id, key, script_.replicas))
-      found += known;
-    for (std::size_t i = 0; i < known; ++i) {
-      auto at = host_of_.find(told[i].owner);
-      const auto* producer = at != host_of_.end() ? hosts_[at->second].running.get() : nullptr;
-      if (producer == nullptr || producer->inc() != told[i].owner) {
-        oracle_.fault(owner.on().name + " remembers a page of a process that is gone");
-        continue;
-      }
-      auto page = producer->pool().find(key);
-      bool in_memory = page && page->gen == told[i].gen;
-      bool on_disk = told[i].where == directory::tier::disk && producer->on().disk.count(key) > 0;
-      if (!in_memory && !on_disk)
-        // Its withdrawal was lost: its generation keeps readers safe, a reader that meets it
-        // repairs it.
-        if (!in_memory && !on_disk)
-          ++outcome_.stale_records;
-    }
-  }
-  if (found != owner.shard().locations())
-    oracle_.fault(owner.on().name + " keeps keys that it does not own");
 }
 
 } // namespace peercache::scenario

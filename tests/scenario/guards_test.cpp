@@ -11,24 +11,37 @@ namespace {
 
 constexpr std::uint64_t seeds_tried = 200;
 
-/// The first seed that fails without the guard, with such a fault; 0: none did.
-std::uint64_t first_failing(guard off, const std::string& fault) {
-  guard_switched_off scope(off);
-  for (std::uint64_t seed = 1; seed <= seeds_tried; ++seed) {
-    auto came = run(random_script(seed));
-    for (const auto& told : came.faults)
-      if (told.find(fault) != std::string::npos)
-        return seed;
-  }
+script script_of(std::uint64_t seed, bool repair) {
+  auto what = random_script(seed);
+  what.repair = repair;
+  return what;
+}
+
+bool has(const outcome& came, const std::string& fault) {
+  return std::any_of(came.faults.begin(), came.faults.end(), [&](const std::string& told) {
+    return told.find(fault) != std::string::npos;
+  });
+}
+
+/// The first seed that fails with such a fault; 0: none did.
+std::uint64_t first_failing(const std::string& fault, bool repair = true) {
+  for (std::uint64_t seed = 1; seed <= seeds_tried; ++seed)
+    if (has(run(script_of(seed, repair)), fault))
+      return seed;
   return 0;
 }
 
-void expect_needed(guard off, const std::string& fault) {
-  auto seed = first_failing(off, fault);
+std::uint64_t first_failing_without(guard off, const std::string& fault, bool repair = true) {
+  guard_switched_off scope(off);
+  return first_failing(fault, repair);
+}
+
+void expect_needed(guard off, const std::string& fault, bool repair = true) {
+  auto seed = first_failing_without(off, fault, repair);
   EXPECT_NE(seed, 0u) << "nothing went wrong in " << seeds_tried << " clusters without it";
   std::printf("[ measured ] without the guard seed %llu fails first\n",
               static_cast<unsigned long long>(seed));
-  EXPECT_TRUE(run(random_script(std::max<std::uint64_t>(seed, 1))).faults.empty());
+  EXPECT_FALSE(has(run(script_of(std::max<std::uint64_t>(seed, 1), repair)), fault));
 }
 
 TEST(scenario_guards, without_the_check_of_views_they_go_back) {
@@ -51,12 +64,23 @@ TEST(scenario_guards, without_the_purge_pages_of_the_dead_are_remembered) {
   expect_needed(guard::purge, "of a process that is gone");
 }
 
+/// Where a comparison would make it good, before the end.
 TEST(scenario_guards, without_comparing_a_late_withdrawal_removes_what_is_there) {
-  expect_needed(guard::withdraw, "does not know a page");
+  expect_needed(guard::withdraw, "does not know a page", /*repair=*/false);
+}
+
+TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
+  for (const auto* fault : {"remembers a page that", "does not know a page"}) {
+    auto seed = first_failing(fault, /*repair=*/false);
+    EXPECT_NE(seed, 0u) << "nothing was left to be repaired: " << fault;
+    std::printf("[ measured ] without repair seed %llu is the first one of: %s\n",
+                static_cast<unsigned long long>(seed), fault);
+    EXPECT_TRUE(run(random_script(std::max<std::uint64_t>(seed, 1))).faults.empty());
+  }
 }
 
 TEST(scenario_guards, a_failing_seed_is_shrunk_to_what_matters) {
-  auto seed = first_failing(guard::purge, "of a process that is gone");
+  auto seed = first_failing_without(guard::purge, "of a process that is gone");
   ASSERT_NE(seed, 0u);
   guard_switched_off scope(guard::purge);
   auto whole = random_script(seed);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "actors/owner_batches.hpp"
 #include "actors/publication.hpp"
+#include "actors/record_repair.hpp"
 #include "directory/shard.hpp"
 #include "discovery/membership.hpp"
 #include "storage/page_pool.hpp"
@@ -15,7 +17,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,11 @@ public:
   const storage::page_pool& pool() const noexcept { return *pool_; }
   storage::slot_table& slots() noexcept { return slots_; }
   bool settled() const noexcept;
+  /// What the directory should know of the key and this process.
+  std::optional<actors::held_page> held(const page_key& key) const;
+  std::uint64_t repair_passes() const noexcept { return repair_.totals().passes; }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
   std::uint32_t pins() const;
-  /// Some owner knew as many locations of the key as it may, when this process published one.
-  bool was_refused(const page_key& key) const { return refused_.count(key) > 0; }
 
   // Events.
   void tick();
@@ -53,12 +55,16 @@ public:
   void set_draining(bool draining);
   void leave();
 
+  bool on_disk(const page_key& key) const;
+
   // The directory shard and the pool, for other processes.
   std::string serve_publish(const std::string& batch);
   std::string serve_withdraw(const std::string& batch);
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
   std::string serve_view() const;
+  std::string serve_compare(const std::string& comparison) const;
+  std::string serve_list(const std::string& request) const;
 
   // Clients of this node.
   const known_cluster_ptr& clients_know() const noexcept { return clients_know_; }
@@ -77,19 +83,37 @@ private:
   void forget_foreign_keys();
   void clients_learn(const discovery::view& next);
 
-  // The pool's side of the directory.
+  // The pool's side of the directory (process_pool.cpp).
+  struct unpublished_page {
+    page_key key;
+    node_id only; ///< The others know it; zero: all owners.
+  };
+  void tick_pool();
   directory::page_location location_of(const storage::resident_page& page) const;
-  std::optional<directory::page_location> own_location(const page_key& key) const;
-  void publish(const std::vector<page_key>& keys, directory::publish_mode mode,
+  void publish(std::vector<actors::owner_batch> batches, std::size_t pages,
                std::function<void(actors::publication&)> done);
-  void settle_commit(const page_key& key, generation gen, const actors::publication& said);
-  void publish_next_chunk();
+  void publish_put(const page_key& key, generation gen, directory::publish_mode mode);
   void publish_moved(const known_cluster& before);
   void publish_everything();
+  std::vector<unpublished_page> take_chunk(actors::owner_batches& batches);
+  void publish_next_chunk();
+  void add_disk_record(const page_key& key, generation gen);
+  void publish_disk_records();
   void give_up(const std::vector<storage::evicted>& pages);
   void send_withdrawals();
   void keep_on_disk(const page_key& key);
   std::optional<std::uint64_t> put_of(const storage::resident_page& page) const;
+
+  // The comparison with the directory (process_repair.cpp).
+  actors::record_repair::options repair_options() const;
+  void repair_follow();
+  void repair_on();
+  void repair_soon();
+  void carry_out(const actors::record_repair::nothing&) {}
+  void carry_out(const actors::record_repair::walk_pages& order);
+  void carry_out(const actors::record_repair::compare_with& order);
+  void carry_out(const actors::record_repair::list_of& order);
+  void carry_out(const actors::record_repair::repair_owner& order);
 
   // Clients (process_client.cpp).
   using operation = std::shared_ptr<get_operation>;
@@ -117,18 +141,19 @@ private:
   known_cluster_ptr clients_know_ = known_;                           ///< A little later.
   discovery::view_stamp left_at_;
   directory::shard shard_;
-  std::optional<time_point> forget_at_;
   std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
 
   std::unique_ptr<slot_entry[]> entries_;
   std::unique_ptr<std::byte[]> bytes_;
   storage::slot_table slots_;
   std::unique_ptr<storage::page_pool> pool_;
-  std::map<page_key, generation> disk_generations_; ///< Of pages that left memory for the disk.
-  std::deque<page_key> unpublished_;
+  std::deque<unpublished_page> unpublished_;
   bool publishing_ = false;
+  std::deque<directory::publish_record> disk_records_; ///< Some owner has not heard of them yet.
+  bool publishing_disk_ = false;
+  actors::record_repair repair_;
+  page_key repair_after_;  ///< Of its walk over the disk: the last key.
   std::size_t warmed_ = 0; ///< Puts since the start, up to a few.
-  std::set<page_key> refused_;
   struct withdrawal {
     directory::withdraw_record record;
     std::uint32_t attempts = 0;

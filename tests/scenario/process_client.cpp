@@ -101,14 +101,8 @@ void process::fill_rest(const page_key& key, slot_id slot, std::uint32_t length,
     return;
   if (cluster_.settings().disk)
     cluster_.later(*this, 5ms, [key](process& self) { self.keep_on_disk(key); });
-  if (!joined()) {
-    unpublished_.push_back(key);
-    return;
-  }
   using directory::publish_mode;
-  publish(
-      {key}, always ? publish_mode::always : publish_mode::if_absent,
-      [this, key, gen = outcome.gen](actors::publication& said) { settle_commit(key, gen, said); });
+  publish_put(key, outcome.gen, always ? publish_mode::always : publish_mode::if_absent);
 }
 
 void process::remove(const page_key& key) {

@@ -55,8 +55,8 @@ bool take_setting(const std::vector<std::string>& words, script& to) {
     to.seeds.assign(words.begin() + 1, words.end());
     return true;
   }
-  if (name == "disk") {
-    to.disk = words[1] == "on";
+  if (name == "disk" || name == "repair") {
+    (name == "disk" ? to.disk : to.repair) = words[1] == "on";
     return true;
   }
   auto run = parse_duration(words[1]);
@@ -115,7 +115,8 @@ std::string to_text(const script& what) {
     out << ' ' << seed;
   out << "\nmasters " << what.masters << "\nreplicas " << what.replicas << "\ngranules "
       << what.granules << "\nkeys " << what.keys << "\ndisk " << (what.disk ? "on" : "off")
-      << "\noperations " << what.operations_per_second << "\nevents " << what.events_max << "\nrun "
+      << "\nrepair " << (what.repair ? "on" : "off") << "\noperations "
+      << what.operations_per_second << "\nevents " << what.events_max << "\nrun "
       << to_text(what.run) << '\n';
   for (const auto& one : what.steps) {
     out << "at " << to_text(one.when) << ' ' << one.verb;

@@ -35,8 +35,9 @@ struct script {
   std::uint32_t granules = 24; ///< Of each pool.
   std::uint32_t keys = 48;     ///< That clients use.
   bool disk = false;
-  duration run = std::chrono::seconds(20);  ///< Of chaos; then everything heals.
-  std::uint64_t events_max = 10'000;        ///< Or until so many have happened.
+  bool repair = true;                      ///< Producers compare what they hold with the directory.
+  duration run = std::chrono::seconds(20); ///< Of chaos; then everything heals.
+  std::uint64_t events_max = 10'000;       ///< Or until so many have happened.
   std::uint32_t operations_per_second = 20; ///< Of each node's clients.
   std::vector<step> steps;                  ///< In order of time.
 };

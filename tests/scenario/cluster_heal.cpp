@@ -1,0 +1,167 @@
+// The end of a run: everything works again, and what must hold then.
+
+#include "tests/scenario/cluster.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace peercache::scenario {
+
+using namespace std::chrono_literals;
+using directory::page_location;
+using directory::tier;
+using phase = discovery::membership::phase;
+
+namespace {
+
+/// One view takes three heartbeats; but where all masters of the newest view are gone, those who
+/// have a view of their own wait two expiries for them. `outcome::healed` says how long it took.
+constexpr auto heal_limit = 2 * expiry + 3 * heartbeat;
+
+} // namespace
+
+/// Everything works again; what is down comes back, but for those who left.
+void cluster::heal() {
+  clients_work_ = false;
+  world_.mend();
+  world_.loss_percent = 0;
+  world_.repeat_percent = 0;
+  for (auto& slowness : world_.slowness)
+    slowness = {};
+  for (auto& at : hosts_) {
+    freeze(at, false);
+    if (!at.running)
+      start(at);
+  }
+  auto since = world_.now();
+  while (!converged() && world_.now() < since + 30s)
+    run_until(world_.now() + 10ms);
+  outcome_.healed = world_.now() - since;
+  if (!converged())
+    return oracle_.fault("no one view after 30 s");
+  if (outcome_.healed > heal_limit)
+    oracle_.fault("one view only after " + to_text(outcome_.healed));
+  repair(8s);
+  if (!converged())
+    oracle_.fault("did not stay together");
+  check_directory();
+  read_everything();
+  repair(4s);
+  check_directory();
+}
+
+/// By then every producer must have compared what it holds with the whole directory, twice.
+void cluster::repair(duration within) {
+  std::map<incarnation, std::uint64_t> before;
+  for (const auto& at : hosts_)
+    if (at.running)
+      before[at.self.inc] = at.running->repair_passes();
+  run_until(world_.now() + within);
+  for (const auto& at : hosts_)
+    if (at.running && script_.repair && at.running->joined() &&
+        at.running->repair_passes() < before[at.self.inc] + 2)
+      oracle_.fault(at.name + " has not compared its pages with the directory");
+}
+
+bool cluster::converged() const {
+  const discovery::view* first = nullptr;
+  std::size_t running = 0;
+  for (const auto& at : hosts_) {
+    if (!at.running || at.running->machine().state() == phase::left)
+      continue;
+    ++running;
+    const auto& view = at.running->view();
+    if (at.running->machine().state() != phase::joined || !at.running->joined() ||
+        (first != nullptr && view != *first))
+      return false;
+    first = &view;
+  }
+  return first != nullptr && first->members.size() == running;
+}
+
+/// Each key that some node has can be had from anywhere.
+void cluster::read_everything() {
+  for (const auto& key : keys_) {
+    auto& reader = hosts_[world_.below(hosts_.size())];
+    if (reader.running)
+      expect_hit(*reader.running, key, /*last=*/false);
+    run_until(world_.now() + 5ms);
+  }
+}
+
+/// What is read makes room for itself: a page that has just left memory may be missed, once.
+void cluster::expect_hit(process& reader, const page_key& key, bool last) {
+  auto held = holding(key);
+  reader.get(key, [this, key, held, last, at = &reader](bool hit) {
+    if (hit || !held || holding(key) != held)
+      return;
+    if (last)
+      return oracle_.fault("a page that is there was not found");
+    later(*at, 500ms, [this, key](process& again) { expect_hit(again, key, true); });
+  });
+}
+
+/// Some process that has the key, in memory if one does, and which filling.
+std::optional<std::pair<incarnation, generation>> cluster::holding(const page_key& key) const {
+  std::optional<std::pair<incarnation, generation>> found;
+  for (const auto& at : hosts_)
+    if (at.running && at.running->joined())
+      if (auto held = at.running->held(key); held && (!found || held->where == tier::memory))
+        found = std::pair(at.running->inc(), held->gen);
+  return found;
+}
+
+void cluster::check_directory() {
+  // What was refused is published again with every comparison: for milliseconds.
+  auto settled = [](const host& at) { return !at.running || at.running->settled(); };
+  for (auto end = world_.now() + 500ms;
+       world_.now() < end && !std::all_of(hosts_.begin(), hosts_.end(), settled);)
+    run_until(world_.now() + 5ms);
+  for (auto& at : hosts_) {
+    if (!at.running)
+      continue;
+    if (!at.running->settled())
+      oracle_.fault(at.name + " has not published everything");
+    if (at.running->pins() > 0)
+      oracle_.fault(at.name + " has pins that nobody takes away");
+    if (at.running->pool().stats().filling > 0)
+      oracle_.fault(at.name + " has slots that nobody fills");
+    check_shard(*at.running);
+  }
+}
+
+/// A shard knows exactly what those who live hold of the keys that it owns.
+void cluster::check_shard(const process& owner) {
+  std::size_t found = 0;
+  for (const auto& key : keys_) {
+    std::array<page_location, limits::locations_per_key_max> told;
+    const auto known = std::span(told).first(owner.shard().lookup(key, told));
+    for (const auto& location : known)
+      check_location(owner, key, location);
+    if (!owner.ring().owns(owner.on().self.id, key, script_.replicas))
+      continue;
+    found += known.size();
+    for (const auto& at : hosts_) {
+      auto is_its = [&at](const auto& location) { return location.owner == at.self.inc; };
+      if (at.running && at.running->joined() && at.running->held(key) &&
+          std::none_of(known.begin(), known.end(), is_its) && known.size() < told.size())
+        oracle_.fault(owner.on().name + " does not know a page of " + at.name);
+    }
+  }
+  if (found != owner.shard().locations())
+    oracle_.fault(owner.on().name + " keeps keys that it does not own");
+}
+
+void cluster::check_location(const process& owner, const page_key& key, const page_location& told) {
+  auto at = host_of_.find(told.owner);
+  const auto* producer = at != host_of_.end() ? hosts_[at->second].running.get() : nullptr;
+  if (producer == nullptr || producer->inc() != told.owner)
+    return oracle_.fault(owner.on().name + " remembers a page of a process that is gone");
+  auto held = producer->held(key);
+  if (!held)
+    oracle_.fault(owner.on().name + " remembers a page that " + producer->on().name + " lost");
+  else if (held->where != told.where || (told.where == tier::memory && held->gen != told.gen))
+    oracle_.fault(owner.on().name + " has an old record of a page of " + producer->on().name);
+}
+
+} // namespace peercache::scenario

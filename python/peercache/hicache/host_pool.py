@@ -161,8 +161,10 @@ class ProbedIndices(List[int]):
         return list(self)
 
 
-def spaces_of(pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool) -> List[KeySpace]:
-    """The key spaces of a pool's pages: one for each group of heads, of this rank or of all.
+def fields_of(
+    pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool
+) -> List[List[str]]:
+    """The fields of the key spaces of a pool's pages: one for each group of heads, of this rank or of all.
 
     Where all ranks hold the same bytes (MLA) there is one, and no rank in it: written once, read by
     all. `form` tells pages by address from flat ones: their parts may be in another order.
@@ -176,19 +178,22 @@ def spaces_of(pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: 
         chosen = range(groups) if whole_group else range(first, first + split)
         held = [f"{group}/{groups}" for group in chosen]
     return [
-        KeySpace(
-            [
-                "sglang-hicache-1",
-                f"space={space}",
-                f"model={ranks.model}",
-                f"heads={heads}",
-                f"pp={ranks.pp_rank}/{ranks.pp_size}",
-                f"cp={ranks.cp_rank}/{ranks.cp_size}",
-                f"mla={ranks.is_mla}",
-                f"pool={pool.name}",
-                f"form={form}",
-                *pool.geometry(),
-            ]
-        )
+        [
+            "sglang-hicache-1",
+            f"space={space}",
+            f"model={ranks.model}",
+            f"heads={heads}",
+            f"pp={ranks.pp_rank}/{ranks.pp_size}",
+            f"cp={ranks.cp_rank}/{ranks.cp_size}",
+            f"mla={ranks.is_mla}",
+            f"pool={pool.name}",
+            f"form={form}",
+            *pool.geometry(),
+        ]
         for heads in held
     ]
+
+
+def spaces_of(pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool) -> List[KeySpace]:
+    """The key spaces of these fields."""
+    return [KeySpace(fields) for fields in fields_of(pool, ranks, space, form, whole_group)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import weakref
@@ -15,7 +16,7 @@ from peercache.hicache.contract import PoolTransferResult, Ranks, StorageBase, i
 from peercache.hicache.figures import Figures
 from peercache.hicache.guard import count_of, never_raises, none_of
 from peercache.hicache.hit_policy import Demand, all_or_none, leading_run, usable_prefix
-from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, spaces_of
+from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, fields_of, spaces_of
 from peercache.hicache.settings import settings_of
 from peercache.kv_events import service as kv_events
 
@@ -101,6 +102,10 @@ class PeerCacheStore(StorageBase):
         def spaces(form: str, whole_group: bool) -> List[KeySpace]:
             return spaces_of(host, self._ranks, self._settings.space, form, whole_group)
 
+        form = ZERO_COPY if host.zero_copy and self._settings.interface_v1 else FLAT
+        for fields in fields_of(host, self._ranks, self._settings.space, form, False):
+            # With these and a page's hash one finds out why it missed (docs/sglang.md).
+            logger.info("key space of pool %s: %s", name, json.dumps(fields))
         self._backend.register(host)
         self._pools[name] = StoredPool(
             host, spaces(ZERO_COPY, False), spaces(ZERO_COPY, True), spaces(FLAT, False), spaces(FLAT, True)

@@ -48,7 +48,7 @@ def trace():
     """Requests as token lists: TRACE_FILE names a file like Mooncake's, else they are made."""
     path = os.environ.get("TRACE_FILE")
     if path is None:
-        yield from conversations(250, seed=7)
+        yield from conversations(200, seed=7)
         return
     with gzip.open(path, "rt") as lines:
         for line, _ in zip(lines, range(int(os.environ.get("TRACE_REQUESTS", "1000")))):
@@ -58,13 +58,13 @@ def trace():
 def test_a_replayed_trace_matches_an_exact_index_and_has_no_wrong_byte(fragile_ring, serve):
     ring, model, index = fragile_ring(3, pool="256MiB"), fresh_model(), ExactIndex()
     engines = [serve(ring[i], model, members=3, pages=256) for i in range(2)]
-    numbers, local, wrong_bytes, retrieved, other_host = random.Random(3), [], 0, 0, 0
+    numbers, wrong_bytes, retrieved = random.Random(3), 0, 0
     for count, tokens in enumerate(trace()):
         engine, request = engines[count % 2], f"r{count}"
         local = numbers.choice([0, 0, numbers.randrange(len(tokens))])
         matched = engine.connector.num_external_matched_tokens(request, tokens, local, timeout=2)
         assert matched == index.matched(tokens, local), request
-        first, full = local // PAGE_TOKENS, len(tokens) // PAGE_TOKENS
+        first = local // PAGE_TOKENS
         there = (local + matched) // PAGE_TOKENS if matched else first
         engine.wipe()
         wanted = mapping_of(0, there - first, first)
@@ -75,7 +75,6 @@ def test_a_replayed_trace_matches_an_exact_index_and_has_no_wrong_byte(fragile_r
         store(engine, tokens, request, first_page=0)
         index.add(tokens)
         assert engine.connector.finish_req(request)
-        assert full >= there
     other_host = sum(e.connector.client.stats()["get_hits"]["other_host"] for e in engines)
     print(f"requests={count + 1} pages={len(index.prefixes)} retrieved={retrieved} "
           f"from_other_host={other_host} wrong_bytes={wrong_bytes}")
@@ -270,7 +269,7 @@ def test_more_than_the_limit_is_refused(ring, serve):
 
 
 def test_without_a_node_all_is_a_miss_and_in_time(serve):
-    nobody = SimpleNamespace(options=lambda: {"client.node_port": 1, "log.level": "off"})
+    nobody = SimpleNamespace(options=lambda: {"client.node_port": 1, "client.timeout": "300ms", "log.level": "off"})
     engine, tokens = serve(nobody), prompt(4, 22)
     assert engine.connector.num_external_matched_tokens("r", tokens, 0) == 0
     future, end = engine.connector.store_kv_async("r", mapping_of(0, 4), tokens)
@@ -302,6 +301,8 @@ def test_misuse_is_said_at_once(ring, serve):
     device = SimpleNamespace(kv_data_ptrs=[1 << 46], kv_data_lens=[4096], kv_item_lens=[4096])
     with pytest.raises(ValueError, match="not in this process's host memory"):
         fresh.register_kv_buffers(device)
+    with pytest.raises(ValueError, match="pages of 64 tokens, not 4"):
+        fresh.register_kv_buffers(SimpleNamespace(page_size=64))
     fresh.close()
 
 

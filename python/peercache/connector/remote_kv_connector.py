@@ -139,6 +139,9 @@ class RemoteKVConnector:
         place until `close`."""
         if self._buffers is not None:
             raise RuntimeError("the KV buffers are registered already")
+        page_size = getattr(kv_args, "page_size", None) or self.metadata.page_size
+        if page_size != self.metadata.page_size:
+            raise ValueError(f"buffers with pages of {page_size} tokens, not {self.metadata.page_size}")
         buffers = KVBuffers.of(kv_args)
         for address, size in buffers.memory():
             fault = self.client.native.register_memory(address, size)

@@ -12,8 +12,10 @@ import numpy
 import pytest
 from connector_engines import (
     ITEM_BYTES, PAGE_TOKENS, Engine, ExactIndex, conversations, fresh_model, mapping_of, prompt)
+from peercache.client import Status
 from peercache.connector import ConnectorMetadata, RemoteKVConnector
 from peercache.connector.prefix_match import leading_run
+from peercache.connector.transfers import Transfer, TransferQueue
 
 
 @pytest.fixture
@@ -174,6 +176,46 @@ def test_transfers_of_a_request_run_in_their_order_and_those_of_others_in_turns(
     assert all(f.result(10).ok for f in futures)
     assert [page for page in seen if page < 6] == [0, 1, 2, 3, 4, 5]
     assert seen.index(8) < seen.index(3), "b waits for a turn, not for all of a"
+
+
+def test_any_mix_of_submits_and_cancels_ends_in_order_and_leaves_nothing():
+    queue, numbers, guard, running = TransferQueue(3, 2, 10**6), random.Random(9), threading.Lock(), set()
+    moved, futures = {f"r{i}": [] for i in range(5)}, []
+
+    def move_of(request, number):
+        def move(keys, pages, seconds):
+            with guard:
+                assert request not in running, "two chunks of one request at the same time"
+                running.add(request)
+                moved[request].append(number)
+            time.sleep(0.0002)
+            with guard:
+                running.remove(request)
+            return [Status.STORED] * len(pages)
+        return move
+
+    def traffic(seed):
+        own = random.Random(seed)
+        for number in range(300):
+            request = f"r{own.randrange(5)}"
+            with guard:
+                pages = list(range(own.randrange(6)))
+                transfer = Transfer(move_of(request, len(futures)), [""] * len(pages), pages, 4, 1e12)
+                futures.append(queue.submit(request, transfer))
+            if own.random() < 0.3:
+                own.choice(futures).cancel()
+            if own.random() < 0.05:
+                assert queue.finish(request, 5)
+
+    threads = [threading.Thread(target=traffic, args=(numbers.random(),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert {f.result(10).reason for f in futures} == {"", "cancelled"}
+    assert len(futures) == 900 and sum(map(len, moved.values())) > 100
+    assert all(sorted(order) == order for order in moved.values())
+    assert queue.close(5) and queue.waiting() == (0, 0)
 
 
 def blocked(engine):

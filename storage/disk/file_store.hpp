@@ -57,7 +57,7 @@ public:
 
   /// At a time, each with an open file. With the folders, which stay open, that is less than the
   /// 1024 files that a process may have by default.
-  static constexpr std::uint32_t writes_max = 256;
+  static constexpr std::uint32_t writes_max = 384;
   static constexpr std::uint32_t reads_max = 128;
 
 private:

@@ -1,6 +1,7 @@
 #include "cli/bench_disk.hpp"
 
 #include "cli/bench_setup.hpp"
+#include "config/node_config.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -42,6 +43,11 @@ public:
   void clear(const std::string& name) const {
     std::error_code ignored;
     fs::remove_all(name.empty() ? path_ : path_ / name, ignored);
+    settle();
+  }
+
+  /// Waits until the file system has done what it was told.
+  void settle() const {
     const int fd = ::open(path_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
       return;
@@ -167,18 +173,29 @@ bench_row row_of(const disk_bench& run, const page_case& what, const std::string
           .store = store};
 }
 
+/// Whether the files of all rounds stay until the end of the bench. ext4 without a journal takes no
+/// inode that was freed within some minutes, and looks at each of them for every file that is made:
+/// a round would pay for the removal of the one before.
+bool keeps_files(const std::string& store) {
+  return store == config::to_string(config::disk_store_mode::file_per_key);
+}
+
 /// Each round on both sides: new files, as many bytes, and durable in the end.
 result<bench_row> bench_writes(const disk_bench& run, const page_case& what,
                                const std::string& store) {
+  std::uint32_t round = 0;
   const auto write = [&]() -> result<disk_sample> {
-    auto tier = disk_bench_tier::open(run.options, {(run.folder / "tier").string(), store},
+    const auto folder = fmt::format("{}-{}-{}", store, what.page_bytes, round++);
+    auto tier = disk_bench_tier::open(run.options, {(run.folder / folder).string(), store},
                                       run.memory, what.page_bytes);
     if (!tier)
       return tier.error();
+    run.folder.settle();
     what.rest();
     auto sample = (*tier)->write_all();
     tier->reset();
-    run.folder.clear("tier");
+    if (!keeps_files(store))
+      run.folder.clear(folder);
     return sample;
   };
   const auto write_with_fio = [&] {
@@ -192,7 +209,8 @@ result<bench_row> bench_writes(const disk_bench& run, const page_case& what,
 
 result<bench_row> bench_promotes(const disk_bench& run, const page_case& what,
                                  const std::string& store) {
-  auto tier = disk_bench_tier::open(run.options, {(run.folder / "tier").string(), store},
+  const auto folder = fmt::format("{}-{}", store, what.page_bytes);
+  auto tier = disk_bench_tier::open(run.options, {(run.folder / folder).string(), store},
                                     run.memory, what.page_bytes);
   if (!tier)
     return tier.error();
@@ -209,15 +227,21 @@ result<bench_row> bench_promotes(const disk_bench& run, const page_case& what,
         return fio_sample(what, fio_run::kind::read);
       });
   tier->reset();
-  run.folder.clear("tier");
+  if (!keeps_files(store))
+    run.folder.clear(folder);
   run.folder.clear("fio");
   return row;
 }
 
 result<void> check_room(const disk_bench_options& options) {
   std::uint64_t most = 0;
-  for (auto bytes : options.sizes)
+  std::uint64_t kept = 0;
+  for (auto bytes : options.sizes) {
     most = std::max(most, options.pages_of(bytes) * bytes);
+    kept += options.pages_of(bytes) * (bytes + storage::disk_block_bytes);
+  }
+  if (std::ranges::any_of(options.stores, keeps_files))
+    most += kept * (options.rounds + 1);
   std::error_code failed;
   const auto space = fs::space(options.path, failed);
   const auto needed = most + options.size_bytes;

@@ -75,6 +75,8 @@ nlohmann::json bench_row::to_json() const {
     row["fences_per_batch"] = *fences_per_batch;
   if (!store.empty())
     row["store"] = store;
+  if (gil_held)
+    row["gil_held"] = *gil_held;
   if (cpu) {
     row["cpu_seconds_per_gib"] = cpu->seconds_per_gib;
     row["limit_cpu_seconds_per_gib"] = cpu->limit_seconds_per_gib;
@@ -116,6 +118,10 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
     if (row.fences_per_batch)
       text += fmt::format("{} of {}: {:.2f} round trips of validation per batch\n", row.name,
                           human_bytes(row.page_bytes), *row.fences_per_batch);
+  for (const auto& row : rows)
+    if (row.gil_held)
+      text += fmt::format("{}: Python's lock is held for {:.2f} % of a call\n", name_of(row),
+                          *row.gil_held * 100);
   for (const auto& row : rows)
     if (row.cpu)
       text += fmt::format("{} of {}: {:.3f} CPU seconds per GiB, the limit {:.3f}\n", name_of(row),

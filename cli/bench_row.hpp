@@ -37,6 +37,7 @@ struct bench_row {
   std::optional<double> fences_per_batch; ///< Round trips of validation, where it is done by READs.
   std::string store;                      ///< Of the disk tier, where that is measured.
   std::optional<cpu_cost> cpu;            ///< Where the processor's share is the point.
+  std::optional<double> gil_held;         ///< Share of a call in which Python's lock is held.
 
   double ratio() const;
   bool met() const;

@@ -46,6 +46,9 @@ public:
                                                         client::client_options options) const;
   result<bench::raw_client> connect_raw() const { return bench::raw_client::connect(raw_port_); }
 
+  std::uint16_t control_port(std::size_t node) const { return nodes_[node].ports().control_port; }
+  const std::string& cluster() const { return nodes_.front().launch().cluster; }
+
   const bench_options& options() const { return options_; }
   std::span<std::byte> own_memory() const { return own_.bytes(); }
   std::span<std::byte> pool_like_memory() const { return shared_.bytes(); }

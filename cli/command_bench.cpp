@@ -1,4 +1,5 @@
 #include "cli/bench_disk.hpp"
+#include "cli/bench_hicache.hpp"
 #include "cli/bench_rdma.hpp"
 #include "cli/bench_setup.hpp"
 #include "cli/command.hpp"
@@ -139,9 +140,10 @@ void add_bench_command(command_line& line) {
   command->add_flag("--check", options->check, "End with 1 when a target is missed");
   add_rdma_bench(line, *command);
   add_disk_bench(line, *command);
+  add_hicache_bench(line, *command);
   command->callback([&line, options, command] {
     if (!command->get_subcommands().empty())
-      return; // `bench rdma` and `bench disk` have set their own.
+      return; // `bench rdma`, `bench disk` and `bench hicache` have set their own.
     line.action = [options](const global_options& globals) {
       return bench_command(globals, *options);
     };

@@ -169,6 +169,20 @@ result<std::string> child_process::read_line(std::chrono::milliseconds at_most) 
   }
 }
 
+result<void> child_process::write_line(const std::string& line) {
+  const auto text = line + '\n';
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const auto count = ::write(stdin_fd_, text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return {errc::closed, "the process takes no more lines"};
+    written += static_cast<std::size_t>(count);
+  }
+  return {};
+}
+
 void child_process::signal(int number) {
   if (pid_ > 0 && !exit_status_)
     ::kill(pid_, number);

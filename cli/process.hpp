@@ -39,6 +39,10 @@ public:
   /// nothing more.
   result<std::string> read_line(std::chrono::milliseconds at_most);
 
+  /// Writes a line to its stdin. @pre SIGPIPE is ignored, and `line` has no line end and is shorter
+  /// than a pipe, 64 KiB. Errors: `closed` when it has ended.
+  result<void> write_line(const std::string& line);
+
   /// Sends a signal, if the process has not been reaped.
   void signal(int number);
 

@@ -1,0 +1,186 @@
+#include "cli/bench_hicache.hpp"
+
+#include <algorithm>
+#include <future>
+
+namespace peercache::cli {
+
+/// One rank's worth of work, with a client of each node.
+class client_ranks::rank {
+public:
+  rank(bench_setup& setup, const hicache_bench_options& options, std::span<std::byte> memory)
+      : setup_(setup), model_(options.model), memory_(memory),
+        targets_(memory.subspan(model_.batch_bytes()), model_.page_bytes(),
+                 hicache_model::batch_pages) {}
+
+  result<void> connect() {
+    for (auto index : {0u, 1u}) {
+      auto made = setup_.connect(index, {});
+      if (!made)
+        return made.error();
+      clients_.push_back(std::move(*made));
+    }
+    return {};
+  }
+
+  result<void> store(bench_place where) {
+    auto& client = *clients_[static_cast<std::size_t>(where)];
+    auto& keys = stored_[static_cast<std::size_t>(where)];
+    keys = setup_.fresh_keys(std::size_t{hicache_model::batch_pages} * hicache_stored_batches);
+    for (std::uint32_t batch = 0; batch < hicache_stored_batches; ++batch)
+      if (auto put = set(client, batch_of(keys, batch)); !put)
+        return put;
+    return flush(client);
+  }
+
+  /// The keys of what `run` sets: made before, for the setup belongs to one thread.
+  void prepare(const hicache_work& work) {
+    new_keys_.clear();
+    if (work.what == hicache_work::kind::set || work.what == hicache_work::kind::request)
+      new_keys_ = setup_.fresh_keys(std::size_t{hicache_model::batch_pages} * work.calls);
+  }
+
+  result<bench::round_sample> run(const hicache_work& work) {
+    const bool counts_keys = work.what == hicache_work::kind::exists;
+    const auto units = counts_keys ? double{hicache_model::batch_pages}
+                                   : static_cast<double>(model_.batch_bytes());
+    std::uint32_t index = 0;
+    auto begin = bench::clock::now();
+    auto sample = timed_calls(work.calls, units, [&] { return call(work, index++); });
+    if (!new_keys_.empty())
+      if (auto published = flush(*clients_[0]); !published)
+        return published.error();
+    if (sample)
+      sample->seconds = bench::seconds_between(begin, bench::clock::now());
+    return sample;
+  }
+
+private:
+  using keys = std::span<const page_key>;
+
+  static keys batch_of(keys all, std::uint32_t index) {
+    const auto batches = all.size() / hicache_model::batch_pages;
+    return all.subspan(index % batches * hicache_model::batch_pages, hicache_model::batch_pages);
+  }
+
+  result<void> call(const hicache_work& work, std::uint32_t index) {
+    const keys stored = stored_[static_cast<std::size_t>(work.from)];
+    switch (work.what) {
+    case hicache_work::kind::exists:
+      return exists(batch_of(stored, index));
+    case hicache_work::kind::get:
+      return get(batch_of(stored, index));
+    case hicache_work::kind::set:
+      return set(*clients_[0], batch_of(new_keys_, index));
+    case hicache_work::kind::request:
+      break;
+    }
+    auto backup = std::async(std::launch::async,
+                             [&] { return set(*clients_[0], batch_of(new_keys_, index)); });
+    auto read = exists(batch_of(stored, index));
+    if (read)
+      read = get(batch_of(stored, index));
+    auto put = backup.get();
+    return read ? put : read;
+  }
+
+  result<void> exists(keys wanted) {
+    std::vector<client::page_result> results(wanted.size());
+    clients_[0]->exists(wanted, results);
+    return all_are(results, page_status::hit, "exists");
+  }
+
+  result<void> get(keys wanted) {
+    std::vector<rdma::page_part> parts;
+    for (auto page : targets_.next())
+      for (std::uint32_t half = 0; half < model_.halves; ++half)
+        parts.push_back(
+            {page.data() + std::size_t{half} * model_.part_bytes(), model_.part_bytes()});
+    std::vector<client::get_page> pages;
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      pages.push_back({wanted[i], std::span<const rdma::page_part>{parts}.subspan(i * model_.halves,
+                                                                                  model_.halves)});
+    std::vector<client::page_result> results(wanted.size());
+    clients_[0]->get(pages, results);
+    return all_are(results, page_status::hit, "get");
+  }
+
+  result<void> set(client::cache_client& client, keys wanted) const {
+    std::vector<client::const_part> parts;
+    for (std::size_t i = 0; i < wanted.size() * model_.halves; ++i)
+      parts.push_back({memory_.data() + i * model_.part_bytes(), model_.part_bytes()});
+    std::vector<client::set_page> pages;
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      pages.push_back({wanted[i], std::span<const client::const_part>{parts}.subspan(
+                                      i * model_.halves, model_.halves)});
+    std::vector<client::page_result> results(wanted.size());
+    client.set(pages, results);
+    return all_are(results, page_status::stored, "set");
+  }
+
+  static result<void> flush(client::cache_client& client) {
+    auto published = client.flush();
+    if (!published)
+      return published.error();
+    return {};
+  }
+
+  bench_setup& setup_;
+  const hicache_model model_;
+  std::span<std::byte> memory_; ///< One batch to set from, the rest to get into.
+  page_walk targets_;
+  std::vector<std::unique_ptr<client::cache_client>> clients_; ///< By place.
+  std::vector<page_key> stored_[2];                            ///< By place.
+  std::vector<page_key> new_keys_;
+};
+
+client_ranks::client_ranks(bench_setup& setup) : setup_(setup) {}
+client_ranks::~client_ranks() = default;
+
+result<std::unique_ptr<client_ranks>> client_ranks::connect(bench_setup& setup,
+                                                            const hicache_bench_options& options) {
+  std::unique_ptr<client_ranks> made{new client_ranks(setup)};
+  const auto memory = setup.own_memory();
+  const auto share = memory.size() / options.ranks;
+  for (std::uint32_t index = 0; index < options.ranks; ++index) {
+    auto one = std::make_unique<rank>(setup, options, memory.subspan(index * share, share));
+    if (auto connected = one->connect(); !connected)
+      return connected.error();
+    made->ranks_.push_back(std::move(one));
+  }
+  return made;
+}
+
+result<void> client_ranks::store(bench_place where) {
+  for (auto& each : ranks_)
+    if (auto stored = each->store(where); !stored)
+      return stored;
+  return {};
+}
+
+result<bench::round_sample> client_ranks::run(const hicache_work& work) {
+  for (auto& each : ranks_)
+    each->prepare(work);
+  if (ranks_.size() == 1)
+    return ranks_.front()->run(work);
+  std::vector<std::future<result<bench::round_sample>>> running;
+  for (auto& each : ranks_)
+    running.push_back(std::async(std::launch::async, [&each, &work] { return each->run(work); }));
+  bench::round_sample all;
+  std::optional<error> fault;
+  for (auto& each : running) {
+    auto sample = each.get();
+    if (!sample) {
+      fault = sample.error();
+      continue;
+    }
+    all.units += sample->units;
+    all.seconds = std::max(all.seconds, sample->seconds);
+    all.call_us.insert(all.call_us.end(), sample->call_us.begin(), sample->call_us.end());
+  }
+  if (fault)
+    return *fault;
+  return all;
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,246 @@
+"""One rank of an engine, for `peercache bench hicache`: drives PeerCacheStore as SGLang's controller does.
+
+    python3 -m peercache.hicache.simulator '{"here": 31998, "there": 41998, ...}'
+
+Commands come on stdin, a line each; each is answered by one line of JSON:
+
+    store PLACE BATCHES   puts batches of 128 pages that later gets find, through the node at that place
+    set CALLS             backup thread: batches of new pages, until the directory has them
+    get PLACE CALLS       IO thread: batches that were stored there, compared byte by byte at the end
+    exists PLACE CALLS    prefetch thread: the batches' keys
+    request PLACE CALLS   exists, then get, while the backup thread sets a batch: a request's life
+
+Each kind of call has a thread of its own, and every rank is a process. The host pool is a tensor in CPU
+memory, page_first: K and V of a page are one piece each; MLA has one piece.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import queue
+import sys
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, List, Tuple
+
+import torch
+
+from peercache.hicache.store import PeerCacheStore
+
+BATCH_PAGES = 128
+TARGETS = 2
+"""Batches of pages that gets go to in turn."""
+COMMAND_SECONDS = 120.0
+
+
+class SimulatedPool:
+    """A host pool of SGLang: layout page_first, `regions` times 128 pages."""
+
+    layout = "page_first"
+
+    def __init__(self, shape: Dict[str, int], regions: int) -> None:
+        self.page_size = shape["page_size"]
+        self.layer_num = shape["layers"]
+        self.halves = shape["halves"]
+        self.head_num, self.head_dim = shape["heads"], shape["head_dim"]
+        self.dtype = torch.bfloat16
+        self.piece_bytes = self.page_size * self.layer_num * self.head_num * self.head_dim * 2
+        self.size_per_token = self.halves * self.piece_bytes // self.page_size
+        self.size = regions * BATCH_PAGES * self.page_size
+        pieces = regions * BATCH_PAGES
+        self.kv_buffer = torch.zeros((self.halves, pieces, self.piece_bytes), dtype=torch.uint8)
+        self._half_bytes = pieces * self.piece_bytes
+        self.kv_buffer[:, :BATCH_PAGES].random_()
+
+    def get_page_buffer_meta(self, indices: Any) -> Tuple[List[int], List[int]]:
+        base, addresses = self.kv_buffer.data_ptr(), []
+        for token in indices.tolist()[:: self.page_size]:
+            first = base + token // self.page_size * self.piece_bytes
+            for half in range(self.halves):
+                addresses.append(first + half * self._half_bytes)
+        return addresses, [self.piece_bytes] * len(addresses)
+
+    def indices_of(self, pages: Any) -> Any:
+        """The token slots of these pages, in their order."""
+        tokens = pages.unsqueeze(1) * self.page_size + torch.arange(self.page_size).unsqueeze(0)
+        return tokens.flatten()
+
+
+class Worker:
+    """A thread that makes one kind of call, as the controller's daemon threads do."""
+
+    def __init__(self) -> None:
+        self._jobs: "queue.Queue[Callable[[], None]]" = queue.Queue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+
+    def begin(self, call: Callable[[], Any]) -> "queue.Queue[Any]":
+        done: "queue.Queue[Any]" = queue.Queue()
+        self._jobs.put(lambda: done.put(call()))
+        return done
+
+    def run(self, call: Callable[[], Any]) -> Any:
+        return self.begin(call).get(timeout=COMMAND_SECONDS)
+
+
+class SimulatedRank:
+    """A rank with a store on each of two nodes. Threads: the main one gives the commands."""
+
+    def __init__(self, setup: Dict[str, Any]) -> None:
+        self.pool = SimulatedPool(setup["shape"], 1 + TARGETS)
+        self.rank = int(setup["rank"])
+        self.stores = {place: self._store(setup, place) for place in ("here", "there")}
+        self.workers = {kind: Worker() for kind in ("exists", "get", "set")}
+        self.stored: Dict[str, List[List[str]]] = {"here": [], "there": []}
+        self.made = 0
+        self.turn = 0
+
+    def _store(self, setup: Dict[str, Any], place: str) -> PeerCacheStore:
+        extra = {
+            "interface_v1": 1, "log.level": "error", "client.node_port": setup[place],
+            "cluster.name": setup["cluster"], "client.timeout": "10s", "prefetch_timeout_base": 10,
+        }
+        config = SimpleNamespace(
+            tp_rank=self.rank, tp_size=setup["ranks"], pp_rank=0, pp_size=1, model_name="simulated",
+            is_mla_model=self.pool.halves == 1, extra_config=extra,
+        )
+        store = PeerCacheStore(config, {})
+        store.register_mem_pool_host(self.pool)
+        return store
+
+    def new_keys(self) -> List[str]:
+        """Page hashes as SGLang makes them; a rank's pages have the same ones in all ranks."""
+        self.made += 1
+        return [hashlib.sha256(f"{self.made}/{page}".encode()).hexdigest() for page in range(BATCH_PAGES)]
+
+    def source(self, batch: int) -> Any:
+        """Which pages a batch is made of: no two batches in a row have the same bytes in a place."""
+        return (torch.arange(BATCH_PAGES) + batch) % BATCH_PAGES
+
+    def target(self) -> Any:
+        self.turn += 1
+        return torch.arange(BATCH_PAGES) + BATCH_PAGES * (1 + self.turn % TARGETS)
+
+    def put(self, place: str, keys: List[str], batch: int) -> None:
+        store, indices = self.stores[place], self.pool.indices_of(self.source(batch))
+        if store.batch_set_v1(keys, indices) != [True] * BATCH_PAGES:
+            raise RuntimeError("set: not all pages were stored")
+
+    def flush(self, place: str) -> None:
+        flushed = self.stores[place]._backend.client.flush(10.0)
+        if not flushed.complete:
+            raise RuntimeError("set: not all pages were published")
+
+    def store(self, place: str, batches: int) -> Dict[str, Any]:
+        for batch in range(batches):
+            keys = self.new_keys()
+            self.put(place, keys, batch)
+            self.stored[place].append(keys)
+        self.flush(place)
+        return {}
+
+    def set(self, calls: int) -> Dict[str, Any]:
+        batches = [self.new_keys() for _ in range(calls)]
+        return self.timed("set", [functools.partial(self.put, "here", keys, 0) for keys in batches],
+                          lambda: self.flush("here"))
+
+    def exists(self, place: str, calls: int) -> Dict[str, Any]:
+        return self.timed("exists", [functools.partial(self.ask, place, i) for i in range(calls)])
+
+    def ask(self, place: str, index: int) -> None:
+        keys = self.stored[place][index % len(self.stored[place])]
+        if self.stores["here"].batch_exists(keys) != BATCH_PAGES:
+            raise RuntimeError("exists: not all pages were found")
+
+    def fetch(self, place: str, index: int, target: Any) -> None:
+        keys = self.stored[place][index % len(self.stored[place])]
+        if self.stores["here"].batch_get_v1(keys, self.pool.indices_of(target)) != [True] * BATCH_PAGES:
+            raise RuntimeError("get: not all pages were read")
+
+    def get(self, place: str, calls: int) -> Dict[str, Any]:
+        targets = [self.target() for _ in range(calls)]
+        answer = self.timed("get", [functools.partial(self.fetch, place, i, targets[i]) for i in range(calls)])
+        return {**answer, "wrong_bytes": self.wrong_bytes(place, calls - 1, targets[-1])}
+
+    def request(self, place: str, calls: int) -> Dict[str, Any]:
+        targets = [self.target() for _ in range(calls)]
+        batches = [self.new_keys() for _ in range(calls)]
+
+        def one(index: int) -> None:
+            backup = self.workers["set"].begin(lambda: self.caught(lambda: self.put("here", batches[index], 0)))
+            self.ask(place, index)
+            self.workers["get"].run(lambda: self.fetch(place, index, targets[index]))
+            self.raise_if(backup.get(timeout=COMMAND_SECONDS))
+
+        answer = self.timed("exists", [functools.partial(one, i) for i in range(calls)], lambda: self.flush("here"))
+        return {**answer, "wrong_bytes": self.wrong_bytes(place, calls - 1, targets[-1])}
+
+    def wrong_bytes(self, place: str, index: int, target: Any) -> int:
+        batch = index % len(self.stored[place])
+        wanted = self.pool.kv_buffer[:, self.source(batch)]
+        return int((wanted != self.pool.kv_buffer[:, target]).sum())
+
+    def caught(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as fault:  # noqa: BLE001 - it is raised again in the main thread
+            return fault
+
+    def raise_if(self, outcome: Any) -> None:
+        if isinstance(outcome, Exception):
+            raise outcome
+
+    def timed(
+        self, kind: str, calls: List[Callable[[], None]], end: Callable[[], None] = lambda: None
+    ) -> Dict[str, Any]:
+        """Makes the calls in their thread; how long each took, and which share the GIL was held."""
+        native = self.stores["here"]._backend.client.native
+        took: List[float] = []
+
+        def work() -> None:
+            for call in calls:
+                begin = time.perf_counter()
+                call()
+                took.append(time.perf_counter() - begin)
+
+        released, begin = native.call_times()[2], time.perf_counter()
+        self.raise_if(self.workers[kind].run(lambda: self.caught(work)))
+        released = native.call_times()[2] - released
+        end()
+        seconds = time.perf_counter() - begin
+        held = max(0.0, 1 - released / max(sum(took), 1e-9))
+        return {"call_us": [each * 1e6 for each in took], "seconds": seconds, "gil_held": held}
+
+    def obey(self, line: str) -> Dict[str, Any]:
+        word, *arguments = line.split()
+        values: List[Any] = [int(a) if a.isdigit() else a for a in arguments]
+        known: Dict[str, Callable[..., Dict[str, Any]]] = {
+            "store": self.store,
+            "set": self.set,
+            "get": self.get,
+            "exists": self.exists,
+            "request": self.request,
+        }
+        try:
+            return known[word](*values)
+        except Exception as fault:  # noqa: BLE001 - the bench says it and ends
+            return {"error": str(fault)}
+
+
+def main() -> None:
+    rank = SimulatedRank(json.loads(sys.argv[1]))
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(rank.obey(line)), flush=True)
+    for store in rank.stores.values():
+        store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -72,7 +72,7 @@ class LocalNode:
     def options(self, **more):
         """What a client of this node needs, in the form of the JSON of SGLang."""
         return {"client.node_port": int(self.ports[0]), "cluster.name": self.cluster,
-                "log.level": "error", **more}
+                "client.timeout": "10s", "log.level": "error", **more}
 
     def kill(self):
         self.process.kill()

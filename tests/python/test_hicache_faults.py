@@ -57,7 +57,7 @@ def test_a_node_that_dies_in_the_middle_of_a_get_writes_nothing_afterwards(fragi
     source, pool = big_pool(32), big_pool(64)
     for attempt in range(2):
         writer = engine(ring[1], source, 2)
-        reader = engine(ring[0], pool, 2)
+        reader = engine(ring[0], pool, 2, extra={"client.timeout": "2s"})
         keys, targets = fresh_keys(32), list(range(32, 64))
         put(writer, source, keys, list(range(32)))
         wanted = [source.bytes_of(p) for p in range(32)]

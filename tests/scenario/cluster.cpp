@@ -81,6 +81,13 @@ void cluster::kill(host& on, bool wiped) {
         deliver(other.index, other.self.inc, [inc](process& it) { it.peer_lost(inc); });
 }
 
+void cluster::has_left(const process& who) {
+  world_.at(world_.now() + 500ms, [this, index = who.on().index, inc = who.inc()] {
+    if (hosts_[index].self.inc == inc)
+      kill(hosts_[index], false);
+  });
+}
+
 void cluster::freeze(host& on, bool frozen) {
   if (!on.running || on.frozen == frozen)
     return;

@@ -28,6 +28,7 @@ struct outcome {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t puts = 0;
+  std::uint64_t handed_over = 0;    ///< Records that were given to a key's new owner.
   std::uint64_t view_refreshes = 0; ///< A shard told a client of a newer view.
   std::uint64_t stale_records = 0;  ///< Left in the end: they cost a miss each, until read.
   duration healed{};                ///< From the end of the faults to one view.
@@ -65,6 +66,8 @@ public:
   time_point local_now(const host& at) const;
   /// Of the view; processes that live in the same one share it.
   ring_ptr ring_of(const discovery::view& what);
+  /// It still votes while it finishes its reads; then its process ends.
+  void has_left(const process& who);
   /// Carries a membership packet to whoever listens there.
   void send(const process& from, const discovery::send_packet& order);
   using answer = std::optional<std::string>;

@@ -72,7 +72,7 @@ bool cluster::converged() const {
     ++running;
     const auto& view = at.running->view();
     if (at.running->machine().state() != phase::joined || !at.running->joined() ||
-        (first != nullptr && view != *first))
+        at.running->departs() || (first != nullptr && view != *first))
       return false;
     first = &view;
   }

@@ -114,15 +114,9 @@ void cluster::apply_to_host(const step& what, host& at) {
   if (!at.running || at.frozen)
     return;
   if (is("drain") || is("undrain"))
-    at.running->set_draining(is("drain"));
-  if (is("leave")) {
+    at.running->set_drained(is("drain"));
+  if (is("leave"))
     at.running->leave();
-    // It still votes while it finishes its reads.
-    world_.at(world_.now() + 500ms, [this, index = at.index, inc = at.self.inc] {
-      if (hosts_[index].self.inc == inc)
-        kill(hosts_[index], false);
-    });
-  }
 }
 
 /// `expect WHAT NODE…`

@@ -24,7 +24,8 @@ constexpr auto foreign_keys_kept = 5s;
 process::process(cluster& in, host& on)
     : cluster_(in), host_(on), inc_(on.self.inc),
       machine_(std::make_unique<discovery::membership>(on.options, on.self, in.local_now(on))),
-      shard_(1u << 20), repair_(repair_options()) {
+      shard_(1u << 20), republishing_(in.settings().republish, in.settings().republish / 4),
+      repair_(repair_options()) {
   auto granules = in.settings().granules;
   entries_.reset(new slot_entry[granules]());
   bytes_.reset(new std::byte[std::size_t{granules} * limits::granule_bytes]);
@@ -55,16 +56,6 @@ void process::peer_lost(const incarnation& inc) {
   step(machine_->on_peer_lost(inc, cluster_.local_now(host_)), before);
 }
 
-void process::set_draining(bool draining) {
-  auto before = machine_->state();
-  step(machine_->set_draining(draining, cluster_.local_now(host_)), before);
-}
-
-void process::leave() {
-  auto before = machine_->state();
-  step(machine_->leave(cluster_.local_now(host_)), before);
-}
-
 /// As membership_actor: an expelled process empties its shard before it asks to come back.
 void process::step(std::vector<discovery::action> actions, phase before) {
   if (before == phase::joined && machine_->state() == phase::rejoining) {
@@ -87,7 +78,7 @@ void process::adopt(const discovery::view& next) {
   cluster_.judge().judge_view(next, before->view.stamp());
   cluster_.time().note(next.version);
   // Mostly at once; one in eight long enough after that others have asked by the view before.
-  const auto late = cluster_.time().below(8) == 0 ? 1'500'000 : 5'000;
+  const auto late = cluster_.time().below(8) == 0 ? 1'000'000 : 5'000;
   cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(late)),
                  [next](process& self) { self.clients_learn(next); });
   if (next.stamp() > left_at_) {
@@ -124,6 +115,7 @@ std::string process::serve_publish(const std::string& batch) {
 }
 
 std::string process::serve_withdraw(const std::string& batch) {
+  forward_withdrawals(batch);
   auto gone = directory::withdraw_batch(shard_, batch);
   return gone ? std::to_string(*gone) : std::string{};
 }

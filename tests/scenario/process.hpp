@@ -1,8 +1,10 @@
 #pragma once
 
+#include "actors/hand_over.hpp"
 #include "actors/owner_batches.hpp"
 #include "actors/publication.hpp"
 #include "actors/record_repair.hpp"
+#include "common/rate_limit.hpp"
 #include "directory/shard.hpp"
 #include "discovery/membership.hpp"
 #include "storage/page_pool.hpp"
@@ -45,6 +47,8 @@ public:
   /// What the directory should know of the key and this process.
   std::optional<actors::held_page> held(const page_key& key) const;
   std::uint64_t repair_passes() const noexcept { return repair_.totals().passes; }
+  /// Its view is about to change: it leaves, or will say that it drains.
+  bool departs() const noexcept { return leaving_ || giving_; }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
   std::uint32_t pins() const;
 
@@ -52,7 +56,7 @@ public:
   void tick();
   void receive(const std::string& packet);
   void peer_lost(const incarnation& inc);
-  void set_draining(bool draining);
+  void set_drained(bool drained);
   void leave();
 
   bool on_disk(const page_key& key) const;
@@ -83,6 +87,13 @@ private:
   void forget_foreign_keys();
   void clients_learn(const discovery::view& next);
 
+  // Draining and leaving (process_hand_over.cpp).
+  void hand_over_shard(bool leaving, std::function<void()> done);
+  void give_on();
+  void forward_withdrawals(const std::string& batch);
+  void withdraw_everything(std::function<void()> done);
+  incarnation incarnation_of(node_id id) const;
+
   // The pool's side of the directory (process_pool.cpp).
   struct unpublished_page {
     page_key key;
@@ -95,7 +106,7 @@ private:
   void publish_put(const page_key& key, generation gen, directory::publish_mode mode);
   void publish_moved(const known_cluster& before);
   void publish_everything();
-  std::vector<unpublished_page> take_chunk(actors::owner_batches& batches);
+  std::vector<unpublished_page> take_chunk(std::uint64_t budget, actors::owner_batches& batches);
   void publish_next_chunk();
   void add_disk_record(const page_key& key, generation gen);
   void publish_disk_records();
@@ -141,6 +152,10 @@ private:
   known_cluster_ptr clients_know_ = known_;                           ///< A little later.
   discovery::view_stamp left_at_;
   directory::shard shard_;
+  bool drained_ = false;
+  bool leaving_ = false;
+  std::optional<actors::hand_over> giving_;
+  std::vector<std::function<void()>> given_; ///< Who waits for its end.
   std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
 
   std::unique_ptr<slot_entry[]> entries_;
@@ -149,6 +164,7 @@ private:
   std::unique_ptr<storage::page_pool> pool_;
   std::deque<unpublished_page> unpublished_;
   bool publishing_ = false;
+  rate_limit republishing_;                            ///< Records.
   std::deque<directory::publish_record> disk_records_; ///< Some owner has not heard of them yet.
   bool publishing_disk_ = false;
   actors::record_repair repair_;

@@ -69,7 +69,7 @@ std::vector<page_key> process::some_keys() {
 }
 
 void process::put(const page_key& key, bool always) {
-  if (pool_->find(key))
+  if (pool_->find(key) || drained_ || leaving_)
     return;
   auto& world = cluster_.time();
   // A few pages take more than one granule, and one look more than one write.

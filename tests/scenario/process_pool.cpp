@@ -139,10 +139,12 @@ void process::publish_put(const page_key& key, generation gen, publish_mode mode
     unpublished_.push_front({key, {}});
 }
 
-/// The next pages to be published, and their batches.
-std::vector<process::unpublished_page> process::take_chunk(actors::owner_batches& batches) {
+/// The next pages to be published, as many as the budget allows for, and their batches.
+std::vector<process::unpublished_page> process::take_chunk(std::uint64_t budget,
+                                                           actors::owner_batches& batches) {
   std::vector<unpublished_page> chunk;
-  while (!unpublished_.empty() && chunk.size() < publish_chunk) {
+  std::uint64_t sent_again = 0;
+  while (!unpublished_.empty() && chunk.size() < publish_chunk && sent_again < budget) {
     auto next = unpublished_.front();
     unpublished_.pop_front();
     auto page = pool_->find(next.key);
@@ -155,16 +157,21 @@ std::vector<process::unpublished_page> process::take_chunk(actors::owner_batches
       batches.add_to(next.only, index, record);
     else
       batches.add(index, record);
+    sent_again += to_one ? 1 : 0;
     chunk.push_back(next);
   }
+  republishing_.spend(sent_again);
   return chunk;
 }
 
 void process::publish_next_chunk() {
   if (publishing_ || unpublished_.empty() || !joined())
     return;
+  const auto budget = republishing_.left(cluster_.time().now());
+  if (budget == 0)
+    return; // The next tick goes on.
   actors::owner_batches batches{ring(), cluster_.settings().replicas};
-  auto chunk = take_chunk(batches);
+  auto chunk = take_chunk(budget, batches);
   publishing_ = true;
   auto count = chunk.size();
   publish(batches.take(), count, [this, chunk = std::move(chunk)](actors::publication& said) {

@@ -19,6 +19,7 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   std::uint64_t events = 0;
   std::uint64_t hits = 0;
   std::uint64_t refreshes = 0;
+  std::uint64_t handed_over = 0;
   duration slowest{};
   auto count = (seeds_to_run() + parts - 1) / parts;
   for (auto seed = GetParam() * count + 1; seed <= (GetParam() + 1) * count; ++seed) {
@@ -32,16 +33,21 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
     events += came.events;
     hits += came.hits;
     refreshes += came.view_refreshes;
+    handed_over += came.handed_over;
     slowest = std::max(slowest, came.healed);
   }
-  std::printf(
-      "[ measured ] %llu clusters, %llu events, %llu hits, %llu views fetched from a shard, one "
-      "view after at most %s, %llu times after more than 3.5 s\n",
-      static_cast<unsigned long long>(count), static_cast<unsigned long long>(events),
-      static_cast<unsigned long long>(hits), static_cast<unsigned long long>(refreshes),
-      to_text(slowest).c_str(), static_cast<unsigned long long>(slow));
+  std::printf("[ measured ] %llu clusters, %llu events, %llu hits, %llu views fetched from a "
+              "shard, %llu records "
+              "handed over, one view after at most %s, %llu times after more than 3.5 s\n",
+              static_cast<unsigned long long>(count), static_cast<unsigned long long>(events),
+              static_cast<unsigned long long>(hits), static_cast<unsigned long long>(refreshes),
+              static_cast<unsigned long long>(handed_over), to_text(slowest).c_str(),
+              static_cast<unsigned long long>(slow));
   EXPECT_GT(hits, 5 * count);
-  EXPECT_GT(refreshes, count / 50);
+  if (count >= 50) { // Few clusters may have no such view, and nobody who leaves.
+    EXPECT_GT(refreshes, count / 2);
+    EXPECT_GT(handed_over, count / 2);
+  }
   EXPECT_LE(slow, 1 + count / 50);
 }
 

@@ -44,6 +44,7 @@ bool take_setting(const std::vector<std::string>& words, script& to) {
                                                          {"replicas", &to.replicas},
                                                          {"granules", &to.granules},
                                                          {"operations", &to.operations_per_second},
+                                                         {"republish", &to.republish},
                                                          {"keys", &to.keys}};
   if (auto number = numbers.find(name); number != numbers.end())
     return parse_number(words[1], *number->second) && *number->second > 0;
@@ -115,8 +116,8 @@ std::string to_text(const script& what) {
     out << ' ' << seed;
   out << "\nmasters " << what.masters << "\nreplicas " << what.replicas << "\ngranules "
       << what.granules << "\nkeys " << what.keys << "\ndisk " << (what.disk ? "on" : "off")
-      << "\nrepair " << (what.repair ? "on" : "off") << "\noperations "
-      << what.operations_per_second << "\nevents " << what.events_max << "\nrun "
+      << "\nrepair " << (what.repair ? "on" : "off") << "\nrepublish " << what.republish
+      << "\noperations " << what.operations_per_second << "\nevents " << what.events_max << "\nrun "
       << to_text(what.run) << '\n';
   for (const auto& one : what.steps) {
     out << "at " << to_text(one.when) << ' ' << one.verb;

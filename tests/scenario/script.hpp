@@ -32,8 +32,9 @@ struct script {
   std::vector<std::string> seeds{"node1"};
   std::uint32_t masters = 3;
   std::uint32_t replicas = 2;
-  std::uint32_t granules = 24; ///< Of each pool.
-  std::uint32_t keys = 48;     ///< That clients use.
+  std::uint32_t granules = 24;          ///< Of each pool.
+  std::uint32_t keys = 48;              ///< That clients use.
+  std::uint32_t republish = UINT32_MAX; ///< Records a second, of keys that have new owners.
   bool disk = false;
   bool repair = true;                      ///< Producers compare what they hold with the directory.
   duration run = std::chrono::seconds(20); ///< Of chaos; then everything heals.

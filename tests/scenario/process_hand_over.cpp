@@ -1,0 +1,129 @@
+// How a node drains and leaves: as actors/gateway_actor.cpp and actors/directory_actor.cpp.
+
+#include "tests/scenario/cluster.hpp"
+#include "tests/scenario/process.hpp"
+
+namespace peercache::scenario {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto hand_over_limit = 2s;
+constexpr auto batch_timeout = 1000ms;
+
+} // namespace
+
+void process::set_drained(bool drained) {
+  if (leaving_)
+    return;
+  drained_ = drained;
+  auto announce = [this, drained] {
+    auto before = machine_->state();
+    step(machine_->set_draining(drained, cluster_.local_now(host_)), before);
+  };
+  if (drained)
+    hand_over_shard(false, announce);
+  else
+    announce();
+}
+
+/// Its shard's records go to others, its pages out of the directory, itself out of the cluster.
+void process::leave() {
+  if (std::exchange(leaving_, true))
+    return;
+  hand_over_shard(true, [this] {
+    withdraw_everything([this] {
+      auto before = machine_->state();
+      step(machine_->leave(cluster_.local_now(host_)), before);
+      cluster_.has_left(*this);
+    });
+  });
+}
+
+void process::hand_over_shard(bool leaving, std::function<void()> done) {
+  if (view().find(host_.self.id) == nullptr)
+    return done();
+  given_.push_back(std::move(done));
+  if (giving_)
+    return;
+  auto members = view().members;
+  std::erase_if(members, [this](const auto& m) { return m.id == host_.self.id; });
+  // Small pieces, so that the shard changes between them.
+  actors::hand_over::options options;
+  options.self = host_.self.id;
+  options.replicas = cluster_.settings().replicas;
+  options.leaving = leaving ? inc_ : incarnation{};
+  options.until = cluster_.time().now() + hand_over_limit;
+  options.in_flight_max = 2;
+  options.batch_records = 4;
+  options.places_per_step = 16;
+  giving_.emplace(options, ring(), discovery::hash_ring(members));
+  give_on();
+}
+
+/// Sends what may be sent now; at the end tells those who wait.
+void process::give_on() {
+  for (auto& order : giving_->next(shard_, cluster_.time().now()))
+    cluster_.ask(
+        *this, incarnation_of(order.to),
+        [records = std::move(order.records)](process& owner) {
+          return owner.serve_publish(records);
+        },
+        batch_timeout,
+        [this](const cluster::answer& said) {
+          const auto taken = said ? said->size() : 0;
+          cluster_.counts().handed_over += taken;
+          giving_->settled(taken);
+          give_on();
+        });
+  if (!giving_->done())
+    return;
+  giving_.reset();
+  for (auto& done : std::exchange(given_, {}))
+    done();
+}
+
+/// Those who may have been given the records already forget them too.
+void process::forward_withdrawals(const std::string& batch) {
+  if (!giving_)
+    return;
+  for (auto& order : giving_->forward(batch))
+    cluster_.ask(
+        *this, incarnation_of(order.to),
+        [records = std::move(order.records)](process& owner) {
+          return owner.serve_withdraw(records);
+        },
+        batch_timeout, [](const cluster::answer&) {});
+}
+
+/// Of the process that runs there by this node's view; zero when it is in it no more.
+incarnation process::incarnation_of(node_id id) const {
+  const auto* member = view().find(id);
+  return member != nullptr ? member->inc : incarnation{};
+}
+
+void process::withdraw_everything(std::function<void()> done) {
+  unpublished_.clear();
+  actors::owner_batches batches{ring(), cluster_.settings().replicas};
+  if (joined())
+    pool_->for_each_page([&](const storage::resident_page& page) {
+      batches.add(0, directory::withdraw_record{page.key, inc_, page.gen});
+    });
+  auto all = batches.take();
+  auto waiting = std::make_shared<std::size_t>(all.size() + 1);
+  auto one_less = [waiting, done = std::move(done)] {
+    if (--*waiting == 0)
+      done();
+  };
+  for (auto& batch : all)
+    cluster_.ask(
+        *this, incarnation_of(batch.owner),
+        [records = std::move(batch.records)](process& owner) {
+          return owner.serve_withdraw(records);
+        },
+        batch_timeout, [one_less](const cluster::answer&) { one_less(); });
+  one_less();
+}
+
+} // namespace peercache::scenario

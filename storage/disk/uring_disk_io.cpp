@@ -88,7 +88,7 @@ result<std::unique_ptr<uring_disk_io>> uring_disk_io::make(opened_folder& folder
 uring_disk_io::uring_disk_io(opened_folder folder, std::uint32_t queue_depth, const io_uring& ring,
                              owned_fd wake_fd)
     : folder_disk_io(std::move(folder)), ring_(ring), wake_fd_(std::move(wake_fd)),
-      flights_(2 * queue_depth) {
+      flights_(std::size_t{2} * queue_depth) {
   for (auto i = 2 * queue_depth; i != 0; --i)
     free_.push_back(i - 1);
   if (io_uring_register_files_sparse(&ring_, registered_files_most) == 0)

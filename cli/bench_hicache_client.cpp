@@ -9,9 +9,7 @@ namespace peercache::cli {
 class client_ranks::rank {
 public:
   rank(bench_setup& setup, const hicache_bench_options& options, std::span<std::byte> memory)
-      : setup_(setup), model_(options.model), memory_(memory),
-        targets_(memory.subspan(model_.batch_bytes()), model_.page_bytes(),
-                 hicache_model::batch_pages) {}
+      : setup_(setup), model_(options.model), memory_(memory) {}
 
   result<void> connect() {
     for (auto index : {0u, 1u}) {
@@ -57,6 +55,14 @@ public:
 
 private:
   using keys = std::span<const page_key>;
+  static constexpr std::size_t target_batches = 2;
+
+  /// K of all pages, then V of all pages: as in SGLang's host pool.
+  std::byte* part_at(std::size_t batch, std::uint32_t page, std::uint32_t half) const {
+    const auto pages = std::size_t{hicache_model::batch_pages};
+    const auto piece = (half * (1 + target_batches) + batch) * pages + page;
+    return memory_.data() + piece * model_.part_bytes();
+  }
 
   static keys batch_of(keys all, std::uint32_t index) {
     const auto batches = all.size() / hicache_model::batch_pages;
@@ -92,10 +98,10 @@ private:
 
   result<void> get(keys wanted) {
     std::vector<rdma::page_part> parts;
-    for (auto page : targets_.next())
+    const auto first = std::size_t{1} + turn_++ % target_batches;
+    for (std::uint32_t page = 0; page < wanted.size(); ++page)
       for (std::uint32_t half = 0; half < model_.halves; ++half)
-        parts.push_back(
-            {page.data() + std::size_t{half} * model_.part_bytes(), model_.part_bytes()});
+        parts.push_back({part_at(first, page, half), model_.part_bytes()});
     std::vector<client::get_page> pages;
     for (std::size_t i = 0; i < wanted.size(); ++i)
       pages.push_back({wanted[i], std::span<const rdma::page_part>{parts}.subspan(i * model_.halves,
@@ -107,8 +113,9 @@ private:
 
   result<void> set(client::cache_client& client, keys wanted) const {
     std::vector<client::const_part> parts;
-    for (std::size_t i = 0; i < wanted.size() * model_.halves; ++i)
-      parts.push_back({memory_.data() + i * model_.part_bytes(), model_.part_bytes()});
+    for (std::uint32_t page = 0; page < wanted.size(); ++page)
+      for (std::uint32_t half = 0; half < model_.halves; ++half)
+        parts.push_back({part_at(0, page, half), model_.part_bytes()});
     std::vector<client::set_page> pages;
     for (std::size_t i = 0; i < wanted.size(); ++i)
       pages.push_back({wanted[i], std::span<const client::const_part>{parts}.subspan(
@@ -128,7 +135,7 @@ private:
   bench_setup& setup_;
   const hicache_model model_;
   std::span<std::byte> memory_; ///< One batch to set from, the rest to get into.
-  page_walk targets_;
+  std::size_t turn_ = 0;
   std::vector<std::unique_ptr<client::cache_client>> clients_; ///< By place.
   std::vector<page_key> stored_[2];                            ///< By place.
   std::vector<page_key> new_keys_;

@@ -127,8 +127,8 @@ class SimulatedRank:
         self.turn += 1
         return torch.arange(BATCH_PAGES) + BATCH_PAGES * (1 + self.turn % TARGETS)
 
-    def put(self, place: str, keys: List[str], batch: int) -> None:
-        store, indices = self.stores[place], self.pool.indices_of(self.source(batch))
+    def put(self, place: str, keys: List[str], indices: Any) -> None:
+        store = self.stores[place]
         if store.batch_set_v1(keys, indices) != [True] * BATCH_PAGES:
             raise RuntimeError("set: not all pages were stored")
 
@@ -140,14 +140,15 @@ class SimulatedRank:
     def store(self, place: str, batches: int) -> Dict[str, Any]:
         for batch in range(batches):
             keys = self.new_keys()
-            self.put(place, keys, batch)
+            self.put(place, keys, self.pool.indices_of(self.source(batch)))
             self.stored[place].append(keys)
         self.flush(place)
         return {}
 
     def set(self, calls: int) -> Dict[str, Any]:
         batches = [self.new_keys() for _ in range(calls)]
-        return self.timed("set", [functools.partial(self.put, "here", keys, 0) for keys in batches],
+        indices = self.pool.indices_of(self.source(0))
+        return self.timed("set", [functools.partial(self.put, "here", keys, indices) for keys in batches],
                           lambda: self.flush("here"))
 
     def exists(self, place: str, calls: int) -> Dict[str, Any]:
@@ -158,24 +159,29 @@ class SimulatedRank:
         if self.stores["here"].batch_exists(keys) != BATCH_PAGES:
             raise RuntimeError("exists: not all pages were found")
 
-    def fetch(self, place: str, index: int, target: Any) -> None:
+    def fetch(self, place: str, index: int, indices: Any) -> None:
         keys = self.stored[place][index % len(self.stored[place])]
-        if self.stores["here"].batch_get_v1(keys, self.pool.indices_of(target)) != [True] * BATCH_PAGES:
+        if self.stores["here"].batch_get_v1(keys, indices) != [True] * BATCH_PAGES:
             raise RuntimeError("get: not all pages were read")
 
     def get(self, place: str, calls: int) -> Dict[str, Any]:
         targets = [self.target() for _ in range(calls)]
-        answer = self.timed("get", [functools.partial(self.fetch, place, i, targets[i]) for i in range(calls)])
+        indices = [self.pool.indices_of(target) for target in targets]
+        answer = self.timed("get", [functools.partial(self.fetch, place, i, indices[i]) for i in range(calls)])
         return {**answer, "wrong_bytes": self.wrong_bytes(place, calls - 1, targets[-1])}
 
     def request(self, place: str, calls: int) -> Dict[str, Any]:
         targets = [self.target() for _ in range(calls)]
+        indices = [self.pool.indices_of(target) for target in targets]
         batches = [self.new_keys() for _ in range(calls)]
+        source = self.pool.indices_of(self.source(0))
 
         def one(index: int) -> None:
-            backup = self.workers["set"].begin(lambda: self.caught(lambda: self.put("here", batches[index], 0)))
+            put = functools.partial(self.put, "here", batches[index], source)
+            backup = self.workers["set"].begin(lambda: self.caught(put))
             self.ask(place, index)
-            self.workers["get"].run(lambda: self.fetch(place, index, targets[index]))
+            fetch = functools.partial(self.fetch, place, index, indices[index])
+            self.raise_if(self.workers["get"].run(lambda: self.caught(fetch)))
             self.raise_if(backup.get(timeout=COMMAND_SECONDS))
 
         answer = self.timed("exists", [functools.partial(one, i) for i in range(calls)], lambda: self.flush("here"))
@@ -234,6 +240,7 @@ class SimulatedRank:
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # Its idle threads spin on the processors that are measured.
     rank = SimulatedRank(json.loads(sys.argv[1]))
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:

@@ -30,6 +30,7 @@ void record_repair::follow(const discovery::hash_ring& ring, std::vector<node_id
                            time_point now) {
   ring_ = ring;
   owners_ = std::move(owners);
+  left_out_.clear();
   give_up_pass();
   next_pass_ = now + options_.pause;
 }
@@ -151,19 +152,23 @@ void record_repair::compared(std::uint64_t differing_ranges) {
   begin_walk(phase::collect);
 }
 
-/// As many as may be collected at once, another one first in each pass: the rest waits for later
-/// passes.
+/// As many as may be collected at once; the next pass begins with those that are left out. Some
+/// differ for ever, for an owner takes only so many locations of a key: they must not stand before
+/// the others.
 void record_repair::choose_ranges(std::uint64_t differing) {
   const auto& digest = digests_.at(owner_);
+  const auto first = left_out_[owner_];
   std::uint64_t pages = 0;
   ranges_ = 0;
   for (std::uint32_t i = 0; i < digest_ranges; ++i) {
-    auto range = static_cast<std::uint32_t>((i + totals_.passes) % digest_ranges);
+    const auto range = (first + i) % digest_ranges;
     if ((differing & bit(range)) == 0)
       continue;
     pages += digest[range].count;
-    if (ranges_ != 0 && pages > options_.collected_max)
+    if (ranges_ != 0 && pages > options_.collected_max) {
+      left_out_[owner_] = range;
       return;
+    }
     ranges_ |= bit(range);
   }
 }

@@ -129,6 +129,8 @@ private:
   phase phase_ = phase::idle;
   bool waiting_ = false; ///< For an answer, which may belong to a pass that was given up.
   time_point next_pass_{};
+  /// Of owners: the first range that there was no room for in the last pass.
+  std::map<node_id, std::uint32_t> left_out_;
   // Of the pass.
   walk_pages walk_;
   std::map<node_id, directory::owner_digest> digests_; ///< Of owners still to be compared with.

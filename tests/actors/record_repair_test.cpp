@@ -106,7 +106,10 @@ protected:
       job.listed(*directory::list_records(shards.at(order->owner), order->request));
     } else if (const auto* order = std::get_if<record_repair::repair_owner>(&what)) {
       for (const auto& page : order->publish)
-        publish(order->owner, page);
+        if (order->owner == full_owner)
+          offered.insert(page.key);
+        else
+          publish(order->owner, page);
       for (const auto& record : order->withdraw)
         shards.at(order->owner).withdraw(record.key, record.owner, record.gen, record.where);
     }
@@ -160,6 +163,8 @@ protected:
   std::map<page_key, held_page> memory;
   std::map<page_key, held_page> disk;
   std::set<node_id> deaf;
+  node_id full_owner;         ///< Takes nothing.
+  std::set<page_key> offered; ///< To it.
   std::function<void()> before_list;
   std::uint64_t newest = 0;
   std::size_t step = 100;
@@ -269,6 +274,24 @@ TEST_F(record_repair_test, collects_no_more_at_once_than_its_bound_and_gets_roun
   for (int i = 0; i < 80 && !all_is_right(); ++i)
     pass(job);
   EXPECT_TRUE(all_is_right());
+}
+
+TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waiting) {
+  // An owner that takes no more locations of any key, as each of them has enough.
+  auto& full = shards.at(owners[1]);
+  full.set_members({});
+  full.set_members(living);
+  full_owner = owners[1];
+  options.collected_max = 20;
+  auto job = started();
+  std::size_t due = 0;
+  for (const auto* pages : {&memory, &disk})
+    for (const auto& [key, page] : *pages)
+      due += ring.owns(full_owner, key, replicas) ? 1 : 0;
+  // 64 ranges of about six pages, two or three of them a pass.
+  for (int i = 0; i < 40; ++i)
+    pass(job);
+  EXPECT_EQ(offered.size(), due) << "each was offered, though none was ever taken";
 }
 
 TEST_F(record_repair_test, a_new_view_ends_the_pass_and_a_late_answer_is_ignored) {

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+import urllib.request
 
 PROGRAM = os.environ.get(
     "PEERCACHE_TEST_NODE_PROGRAM",
@@ -15,6 +16,8 @@ PROGRAM = os.environ.get(
 )
 READY = re.compile(r"ready control=(\d+) data=(\d+) http=(\d+) pid=(\d+)")
 START_SECONDS = 30
+LATE_SECONDS = 0.05
+"""What a call may take beyond its deadline."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -73,6 +76,12 @@ class LocalNode:
         """What a client of this node needs, in the form of the JSON of SGLang."""
         return {"client.node_port": int(self.ports[0]), "cluster.name": self.cluster,
                 "client.timeout": "10s", "log.level": "error", **more}
+
+    def metric(self, name):
+        """The value of a series without labels, now."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[2]}/metrics", timeout=5) as answer:
+            series = answer.read().decode()
+        return float(re.search(rf"^{name} (\S+)$", series, re.MULTILINE)[1])
 
     def kill(self):
         self.process.kill()

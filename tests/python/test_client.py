@@ -229,7 +229,7 @@ def test_calls_of_other_threads_run_meanwhile(ring, connect):
         client.get(space, ["k"], [read])
     calls, seconds, released = (b - a for a, b in zip(before, client.native.call_times()))
     assert calls == 10
-    assert released > 0.5 * seconds  # It is 0.99 where nobody else wants the processor.
+    assert released > 0.9 * seconds
 
 
 def test_stats_count_what_was_done(ring, connect):

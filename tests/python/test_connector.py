@@ -12,6 +12,7 @@ import numpy
 import pytest
 from connector_engines import (
     ITEM_BYTES, PAGE_TOKENS, Engine, ExactIndex, conversations, fresh_model, mapping_of, prompt)
+from local_nodes import LATE_SECONDS, until
 from peercache.client import Status
 from peercache.connector import ConnectorMetadata, RemoteKVConnector
 from peercache.connector.prefix_match import leading_run
@@ -278,7 +279,7 @@ def test_a_dead_node_ends_a_retrieve_and_nothing_is_written_afterwards(fragile_r
     assert not result.ok and 0 < result.pages < 200
     assert not any(reader.wrong_bytes(i, tokens[: (i + 1) * PAGE_TOKENS]) for i in range(result.pages))
     reader.wipe()
-    time.sleep(0.3)
+    assert until(lambda: len(reader.connector.client.members()) == 1), "the cluster knows of its death"
     assert reader.untouched(slice(0, 200))
 
 
@@ -289,12 +290,12 @@ def test_a_frozen_node_costs_no_more_than_the_deadline(fragile_ring, serve):
     ring[1].freeze()
     begin = time.monotonic()
     assert reader.connector.num_external_matched_tokens("r", tokens, 0, timeout=0.2) <= len(tokens)
-    assert time.monotonic() - begin < 0.2 + 0.15
+    assert time.monotonic() - begin < 0.2 + LATE_SECONDS
     begin = time.monotonic()
     futures = [reader.connector.retrieve_kv_async(f"r{i}", mapping_of(0, 20), tokens, timeout=0.5)
                for i in range(8)]
     assert not any(f.result(10).ok for f in futures)
-    assert time.monotonic() - begin < 0.5 + 0.25
+    assert time.monotonic() - begin < 0.5 + LATE_SECONDS
     ring[1].thaw()
 
 

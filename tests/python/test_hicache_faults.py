@@ -3,12 +3,12 @@
 import ctypes
 import threading
 import time
+from functools import partial
 
 from engines import fresh_keys, put
 from host_pools import MhaPool
-from local_nodes import until
+from local_nodes import LATE_SECONDS, until
 
-LATE = 0.05 + 0.2  # What a call may take beyond its deadline, and what this machine may add.
 PATTERN = 0xEE
 
 
@@ -44,6 +44,31 @@ def get_in_thread(store, pool, keys, pages):
     return join
 
 
+class Traffic:
+    """Repeats each of the calls in a thread of its own, inside `with`."""
+
+    def __init__(self, calls):
+        self.rounds = [0] * len(calls)
+        self._calls, self._stop = calls, threading.Event()
+        self._threads = [threading.Thread(target=self._repeat, args=(i,), daemon=True)
+                         for i in range(len(calls))]
+
+    def _repeat(self, index):
+        while not self._stop.is_set():
+            self._calls[index]()
+            self.rounds[index] += 1
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(10)
+
+
 def wipe_and_watch(pool, pages, meanwhile):
     """SGLang's next use of the pages: nothing but it writes to them, whatever arrives late."""
     pool.wipe(pages)
@@ -68,7 +93,7 @@ def test_a_node_that_dies_in_the_middle_of_a_get_writes_nothing_afterwards(fragi
         assert until(lambda: first_bytes(pool, reached).strip(bytes([PATTERN])), 5)
         ring[1].kill()
         answer, seconds = join()
-        assert len(answer) == 32 and seconds < 2 + LATE
+        assert len(answer) == 32 and seconds < 2 + LATE_SECONDS
         for there, page, bytes_wanted in zip(answer, targets, wanted):
             assert not there or pool.bytes_of(page) == bytes_wanted
         wipe_and_watch(pool, targets, lambda: reader.batch_exists(keys[:1]))
@@ -86,10 +111,10 @@ def test_a_frozen_peer_is_a_list_of_false_before_the_deadline(fragile_ring, engi
     ring[1].freeze()
     begin = time.monotonic()
     assert reader.batch_get_v1(keys, pool.indices(pages)) == [False] * 16
-    assert time.monotonic() - begin < 0.4 + LATE
+    assert time.monotonic() - begin < 0.4 + LATE_SECONDS
     begin = time.monotonic()
     assert reader.batch_exists(keys) <= 16
-    assert time.monotonic() - begin < 0.4 + LATE
+    assert time.monotonic() - begin < 0.4 + LATE_SECONDS
     pool.wipe(pages)
     ring[1].thaw()
     assert until(lambda: writer.batch_exists(keys) == 16)
@@ -107,7 +132,7 @@ def test_a_thread_for_each_kind_of_call_at_once(ring, engine):
     keys = fresh_keys(16)
     put(other, pool, keys, list(range(16)))
     wanted = [pool.bytes_of(p) for p in range(16)]
-    faults, stop = [], threading.Event()
+    faults = []
     written = fresh_keys(400)
 
     def check(holds, what):
@@ -129,20 +154,8 @@ def test_a_thread_for_each_kind_of_call_at_once(ring, engine):
     calls = [reads, sets, flat, lambda: check(store.batch_exists(keys) == 16, "exists"),
              lambda: check(store.batch_exists_v2(keys, []).kv_hit_pages == 16, "exists v2"),
              lambda: check(store.get_stats() is not None, "stats")]
-    rounds = [0] * len(calls)
-
-    def repeat(index):
-        while not stop.is_set():
-            calls[index]()
-            rounds[index] += 1
-
-    threads = [threading.Thread(target=repeat, args=(i,), daemon=True) for i in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    assert until(lambda: min(rounds) >= 5, 30)
-    stop.set()
-    for thread in threads:
-        thread.join(10)
+    with Traffic(calls) as traffic:
+        assert until(lambda: min(traffic.rounds) >= 5, 30)
     assert faults == []
 
 
@@ -151,8 +164,7 @@ def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, 
     pools = [big_pool(16), big_pool(16)]
     timeout = 0.5
     stores = [engine(ring[i], pool, 2, extra={"client.timeout": "500ms"}) for i, pool in enumerate(pools)]
-    stop, slowest, strange = threading.Event(), [0.0], []
-    rounds = [0, 0]
+    slowest, strange = [0.0], []
 
     def timed(call, *arguments):
         begin = time.monotonic()
@@ -160,41 +172,31 @@ def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, 
         slowest[0] = max(slowest[0], time.monotonic() - begin)
         return answer
 
-    def traffic(index):
-        store, pool = stores[index], pools[index]
-        while not stop.is_set():
-            keys, wanted = fresh_keys(4), [pool.bytes_of(p) for p in range(4)]
-            answers = [timed(store.batch_set_v1, keys, pool.indices(range(4))),
-                       timed(store.batch_get_v1, keys, pool.indices(range(4, 8)))]
-            found = timed(store.batch_exists, keys)
-            if not all(isinstance(a, list) and len(a) == 4 for a in answers) or not 0 <= found <= 4:
-                strange.append((answers, found))
-            for page, there in enumerate(answers[1]):
-                if there and pool.bytes_of(4 + page) != wanted[page]:
-                    strange.append("wrong bytes")
-            rounds[index] += 1
-
-    threads = [threading.Thread(target=traffic, args=(i,), daemon=True) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    assert until(lambda: min(rounds) > 3)
-    for node in ring.nodes:
-        node.kill()
-    dead = list(rounds)
-    assert until(lambda: all(now > then + 3 for now, then in zip(rounds, dead)))
-    for index in range(2):
-        ring.restart(index)
+    def one_round(store, pool):
+        keys, wanted = fresh_keys(4), [pool.bytes_of(p) for p in range(4)]
+        answers = [timed(store.batch_set_v1, keys, pool.indices(range(4))),
+                   timed(store.batch_get_v1, keys, pool.indices(range(4, 8)))]
+        found = timed(store.batch_exists, keys)
+        if not all(isinstance(a, list) and len(a) == 4 for a in answers) or not 0 <= found <= 4:
+            strange.append((answers, found))
+        for page, there in enumerate(answers[1]):
+            if there and pool.bytes_of(4 + page) != wanted[page]:
+                strange.append("wrong bytes")
 
     def works(writer, reader):
         keys = fresh_keys(2)
         stores[writer].batch_set_v1(keys, pools[writer].indices([8, 9]))
         return until(lambda: stores[reader].batch_get_v1(keys, pools[reader].indices([10, 11])) == [True] * 2, 0.3)
 
-    working = until(lambda: works(0, 1) and works(1, 0), 15)
-    stop.set()
-    for thread in threads:
-        thread.join(10)
-    assert working
+    with Traffic([partial(one_round, *each) for each in zip(stores, pools)]) as traffic:
+        assert until(lambda: min(traffic.rounds) > 3)
+        for node in ring.nodes:
+            node.kill()
+        dead = list(traffic.rounds)
+        assert until(lambda: all(now > then + 3 for now, then in zip(traffic.rounds, dead)))
+        for index in range(2):
+            ring.restart(index)
+        assert until(lambda: works(0, 1) and works(1, 0), 15)
     assert strange == []
-    assert slowest[0] < timeout + LATE
+    assert slowest[0] < timeout + LATE_SECONDS
     assert "failed, and counts as a miss" not in caplog.text

@@ -137,7 +137,7 @@ def test_an_evicted_page_is_announced_on_disk_and_no_longer_in_memory(
     store, keys = engine(ring[0], pool, extra=settings), fresh_keys(pages)
     for first in range(0, pages, 8):
         put(store, pool, keys[first : first + 8], range(first, first + 8))
-        time.sleep(0.05)
+        assert until(lambda: ring[0].metric("peercache_disk_records") == first + 8), "the disk keeps up"
     assert until(lambda: len(router.has(DISK)) > 48 and router.has(EXTERNAL), 20)
     gone = hashes(keys) - router.has(EXTERNAL)
     assert gone and gone & router.has(DISK)

@@ -1,4 +1,5 @@
 #include "cli/bench_disk.hpp"
+#include "cli/bench_outcome.hpp"
 #include "cli/option_forms.hpp"
 #include "common/limits.hpp"
 #include "config/node_config.hpp"
@@ -40,13 +41,7 @@ result<void> check_options(const disk_bench_options& options) {
 exit_code bench_disk(const global_options& globals, const disk_bench_options& options) {
   if (auto valid = check_options(options); !valid)
     return fail(globals, valid.error());
-  const auto rows = run_disk_bench(options);
-  if (!rows)
-    return fail(globals, rows.error());
-  print(globals, to_json(*rows), to_text(*rows, colour_allowed(stdout)));
-  const bool met =
-      std::all_of(rows->begin(), rows->end(), [](const auto& row) { return row.met(); });
-  return options.check && !met ? exit_code::failed : exit_code::ok;
+  return print_outcome(globals, run_disk_bench(options), options.check);
 }
 
 void add_options(CLI::App& command, disk_bench_options& options) {

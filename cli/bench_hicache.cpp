@@ -1,5 +1,6 @@
 #include "cli/bench_hicache.hpp"
 
+#include "cli/bench_outcome.hpp"
 #include "cli/option_forms.hpp"
 #include "cli/pool_room.hpp"
 
@@ -160,13 +161,7 @@ exit_code bench_hicache(const global_options& globals, hicache_bench_options opt
     return fail(globals, known.error());
   if (auto fits = check_pools(2, options.bench.pool_bytes, pool_room::of_machine()); !fits)
     return fail(globals, fits.error());
-  const auto rows = run_hicache_bench(options);
-  if (!rows)
-    return fail(globals, rows.error());
-  print(globals, to_json(*rows), to_text(*rows, colour_allowed(stdout)));
-  const bool met =
-      std::all_of(rows->begin(), rows->end(), [](const auto& row) { return row.met(); });
-  return options.check && !met ? exit_code::failed : exit_code::ok;
+  return print_outcome(globals, run_hicache_bench(options), options.check);
 }
 
 } // namespace

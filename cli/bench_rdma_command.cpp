@@ -1,7 +1,6 @@
+#include "cli/bench_outcome.hpp"
 #include "cli/bench_rdma.hpp"
 #include "cli/option_forms.hpp"
-
-#include <algorithm>
 
 namespace peercache::cli {
 
@@ -15,13 +14,7 @@ void add_pages(CLI::App& command, rdma_bench_options& options) {
 }
 
 exit_code bench_rdma(const global_options& globals, const rdma_bench_options& options) {
-  const auto rows = run_rdma_bench(options);
-  if (!rows)
-    return fail(globals, rows.error());
-  print(globals, to_json(*rows), to_text(*rows, colour_allowed(stdout)));
-  const bool met =
-      std::all_of(rows->begin(), rows->end(), [](const auto& row) { return row.met(); });
-  return options.check && !met ? exit_code::failed : exit_code::ok;
+  return print_outcome(globals, run_rdma_bench(options), options.check);
 }
 
 void add_server(command_line& line) {

@@ -263,6 +263,16 @@ result<std::vector<page_key>> key_arguments::parse() const {
   return parsed;
 }
 
+result<keyed_client> connect_for(const global_options& globals, const key_arguments& arguments) {
+  auto keys = arguments.parse();
+  if (!keys)
+    return keys.error();
+  auto connected = connect_client(globals);
+  if (!connected)
+    return connected.error();
+  return keyed_client{std::move(*keys), std::move(*connected)};
+}
+
 void add_space_options(CLI::App& command, key_arguments& arguments) {
   command
       .add_option("--namespace", arguments.space,

@@ -98,4 +98,11 @@ struct key_arguments {
 };
 void add_space_options(CLI::App& command, key_arguments& arguments);
 
+/// The keys of a command, and a client to ask about them.
+struct keyed_client {
+  std::vector<page_key> keys;
+  std::unique_ptr<client::cache_client> cache;
+};
+result<keyed_client> connect_for(const global_options& globals, const key_arguments& arguments);
+
 } // namespace peercache::cli

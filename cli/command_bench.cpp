@@ -1,5 +1,6 @@
 #include "cli/bench_disk.hpp"
 #include "cli/bench_hicache.hpp"
+#include "cli/bench_outcome.hpp"
 #include "cli/bench_rdma.hpp"
 #include "cli/bench_setup.hpp"
 #include "cli/command.hpp"
@@ -92,12 +93,7 @@ exit_code bench_command(const global_options& globals, const command_options& op
          "--memory is at least 128MiB and --pool-size 512MiB: four batches of 32 pages of 4 MiB"});
   if (auto fits = check_pools(2, options.bench.pool_bytes, pool_room::of_machine()); !fits)
     return fail(globals, fits.error());
-  auto rows = run_bench(options.bench);
-  if (!rows)
-    return fail(globals, rows.error());
-  print(globals, to_json(*rows), to_text(*rows, colour_allowed(stdout)));
-  bool met = std::all_of(rows->begin(), rows->end(), [](const auto& row) { return row.met(); });
-  return options.check && !met ? exit_code::failed : exit_code::ok;
+  return print_outcome(globals, run_bench(options.bench), options.check);
 }
 
 void add_raw_server(command_line& line) {

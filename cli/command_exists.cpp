@@ -7,14 +7,12 @@ namespace peercache::cli {
 namespace {
 
 exit_code exists(const global_options& globals, const key_arguments& arguments) {
-  auto keys = arguments.parse();
-  if (!keys)
-    return fail(globals, keys.error());
-  auto connected = connect_client(globals);
-  if (!connected)
-    return fail(globals, connected.error());
-  std::vector<client::page_result> results(keys->size());
-  (*connected)->exists(*keys, results);
+  auto asked = connect_for(globals, arguments);
+  if (!asked)
+    return fail(globals, asked.error());
+  auto& [keys, cache] = *asked;
+  std::vector<client::page_result> results(keys.size());
+  cache->exists(keys, results);
   nlohmann::json pages = nlohmann::json::array();
   text_table table({{"KEY"}, {"EXISTS"}, {"REASON"}});
   std::size_t there = 0;

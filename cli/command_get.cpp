@@ -50,13 +50,11 @@ exit_code say(const global_options& globals, const get_options& options,
 }
 
 exit_code get(const global_options& globals, const get_options& options) {
-  auto keys = options.key.parse();
-  if (!keys)
-    return fail(globals, keys.error());
-  auto connected = connect_client(globals);
-  if (!connected)
-    return fail(globals, connected.error());
-  auto locations = (*connected)->locate(*keys);
+  auto asked = connect_for(globals, options.key);
+  if (!asked)
+    return fail(globals, asked.error());
+  auto& [keys, cache] = *asked;
+  auto locations = cache->locate(keys);
   if (!locations)
     return fail(globals, locations.error());
   client::page_result page{.status = page_status::not_found};
@@ -64,8 +62,8 @@ exit_code get(const global_options& globals, const get_options& options) {
     return say(globals, options, page);
   std::vector<std::byte> bytes(locations->front().front().length_bytes);
   rdma::page_part part{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
-  client::get_page wanted{keys->front(), {&part, 1}};
-  (*connected)->get({&wanted, 1}, {&page, 1});
+  client::get_page wanted{keys.front(), {&part, 1}};
+  cache->get({&wanted, 1}, {&page, 1});
   if (page.status == page_status::hit) {
     page.length_bytes = part.bytes;
     if (!options.file.empty())

@@ -36,16 +36,14 @@ nlohmann::json location_json(const page_location& location, const discovery::vie
 }
 
 exit_code locate(const global_options& globals, const key_arguments& arguments) {
-  auto keys = arguments.parse();
-  if (!keys)
-    return fail(globals, keys.error());
-  auto connected = connect_client(globals);
-  if (!connected)
-    return fail(globals, connected.error());
-  auto locations = (*connected)->locate(*keys);
+  auto asked = connect_for(globals, arguments);
+  if (!asked)
+    return fail(globals, asked.error());
+  auto& [keys, cache] = *asked;
+  auto locations = cache->locate(keys);
   if (!locations)
     return fail(globals, locations.error());
-  auto view = (*connected)->view();
+  auto view = cache->view();
   using side = text_table::align;
   text_table table({{"KEY"},
                     {"NODE"},
@@ -68,7 +66,7 @@ exit_code locate(const global_options& globals, const key_arguments& arguments) 
       table.add_row({arguments.keys[i], "nowhere"});
     all = all && !found.empty();
     rows.push_back(
-        {{"key", arguments.keys[i]}, {"digest", to_string((*keys)[i])}, {"locations", found}});
+        {{"key", arguments.keys[i]}, {"digest", to_string(keys[i])}, {"locations", found}});
   }
   print(globals, {{"keys", rows}}, table.to_string(colour_allowed(stdout)));
   return all ? exit_code::ok : exit_code::failed;
@@ -175,22 +173,20 @@ void print_explanation(const global_options& globals, const std::string& key_tex
 }
 
 exit_code explain(const global_options& globals, const key_arguments& arguments) {
-  auto keys = arguments.parse();
-  if (!keys)
-    return fail(globals, keys.error());
-  auto connected = connect_client(globals);
-  if (!connected)
-    return fail(globals, connected.error());
-  auto owners = owners_of(globals, keys->front());
-  auto locations = (*connected)->locate({keys->data(), 1});
+  auto asked = connect_for(globals, arguments);
+  if (!asked)
+    return fail(globals, asked.error());
+  auto& [keys, cache] = *asked;
+  auto owners = owners_of(globals, keys.front());
+  auto locations = cache->locate({keys.data(), 1});
   if (!locations || !owners)
     return fail(globals, locations ? owners.error() : locations.error());
   explanation told;
   told.owners = std::move(*owners);
   if (!locations->empty())
     told.locations = locations->front();
-  fetch(**connected, keys->front(), told);
-  print_explanation(globals, arguments.keys[0], keys->front(), (*connected)->view(), told);
+  fetch(*cache, keys.front(), told);
+  print_explanation(globals, arguments.keys[0], keys.front(), cache->view(), told);
   return told.fetched.status == page_status::hit ? exit_code::ok : exit_code::failed;
 }
 

@@ -27,17 +27,8 @@ std::vector<ring_row> rows_of(const discovery::view& view, std::size_t replicas)
   return rows;
 }
 
-exit_code show_ring(const global_options& globals) {
-  auto admin = connect_admin(globals);
-  if (!admin)
-    return fail(globals, admin.error());
-  auto view = (*admin)->view();
-  auto status = (*admin)->status();
-  if (!view || !status)
-    return fail(globals, view ? status.error() : view.error());
-  const auto replicas =
-      std::clamp<std::size_t>(status->directory.replicas, 1, discovery::hash_ring::replicas_max);
-  const auto rows = rows_of(*view, replicas);
+void print_ring(const global_options& globals, const discovery::view& view, std::size_t replicas) {
+  const auto rows = rows_of(view, replicas);
   using side = text_table::align;
   text_table table({{"NODE"},
                     {"FIRST OWNER OF", side::right},
@@ -59,13 +50,26 @@ exit_code show_ring(const global_options& globals) {
                      {"owner_share", share.listed}});
   }
   print(globals,
-        {{"term", view->term},
-         {"version", view->version},
+        {{"term", view.term},
+         {"version", view.version},
          {"replicas", replicas},
          {"virtual_nodes", discovery::hash_ring::virtual_nodes},
          {"max_to_mean", fullest},
          {"nodes", nodes}},
         table.to_string(colour_allowed(stdout)));
+}
+
+exit_code show_ring(const global_options& globals) {
+  auto admin = connect_admin(globals);
+  if (!admin)
+    return fail(globals, admin.error());
+  auto view = (*admin)->view();
+  auto status = (*admin)->status();
+  if (!view || !status)
+    return fail(globals, view ? status.error() : view.error());
+  const auto replicas =
+      std::clamp<std::size_t>(status->directory.replicas, 1, discovery::hash_ring::replicas_max);
+  print_ring(globals, *view, replicas);
   return exit_code::ok;
 }
 

@@ -8,14 +8,12 @@ namespace peercache::cli {
 namespace {
 
 exit_code remove_pages(const global_options& globals, const key_arguments& arguments) {
-  auto keys = arguments.parse();
-  if (!keys)
-    return fail(globals, keys.error());
-  auto connected = connect_client(globals);
-  if (!connected)
-    return fail(globals, connected.error());
-  std::vector<client::page_result> results(keys->size());
-  (*connected)->remove(*keys, results);
+  auto asked = connect_for(globals, arguments);
+  if (!asked)
+    return fail(globals, asked.error());
+  auto& [keys, cache] = *asked;
+  std::vector<client::page_result> results(keys.size());
+  cache->remove(keys, results);
   nlohmann::json pages = nlohmann::json::array();
   std::string text;
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -128,28 +128,35 @@ page_results native_client::run(timed_call& timing, std::size_t pages, Work&& wo
   return page_results{std::move(results)};
 }
 
-page_results native_client::set(const spaces& in, py::handle keys, py::handle addresses,
-                                py::handle sizes, timeout within) {
+template <class Part, class Page, class Move>
+page_results native_client::move_pages(const spaces& in, py::handle keys, py::handle addresses,
+                                       py::handle sizes, timeout within, Move&& move) {
   timed_call timing{*this};
   const auto limit = until(within);
   auto strings = take_keys(keys);
   const auto memory = take_memory(addresses, sizes, strings.size() * in.size());
   return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
-    const page_list<client::const_part, client::set_page> list{keys_of(strings, in), memory};
-    cache.set(list.pages, results, limit);
+    const page_list<Part, Page> list{keys_of(strings, in), memory};
+    move(cache, list.pages, results, limit);
   });
+}
+
+page_results native_client::set(const spaces& in, py::handle keys, py::handle addresses,
+                                py::handle sizes, timeout within) {
+  return move_pages<client::const_part, client::set_page>(
+      in, keys, addresses, sizes, within,
+      [](auto& cache, const auto& pages, auto results, auto limit) {
+        cache.set(pages, results, limit);
+      });
 }
 
 page_results native_client::get(const spaces& in, py::handle keys, py::handle addresses,
                                 py::handle sizes, timeout within) {
-  timed_call timing{*this};
-  const auto limit = until(within);
-  auto strings = take_keys(keys);
-  const auto memory = take_memory(addresses, sizes, strings.size() * in.size());
-  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
-    const page_list<rdma::page_part, client::get_page> list{keys_of(strings, in), memory};
-    cache.get(list.pages, results, limit);
-  });
+  return move_pages<rdma::page_part, client::get_page>(
+      in, keys, addresses, sizes, within,
+      [](auto& cache, const auto& pages, auto results, auto limit) {
+        cache.get(pages, results, limit);
+      });
 }
 
 page_results native_client::exists(const spaces& in, py::handle keys, timeout within) {

@@ -76,6 +76,10 @@ private:
   /// Runs `work(cache, results)` without the GIL; without a client every page is `closed`.
   template <class Work>
   page_results run(timed_call& timing, std::size_t pages, Work&& work);
+  /// `set` and `get`: calls `move(cache, pages, results, limit)`.
+  template <class Part, class Page, class Move>
+  page_results move_pages(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
+                          timeout within, Move&& move);
 
   std::shared_ptr<client::cache_client> cache_; ///< By the GIL; null once closed.
   const std::string node_address_;

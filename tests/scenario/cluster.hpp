@@ -94,6 +94,8 @@ private:
   void apply(const step& what);
   void apply_to_network(const step& what);
   void apply_to_host(const step& what, host& at);
+  /// Nothing passes between those of these names and the others.
+  void split(const std::vector<std::string>& names);
   void expect(const step& what);
   void expect_of(const step& what, host& at);
   using wrong_call = std::function<void(const std::string&)>;

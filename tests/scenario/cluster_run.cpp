@@ -75,6 +75,16 @@ void cluster::apply_to_network(const step& what) {
     world_.repeat_percent = number;
 }
 
+void cluster::split(const std::vector<std::string>& names) {
+  auto inside = [&](const host& h) {
+    return std::find(names.begin(), names.end(), h.name) != names.end();
+  };
+  for (const auto& a : hosts_)
+    for (const auto& b : hosts_)
+      if (inside(a) != inside(b))
+        world_.cut(a.index, b.index);
+}
+
 void cluster::apply_to_host(const step& what, host& at) {
   const auto& arguments = what.arguments;
   auto is = [&what](const char* verb) { return what.verb == verb; };
@@ -86,16 +96,8 @@ void cluster::apply_to_host(const step& what, host& at) {
   }
   if (is("freeze") || is("thaw"))
     return freeze(at, is("freeze"));
-  if (is("split")) {
-    auto inside = [&](const host& h) {
-      return std::find(arguments.begin(), arguments.end(), h.name) != arguments.end();
-    };
-    for (const auto& a : hosts_)
-      for (const auto& b : hosts_)
-        if (inside(a) != inside(b))
-          world_.cut(a.index, b.index);
-    return;
-  }
+  if (is("split"))
+    return split(arguments);
   if (is("cut")) {
     if (auto* to = find(arguments[1]))
       world_.cut(at.index, to->index);

@@ -167,6 +167,7 @@ private:
   void vote_oneself();
   void propose(view value, bool inherited);
   void proceed();
+  bool superseded(const view& found) const;
   void end_round(duration rest);
   bool votes_can_suffice() const;
   vote_memory* memory_for(const view_stamp& about, const ballot& attempt, const endpoint& from);

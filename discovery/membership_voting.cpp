@@ -115,7 +115,7 @@ void membership::proceed() {
     commit(decided);
     return;
   }
-  if (auto found = round_->found()) {
+  if (auto found = round_->found(); found && !superseded(found->value)) {
     propose(std::move(found->value), true);
     return;
   }
@@ -124,6 +124,12 @@ void membership::proceed() {
     round_.reset();
   else
     propose(next_view(round_->attempt().term, std::move(members)), false);
+}
+
+/// One or two masters lived in it, and what they decided alone is newer, though gone as well: to
+/// decide for it once more would bring nobody further.
+bool membership::superseded(const view& found) const {
+  return !found.newer_than(newest_) && votes_needed(found.masters.size()) == 1;
 }
 
 void membership::end_round(duration rest) {

@@ -76,11 +76,12 @@ bool channel_data_plane::take_events() {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    const auto found = channels_.find(event.data.u64);
+    const std::uint64_t id = event.data.u64; // Not aligned there.
+    const auto found = channels_.find(id);
     if (found == channels_.end())
       continue;
     found->second.channel->on_events(event.events);
-    ready_.push_back(event.data.u64);
+    ready_.push_back(id);
   }
   return !events.empty();
 }

@@ -48,11 +48,12 @@ bool tcp_page_server::take_events(clock::time_point now) {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    if (event.data.u64 == listener_id) {
+    const std::uint64_t id = event.data.u64; // Not aligned there.
+    if (id == listener_id) {
       accept_waiting(now);
-    } else if (const auto found = sessions_.find(event.data.u64); found != sessions_.end()) {
+    } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
       found->second->on_events(event.events);
-      ready_.push_back(event.data.u64);
+      ready_.push_back(id);
     }
   }
   return !events.empty();

@@ -249,11 +249,12 @@ bool verbs_rail_server::take_events() {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    if (event.data.u64 == device_id) {
+    const std::uint64_t id = event.data.u64; // Not aligned there.
+    if (id == device_id) {
       take_device_events();
-    } else if (const auto found = sessions_.find(event.data.u64); found != sessions_.end()) {
+    } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
       found->second.session->on_events(event.events);
-      ready_.push_back(event.data.u64);
+      ready_.push_back(id);
     }
   }
   return !events.empty();

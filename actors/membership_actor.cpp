@@ -113,7 +113,8 @@ void step(membership_pointer self, Event event) {
 }
 
 void peer_lost(membership_pointer self, const caf::actor_addr& who) {
-  for (auto& [address, way] : self->state.routes) {
+  for (auto& entry : self->state.routes) {
+    auto& way = entry.second;
     if (!way.peer || way.peer.address() != who)
       continue;
     way.peer = nullptr;

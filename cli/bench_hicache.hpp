@@ -87,8 +87,7 @@ public:
 
 private:
   class rank;
-  explicit client_ranks(bench_setup& setup);
-  bench_setup& setup_;
+  client_ranks();
   std::vector<std::unique_ptr<rank>> ranks_;
 };
 

@@ -141,12 +141,12 @@ private:
   std::vector<page_key> new_keys_;
 };
 
-client_ranks::client_ranks(bench_setup& setup) : setup_(setup) {}
+client_ranks::client_ranks() = default;
 client_ranks::~client_ranks() = default;
 
 result<std::unique_ptr<client_ranks>> client_ranks::connect(bench_setup& setup,
                                                             const hicache_bench_options& options) {
-  std::unique_ptr<client_ranks> made{new client_ranks(setup)};
+  std::unique_ptr<client_ranks> made{new client_ranks};
   const auto memory = setup.own_memory();
   const auto share = memory.size() / options.ranks;
   for (std::uint32_t index = 0; index < options.ranks; ++index) {

@@ -156,9 +156,9 @@ result<std::unique_ptr<rdma_bench>> set_up(const rdma_bench_options& options) {
   auto bare = open(true);
   if (!bare)
     return bare.error();
-  return std::make_unique<rdma_bench>(options, std::move(*ports), std::move(*plan),
-                                      std::move(*memory), std::move(*server),
-                                      std::move(*validating), std::move(*bare));
+  return std::unique_ptr<rdma_bench>(new rdma_bench{options, std::move(*ports), std::move(*plan),
+                                                    std::move(*memory), std::move(*server),
+                                                    std::move(*validating), std::move(*bare)});
 }
 
 } // namespace

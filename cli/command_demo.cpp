@@ -174,7 +174,7 @@ result<void> show_disks(demo_report& report, const global_options& globals,
   const auto space = space_of(options);
   disk_survey survey(static_cast<std::uint32_t>(options.page_bytes), space);
   survey.run(*clients.front(), distinct_pages(requests));
-  auto& second = report.restarted.emplace();
+  auto& second = report.restarted.emplace(demo_report::second_life{});
   second.found_again = survey.found();
   second.counts = replay_all(requests, clients, options);
   second.wrong_bytes = survey.wrong_bytes() + second.counts.wrong_bytes;

@@ -283,7 +283,7 @@ public:
   std::size_t drop(Drop gone) {
     std::size_t dropped = 0;
     for (auto& [key, there] : records)
-      dropped += std::erase_if(there, [&](const auto& e) { return gone(key, e.first); });
+      dropped += std::erase_if(there, [&, &of = key](const auto& e) { return gone(of, e.first); });
     return dropped;
   }
 

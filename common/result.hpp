@@ -14,12 +14,8 @@ template <class T>
 class [[nodiscard]] result {
 public:
   result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  result(struct error err) : state_(std::in_place_index<1>, std::move(err)) {}
-  result(errc code, std::string message) : state_(std::in_place_index<1>) {
-    auto* err = std::get_if<1>(&state_);
-    err->code = code;
-    err->message = std::move(message);
-  }
+  result(peercache::error err) : state_(std::in_place_index<1>, std::move(err)) {}
+  result(errc code, std::string message) : result(peercache::error{code, std::move(message)}) {}
 
   explicit operator bool() const noexcept { return state_.index() == 0; }
 
@@ -48,7 +44,7 @@ template <>
 class [[nodiscard]] result<void> {
 public:
   result() = default;
-  result(struct error err) : error_(std::move(err)) {}
+  result(peercache::error err) : error_(std::move(err)) {}
   result(errc code, std::string message) : error_(std::in_place) {
     error_->code = code;
     error_->message = std::move(message);

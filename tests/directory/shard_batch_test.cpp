@@ -4,12 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <random>
-#include <unistd.h>
 #include <vector>
 
 namespace peercache::directory::shard_batch_test {
@@ -55,12 +51,6 @@ shard shard_with_members() {
   shard s;
   s.set_members(std::array{producer, other});
   return s;
-}
-
-std::size_t resident_bytes() {
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages >> pages;
-  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 TEST(shard_batch, one_outcome_a_record_in_their_order) {
@@ -157,56 +147,6 @@ TEST(shard_batch, a_fault_anywhere_in_a_batch_changes_nothing) {
   EXPECT_FALSE(withdraw_batch(s, "x"));
   EXPECT_FALSE(lookup_batch(s, "x"));
   EXPECT_FALSE(lookup_batch(s, std::string(32 * (limits::batch_pages_max + 1), 'k')));
-}
-
-TEST(shard_batch, a_record_takes_at_most_160_bytes_at_a_million_keys) {
-  constexpr std::size_t million = 1'000'000;
-  auto before = resident_bytes();
-  auto s = shard_with_members();
-  std::mt19937_64 random(1);
-  for (std::size_t i = 0; i < million; ++i)
-    ASSERT_EQ(s.publish(random_key(random), location(2), publish_mode::always),
-              publish_outcome::accepted);
-  auto counted = s.bytes() / million;
-  auto resident = (resident_bytes() - before) / million;
-  std::printf("[ measured ] bytes a record at 1,000,000 keys: counted %zu, resident %zu\n", counted,
-              resident);
-  EXPECT_LE(counted, 100u);
-#if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LE(resident, 160u);
-#endif
-}
-
-TEST(shard_batch, a_batch_of_128_hot_keys_is_looked_up_in_microseconds) {
-  auto s = shard_with_members();
-  auto all = some_keys(1'000'000);
-  for (const auto& key : all)
-    s.publish(key, location(2), publish_mode::always);
-  std::vector<std::string> requests(2000);
-  for (std::size_t r = 0; r < requests.size(); ++r)
-    for (std::size_t i = 0; i < 128; ++i)
-      append_lookup(requests[r], all[(r * 7919 + i * 104'729) % all.size()]);
-  auto microseconds = [&](std::size_t distinct) {
-    std::vector<double> times;
-    for (std::size_t round = 0; round < 2000; ++round) {
-      auto start = std::chrono::steady_clock::now();
-      auto answer = lookup_batch(s, requests[round % distinct]);
-      auto took = std::chrono::steady_clock::now() - start;
-      EXPECT_TRUE(answer);
-      times.push_back(std::chrono::duration<double, std::micro>(took).count());
-    }
-    std::nth_element(times.begin(), times.begin() + 1000, times.end());
-    return times[1000];
-  };
-  auto hot = microseconds(1);
-  auto cold = microseconds(requests.size());
-  std::printf(
-      "[ measured ] 128 keys of 1,000,000: hot %.1f us (%.1f M keys/s), cold %.1f us (%.1f M "
-      "keys/s)\n",
-      hot, 128 / hot, cold, 128 / cold);
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(hot, 20.0);
-#endif
 }
 
 } // namespace

@@ -27,6 +27,15 @@ function(peercache_component name)
   target_link_libraries(peercache_${name} PUBLIC peercache_flags ${arg_LINK})
 endfunction()
 
+# peercache_thin(<target>)
+# The target is thin code around templates of libraries, half of whose compile time is optimization:
+# sanitized builds do without.
+function(peercache_thin target)
+  if(PEERCACHE_SANITIZED)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 # peercache_caf_pch(<target>)
 # Compiles the target with the headers of CAF precompiled once for all targets: about 2 seconds less for
 # each file that includes them. The sources still include what they use, so that clang-tidy and a
@@ -37,14 +46,17 @@ function(peercache_caf_pch target)
     add_library(peercache_caf_pch OBJECT ${PROJECT_BINARY_DIR}/caf_pch.cpp)
     target_link_libraries(peercache_caf_pch PRIVATE peercache_flags CAF::io spdlog::spdlog)
     target_compile_options(peercache_caf_pch PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    peercache_thin(peercache_caf_pch)
     target_precompile_headers(peercache_caf_pch PRIVATE <caf/all.hpp> <caf/io/all.hpp>)
   endif()
+  peercache_thin(${target})
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_precompile_headers(${target} REUSE_FROM peercache_caf_pch)
 endfunction()
 
-# Targets that build the test programs of one ring: cmake --build <dir> --target ring_pure.
-foreach(ring pure actor scenario real verbs python lint)
+# The rings whose tests are there; the target ring_<name> builds the programs of one.
+set(PEERCACHE_RINGS pure actor scenario real verbs python lint CACHE STRING "Rings of tests to build")
+foreach(ring ${PEERCACHE_RINGS})
   add_custom_target(ring_${ring})
 endforeach()
 
@@ -54,6 +66,9 @@ endforeach()
 # of the UNTIMED suites, a filter of GoogleTest, beside each other.
 function(peercache_test folder)
   cmake_parse_arguments(arg "" "LABEL;UNTIMED" "LINK;WITH" ${ARGN})
+  if(NOT arg_LABEL IN_LIST PEERCACHE_RINGS)
+    return()
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
   list(TRANSFORM arg_WITH PREPEND ${PROJECT_SOURCE_DIR}/tests/${folder}/)
   if(NOT sources)
@@ -70,7 +85,7 @@ function(peercache_test folder)
   target_compile_definitions(${name}_tests PRIVATE PEERCACHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(arg_LABEL STREQUAL actor)
     # What takes long to compile here is CAF's templates, a third of it their optimization.
-    target_compile_options(${name}_tests PRIVATE $<$<CONFIG:Release>:-O0>)
+    target_compile_options(${name}_tests PRIVATE -O0)
   endif()
   add_dependencies(ring_${arg_LABEL} ${name}_tests)
   set(properties LABELS ${arg_LABEL} TIMEOUT 120)

@@ -41,7 +41,7 @@ std::string keep(const script& failing) {
 std::uint64_t seeds_to_run() {
   if (const char* number = std::getenv("PEERCACHE_SCENARIO_SEEDS"))
     return std::strtoull(number, nullptr, 10);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef PEERCACHE_SANITIZED
   return 60;
 #else
   return 2000;

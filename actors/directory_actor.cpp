@@ -33,11 +33,13 @@ void directory_state::leave(const discovery::view& without) {
 void directory_state::forget_foreign_keys() {
   if (!cluster || cluster->find(options.self) == nullptr)
     return;
-  auto dropped = shard.retain([this](const page_key& key) {
-    return cluster->ring.owns(options.self, key, options.replicas);
-  });
+  auto dropped = shard.retain([this](const page_key& key) { return owns(key); });
   if (dropped > 0)
     log::info("directory: forgot {} records that other nodes own now", dropped);
+}
+
+bool directory_state::owns(const page_key& key) const {
+  return cluster->ring.owns(options.self, key, options.replicas);
 }
 
 result<std::string> directory_state::look_up(std::string_view keys) {
@@ -45,9 +47,7 @@ result<std::string> directory_state::look_up(std::string_view keys) {
   directory::key_ownership ownership;
   if (cluster && cluster->view.stamp() > left_at) {
     ownership.by = {cluster->view.term, cluster->view.version};
-    ownership.owns = [this](const page_key& key) {
-      return cluster->ring.owns(options.self, key, options.replicas);
-    };
+    ownership.owns = [this](const page_key& key) { return owns(key); };
   } else {
     // Of no view that its node could tell: whoever asks goes on to the next owner.
     ownership.owns = [](const page_key&) { return false; };
@@ -60,11 +60,14 @@ directory_report directory_state::report() const {
   now.records = shard.locations();
   now.bytes = shard.bytes();
   now.replicas = options.replicas;
-  if (cluster)
-    for (const auto& member : cluster->view.members)
-      if (const auto* digest = shard.digest_of(member.inc))
-        for (const auto& range : *digest)
-          now.records_of[member.name] += range.count;
+  if (!cluster)
+    return now;
+  for (const auto& other : cluster->peers)
+    now.links += other.linked() && other.self.id != options.self ? 1 : 0;
+  for (const auto& member : cluster->view.members)
+    if (const auto* digest = shard.digest_of(member.inc))
+      for (const auto& range : *digest)
+        now.records_of[member.name] += range.count;
   return now;
 }
 
@@ -130,6 +133,18 @@ caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
   return promise;
 }
 
+/// Keys of others come from a node that drains, or by another view. Where no view makes them this
+/// node's, as when the drain is taken back, nothing else would forget them.
+void sweep_later(directory_pointer self, const std::string& batch) {
+  auto& state = self->state;
+  if (state.sweep_is_due || !state.cluster)
+    return;
+  state.sweep_is_due =
+      directory::has_foreign_keys(batch, [&](const page_key& key) { return state.owns(key); });
+  if (state.sweep_is_due)
+    self->delayed_send(self, state.options.grace, beat_atom_v);
+}
+
 /// Those who may have been given the records already forget them too.
 void forward_withdrawals(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
@@ -149,7 +164,9 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
   self->set_default_handler(caf::drop);
   auto& state = self->state;
   return {
-      [&state](publish_atom, const std::string& batch) {
+      [self](publish_atom, const std::string& batch) {
+        auto& state = self->state;
+        sweep_later(self, batch);
         state.totals.publishes += batch.size() / directory::wire::publish_record_bytes;
         return to_caf(directory::publish_batch(state.shard, batch));
       },
@@ -173,14 +190,21 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       [&state](stats_atom) { return state.report(); },
       [self](topology_atom, const topology_ptr& next) {
         auto changed = !self->state.cluster || self->state.cluster->view != next->view;
-        if (self->state.adopt(next) && changed)
-          self->delayed_send(self, self->state.options.grace, beat_atom_v);
+        if (!self->state.adopt(next) || !changed)
+          return;
+        self->state.changed_at = self->clock().now();
+        self->delayed_send(self, self->state.options.grace, beat_atom_v);
       },
       [&state](leave_atom, const std::string& without) {
         if (auto view = discovery::decode_view(without))
           state.leave(*view);
       },
-      [&state](beat_atom) { state.forget_foreign_keys(); },
+      [self](beat_atom) {
+        self->state.sweep_is_due = false;
+        // Where views follow each other, what the last one took away has its time too.
+        if (self->clock().now() - self->state.changed_at >= self->state.options.grace)
+          self->state.forget_foreign_keys();
+      },
   };
 }
 

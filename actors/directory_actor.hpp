@@ -25,7 +25,9 @@ struct directory_state {
   directory_options options;
   directory::shard shard;
   topology_ptr cluster;
-  discovery::view_stamp left_at; ///< Of the newest view that came without this node.
+  caf::actor_clock::time_point changed_at{}; ///< When the last view came.
+  bool sweep_is_due = false;                 ///< It was told of keys that it does not own.
+  discovery::view_stamp left_at;             ///< Of the newest view that came without this node.
   directory_report totals;
   std::optional<hand_over> giving; ///< While the node drains or leaves.
   std::vector<caf::typed_response_promise<std::uint64_t>> given; ///< Who waits for its end.
@@ -38,6 +40,7 @@ struct directory_state {
   void leave(const discovery::view& without);
   /// Forgets what this node does not own.
   void forget_foreign_keys();
+  bool owns(const page_key& key) const;
   /// The locations of these keys; `not_mine` for what this node neither knows nor owns.
   result<std::string> look_up(std::string_view keys);
   directory_report report() const;

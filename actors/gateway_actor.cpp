@@ -305,6 +305,10 @@ caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained) {
   log::info("gateway: {}", drained ? "drained by an operator" : "takes part again");
   auto promise = self->make_response_promise<std::uint64_t>();
   auto announce = [self, promise, drained](std::uint64_t records) mutable {
+    if (self->state.drained != drained || self->state.leaving) {
+      promise.deliver(refused("another request took this one back"));
+      return;
+    }
     self->request(self->state.options.membership, 2s, drain_atom_v, drained)
         .then([promise, records](bool) mutable { promise.deliver(records); },
               [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });

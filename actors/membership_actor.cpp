@@ -14,8 +14,6 @@ membership_report membership_state::report() const {
   now.term = view.term;
   now.version = view.version;
   now.members = view.members.size();
-  for (const auto& [address, way] : routes)
-    now.links += way.peer ? 1 : 0;
   now.member = machine->state() == discovery::membership::phase::joined;
   now.leader = machine->leads();
   now.master = machine->is_master();

@@ -90,7 +90,7 @@ result<node_status> admin_client::status() {
   status.evicted_bytes = report->pool.evicted_bytes;
   status.draining = report->membership.draining;
   status.members = report->membership.members;
-  status.links = report->membership.links;
+  status.links = report->directory.links;
   status.directory = std::move(report->directory);
   status.sessions = report->sessions;
   status.data_plane = report->data_plane;

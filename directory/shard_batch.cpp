@@ -52,6 +52,16 @@ void for_each_prefetched(const shard& source, std::string_view batch, Apply appl
 
 } // namespace
 
+bool has_foreign_keys(std::string_view publish_batch,
+                      const std::function<bool(const page_key&)>& owns) {
+  publish_reader reader(publish_batch);
+  publish_record record;
+  while (reader.next(record))
+    if (!owns(record.key))
+      return true;
+  return false;
+}
+
 result<std::string> publish_batch(shard& target, std::string_view batch) {
   if (!well_formed<publish_record>(batch))
     return malformed("publish batch", batch);

@@ -16,6 +16,10 @@ namespace peercache::directory {
 /// One `publish_outcome` byte a record.
 result<std::string> publish_batch(shard& target, std::string_view batch);
 
+/// Whether one of its keys is not owned. A malformed batch has none.
+bool has_foreign_keys(std::string_view publish_batch,
+                      const std::function<bool(const page_key&)>& owns);
+
 /// How many records were there with that generation, and are forgotten.
 result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch);
 

@@ -24,11 +24,12 @@ struct directory_report {
   std::uint64_t foreign = 0;     ///< Keys that were looked up and that other nodes own.
   std::uint64_t handed_over = 0; ///< Records given to their new owners before a drain.
   std::uint64_t replicas = 0;    ///< Owners of each key.
+  std::uint64_t links = 0;       ///< Other members that it has a live connection to.
   std::map<std::string, std::uint64_t> records_of; ///< By the name of the node whose page it is.
   template <class Inspector>
   friend auto inspect(Inspector& f, directory_report& x) {
     return f(x.records, x.bytes, x.lookups, x.publishes, x.withdraws, x.foreign, x.handed_over,
-             x.replicas, x.records_of);
+             x.replicas, x.links, x.records_of);
   }
 };
 
@@ -68,14 +69,13 @@ struct membership_report {
   std::uint64_t term = 0;
   std::uint64_t version = 0;
   std::uint64_t members = 0;
-  std::uint64_t links = 0; ///< Members with a live connection.
-  bool member = false;     ///< This incarnation is in the view.
+  bool member = false; ///< This incarnation is in the view.
   bool leader = false;
   bool master = false;
   bool draining = false; ///< By the view.
   template <class Inspector>
   friend auto inspect(Inspector& f, membership_report& x) {
-    return f(x.term, x.version, x.members, x.links, x.member, x.leader, x.master, x.draining);
+    return f(x.term, x.version, x.members, x.member, x.leader, x.master, x.draining);
   }
 };
 

@@ -154,5 +154,47 @@ TEST_F(directory_actor_test, keeps_foreign_keys_for_the_grace_time_only) {
   stop(shard);
 }
 
+TEST_F(directory_actor_test, keys_of_others_that_no_view_gives_it_are_forgotten) {
+  directory_options options;
+  options.self = here.id;
+  options.replicas = 1;
+  auto shard = system.spawn(run_directory, options);
+  auto cluster = both(1);
+  caf::anon_send(shard, topology_atom_v, cluster);
+  settle();
+  pass(2 * options.grace);
+  page_key foreign;
+  for (int i = 0; cluster->ring.owns(here.id, foreign = key_named(std::to_string(i)), 1); ++i) {
+  }
+  ask<std::string>(shard, publish_atom_v, publication(foreign, here));
+  EXPECT_EQ(locations(shard, foreign).size(), 1u) << "a view may follow that says so";
+  pass(options.grace);
+  EXPECT_TRUE(locations(shard, foreign).empty());
+  stop(shard);
+}
+
+TEST_F(directory_actor_test, the_grace_time_begins_again_with_each_view) {
+  directory_options options;
+  options.self = here.id;
+  options.replicas = 1;
+  auto shard = system.spawn(run_directory, options);
+  caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 1));
+  caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 2));
+  settle();
+  pass(options.grace - std::chrono::milliseconds(100));
+  auto cluster = both(3);
+  page_key foreign;
+  for (int i = 0; cluster->ring.owns(here.id, foreign = key_named(std::to_string(i)), 1); ++i) {
+  }
+  ask<std::string>(shard, publish_atom_v, publication(foreign, here));
+  caf::anon_send(shard, topology_atom_v, cluster);
+  settle();
+  pass(std::chrono::milliseconds(200));
+  EXPECT_EQ(locations(shard, foreign).size(), 1u);
+  pass(options.grace);
+  EXPECT_TRUE(locations(shard, foreign).empty());
+  stop(shard);
+}
+
 } // namespace
 } // namespace peercache::actors

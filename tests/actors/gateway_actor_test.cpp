@@ -190,6 +190,17 @@ TEST_F(gateway_actor_test, a_drained_node_takes_no_pages_until_it_takes_part_aga
   EXPECT_FALSE(ask<std::uint64_t>(gateway, drain_atom_v, false)) << "it leaves for good";
 }
 
+TEST_F(gateway_actor_test, a_drain_that_is_taken_back_while_records_go_is_not_announced) {
+  tell_everyone(both(2));
+  caf::anon_send(gateway, topology_atom_v, both(2));
+  settle();
+  caf::anon_send(gateway, drain_atom_v, true);
+  caf::anon_send(gateway, drain_atom_v, false);
+  settle();
+  EXPECT_FALSE(announced_draining);
+  EXPECT_EQ(readiness, "ready");
+}
+
 TEST_F(gateway_actor_test, a_drained_node_commits_what_was_filled_and_gives_no_slots_for_more) {
   tell_everyone(both());
   auto session = open();

@@ -30,7 +30,6 @@ struct outcome {
   std::uint64_t puts = 0;
   std::uint64_t handed_over = 0;    ///< Records that were given to a key's new owner.
   std::uint64_t view_refreshes = 0; ///< A shard told a client of a newer view.
-  std::uint64_t stale_records = 0;  ///< Left in the end: they cost a miss each, until read.
   duration healed{};                ///< From the end of the faults to one view.
 };
 
@@ -107,6 +106,8 @@ private:
   void repair(duration within);
   bool converged() const;
   void run_until(time_point end);
+  /// @return Whether the time came before the script's limit of events.
+  bool run_within_limit(time_point end);
   void check_directory();
   void check_shard(const process& owner);
   void check_location(const process& owner, const page_key& key,

@@ -25,18 +25,26 @@ outcome cluster::run() {
   auto start = world_.now();
   auto end = start + script_.run;
   for (const auto& next : script_.steps) {
-    auto when = std::min(start + next.when, end);
-    while (world_.events() < script_.events_max && world_.step(when))
-      ;
+    if (!run_within_limit(std::min(start + next.when, end)))
+      break; // All that is left would happen at one instant.
     apply(next);
   }
-  while (world_.events() < script_.events_max && world_.step(end))
-    ;
+  auto is_expectation = [](const step& what) { return what.verb == "expect"; };
+  if (!run_within_limit(end) &&
+      std::any_of(script_.steps.begin(), script_.steps.end(), is_expectation))
+    oracle_.fault("its events are used up before its end: nobody knows what was expected");
   heal();
   outcome_.trace = world_.trace();
   outcome_.events = world_.events();
   outcome_.faults = oracle_.faults();
   return outcome_;
+}
+
+bool cluster::run_within_limit(time_point end) {
+  while (world_.events() < script_.events_max)
+    if (!world_.step(end))
+      return true;
+  return false;
 }
 
 void cluster::run_until(time_point end) {

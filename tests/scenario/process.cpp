@@ -86,7 +86,10 @@ void process::adopt(const discovery::view& next) {
     for (const auto& m : next.members)
       living.push_back(m.inc);
     shard_.set_members(living);
-    cluster_.later(*this, foreign_keys_kept, [](process& self) { self.forget_foreign_keys(); });
+    cluster_.later(*this, foreign_keys_kept, [of = next.stamp()](process& self) {
+      if (self.view().stamp() == of)
+        self.forget_foreign_keys();
+    });
   }
   publish_moved(*before);
   repair_follow();
@@ -109,7 +112,22 @@ void process::forget_foreign_keys() {
     });
 }
 
+/// As directory_actor's sweep_later.
+void process::sweep_later(const std::string& batch) {
+  if (sweep_is_due_ || !directory::has_foreign_keys(batch, [this](const page_key& key) {
+        return ring().owns(host_.self.id, key, cluster_.settings().replicas);
+      }))
+    return;
+  sweep_is_due_ = true;
+  cluster_.later(*this, foreign_keys_kept, [of = view().stamp()](process& self) {
+    self.sweep_is_due_ = false;
+    if (self.view().stamp() == of) // Else the new view's own time runs.
+      self.forget_foreign_keys();
+  });
+}
+
 std::string process::serve_publish(const std::string& batch) {
+  sweep_later(batch);
   auto said = directory::publish_batch(shard_, batch);
   return said ? *said : std::string{};
 }

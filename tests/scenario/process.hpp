@@ -85,6 +85,7 @@ private:
   void step(std::vector<discovery::action> actions, discovery::membership::phase before);
   void adopt(const discovery::view& next);
   void forget_foreign_keys();
+  void sweep_later(const std::string& batch);
   void clients_learn(const discovery::view& next);
 
   // Draining and leaving (process_hand_over.cpp).
@@ -151,6 +152,7 @@ private:
   known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< As the links have it.
   known_cluster_ptr clients_know_ = known_;                           ///< A little later.
   discovery::view_stamp left_at_;
+  bool sweep_is_due_ = false;
   directory::shard shard_;
   bool drained_ = false;
   bool leaving_ = false;

@@ -19,6 +19,8 @@ void process::set_drained(bool drained) {
     return;
   drained_ = drained;
   auto announce = [this, drained] {
+    if (drained_ != drained || leaving_)
+      return;
     auto before = machine_->state();
     step(machine_->set_draining(drained, cluster_.local_now(host_)), before);
   };

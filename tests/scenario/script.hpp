@@ -25,7 +25,7 @@ struct step {
 ///   # comment
 ///   nodes 5             node1 … node5 start at once
 ///   seeds node1 node2   whom they ask; the first one is the pinned head
-///   at 2s kill node1    and so on: `cluster.cpp` has the table of verbs
+///   at 2s kill node1    and so on: `script.cpp` has the table of verbs
 struct script {
   std::uint64_t seed = 1; ///< Of everything that the scenario does not say.
   std::uint32_t nodes = 5;

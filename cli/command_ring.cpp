@@ -37,9 +37,11 @@ void print_ring(const global_options& globals, const discovery::view& view, std:
   const auto owners =
       std::count_if(rows.begin(), rows.end(), [](const ring_row& r) { return r.share.first > 0; });
   auto nodes = nlohmann::json::array();
+  const auto copies = static_cast<double>(
+      std::min<std::size_t>(replicas, std::max<std::size_t>(static_cast<std::size_t>(owners), 1)));
   double fullest = 0;
   for (const auto& [member, share] : rows) {
-    const auto to_mean = share.first * static_cast<double>(owners);
+    const auto to_mean = share.listed * static_cast<double>(owners) / copies;
     fullest = std::max(fullest, to_mean);
     table.add_row({member->name + (member->draining ? " (draining)" : ""),
                    human_percent(share.first), human_percent(share.listed),
@@ -47,7 +49,8 @@ void print_ring(const global_options& globals, const discovery::view& view, std:
     nodes.push_back({{"name", member->name},
                      {"draining", member->draining},
                      {"first_owner_share", share.first},
-                     {"owner_share", share.listed}});
+                     {"owner_share", share.listed},
+                     {"to_mean", to_mean}});
   }
   print(globals,
         {{"term", view.term},

@@ -46,7 +46,9 @@ void add_cluster(fact_list& facts, const discovery::view& view,
                  const std::vector<node_answer>& answers, const std::vector<std::string>& faults) {
   facts.add("view", fmt::format("{} nodes, term {}, version {}", view.members.size(), view.term,
                                 view.version));
-  facts.add("masters", fmt::format("{}, the first one leads", fmt::join(view.masters, ", ")));
+  facts.add("masters", view.masters.empty()
+                           ? "none: it is in no cluster yet"
+                           : fmt::format("{}, the first one leads", fmt::join(view.masters, ", ")));
   facts.add("nodes", states_of(answers));
   facts.add("cluster", faults.empty() ? "well" : "degraded");
   for (const auto& fault : faults)
@@ -73,7 +75,10 @@ exit_code show_status(const global_options& globals) {
   if (!view)
     return fail(globals, view.error());
   const auto answers = ask_all(*view, globals);
-  const auto faults = faults_of(*view, answers);
+  auto faults = faults_of(*view, answers);
+  if (answers.empty())
+    faults.push_back(
+        fmt::format("{} is in no cluster: {}", status->self.name, status->unready_reason));
   fact_list facts;
   add_node(facts, *status);
   add_cluster(facts, *view, answers, faults);

@@ -21,9 +21,9 @@ std::unique_ptr<rdma::frame_channel> lookup_channels::lease(const actors::peer& 
 void lookup_channels::give_back(const incarnation& owner,
                                 std::unique_ptr<rdma::frame_channel> channel) {
   std::lock_guard guard{lock_};
-  auto& idle = idle_[owner];
-  if (idle.size() < idle_per_member_max)
-    idle.push_back(std::move(channel));
+  auto found = idle_.find(owner); // Not there: it has left the view meanwhile.
+  if (found != idle_.end() && found->second.size() < idle_per_member_max)
+    found->second.push_back(std::move(channel));
 }
 
 void lookup_channels::follow(const discovery::view& view) {
@@ -32,6 +32,8 @@ void lookup_channels::follow(const discovery::view& view) {
     return;
   followed_ = view.stamp();
   std::erase_if(idle_, [&](const auto& known) { return view.find(known.first) == nullptr; });
+  for (const auto& member : view.members)
+    idle_.try_emplace(member.inc);
 }
 
 } // namespace peercache::client

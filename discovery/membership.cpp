@@ -14,14 +14,14 @@ namespace {
 constexpr int pause_heartbeats = 2;
 /// Its connection broke, then one heartbeat was missed (the other is its way here).
 constexpr int lost_heartbeats = 2;
+/// How long a restarted head without other seeds listens for members that still heartbeat to it.
+constexpr int listen_heartbeats = 2;
+
 /// The same process, whatever the view says about its draining.
 bool same_process(member seen, const member& self) {
   seen.draining = self.draining;
   return seen == self;
 }
-
-/// How long a restarted head without other seeds listens for members that still heartbeat to it.
-constexpr int listen_heartbeats = 2;
 
 bool names_as_master(const view& in, const incarnation& inc) {
   return std::any_of(in.masters.begin(), in.masters.end(),

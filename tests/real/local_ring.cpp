@@ -64,9 +64,14 @@ void local_ring::TearDown() {
 
 std::unique_ptr<client::cache_client> local_ring::client_of(std::size_t index,
                                                             milliseconds timeout) {
+  return client_at(nodes_[index].launch().host, nodes_[index].ports().control_port, timeout);
+}
+
+std::unique_ptr<client::cache_client>
+local_ring::client_at(const std::string& host, std::uint16_t control_port, milliseconds timeout) {
   client::client_options options;
-  options.node_host = nodes_[index].launch().host;
-  options.node_port = nodes_[index].ports().control_port;
+  options.node_host = host;
+  options.node_port = control_port;
   options.cluster = cluster();
   options.timeout = timeout;
   auto connected = client::cache_client::connect(options);

@@ -50,6 +50,9 @@ protected:
   const std::string& cluster() const { return nodes_.front().launch().cluster; }
   std::unique_ptr<client::cache_client> client_of(std::size_t index,
                                                   milliseconds timeout = milliseconds(2000));
+  std::unique_ptr<client::cache_client> client_at(const std::string& host,
+                                                  std::uint16_t control_port,
+                                                  milliseconds timeout = milliseconds(2000));
   result<void> restart(std::size_t index);
   /// SIGSTOP, and waits until every thread of the node has really stopped.
   void freeze(std::size_t index);

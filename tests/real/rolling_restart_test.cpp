@@ -59,13 +59,17 @@ protected:
               auto read = get(*clients_[node], id, milliseconds(500));
               EXPECT_TRUE(read.result.status != page_status::hit || read.check.wrong_bytes == 0);
               EXPECT_LE(read.took, milliseconds(550));
+              from_disk_ += read.result.origin == page_origin::disk ? 1 : 0;
               return read.result.status;
             },
             [this](std::size_t node, std::uint32_t id) { put_one(*clients_[node], id, 0); }};
   }
 
+  std::uint32_t from_disk() const { return from_disk_; }
+
 private:
   std::vector<std::unique_ptr<client::cache_client>> clients_;
+  std::atomic<std::uint32_t> from_disk_{0};
 };
 
 } // namespace
@@ -90,6 +94,9 @@ TEST_F(rolling, a_restart_of_all_nodes_one_after_another_costs_a_tenth_of_the_hi
   thread.join();
   EXPECT_GE(engines.hit_rate(), 0.9 * undisturbed)
       << "undisturbed " << undisturbed << ", disturbed " << engines.hit_rate();
+  // What a restarted node had in memory is on its disk, and nowhere else.
+  EXPECT_GT(from_disk(), 100u);
+  RecordProperty("from disk", std::to_string(from_disk()));
   RecordProperty("undisturbed", std::to_string(undisturbed));
   RecordProperty("disturbed", std::to_string(engines.hit_rate()));
 }

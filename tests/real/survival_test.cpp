@@ -96,7 +96,19 @@ TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
     launch.seeds = {address(0)};
     spawn_node(launch);
   }
-  EXPECT_TRUE(within(soon, [&] { return sees(0, 6); }));
+  ASSERT_TRUE(within(soon, [&] { return sees(0, 6); }));
+  auto reader = client_of(0);
+  const auto view = view_of(0);
+  ASSERT_TRUE(view);
+  std::uint32_t id = 0;
+  for (const auto& newcomer : view->members) {
+    auto writer = client_at(newcomer.host, newcomer.control_port);
+    ASSERT_NE(writer, nullptr);
+    ++id;
+    EXPECT_TRUE(within(soon, [&] { return put_one(*writer, id, 0) == page_status::stored; }));
+    EXPECT_TRUE(writer->flush());
+    EXPECT_EQ(to_string(get(*reader, id).result.status), "hit") << newcomer.name;
+  }
 }
 
 TEST_F(survival, a_killed_shard_owner_hides_no_key_of_the_others_even_before_the_new_view) {

@@ -60,6 +60,7 @@ private:
   static verbs_data_plane_options options() {
     verbs_data_plane_options made;
     made.send_depth = 16;
+    made.outstanding_reads = 2;
     return made;
   }
 

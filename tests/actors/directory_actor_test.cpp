@@ -134,66 +134,61 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
   stop(shard);
 }
 
-TEST_F(directory_actor_test, keeps_foreign_keys_for_the_grace_time_only) {
-  // With one replica and two members every key has one owner, and some key is not ours.
-  directory_options options;
-  options.self = here.id;
-  options.replicas = 1;
-  auto shard = system.spawn(run_directory, options);
-  caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 1));
-  auto cluster = both(2);
-  page_key foreign;
-  for (int i = 0; cluster->ring.owns(here.id, foreign = key_named(std::to_string(i)), 1); ++i) {
+/// A shard that alone owns some keys, and its neighbour the others.
+class lone_owner : public cluster_fixture {
+protected:
+  lone_owner() {
+    options.self = here.id;
+    options.replicas = 1;
+    shard = system.spawn(run_directory, options);
   }
-  ask<std::string>(shard, publish_atom_v, publication(foreign, here));
-  caf::anon_send(shard, topology_atom_v, cluster);
-  settle();
-  EXPECT_EQ(locations(shard, foreign).size(), 1u);
+  ~lone_owner() override { stop(shard); }
+
+  void tell(const topology_ptr& cluster) {
+    caf::anon_send(shard, topology_atom_v, cluster);
+    settle();
+  }
+  topology_ptr alone(std::uint64_t version) { return topology_of({{here, shard}}, version); }
+  void publish_foreign_key() {
+    auto cluster = both();
+    for (int i = 0; cluster->ring.owns(here.id, foreign = key_named(std::to_string(i)), 1); ++i) {
+    }
+    ask<std::string>(shard, publish_atom_v, publication(foreign, here));
+  }
+  bool knows_foreign_key() { return locations(shard, foreign).size() == 1; }
+
+  directory_options options;
+  directory_actor shard;
+  page_key foreign;
+};
+
+TEST_F(lone_owner, keeps_foreign_keys_for_the_grace_time_only) {
+  tell(alone(1));
+  publish_foreign_key();
+  tell(both(2));
+  EXPECT_TRUE(knows_foreign_key());
   pass(options.grace);
-  EXPECT_TRUE(locations(shard, foreign).empty());
-  stop(shard);
+  EXPECT_FALSE(knows_foreign_key());
 }
 
-TEST_F(directory_actor_test, keys_of_others_that_no_view_gives_it_are_forgotten) {
-  directory_options options;
-  options.self = here.id;
-  options.replicas = 1;
-  auto shard = system.spawn(run_directory, options);
-  auto cluster = both(1);
-  caf::anon_send(shard, topology_atom_v, cluster);
-  settle();
+TEST_F(lone_owner, forgets_keys_of_others_that_no_view_gives_it) {
+  tell(both(1));
   pass(2 * options.grace);
-  page_key foreign;
-  for (int i = 0; cluster->ring.owns(here.id, foreign = key_named(std::to_string(i)), 1); ++i) {
-  }
-  ask<std::string>(shard, publish_atom_v, publication(foreign, here));
-  EXPECT_EQ(locations(shard, foreign).size(), 1u) << "a view may follow that says so";
+  publish_foreign_key();
+  EXPECT_TRUE(knows_foreign_key()) << "a view may follow that says so";
   pass(options.grace);
-  EXPECT_TRUE(locations(shard, foreign).empty());
-  stop(shard);
+  EXPECT_FALSE(knows_foreign_key());
 }
 
-TEST_F(directory_actor_test, the_grace_time_begins_again_with_each_view) {
-  directory_options options;
-  options.self = here.id;
-  options.replicas = 1;
-  auto shard = system.spawn(run_directory, options);
-  caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 1));
-  caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 2));
-  settle();
+TEST_F(lone_owner, gives_foreign_keys_their_time_from_each_view_on) {
+  tell(alone(2));
   pass(options.grace - std::chrono::milliseconds(100));
-  auto cluster = both(3);
-  page_key foreign;
-  for (int i = 0; cluster->ring.owns(here.id, foreign = key_named(std::to_string(i)), 1); ++i) {
-  }
-  ask<std::string>(shard, publish_atom_v, publication(foreign, here));
-  caf::anon_send(shard, topology_atom_v, cluster);
-  settle();
+  publish_foreign_key();
+  tell(both(3));
   pass(std::chrono::milliseconds(200));
-  EXPECT_EQ(locations(shard, foreign).size(), 1u);
+  EXPECT_TRUE(knows_foreign_key());
   pass(options.grace);
-  EXPECT_TRUE(locations(shard, foreign).empty());
-  stop(shard);
+  EXPECT_FALSE(knows_foreign_key());
 }
 
 } // namespace

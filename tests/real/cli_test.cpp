@@ -1,4 +1,5 @@
 #include "local_ring.hpp"
+#include "survival_ring.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -101,6 +102,23 @@ TEST_F(cli_ring, status_names_the_frozen_node_and_what_it_means) {
       << ill["faults"];
 }
 
+using cli_of_five = survival_ring;
+
+/// Plain members speak the membership protocol with masters only; their links go to everybody.
+TEST_F(cli_of_five, a_cluster_with_more_members_than_masters_is_well) {
+  start_ring({.count = 5});
+  if (HasFatalFailure())
+    return;
+  auto status_of_a_plain_member = [this] {
+    return run_cli({"status", "-o", "json", "--cluster", cluster(), "--node", address(4)});
+  };
+  EXPECT_TRUE(
+      within(milliseconds(10'000), [&] { return status_of_a_plain_member().exit_code == 0; }));
+  const auto said = status_of_a_plain_member().json();
+  EXPECT_FALSE(said["degraded"].get<bool>()) << said["faults"];
+  EXPECT_EQ(said["links"], 4);
+}
+
 TEST_F(cli_ring, ring_and_shards_account_for_every_key_and_record) {
   for (const char* key : {"a", "b", "c", "d", "e"})
     EXPECT_EQ(ask({"put", key, "--value", "x"}).exit_code, 0);
@@ -109,6 +127,7 @@ TEST_F(cli_ring, ring_and_shards_account_for_every_key_and_record) {
   for (const auto& node : ring["nodes"]) {
     first += node["first_owner_share"].get<double>();
     listed += node["owner_share"].get<double>();
+    EXPECT_NEAR(node["to_mean"].get<double>(), node["owner_share"].get<double>() * 3 / 2, 1e-9);
   }
   EXPECT_NEAR(first, 1, 1e-9);
   EXPECT_NEAR(listed, ring["replicas"].get<double>(), 1e-9);

@@ -271,7 +271,8 @@ void membership::consider(const view& received) {
 void membership::adopt(const view& latest) {
   PEERCACHE_ASSERT(!view_.newer_than(latest) || !guard_on(guard::view));
   bool was_master = is_master();
-  auto old_masters = std::exchange(view_, latest).masters;
+  const auto before = std::exchange(view_, latest);
+  const auto& old_masters = before.masters;
   newest_ = latest;
   phase_ = phase::joined;
   refused_reason_.clear();
@@ -289,6 +290,7 @@ void membership::adopt(const view& latest) {
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
   watch_masters(old_masters);
+  remember_former(before);
   actions_.push_back(adopt_view{view_});
 }
 
@@ -348,6 +350,8 @@ void membership::send_heartbeats() {
     const auto& other = view_.members[probe_next_++ % view_.members.size()];
     if (other.inc != self_.inc && !view_.is_master(other.name))
       send(control_endpoint(other), p);
+  } else if (!former_.empty()) {
+    send(control_endpoint(former_[probe_next_++ % former_.size()]), p);
   }
 }
 

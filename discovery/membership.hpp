@@ -56,7 +56,8 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// admits, expires and publishes views. A master takes over, in a higher term, when all masters
 /// before it are silent. Views spread by comparing stamps in heartbeats; whoever finds that it is
 /// missing in the newest view joins again. A node keeps the last view that contained it for as long
-/// as nobody tells it a newer one with it inside.
+/// as nobody tells it a newer one with it inside. The leader looks for former members where they
+/// were, so one that restarts needs no living seed; one that never was a member does.
 ///
 /// Three or more masters: the view after V is what a majority of V's masters accepted (one instance
 /// of Paxos for each view), so there is only one, and a side of a partition without a majority
@@ -154,6 +155,7 @@ private:
   view next_view(std::uint64_t term, std::vector<member> members) const;
   void commit(const view& next);
   void publish(const view& latest);
+  void remember_former(const view& before);
   void note_answer(const heartbeat_answer_packet& p);
 
   // Agreement of three or more masters (membership_voting.cpp).
@@ -193,6 +195,7 @@ private:
   time_point found_at_;        ///< Of the pinned head: when it stops asking and founds a cluster.
   time_point rejoining_since_; ///< Or since the newer cluster was last heard of.
   std::size_t probe_next_ = 0;
+  std::vector<member> former_; ///< Were in views, and are in the own one no more; newest last.
   bool change_is_due_ = false; ///< Something happened that may call for another view.
 
   // Of masters.

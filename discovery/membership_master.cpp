@@ -7,6 +7,7 @@
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace peercache::discovery {
 
@@ -172,6 +173,17 @@ void membership::publish(const view& latest) {
   for (const auto& m : latest.members)
     if (m.inc != self_.inc)
       send(control_endpoint(m), view_packet{latest});
+}
+
+/// A process that starts where one of them was may know no seed but one that is gone: whoever leads
+/// next looks for it there.
+void membership::remember_former(const view& before) {
+  auto is_back = [this](const member& m) { return view_.find(m.id) != nullptr; };
+  std::erase_if(former_, is_back);
+  std::remove_copy_if(before.members.begin(), before.members.end(), std::back_inserter(former_),
+                      is_back);
+  if (former_.size() > limits::former_members_max)
+    former_.erase(former_.begin(), former_.end() - limits::former_members_max);
 }
 
 /// An address that a member had answers: somebody runs there, perhaps another process.

@@ -1,5 +1,6 @@
 #include "discovery/membership.hpp"
 
+#include "common/limits.hpp"
 #include "tests/support/membership_net.hpp"
 
 #include <gtest/gtest.h>
@@ -75,6 +76,53 @@ TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back)
   // It knows dead masters and a dead seed only.
   net.thaw(6);
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+}
+
+TEST(membership, a_member_that_restarts_comes_back_though_its_only_seed_is_gone) {
+  auto net = converged_net(6);
+  net.kill(5);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  // With it goes the leader that expelled the other.
+  net.leave(0);
+  net.run_for(milliseconds(50));
+  net.kill(0);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  EXPECT_EQ(net.view_of(1).members.size(), 4u);
+  net.restart(5);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, 2 * heartbeat + slack) << "one of the two is asked with every heartbeat";
+  EXPECT_EQ(net.view_of(5).members.size(), 5u);
+}
+
+TEST(membership, a_leader_looks_for_the_last_former_members_one_a_heartbeat) {
+  auto net = converged_net(1);
+  auto& machine = net.machine(0);
+  const auto alone = machine.current();
+  auto full = alone;
+  full.version += 1;
+  for (std::size_t i = 0; i < 100; ++i) {
+    member m;
+    m.name = "gone" + std::to_string(i);
+    m.id = node_id_of(m.name);
+    m.inc = {1, i + 1};
+    m.host = "10.0.1." + std::to_string(i);
+    full.members.push_back(m);
+  }
+  std::sort(full.members.begin(), full.members.end(),
+            [](const member& a, const member& b) { return a.id < b.id; });
+  auto after = alone;
+  after.version += 2;
+  machine.on_packet(view_packet{full}, net.now());
+  machine.on_packet(view_packet{after}, net.now());
+  std::map<endpoint, int> asked;
+  for (std::size_t i = 1; i <= 2 * limits::former_members_max; ++i)
+    for (const auto& a : machine.tick(net.now() + i * heartbeat))
+      if (const auto* out = std::get_if<send_packet>(&a))
+        ++asked[out->to];
+  EXPECT_EQ(asked.size(), limits::former_members_max);
+  for (const auto& [at, times] : asked)
+    EXPECT_EQ(times, 2) << at.host;
 }
 
 TEST(membership, a_leader_whose_sockets_lost_everything_does_not_judge_by_its_own_pause) {

@@ -83,9 +83,24 @@ void cluster::kill(host& on, bool wiped) {
 
 void cluster::has_left(const process& who) {
   world_.at(world_.now() + 500ms, [this, index = who.on().index, inc = who.inc()] {
-    if (hosts_[index].self.inc == inc)
-      kill(hosts_[index], false);
+    auto& at = hosts_[index];
+    if (at.self.inc != inc)
+      return;
+    kill(at, false);
+    // What was down has just been started; who never was a member finds nobody without a seed.
+    if (healing_ && last_seed(at))
+      start(at);
   });
+}
+
+bool cluster::last_seed(const host& at) const {
+  auto is_seed = [this](const host& one) {
+    return std::count(script_.seeds.begin(), script_.seeds.end(), one.name) > 0;
+  };
+  return is_seed(at) && std::none_of(hosts_.begin(), hosts_.end(), [&](const host& other) {
+           return other.index != at.index && other.running && is_seed(other) &&
+                  other.running->machine().state() != discovery::membership::phase::left;
+         });
 }
 
 void cluster::freeze(host& on, bool frozen) {

@@ -93,6 +93,8 @@ private:
   void apply(const step& what);
   void apply_to_network(const step& what);
   void apply_to_host(const step& what, host& at);
+  /// Whether it is a seed and no other one stays.
+  bool last_seed(const host& at) const;
   /// Nothing passes between those of these names and the others.
   void split(const std::vector<std::string>& names);
   void expect(const step& what);
@@ -125,6 +127,7 @@ private:
   std::map<std::string, ring_ptr> rings_; ///< Of encoded views.
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;
+  bool healing_ = false; ///< The faults are over.
   outcome outcome_;
 };
 

@@ -20,8 +20,10 @@ constexpr auto heal_limit = 2 * expiry + 3 * heartbeat;
 
 } // namespace
 
-/// Everything works again; what is down comes back, but for those who left.
+/// Everything works again; what is down comes back, but for those who leave meanwhile, if another
+/// seed stays.
 void cluster::heal() {
+  healing_ = true;
   clients_work_ = false;
   world_.mend();
   world_.loss_percent = 0;
@@ -67,8 +69,13 @@ bool cluster::converged() const {
   const discovery::view* first = nullptr;
   std::size_t running = 0;
   for (const auto& at : hosts_) {
-    if (!at.running || at.running->machine().state() == phase::left)
+    if (!at.running)
       continue;
+    if (at.running->machine().state() == phase::left) {
+      if (last_seed(at))
+        return false; // It comes back.
+      continue;
+    }
     ++running;
     const auto& view = at.running->view();
     if (at.running->machine().state() != phase::joined || !at.running->joined() ||

@@ -15,7 +15,7 @@ struct directory_options {
   std::uint32_t replicas = 2;
   /// How long the shard keeps what a new view gives to other nodes: readers with the older view
   /// still ask here.
-  std::chrono::milliseconds grace{5000};
+  std::chrono::milliseconds grace = discovery::foreign_keys_kept;
   /// Of one batch to another shard.
   std::chrono::milliseconds hand_over_timeout{1000};
 };

@@ -31,7 +31,8 @@ bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) 
   const bool newer = next.newer_than(view) || begins_anew(next);
   if (next == view || (!newer && guard_on(guard::view)))
     return false;
-  remember_ring(now);
+  if (!view.members.empty())
+    past.remember(std::make_shared<const discovery::hash_ring>(ring), now);
   view = std::move(next);
   std::erase_if(links, [this](const auto& known) { return view.find(known.first) == nullptr; });
   for (const auto& member : view.members) {
@@ -42,17 +43,6 @@ bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) 
   }
   ring = discovery::hash_ring{view.members};
   return true;
-}
-
-/// The ring of the view that is about to be replaced. Of many views in a short time the newest and
-/// the oldest tell most: where the records are, and where they were when all was quiet.
-void links_state::remember_ring(caf::actor_clock::time_point now) {
-  if (view.members.empty())
-    return;
-  std::erase_if(past, [&](const past_ring& known) { return now - known.left_at >= options.grace; });
-  past.insert(past.begin(), {std::make_shared<const discovery::hash_ring>(ring), now});
-  if (past.size() > past_max)
-    past.erase(past.end() - 2);
 }
 
 topology_ptr links_state::snapshot() const {

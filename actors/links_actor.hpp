@@ -23,8 +23,6 @@ struct links_options {
   /// A node's own handles, complete before the first view arrives; null in a client process.
   std::shared_ptr<const peer> self;
   std::chrono::milliseconds retry{500};
-  /// How long rings of before are remembered: readers ask their owners too.
-  std::chrono::milliseconds grace{3000};
   std::chrono::milliseconds hello_timeout{1000};
   connector_actor connector;
   std::function<void(const topology_ptr&)> publish; ///< Called in this actor with every change.
@@ -43,18 +41,15 @@ struct links_state {
   links_options options;
   discovery::view view;
   discovery::hash_ring ring;
-  std::vector<past_ring> past; ///< Newest first, at most `past_max`.
+  discovery::former_rings past;
   std::map<incarnation, link> links;
   static inline const char* name = "links";
-
-  static constexpr std::size_t past_max = 4;
 
   /// Whether this view is of a cluster that was started anew, so that its number says nothing: a
   /// client outlives all nodes that it knows, and their successors count from one again.
   bool begins_anew(const discovery::view& next) const;
   /// Takes a newer view: forgets who left, knows who came. False when it is not newer.
   bool adopt(discovery::view next, caf::actor_clock::time_point now);
-  void remember_ring(caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   /// Forgets the handles of the gateway at `address`; false when it is none of ours.
   bool lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at);

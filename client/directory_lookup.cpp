@@ -14,21 +14,6 @@ using std::chrono::steady_clock;
 
 /// Keys of one frame: a large question is answered in parts while the rest is still on its way.
 constexpr std::size_t frame_bytes = 128 * directory::wire::key_bytes;
-/// How long after a change of view its former owners are asked too: less than they keep their
-/// records (actors/directory_actor.hpp).
-constexpr auto view_grace = 3s;
-/// Whom to ask and a new view take no more rounds than these.
-constexpr int rounds_max = static_cast<int>(lookup_answer::asked_max) + 1;
-
-/// How long an owner may take before the next one is asked.
-milliseconds patience(milliseconds left) {
-  return std::clamp(left / 4, 20ms, 250ms);
-}
-
-/// How long one may take where another has found nothing already.
-milliseconds patience_for_second_opinion(milliseconds left) {
-  return std::clamp(left / 16, 20ms, 50ms);
-}
 
 milliseconds left_until(deadline until) {
   return std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
@@ -51,10 +36,7 @@ void directory_lookup::follow(lookup_plan& plan) {
   owners_known known;
   known.view = {cluster_->view.term, cluster_->view.version};
   known.now = &cluster_->ring;
-  const auto now = steady_clock::now();
-  for (const auto& former : cluster_->past)
-    if (now - former.left_at < view_grace)
-      known.before.push_back(former.ring.get());
+  known.before = cluster_->past.asked_at(steady_clock::now());
   if (own_) {
     known.own = own_->node.id;
     known.replicas = own_->directory_replicas;
@@ -71,7 +53,7 @@ void directory_lookup::refresh(lookup_plan& plan, deadline until) {
   const auto* informed = cluster_->find(plan.newer_from());
   if (informed != nullptr)
     session_.refresh_view(informed->gateway, plan.newer(),
-                          steady_clock::now() + patience(left_until(until)));
+                          steady_clock::now() + lookup_plan::patience_for_view(left_until(until)));
   follow(plan);
 }
 
@@ -141,10 +123,7 @@ void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::sha
     auto& to = asked.emplace_back();
     to.share = &share;
     to.owner = cluster_->find(share.owner);
-    to.until = share.second_opinion ? now + patience_for_second_opinion(left)
-               : share.last_chance  ? until
-                                    : now + patience(left);
-    to.until = std::min(to.until, until);
+    to.until = std::min(now + share.patience(left), until);
     to.channel = channels_.lease(*to.owner);
     if (!to.channel) {
       failed(plan, to, page_status::unreachable);
@@ -172,7 +151,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
   lookup_plan plan{keys, answers};
   follow(plan);
   const auto may_ask = [this](node_id id, bool now) { return usable(id, now); };
-  for (int round = 0; round < rounds_max && left_until(until) >= 1ms; ++round) {
+  for (int round = 0; round < lookup_plan::rounds_max && left_until(until) >= 1ms; ++round) {
     auto shares = plan.next_round(may_ask);
     if (shares.empty())
       break;

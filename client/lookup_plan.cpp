@@ -8,6 +8,9 @@
 namespace peercache::client {
 namespace {
 
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
 bool contains(std::span<const node_id> ids, node_id wanted) noexcept {
   return std::find(ids.begin(), ids.end(), wanted) != ids.end();
 }
@@ -28,6 +31,16 @@ lookup_plan::lookup_plan(std::span<const page_key> keys, std::span<lookup_answer
     answer.count = 0;
     answer.not_mine = false;
   }
+}
+
+nanoseconds lookup_plan::patience_for_view(nanoseconds left) {
+  return std::min(left, std::clamp<nanoseconds>(left / 4, 20ms, 250ms));
+}
+
+nanoseconds lookup_plan::share::patience(nanoseconds left) const {
+  if (second_opinion)
+    return std::min(left, std::clamp<nanoseconds>(left / 16, 20ms, 50ms));
+  return last_chance ? left : patience_for_view(left);
 }
 
 void lookup_plan::follow(owners_known known) {

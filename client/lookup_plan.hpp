@@ -6,6 +6,7 @@
 #include "discovery/hash_ring.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -58,6 +59,9 @@ public:
   /// has let one call pass.
   using usable = std::function<use(node_id, bool now)>;
 
+  /// Whom to ask, and a new view, take no more rounds than these.
+  static constexpr int rounds_max = static_cast<int>(lookup_answer::asked_max) + 1;
+
   /// One owner's part of a round.
   struct share {
     node_id owner;
@@ -67,7 +71,13 @@ public:
     bool last_chance = false;
     /// All its keys were answered with `not_found` before: a second opinion.
     bool second_opinion = true;
+
+    /// How long the owner may take of the time that is left, before the next one is asked.
+    std::chrono::nanoseconds patience(std::chrono::nanoseconds left) const;
   };
+
+  /// How long one may take that is asked for a newer view.
+  static std::chrono::nanoseconds patience_for_view(std::chrono::nanoseconds left);
 
   /// All keys are open. @pre answers.size() == keys.size(); both outlive the plan
   lookup_plan(std::span<const page_key> keys, std::span<lookup_answer> answers);

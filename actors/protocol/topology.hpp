@@ -1,10 +1,10 @@
 #pragma once
 
 #include "actors/protocol/gateway.hpp"
+#include "discovery/former_rings.hpp"
 #include "discovery/hash_ring.hpp"
 #include "discovery/view.hpp"
 
-#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -23,22 +23,14 @@ struct peer {
   bool linked() const noexcept { return static_cast<bool>(directory); }
 };
 
-/// A ring that a newer view has replaced; its owners keep their records for a while
-/// (directory_options::grace).
-struct past_ring {
-  std::shared_ptr<const discovery::hash_ring> ring;
-  std::chrono::steady_clock::time_point left_at{};
-};
-
 /// A view, its ring, and the way to each member: what one process needs to ask the right shard.
 /// Immutable once shared; a new one replaces it with every view and every change of a connection.
 struct topology {
   topology() = default;
   discovery::view view;
   discovery::hash_ring ring;
-  std::vector<peer> peers; ///< As view.members: sorted by node_id.
-  /// Rings of before, newest first: whoever asks looks at their age.
-  std::vector<past_ring> past;
+  std::vector<peer> peers;      ///< As view.members: sorted by node_id.
+  discovery::former_rings past; ///< As of the last view: whoever asks looks at their age.
 
   const peer* find(node_id id) const noexcept;
   const peer* find(const incarnation& inc) const noexcept;

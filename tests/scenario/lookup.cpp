@@ -10,21 +10,6 @@ namespace peercache::scenario {
 using namespace std::chrono_literals;
 using client::lookup_plan;
 
-namespace {
-
-constexpr auto former_owners_asked = 3s;
-constexpr int rounds_max = static_cast<int>(client::lookup_answer::asked_max) + 1;
-
-duration patience(duration left) {
-  return std::clamp<duration>(left / 4, 20ms, 250ms);
-}
-
-duration patience_for_second_opinion(duration left) {
-  return std::clamp<duration>(left / 16, 20ms, 50ms);
-}
-
-} // namespace
-
 lookup::lookup(cluster& in, process& by, std::vector<page_key> keys, time_point until, told done)
     : cluster_(in), by_(by), keys_(std::move(keys)), until_(until), done_(std::move(done)),
       answers_(keys_.size()), plan_(keys_, answers_) {}
@@ -40,9 +25,7 @@ void lookup::follow() {
   client::owners_known owners;
   owners.view = {known_->view.term, known_->view.version};
   owners.now = known_->ring.get();
-  for (const auto& former : known_->past)
-    if (cluster_.time().now() - former.left_at < former_owners_asked)
-      owners.before.push_back(former.ring.get());
+  owners.before = known_->past.asked_at(cluster_.time().now());
   owners.own = by_.on().self.id;
   owners.replicas = cluster_.settings().replicas;
   owners.is_member = [known = known_](const incarnation& inc) {
@@ -60,7 +43,7 @@ lookup_plan::use lookup::usable(node_id id) const {
 
 void lookup::next_round() {
   shares_.clear();
-  if (rounds_++ < rounds_max && until_ - cluster_.time().now() >= 1ms)
+  if (rounds_++ < lookup_plan::rounds_max && until_ - cluster_.time().now() >= 1ms)
     shares_ = plan_.next_round([this](node_id id, bool) { return usable(id); });
   waiting_ = shares_.size();
   for (const auto& whom : shares_)
@@ -71,18 +54,11 @@ void lookup::next_round() {
   done_(answers_);
 }
 
-duration lookup::patience_with(const lookup_plan::share& whom) const {
-  const auto left = until_ - cluster_.time().now();
-  return std::min(left, whom.second_opinion ? patience_for_second_opinion(left)
-                        : whom.last_chance  ? left
-                                            : patience(left));
-}
-
 void lookup::ask(const lookup_plan::share& whom) {
   cluster_.ask(
       by_, known_->view.find(whom.owner)->inc,
       [request = whom.request](process& owner) { return owner.serve_lookup(request); },
-      patience_with(whom),
+      whom.patience(until_ - cluster_.time().now()),
       [self = shared_from_this(), &whom](const auto& said) { self->take(whom, said); });
 }
 
@@ -105,7 +81,7 @@ void lookup::refresh() {
   ++cluster_.counts().view_refreshes;
   cluster_.ask(
       by_, informed->inc, [](process& it) { return it.serve_view(); },
-      patience(until_ - cluster_.time().now()),
+      lookup_plan::patience_for_view(until_ - cluster_.time().now()),
       [self = shared_from_this()](const cluster::answer& said) {
         if (said)
           self->by_.tell_clients(*said);

@@ -31,7 +31,6 @@ private:
   void next_round();
   client::lookup_plan::use usable(node_id id) const;
   void ask(const client::lookup_plan::share& whom);
-  duration patience_with(const client::lookup_plan::share& whom) const;
   void take(const client::lookup_plan::share& whom, const std::optional<std::string>& said);
   void refresh();
 

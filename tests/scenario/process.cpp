@@ -15,11 +15,7 @@ namespace peercache::scenario {
 using namespace std::chrono_literals;
 using phase = discovery::membership::phase;
 
-namespace {
-
-constexpr auto foreign_keys_kept = 5s;
-
-} // namespace
+namespace {} // namespace
 
 process::process(cluster& in, host& on)
     : cluster_(in), host_(on), inc_(on.self.inc),
@@ -86,7 +82,7 @@ void process::adopt(const discovery::view& next) {
     for (const auto& m : next.members)
       living.push_back(m.inc);
     shard_.set_members(living);
-    cluster_.later(*this, foreign_keys_kept, [of = next.stamp()](process& self) {
+    cluster_.later(*this, discovery::foreign_keys_kept, [of = next.stamp()](process& self) {
       if (self.view().stamp() == of)
         self.forget_foreign_keys();
     });
@@ -119,7 +115,7 @@ void process::sweep_later(const std::string& batch) {
       }))
     return;
   sweep_is_due_ = true;
-  cluster_.later(*this, foreign_keys_kept, [of = view().stamp()](process& self) {
+  cluster_.later(*this, discovery::foreign_keys_kept, [of = view().stamp()](process& self) {
     self.sweep_is_due_ = false;
     if (self.view().stamp() == of) // Else the new view's own time runs.
       self.forget_foreign_keys();

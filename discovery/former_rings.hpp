@@ -1,0 +1,41 @@
+#pragma once
+
+#include "discovery/hash_ring.hpp"
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+namespace peercache::discovery {
+
+/// How long readers ask the owners of a former view too: until its records have found the new ones.
+inline constexpr std::chrono::milliseconds former_owners_asked{3000};
+/// How long a shard keeps what a new view gives to others: longer than it is asked.
+inline constexpr std::chrono::milliseconds foreign_keys_kept{5000};
+static_assert(foreign_keys_kept > former_owners_asked);
+
+/// The rings that newer views have replaced, of `former_owners_asked`. Of many views in a short
+/// time the newest and the oldest tell most: where the records are, and where they were when all
+/// was quiet. Threads: one at a time; copies share the rings, which nobody changes.
+class former_rings {
+public:
+  using ring_ptr = std::shared_ptr<const hash_ring>;
+  using time_point = std::chrono::steady_clock::time_point;
+
+  static constexpr std::size_t kept_max = 4;
+
+  /// `ring` has been left now.
+  void remember(ring_ptr ring, time_point now);
+  /// Those whose owners are still to be asked, newest first; they live as long as this.
+  std::vector<const hash_ring*> asked_at(time_point now) const;
+
+private:
+  struct former {
+    ring_ptr ring;
+    time_point left_at;
+  };
+
+  std::vector<former> rings_; ///< Newest first.
+};
+
+} // namespace peercache::discovery

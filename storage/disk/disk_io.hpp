@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,6 +63,13 @@ struct disk_folder_entry {
   bool folder = false;
 };
 
+/// How a file begins.
+struct disk_file_head {
+  std::string name;
+  std::uint64_t bytes = 0;         ///< Of the whole file.
+  std::span<const std::byte> head; ///< Empty when it cannot be read.
+};
+
 struct disk_space {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0; ///< For us, not for root.
@@ -70,14 +78,13 @@ struct disk_space {
 /// All that the disk tier asks of a file system, below one folder. Names are relative to it, with
 /// '/' between their parts, and never leave it; "" is the folder itself.
 ///
-/// Threads: one owner, but for `wake`, `read_now` and `list`, which any thread may call.
-/// Ownership: of the open files. Memory of a request belongs to its owner and stays put until the
-/// request has completed; the destructor waits for that.
-/// Errors: `io_failed`, `not_found`, `out_of_space`, `invalid_argument`, with name and reason. What
-/// fails later is in the completion. Nothing throws.
-/// Durability: what a completed `sync` covered, and what the folder's entries were at the last
-/// `sync_folder` (the call, or the request that completed), survives a loss of power; anything else
-/// may be there, in pieces, or not.
+/// Threads: one owner, but for `wake`, `read_now`, `list` and `read_heads`, which any thread may
+/// call. Ownership: of the open files. Memory of a request belongs to its owner and stays put until
+/// the request has completed; the destructor waits for that. Errors: `io_failed`, `not_found`,
+/// `out_of_space`, `invalid_argument`, with name and reason. What fails later is in the completion.
+/// Nothing throws. Durability: what a completed `sync` covered, and what the folder's entries were
+/// at the last `sync_folder` (the call, or the request that completed), survives a loss of power;
+/// anything else may be there, in pieces, or not.
 class disk_io {
 public:
   virtual ~disk_io() = default;
@@ -109,6 +116,12 @@ public:
   /// How many bytes there were, up to the end of the file.
   virtual result<std::size_t> read_now(const std::string& file, std::uint64_t offset_bytes,
                                        std::span<std::byte> into) const = 0;
+
+  /// Of each file of the folder its length and its first bytes, `head_bytes` or up to its end, read
+  /// as by `read_now`: what `list` and a `read_now` for each would tell, with fewer steps. In no
+  /// order; what the visitor is given is gone when it returns.
+  virtual result<void> read_heads(const std::string& folder, std::size_t head_bytes,
+                                  const std::function<void(const disk_file_head&)>& visit) const;
 
   // -- transfers
 

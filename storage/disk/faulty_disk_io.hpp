@@ -67,6 +67,10 @@ public:
                                std::span<std::byte> into) const override {
     return real_->read_now(file, offset_bytes, into);
   }
+  result<void> read_heads(const std::string& folder, std::size_t head_bytes,
+                          const std::function<void(const disk_file_head&)>& visit) const override {
+    return real_->read_heads(folder, head_bytes, visit);
+  }
   result<void> register_memory(std::span<std::byte> memory) override {
     return real_->register_memory(memory);
   }

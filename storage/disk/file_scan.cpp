@@ -1,7 +1,6 @@
 #include "storage/disk/file_scan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 namespace peercache::storage {
@@ -73,49 +72,45 @@ void file_scan::tell_progress(std::uint64_t pages) {
 
 result<void> file_scan::scan_folder(std::uint32_t folder, file_scan_result& part,
                                     page_verifier& verifier) {
-  auto files = io_.list(page_folder(folder));
-  if (!files && files.error().code == errc::not_found)
+  auto read =
+      io_.read_heads(page_folder(folder), sizeof(record_header),
+                     [&](const disk_file_head& file) { scan_file(file, folder, part, verifier); });
+  if (!read && read.error().code == errc::not_found)
     return {};
-  if (!files)
-    return files.error();
-  for (const auto& file : *files)
-    if (!file.folder)
-      scan_file(file, folder, part, verifier);
-  return {};
+  return read;
 }
 
-void file_scan::scan_file(const disk_folder_entry& file, std::uint32_t folder,
-                          file_scan_result& part, page_verifier& verifier) {
-  const auto path = page_folder(folder) + '/' + file.name;
+void file_scan::scan_file(const disk_file_head& file, std::uint32_t folder, file_scan_result& part,
+                          page_verifier& verifier) {
+  const auto path = [&] { return page_folder(folder) + '/' + file.name; };
   if (is_temporary_page_file(file.name)) {
     ++part.report.torn;
-    part.to_remove.push_back(path);
+    part.to_remove.push_back(path());
     return;
   }
   const auto key = parse_page_file(file.name, folder);
   if (!key)
     return; // Not ours.
   ++part.report.files;
-  std::array<std::byte, sizeof(record_header)> raw{};
   record_header header;
   auto fault = record_fault::torn;
-  if (const auto read = io_.read_now(path, 0, raw); read && *read == raw.size())
-    fault = read_record(raw, owner_, header);
+  if (file.head.size() == sizeof(record_header))
+    fault = read_record(file.head, owner_, header);
   const bool whole = fault == record_fault::none && header.offset_bytes == disk_block_bytes &&
                      file.bytes == disk_block_bytes + in_blocks(header.length_bytes);
   // A file that was given another's name holds another's page.
   const bool named = whole && (!guard_on(guard::key) || header.key == *key);
   if (!named) {
     count_fault(fault, part.report);
-    part.to_remove.push_back(path);
+    part.to_remove.push_back(path());
     return;
   }
   auto page = page_of(header);
   page.key = *key;
   part.last_sequence = std::max(part.last_sequence, header.sequence);
-  if (options_.verify && !verifier.intact(page, path, disk_block_bytes)) {
+  if (options_.verify && !verifier.intact(page, path(), disk_block_bytes)) {
     ++part.report.corrupt;
-    part.to_remove.push_back(path);
+    part.to_remove.push_back(path());
     return;
   }
   part.records.push_back({page, 0, header.sequence});

@@ -35,7 +35,7 @@ public:
 private:
   void work(file_scan_result& part);
   result<void> scan_folder(std::uint32_t folder, file_scan_result& part, page_verifier& verifier);
-  void scan_file(const disk_folder_entry& file, std::uint32_t folder, file_scan_result& part,
+  void scan_file(const disk_file_head& file, std::uint32_t folder, file_scan_result& part,
                  page_verifier& verifier);
   void tell_progress(std::uint64_t pages);
 

@@ -57,9 +57,7 @@ result<recovery_report> file_store::recover(const recovery_options& options,
     return scanned.error();
   for (const auto& file : scanned->to_remove)
     (void)io_.remove(file); // Nobody asks for it, and the next start tries again.
-  for (std::uint32_t folder = 0; folder < page_folders; ++folder)
-    (void)prepare_folder(folder); // Else the first write to it tries again.
-  parents_to_sync_ = true;        // A process that was killed may have left them not durable.
+  parents_to_sync_ = true;  // A process that was killed may have left them not durable.
   (void)sync_parents();
   for (const auto& record : scanned->records) {
     table_.insert(record);

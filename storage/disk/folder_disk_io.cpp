@@ -84,6 +84,57 @@ int reserve(int fd, std::uint64_t bytes) {
   return errno;
 }
 
+struct folder_name {
+  std::string name;
+  ino_t inode = 0;
+};
+
+/// All names in a folder, in the order of their inodes: that of the disk, more or less, while a
+/// folder's own is that of a hash. False: errno says why.
+bool names_in(int folder, std::vector<folder_name>& names) {
+  const int own = ::fcntl(folder, F_DUPFD_CLOEXEC, 0);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(own), &::closedir);
+  if (!entries)
+    return false;
+  errno = 0;
+  while (const auto* entry = ::readdir(entries.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..")
+      names.push_back({std::string(name), entry->d_ino});
+  }
+  if (errno != 0)
+    return false;
+  std::sort(names.begin(), names.end(),
+            [](const auto& a, const auto& b) { return a.inode < b.inode; });
+  return true;
+}
+
+owned_fd open_to_read(int folder, const std::string& file) {
+  return owned_fd(retried([&] {
+    return ::openat(folder, file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  }));
+}
+
+/// How many bytes there were, or -1.
+ssize_t read_all(int fd, std::uint64_t offset_bytes, std::span<std::byte> into) {
+  constexpr std::size_t small_bytes = 64u << 10;
+  if (into.size() <= small_bytes) // A header: what lies behind it is not wanted.
+    ::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const auto moved = retried([&] {
+      return ::pread(fd, into.data() + done, into.size() - done,
+                     static_cast<off_t>(offset_bytes + done));
+    });
+    if (moved < 0)
+      return -1;
+    if (moved == 0)
+      break;
+    done += static_cast<std::size_t>(moved);
+  }
+  return static_cast<ssize_t>(done);
+}
+
 } // namespace
 
 folder_disk_io::~folder_disk_io() = default;
@@ -232,27 +283,42 @@ result<std::vector<disk_folder_entry>> folder_disk_io::list(const std::string& f
   auto fd = walk(folder_.fd.get(), folder);
   if (!fd)
     return disk_error(errno, "list", folder);
-  const int own = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(own), &::closedir);
-  if (!entries)
+  std::vector<folder_name> names;
+  if (!names_in(fd.get(), names))
     return disk_error(errno, "list", folder);
   std::vector<disk_folder_entry> listed;
-  errno = 0;
-  while (const auto* entry = ::readdir(entries.get())) {
-    const std::string name = entry->d_name;
+  for (auto& [name, inode] : names) {
     struct stat about {};
-    if (name != "." && name != ".." &&
-        ::fstatat(fd.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (S_ISDIR(about.st_mode))
-        listed.push_back({name, 0, true});
-      else if (S_ISREG(about.st_mode))
-        listed.push_back({name, static_cast<std::uint64_t>(about.st_size), false});
-    }
-    errno = 0; // What went away in between is not listed.
+    if (::fstatat(fd.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
+      continue; // It went away in between.
+    if (S_ISDIR(about.st_mode))
+      listed.push_back({std::move(name), 0, true});
+    else if (S_ISREG(about.st_mode))
+      listed.push_back({std::move(name), static_cast<std::uint64_t>(about.st_size), false});
   }
-  if (errno != 0)
-    return disk_error(errno, "list", folder);
   return listed;
+}
+
+result<void>
+folder_disk_io::read_heads(const std::string& folder, std::size_t head_bytes,
+                           const std::function<void(const disk_file_head&)>& visit) const {
+  if (auto inside = check_disk_folder(folder); !inside)
+    return inside.error();
+  auto fd = walk(folder_.fd.get(), folder);
+  std::vector<folder_name> names;
+  if (!fd || !names_in(fd.get(), names))
+    return disk_error(errno, "list", folder);
+  std::vector<std::byte> head(head_bytes);
+  for (auto& [name, inode] : names) {
+    const auto file = open_to_read(fd.get(), name);
+    struct stat about {};
+    if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode))
+      continue;
+    const auto got = std::max<ssize_t>(read_all(file.get(), 0, head), 0);
+    visit({std::move(name), static_cast<std::uint64_t>(about.st_size),
+           std::span(head).first(static_cast<std::size_t>(got))});
+  }
+  return {};
 }
 
 result<disk_space> folder_disk_io::space() const {
@@ -269,28 +335,11 @@ result<std::size_t> folder_disk_io::read_now(const std::string& file, std::uint6
   const auto where = place_of(folder_.fd.get(), file);
   if (!where)
     return disk_error(errno, "read", file);
-  const owned_fd fd(retried([&] {
-    return ::openat(where.folder, where.last.c_str(),
-                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  }));
-  if (!fd)
+  const auto fd = open_to_read(where.folder, where.last);
+  const auto got = fd ? read_all(fd.get(), offset_bytes, into) : -1;
+  if (got < 0)
     return disk_error(errno, "read", file);
-  constexpr std::size_t small_bytes = 64u << 10;
-  if (into.size() <= small_bytes) // A header: what lies behind it is not wanted.
-    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
-  std::size_t done = 0;
-  while (done < into.size()) {
-    const auto moved = retried([&] {
-      return ::pread(fd.get(), into.data() + done, into.size() - done,
-                     static_cast<off_t>(offset_bytes + done));
-    });
-    if (moved < 0)
-      return disk_error(errno, "read", file);
-    if (moved == 0)
-      break;
-    done += static_cast<std::size_t>(moved);
-  }
-  return done;
+  return static_cast<std::size_t>(got);
 }
 
 void folder_disk_io::check(const disk_request& request) const {

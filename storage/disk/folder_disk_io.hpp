@@ -34,6 +34,8 @@ public:
   result<disk_space> space() const override;
   result<std::size_t> read_now(const std::string& file, std::uint64_t offset_bytes,
                                std::span<std::byte> into) const override;
+  result<void> read_heads(const std::string& folder, std::size_t head_bytes,
+                          const std::function<void(const disk_file_head&)>& visit) const override;
 
   /// Files are opened with O_DIRECT.
   bool direct() const noexcept { return folder_.direct; }

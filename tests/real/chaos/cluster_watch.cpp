@@ -10,6 +10,13 @@ namespace {
 constexpr std::chrono::milliseconds between_rounds{50};
 constexpr std::chrono::milliseconds patience{300};
 
+std::uint64_t records_of_nobody(const actors::directory_report& shard) {
+  auto left = shard.records;
+  for (const auto& [node, records] : shard.records_of)
+    left -= records;
+  return left;
+}
+
 } // namespace
 
 cluster_watch::cluster_watch(const chaos_cluster& cluster)
@@ -66,8 +73,7 @@ void cluster_watch::note(std::uint32_t host, std::chrono::steady_clock::time_poi
           std::move(view),
           status.puts,
           status.evictions,
-          status.pool_pages + status.disk.pages,
-          status.directory.records};
+          records_of_nobody(status.directory)};
 }
 
 seen_node cluster_watch::latest(std::uint32_t host) const {

@@ -23,8 +23,7 @@ struct seen_node {
   discovery::view view;
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
-  std::uint64_t pages = 0;   ///< In its pool and on its disk.
-  std::uint64_t records = 0; ///< In its directory shard.
+  std::uint64_t dead_records = 0; ///< In its directory shard, and of no member of its view.
 };
 
 /// Asks all nodes again and again how they are, from the hub, which no fault reaches.

@@ -12,7 +12,6 @@ namespace peercache::chaos {
 namespace {
 
 constexpr std::chrono::milliseconds pause{20};
-/// A shard keeps what it does not own any more for five seconds.
 constexpr std::chrono::seconds records_limit{10};
 
 double seconds_since(clock::time_point begin) {
@@ -82,11 +81,14 @@ heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
   page_ids ids;
   pools_.clear();
   report.pages = 0;
+  report.unread_pools = 0;
   for (auto host : cluster_.all_running()) {
     auto inc = watch_.latest(host).inc;
     auto scanned = scan_pool(cluster_.pool_prefix(), cluster_.node_name(host), inc);
-    if (!scanned)
+    if (!scanned) {
+      ++report.unread_pools;
       continue;
+    }
     for (const auto& [key, gen] : *scanned)
       if (auto known = ids_.find(key); known != ids_.end())
         ids.push_back(known->second);
@@ -98,24 +100,17 @@ heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
   return ids;
 }
 
-/// Clients overlook records of the dead, so these are counted: each page of a pool or a disk has as
-/// many records as the directory has replicas, and shards forget what they do not own after
-/// seconds.
+/// Clients overlook records of the dead, so these are counted: a shard's records that are of no
+/// member.
 void heal_check::judge_records(heal_report& report, clock::time_point until) {
-  constexpr std::uint64_t replicas = 2;
   auto nodes = cluster_.all_running();
   do {
     auto asked_at = clock::now();
     while (!watch_.one_view(nodes, asked_at) && clock::now() < until)
       std::this_thread::sleep_for(pause);
-    std::uint64_t records = 0;
-    std::uint64_t pages = 0;
-    for (auto host : nodes) {
-      auto seen = watch_.latest(host);
-      records += seen.records;
-      pages += seen.pages;
-    }
-    report.dead_records = records > replicas * pages ? records - replicas * pages : 0;
+    report.dead_records = 0;
+    for (auto host : nodes)
+      report.dead_records += watch_.latest(host).dead_records;
     if (report.dead_records == 0)
       return;
   } while (clock::now() < until);
@@ -165,16 +160,19 @@ void heal_check::judge_pages(heal_report& report, clock::time_point until) {
       report.unreadable += missing[host].size();
     }
     const bool in_time = clock::now() <= until;
-    if (report.unreadable == 0 && in_time)
+    if (report.unreadable == 0 && report.unread_pools == 0 && in_time)
       return;
     if (!in_time)
       break;
     std::this_thread::sleep_for(pause);
   }
   report.fault += report.fault.empty() ? "" : "; ";
-  report.fault += report.unreadable != 0
-                      ? fmt::format("{} pages that are in pools cannot be read", report.unreadable)
-                      : "it took too long until all pages could be read";
+  if (report.unreadable != 0)
+    report.fault += fmt::format("{} pages that are in pools cannot be read", report.unreadable);
+  else if (report.unread_pools != 0)
+    report.fault += fmt::format("{} pools cannot be looked at", report.unread_pools);
+  else
+    report.fault += "it took too long until all pages could be read";
 }
 
 } // namespace peercache::chaos

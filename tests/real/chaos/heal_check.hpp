@@ -22,7 +22,8 @@ struct heal_report {
   double keys_seconds = 0;         ///< Until every page of a pool could be read at every host.
   std::uint64_t pages = 0;         ///< In all pools.
   std::uint64_t unreadable = 0;    ///< Pages that could not, in the end.
-  std::uint64_t dead_records = 0;  ///< More records than all pages account for, in the end.
+  std::uint64_t unread_pools = 0;  ///< Pools that could not be looked at, in the end.
+  std::uint64_t dead_records = 0;  ///< Records of no member, in the end.
   std::uint64_t stale_records = 0; ///< Records of living processes that hold no such page.
   std::string fault;               ///< Why it has not healed.
 };

@@ -86,9 +86,11 @@ bool is_master(const discovery::view& view, const std::string& name) {
   return std::find(view.masters.begin(), view.masters.end(), name) != view.masters.end();
 }
 
-std::vector<std::string> faults_of(const discovery::view& view,
+std::vector<std::string> faults_of(const client::node_status& asked, const discovery::view& view,
                                    const std::vector<node_answer>& answers) {
   std::vector<std::string> faults;
+  if (view.members.empty())
+    faults.push_back(fmt::format("{} is in no cluster: {}", asked.self.name, asked.unready_reason));
   std::size_t masters_well = 0;
   for (const auto& answer : answers) {
     add_faults(answer, view, faults);

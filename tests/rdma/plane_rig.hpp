@@ -172,7 +172,7 @@ public:
   void pass(clock::duration time) { now += time; }
 
   void submit(test_batch& what, const incarnation& inc,
-              clock::duration within = std::chrono::seconds(2)) {
+              clock::duration within = std::chrono::seconds(5)) {
     place(what);
     what.batch.peer = peer(inc);
     what.batch.deadline = now + within;

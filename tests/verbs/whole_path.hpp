@@ -116,6 +116,7 @@ public:
     options.reader = {7, 7};
     options.name = "reader";
     options.send_depth = 16; // See soft_roce_rig.
+    options.outstanding_reads = 2;
     options.channels.connect_timeout = std::chrono::seconds(5);
     auto opened = reader_rail::open(device, {}, options);
     if (!opened)

@@ -2,14 +2,26 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 namespace peercache::scenario {
 namespace {
 
 constexpr std::uint64_t parts = 20;
+/// Each is shrunk, which takes long.
+constexpr int failures_max = 3;
+
+/// @pre times is not empty
+std::string share(std::vector<duration>& times, double of) {
+  const auto at = times.begin() + static_cast<std::ptrdiff_t>(of * double(times.size() - 1));
+  std::nth_element(times.begin(), at, times.end());
+  return to_text(*at);
+}
 
 class random_clusters : public testing::TestWithParam<std::uint64_t> {};
 
@@ -20,28 +32,33 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   std::uint64_t hits = 0;
   std::uint64_t refreshes = 0;
   std::uint64_t handed_over = 0;
-  duration slowest{};
+  int failures = 0;
+  std::vector<duration> healed;
   auto count = (seeds_to_run() + parts - 1) / parts;
   for (auto seed = GetParam() * count + 1; seed <= (GetParam() + 1) * count; ++seed) {
     auto what = random_script(seed);
     auto came = run(what);
     if (!came.faults.empty()) {
       ADD_FAILURE() << describe(what, came) << "\nshrunk to " << keep(what);
-      return;
+      if (++failures == failures_max)
+        return;
+      continue;
     }
     slow += came.healed > std::chrono::milliseconds(3500) ? 1 : 0;
     events += came.events;
     hits += came.hits;
     refreshes += came.view_refreshes;
     handed_over += came.handed_over;
-    slowest = std::max(slowest, came.healed);
+    healed.push_back(came.healed);
   }
   std::printf("[ measured ] %llu clusters, %llu events, %llu hits, %llu views fetched from a "
-              "shard, %llu records "
-              "handed over, one view after at most %s, %llu times after more than 3.5 s\n",
+              "shard, %llu records handed over\n",
               static_cast<unsigned long long>(count), static_cast<unsigned long long>(events),
               static_cast<unsigned long long>(hits), static_cast<unsigned long long>(refreshes),
-              static_cast<unsigned long long>(handed_over), to_text(slowest).c_str(),
+              static_cast<unsigned long long>(handed_over));
+  std::printf("[ measured ] one view: half after %s, 99 of 100 after %s, all after %s; %llu after "
+              "more than 3.5 s\n",
+              share(healed, 0.5).c_str(), share(healed, 0.99).c_str(), share(healed, 1).c_str(),
               static_cast<unsigned long long>(slow));
   EXPECT_GT(hits, 5 * count);
   if (count >= 50) { // Few clusters may have no such view, and nobody who leaves.

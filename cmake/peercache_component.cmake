@@ -28,8 +28,8 @@ function(peercache_component name)
 endfunction()
 
 # peercache_thin(<target>)
-# The target is thin code around templates of libraries, half of whose compile time is optimization:
-# sanitized builds do without.
+# More than half of the target's compile time is optimization, and no test waits for its code: sanitized
+# builds do without.
 function(peercache_thin target)
   if(PEERCACHE_SANITIZED)
     target_compile_options(${target} PRIVATE -O0)
@@ -60,12 +60,14 @@ foreach(ring ${PEERCACHE_RINGS})
   add_custom_target(ring_${ring})
 endforeach()
 
-# peercache_test(<folder> LABEL <ring> [LINK <targets>...] [WITH <files>...] [UNTIMED <suites>])
+# peercache_test(<folder> LABEL <ring> [OPTIMIZED] [LINK <targets>...] [WITH <files>...]
+#   [UNTIMED <suites>])
 # One test program of all tests/<folder>/*_test.cpp, and of the files there that they share; each case
-# is a ctest test. Tests of the rings `real` and `verbs` run alone, because they measure time; but those
-# of the UNTIMED suites, a filter of GoogleTest, beside each other.
+# is a ctest test. The tests' own code is not optimized, which halves its compile time, unless they
+# compute for long. Tests of the ring `real` run alone, because they measure time; but those of the
+# UNTIMED suites, a filter of GoogleTest, beside each other.
 function(peercache_test folder)
-  cmake_parse_arguments(arg "" "LABEL;UNTIMED" "LINK;WITH" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "LINK;WITH" ${ARGN})
   if(NOT arg_LABEL IN_LIST PEERCACHE_RINGS)
     return()
   endif()
@@ -76,15 +78,14 @@ function(peercache_test folder)
   endif()
   string(REPLACE "/" "_" name ${folder})
   set(alone)
-  if(arg_LABEL MATCHES "real|verbs")
+  if(arg_LABEL STREQUAL real)
     set(alone RUN_SERIAL ON)
   endif()
   add_executable(${name}_tests ${sources} ${arg_WITH})
   target_link_libraries(${name}_tests PRIVATE ${arg_LINK} peercache_switchable_guards
     GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name}_tests PRIVATE PEERCACHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  if(arg_LABEL STREQUAL actor)
-    # What takes long to compile here is CAF's templates, a third of it their optimization.
+  if(NOT arg_OPTIMIZED)
     target_compile_options(${name}_tests PRIVATE -O0)
   endif()
   add_dependencies(ring_${arg_LABEL} ${name}_tests)

@@ -1,14 +1,12 @@
 #include "config/rdma_options.hpp"
 
 #include "config/option_store.hpp"
+#include "config/size_units.hpp"
 
 namespace peercache::config {
 namespace {
 
 using type = option_type;
-
-constexpr std::uint64_t mib = 1ull << 20;
-constexpr std::uint64_t gib = 1ull << 30;
 
 } // namespace
 

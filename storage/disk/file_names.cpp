@@ -7,12 +7,12 @@
 namespace peercache::storage {
 namespace {
 
-constexpr std::string_view digits = "0123456789abcdef";
+constexpr std::string_view hex_digits = "0123456789abcdef";
 constexpr std::string_view temporary_end = ".tmp";
 
 void append_hex(std::string& to, std::uint64_t value, unsigned count) {
   while (count-- != 0)
-    to += digits[value >> (4 * count) & 0xf];
+    to += hex_digits[value >> (4 * count) & 0xf];
 }
 
 } // namespace

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-namespace peercache::discovery {
+namespace peercache::discovery::codec_test {
 namespace {
 
 member member_named(const std::string& name, std::uint64_t inc = 1) {
@@ -208,4 +208,4 @@ TEST(packet_codec, random_mutations_are_refused_or_mean_what_they_say) {
 }
 
 } // namespace
-} // namespace peercache::discovery
+} // namespace peercache::discovery::codec_test

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace peercache::real {
+namespace peercache::real::black_hole_test {
 
 namespace {
 
@@ -104,4 +104,4 @@ TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
   })) << "the other owner of each key was told at once";
 }
 
-} // namespace peercache::real
+} // namespace peercache::real::black_hole_test

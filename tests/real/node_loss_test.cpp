@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
-namespace peercache::real {
+namespace peercache::real::node_loss_test {
 
 namespace {
 
@@ -153,4 +153,4 @@ TEST_F(node_loss, a_restarted_node_serves_fresh_pages_and_none_of_its_old_record
   EXPECT_EQ(count_existing(*reader, pages / 2, pages / 2), 0u);
 }
 
-} // namespace peercache::real
+} // namespace peercache::real::node_loss_test

@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-namespace peercache::storage {
+namespace peercache::storage::memory_disk_power_test {
 namespace {
 
 using kind = disk_request::kind;
@@ -307,4 +307,4 @@ TEST(memory_disk_stop, nothing_works_after_it) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::memory_disk_power_test

@@ -10,7 +10,7 @@
 
 #include <cerrno>
 
-namespace peercache::storage {
+namespace peercache::storage::offset_store_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -312,4 +312,4 @@ TEST(offset_store, pages_whose_commit_failed_are_not_there_and_come_back_when_wr
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::offset_store_test

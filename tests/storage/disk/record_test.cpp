@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace peercache::storage {
+namespace peercache::storage::record_test {
 namespace {
 
 constexpr record_owner us{17, 23};
@@ -137,4 +137,4 @@ TEST(record, with_a_length_or_a_place_that_no_page_has_is_refused) {
 }
 
 } // namespace
-} // namespace peercache::storage
+} // namespace peercache::storage::record_test

@@ -5,6 +5,7 @@
 #include "discovery/packet_codec.hpp"
 #include "discovery/placement.hpp"
 #include "discovery/view_codec.hpp"
+#include "tests/support/membership_net.hpp"
 
 #include <gtest/gtest.h>
 
@@ -176,6 +177,33 @@ TEST(scale, a_ring_of_a_thousand_nodes_is_made_in_little_time) {
   std::printf("[ measured ] a ring of 1000 nodes is made in %.1f ms\n", took / 1000);
   EXPECT_EQ(ring.members(), 1000u);
   EXPECT_LE(took, 1e6);
+}
+
+/// In the time of the network, 1 to 5 ms a packet: how long all nodes need to have one view.
+TEST(scale, a_cluster_has_one_view_as_soon_with_many_nodes_as_with_few) {
+  constexpr std::chrono::milliseconds heartbeat{500};
+  constexpr std::chrono::seconds expiry{2};
+  for (const std::size_t count : {10, 100}) {
+    auto net = tests::started_net(count);
+    const auto one_view = [&] {
+      const auto took = net.run_until([&] { return net.converged(); }, std::chrono::seconds(20));
+      EXPECT_TRUE(took);
+      return took.value_or(std::chrono::seconds(20));
+    };
+    const auto at_start = one_view();
+    net.run_for(std::chrono::seconds(3));
+    net.start("newcomer", count + 1, {tests::membership_net::address(1)});
+    const auto joined = one_view();
+    net.kill(0);
+    const auto leader_lost = one_view();
+    std::printf("[ measured ] one view of %zu nodes: %lld ms after a cold start, %lld ms after one "
+                "joins, %lld ms after the leader is killed\n",
+                count, static_cast<long long>(at_start.count()),
+                static_cast<long long>(joined.count()),
+                static_cast<long long>(leader_lost.count()));
+    EXPECT_LE(joined, 3 * heartbeat);
+    EXPECT_LE(leader_lost, expiry + 3 * heartbeat);
+  }
 }
 
 } // namespace

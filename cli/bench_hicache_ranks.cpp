@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 
 namespace peercache::cli {
 
@@ -117,14 +118,16 @@ result<bench::round_sample> simulated_ranks::run(const hicache_work& work) {
   if (!answers)
     return answers.error();
   bench::round_sample sample;
-  double held = 0;
+  std::optional<double> held; // Not where calls overlap.
   for (const auto& answer : *answers) {
     sample.seconds = std::max(sample.seconds, answer.value("seconds", 0.0));
-    held = std::max(held, answer.value("gil_held", 0.0));
+    if (answer.contains("gil_held"))
+      held = std::max(held.value_or(0), answer.at("gil_held").get<double>());
     for (const auto& call : answer.at("call_us"))
       sample.call_us.push_back(call.get<double>());
   }
-  gil_held_.push_back(held);
+  if (held)
+    gil_held_.push_back(*held);
   const auto batches = static_cast<double>(work.calls) * static_cast<double>(ranks_.size());
   const auto per_batch = work.what == hicache_work::kind::exists
                              ? double{hicache_model::batch_pages}

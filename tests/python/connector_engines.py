@@ -30,14 +30,14 @@ def prefix_hash(tokens):
 class Engine:
     """One rank: K and V of each layer in buffers of its own, and a connector."""
 
-    def __init__(self, node, model, pages=64, **more):
+    def __init__(self, node, model, pages=64, kv_args=None, **more):
         self.buffers = [numpy.zeros((pages, ITEM_BYTES), numpy.uint8) for _ in range(2 * LAYERS)]
         self.connector = RemoteKVConnector(ConnectorMetadata(
             model=model, dtype="bfloat16", page_size=PAGE_TOKENS, options=node.options(), **more))
         self.connector.register_kv_buffers(SimpleNamespace(
             kv_data_ptrs=[b.ctypes.data for b in self.buffers],
             kv_data_lens=[b.nbytes for b in self.buffers],
-            kv_item_lens=[ITEM_BYTES] * len(self.buffers)))
+            kv_item_lens=[ITEM_BYTES] * len(self.buffers), **(kv_args or {})))
 
     def content(self, tokens):
         """What "computing" the last page of these tokens gives; any two prefixes differ."""

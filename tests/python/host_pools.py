@@ -163,10 +163,72 @@ class FlatOnlyPool(MlaPool):
             self._flat_view(page).zero_()
 
 
+class StatePool(Pool):
+    """MambaPoolHost: a state a slot, of a temporal part and a convolution's, in a tensor each; sharded
+    over the ranks, without heads by name."""
+
+    def __init__(self, temporal=(4, 8), conv=(3, 4), temporal_dtype=torch.bfloat16, seed=None, **sizes):
+        super().__init__("page_first_direct", **{"page_size": 1, **sizes})
+        del self.layer_num
+        self.num_mamba_layers, self.conv_dtype, self.temporal_dtype = 3, self.dtype, temporal_dtype
+        self.temporal_state_shape, self.conv_state_shapes = torch.Size(temporal), [torch.Size(conv)]
+        self.temporal_buffer = random_tensor((self.size, 3, 1, *temporal), temporal_dtype, seed)
+        self.conv_buffer = [random_tensor((self.size, 3, 1, *conv), self.dtype, seed)]
+        buffers = self.get_hybrid_pool_buffer()
+        self.size_per_token = sum(t[0].numel() * t.element_size() for t in buffers)
+
+    def get_hybrid_pool_buffer(self):
+        return [self.temporal_buffer, *self.conv_buffer]
+
+    def _pieces(self, page):
+        return [tensor[page] for tensor in self.get_hybrid_pool_buffer()]
+
+
+class RowPool(Pool):
+    """DeepSeekV4PagedHostPool: a page is a row of bytes, reckoned with tensors; `size_per_token` is a row's."""
+
+    def __init__(self, row_bytes=256, seed=None, **sizes):
+        super().__init__("page_first", dtype=torch.uint8, **sizes)
+        self.size_per_token = row_bytes
+        self.kv_buffer = random_tensor((self.page_num, self.layer_num, row_bytes), self.dtype, seed)
+
+    def get_hybrid_pool_buffer(self):
+        return [self.kv_buffer]
+
+    def get_page_buffer_meta(self, indices):
+        rows = (indices.reshape(-1, self.page_size)[:, 0] // self.page_size).tolist()
+        page_bytes = self.layer_num * self.size_per_token
+        return [self.kv_buffer[row].data_ptr() for row in rows], [page_bytes] * len(rows)
+
+    def _flat_view(self, token):
+        return self.kv_buffer[token]
+
+
+class UnevenPool(Pool):
+    """K and V in one tensor, of 8 and of 4 bytes a page: the last part is not the largest."""
+
+    def __init__(self, **sizes):
+        super().__init__("page_first", page_size=1, dtype=torch.uint8, **sizes)
+        self.size_per_token = 12
+        self.kv_buffer = random_tensor((12 * self.page_num,), self.dtype)
+
+    def get_page_buffer_meta(self, indices):
+        base, rows = self.kv_buffer.data_ptr(), list(indices.tolist())
+        places = [place for row in rows for place in (base + 8 * row, base + 8 * self.page_num + 4 * row)]
+        return places, [8, 4] * len(rows)
+
+
 class LogicalPool(Pool):
-    """An anchor without memory: its pages are in other pools (DeepSeek-V4)."""
+    """An anchor without memory: its pages are in other pools (DeepSeek-V4's LogicalHostPool)."""
 
     kv_buffer = None
+    size_per_token = 0
 
     def get_page_buffer_meta(self, indices):
         raise AssertionError("nobody asks for pages of a logical pool")
+
+    def get_dummy_flat_data_page(self):
+        return torch.empty(0, dtype=torch.uint8)
+
+    def get_data_page(self, index, flat=True):
+        return torch.empty(0, dtype=torch.uint8)

@@ -153,10 +153,25 @@ def test_engines_that_differ_in_one_field_never_meet(ring, serve):
     tokens, model = prompt(3, 14), fresh_model()
     store(serve(ring[0], model), tokens)
     assert serve(ring[0], model).connector.num_external_matched_tokens("r", tokens, 0) == 12
-    for more in [{"space": "tenant"}, {"pp_size": 2}, {"is_mla": True}, {"tp_size": 2}]:
+    for more in [{"space": "tenant"}, {"pp_size": 2}, {"is_mla": True}, {"tp_size": 2}, {"cp_size": 2},
+                 {"kv_args": {"prefill_start_layer": 3}}, {"kv_args": {"kv_layer_ids": [3, 4, 5, 3, 4, 5]}}]:
         other = serve(ring[0], model, **more)
         assert other.connector.num_external_matched_tokens("r", tokens, 0) == 0, more
         assert other.connector.retrieve_kv_async("r", mapping_of(0, 3), tokens).result(10).pages == 0
+
+
+def test_layers_and_cp_ranks_never_meet_and_who_says_nothing_begins_with_layer_0(ring, serve):
+    tokens, model = prompt(3, 26), fresh_model()
+
+    def found(engine):
+        return engine.connector.num_external_matched_tokens("r", tokens, 0)
+
+    store(serve(ring[0], model, cp_size=2, kv_args={"prefill_start_layer": 0}), tokens)
+    assert found(serve(ring[0], model, cp_size=2)) == 12, "a decode engine does not say it"
+    assert found(serve(ring[0], model, cp_size=2, cp_rank=1)) == 0
+    layers = [serve(ring[0], model, kv_args={"kv_layer_ids": ids}) for ids in ([0, 1, 2] * 2, [0, 1, 3] * 2)]
+    store(layers[0], tokens)
+    assert [found(engine) for engine in layers] == [12, 0]
 
 
 def test_a_page_counts_when_all_ranks_have_theirs(ring, serve):

@@ -4,9 +4,12 @@ import ctypes
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 
-from engines import fresh_keys, put
-from host_pools import MhaPool
+import pytest
+import torch
+from engines import fresh_keys, published, put
+from host_pools import FlatOnlyPool, MhaPool, MlaPool
 from local_nodes import LATE_SECONDS, until
 
 PATTERN = 0xEE
@@ -200,3 +203,119 @@ def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, 
     assert strange == []
     assert slowest[0] < timeout + LATE_SECONDS
     assert "failed, and counts as a miss" not in caplog.text
+
+
+NAMED = {"kv": MhaPool, "indexer": MlaPool, "mamba": FlatOnlyPool, "swa": MhaPool}
+
+
+def with_named_pools(engine, node, members=2, timeout="300ms", **extra):
+    store = engine(node, MhaPool(), members, extra={"client.timeout": timeout, **extra})
+    for name, kind in NAMED.items():
+        store.register_mem_host_pool_v2(kind(), name)
+    return store
+
+
+def transfers(store, keys, first=0):
+    pages = range(first, first + len(keys))
+    return [SimpleNamespace(name=name, keys=keys, host_indices=pool.indices(pages), hit_policy="all_pages",
+                            indices_from_pool=None) for name, pool in store.registered_pools.items()]
+
+
+class SlowNative:
+    """The native client when every question takes a while, or all the time that it is given."""
+
+    def __init__(self, native, pause):
+        self._native, self._pause = native, pause
+        self.given = []
+
+    def __getattr__(self, name):
+        call = getattr(self._native, name)
+        return partial(self._ask, call) if name in ("get", "set", "exists", "remove") else call
+
+    def _ask(self, call, *arguments):
+        seconds = arguments[-1] if isinstance(arguments[-1], float) else self._native.timeout
+        self.given.append(seconds)
+        time.sleep(min(self._pause, seconds))
+        return call(*arguments)
+
+
+DRAFTS = [torch.zeros(size) for size in (8, 16, 24)]
+CALLS = {
+    "batch_get_v2": lambda store, keys: store.batch_get_v2(transfers(store, keys, 4)),
+    "batch_set_v2": lambda store, keys: store.batch_set_v2(transfers(store, fresh_keys(2))),
+    "batch_exists_v2": lambda store, keys: store.batch_exists_v2(keys, transfers(store, keys)),
+    "exists": lambda store, keys: store.exists(fresh_keys(1)[0]),
+    "batch_get": lambda store, keys: store.batch_get([f"{keys[0]}.draft"] * 3, DRAFTS),
+    "batch_set": lambda store, keys: store.batch_set([f"{keys[0]}.draft"] * 3, DRAFTS),
+    "clear": lambda store, keys: store.clear(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_has_one_deadline_however_many_questions_it_asks(ring, engine, call):
+    store, keys = with_named_pools(engine, ring[0]), fresh_keys(2)
+    assert all(map(all, store.batch_set_v2(transfers(store, keys)).values()))
+    published(store)
+    backend = store._backend
+    slow = backend.client.native = SlowNative(backend.client.native, pause=0.2)
+    begin = time.monotonic()
+    CALLS[call](store, keys)
+    assert time.monotonic() - begin < 0.3 + LATE_SECONDS
+    assert len(slow.given) >= 2 and max(slow.given) <= 0.3 and slow.given[1] < 0.15
+
+
+def test_a_frozen_peer_costs_named_pools_one_deadline_together(fragile_ring, engine):
+    ring = fragile_ring(2)
+    writer = with_named_pools(engine, ring[1], timeout="10s")
+    reader, keys = with_named_pools(engine, ring[0], timeout="400ms"), fresh_keys(2)
+    assert all(map(all, writer.batch_set_v2(transfers(writer, keys)).values()))
+    published(writer)
+    assert until(lambda: reader.batch_exists_v2(keys, transfers(reader, keys)).kv_hit_pages == 2)
+    ring[1].freeze()
+    begin = time.monotonic()
+    answer = reader.batch_get_v2(transfers(reader, keys, 4))
+    assert time.monotonic() - begin < 0.4 + LATE_SECONDS
+    assert answer == {name: [False] * 2 for name in NAMED}
+    ring[1].thaw()
+
+
+def test_copies_that_are_slow_end_with_the_deadline(ring, engine):
+    """A pool that takes its time for each page: what is not copied by then is a miss, and untouched."""
+    pool, keys = FlatOnlyPool(), fresh_keys(8)
+    store = engine(ring[0], pool, extra={"client.timeout": "300ms"})
+    put(store, pool, keys, range(8))
+    wanted = [pool.bytes_of(p) for p in range(8)]
+    swift = {name: getattr(pool, name) for name in ("set_from_flat_data_page", "get_data_page")}
+
+    def slow(name, *arguments, **named):
+        time.sleep(0.1)
+        return swift[name](*arguments, **named)
+
+    pool.set_from_flat_data_page = partial(slow, "set_from_flat_data_page")
+    pool.get_dummy_flat_data_page = lambda: torch.zeros_like(swift["get_data_page"](0))
+    pool.wipe(range(8, 16))
+    begin = time.monotonic()
+    answer = store.batch_get_v1(keys, pool.indices(range(8, 16)))
+    assert time.monotonic() - begin < 0.3 + 0.1 + LATE_SECONDS
+    assert answer[0] and not answer[-1] and sorted(answer, reverse=True) == answer
+    for page, there in enumerate(answer):
+        assert pool.bytes_of(8 + page) == (wanted[page] if there else bytes(len(wanted[page])))
+    pool.get_data_page = partial(slow, "get_data_page")
+    begin = time.monotonic()
+    stored = store.batch_set_v1(fresh_keys(8), pool.indices(range(8)))
+    assert time.monotonic() - begin < 0.3 + 0.1 + LATE_SECONDS
+    assert len(stored) == 8 and not stored[-1]
+
+
+def test_a_clear_that_ran_out_of_time_goes_on_with_the_next(ring, engine):
+    store, keys = with_named_pools(engine, ring[0]), fresh_keys(2)
+    assert all(map(all, store.batch_set_v2(transfers(store, keys)).values()))
+    published(store)
+    swift = store._backend.client.native
+    store._backend.client.native = SlowNative(swift, pause=0.2)
+    assert store.clear() is False
+    store._backend.client.native = swift
+    assert store.clear() is True
+    for name in NAMED:
+        pool = store._pools[name]
+        assert not any(swift.exists(spaces, keys).ok[0] for spaces in (pool.own, pool.flat)), name

@@ -1,5 +1,7 @@
 """Every method of the storage backend, for every layout of MHA and MLA, on one node and on two."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from engines import fresh_keys, published, put
@@ -128,6 +130,47 @@ def test_a_pool_without_memory_of_its_own_has_every_page(ring, engine):
     assert store.batch_exists(keys) == 2
     assert store.batch_set_v1(keys, pool.indices([0, 1])) == [True, True]
     assert store.batch_get_v1(keys, pool.indices([0, 1])) == [True, True]
+
+
+def test_flat_pages_of_a_logical_pool_have_no_bytes_and_are_there(ring, engine):
+    """The same without interface_v1; a draft beside it is moved all the same."""
+    pool = LogicalPool("page_first")
+    store = engine(ring[0], pool, extra={"interface_v1": 0})
+    (key,), empty = fresh_keys(1), pool.get_dummy_flat_data_page()
+    assert store.batch_set([key], [empty]) is True and store.exists(key) is True
+    assert store.batch_get([key], [empty])[0] is empty
+    assert store.batch_get([key], [torch.ones(8)]) == [None], "bytes that nobody put"
+    draft = torch.arange(8.0)
+    assert store.exists(f"{key}.draft") is False
+    assert store.batch_get([f"{key}.draft"], [torch.zeros(8)]) == [None]
+    assert store.batch_set([key, f"{key}.draft"], [empty, draft]) is True
+    published(store)
+    assert same_bytes(store.get(f"{key}.draft", torch.zeros(8)), draft)
+
+
+def test_a_draft_page_is_no_block_of_the_target(ring, engine):
+    """Routers are told of pages of KV: a draft's has the same hash."""
+    pool, told = MhaPool(), []
+    store = engine(ring[0], pool, extra={"interface_v1": 0})
+    store._events = SimpleNamespace(stored=lambda keys, *_: told.append(keys), close=lambda: None)
+    (key,), page = fresh_keys(1), pool.get_data_page(0)
+    assert store.batch_set([f"{key}.draft"], [page]) and told == []
+    assert store.batch_set([key], [page]) and told == [[key]]
+
+
+def test_without_interface_v1_named_pools_are_found_beside_flat_kv(ring, engine):
+    """SGLang puts KV as flat pages then, and named pools by address."""
+    pool, side = MhaPool(), MlaPool(kv_cache_dim=8)
+    store = engine(ring[0], pool, extra={"interface_v1": 0})
+    store.register_mem_host_pool_v2(side, "indexer")
+    keys = fresh_keys(3)
+    indexer = SimpleNamespace(name="indexer", keys=keys[:2], host_indices=side.indices([0, 1]),
+                              hit_policy="all_pages", indices_from_pool=None)
+    assert store.batch_set(keys, [pool.get_data_page(0)] * 3) is True
+    assert store.batch_set_v2([indexer]) == {"indexer": [True] * 2}
+    published(store)
+    assert store.batch_exists(keys) == 3 == store.batch_exists_v2(keys, None).kv_hit_pages
+    assert store.batch_exists_v2(keys, [indexer]).kv_hit_pages == 2
 
 
 def test_after_close_all_is_a_miss(ring, engine):

@@ -1,9 +1,12 @@
 """Change anything that decides what a page's bytes mean, and it is a miss."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
-from engines import fresh_keys, make_store, put
-from host_pools import AsymmetricPool, MhaPool, MlaPool
+from engines import fresh_keys, make_store, published, put
+from host_pools import AsymmetricPool, MhaPool, MlaPool, StatePool
+from peercache.hicache.stored_pool import DRAFT_SHAPES_MAX
 
 BASE_CONFIG = {"tp_rank": 1, "tp_size": 4, "pp_rank": 0, "pp_size": 2, "attn_cp_rank": 0, "attn_cp_size": 2}
 BASE_SIZES = {"page_size": 4, "layers": 4, "heads": 4, "head_dim": 8}
@@ -91,6 +94,109 @@ def test_mla_is_written_once_and_read_by_all_ranks(ring, engine):
         assert [pool.bytes_of(p) for p in (5, 6, 7)] == [pools[0].bytes_of(p) for p in (0, 1, 2)]
     other_size = engine(ring[0], pools[0], is_mla_model=True, tp_rank=0, tp_size=8)
     assert other_size.batch_exists(keys) == 3
+
+
+def transfer(name, keys, pool=None, pages=()):
+    return SimpleNamespace(name=name, keys=keys, hit_policy="all_pages", indices_from_pool=None,
+                           host_indices=None if pool is None else pool.indices(pages))
+
+
+def mla_ranks(engine, node, name, pools):
+    """An MLA engine whose ranks have the same KV, and a pool of this name beside it."""
+    stores = [engine(node, MlaPool(seed=1), is_mla_model=True, tp_rank=rank, tp_size=len(pools),
+                     model_name=f"mla beside {name}") for rank in range(len(pools))]
+    for store, pool in zip(stores, pools):
+        store.register_mem_host_pool_v2(pool, name)
+    return stores
+
+
+CUT = [("mamba", StatePool), ("mamba", MlaPool), ("swa", StatePool), ("swa", MhaPool), ("new", MlaPool)]
+
+
+@pytest.mark.parametrize("name, kind", CUT)
+def test_beside_mla_each_rank_keeps_its_share_of_what_is_cut(ring, engine, name, kind):
+    """Kimi-Linear: the attention is MLA, the states are not. Another rank's state is a wrong byte."""
+    pools = [kind(seed=rank) for rank in range(2)]
+    stores = mla_ranks(engine, ring[0], name, pools)
+    keys, kv = fresh_keys(2), stores[0].mem_pool_host
+    put(stores[0], kv, keys, [0, 1])
+    for rank, (store, pool) in enumerate(zip(stores, pools)):
+        found = [each.batch_exists_v2(keys, [transfer(name, None)]).kv_hit_pages for each in stores]
+        assert found == [0, 0], f"{rank} of 2 ranks have theirs"
+        assert store.batch_set_v2([transfer(name, keys, pool, [0, 1])]) == {name: [True] * 2}
+        published(store)
+    assert pools[0].bytes_of(0) != pools[1].bytes_of(0)
+    for store, pool in zip(stores, pools):
+        assert store.batch_exists_v2(keys, [transfer(name, None)]).kv_hit_pages == 2
+        assert store.batch_get_v2([transfer(name, keys, pool, [5, 6])]) == {name: [True] * 2}
+        assert [pool.bytes_of(p) for p in (5, 6)] == [pool.bytes_of(p) for p in (0, 1)]
+
+
+@pytest.mark.parametrize("name", ["indexer", "deepseek_v4_c4", "deepseek_v4_c4_state"])
+def test_what_all_ranks_hold_beside_mla_is_written_once_too(ring, engine, name):
+    pools = [MlaPool(kv_cache_dim=8, seed=rank) for rank in range(2)]
+    stores = mla_ranks(engine, ring[0], name, pools)
+    keys = fresh_keys(1)
+    assert stores[0].batch_set_v2([transfer(name, keys, pools[0], [0])]) == {name: [True]}
+    published(stores[0])
+    assert stores[1].batch_get_v2([transfer(name, keys, pools[1], [3])]) == {name: [True]}
+    assert pools[1].bytes_of(3) == pools[0].bytes_of(0)
+
+
+OTHER_STATES = {
+    "temporal_dtype": {"temporal_dtype": torch.float16},
+    "temporal_state_shape": {"temporal": (8, 4)},
+    "conv_state_shapes": {"conv": (4, 3)},
+}
+
+
+@pytest.mark.parametrize("field", OTHER_STATES)
+def test_states_of_another_shape_or_type_are_misses(ring, engine, field):
+    pools = [StatePool(), StatePool(**OTHER_STATES[field])]
+    assert pools[0].size_per_token == pools[1].size_per_token
+    stores = [engine(ring[0], MhaPool()) for _ in pools]
+    keys = fresh_keys(1)
+    for store, pool in zip(stores, pools):
+        store.register_mem_host_pool_v2(pool, "mamba")
+    assert stores[0].batch_set_v2([transfer("mamba", keys, pools[0], [0])]) == {"mamba": [True]}
+    published(stores[0])
+    assert stores[1].batch_get_v2([transfer("mamba", keys, pools[1], [3])]) == {"mamba": [False]}
+
+
+def test_each_rank_has_drafts_of_its_own_also_beside_mla(ring, engine):
+    """The target is MLA, the draft has heads: SGLang hands both over to the same generic calls."""
+    stores = [engine(ring[0], MlaPool(), is_mla_model=True, tp_rank=rank, tp_size=2) for rank in range(2)]
+    keys = [f"{key}.draft" for key in fresh_keys(2)]
+    pages = [[torch.full((64,), 1.0 + rank + 2 * i) for i in range(2)] for rank in range(2)]
+    for store, own in zip(stores, pages):
+        assert store.batch_set(keys, own)
+        published(store)
+    for store, own in zip(stores, pages):
+        read = store.batch_get(keys, [torch.zeros(64) for _ in keys])
+        assert [torch.equal(a, b) for a, b in zip(read, own)] == [True, True]
+        assert store.exists(keys[0])
+
+
+@pytest.mark.parametrize("other", [torch.zeros(64, dtype=torch.float16), torch.zeros(32, dtype=torch.bfloat16)],
+                         ids=["dtype", "size"])
+def test_drafts_of_another_shape_share_no_keys(ring, engine, other):
+    store = engine(ring[0], MhaPool())
+    keys = [f"{key}.draft" for key in fresh_keys(1)]
+    page = torch.ones(64, dtype=torch.bfloat16)
+    assert store.batch_set(keys, [page])
+    published(store)
+    assert store.batch_get(keys, [other]) == [None] and not other.any()
+    assert store.batch_set(keys, [other + 2]), "and each keeps its own"
+    published(store)
+    assert torch.equal(store.batch_get(keys, [torch.zeros_like(page)])[0], page)
+    assert torch.equal(store.batch_get(keys, [torch.zeros_like(other)])[0], other + 2)
+
+
+def test_drafts_of_ever_new_shapes_are_refused_at_last(ring, engine):
+    store = engine(ring[0], MhaPool())
+    (key,) = fresh_keys(1)
+    stored = [store.batch_set([f"{key}.draft"], [torch.zeros(size)]) for size in range(1, DRAFT_SHAPES_MAX + 3)]
+    assert stored == [True] * DRAFT_SHAPES_MAX + [False] * 2
 
 
 def whole_heads(pools, page, half):

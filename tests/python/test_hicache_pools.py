@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from engines import fresh_keys, published, put
-from host_pools import FlatOnlyPool, LogicalPool, MhaPool, MlaPool
+from host_pools import FlatOnlyPool, LogicalPool, MhaPool, MlaPool, RowPool, UnevenPool
 from peercache.hicache.hit_policy import usable_prefix
 
 ALL, TRAILING = "all_pages", "trailing_pages"
@@ -174,3 +174,76 @@ def test_a_pool_gets_the_indices_that_it_looks_at(ring, engine, looks_at_all):
     every = target.indices([1, 2]).tolist()
     assert target.asked == (every if looks_at_all else [4, None, None, None, 8, None, None, None])
     assert [target.bytes_of(p) for p in (1, 2)] == [pool.bytes_of(p) for p in (3, 4)]
+
+
+@pytest.mark.parametrize("page_size", [4, 64])
+def test_a_pool_that_reckons_with_tensors_is_read_in_place(ring, engine, page_size):
+    """And is as large as it says by its parts: `size_per_token` of these pools is that of a page."""
+    pools = [RowPool(row_bytes=2 << 20, layers=1, pages=6, page_size=page_size) for _ in range(2)]
+    stores = [engine(ring[i], pool, 2) for i, pool in enumerate(pools)]
+    host = stores[0]._pools["kv"].host
+    assert host.zero_copy and host.page_bytes == 2 << 20
+    keys = fresh_keys(2)
+    put(stores[0], pools[0], keys, [4, 5])
+    assert stores[1].batch_get_v1(keys, pools[1].indices([1, 0])) == [True] * 2
+    for source, target in [(4, 1), (5, 0)]:
+        assert bool((pools[1].kv_buffer[target] == pools[0].kv_buffer[source]).all())
+
+
+def test_the_last_pages_are_kept_where_parts_differ_in_size(ring, engine):
+    pool = UnevenPool()
+    store = engine(ring[0], pool)
+    keys, last = fresh_keys(2), [pool.page_num - 2, pool.page_num - 1]
+    put(store, pool, keys, last)
+    wanted = [pool.bytes_of(p) for p in last]
+    assert store.batch_get_v1(keys, pool.indices([0, 1])) == [True] * 2
+    assert [pool.bytes_of(p) for p in (0, 1)] == wanted
+    assert store.batch_get_v1(keys, pool.indices(last)) == [True] * 2
+    assert store.batch_get_v1(keys[:1], pool.indices([pool.page_num])) == [False], "beyond the pool"
+
+
+def under_another_name():
+    pool = MhaPool()
+    pool.pages_of_mine = pool.__dict__.pop("kv_buffer")
+    return pool
+
+
+def under_no_name():
+    pool = MhaPool()
+    pool.pages_of_mine, pool.kv_buffer = pool.kv_buffer, None
+    return pool
+
+
+@pytest.mark.parametrize("made", [under_another_name, under_no_name])
+def test_a_pool_whose_memory_is_not_found_is_never_said_to_be_there(ring, engine, caplog, made):
+    pool = made()
+    store = engine(ring[0], pool)
+    told = [r for r in caplog.records if r.levelname == "ERROR" and "its memory is not found" in r.message]
+    assert len(told) == 1 and "pool kv is not kept in L3" in told[0].message
+    store.register_mem_host_pool_v2(pool, "swa")
+    keys, indices = fresh_keys(2), pool.indices([0, 1])
+    assert store.batch_exists(keys) == 0 and store.exists(keys[0]) is False
+    assert store.batch_set_v1(keys, indices) == [False] * 2 == store.batch_get_v1(keys, indices)
+    assert store.batch_get_v2([transfer("swa", keys, indices)]) == {"swa": [False] * 2}
+    assert store.batch_exists_v2(keys, [transfer("swa")]).kv_hit_pages == 0
+
+
+class Group:
+    """HostPoolGroup: shows some of what its anchor has."""
+
+    def __init__(self, anchor):
+        self.anchor_entry = SimpleNamespace(host_pool=anchor)
+
+    def __getattr__(self, name):
+        if name in ("layer_num", "head_num", "head_dim"):
+            raise AttributeError(name)
+        return getattr(self.anchor_entry.host_pool, name)
+
+
+def test_a_group_has_the_shape_of_its_anchor(ring, engine):
+    """Layers and heads that give the same size are told apart, and a group meets its anchor's pages."""
+    pools = [MhaPool(heads=4, head_dim=8), MhaPool(heads=8, head_dim=4)]
+    stores = [engine(ring[0], Group(pool)) for pool in pools]
+    keys = fresh_keys(1)
+    put(stores[0], pools[0], keys, [0])
+    assert [store.batch_exists(keys) for store in [*stores, engine(ring[0], pools[0])]] == [1, 0, 1]

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from engines import config_of, fresh_keys, json_of, knows, make_store, published, put
-from host_pools import LogicalPool, MhaPool, MlaPool
+from host_pools import FlatOnlyPool, MhaPool
 from local_nodes import LATE_SECONDS, until
-from peercache.hicache import PeerCacheStore
+from peercache.hicache import PeerCacheStore, guard
 from peercache.hicache.settings import settings_of
 
 
@@ -81,7 +81,8 @@ def test_a_store_without_a_host_pool_misses(ring, engine):
     assert store.batch_exists_v2(keys, None).kv_hit_pages == 0
 
 
-def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog):
+def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, monkeypatch):
+    monkeypatch.setattr(guard, "_said_at", {})  # Other tests have had their minute.
     pool = MhaPool()
     store = engine(ring[0], pool)
 
@@ -92,7 +93,16 @@ def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog):
     for _ in range(3):
         assert store.batch_get_v1(fresh_keys(1), pool.indices([0])) == [False]
     said = [r for r in caplog.records if "batch_get_v1 failed" in r.message]
-    assert len(said) <= 1, "a fault is told once a minute, not once a call"
+    assert len(said) == 1, "a fault is told once a minute, not once a call"
+
+
+def test_a_pool_of_no_known_kind_breaks_no_registration_by_name(ring, engine):
+    """SGLang may name the arguments."""
+    store = engine(ring[0])
+    broken = SimpleNamespace(page_size="four")
+    assert store.register_mem_pool_host(mem_pool_host=broken) is None
+    assert store.register_mem_host_pool_v2(host_pool=broken, host_pool_name="swa") is None
+    assert store.batch_exists(fresh_keys(1)) == 0
 
 
 def test_a_set_has_copied_when_it_returns(ring, engine):
@@ -225,11 +235,20 @@ def free_port():
 def test_pages_that_are_too_small_or_too_large_are_told(ring, engine, caplog):
     engine(ring[0], MhaPool(page_size=1, pages=4))
     assert "--page-size 64" in caplog.text
-    huge = MhaPool()
-    huge.size_per_token = 1 << 30
-    store = engine(ring[0], huge)
-    assert "use a smaller --page-size" in caplog.text
-    assert store.batch_set_v1(fresh_keys(1), huge.indices([0])) == [False]
+    pages = MhaPool(pages=1, page_size=16, layers=16, heads=64, head_dim=1040)
+    copies = FlatOnlyPool()
+    copies.size_per_token = 1 << 30
+    state = FlatOnlyPool(page_size=1)
+    state.size_per_token = 65 << 20
+    for huge, cure in [(pages, "use a smaller --page-size"), (copies, "use a smaller --page-size"),
+                       (state, "a larger --tp may make it smaller")]:
+        caplog.clear()
+        store = engine(ring[0], huge)
+        assert cure in caplog.text
+        assert store.batch_set_v1(fresh_keys(1), huge.indices([0])) == [False]
+    modest = MhaPool()
+    modest.size_per_token = 1 << 30
+    assert engine(ring[0], modest).batch_set_v1(fresh_keys(1), modest.indices([0])) == [True], "its parts count"
 
 
 def run_python(code, **options):

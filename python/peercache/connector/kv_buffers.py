@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterator, List, Protocol, Sequence, Tuple
+from typing import Any, Iterator, List, Protocol, Sequence, Tuple
 
 from peercache._native import page_bytes_max, parts_per_page_max
 
@@ -17,6 +17,8 @@ class KVArgsLike(Protocol):
     One entry for each buffer, in the engine's order: K of each layer, then V of each layer; MLA has one
     for each layer. Page p of buffer i is the `kv_item_lens[i]` bytes at `kv_data_ptrs[i] + p *
     kv_item_lens[i]`.
+
+    `kv_layer_ids` and `prefill_start_layer`, where given, say which layers these are.
     """
 
     kv_data_ptrs: Sequence[int]
@@ -57,6 +59,15 @@ def check_mapped(ranges: Sequence[Range]) -> None:
             )
 
 
+def _layers_of(kv_args: Any) -> str:
+    """Which layers lie in the buffers, as far as it is said: other layers have pages of the same size.
+    Who says nothing (a decode engine) begins with layer 0, which other PP ranks never do."""
+    ids = getattr(kv_args, "kv_layer_ids", None)
+    first = int(getattr(kv_args, "prefill_start_layer", None) or 0)
+    listed = "" if ids is None else ",".join(str(int(each)) for each in ids)
+    return f"{first}:{listed}"
+
+
 @dataclass(frozen=True)
 class KVBuffers:
     """The buffers of one engine process. Immutable; the memory stays the engine's."""
@@ -65,6 +76,8 @@ class KVBuffers:
     item_bytes: Sequence[int]
     pages: int
     """Pages that fit into each buffer."""
+    layers: str
+    """The first layer and the list of all, as the engine says."""
 
     @staticmethod
     def of(kv_args: KVArgsLike) -> "KVBuffers":
@@ -84,7 +97,8 @@ class KVBuffers:
                 f"{parts_per_page_max} and {page_bytes_max}"
             )
         check_mapped(list(zip(addresses, lengths)))
-        return KVBuffers(addresses, items, min(a // b for a, b in zip(lengths, items)))
+        pages = min(a // b for a, b in zip(lengths, items))
+        return KVBuffers(addresses, items, pages, _layers_of(kv_args))
 
     @property
     def page_bytes(self) -> int:
@@ -103,6 +117,6 @@ class KVBuffers:
         places = [a + p * n for p in pages for a, n in zip(self.addresses, self.item_bytes)]
         return places, list(self.item_bytes) * len(pages)
 
-    def geometry(self) -> str:
-        """What of the buffers decides the meaning of a page's bytes."""
-        return ",".join(str(each) for each in self.item_bytes)
+    def geometry(self) -> List[str]:
+        """What of the buffers decides the meaning of a page's bytes, a field each."""
+        return [f"items={','.join(str(each) for each in self.item_bytes)}", f"layers={self.layers}"]

@@ -38,6 +38,8 @@ class ConnectorMetadata:
     tp_size: int = 1
     pp_rank: int = 0
     pp_size: int = 1
+    cp_rank: int = 0
+    cp_size: int = 1
     is_mla: bool = False
     """All ranks of a TP group hold the same bytes: written and read as one."""
     space: str = ""
@@ -79,7 +81,7 @@ class _Spaces(NamedTuple):
     """Of all ranks' of the TP group."""
 
 
-def _spaces_of(metadata: ConnectorMetadata, geometry: str) -> _Spaces:
+def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
     common = [
         "peercache-connector-1",
         f"space={metadata.space}",
@@ -88,7 +90,8 @@ def _spaces_of(metadata: ConnectorMetadata, geometry: str) -> _Spaces:
         f"page_size={metadata.page_size}",
         f"mla={metadata.is_mla}",
         f"pp={metadata.pp_rank}/{metadata.pp_size}",
-        f"items={geometry}",
+        f"cp={metadata.cp_rank}/{metadata.cp_size}",
+        *geometry,
     ]
     ranks = ["all"] if metadata.is_mla else [f"{r}/{metadata.tp_size}" for r in range(metadata.tp_size)]
     group = [KeySpace([*common, f"tp={rank}"]) for rank in ranks]
@@ -130,7 +133,7 @@ class RemoteKVConnector:
         self.client = _open(metadata)
         self._timeout_s = self.client.native.timeout
         self._buffers: Optional[KVBuffers] = None
-        self._spaces = _spaces_of(metadata, "")
+        self._spaces = _spaces_of(metadata, [])
         self._queue: Optional[TransferQueue] = None
         self._closed = False
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from itertools import islice
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from peercache.client import Client, Option, Status
 from peercache._native import Error, KeySpace
@@ -26,6 +27,20 @@ class Known(NamedTuple):
 
     spaces: Sequence[KeySpace]
     keys: Dict[str, None]
+
+
+class Deadline:
+    """The end of one public call, over all the questions that it asks."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds; 0 when it has passed: what is asked then is a miss."""
+        return max(0.0, self._end - time.monotonic())
+
+    def passed(self) -> bool:
+        return self.left() == 0.0
 
 
 def open_client(settings: Settings) -> Client:
@@ -76,9 +91,11 @@ class Backend:
             if self._running == 0:
                 self._idle.notify_all()
 
-    def budget_s(self, tokens: int) -> float:
-        """What a batch of so many tokens may take: SGLang would not wait longer for it."""
-        return min(self._timeout_s, self._settings.batch_budget_s(tokens))
+    def deadline(self, tokens: Optional[int] = None) -> Deadline:
+        """Of a call that begins now; of one that reads so many tokens, no later than SGLang waits."""
+        if tokens is None:
+            return Deadline(self._timeout_s)
+        return Deadline(min(self._timeout_s, self._settings.batch_budget_s(tokens)))
 
     def register(self, pool: HostPool) -> None:
         """Makes the pool known to the RDMA devices; without it pages come through a buffer of ours."""
@@ -110,21 +127,27 @@ class Backend:
             for key in list(islice(known, max(0, len(known) - KEYS_REMEMBERED_MAX))):
                 del known[key]
 
-    def clear(self) -> bool:
+    def clear(self, limit: Deadline) -> bool:
         """Withdraws from the whole cluster what this rank has moved and still remembers: its last
         131,072 pages. Other tenants' pages, and other ranks', stay. False when a holder could not be
-        asked."""
+        asked in time; the pages of that are still remembered, and the next call goes on with them."""
         with self._idle:
             known, self._known = self._known, {}
-        return all([self._remove(each.spaces, list(each.keys)) for each in known.values()])
+        left = [(each.spaces, self._remove(each.spaces, list(each.keys), limit)) for each in known.values()]
+        for spaces, keys in left:
+            if keys:
+                self.remember(spaces, keys)
+        return not any(keys for _, keys in left)
 
-    def _remove(self, spaces: Sequence[KeySpace], keys: Sequence[str]) -> bool:
-        gone = True
+    def _remove(self, spaces: Sequence[KeySpace], keys: Sequence[str], limit: Deadline) -> List[str]:
+        """The keys that could not be withdrawn."""
+        left: List[str] = []
         for first in range(0, len(keys), REMOVE_KEYS):
             some = keys[first : first + REMOVE_KEYS]
-            statuses = self.client.native.remove(spaces, some).statuses
-            gone &= all(status in REMOVED for status in statuses)
-        return gone
+            statuses = self.client.native.remove(spaces, some, limit.left()).statuses
+            left += [key for i, key in enumerate(some)
+                     if any(each not in REMOVED for each in statuses[i * len(spaces) : (i + 1) * len(spaces)])]
+        return left
 
     def close(self) -> None:
         with self._idle:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import operator
+import sys
 from typing import Any, Iterator, List, Sequence, Tuple
 
 from peercache._native import KeySpace, page_bytes_max, parts_per_page_max
@@ -21,6 +23,18 @@ GEOMETRY = (
 )
 """Attributes of host pools that change what a page's bytes mean. A kind of pool has some of them."""
 
+STATE_GEOMETRY = (
+    "num_mamba_layers", "conv_dtype", "temporal_dtype", "conv_state_shapes", "temporal_state_shape",
+)
+"""The same of pools of states, Mamba's or KDA's; other pools have none of them."""
+
+SHARDED = ("head_num", "conv_state_shapes", "temporal_state_shape")
+"""Attributes of pools that are cut over the ranks of a TP group, whatever the model's attention is."""
+
+WHOLE = frozenset({"kv", "swa", "indexer", "draft", "draft_indexer", "draft_swa"})
+WHOLE_PREFIX = "deepseek_v4_"
+"""Names of pools that every rank of an MLA engine (DeepSeek-V4's counts as one) has in full."""
+
 
 class PoolFault(Exception):
     """A pool or its pages cannot be used as they are; the message says why."""
@@ -34,8 +48,30 @@ def _tensors(buffer: Any) -> Iterator[Any]:
         yield buffer
 
 
+def _shape_of(pool: Any) -> Any:
+    """The pool whose attributes tell a page's shape: of SGLang's HostPoolGroup its anchor."""
+    return getattr(getattr(pool, "anchor_entry", None), "host_pool", pool)
+
+
+def _is_replicated(shape: Any, name: str, ranks: Ranks) -> bool:
+    """Whether all ranks of a TP group hold the same bytes of this pool. Only what is known to be whole:
+    a wrong yes hands one rank another one's state, a wrong no costs space or a miss."""
+    if not ranks.is_mla or any(getattr(shape, each, None) is not None for each in SHARDED):
+        return False
+    return name in WHOLE or name.startswith(WHOLE_PREFIX)
+
+
+def _is_logical(pool: Any) -> bool:
+    """Whether a pool has no bytes at all (DeepSeek-V4's anchor): by its own word, not because we do not
+    find them. Of a pool that is called logical all pages count as there."""
+    size = getattr(pool, "size_per_token", None)
+    if size is not None:
+        return int(size) == 0
+    return getattr(pool, "kv_buffer", pool) is None and not hasattr(pool, "get_hybrid_pool_buffer")
+
+
 def _buffers_of(pool: Any) -> List[Any]:
-    """The tensors that a pool's pages lie in. None: it is logical only (DeepSeek-V4's anchor)."""
+    """The tensors that a pool's pages lie in."""
     whole = getattr(pool, "kv_buffer", None)
     if whole is None and hasattr(pool, "get_hybrid_pool_buffer"):
         whole = pool.get_hybrid_pool_buffer()
@@ -69,20 +105,27 @@ class HostPool:
         self.name = name
         self.page_size = int(getattr(pool, "page_size", 1) or 1)
         self.layout = str(getattr(pool, "layout", "") or "")
+        self._shape = _shape_of(pool)
+        self.replicated = _is_replicated(self._shape, name, ranks)
+        """One copy serves all ranks of the TP group."""
         self.memory = _memory_of(_buffers_of(pool))
         self.logical_only = not self.memory
+        if self.logical_only and not _is_logical(pool):
+            raise PoolFault(f"its memory is not found in a {type(pool).__name__}; no call would move a byte")
         self.split = self._split(ranks)
+        self.page_bytes = int(getattr(pool, "size_per_token", 0) or 0) * self.page_size
+        """0: not known."""
         self._starts_suffice = False
         self.zero_copy = self._is_zero_copy()
         self._starts_suffice = self.zero_copy and self.page_size > 1 and self._looks_at_starts_only()
-        self._warn_of_sizes()
+        self._check_sizes()
 
     def _split(self, ranks: Ranks) -> int:
         """Groups of heads in a page of this rank. Only in page_head a group's bytes lie together."""
-        if ranks.is_mla or self.layout != "page_head":
+        if self.replicated or self.layout != "page_head":
             return 1
         split = ranks.tp_lcm_size // ranks.tp_size
-        heads = int(getattr(self.pool, "head_num", split))
+        heads = int(getattr(self._shape, "head_num", split))
         if heads % split != 0:
             raise PoolFault(f"{heads} heads of this rank cannot be cut into {split} groups")
         return split
@@ -92,7 +135,7 @@ class HostPool:
         if self.logical_only or not hasattr(self.pool, "get_page_buffer_meta"):
             return False
         try:
-            self.parts(ProbedIndices(range(self.page_size)), 1)
+            self.page_bytes = int(sum(self.parts(probed_indices(self.page_size), 1)[1]))
         except PoolFault:
             raise
         except Exception as why:  # noqa: BLE001 - whatever a pool of any version raises
@@ -103,16 +146,19 @@ class HostPool:
     def _looks_at_starts_only(self) -> bool:
         """Whether the first index of each page is all that the pool looks at: it need not be given the
         others, which cost more than all the rest of a call (8,192 of them become objects of Python)."""
-        every = ProbedIndices(range(2 * self.page_size))
+        every = probed_indices(2 * self.page_size)
         try:
             return bool(self._places_of(starts_of(every, self.page_size)) == self._places_of(every))
         except Exception:  # noqa: BLE001 - whatever a pool raises that has met None
             return False
 
-    def _warn_of_sizes(self) -> None:
-        size = int(getattr(self.pool, "size_per_token", 0) or 0) * self.page_size
-        if size > page_bytes_max * self.split:
-            raise PoolFault(f"a page has {size} bytes, the cache takes {page_bytes_max}: use a smaller --page-size")
+    def _check_sizes(self) -> None:
+        """Errors: PoolFault for pages that the cache does not take."""
+        size, most = self.page_bytes, page_bytes_max * self.split
+        if size > most:
+            # A state has one size, however many tokens a page of KV has.
+            cure = "use a smaller --page-size" if self.page_size > 1 else "a larger --tp may make it smaller"
+            raise PoolFault(f"a page has {size} bytes, the cache takes {most}: {cure}")
         if 0 < size < SMALL_PAGE_BYTES and self.name == "kv":
             logger.warning(
                 "a page has %d bytes only: most of the time goes into naming it. Use --page-size 64", size
@@ -129,7 +175,7 @@ class HostPool:
         if len(addresses) != len(sizes) or len(addresses) % (pages * self.split) != 0:
             raise PoolFault(f"{len(addresses)} parts for {pages} pages")
         if len(addresses) > pages * self.split * parts_per_page_max:
-            raise PoolFault(f"a page has more than {parts_per_page_max} parts")
+            raise PoolFault(f"a page has more than {parts_per_page_max} parts: use --hicache-mem-layout page_first")
         if not self._holds(addresses, sizes):
             raise PoolFault("a page lies outside the pool's memory")
         return addresses, sizes
@@ -145,7 +191,10 @@ class HostPool:
     def _holds(self, addresses: Sequence[int], sizes: Sequence[int]) -> bool:
         if len(self.memory) == 1:
             begin, size = self.memory[0]
-            return min(addresses) >= begin and max(addresses) + max(sizes) <= begin + size
+            end = begin + size
+            # Where the last part is not the largest, this bound is too wide, and costs no loop.
+            fits = max(addresses) + max(sizes) <= end or max(map(operator.add, addresses, sizes)) <= end
+            return min(addresses) >= begin and fits
         return all(
             any(begin <= address and address + part <= begin + size for begin, size in self.memory)
             for address, part in zip(addresses, sizes)
@@ -153,15 +202,18 @@ class HostPool:
 
     def geometry(self) -> List[str]:
         """What of the pool decides the meaning of a page's bytes, a field each."""
-        device_dtype = getattr(getattr(self.pool, "device_pool", None), "dtype", "")
-        shape = [f"{name}={getattr(self.pool, name, '')}" for name in GEOMETRY]
+        whole = self._shape
+        device_dtype = getattr(getattr(whole, "device_pool", None), "dtype", "")
+        shape = [f"{name}={getattr(whole, name, '')}" for name in GEOMETRY]
+        state = [f"{name}={getattr(whole, name)}" for name in STATE_GEOMETRY if hasattr(whole, name)]
         return [
-            f"dtype={getattr(self.pool, 'dtype', '')}",
+            f"dtype={getattr(whole, 'dtype', '')}",
             # The two kinds of fp8 are both stored as uint8.
             f"device_dtype={device_dtype}",
             f"layout={self.layout}",
             f"page_size={self.page_size}",
             f"geometry={','.join(self._per_group(field) for field in shape)}",
+            *state,
         ]
 
     def _per_group(self, field: str) -> str:
@@ -179,6 +231,13 @@ class ProbedIndices(List[Any]):
         return self
 
 
+def probed_indices(count: int) -> Any:
+    """The first indices as SGLang hands them over: some pools reckon with tensors only. A pool whose
+    memory is tensors has torch loaded; nothing else here needs it."""
+    torch = sys.modules.get("torch")
+    return ProbedIndices(range(count)) if torch is None else torch.arange(count)
+
+
 def starts_of(indices: Any, page_size: int) -> ProbedIndices:
     """Of all indices of some pages, those that pages begin with, and None in the others' places: nothing
     can be reckoned from a wrong one."""
@@ -194,32 +253,38 @@ def fields_of(
 ) -> List[List[str]]:
     """The fields of the key spaces of a pool's pages: one for each group of heads, of this rank or of all.
 
-    Where all ranks hold the same bytes (MLA) there is one, and no rank in it: written once, read by
-    all. `form` tells pages by address from flat ones: their parts may be in another order.
+    Where all ranks hold the same bytes there is one, and no rank in it: written once, read by all.
+    `form` tells pages by address from flat ones: their parts may be in another order.
     """
     split = pool.split if form == ZERO_COPY else 1
     groups = ranks.tp_size * split
     first = ranks.tp_rank * split
-    if ranks.is_mla:
-        held = ["all"]
-    else:
-        chosen = range(groups) if whole_group else range(first, first + split)
-        held = [f"{group}/{groups}" for group in chosen]
+    if pool.replicated:
+        return [_fields(pool, ranks, space, form, "all")]
+    chosen = range(groups) if whole_group else range(first, first + split)
+    return [_fields(pool, ranks, space, form, f"{group}/{groups}") for group in chosen]
+
+
+def _fields(pool: HostPool, ranks: Ranks, space: str, form: str, heads: str) -> List[str]:
     return [
-        [
-            "sglang-hicache-1",
-            f"space={space}",
-            f"model={ranks.model}",
-            f"heads={heads}",
-            f"pp={ranks.pp_rank}/{ranks.pp_size}",
-            f"cp={ranks.cp_rank}/{ranks.cp_size}",
-            f"mla={ranks.is_mla}",
-            f"pool={pool.name}",
-            f"form={form}",
-            *pool.geometry(),
-        ]
-        for heads in held
+        "sglang-hicache-1",
+        f"space={space}",
+        f"model={ranks.model}",
+        f"heads={heads}",
+        f"pp={ranks.pp_rank}/{ranks.pp_size}",
+        f"cp={ranks.cp_rank}/{ranks.cp_size}",
+        f"mla={ranks.is_mla}",
+        f"pool={pool.name}",
+        f"form={form}",
+        *pool.geometry(),
     ]
+
+
+def draft_fields(pool: HostPool, ranks: Ranks, space: str, dtype: str, size: int) -> List[str]:
+    """Of a draft model's flat pages beside those of `pool`. Nothing is known of them but the tensor: so
+    they are this rank's, also where the target's pages are all ranks', and of this type and size."""
+    fields = _fields(pool, ranks, space, "draft", f"{ranks.tp_rank}/{ranks.tp_size}")
+    return [*fields, f"draft_dtype={dtype}", f"draft_bytes={size}"]
 
 
 def spaces_of(pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool) -> List[KeySpace]:

@@ -6,41 +6,23 @@ import json
 import logging
 import time
 import weakref
-from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from peercache._native import KeySpace, Results
 from peercache.client import memory_of
-from peercache.hicache.backend import Backend
+from peercache.hicache.backend import Backend, Deadline
 from peercache.hicache.contract import PoolTransferResult, Ranks, StorageBase, is_trailing, name_of
 from peercache.hicache.figures import Figures
 from peercache.hicache.guard import count_of, never_raises, none_of
-from peercache.hicache.hit_policy import Demand, all_or_none, leading_run, usable_prefix
-from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, fields_of, spaces_of
+from peercache.hicache.hit_policy import Demand, all_or_none, usable_prefix
+from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, fields_of
 from peercache.hicache.settings import settings_of
+from peercache.hicache.stored_pool import StoredPool, is_draft
 from peercache.kv_events import service as kv_events
 
 logger = logging.getLogger("peercache.hicache")
 
 KV = "kv"
-
-
-@dataclass(frozen=True)
-class StoredPool:
-    """A host pool and the key spaces of its pages."""
-
-    host: HostPool
-    own: Sequence[KeySpace]
-    """Of this rank's pages by address."""
-    group: Sequence[KeySpace]
-    """Of all ranks' of the TP group."""
-    flat: Sequence[KeySpace]
-    """Of this rank's flat pages."""
-    flat_group: Sequence[KeySpace]
-
-    def asked(self, by_address: bool) -> Sequence[KeySpace]:
-        """Where pages are looked for: in the form in which they are put."""
-        return self.group if by_address and self.host.zero_copy else self.flat_group
 
 
 class PeerCacheStore(StorageBase):
@@ -56,7 +38,8 @@ class PeerCacheStore(StorageBase):
     copies inside the call, after a get nothing writes to the host pool any more, also where it missed.
     Errors: the constructor raises ValueError for a JSON that makes no sense. No other method raises or
     returns None where SGLang expects an answer: what cannot be had is a miss. Deadlines: `client.timeout`
-    for a call, and for a get no more than SGLang itself would wait for so many tokens.
+    for a call, whatever it asks of how many pools and nodes, and for a get no more than SGLang itself
+    would wait for so many tokens.
 
     Answers of ranks: a page counts as there when all ranks of the TP group have theirs, so that all of
     them say the same; what appears or goes between two ranks' questions SGLang levels with its MIN.
@@ -75,7 +58,7 @@ class PeerCacheStore(StorageBase):
 
     # Pools
 
-    @never_raises(lambda *_: None)
+    @never_raises(lambda *_, **__: None)
     def register_mem_pool_host(self, mem_pool_host: Any) -> None:
         """The host pool; another one takes the place of the one before."""
         if KV in self._pools:
@@ -86,7 +69,7 @@ class PeerCacheStore(StorageBase):
         self._add_pool(mem_pool_host, KV)
         self._begin_events()
 
-    @never_raises(lambda *_: None)
+    @never_raises(lambda *_, **__: None)
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
         super().register_mem_host_pool_v2(host_pool, host_pool_name)
         self._add_pool(host_pool, name_of(host_pool_name))
@@ -98,18 +81,16 @@ class PeerCacheStore(StorageBase):
         except PoolFault as fault:
             logger.error("pool %s is not kept in L3: %s", name, fault)
             return
-
-        def spaces(form: str, whole_group: bool) -> List[KeySpace]:
-            return spaces_of(host, self._ranks, self._settings.space, form, whole_group)
-
         form = ZERO_COPY if host.zero_copy and self._settings.interface_v1 else FLAT
         for fields in fields_of(host, self._ranks, self._settings.space, form, False):
             # With these and a page's hash one finds out why it missed (docs/sglang.md).
             logger.info("key space of pool %s: %s", name, json.dumps(fields))
         self._backend.register(host)
-        self._pools[name] = StoredPool(
-            host, spaces(ZERO_COPY, False), spaces(ZERO_COPY, True), spaces(FLAT, False), spaces(FLAT, True)
-        )
+        self._pools[name] = StoredPool.of(host, self._ranks, self._settings.space)
+
+    def _asked(self, pool: StoredPool) -> Sequence[KeySpace]:
+        """Where a pool's pages are looked for: without interface_v1 SGLang puts those of KV as flat ones."""
+        return pool.asked(self._settings.interface_v1 or pool.host.name != KV)
 
     # KV events: the first rank speaks for its TP group
 
@@ -120,7 +101,7 @@ class PeerCacheStore(StorageBase):
         self._events = kv_events.start(
             self._settings.events,
             client=self._backend.client,
-            spaces=pool.asked(self._settings.interface_v1),
+            spaces=self._asked(pool),
             page_tokens=pool.host.page_size,
             dp_rank=self._dp_rank,
         )
@@ -142,24 +123,26 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
         """How many pages from the first one on are there: a leading run, no count."""
-        pool = self._pools.get(KV)
-        by_address = self._settings.interface_v1
-        return 0 if pool is None else self._run(pool, pool.asked(by_address), keys)
+        pool, limit = self._pools.get(KV), self._backend.deadline()
+        return 0 if pool is None else self._run(pool, keys, limit)
 
-    def _run(self, pool: StoredPool, spaces: Sequence[KeySpace], keys: Sequence[str]) -> int:
+    def _run(self, pool: StoredPool, keys: Sequence[str], limit: Deadline) -> int:
         if pool.host.logical_only or not keys:
             return len(keys)
+        spaces = self._asked(pool)
         with self._backend as backend:
-            return backend.client.native.exists(spaces, keys).run // len(spaces)
+            return backend.client.native.exists(spaces, keys, limit.left()).run // len(spaces)
 
     @never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:
-        """Whether this key is there, however it was put."""
-        pool = self._pools[KV]
+        """Whether this key is there, however it was put; a draft in the shapes that came by here so far."""
+        pool, limit = self._pools[KV], self._backend.deadline()
+        if pool.host.logical_only and not is_draft(key):
+            return True
+        asked = pool.drafts.known() if is_draft(key) else [pool.group, pool.flat_group]
         with self._backend as backend:
             return any(
-                backend.client.native.exists(spaces, [key]).run == len(spaces)
-                for spaces in (pool.group, pool.flat_group)
+                backend.client.native.exists(spaces, [key], limit.left()).run == len(spaces) for spaces in asked
             )
 
     @never_raises(lambda *_, **__: PoolTransferResult(0, {}))
@@ -170,23 +153,23 @@ class PeerCacheStore(StorageBase):
         extra_info: Any = None,
     ) -> Any:
         """The longest prefix whose pages every pool has, as its hit policy needs them."""
-        transfers, kv = pool_transfers or [], self._pools.get(KV)
-        kv_pages = self._run(kv, kv.asked(True), keys) if kv is not None else 0
-        demands = [self._demand(transfer, keys[:kv_pages]) for transfer in transfers] if kv_pages else []
+        transfers, kv, limit = pool_transfers or [], self._pools.get(KV), self._backend.deadline()
+        kv_pages = self._run(kv, keys, limit) if kv is not None else 0
+        demands = [self._demand(transfer, keys[:kv_pages], limit) for transfer in transfers] if kv_pages else []
         usable = usable_prefix(kv_pages, demands)
         found = {name_of(transfer.name): usable for transfer in transfers}
         return PoolTransferResult(usable, {KV: usable, **found} if usable else {})
 
-    def _demand(self, transfer: Any, keys: Sequence[str]) -> Demand:
+    def _demand(self, transfer: Any, keys: Sequence[str], limit: Deadline) -> Demand:
         trailing = max(1, count_of(transfer.keys)) if is_trailing(transfer.hit_policy) else 0
         pool = self._pools.get(name_of(transfer.name))
         if pool is None:
             return [], trailing
         if pool.host.logical_only:
             return [True] * len(keys), trailing
-        spaces = pool.asked(True)
+        spaces = self._asked(pool)
         with self._backend as backend:
-            there = backend.client.native.exists(spaces, keys).ok
+            there = backend.client.native.exists(spaces, keys, limit.left()).ok
         return _by_key(there, len(spaces)), trailing
 
     # Pages by address
@@ -196,7 +179,8 @@ class PeerCacheStore(StorageBase):
         self, keys: Sequence[str], host_indices: Any, extra_info: Any = None
     ) -> List[bool]:
         """Reads pages into the host pool, a bool for each key. When it returns, no read is on its way."""
-        return self._get(self._pools.get(KV), keys, host_indices)
+        pool = self._pools.get(KV)
+        return self._get(pool, keys, host_indices, self._patience([(pool, len(keys))]))
 
     @never_raises(none_of)
     def batch_set_v1(
@@ -204,26 +188,30 @@ class PeerCacheStore(StorageBase):
     ) -> List[bool]:
         """Copies pages out of the host pool, a bool for each key. When it returns, SGLang may overwrite
         them."""
-        stored = self._set(self._pools.get(KV), keys, host_indices)
+        stored = self._set(self._pools.get(KV), keys, host_indices, self._backend.deadline())
         self._announce(keys, stored, extra_info)
         return stored
 
-    def _get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any) -> List[bool]:
+    def _patience(self, wanted: Sequence[Any]) -> Deadline:
+        """The end of a get of so many pages of these pools: they come for the same tokens."""
+        tokens = [pages * pool.host.page_size for pool, pages in wanted if pool is not None]
+        return self._backend.deadline(max(tokens, default=0))
+
+    def _get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         if pool is None or not keys:
             return [False] * len(keys)
         if pool.host.logical_only:
             return [True] * len(keys)
         begin = time.monotonic()
         with self._backend as backend:
-            budget = backend.budget_s(len(keys) * pool.host.page_size)
             if not pool.host.zero_copy:
-                return self._get_copies(pool, keys, indices, budget)
+                return self._get_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
-            results = backend.client.native.get(pool.own, keys, addresses, sizes, budget)
+            results = backend.client.native.get(pool.own, keys, addresses, sizes, limit.left())
             backend.remember(pool.own, keys)
         return self._answer(results, pool.host.split, begin, self._figures.prefetched)
 
-    def _set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any) -> List[bool]:
+    def _set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         if pool is None or not keys:
             return [False] * len(keys)
         if pool.host.logical_only:
@@ -231,9 +219,9 @@ class PeerCacheStore(StorageBase):
         begin = time.monotonic()
         with self._backend as backend:
             if not pool.host.zero_copy:
-                return self._set_copies(pool, keys, indices)
+                return self._set_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
-            results = backend.client.native.set(pool.own, keys, addresses, sizes)
+            results = backend.client.native.set(pool.own, keys, addresses, sizes, limit.left())
             backend.remember(pool.own, keys)
         return self._answer(results, pool.host.split, begin, self._figures.backed_up)
 
@@ -242,28 +230,33 @@ class PeerCacheStore(StorageBase):
             count(len(results) // split, results.success_bytes, time.monotonic() - begin)
         return _by_key(results.ok, split)
 
-    def _get_copies(
-        self, pool: StoredPool, keys: Sequence[str], indices: Any, budget: float
-    ) -> List[bool]:
-        """For pools that do not say where their pages lie: through flat copies."""
+    def _get_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
+        """For pools that do not say where their pages lie: through flat copies. What is not copied when
+        the time is up is a miss."""
         pages = [pool.host.pool.get_dummy_flat_data_page() for _ in keys]
-        read = self._read_flat(pool, keys, pages, budget)
-        for index, (page, there) in enumerate(zip(pages, read)):
-            if there:
+        read = self._read_flat(pool, keys, pages, limit)
+        for index, page in enumerate(pages):
+            read[index] = read[index] and not limit.passed()
+            if read[index]:
                 pool.host.pool.set_from_flat_data_page(int(indices[index * pool.host.page_size]), page)
         return read
 
-    def _set_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any) -> List[bool]:
-        size = pool.host.page_size
-        pages = [pool.host.pool.get_data_page(int(indices[i * size]), flat=True) for i in range(len(keys))]
-        return self._write_flat(pool, keys, pages)
+    def _set_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
+        pages: List[Any] = []
+        for first in range(0, len(keys) * pool.host.page_size, pool.host.page_size):
+            if limit.passed():
+                break
+            pages.append(pool.host.pool.get_data_page(int(indices[first]), flat=True))
+        stored = self._write_flat(pool, keys[: len(pages)], pages, limit)
+        return stored + [False] * (len(keys) - len(pages))
 
     # Named pools
 
     @never_raises(lambda transfers=(), *_, **__: {t.name: none_of(t.keys) for t in transfers})
     def batch_get_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
         """Reads pages of several pools: what one of them lacks, all lack."""
-        results = {t.name: self._transfer(t, transfers, self._get) for t in transfers}
+        limit = self._patience([(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers])
+        results = {t.name: self._transfer(t, transfers, self._get, limit) for t in transfers}
         trailing = [t.name for t in transfers if is_trailing(t.hit_policy)]
         all_or_none({t.name: t.keys or [] for t in transfers}, results, trailing)
         return results
@@ -271,9 +264,10 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda transfers=(), *_, **__: {t.name: none_of(t.keys) for t in transfers})
     def batch_set_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
         """Stores pages of several pools."""
-        return {t.name: self._transfer(t, transfers, self._set) for t in transfers}
+        limit = self._backend.deadline()
+        return {t.name: self._transfer(t, transfers, self._set, limit) for t in transfers}
 
-    def _transfer(self, transfer: Any, transfers: Sequence[Any], move: Any) -> List[bool]:
+    def _transfer(self, transfer: Any, transfers: Sequence[Any], move: Any, limit: Deadline) -> List[bool]:
         """One pool's part; some pools use the indices of another one's."""
         keys, indices = transfer.keys or [], transfer.host_indices
         source = getattr(transfer, "indices_from_pool", None)
@@ -283,7 +277,7 @@ class PeerCacheStore(StorageBase):
         if pool is None or (indices is None and not pool.host.logical_only):
             logger.warning("pool %s is not registered, or has no indices", name_of(transfer.name))
             return [False] * len(keys)
-        moved: List[bool] = _never(move)(pool, keys, indices)
+        moved: List[bool] = _never(move)(pool, keys, indices, limit)
         return moved
 
     # Flat pages: what SGLang does without interface_v1, and for drafts
@@ -299,11 +293,11 @@ class PeerCacheStore(StorageBase):
     ) -> List[Any]:
         """The tensors, None for each page that is not there."""
         pool = self._pools[KV]
+        limit = self._patience([(pool, len(keys))])
         given = target_locations or [None] * len(keys)
         pages = [pool.host.pool.get_dummy_flat_data_page() if page is None else page for page in given]
-        with self._backend as backend:
-            budget = backend.budget_s(len(keys) * pool.host.page_size)
-            read = self._read_flat(pool, keys, pages, budget)
+        with self._backend:
+            read = self._read_flat(pool, keys, pages, limit)
         return [page if there else None for page, there in zip(pages, read)]
 
     @never_raises(lambda *_, **__: False)
@@ -321,34 +315,47 @@ class PeerCacheStore(StorageBase):
         target_sizes: Any = None,
     ) -> bool:
         """Stores flat pages; True when all are."""
+        limit = self._backend.deadline()
         with self._backend:
-            stored = self._write_flat(self._pools[KV], keys, values)
-        if not self._settings.interface_v1:
+            stored = self._write_flat(self._pools[KV], keys, values, limit)
+        if not self._settings.interface_v1 and not any(map(is_draft, keys)):
             self._announce(keys, stored, None)
         return all(stored)
 
-    def _read_flat(
-        self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], budget: float
-    ) -> List[bool]:
-        places = [memory_of(page, writable=True) for page in pages]
-        addresses, sizes = [a for a, _ in places], [s for _, s in places]
-        return self._backend.client.native.get(pool.flat, keys, addresses, sizes, budget).ok
+    def _read_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline) -> List[bool]:
+        return self._move_flat(pool, keys, pages, True, self._backend.client.native.get, limit)
 
-    def _write_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any]) -> List[bool]:
+    def _write_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline) -> List[bool]:
         whole = [page.contiguous() if hasattr(page, "contiguous") else page for page in pages]
-        places = [memory_of(page, writable=False) for page in whole]
-        addresses, sizes = [a for a, _ in places], [s for _, s in places]
-        self._backend.remember(pool.flat, keys)
-        return self._backend.client.native.set(pool.flat, keys, addresses, sizes).ok
+        return self._move_flat(pool, keys, whole, False, self._backend.client.native.set, limit)
+
+    def _move_flat(
+        self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], writable: bool,
+        move: Callable[..., Results], limit: Deadline,
+    ) -> List[bool]:
+        """Flat pages by their key spaces. Errors: ValueError when keys and pages do not go together."""
+        if len(keys) != len(pages):
+            raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
+        places = [memory_of(page, writable) for page in pages]
+        moved = [pool.is_empty(key, size) for key, (_, size) in zip(keys, places)]
+        for spaces, chosen in pool.flat_groups(keys, pages, [size for _, size in places]):
+            some = [keys[i] for i in chosen]
+            addresses, sizes = [places[i][0] for i in chosen], [places[i][1] for i in chosen]
+            if not writable:
+                self._backend.remember(spaces, some)
+            for index, ok in zip(chosen, move(spaces, some, addresses, sizes, limit.left()).ok):
+                moved[index] = ok
+        return moved
 
     # Life
 
     @never_raises(lambda *_, **__: False)
     def clear(self) -> bool:
         """Withdraws what this rank has moved, the last 131,072 pages, from the whole cluster. False when
-        a node could not be asked."""
+        a node could not be asked in time; the next call goes on with the rest."""
+        limit = self._backend.deadline()
         with self._backend as backend:
-            return backend.clear()
+            return backend.clear(limit)
 
     @never_raises(lambda *_, **__: None)
     def get_stats(self) -> Any:
@@ -373,7 +380,7 @@ def _never(move: Any) -> Any:
     """One pool's fault is no reason to lose the others."""
 
     @never_raises(lambda pool, keys, *_: none_of(keys))
-    def moved(self: None, pool: StoredPool, keys: Sequence[str], indices: Any) -> Any:
-        return move(pool, keys, indices)
+    def moved(self: None, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> Any:
+        return move(pool, keys, indices, limit)
 
     return lambda *arguments: moved(None, *arguments)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 
 namespace peercache::client {
 namespace {
@@ -188,6 +189,10 @@ void get_call::decide(std::uint32_t index, const directory::page_location& used,
 }
 
 void get_call::read_own_host(const open_page& page) {
+  if (std::chrono::steady_clock::now() >= until_) {
+    results_[page.index].status = page_status::timed_out; // Its location is as good as before.
+    return;
+  }
   bool verify = page.location.checksum != 0 && client_.verify(client_.options.verify_own_host);
   auto status = page.location.length_bytes == results_[page.index].length_bytes
                     ? copy_out(page, verify)

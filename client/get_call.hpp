@@ -44,6 +44,7 @@ private:
   /// Takes the pages that are on disk only out of `located_`.
   std::optional<promote_call> ask_for_cold();
   void locate_promoted(promote_call& asked);
+  /// Copies one page, unless the deadline has passed: a large batch takes longer than any margin.
   void read_own_host(const open_page& page);
   page_status copy_out(const open_page& page, bool verify);
   void add_to_batch(const open_page& page);

@@ -2,7 +2,6 @@
 
 #include "actors/protocol/pool_wire.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 namespace peercache::client {
@@ -39,9 +38,9 @@ void remove_call::run() {
     if (answers_[i].status != page_status::hit)
       results_[i].status = answers_[i].status;
   }
-  auto cluster = client_.session.board().topology();
-  for (const auto& peer : cluster->peers)
-    ask(peer);
+  const auto cluster = client_.session.board().topology();
+  if (auto holders = shares_of(*cluster); !holders.empty())
+    ask(holders);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     client_.locations.erase(keys_[i]);
     if (results_[i].status == page_status::pending) // Its holders left the view meanwhile.
@@ -53,32 +52,48 @@ void remove_call::settle(std::size_t index, page_status said) noexcept {
   results_[index].status = join_removals(results_[index].status, said);
 }
 
-void remove_call::ask(const actors::peer& holder) {
-  std::string asked;
-  std::vector<std::size_t> indices;
+void remove_call::settle(const share& part, page_status said) noexcept {
+  for (const auto index : part.indices)
+    settle(index, said);
+}
+
+remove_call::shares remove_call::shares_of(const actors::topology& cluster) const {
+  shares holders;
   for (std::size_t i = 0; i < keys_.size(); ++i)
     for (std::size_t l = 0; l < answers_[i].count; ++l)
-      if (answers_[i].locations[l].owner == holder.self.inc) {
-        actors::append_record(asked, keys_[i]);
-        indices.push_back(i);
+      if (const auto* holder = cluster.find(answers_[i].locations[l].owner); holder != nullptr) {
+        auto& part = holders[holder];
+        actors::append_record(part.keys, keys_[i]);
+        part.indices.push_back(i);
       }
-  if (indices.empty())
-    return;
-  auto failed = [&](page_status reason) {
-    for (auto index : indices)
-      settle(index, reason);
-  };
+  return holders;
+}
+
+void remove_call::send(session::caller& self, const actors::peer& holder, share& part) {
   if (!holder.linked())
-    return failed(page_status::unreachable);
-  auto left = std::max(duration_cast<milliseconds>(until_ - steady_clock::now()), 1ms);
+    return settle(part, page_status::unreachable);
+  const auto left = duration_cast<milliseconds>(until_ - steady_clock::now());
+  if (left < 1ms)
+    return settle(part, page_status::timed_out);
+  part.answer.emplace(
+      (*self)->request(holder.gateway, left, actors::remove_atom_v, std::move(part.keys)));
+}
+
+void remove_call::ask(shares& holders) {
   session::caller self{client_.session};
-  (*self)
-      ->request(holder.gateway, left, actors::remove_atom_v, std::move(asked))
-      .receive([&](const std::string& statuses) { take(holder, indices, statuses); },
-               [&](const caf::error&) {
-                 self.spoil();
-                 failed(page_status::timed_out);
-               });
+  for (auto& [holder, part] : holders)
+    send(self, *holder, part);
+  // Their time-outs run already: to receive one after the other takes no longer than the slowest.
+  for (auto& [holder, part] : holders)
+    if (part.answer)
+      part.answer->receive(
+          [&, who = holder, &asked = part](const std::string& statuses) {
+            take(*who, asked.indices, statuses);
+          },
+          [&, &asked = part](const caf::error&) {
+            self.spoil();
+            settle(asked, page_status::timed_out);
+          });
 }
 
 void remove_call::take(const actors::peer& holder, const std::vector<std::size_t>& indices,

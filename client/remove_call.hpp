@@ -2,9 +2,13 @@
 
 #include "client/client_impl.hpp"
 
+#include <chrono>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace peercache::client {
@@ -15,8 +19,8 @@ namespace peercache::client {
 /// @param said by the next holder; anything but `hit` and `not_found` is a reason
 page_status join_removals(page_status so_far, page_status said) noexcept;
 
-/// One `remove`: asks the directory who has the pages, and each holder to give them up. Threads:
-/// one object per call.
+/// One `remove`: asks the directory who has the pages, and all holders at once to give them up.
+/// Threads: one object per call. Bound: returns by the deadline, whoever does not answer.
 class remove_call {
 public:
   remove_call(cache_client::impl& client, std::span<const page_key> keys,
@@ -24,13 +28,28 @@ public:
   void run();
 
 private:
-  /// Asks one holder for all keys whose records name it.
-  void ask(const actors::peer& holder);
+  using pending_answer = decltype(std::declval<caf::scoped_actor&>()->request(
+      std::declval<actors::gateway_actor>(), std::chrono::milliseconds{}, actors::remove_atom_v,
+      std::string{}));
+  /// The keys whose records name one holder.
+  struct share {
+    std::string keys; ///< Packed.
+    std::vector<std::size_t> indices;
+    std::optional<pending_answer> answer; ///< Nothing: it was not asked.
+  };
+  using shares = std::map<const actors::peer*, share>;
+
+  shares shares_of(const actors::topology& cluster) const;
+  /// Asks all holders before it waits for the first: one that is silent holds up no other.
+  void ask(shares& holders);
+  /// Sends one question, unless it is of no use.
+  void send(session::caller& self, const actors::peer& holder, share& part);
   /// A record of a page that its holder has not is out of date.
   /// @param statuses what the holder of the keys at `indices` said, one byte each
   void take(const actors::peer& holder, const std::vector<std::size_t>& indices,
             std::string_view statuses);
   void settle(std::size_t index, page_status said) noexcept;
+  void settle(const share& part, page_status said) noexcept;
 
   cache_client::impl& client_;
   std::span<const page_key> keys_;

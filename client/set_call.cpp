@@ -5,6 +5,7 @@
 #include "common/copy.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 
 namespace peercache::client {
@@ -33,6 +34,8 @@ void set_call::run() {
     return fail_pending(page_status::unreachable);
   if (bytes_ == 0)
     return;
+  if (is_late()) // Slots that nothing will be copied into would cost other pages theirs.
+    return fail_pending(page_status::timed_out);
   if (!client_.session.board().window.enter(bytes_, until_))
     return fail_pending(page_status::refused);
   // While the node finds slots for the rest, the leased ones are filled.
@@ -44,7 +47,12 @@ void set_call::run() {
     copy_in();
   }
   copy_fence();
+  abandon_unfilled();
   commit();
+}
+
+bool set_call::is_late() const noexcept {
+  return std::chrono::steady_clock::now() >= until_;
 }
 
 void set_call::sort_out() {
@@ -103,9 +111,21 @@ void set_call::take_answer(slot_request& request, const std::vector<std::uint32_
 }
 
 void set_call::copy_in() {
-  for (std::uint32_t i = 0; i < pages_.size(); ++i)
-    if (results_[i].status == page_status::pending && slots_[i] != no_slot)
+  for (std::uint32_t i = 0; i < pages_.size(); ++i) {
+    if (results_[i].status != page_status::pending || slots_[i] == no_slot)
+      continue;
+    if (!is_late()) {
       copy_in(i);
+      continue;
+    }
+    results_[i].status = page_status::timed_out;
+    append_record(unfilled_, slots_[i]);
+  }
+}
+
+void set_call::abandon_unfilled() {
+  if (!unfilled_.empty())
+    caf::anon_send(pool_->gateway, actors::abandon_atom_v, pool_->session, std::move(unfilled_));
 }
 
 void set_call::copy_in(std::uint32_t index) {

@@ -20,19 +20,22 @@ private:
   /// Rejects malformed pages and those that this host's pool has; sums up the bytes of the others.
   void sort_out();
   bool already_here(const page_key& key, std::uint32_t length_bytes);
+  bool is_late() const noexcept;
   /// Gives leased slots to the pending pages; those that get none, in order.
   std::vector<std::uint32_t> take_leases();
   /// Asks the node for slots for these pages.
   slot_request_ptr ask_for_slots(const std::vector<std::uint32_t>& indices);
   /// Waits for those slots: each page has one then, or its reason.
   void take_answer(slot_request& request, const std::vector<std::uint32_t>& indices);
-  /// Copies every pending page that has a slot.
+  /// Copies every pending page that has a slot, for as long as the deadline has not passed.
   void copy_in();
   void copy_in(std::uint32_t index);
   /// What the copied pages are, in the order of the call.
   std::string filled_slots() const;
   void commit();
   std::string next_lengths(const std::string& filled);
+  /// Gives the slots back that there was no time to fill.
+  void abandon_unfilled();
   /// Ends every pending page with this reason.
   void fail_pending(page_status reason);
 
@@ -43,6 +46,7 @@ private:
   own_pool_ptr pool_;
   std::vector<slot_id> slots_;           ///< Per page.
   std::vector<std::uint64_t> checksums_; ///< Per page; 0 when there is none.
+  std::string unfilled_;                 ///< Packed slots of pages that came too late.
   std::uint64_t bytes_ = 0;              ///< Of the pending pages.
 };
 

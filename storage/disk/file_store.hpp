@@ -138,8 +138,9 @@ private:
   /// Keys of `named_` whose file another record of the index had: nobody reads them meanwhile.
   std::unordered_set<page_key> replacing_;
 
-  std::array<disk_file, page_folders> folders_; ///< Open, or not there yet.
-  bool parents_to_sync_ = false;                ///< One of them is new in its parent.
+  std::array<disk_file, page_folders> folders_;     ///< Open, or not there yet.
+  bool root_to_sync_ = false;                       ///< It has folders that may not be durable.
+  std::bitset<first_page_folders> parents_to_sync_; ///< So have these.
 
   /// Names that hold a record which is out of the index, and its sequence.
   std::unordered_map<page_key, std::uint64_t> stale_names_;

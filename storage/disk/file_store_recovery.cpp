@@ -20,7 +20,8 @@ result<void> file_store::prepare_folder(std::uint32_t number) {
   const auto name = page_folder(number);
   auto opened = io_.open_folder(name);
   if (!opened && opened.error().code == errc::not_found) {
-    parents_to_sync_ = true;
+    root_to_sync_ = true;
+    parents_to_sync_.set(number / first_page_folders);
     if (auto made = io_.make_folder(first_page_folder(number)); !made)
       return made;
     if (auto made = io_.make_folder(name); !made)
@@ -35,17 +36,21 @@ result<void> file_store::prepare_folder(std::uint32_t number) {
 
 /// New folders are durable when their parents are.
 bool file_store::sync_parents() {
-  if (!parents_to_sync_)
-    return true;
   const auto sync = [this](const std::string& folder) {
     const auto synced = io_.sync_folder(folder);
     return synced || synced.error().code == errc::not_found; // There may be no room for all.
   };
-  bool durable = sync(std::string(page_files_folder));
-  for (std::uint32_t number = 0; number < page_folders && durable; number += first_page_folders)
-    durable = sync(first_page_folder(number));
-  parents_to_sync_ = !durable;
-  return durable;
+  if (root_to_sync_ && !sync(std::string(page_files_folder)))
+    return false;
+  root_to_sync_ = false;
+  for (std::uint32_t first = 0; first < first_page_folders; ++first) {
+    if (!parents_to_sync_[first])
+      continue;
+    if (!sync(first_page_folder(first * first_page_folders)))
+      return false;
+    parents_to_sync_.reset(first);
+  }
+  return true;
 }
 
 result<recovery_report> file_store::recover(const recovery_options& options,
@@ -57,7 +62,8 @@ result<recovery_report> file_store::recover(const recovery_options& options,
     return scanned.error();
   for (const auto& file : scanned->to_remove)
     (void)io_.remove(file); // Nobody asks for it, and the next start tries again.
-  parents_to_sync_ = true;  // A process that was killed may have left them not durable.
+  root_to_sync_ = true;     // A process that was killed may have left them not durable.
+  parents_to_sync_.set();
   (void)sync_parents();
   for (const auto& record : scanned->records) {
     table_.insert(record);

@@ -25,6 +25,10 @@ membership_report membership_state::report() const {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// How long who has another cluster.name or version is left alone.
+constexpr auto refusal_pause = 10s;
+
 using membership_pointer = membership_actor::stateful_pointer<membership_state>;
 
 void connected(membership_pointer self, const discovery::endpoint& to,
@@ -37,6 +41,8 @@ void connected(membership_pointer self, const discovery::endpoint& to,
   way.peer = welcome.membership;
   way.inc = member->inc;
   self->monitor(welcome.membership);
+  if (auto packet = std::exchange(way.waiting, {}); !packet.empty())
+    self->send(way.peer, packet_atom_v, std::move(packet));
 }
 
 /// A seed that refuses us keeps this node out of the cluster for good: whoever reads the log must
@@ -44,8 +50,11 @@ void connected(membership_pointer self, const discovery::endpoint& to,
 void dial_failed(membership_pointer self, const discovery::endpoint& to, const caf::error& why) {
   auto& way = self->state.routes[to];
   way.dialing = false;
+  way.waiting.clear();
   bool refused =
       why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
+  if (refused) // Each greeting is a line in the other one's log.
+    way.refused_until = self->clock().now() + refusal_pause;
   if (refused && !std::exchange(way.refused, true))
     log::warn("membership: {}:{} refuses this node: it has another cluster.name than '{}', or "
               "another version of PeerCache",
@@ -71,10 +80,15 @@ void dial(membership_pointer self, const discovery::endpoint& to) {
 void send(membership_pointer self, const discovery::send_packet& order) {
   auto& state = self->state;
   auto& way = state.routes[order.to];
-  if (way.peer)
-    self->send(way.peer, packet_atom_v,
-               discovery::encode_packet(order.body, state.options.cluster));
-  else if (!way.dialing)
+  auto packet = discovery::encode_packet(order.body, state.options.cluster);
+  if (way.peer) {
+    self->send(way.peer, packet_atom_v, std::move(packet));
+    return;
+  }
+  if (!way.dialing && self->clock().now() < way.refused_until)
+    return;
+  way.waiting = std::move(packet);
+  if (!way.dialing)
     dial(self, order.to);
 }
 

@@ -34,7 +34,9 @@ struct membership_state {
     membership_actor peer; ///< Null while there is no connection.
     incarnation inc;
     bool dialing = false;
-    bool refused = false; ///< And that was said.
+    std::string waiting;                          ///< The newest packet, while dialing.
+    bool refused = false;                         ///< And that was said.
+    caf::actor_clock::time_point refused_until{}; ///< Not dialed again before.
   };
 
   membership_actor_options options;
@@ -45,9 +47,10 @@ struct membership_state {
   membership_report report() const;
 };
 
-/// Carries out what the membership machine decides: packets to addresses, views to the links. A
-/// packet to an address without a connection is dropped and the address dialed; the machine repeats
-/// itself. Threads: scheduler. Asks: other nodes' membership actors, never waits for one.
+/// Carries out what the membership machine decides: packets to addresses, views to the links. An
+/// address without a connection is dialed, and gets the newest packet for it once there is one; the
+/// machine repeats itself. Threads: scheduler. Asks: other nodes' membership actors, never waits
+/// for one.
 membership_actor::behavior_type
 run_membership(membership_actor::stateful_pointer<membership_state> self,
                membership_actor_options options);

@@ -188,8 +188,13 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](publish_atom) {
         auto& own = self->state;
         own.unpublished.clear(); // All of it comes again.
+        std::array<node_id, discovery::hash_ring::replicas_max> owners;
         own.pool->for_each_page([&](const storage::resident_page& page) {
-          own.unpublished.push_back({page.key, {}});
+          auto count = own.cluster ? own.cluster->ring.owners(
+                                         page.key, std::span(owners).first(own.options.replicas))
+                                   : 0;
+          for (std::size_t i = 0; i < count; ++i) // Each counts as published again: a budget's.
+            own.unpublished.push_back({page.key, owners[i]});
         });
         publish_next_chunk(self);
         publish_disk(self, {});

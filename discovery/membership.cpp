@@ -200,8 +200,10 @@ void membership::handle(const refused_packet& p) {
 void membership::handle(const heartbeat_packet& p) {
   if (p.inc == self_.inc)
     return;
-  // Masters judge each other by answers: one that hears nobody is of no use as a master.
-  if (!is_master() || !names_as_master(view_, p.inc))
+  // Masters judge each other by answers: one that hears nobody is of no use as a master. Nor is a
+  // node in touch that hears of newer views and gets none.
+  const bool ahead = p.known > newest_.stamp();
+  if (!ahead && (!is_master() || !names_as_master(view_, p.inc)))
     liveness_.heard(p.inc, now_);
   auto answer = answer_to_heartbeat();
   if (newest_.stamp() > p.known)
@@ -335,23 +337,27 @@ void membership::send_heartbeats() {
   for (const auto& name : view_.masters)
     if (name != self_.name)
       send(control_endpoint(*view_.find_name(name)), p);
-  bool alone = isolated(now_);
-  if (!leads() && !alone)
-    return;
-  // Seeds that are no members may lead another half of the cluster, or be a head that came back.
-  for (const auto& seed : options_.seeds) {
-    bool inside = std::any_of(view_.members.begin(), view_.members.end(),
-                              [&seed](const auto& m) { return control_endpoint(m) == seed; });
-    if (!inside)
-      send(seed, p);
-  }
+  const bool alone = isolated(now_);
+  if (leads() || alone)
+    greet_seeds(p);
   // No master answers. They may have been replaced unnoticed: ask the others, one after another.
   if (alone) {
     const auto& other = view_.members[probe_next_++ % view_.members.size()];
     if (other.inc != self_.inc && !view_.is_master(other.name))
       send(control_endpoint(other), p);
-  } else if (!former_.empty()) {
+  } else if (is_master() && !former_.empty()) {
+    // Every master does: one that restarted does not remember them.
     send(control_endpoint(former_[probe_next_++ % former_.size()]), p);
+  }
+}
+
+/// Seeds that are no members may lead another half of the cluster, or be a head that came back.
+void membership::greet_seeds(const heartbeat_packet& p) {
+  for (const auto& seed : options_.seeds) {
+    bool inside = std::any_of(view_.members.begin(), view_.members.end(),
+                              [&seed](const auto& m) { return control_endpoint(m) == seed; });
+    if (!inside)
+      send(seed, p);
   }
 }
 

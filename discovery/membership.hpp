@@ -56,8 +56,8 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// admits, expires and publishes views. A master takes over, in a higher term, when all masters
 /// before it are silent. Views spread by comparing stamps in heartbeats; whoever finds that it is
 /// missing in the newest view joins again. A node keeps the last view that contained it for as long
-/// as nobody tells it a newer one with it inside. The leader looks for former members where they
-/// were, so one that restarts needs no living seed; one that never was a member does.
+/// as nobody tells it a newer one with it inside. Masters look for former members where they were,
+/// so one that restarts needs no living seed; one that never was a member does.
 ///
 /// Three or more masters: the view after V is what a majority of V's masters accepted (one instance
 /// of Paxos for each view), so there is only one, and a side of a partition without a majority
@@ -157,6 +157,7 @@ private:
   void publish(const view& latest);
   void remember_former(const view& before);
   void note_answer(const heartbeat_answer_packet& p);
+  void greet_seeds(const heartbeat_packet& p);
 
   // Agreement of three or more masters (membership_voting.cpp).
   const view& base() const;

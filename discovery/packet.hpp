@@ -26,9 +26,9 @@ struct refused_packet {
   bool operator==(const refused_packet&) const = default;
 };
 
-/// "I live." From every member to every master, and from the leader to seeds and former members
-/// that are in its view no more (another half of the cluster may be there, or a process that knows
-/// none).
+/// "I live." From every member to every master; from the leader to seeds that are no members, and
+/// from masters to former members (another half of the cluster may be there, or a process that
+/// knows none).
 struct heartbeat_packet {
   endpoint from;
   incarnation inc;

@@ -79,9 +79,9 @@ void survival_ring::spawn_node(const cli::node_launch& launch) {
   spawned_.push_back(std::move(*child));
 }
 
-void survival_ring::spawn_again(std::size_t index) {
+void survival_ring::spawn_again(std::size_t index, std::vector<std::string> seeds) {
   auto launch = launch_of(index);
-  launch.seeds = all_addresses();
+  launch.seeds = seeds.empty() ? all_addresses() : std::move(seeds);
   const auto& ports = node(index).ports();
   launch.control_port = ports.control_port;
   launch.data_port = ports.data_port;

@@ -35,8 +35,8 @@ protected:
   /// A node that is not waited for, because it cannot serve before others do; `launch` as by
   /// `launch_of`. It ends with this object.
   void spawn_node(const cli::node_launch& launch);
-  /// The same for node `index`, which ended, where it was.
-  void spawn_again(std::size_t index);
+  /// The same for node `index`, which ended, where it was. @param seeds empty: all
+  void spawn_again(std::size_t index, std::vector<std::string> seeds = {});
   cli::node_launch launch_of(std::size_t index) const;
   std::vector<std::string> all_addresses() const;
 

@@ -52,6 +52,24 @@ TEST_F(survival, nodes_join_through_another_seed_while_the_head_is_dead) {
   EXPECT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2, 3, 4}); }));
 }
 
+TEST_F(survival, members_that_restart_come_back_though_their_only_seed_is_gone_for_good) {
+  start_ring({.count = 5});
+  if (HasFatalFailure())
+    return;
+  const auto seed = address(0);
+  kill(4);
+  ASSERT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2, 3}); }));
+  kill(0);
+  ASSERT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3}); }));
+  kill(1); // It leads now, and will have forgotten the others when it does again.
+  ASSERT_TRUE(within(long_enough, [&] { return one_view({2, 3}); }));
+  spawn_again(1, {seed});
+  EXPECT_TRUE(within(soon, [&] { return one_view({1, 2, 3}); }));
+  spawn_again(4, {seed});
+  EXPECT_TRUE(within(soon, [&] { return one_view({1, 2, 3, 4}); }));
+  EXPECT_TRUE(exchange(4, 1, 1000));
+}
+
 TEST_F(survival, without_two_of_three_masters_the_view_stands_still_and_pages_are_served) {
   start_ring({.count = 5});
   if (HasFatalFailure())

@@ -3,6 +3,7 @@
 #include "tests/scenario/cluster.hpp"
 
 #include "discovery/packet_codec.hpp"
+#include "discovery/quorum.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
@@ -87,13 +88,36 @@ void cluster::has_left(const process& who) {
     if (at.self.inc != inc)
       return;
     kill(at, false);
-    // What was down has just been started; who never was a member finds nobody without a seed.
-    if (healing_ && last_seed(at))
+    // What was down has just been started; some who leave are needed by it.
+    if (healing_ && is_needed(at))
       start(at);
   });
 }
 
-bool cluster::last_seed(const host& at) const {
+bool cluster::is_needed(const host& at) const {
+  return is_last_seed(at) || is_lost_master(at);
+}
+
+bool cluster::is_lost_master(const host& at) const {
+  const discovery::view* newest = nullptr;
+  for (const auto& other : hosts_)
+    if (other.running && (newest == nullptr || other.running->view().newer_than(*newest)))
+      newest = &other.running->view();
+  if (newest == nullptr || !newest->is_master(at.name))
+    return false;
+  const auto stays = [&](const std::string& name) {
+    const auto* inside = newest->find_name(name);
+    return std::any_of(hosts_.begin(), hosts_.end(), [&](const host& one) {
+      return one.running && one.self.inc == inside->inc &&
+             one.running->machine().state() != discovery::membership::phase::left;
+    });
+  };
+  const auto left = std::count_if(newest->masters.begin(), newest->masters.end(), stays);
+  const auto needed = discovery::votes_needed(newest->masters.size());
+  return needed > 1 && static_cast<std::size_t>(left) < needed;
+}
+
+bool cluster::is_last_seed(const host& at) const {
   auto is_seed = [this](const host& one) {
     return std::count(script_.seeds.begin(), script_.seeds.end(), one.name) > 0;
   };

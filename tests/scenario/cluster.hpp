@@ -93,8 +93,13 @@ private:
   void apply(const step& what);
   void apply_to_network(const step& what);
   void apply_to_host(const step& what, host& at);
-  /// Whether it is a seed and no other one stays.
-  bool last_seed(const host& at) const;
+  /// Whether who leaves must come back, as docs/architecture.md says of hosts that are gone for
+  /// good.
+  bool is_needed(const host& at) const;
+  /// It is a seed, and no other one stays: who never was a member finds nobody.
+  bool is_last_seed(const host& at) const;
+  /// It is one of a view's masters of which no majority stays: somebody must run in its place.
+  bool is_lost_master(const host& at) const;
   /// Nothing passes between those of these names and the others.
   void split(const std::vector<std::string>& names);
   void expect(const step& what);

@@ -20,8 +20,8 @@ constexpr auto heal_limit = 2 * expiry + 3 * heartbeat;
 
 } // namespace
 
-/// Everything works again; what is down comes back, but for those who leave meanwhile, if another
-/// seed stays.
+/// Everything works again; what is down comes back, but for those who leave meanwhile and are not
+/// needed.
 void cluster::heal() {
   healing_ = true;
   clients_work_ = false;
@@ -72,7 +72,7 @@ bool cluster::converged() const {
     if (!at.running)
       continue;
     if (at.running->machine().state() == phase::left) {
-      if (last_seed(at))
+      if (is_needed(at))
         return false; // It comes back.
       continue;
     }

@@ -34,7 +34,7 @@ std::uint64_t chosen(const lookup_answer& answer, const reader_place& reader) {
   return choose_location(answer, reader).owner.low;
 }
 
-TEST(location_choice, takes_the_own_host_then_memory_then_mirrors_then_who_is_idle) {
+TEST(location_choice, takes_memory_then_the_own_host_then_mirrors_then_who_is_idle) {
   reader_place reader;
   reader.own = {1, 1};
   EXPECT_EQ(chosen(answer_of({at(2, tier::memory, true), at(1)}), reader), 1u);

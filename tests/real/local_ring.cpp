@@ -145,8 +145,8 @@ local_ring::read_page local_ring::get(client::cache_client& client, std::uint32_
   return read;
 }
 
-std::uint32_t local_ring::count_existing(client::cache_client& client, std::uint32_t first,
-                                         std::uint32_t count) {
+std::uint32_t local_ring::count_told(client::cache_client& client, std::uint32_t first,
+                                     std::uint32_t count, page_status wanted) {
   std::vector<page_key> keys;
   for (auto id = first; id < first + count; ++id)
     keys.push_back(key_of(id));
@@ -154,7 +154,7 @@ std::uint32_t local_ring::count_existing(client::cache_client& client, std::uint
   client.exists(keys, results);
   return static_cast<std::uint32_t>(
       std::count_if(results.begin(), results.end(),
-                    [](const auto& page) { return page.status == page_status::hit; }));
+                    [wanted](const auto& page) { return page.status == wanted; }));
 }
 
 } // namespace peercache::real

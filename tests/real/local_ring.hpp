@@ -70,8 +70,13 @@ protected:
   };
   static read_page get(client::cache_client& client, std::uint32_t id,
                        milliseconds deadline = milliseconds(2000));
+  /// Of how many of these pages `exists` says this.
+  static std::uint32_t count_told(client::cache_client& client, std::uint32_t first,
+                                  std::uint32_t count, page_status wanted);
   static std::uint32_t count_existing(client::cache_client& client, std::uint32_t first,
-                                      std::uint32_t count);
+                                      std::uint32_t count) {
+    return count_told(client, first, count, page_status::hit);
+  }
 
   std::unique_ptr<cli::run_folder> folder_;
   std::vector<cli::node_process> nodes_;

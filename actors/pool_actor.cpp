@@ -185,20 +185,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](walk_atom) { publish_disk(self, {}); },
       [self](walk_atom, std::uint64_t number) { continue_walk(self, number); },
       [self](hello_atom, const disk_writer_actor& disk) { self->state.disk.actor = disk; },
-      [self](publish_atom) {
-        auto& own = self->state;
-        own.unpublished.clear(); // All of it comes again.
-        std::array<node_id, discovery::hash_ring::replicas_max> owners;
-        own.pool->for_each_page([&](const storage::resident_page& page) {
-          auto count = own.cluster ? own.cluster->ring.owners(
-                                         page.key, std::span(owners).first(own.options.replicas))
-                                   : 0;
-          for (std::size_t i = 0; i < count; ++i) // Each counts as published again: a budget's.
-            own.unpublished.push_back({page.key, owners[i]});
-        });
-        publish_next_chunk(self);
-        publish_disk(self, {});
-      },
+      [self](publish_atom) { publish_again(self); },
       [self](drain_atom) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },

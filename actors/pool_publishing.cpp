@@ -285,6 +285,30 @@ caf::result<bool> withdraw_everything(pool_pointer self) {
   return promise;
 }
 
+namespace {
+
+/// Of each page, the owners that had it not by the ring of before. They count against the budget.
+void tell_new_owners(pool_state& state, const discovery::hash_ring& before) {
+  std::array<node_id, discovery::hash_ring::replicas_max> fresh;
+  state.pool->for_each_page([&](const storage::resident_page& page) {
+    auto count =
+        discovery::new_owners(before, state.cluster->ring, page.key, state.options.replicas, fresh);
+    for (std::size_t i = 0; i < count; ++i)
+      state.unpublished.push_back({page.key, fresh[i]});
+  });
+}
+
+} // namespace
+
+void publish_again(pool_pointer self) {
+  auto& state = self->state;
+  state.unpublished.clear(); // All of it comes again.
+  if (state.cluster)
+    tell_new_owners(state, {});
+  publish_next_chunk(self);
+  publish_disk(self, {});
+}
+
 void adopt_topology(pool_pointer self, const topology_ptr& next) {
   auto& state = self->state;
   auto before = std::move(state.cluster);
@@ -297,13 +321,7 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
   const auto& old_ring = saw_all ? before->ring : none;
   if (!saw_all)
     state.unpublished.clear(); // All of it comes again.
-  std::array<node_id, discovery::hash_ring::replicas_max> fresh;
-  state.pool->for_each_page([&](const storage::resident_page& page) {
-    auto count =
-        discovery::new_owners(old_ring, next->ring, page.key, state.options.replicas, fresh);
-    for (std::size_t i = 0; i < count; ++i)
-      state.unpublished.push_back({page.key, fresh[i]});
-  });
+  tell_new_owners(state, old_ring);
   publish_next_chunk(self);
   publish_disk(self, old_ring);
   repair_follow(self);

@@ -48,6 +48,9 @@ void send_withdrawals(pool_pointer self);
 /// Withdraws every page; answers when the owners did, or their time is up.
 caf::result<bool> withdraw_everything(pool_pointer self);
 
+/// This node was out of the view, and everybody forgot its pages: all owners are to be told.
+void publish_again(pool_pointer self);
+
 /// A new view or a new connection: what has new owners is to be published; after a view that was
 /// missed, everything.
 void adopt_topology(pool_pointer self, const topology_ptr& next);

@@ -15,7 +15,7 @@ inline constexpr std::uint32_t caller_key_bytes_max = 1u << 20;
 inline constexpr std::uint32_t locations_per_key_max = 4;
 inline constexpr std::uint32_t channels_per_peer_max = 16;
 inline constexpr std::uint32_t members_max = 4096;
-inline constexpr std::uint32_t former_members_max = 64; ///< That a leader still looks for.
+inline constexpr std::uint32_t former_members_max = 64; ///< That a master still looks for.
 inline constexpr std::uint32_t node_name_bytes_max = 255;
 
 inline constexpr std::uint32_t granules_per_page_max = page_bytes_max / granule_bytes;

@@ -95,7 +95,22 @@ TEST(membership, a_member_that_restarts_comes_back_though_its_only_seed_is_gone)
   EXPECT_EQ(net.view_of(5).members.size(), 5u);
 }
 
-TEST(membership, a_leader_looks_for_the_last_former_members_one_a_heartbeat) {
+TEST(membership, a_node_that_only_hears_of_newer_views_counts_as_cut_off) {
+  auto net = converged_net(5);
+  const auto& master = net.at(1).self;
+  const auto hears = [&](std::size_t by, std::uint64_t versions_ahead) {
+    auto known = net.view_of(by).stamp();
+    known.version += versions_ahead;
+    auto at = net.now();
+    for (; at < net.now() + expiry + heartbeat; at += heartbeat / 2)
+      net.machine(by).on_packet(heartbeat_packet{control_endpoint(master), master.inc, known}, at);
+    return !net.machine(by).isolated(at);
+  };
+  EXPECT_TRUE(hears(3, 0));
+  EXPECT_FALSE(hears(4, 1)) << "it would never ask the others, and never learn that it is out";
+}
+
+TEST(membership, a_master_looks_for_the_last_former_members_one_a_heartbeat) {
   auto net = converged_net(1);
   auto& machine = net.machine(0);
   const auto alone = machine.current();

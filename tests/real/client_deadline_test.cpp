@@ -34,34 +34,35 @@ protected:
   }
   void clear_memory() { std::fill(memory_.begin(), memory_.end(), std::byte{0xa5}); }
 
-  clock::duration set_batch(client::cache_client& client, std::uint32_t first,
-                            clock::duration patience) {
-    fill_memory(first);
-    std::vector<client::const_part> parts;
-    std::vector<client::set_page> pages;
+  /// How long `call` takes with these pages, a part each.
+  template <class Part, class Page, class Call>
+  clock::duration time_batch(std::uint32_t first, Call&& call) {
+    std::vector<Part> parts;
+    std::vector<Page> pages;
     parts.reserve(batch_pages);
     for (std::uint32_t i = 0; i < batch_pages; ++i) {
       parts.push_back({page(i).data(), large_page});
       pages.push_back({key_of(first + i), {&parts.back(), 1}});
     }
     const auto begin = clock::now();
-    client.set(pages, results_, begin + patience);
+    call(pages, begin);
     return clock::now() - begin;
+  }
+
+  clock::duration set_batch(client::cache_client& client, std::uint32_t first,
+                            clock::duration patience) {
+    fill_memory(first);
+    return time_batch<client::const_part, client::set_page>(
+        first,
+        [&](const auto& pages, auto begin) { client.set(pages, results_, begin + patience); });
   }
 
   clock::duration get_batch(client::cache_client& client, std::uint32_t first,
                             clock::duration patience) {
     clear_memory();
-    std::vector<rdma::page_part> parts;
-    std::vector<client::get_page> pages;
-    parts.reserve(batch_pages);
-    for (std::uint32_t i = 0; i < batch_pages; ++i) {
-      parts.push_back({page(i).data(), large_page});
-      pages.push_back({key_of(first + i), {&parts.back(), 1}});
-    }
-    const auto begin = clock::now();
-    client.get(pages, results_, begin + patience);
-    return clock::now() - begin;
+    return time_batch<rdma::page_part, client::get_page>(first, [&](const auto& pages, auto begin) {
+      client.get(pages, results_, begin + patience);
+    });
   }
 
   void remove_batch(client::cache_client& client, std::uint32_t first) {

@@ -125,8 +125,8 @@ TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
     ++id;
     EXPECT_TRUE(within(soon, [&] { return put_one(*writer, id, 0) == page_status::stored; }));
     EXPECT_TRUE(writer->flush());
-    // A reader that went from the first view to the last does not ask the owners of those
-    // between.
+    // A reader that missed a view does not ask its owners: a miss, until the page is told to the
+    // next.
     EXPECT_TRUE(within(soon, [&] { return get(*reader, id).result.status == page_status::hit; }))
         << newcomer.name;
   }

@@ -286,7 +286,8 @@ caf::result<bool> leave(gateway_pointer self) {
     self->request(self->state.options.pool, pool_timeout, drain_atom_v)
         .then(
             [self, finish](bool) mutable {
-              self->request(self->state.options.membership, 2s, leave_atom_v)
+              self->request(self->state.options.membership, self->state.options.vote_timeout,
+                            leave_atom_v)
                   .then([finish](bool) mutable { finish(); },
                         [finish](caf::error&) mutable { finish(); });
             },

@@ -22,6 +22,8 @@ struct gateway_options {
   std::uint8_t mirror = 0; ///< pool.mirror, for the sessions.
   /// What giving the shard's records away may take of a drain's time.
   std::chrono::milliseconds hand_over_timeout{5000};
+  /// How long a node that goes keeps its vote for others that cannot decide without it.
+  std::chrono::milliseconds vote_timeout{3000};
   directory_actor directory;
   membership_actor membership;
   pool_actor pool;

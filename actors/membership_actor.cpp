@@ -110,6 +110,15 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
   }
 }
 
+/// Answers those who wait for this node to have left, once it may end.
+void say_goodbye(membership_pointer self) {
+  auto& waiting = self->state.goodbyes;
+  if (waiting.empty() || !self->state.machine->may_end(self->clock().now()))
+    return;
+  for (auto& goodbye : std::exchange(waiting, {}))
+    goodbye.deliver(true);
+}
+
 /// Lets the machine see one event and carries out what it decides.
 template <class Event>
 void step(membership_pointer self, Event event) {
@@ -122,6 +131,7 @@ void step(membership_pointer self, Event event) {
   carry_out(self, actions);
   if (before == phase::rejoining && machine.state() == phase::joined)
     self->state.options.on_rejoined();
+  say_goodbye(self);
 }
 
 void peer_lost(membership_pointer self, const caf::actor_addr& who) {
@@ -156,9 +166,11 @@ membership_actor::behavior_type run_membership(membership_pointer self,
         step(self, [](auto& machine, auto now) { return machine.tick(now); });
         self->delayed_send(self, self->state.options.machine.heartbeat / 4, beat_atom_v);
       },
-      [self](leave_atom) {
+      [self](leave_atom) -> caf::result<bool> {
+        auto goodbye = self->make_response_promise<bool>();
+        self->state.goodbyes.push_back(goodbye);
         step(self, [](auto& machine, auto now) { return machine.leave(now); });
-        return true;
+        return goodbye;
       },
       [self](drain_atom, bool draining) {
         step(self, [&](auto& machine, auto now) { return machine.set_draining(draining, now); });

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace peercache::actors {
 
@@ -42,6 +43,7 @@ struct membership_state {
   membership_actor_options options;
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
+  std::vector<caf::typed_response_promise<bool>> goodbyes; ///< Who waits for the end of its vote.
   static inline const char* name = "membership";
 
   membership_report report() const;

@@ -79,4 +79,8 @@ discovery::membership_options machine_options(const config::node_config& config,
   return options;
 }
 
+std::chrono::milliseconds vote_limit(const config::node_config& config) {
+  return config.discovery.expiry + 2 * config.discovery.heartbeat;
+}
+
 } // namespace peercache::actors

@@ -24,4 +24,7 @@ result<std::vector<discovery::endpoint>> resolve_seeds(const std::vector<config:
 discovery::membership_options machine_options(const config::node_config& config,
                                               std::vector<discovery::endpoint> seeds);
 
+/// In which a cluster finds that a master is gone and decides without it, should it have the votes.
+std::chrono::milliseconds vote_limit(const config::node_config& config);
+
 } // namespace peercache::actors

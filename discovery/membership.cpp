@@ -52,7 +52,7 @@ membership::membership(membership_options options, member self, time_point now)
 std::vector<action> membership::tick(time_point now) {
   notice_own_pause(now);
   if (phase_ == phase::left)
-    return {};
+    return tick_after_leaving();
   if (phase_ == phase::looking)
     found_if_due();
   pursue();
@@ -73,9 +73,7 @@ std::vector<action> membership::tick(time_point now) {
 
 std::vector<action> membership::on_packet(const packet& received, time_point now) {
   notice_own_pause(now);
-  bool voting = std::holds_alternative<prepare_packet>(received) ||
-                std::holds_alternative<propose_packet>(received);
-  if (phase_ == phase::left && !voting)
+  if (phase_ == phase::left && !hears_after_leaving(received))
     return {};
   std::visit([this](const auto& p) { handle(p); }, received);
   if (std::exchange(change_is_due_, false))
@@ -84,8 +82,6 @@ std::vector<action> membership::on_packet(const packet& received, time_point now
 }
 
 std::vector<action> membership::on_peer_lost(const incarnation& inc, time_point now) {
-  if (phase_ == phase::left)
-    return {};
   notice_own_pause(now);
   liveness_.lost(inc, now_);
   return take_actions();
@@ -98,23 +94,6 @@ std::vector<action> membership::set_draining(bool draining, time_point now) {
   self_.draining = draining;
   if (phase_ == phase::joined)
     ask_for_own_state();
-  return take_actions();
-}
-
-std::vector<action> membership::leave(time_point now) {
-  if (phase_ == phase::left)
-    return {};
-  now_ = std::max(now_, now);
-  auto members = view_.members;
-  std::erase_if(members, [this](const member& m) { return m.inc == self_.inc; });
-  bool decides = leads() && votes_needed(view_.masters.size()) == 1 && !members.empty();
-  phase_ = phase::left;
-  round_.reset();
-  if (decides)
-    commit(next_view(view_.term, std::move(members)));
-  for (const auto& name : view_.masters)
-    if (name != self_.name && !decides)
-      send(control_endpoint(*view_.find_name(name)), leave_packet{self_.inc});
   return take_actions();
 }
 
@@ -226,13 +205,6 @@ void membership::handle(const view_packet& p) {
   consider(p.latest);
 }
 
-void membership::handle(const leave_packet& p) {
-  if (p.inc == self_.inc)
-    return;
-  liveness_.declare_dead(p.inc);
-  change_is_due_ = true;
-}
-
 heartbeat_answer_packet membership::answer_to_heartbeat() const {
   return {control_endpoint(self_), self_.inc, newest_.stamp(), phase_ == phase::looking, {}};
 }
@@ -261,6 +233,8 @@ void membership::consider(const view& received) {
     adopt(received);
     return;
   }
+  if (phase_ == phase::left)
+    return;
   if (phase_ == phase::joined)
     phase_ = phase::rejoining;
   // Give that cluster the time to answer before carrying on or founding alone.
@@ -276,7 +250,8 @@ void membership::adopt(const view& latest) {
   const auto before = std::exchange(view_, latest);
   const auto& old_masters = before.masters;
   newest_ = latest;
-  phase_ = phase::joined;
+  if (phase_ != phase::left)
+    phase_ = phase::joined;
   refused_reason_.clear();
   round_.reset();
   next_round_at_ = now_;

@@ -86,7 +86,7 @@ public:
     looking,   ///< Never was in a view.
     joined,    ///< In the newest view known.
     rejoining, ///< A newer view without this node exists; keeps the old one meanwhile.
-    left,      ///< `leave` was called: silent, but still votes.
+    left,      ///< `leave` was called: takes part in nothing but votes.
   };
 
   /// @pre self.id == node_id_of(self.name); heartbeat > 0; expiry > heartbeat; max_masters > 0.
@@ -102,8 +102,13 @@ public:
   /// This node is to give its keys away, or to own some again. The view that says so comes from the
   /// leader; until then it is asked for with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
-  /// This node goes. The masters are told; afterwards it only votes, until the process ends.
+  /// This node goes. The masters are told until it `may_end`; meanwhile it only votes.
   std::vector<action> leave(time_point now);
+  /// Whether the cluster needs this process no more. After `leave`, a master whose vote counts is
+  /// needed until it hears of a view without itself: should another master be lost before that one
+  /// is decided, the two of them could be the majority of three. It waits for nobody when all other
+  /// masters are silent or leave as well. True whenever `leave` was not called.
+  bool may_end(time_point now) const;
 
   /// The newest view that was heard of, with this node or without.
   const view& newest() const noexcept { return newest_; }
@@ -143,6 +148,11 @@ private:
   void send(endpoint to, packet body);
   bool beat_is_due();
   std::vector<action> take_actions();
+
+  // Who leaves (membership_leaving.cpp).
+  bool hears_after_leaving(const packet& received);
+  std::vector<action> tick_after_leaving();
+  void tell_of_leaving();
 
   // Masters (membership_master.cpp).
   void found_if_due();

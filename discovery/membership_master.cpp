@@ -169,10 +169,15 @@ void membership::commit(const view& next) {
     consider(next);
 }
 
+/// To its members, and to masters that are in it no more: one that leaves waits for it.
 void membership::publish(const view& latest) {
   for (const auto& m : latest.members)
     if (m.inc != self_.inc)
       send(control_endpoint(m), view_packet{latest});
+  for (const auto& name : view_.masters)
+    if (const auto* former = view_.find_name(name);
+        former->inc != self_.inc && latest.find(former->id) == nullptr)
+      send(control_endpoint(*former), view_packet{latest});
 }
 
 /// A process that starts where one of them was may know no seed but one that is gone: whoever leads

@@ -10,7 +10,8 @@ using membership_actor = caf::typed_actor<
     caf::reacts_to<packet_atom, std::string>,
     // The node, once everything is wired: start. Then itself: time passes.
     caf::reacts_to<beat_atom>,
-    // Gateway: this node is going; tells the masters. Answers once they were told.
+    // Gateway: this node is going; tells the masters. Answers once the cluster can do without its
+    // vote, which may never be: when other masters are out of reach.
     caf::replies_to<leave_atom>::with<bool>,
     // Gateway: this node is to give its keys away, or to own some again. Answers once that was
     // asked for; the view says when it is so.

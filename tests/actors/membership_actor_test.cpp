@@ -93,5 +93,29 @@ TEST_F(membership_actor_test, a_node_that_drains_says_so_in_its_view) {
   EXPECT_FALSE(draining());
 }
 
+TEST_F(membership_actor_test, a_master_has_left_once_it_hears_of_the_view_without_it) {
+  caf::anon_send(membership, beat_atom_v);
+  settle();
+  auto third = member_named("third", 3);
+  auto three = view_of({here, there, third}, 10);
+  three.masters = {"there", "here", "third"};
+  hear(three);
+  bool left = false;
+  system.spawn([&](caf::event_based_actor* gateway) {
+    gateway->request(membership, caf::infinite, leave_atom_v).then([&](bool) { left = true; });
+  });
+  settle();
+  EXPECT_FALSE(left) << "the other two may still need its vote";
+  hear(view_of({there, third}, 11));
+  EXPECT_TRUE(left);
+}
+
+TEST_F(membership_actor_test, who_has_no_vote_has_left_at_once) {
+  caf::anon_send(membership, beat_atom_v);
+  settle();
+  hear(view_of({here, there}, 10));
+  EXPECT_TRUE(ask<bool>(membership, leave_atom_v));
+}
+
 } // namespace
 } // namespace peercache::actors

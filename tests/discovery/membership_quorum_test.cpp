@@ -190,6 +190,50 @@ TEST(membership_quorum, a_leader_and_a_second_master_leave_together) {
   EXPECT_LE(*took, heartbeat + slack) << "those who leave still vote";
 }
 
+TEST(membership_quorum, a_master_that_leaves_votes_until_the_cluster_can_do_without_it) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(5, seed);
+    net.run_for(milliseconds(net.random() % 500));
+    net.freeze(1); // Next in line.
+    net.run_for(milliseconds(net.random() % 500));
+    net.leave(0);
+    EXPECT_FALSE(net.machine(0).may_end(net.now())) << "the third master alone is no majority";
+    ASSERT_TRUE(
+        net.run_until([&] { return net.machine(0).may_end(net.now()); }, expiry + 2 * heartbeat))
+        << seed;
+    net.kill(0);
+    net.kill(1);
+    EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(3))) << seed;
+  }
+}
+
+TEST(membership_quorum, who_leaves_is_kept_no_longer_than_it_is_of_use) {
+  auto ends = [](membership_net& net, std::size_t i, milliseconds within) {
+    return net.run_until([&] { return net.machine(i).may_end(net.now()); }, within).has_value();
+  };
+  auto net = converged_net(6);
+  net.leave(5);
+  EXPECT_TRUE(net.machine(5).may_end(net.now())) << "it is no master";
+  net.leave(0);
+  EXPECT_TRUE(ends(net, 0, slack)) << "the others decided";
+  ASSERT_TRUE(net.run_until([&] { return net.machine(1).leads() && net.converged(); }, seconds(5)));
+  for (std::size_t i : {1, 2, 3})
+    net.leave(i);
+  for (std::size_t i : {1, 2, 3})
+    EXPECT_TRUE(ends(net, i, slack)) << "all masters leave: there is nobody to vote for";
+}
+
+TEST(membership_quorum, that_a_master_leaves_is_said_again_when_it_was_lost) {
+  auto net = converged_net(5);
+  net.net.loss = 1;
+  net.leave(0);
+  net.run_for(milliseconds(20));
+  net.net.loss = 0;
+  auto took = net.run_until([&] { return net.machine(0).may_end(net.now()); }, seconds(5));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, heartbeat + slack);
+}
+
 TEST(membership_quorum, a_whole_cluster_that_restarts_at_once_is_one_again) {
   auto net = converged_net(7);
   for (std::size_t i = 0; i < 7; ++i)

@@ -105,6 +105,20 @@ TEST_F(survival, without_two_of_three_masters_the_view_stands_still_and_pages_ar
   EXPECT_TRUE(within(long_enough, [&] { return all_readable(*client_of(0), 0, pages); }));
 }
 
+TEST_F(survival, a_master_that_is_told_to_stop_leaves_a_majority_behind) {
+  start_ring({.count = 5});
+  if (HasFatalFailure())
+    return;
+  auto before = view_of(0);
+  ASSERT_TRUE(before);
+  ASSERT_EQ(before->masters, (std::vector<std::string>{"node-1", "node-2", "node-3"}));
+  freeze(1); // The third master alone cannot say that the first one left.
+  EXPECT_EQ(node(0).stop(long_enough), 0);
+  kill(1);
+  EXPECT_TRUE(within(soon, [&] { return one_view({2, 3, 4}); }));
+  EXPECT_TRUE(exchange(2, 4, 0));
+}
+
 TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
   start_ring({.count = 1});
   if (HasFatalFailure())

@@ -15,6 +15,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
+/// As `vote_timeout` of actors/gateway_actor.hpp, and how often that is looked at here.
+constexpr auto goodbye_limit = expiry + 2 * heartbeat;
+constexpr auto goodbye_check = 20ms;
+
 discovery::endpoint address_of(const std::string& name) {
   return {name + ".host", 31998};
 }
@@ -83,10 +87,16 @@ void cluster::kill(host& on, bool wiped) {
 }
 
 void cluster::has_left(const process& who) {
-  world_.at(world_.now() + 500ms, [this, index = who.on().index, inc = who.inc()] {
+  end_when_not_needed(who.on().index, who.inc(), world_.now() + goodbye_limit);
+}
+
+void cluster::end_when_not_needed(std::size_t index, const incarnation& inc, time_point limit) {
+  world_.at(world_.now() + goodbye_check, [this, index, inc, limit] {
     auto& at = hosts_[index];
     if (at.self.inc != inc)
       return;
+    if (at.running && world_.now() < limit && !at.running->machine().may_end(local_now(at)))
+      return end_when_not_needed(index, inc, limit);
     kill(at, false);
     // What was down has just been started; some who leave are needed by it.
     if (healing_ && is_needed(at))

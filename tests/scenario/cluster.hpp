@@ -65,7 +65,7 @@ public:
   time_point local_now(const host& at) const;
   /// Of the view; processes that live in the same one share it.
   ring_ptr ring_of(const discovery::view& what);
-  /// It still votes while it finishes its reads; then its process ends.
+  /// It still votes for as long as it may be needed; then its process ends.
   void has_left(const process& who);
   /// Carries a membership packet to whoever listens there.
   void send(const process& from, const discovery::send_packet& order);
@@ -85,6 +85,8 @@ private:
   void start(host& on);
   void kill(host& on, bool wiped);
   void freeze(host& on, bool frozen);
+  /// Looks again and again, up to `limit`.
+  void end_when_not_needed(std::size_t index, const incarnation& inc, time_point limit);
   void deliver(std::size_t to, const incarnation& expected, std::function<void(process&)> what);
   void beat(std::size_t index, const incarnation& inc);
   void schedule_operation(std::size_t index, const incarnation& inc);

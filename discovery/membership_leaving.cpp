@@ -1,0 +1,69 @@
+// How a member leaves, and how the others take it.
+
+#include "discovery/membership.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::discovery {
+
+std::vector<action> membership::leave(time_point now) {
+  if (phase_ == phase::left)
+    return {};
+  now_ = std::max(now_, now);
+  auto members = view_.members;
+  std::erase_if(members, [this](const member& m) { return m.inc == self_.inc; });
+  bool decides = leads() && votes_needed(view_.masters.size()) == 1 && !members.empty();
+  phase_ = phase::left;
+  round_.reset();
+  if (decides)
+    commit(next_view(view_.term, std::move(members)));
+  else
+    tell_of_leaving();
+  return take_actions();
+}
+
+bool membership::may_end(time_point now) const {
+  if (phase_ != phase::left || votes_needed(view_.masters.size()) == 1 ||
+      !view_.is_master(self_.name) || newest_.find(self_.inc) == nullptr)
+    return true;
+  return std::all_of(view_.masters.begin(), view_.masters.end(), [&](const std::string& name) {
+    return name == self_.name || liveness_.silent(view_.find_name(name)->inc, now);
+  });
+}
+
+/// Whether the packet is to be handled: votes, the view that they lead to, and others that go.
+bool membership::hears_after_leaving(const packet& received) {
+  // Who still leads is told by heartbeats; to answer them would be to come back.
+  if (const auto* beat = std::get_if<heartbeat_packet>(&received))
+    liveness_.heard(beat->inc, now_);
+  return std::holds_alternative<prepare_packet>(received) ||
+         std::holds_alternative<propose_packet>(received) ||
+         std::holds_alternative<view_packet>(received) ||
+         std::holds_alternative<leave_packet>(received);
+}
+
+std::vector<action> membership::tick_after_leaving() {
+  if (beat_is_due() && !may_end(now_))
+    tell_of_leaving();
+  return take_actions();
+}
+
+void membership::tell_of_leaving() {
+  for (const auto& name : view_.masters)
+    if (name != self_.name)
+      send(control_endpoint(*view_.find_name(name)), leave_packet{self_.inc});
+}
+
+void membership::handle(const leave_packet& p) {
+  if (p.inc == self_.inc)
+    return;
+  liveness_.declare_dead(p.inc);
+  change_is_due_ = true;
+  // It says so for as long as it has a vote.
+  if (const auto* leaver = view_.find(p.inc))
+    if (auto at = answered_.find(control_endpoint(*leaver)); at != answered_.end())
+      at->second = now_;
+}
+
+} // namespace peercache::discovery

@@ -11,6 +11,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
+constexpr std::size_t replicas_asked = lookup_answer::asked_max - 2;
+
 bool contains(std::span<const node_id> ids, node_id wanted) noexcept {
   return std::find(ids.begin(), ids.end(), wanted) != ids.end();
 }
@@ -47,17 +49,37 @@ void lookup_plan::follow(owners_known known) {
   known_ = std::move(known);
 }
 
-/// The owners of today, the own host first, then those of before.
-std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out) const {
-  constexpr std::size_t replicas_asked = lookup_answer::asked_max - 2;
+std::size_t lookup_plan::owners_today(const page_key& key, std::span<node_id> out) const {
   auto replicas = std::min<std::size_t>(known_.replicas, replicas_asked);
-  auto count = known_.now->owners(key, out.first(replicas));
-  auto own = std::find(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count), known_.own);
-  if (own != out.begin() + static_cast<std::ptrdiff_t>(count))
-    std::swap(*own, out.front());
+  return known_.now->owners(key, out.first(replicas));
+}
+
+void lookup_plan::count_open_keys() {
+  open_keys_.clear();
+  std::array<node_id, replicas_asked> owners;
+  for (std::size_t i = 0; i < keys_.size(); ++i)
+    if (answers_[i].status == page_status::pending)
+      for (auto id : std::span(owners).first(owners_today(keys_[i], owners)))
+        open_keys_[id] += 1;
+}
+
+/// The owners of today, those first that cost the fewest messages, then those of before.
+std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out) const {
+  auto count = owners_today(key, out);
+  std::array<std::pair<std::size_t, node_id>, replicas_asked> order;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto open = open_keys_.find(out[i]);
+    auto saves = open == open_keys_.end() ? 0 : open->second;
+    order[i] = {out[i] == known_.own ? SIZE_MAX : saves, out[i]};
+  }
+  std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = order[i].second;
   std::array<node_id, replicas_asked> former;
   for (const auto* ring : known_.before) {
-    auto formers = ring->owners(key, std::span(former).first(replicas));
+    auto formers = ring->owners(
+        key, std::span(former).first(std::min<std::size_t>(known_.replicas, replicas_asked)));
     for (std::size_t i = 0; i < formers && count < out.size(); ++i)
       if (!contains(out.first(count), former[i]))
         out[count++] = former[i];
@@ -98,6 +120,7 @@ bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& ch
 
 std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
   std::vector<share> shares;
+  count_open_keys();
   for (std::uint32_t i = 0; i < keys_.size(); ++i) {
     auto& answer = answers_[i];
     node_id owner;
@@ -110,6 +133,7 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
     if (target == shares.end()) {
       target = shares.emplace(shares.end());
       target->owner = owner;
+      open_keys_[owner] += keys_.size(); // Whoever is asked anyway comes before all who are not.
     }
     answer.asked[answer.asked_count++] = owner;
     directory::append_lookup(target->request, keys_[i]);

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace peercache::client {
@@ -44,6 +45,9 @@ struct owners_known {
 };
 
 /// One look-up of many keys without its sockets: in rounds, each with one question an owner.
+///
+/// Any owner of a key will do, so those are asked that own many of the open keys: a greedy cover,
+/// two thirds of the messages that asking each key's first owner takes on 100 nodes.
 ///
 /// An owner that fails is replaced by the next one of each of its keys, and so is one that finds
 /// nothing: it may not have been told yet. After a change of view the owners of before are asked
@@ -103,7 +107,9 @@ public:
   void finish();
 
 private:
+  std::size_t owners_today(const page_key& key, std::span<node_id> out) const;
   std::size_t candidates(const page_key& key, std::span<node_id> out) const;
+  void count_open_keys();
   /// The next owner to ask; false when there is none. `more`: there is another one after it.
   bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen, bool& more);
   void take(std::uint32_t index, std::size_t count, bool not_mine);
@@ -113,6 +119,7 @@ private:
   owners_known known_;
   directory::view_number newer_;
   node_id newer_from_;
+  std::unordered_map<node_id, std::size_t> open_keys_; ///< Of each owner, in this round.
 };
 
 } // namespace peercache::client

@@ -145,33 +145,6 @@ TEST(scale, a_master_answers_heartbeats_of_a_thousand_nodes_with_little_of_a_cor
   EXPECT_LE(best, 50.0);
 }
 
-TEST(scale, a_batch_asks_as_many_nodes_as_keys_thrown_at_random_meet) {
-  for (std::size_t count : {10u, 100u, 1000u}) {
-    hash_ring ring(members_of(count));
-    std::mt19937_64 random(3);
-    std::size_t messages = 0;
-    double best = 1e9;
-    constexpr int batches = 200;
-    for (int batch = 0; batch < batches; ++batch) {
-      std::array<page_key, 128> keys;
-      for (auto& key : keys)
-        key = key_of(random);
-      auto start = steady_clock::now();
-      std::array<node_id, 128> owners;
-      for (std::size_t i = 0; i < keys.size(); ++i)
-        ring.owners(keys[i], std::span(owners).subspan(i, 1));
-      best = std::min(best, microseconds_since(start));
-      messages += std::set<node_id>(owners.begin(), owners.end()).size();
-    }
-    std::printf("[ measured ] 128 keys on %zu nodes: %.1f messages; owners found in %.2f us\n",
-                count, static_cast<double>(messages) / batches, best);
-    const auto nodes = static_cast<double>(count);
-    const auto met = nodes * (1 - std::pow(1 - 1 / nodes, 128));
-    EXPECT_NEAR(static_cast<double>(messages) / batches, met, 0.05 * met);
-    EXPECT_LE(best, 200.0);
-  }
-}
-
 TEST(scale, a_ring_of_a_thousand_nodes_is_made_in_little_time) {
   auto members = members_of(1000);
   auto start = steady_clock::now();

@@ -192,14 +192,34 @@ void cluster::expect_found(const host& of, const wrong_call& wrong) {
   });
 }
 
-/// Its clients get pages of its own pool.
+/// Its clients put pages into its own pool, and get them, and those that were there.
 void cluster::expect_served(host& by, const wrong_call& wrong) {
-  auto hits = std::make_shared<std::size_t>(0);
-  by.running->pool().for_each_page([&](const storage::resident_page& page) {
-    by.running->get(page.key, [hits](bool hit) { *hits += hit ? 1 : 0; });
+  constexpr std::size_t writes = 8;
+  std::vector<page_key> fresh;
+  for (const auto& key : keys_)
+    if (fresh.size() < writes && !by.running->pool().find(key))
+      fresh.push_back(key);
+  auto written = std::make_shared<std::size_t>(0);
+  auto read = std::make_shared<std::size_t>(0);
+  auto get = [read](process& at, const page_key& key) {
+    at.get(key, [read](bool hit) { *read += hit ? 1 : 0; });
+  };
+  by.running->pool().for_each_page(
+      [&](const storage::resident_page& page) { get(*by.running, page.key); });
+  for (const auto& key : fresh)
+    by.running->put(key, true);
+  // Its other clients evict and remove meanwhile: some are enough.
+  later(*by.running, 20ms, [fresh, written, get](process& at) {
+    for (const auto& key : fresh)
+      if (at.pool().find(key)) {
+        ++*written;
+        get(at, key);
+      }
   });
-  world_.at(world_.now() + 1100ms, [hits, wrong] {
-    if (*hits == 0)
+  world_.at(world_.now() + 1100ms, [=] {
+    if (*written == 0)
+      wrong("nothing could be written");
+    if (*read == 0)
       wrong("nothing could be read");
   });
 }

@@ -137,6 +137,32 @@ void heal_check::count_stale_records(heal_report& report) {
     }
 }
 
+/// Where a page is, and where the directory says that it is.
+std::string heal_check::describe(std::uint32_t host, std::uint32_t id) {
+  auto name_of = [this](const incarnation& inc) {
+    for (auto at : cluster_.all_running())
+      if (watch_.latest(at).inc == inc)
+        return cluster_.node_name(at);
+    return std::string("nobody");
+  };
+  auto text = fmt::format("; {} misses {}: in", cluster_.node_name(host), to_string(keys_[id]));
+  for (const auto& [inc, pages] : pools_)
+    if (auto page = pages.find(keys_[id]); page != pages.end())
+      text += fmt::format(" {} (generation {})", name_of(inc), page->second.value);
+  std::vector<std::vector<directory::page_location>> told;
+  std::thread([&] {
+    cluster_.net().enter(host);
+    told = readers_[host]->locate({&keys_[id], 1});
+  }).join();
+  text += told.empty() ? ", the directory cannot be asked" : ", the directory says";
+  for (const auto& locations : told)
+    for (const auto& where : locations)
+      text +=
+          fmt::format(" {} ({}, generation {})", name_of(where.owner),
+                      where.where == directory::tier::disk ? "disk" : "memory", where.gen.value);
+  return text;
+}
+
 void heal_check::judge_pages(heal_report& report, clock::time_point until) {
   auto nodes = cluster_.all_running();
   auto first = ids_in_pools(report);
@@ -167,12 +193,16 @@ void heal_check::judge_pages(heal_report& report, clock::time_point until) {
     std::this_thread::sleep_for(pause);
   }
   report.fault += report.fault.empty() ? "" : "; ";
-  if (report.unreadable != 0)
+  if (report.unreadable != 0) {
     report.fault += fmt::format("{} pages that are in pools cannot be read", report.unreadable);
-  else if (report.unread_pools != 0)
+    for (auto host : nodes)
+      for (std::size_t i = 0; i < std::min<std::size_t>(2, missing[host].size()); ++i)
+        report.fault += describe(host, missing[host][i]);
+  } else if (report.unread_pools != 0) {
     report.fault += fmt::format("{} pools cannot be looked at", report.unread_pools);
-  else
+  } else {
     report.fault += "it took too long until all pages could be read";
+  }
 }
 
 } // namespace peercache::chaos

@@ -52,6 +52,7 @@ private:
   void judge_records(heal_report& report, clock::time_point until);
   void count_stale_records(heal_report& report);
   void judge_pages(heal_report& report, clock::time_point until);
+  std::string describe(std::uint32_t host, std::uint32_t id);
 
   const chaos_plan& plan_;
   const chaos_cluster& cluster_;

@@ -39,10 +39,11 @@ void heal_check::host_reader::read(std::span<const std::uint32_t> ids,
   }
   for (std::size_t i = 0; i < ids.size(); ++i)
     pages.push_back({keys[ids[i]], {&parts[i], 1}});
+  const auto before = stress::thread_times::now();
   auto begin = clock::now();
   auto until = begin + call_deadline;
   client_->get(pages, results, until);
-  ledger_.note_call("get", begin, until);
+  ledger_.note_call("get", begin, until, before);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (results[i].status != page_status::hit) {
       missing.push_back(ids[i]);

@@ -18,8 +18,10 @@ std::string processor_pressure() {
 } // namespace
 
 void stress_ledger::note_call(std::string_view what, std::chrono::steady_clock::time_point begin,
-                              std::chrono::steady_clock::time_point until) {
+                              std::chrono::steady_clock::time_point until,
+                              const thread_times& before) {
   auto now = std::chrono::steady_clock::now();
+  const auto after = thread_times::now();
   auto late = now - until;
   if (late > overrun_allowed)
     late -= stalls.stood_still(until, now);
@@ -28,10 +30,10 @@ void stress_ledger::note_call(std::string_view what, std::chrono::steady_clock::
   if (late > overrun_allowed) {
     using milliseconds = std::chrono::duration<double, std::milli>;
     deadline_overruns += 1;
-    add_example(fmt::format("a {} with a deadline of {:.1f} ms took {:.1f} ms, of which all stood "
-                            "still for {:.1f} ms; processors: {}",
+    add_example(fmt::format("a {} with a deadline of {:.1f} ms took {:.1f} ms, {}; all stood still "
+                            "for {:.1f} ms; processors: {}",
                             what, milliseconds(until - begin).count(),
-                            milliseconds(now - begin).count(),
+                            milliseconds(now - begin).count(), times_between(before, after),
                             milliseconds(now - until - late).count(), processor_pressure()));
   }
   for (auto most = latest_return_us.load(); late_us > most;)

@@ -4,6 +4,7 @@
 #include "client/cache_client.hpp"
 #include "common/page_status.hpp"
 #include "stall_watch.hpp"
+#include "thread_times.hpp"
 
 #include <array>
 #include <atomic>
@@ -33,10 +34,11 @@ public:
   /// A key that was put lately: likely there, or evicted a moment ago.
   std::uint32_t recent(std::uint64_t drawn) const { return recent_[drawn % recent_.size()].load(); }
 
-  /// A call that had to return by `until` returned just now. Time in which this whole process stood
-  /// still is not the call's fault. `what` is for the report.
+  /// A call of this thread that had to return by `until` returned just now. Time in which this
+  /// whole process stood still is not the call's fault. `what` and `before`, the thread's times
+  /// when it began, are for the report.
   void note_call(std::string_view what, std::chrono::steady_clock::time_point begin,
-                 std::chrono::steady_clock::time_point until);
+                 std::chrono::steady_clock::time_point until, const thread_times& before);
 
   /// A hit whose bytes no producer ever put under that key.
   void report_wrong(std::uint32_t key, const bench::page_check& check, std::uint64_t bytes,

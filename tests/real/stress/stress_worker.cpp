@@ -69,10 +69,11 @@ std::optional<client::deadline> stress_worker::draw_deadline() {
 
 template <class Call>
 void stress_worker::timed(std::string_view what, Call call) {
+  const auto before = thread_times::now();
   auto until = draw_deadline();
   auto begin = std::chrono::steady_clock::now();
   call(until);
-  ledger_.note_call(what, begin, until.value_or(begin + client_timeout));
+  ledger_.note_call(what, begin, until.value_or(begin + client_timeout), before);
 }
 
 /// A view that is older than one that this client told before must not come back.

@@ -38,7 +38,8 @@ struct pool_actor_options {
 /// A page that some directory owner has to be told of.
 struct unpublished_page {
   page_key key;
-  node_id only; ///< The others know it; zero: all owners.
+  node_id only;     ///< The others know it; zero: all owners.
+  generation gen{}; ///< It had when it was sent last.
 };
 
 /// A withdrawal that some directory owner has not heard of yet.

@@ -90,6 +90,13 @@ bool is_useless_mirror(const commit_job& job, const publication& published, std:
   return job.mode == commit_mode::mirror && !published.recorded[i] && !published.unheard[i];
 }
 
+/// Unless it has been put again meanwhile.
+void drop(pool_state& state, const page_key& key, generation gen,
+          std::vector<storage::evicted>& dropped) {
+  if (auto held = state.pool->find(key); held && held->gen == gen)
+    dropped.push_back(*state.pool->remove(key));
+}
+
 /// Drops the pages that the cluster had already, remembers those to be published again; the answer
 /// to the gateway.
 std::string settle(pool_state& state, const commit_job& job, const publication& published) {
@@ -99,9 +106,7 @@ std::string settle(pool_state& state, const commit_job& job, const publication& 
     auto status = job.outcomes[i].status;
     const bool useless = is_useless_mirror(job, published, i);
     if (status == page_status::stored && (published.may_be_dropped(i) || useless)) {
-      auto held = state.pool->find(job.fills[i].key);
-      if (held && held->gen == job.outcomes[i].gen)
-        dropped.push_back(*state.pool->remove(held->key));
+      drop(state, job.fills[i].key, job.outcomes[i].gen, dropped);
       status = page_status::duplicate;
     } else if (status == page_status::stored && published.is_unknown_to_some(i)) {
       state.unpublished.push_front({job.fills[i].key, {}});
@@ -184,6 +189,7 @@ std::vector<unpublished_page> take_chunk(pool_state& state, std::uint64_t budget
     else
       batches.add(index, record);
     sent_again += to_one ? 1 : 0;
+    next.gen = page->gen;
     chunk.push_back(next);
   }
   state.republished += sent_again;
@@ -208,11 +214,19 @@ void publish_next_chunk(pool_pointer self) {
     auto& own = self->state;
     own.publishing = false;
     bool all_heard = true;
-    for (std::size_t i = 0; i < chunk.size(); ++i)
+    std::vector<storage::evicted> dropped;
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
       if (published.unheard[i]) {
         own.unpublished.push_back(chunk[i]);
         all_heard = false;
+      } else if (published.may_be_dropped(i)) {
+        if (chunk[i].only == node_id{})
+          drop(own, chunk[i].key, chunk[i].gen, dropped);
+        else // The other owners decide with it.
+          own.unpublished.push_back({chunk[i].key, {}});
       }
+    }
+    own.withdraw(dropped);
     if (all_heard) // Otherwise the next beat tries again, not a hot loop.
       publish_next_chunk(self);
   });

@@ -84,12 +84,9 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
                            owner_index owner, const page_location& location) {
   if (locations_ >= locations_max_)
     return publish_outcome::refused;
+  if (auto outcome = make_room(position, location.where); outcome != publish_outcome::accepted)
+    return outcome;
   auto head = index_[position].head;
-  std::size_t there = 0;
-  for (auto i = head; i != no_record; i = at(i).next)
-    ++there;
-  if (there >= limits::locations_per_key_max)
-    return publish_outcome::refused;
   auto made = take_record();
   at(made) = {.key = key,
               .gen = location.gen.value,
@@ -114,6 +111,25 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
   if (!owners_[owner].digest)
     owners_[owner].digest = std::make_unique<owner_digest>();
   digest_for(at(made)).add(digest_of(at(made)));
+  return publish_outcome::accepted;
+}
+
+/// A key has as many locations as it may: one in memory takes the place of the oldest on disk.
+publish_outcome shard::make_room(std::size_t position, tier wanted) noexcept {
+  std::size_t there = 0;
+  auto oldest_on_disk = no_record;
+  for (auto i = index_[position].head; i != no_record; i = at(i).next) {
+    ++there;
+    if (at(i).where == tier::disk)
+      oldest_on_disk = i;
+  }
+  if (there < limits::locations_per_key_max)
+    return publish_outcome::accepted;
+  if (wanted == tier::disk)
+    return publish_outcome::refused;
+  if (oldest_on_disk == no_record)
+    return publish_outcome::duplicate;
+  unlink(oldest_on_disk);
   return publish_outcome::accepted;
 }
 

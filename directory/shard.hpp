@@ -19,7 +19,8 @@ namespace peercache::directory {
 /// One byte a record in the answer to a publish batch; the numbers are part of the wire format.
 enum class publish_outcome : std::uint8_t {
   accepted = 0,      ///< Recorded, or recorded before with the same content.
-  duplicate = 1,     ///< if_absent: another member has the page in memory. Nothing stored.
+  duplicate = 1,     ///< Others have the page in memory: one when `if_absent`, as many as a key may
+                     ///< have when `always`. Nothing stored.
   stale = 2,         ///< A newer fact about the same process's page is known.
   refused = 3,       ///< A limit was reached, or the location makes no sense.
   unknown_owner = 4, ///< The incarnation is not a member here.
@@ -27,10 +28,11 @@ enum class publish_outcome : std::uint8_t {
 
 /// One shard of the map from keys to locations.
 ///
-/// At most one location a key and incarnation, at most `locations_per_key_max` a key. A process's
-/// facts about a key are ordered by (generation, memory before disk): a late message never replaces
-/// or removes a newer one. (A page that goes to disk keeps its generation, so disk is the later of
-/// the two.)
+/// At most one location a key and incarnation, at most `locations_per_key_max` a key, where memory
+/// displaces disk: a page in a pool is known, or its producer is told that it need not be. A
+/// process's facts about a key are ordered by (generation, memory before disk): a late message
+/// never replaces or removes a newer one. (A page that goes to disk keeps its generation, so disk
+/// is the later of the two.)
 ///
 /// Threads: none; the owner serializes all calls. Time and I/O: none.
 /// Memory: 1 KiB a member with records; 64 bytes a location, and an index of 8 bytes a bucket that
@@ -138,6 +140,7 @@ private:
                          publish_mode mode) noexcept;
   publish_outcome add(const page_key& key, std::uint32_t hash, std::size_t position,
                       owner_index owner, const page_location& location);
+  publish_outcome make_room(std::size_t position, tier wanted) noexcept;
   record_index take_record();
   void give_record(record_index i) noexcept;
   void unlink(record_index target) noexcept;

@@ -1,5 +1,8 @@
 #include "tests/actors/cluster_fixture.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace peercache::actors {
 namespace {
 
@@ -134,6 +137,58 @@ TEST_F(pool_actor_test, a_removed_page_is_gone_everywhere) {
   EXPECT_EQ(static_cast<page_status>(statuses->at(1)), page_status::not_found);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
+}
+
+/// Four more members; the topology knows the way to the two shards, or to one of them.
+class crowded_key_test : public pool_actor_test {
+protected:
+  topology_ptr crowd(const directory_actor& there_or_null, std::uint64_t version) {
+    std::vector<std::pair<discovery::member, directory_actor>> nodes = {{here, shard_here},
+                                                                        {there, there_or_null}};
+    for (const auto& other : others)
+      nodes.emplace_back(other, directory_actor{});
+    return topology_of(nodes, version);
+  }
+
+  /// All of them have this key in memory, which `here` and `there` own.
+  page_key key_of_the_others() {
+    const auto ring = crowd(shard_there, 1)->ring;
+    page_key key;
+    std::array<node_id, 2> owners{};
+    for (int i = 0;
+         !std::is_permutation(owners.begin(), owners.end(), std::array{here.id, there.id}.begin());
+         ++i) {
+      key = key_named(std::to_string(i));
+      ring.owners(key, owners);
+    }
+    for (const auto& other : others)
+      for (const auto& shard : {shard_here, shard_there})
+        ask<std::string>(shard, publish_atom_v, publication(key, other));
+    EXPECT_EQ(locations(shard_here, key).size(), limits::locations_per_key_max);
+    return key;
+  }
+
+  std::vector<discovery::member> others{member_named("a", 11), member_named("b", 12),
+                                        member_named("c", 13), member_named("d", 14)};
+};
+
+TEST_F(crowded_key_test, a_page_that_no_owner_can_record_is_not_kept) {
+  tell_everyone(crowd(shard_there, 1));
+  const auto key = key_of_the_others();
+  EXPECT_EQ(commit(key, reserve(), commit_mode::store), page_status::duplicate);
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
+}
+
+TEST_F(crowded_key_test, nor_is_one_whose_owners_are_heard_later) {
+  tell_everyone(crowd(shard_there, 1));
+  const auto key = key_of_the_others();
+  caf::anon_send(pool, topology_atom_v, crowd({}, 2));
+  settle();
+  EXPECT_EQ(commit(key, reserve(), commit_mode::store), page_status::stored);
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 1u) << "the other owner may know it";
+  caf::anon_send(pool, topology_atom_v, crowd(shard_there, 3));
+  pass(std::chrono::milliseconds(500));
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
 }
 
 TEST_F(pool_actor_test, a_drain_withdraws_every_page) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -183,10 +184,25 @@ TEST(shard, a_key_has_at_most_four_locations) {
   auto s = shard_with_members();
   for (auto owner : {alice, bob, carol, dave})
     EXPECT_EQ(s.publish(k, location(owner, 2), publish_mode::always), publish_outcome::accepted);
-  EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::refused);
+  EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::duplicate);
+  EXPECT_EQ(s.publish(k, location(erin, 2, tier::disk), publish_mode::always),
+            publish_outcome::refused);
   EXPECT_EQ(s.publish(k, location(dave, 4), publish_mode::always), publish_outcome::accepted);
   EXPECT_TRUE(s.withdraw(k, bob, {2}));
   EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::accepted);
+}
+
+TEST(shard, memory_takes_the_place_of_the_oldest_location_on_disk) {
+  auto s = shard_with_members();
+  s.publish(k, location(alice, 2), publish_mode::always);
+  for (auto owner : {bob, carol, dave})
+    s.publish(k, location(owner, 2, tier::disk), publish_mode::always);
+  EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::accepted);
+  auto found = all_of(s, k);
+  ASSERT_EQ(found.size(), 4u);
+  for (const auto& where : found)
+    EXPECT_NE(where.owner, bob);
+  EXPECT_EQ(s.locations(), 4u);
 }
 
 TEST(shard, locations_that_make_no_sense_are_refused) {
@@ -251,29 +267,34 @@ public:
     if (!members.contains(l.owner))
       return publish_outcome::unknown_owner;
     auto& there = records[key];
-    bool other = false;
-    for (const auto& [owner, have] : there)
-      other = other || (owner != l.owner && have.where == tier::memory);
-    auto own = there.find(l.owner);
-    if (own != there.end()) {
-      if (own->second == l)
+    const bool other = std::any_of(there.begin(), there.end(), [&](const page_location& have) {
+      return have.owner != l.owner && have.where == tier::memory;
+    });
+    auto own = find(there, l.owner);
+    const bool known = own != there.end();
+    if (known) {
+      if (*own == l)
         return publish_outcome::accepted;
-      if (std::pair(l.gen, l.where) <= std::pair(own->second.gen, own->second.where))
+      if (std::pair(l.gen, l.where) <= std::pair(own->gen, own->where))
         return publish_outcome::stale;
     }
     if (other && mode == publish_mode::if_absent)
       return publish_outcome::duplicate;
-    if (own == there.end() && there.size() >= limits::locations_per_key_max)
-      return publish_outcome::refused;
-    there[l.owner] = l;
+    if (!known && there.size() >= limits::locations_per_key_max) {
+      auto cold = std::find_if(there.begin(), there.end(),
+                               [](const auto& have) { return have.where == tier::disk; });
+      if (l.where == tier::disk || cold == there.end())
+        return l.where == tier::disk ? publish_outcome::refused : publish_outcome::duplicate;
+      there.erase(cold);
+    }
+    known ? void(*own = l) : there.push_back(l);
     return publish_outcome::accepted;
   }
 
   bool withdraw(const page_key& key, const incarnation& owner, generation gen, tier where) {
     auto& there = records[key];
-    auto own = there.find(owner);
-    if (own == there.end() ||
-        std::pair(own->second.gen.value, own->second.where) > std::pair(gen.value, where))
+    auto own = find(there, owner);
+    if (own == there.end() || std::pair(own->gen.value, own->where) > std::pair(gen.value, where))
       return false;
     there.erase(own);
     return true;
@@ -283,7 +304,8 @@ public:
   std::size_t drop(Drop gone) {
     std::size_t dropped = 0;
     for (auto& [key, there] : records)
-      dropped += std::erase_if(there, [&, &of = key](const auto& e) { return gone(of, e.first); });
+      dropped += std::erase_if(
+          there, [&, &of = key](const page_location& l) { return gone(of, l.owner); });
     return dropped;
   }
 
@@ -295,7 +317,14 @@ public:
   }
 
   std::set<incarnation> members;
-  std::map<page_key, std::map<incarnation, page_location>> records;
+  std::map<page_key, std::vector<page_location>> records; ///< The oldest first.
+
+private:
+  static std::vector<page_location>::iterator find(std::vector<page_location>& there,
+                                                   const incarnation& owner) {
+    return std::find_if(there.begin(), there.end(),
+                        [&](const page_location& have) { return have.owner == owner; });
+  }
 };
 
 void compare(const shard& subject, const model& expected) {
@@ -306,7 +335,7 @@ void compare(const shard& subject, const model& expected) {
     auto found = all_of(subject, key);
     ASSERT_EQ(found.size(), there.size());
     for (const auto& l : found)
-      ASSERT_EQ(there.at(l.owner), l);
+      ASSERT_NE(std::find(there.begin(), there.end(), l), there.end());
   }
   ASSERT_EQ(subject.keys(), keys);
 }

@@ -119,6 +119,7 @@ private:
   bool run_within_limit(time_point end);
   void check_directory();
   void check_shard(const process& owner);
+  void check_found(const page_key& key);
   void check_location(const process& owner, const page_key& key,
                       const directory::page_location& told);
   void read_everything();

@@ -124,6 +124,8 @@ void cluster::check_directory() {
   for (auto end = world_.now() + 500ms;
        world_.now() < end && !std::all_of(hosts_.begin(), hosts_.end(), settled);)
     run_until(world_.now() + 5ms);
+  for (const auto& key : keys_)
+    check_found(key);
   for (auto& at : hosts_) {
     if (!at.running)
       continue;
@@ -135,6 +137,31 @@ void cluster::check_directory() {
       oracle_.fault(at.name + " has slots that nobody fills");
     check_shard(*at.running);
   }
+}
+
+/// What is in memory somewhere, some owner knows in some true place; even if nobody compares.
+void cluster::check_found(const page_key& key) {
+  bool in_memory = false;
+  bool found = false;
+  for (const auto& at : hosts_) {
+    if (!at.running || !at.running->joined())
+      continue;
+    const auto held = at.running->held(key);
+    in_memory = in_memory || (held && held->where == tier::memory);
+    if (!at.running->ring().owns(at.self.id, key, script_.replicas))
+      continue;
+    std::array<page_location, limits::locations_per_key_max> told;
+    for (const auto& place : std::span(told).first(at.running->shard().lookup(key, told))) {
+      const auto& holder = hosts_[host_of_.at(place.owner)];
+      const auto there = holder.running && holder.self.inc == place.owner
+                             ? holder.running->held(key)
+                             : std::nullopt;
+      found = found || (there && there->where == place.where &&
+                        (place.where == tier::disk || there->gen == place.gen));
+    }
+  }
+  if (in_memory && !found)
+    oracle_.fault("nobody finds a page that is in memory");
 }
 
 /// A shard knows exactly what those who live hold of the keys that it owns.

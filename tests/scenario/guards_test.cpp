@@ -79,6 +79,11 @@ TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
   }
 }
 
+/// Comparing is for what was lost on the way, not for what the protocol forgets.
+TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same) {
+  EXPECT_EQ(first_failing("nobody finds a page", /*repair=*/false), 0u);
+}
+
 TEST(scenario_guards, a_failing_seed_is_shrunk_to_what_matters) {
   auto seed = first_failing_without(guard::purge, "of a process that is gone");
   ASSERT_NE(seed, 0u);

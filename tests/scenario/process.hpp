@@ -98,12 +98,14 @@ private:
   // The pool's side of the directory (process_pool.cpp).
   struct unpublished_page {
     page_key key;
-    node_id only; ///< The others know it; zero: all owners.
+    node_id only;     ///< The others know it; zero: all owners.
+    generation gen{}; ///< It had when it was sent last.
   };
   void tick_pool();
   directory::page_location location_of(const storage::resident_page& page) const;
   void publish(std::vector<actors::owner_batch> batches, std::size_t pages,
                std::function<void(actors::publication&)> done);
+  void drop(const page_key& key, generation gen);
   void publish_put(const page_key& key, generation gen, directory::publish_mode mode);
   void publish_moved(const known_cluster& before);
   void publish_everything();

@@ -121,15 +121,19 @@ void process::publish(std::vector<actors::owner_batch> batches, std::size_t page
   job->finish_one();
 }
 
+void process::drop(const page_key& key, generation gen) {
+  if (auto held = pool_->find(key); held && held->gen == gen)
+    give_up({*pool_->remove(key)});
+}
+
 /// As `commit`.
 void process::publish_put(const page_key& key, generation gen, publish_mode mode) {
   actors::owner_batches batches{ring(), cluster_.settings().replicas};
   if (auto held = pool_->find(key); held && joined())
     batches.add(0, {key, location_of(*held), mode});
   auto settle = [this, key, gen](const actors::publication& said) {
-    auto held = pool_->find(key);
-    if (said.may_be_dropped(0) && held && held->gen == gen)
-      give_up({*pool_->remove(key)});
+    if (said.may_be_dropped(0))
+      drop(key, gen);
     else if (said.is_unknown_to_some(0))
       unpublished_.push_front({key, {}});
   };
@@ -158,6 +162,7 @@ std::vector<process::unpublished_page> process::take_chunk(std::uint64_t budget,
     else
       batches.add(index, record);
     sent_again += to_one ? 1 : 0;
+    next.gen = page->gen;
     chunk.push_back(next);
   }
   republishing_.spend(sent_again);
@@ -177,11 +182,17 @@ void process::publish_next_chunk() {
   publish(batches.take(), count, [this, chunk = std::move(chunk)](actors::publication& said) {
     publishing_ = false;
     bool all_heard = true;
-    for (std::size_t i = 0; i < chunk.size(); ++i)
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
       if (said.unheard[i]) {
         unpublished_.push_back(chunk[i]);
         all_heard = false;
+      } else if (said.may_be_dropped(i)) {
+        if (chunk[i].only == node_id{})
+          drop(chunk[i].key, chunk[i].gen);
+        else // The other owners decide with it.
+          unpublished_.push_back({chunk[i].key, {}});
       }
+    }
     if (all_heard) // Otherwise the next tick tries again.
       publish_next_chunk();
   });

@@ -14,10 +14,11 @@ namespace peercache::actors {
 /// Publishes a put; the answer waits until every owner has answered or timed out, and brings slots
 /// for the next put.
 ///
-/// With `skip` a page is dropped again when every owner has answered, at least one of
-/// them `duplicate`, and none has recorded it. Otherwise it stays, and owners that said `duplicate`
-/// are told of it like those that were not heard. So no page is lost to a tie, whoever hears whom
-/// first and whichever views the producers have:
+/// A page is dropped again when every owner has answered, at least one of them `duplicate` (with
+/// `skip` another member has it in memory, else as many as may), and none has recorded it: nobody
+/// would find it. Otherwise it stays, and owners that said `duplicate` are told of it like those
+/// that were not heard. So no page is lost to a tie, whoever hears whom first and whichever views
+/// the producers have:
 ///   - `duplicate` names a copy that the owner had recorded before;
 ///   - a producer whose copy is recorded anywhere, or may be (no answer came), does not drop it;
 ///   - so each copy that makes others drop theirs stays, until its producer evicts it.
@@ -39,7 +40,8 @@ std::vector<storage::fill> fills_of(const std::string& filled);
 void withdraw_from_owners(pool_pointer self, const std::vector<directory::withdraw_record>& records,
                           const std::function<void()>& done);
 
-/// Sends the next chunk of what is unpublished, and goes on after its answers.
+/// Sends the next chunk of what is unpublished, and goes on after its answers. Pages are dropped by
+/// the same rule as in `commit`.
 void publish_next_chunk(pool_pointer self);
 
 /// Sends all pending withdrawals, one message an owner.

@@ -56,10 +56,7 @@ std::vector<action> membership::tick(time_point now) {
   if (phase_ == phase::looking)
     found_if_due();
   pursue();
-  if (round_ && now_ >= ask_again_at_) {
-    ask_masters();
-    proceed();
-  }
+  ask_again_if_due();
   if (beat_is_due()) {
     if (phase_ != phase::joined)
       send_joins();

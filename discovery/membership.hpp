@@ -106,8 +106,8 @@ public:
   std::vector<action> leave(time_point now);
   /// Whether the cluster needs this process no more. After `leave`, a master whose vote counts is
   /// needed until it hears of a view without itself: should another master be lost before that one
-  /// is decided, the two of them could be the majority of three. It waits for nobody when all other
-  /// masters are silent or leave as well. True whenever `leave` was not called.
+  /// is decided, the two of them could be the majority of three. It waits for nobody when all
+  /// others are silent or leave as well. True whenever `leave` was not called.
   bool may_end(time_point now) const;
 
   /// The newest view that was heard of, with this node or without.
@@ -151,6 +151,7 @@ private:
 
   // Who leaves (membership_leaving.cpp).
   bool hears_after_leaving(const packet& received);
+  bool closes_the_door() const;
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
 
@@ -175,6 +176,7 @@ private:
   bool acts_as_successor() const;
   void start_round(std::vector<member> members);
   void ask_masters();
+  void ask_again_if_due();
   prepare_packet own_prepare() const;
   propose_packet own_proposal() const;
   void vote_oneself();
@@ -203,7 +205,8 @@ private:
   liveness liveness_;
   time_point now_;
   time_point next_beat_;
-  time_point found_at_;        ///< Of the pinned head: when it stops asking and founds a cluster.
+  time_point found_at_; ///< Of the pinned head: when it stops asking and founds a cluster.
+  time_point left_at_;
   time_point rejoining_since_; ///< Or since the newer cluster was last heard of.
   std::size_t probe_next_ = 0;
   std::vector<member> former_; ///< Were in views, and are in the own one no more; newest last.

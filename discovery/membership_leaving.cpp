@@ -15,6 +15,7 @@ std::vector<action> membership::leave(time_point now) {
   std::erase_if(members, [this](const member& m) { return m.inc == self_.inc; });
   bool decides = leads() && votes_needed(view_.masters.size()) == 1 && !members.empty();
   phase_ = phase::left;
+  left_at_ = now_;
   round_.reset();
   if (decides)
     commit(next_view(view_.term, std::move(members)));
@@ -27,9 +28,26 @@ bool membership::may_end(time_point now) const {
   if (phase_ != phase::left || votes_needed(view_.masters.size()) == 1 ||
       !view_.is_master(self_.name) || newest_.find(self_.inc) == nullptr)
     return true;
-  return std::all_of(view_.masters.begin(), view_.masters.end(), [&](const std::string& name) {
-    return name == self_.name || liveness_.silent(view_.find_name(name)->inc, now);
+  return std::all_of(view_.members.begin(), view_.members.end(), [&](const member& m) {
+    return m.inc == self_.inc || liveness_.silent(m.inc, now);
   });
+}
+
+/// All masters leave, and members stay, who can do nothing about their view without them: the first
+/// of those that still run makes the next one. Whoever comes later gives the others time.
+bool membership::closes_the_door() const {
+  if (phase_ != phase::left || !view_.is_master(self_.name))
+    return false;
+  duration turn{};
+  bool before = true;
+  for (const auto& name : view_.masters) {
+    before = before && name != self_.name;
+    if (before)
+      turn += options_.heartbeat;
+    if (name != self_.name && !liveness_.silent(view_.find_name(name)->inc, now_))
+      return false;
+  }
+  return now_ - left_at_ >= turn && !may_end(now_);
 }
 
 /// Whether the packet is to be handled: votes, the view that they lead to, and others that go.
@@ -39,11 +57,14 @@ bool membership::hears_after_leaving(const packet& received) {
     liveness_.heard(beat->inc, now_);
   return std::holds_alternative<prepare_packet>(received) ||
          std::holds_alternative<propose_packet>(received) ||
+         std::holds_alternative<vote_packet>(received) ||
          std::holds_alternative<view_packet>(received) ||
          std::holds_alternative<leave_packet>(received);
 }
 
 std::vector<action> membership::tick_after_leaving() {
+  pursue();
+  ask_again_if_due();
   if (beat_is_due() && !may_end(now_))
     tell_of_leaving();
   return take_actions();
@@ -59,6 +80,7 @@ void membership::handle(const leave_packet& p) {
   if (p.inc == self_.inc)
     return;
   liveness_.declare_dead(p.inc);
+  std::erase_if(joining_, [&p](const auto& entry) { return entry.second.who.inc == p.inc; });
   change_is_due_ = true;
   // It says so for as long as it has a vote.
   if (const auto* leaver = view_.find(p.inc))

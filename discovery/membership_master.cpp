@@ -50,7 +50,7 @@ void membership::pursue() {
   });
   std::erase_if(vouched_, [this](const auto& entry) { return now_ >= entry.second; });
   auto members = wanted_members();
-  if (phase_ == phase::joined && members == view_.members)
+  if (members.empty() || (phase_ == phase::joined && members == view_.members))
     return;
   if (votes_needed(base().masters.size()) > 1)
     start_round(std::move(members));
@@ -61,7 +61,7 @@ void membership::pursue() {
 /// Whether it is this node that should make the next view.
 bool membership::may_propose() const {
   if (phase_ == phase::left)
-    return false;
+    return closes_the_door();
   if (acts_as_successor())
     return stands_in() && now_ >= stand_in_at_;
   // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
@@ -91,7 +91,8 @@ std::vector<member> membership::wanted_members() const {
     });
   else
     std::erase_if(members, [this](const member& m) {
-      return m.inc != self_.inc && liveness_.silent(m.inc, now_) && vouched_.count(m.inc) == 0;
+      return m.inc == self_.inc ? phase_ == phase::left
+                                : liveness_.silent(m.inc, now_) && vouched_.count(m.inc) == 0;
     });
   auto take_in = [&members](const member& who) {
     std::erase_if(members, [&who](const member& m) { return m.id == who.id; });
@@ -99,7 +100,7 @@ std::vector<member> membership::wanted_members() const {
                                [](const member& m, node_id id) { return m.id < id; });
     members.insert(at, who);
   };
-  if (as_successor || view_.find(self_.inc)->draining != self_.draining)
+  if (as_successor || (phase_ != phase::left && view_.find(self_.inc)->draining != self_.draining))
     take_in(self_);
   for (const auto& [id, applicant] : joining_)
     if (members.size() < limits::members_max && reason_to_refuse(applicant.who).empty())
@@ -165,7 +166,7 @@ void membership::commit(const view& next) {
         send(control_endpoint(m), view_packet{view_});
   if (next.find(self_.inc) != nullptr)
     adopt(next);
-  else if (phase_ != phase::left)
+  else
     consider(next);
 }
 

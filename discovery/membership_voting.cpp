@@ -23,7 +23,7 @@ bool membership::acts_as_successor() const {
 
 /// Whether this process runs in the place of a master of the newest view that is gone.
 bool membership::stands_in() const {
-  if (phase_ == phase::joined || newest_.find(self_.inc) != nullptr)
+  if (phase_ == phase::joined || phase_ == phase::left || newest_.find(self_.inc) != nullptr)
     return false;
   return votes_needed(newest_.masters.size()) > 1 && newest_.is_master(self_.name);
 }
@@ -66,6 +66,13 @@ void membership::ask_masters() {
     ask(own_prepare());
   else
     ask(own_proposal());
+}
+
+void membership::ask_again_if_due() {
+  if (!round_ || now_ < ask_again_at_)
+    return;
+  ask_masters();
+  proceed();
 }
 
 prepare_packet membership::own_prepare() const {

@@ -181,59 +181,6 @@ TEST(membership_quorum, a_member_that_only_the_leader_does_not_hear_stays) {
   EXPECT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 6; }, seconds(5)));
 }
 
-TEST(membership_quorum, a_leader_and_a_second_master_leave_together) {
-  auto net = converged_net(5);
-  net.leave(0);
-  net.leave(1);
-  auto took = net.run_until([&] { return net.machine(2).leads() && net.converged(); }, seconds(5));
-  ASSERT_TRUE(took);
-  EXPECT_LE(*took, heartbeat + slack) << "those who leave still vote";
-}
-
-TEST(membership_quorum, a_master_that_leaves_votes_until_the_cluster_can_do_without_it) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    auto net = converged_net(5, seed);
-    net.run_for(milliseconds(net.random() % 500));
-    net.freeze(1); // Next in line.
-    net.run_for(milliseconds(net.random() % 500));
-    net.leave(0);
-    EXPECT_FALSE(net.machine(0).may_end(net.now())) << "the third master alone is no majority";
-    ASSERT_TRUE(
-        net.run_until([&] { return net.machine(0).may_end(net.now()); }, expiry + 2 * heartbeat))
-        << seed;
-    net.kill(0);
-    net.kill(1);
-    EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(3))) << seed;
-  }
-}
-
-TEST(membership_quorum, who_leaves_is_kept_no_longer_than_it_is_of_use) {
-  auto ends = [](membership_net& net, std::size_t i, milliseconds within) {
-    return net.run_until([&] { return net.machine(i).may_end(net.now()); }, within).has_value();
-  };
-  auto net = converged_net(6);
-  net.leave(5);
-  EXPECT_TRUE(net.machine(5).may_end(net.now())) << "it is no master";
-  net.leave(0);
-  EXPECT_TRUE(ends(net, 0, slack)) << "the others decided";
-  ASSERT_TRUE(net.run_until([&] { return net.machine(1).leads() && net.converged(); }, seconds(5)));
-  for (std::size_t i : {1, 2, 3})
-    net.leave(i);
-  for (std::size_t i : {1, 2, 3})
-    EXPECT_TRUE(ends(net, i, slack)) << "all masters leave: there is nobody to vote for";
-}
-
-TEST(membership_quorum, that_a_master_leaves_is_said_again_when_it_was_lost) {
-  auto net = converged_net(5);
-  net.net.loss = 1;
-  net.leave(0);
-  net.run_for(milliseconds(20));
-  net.net.loss = 0;
-  auto took = net.run_until([&] { return net.machine(0).may_end(net.now()); }, seconds(5));
-  ASSERT_TRUE(took);
-  EXPECT_LE(*took, heartbeat + slack);
-}
-
 TEST(membership_quorum, a_whole_cluster_that_restarts_at_once_is_one_again) {
   auto net = converged_net(7);
   for (std::size_t i = 0; i < 7; ++i)
@@ -305,44 +252,67 @@ void check_chain(const membership_net& net) {
     }
 }
 
-/// Partitions, losses, reordering and pauses, but no restarts: what a majority decided is unique.
+/// Partitions, losses, reordering and pauses, but no restarts; then none of them any more.
+void shake(membership_net& net, bool some_leave) {
+  std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
+  auto count = 5 + net.random() % 5;
+  for (std::size_t i = 1; i <= count; ++i)
+    net.start("node" + std::to_string(i), i, seeds);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
+  net.net = {0.1, milliseconds(1), milliseconds(300)};
+  for (int fault = 0; fault < 15; ++fault) {
+    auto i = net.random() % count;
+    if (some_leave && fault % 5 == 4 && !net.at(i).frozen)
+      net.leave(i);
+    else if (net.at(i).frozen)
+      net.thaw(i);
+    else if (net.random() % 3 == 0)
+      net.freeze(i);
+    else if (net.random() % 2 == 0)
+      net.reachable = [sides = net.random()](std::size_t a, std::size_t b) {
+        return ((sides >> a) & 1) == ((sides >> b) & 1);
+      };
+    else
+      net.reachable = [cuts = net.random(), count](std::size_t a, std::size_t b) {
+        return ((cuts >> ((a * count + b) % 64)) & 3) != 0;
+      };
+    net.run_for(milliseconds(net.random() % 4000));
+  }
+  heal(net);
+  net.net = {};
+  for (std::size_t i = 0; i < count; ++i)
+    if (net.at(i).frozen)
+      net.thaw(i);
+}
+
+/// What a majority decided is unique.
 TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_seeds) {
   std::size_t views = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     membership_net net(seed);
-    std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
-    auto count = 5 + net.random() % 5;
-    for (std::size_t i = 1; i <= count; ++i)
-      net.start("node" + std::to_string(i), i, seeds);
-    ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-    net.net = {0.1, milliseconds(1), milliseconds(300)};
-    for (int fault = 0; fault < 15; ++fault) {
-      auto i = net.random() % count;
-      if (net.at(i).frozen)
-        net.thaw(i);
-      else if (net.random() % 3 == 0)
-        net.freeze(i);
-      else if (net.random() % 2 == 0)
-        net.reachable = [sides = net.random()](std::size_t a, std::size_t b) {
-          return ((sides >> a) & 1) == ((sides >> b) & 1);
-        };
-      else
-        net.reachable = [cuts = net.random(), count](std::size_t a, std::size_t b) {
-          return ((cuts >> ((a * count + b) % 64)) & 3) != 0;
-        };
-      net.run_for(milliseconds(net.random() % 4000));
-    }
-    heal(net);
-    net.net = {};
-    for (std::size_t i = 0; i < count; ++i)
-      if (net.at(i).frozen)
-        net.thaw(i);
+    shake(net, false);
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(30)));
     check_chain(net);
     views += net.view_of(0).version;
   }
   EXPECT_GT(views, 200u * 10) << "too little happened";
+}
+
+/// Where two of three leave on one side of a partition, the other side may be left without a
+/// majority: only what was decided is judged.
+TEST(membership_quorum, nor_do_they_when_some_leave_meanwhile) {
+  std::size_t left = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    membership_net net(seed);
+    shake(net, true);
+    net.run_for(seconds(5));
+    check_chain(net);
+    for (std::size_t i = 0; i < net.size(); ++i)
+      left += net.machine(i).state() == membership::phase::left ? 1 : 0;
+  }
+  EXPECT_GT(left, 200u) << "too little happened";
 }
 
 } // namespace

@@ -142,6 +142,7 @@ public:
   discovery::membership& machine(std::size_t i) { return *nodes_[i].machine; }
   const discovery::view& view_of(std::size_t i) const { return nodes_[i].machine->current(); }
   std::size_t size() const { return nodes_.size(); }
+  bool is_running(std::size_t i) const { return nodes_[i].machine != nullptr; }
   time_point now() const { return now_; }
   std::uint64_t random() { return random_(); }
   std::uint64_t packets_sent() const { return packets_sent_; }

@@ -21,6 +21,11 @@ bool directory_state::adopt(const topology_ptr& next) {
     living.push_back(member.inc);
   if (auto dropped = shard.set_members(living); dropped > 0)
     log::info("directory: forgot {} records of nodes that are gone", dropped);
+  std::vector<incarnation> away;
+  for (const auto& peer : next->peers)
+    if (peer.tried && !peer.linked())
+      away.push_back(peer.self.inc);
+  shard.set_out_of_reach(away);
   return true;
 }
 

@@ -131,7 +131,7 @@ void node::impl::spawn_gateway() {
   options.directory_replicas = config_.directory.replicas;
   options.mirror = static_cast<std::uint8_t>(config_.pool.mirror);
   options.hand_over_timeout = config_.drain.timeout / 2;
-  options.vote_timeout = std::min(config_.drain.timeout / 2, vote_limit(config_));
+  options.vote_timeout = vote_limit(config_);
   options.self = self_;
   options.directory = directory_;
   options.membership = membership_;

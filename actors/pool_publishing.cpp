@@ -105,10 +105,11 @@ std::string settle(pool_state& state, const commit_job& job, const publication& 
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     auto status = job.outcomes[i].status;
     const bool useless = is_useless_mirror(job, published, i);
-    if (status == page_status::stored && (published.may_be_dropped(i) || useless)) {
+    const auto sequel = published.after_put(i);
+    if (status == page_status::stored && (sequel == publication::sequel::drop || useless)) {
       drop(state, job.fills[i].key, job.outcomes[i].gen, dropped);
       status = page_status::duplicate;
-    } else if (status == page_status::stored && published.is_unknown_to_some(i)) {
+    } else if (status == page_status::stored && sequel == publication::sequel::tell_all) {
       state.unpublished.push_front({job.fills[i].key, {}});
     }
     if (status == page_status::stored && state.disk.write_through() &&
@@ -216,15 +217,14 @@ void publish_next_chunk(pool_pointer self) {
     bool all_heard = true;
     std::vector<storage::evicted> dropped;
     for (std::size_t i = 0; i < chunk.size(); ++i) {
-      if (published.unheard[i]) {
+      const auto sequel = published.after_repeat(i, chunk[i].only == node_id{});
+      if (sequel == publication::sequel::again)
         own.unpublished.push_back(chunk[i]);
-        all_heard = false;
-      } else if (published.may_be_dropped(i)) {
-        if (chunk[i].only == node_id{})
-          drop(own, chunk[i].key, chunk[i].gen, dropped);
-        else // The other owners decide with it.
-          own.unpublished.push_back({chunk[i].key, {}});
-      }
+      else if (sequel == publication::sequel::tell_all)
+        own.unpublished.push_back({chunk[i].key, {}});
+      else if (sequel == publication::sequel::drop)
+        drop(own, chunk[i].key, chunk[i].gen, dropped);
+      all_heard = all_heard && sequel != publication::sequel::again;
     }
     own.withdraw(dropped);
     if (all_heard) // Otherwise the next beat tries again, not a hot loop.

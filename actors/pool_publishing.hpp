@@ -19,9 +19,9 @@ namespace peercache::actors {
 /// would find it. Otherwise it stays, and owners that said `duplicate` are told of it like those
 /// that were not heard. So no page is lost to a tie, whoever hears whom first and whichever views
 /// the producers have:
-///   - `duplicate` names a copy that the owner had recorded before;
+///   - `duplicate` names copies that the owner had recorded before, of holders that it can reach;
 ///   - a producer whose copy is recorded anywhere, or may be (no answer came), does not drop it;
-///   - so each copy that makes others drop theirs stays, until its producer evicts it.
+///   - so each copy that makes others drop theirs stays, until its producer evicts it or dies.
 /// The price of a tie is a second copy.
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
                                              commit_mode mode, const std::string& next_lengths);

@@ -45,12 +45,31 @@ struct publication {
       done(*this);
   }
 
-  /// Nobody can rely on this copy: see `commit`.
-  bool may_be_dropped(std::size_t page) const {
+  /// What a producer does with a page that it has put: see `commit` (pool_publishing.hpp).
+  enum class sequel : std::uint8_t {
+    none,
+    tell_all, ///< Some owner has no record of it: once more, to all of them.
+    again,    ///< The same once more.
+    drop,     ///< Nobody relies on this copy, and nobody would find it.
+  };
+  sequel after_put(std::size_t page) const {
+    if (is_useless(page))
+      return sequel::drop;
+    return duplicate[page] || unheard[page] ? sequel::tell_all : sequel::none;
+  }
+  /// The same after it was published again, to all owners or to one of them.
+  sequel after_repeat(std::size_t page, bool to_all) const {
+    if (unheard[page])
+      return sequel::again;
+    if (!is_useless(page))
+      return sequel::none;
+    return to_all ? sequel::drop : sequel::tell_all;
+  }
+
+private:
+  bool is_useless(std::size_t page) const {
     return duplicate[page] && !recorded[page] && !unheard[page];
   }
-  /// Some owner has no record of a page that stays.
-  bool is_unknown_to_some(std::size_t page) const { return duplicate[page] || unheard[page]; }
 };
 
 } // namespace peercache::actors

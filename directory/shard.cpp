@@ -48,7 +48,7 @@ publish_outcome shard::publish(const page_key& key, const page_location& locatio
     if (at(i).owner == owner)
       own = &at(i);
     else
-      other_in_memory = other_in_memory || at(i).where == tier::memory;
+      other_in_memory = other_in_memory || within_reach_in_memory(at(i));
   }
   if (own != nullptr)
     return update(*own, location, other_in_memory, mode);
@@ -84,7 +84,7 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
                            owner_index owner, const page_location& location) {
   if (locations_ >= locations_max_)
     return publish_outcome::refused;
-  if (auto outcome = make_room(position, location.where); outcome != publish_outcome::accepted)
+  if (auto outcome = make_room(position, location); outcome != publish_outcome::accepted)
     return outcome;
   auto head = index_[position].head;
   auto made = take_record();
@@ -114,22 +114,31 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
   return publish_outcome::accepted;
 }
 
-/// A key has as many locations as it may: one in memory takes the place of the oldest on disk.
-publish_outcome shard::make_room(std::size_t position, tier wanted) noexcept {
+bool shard::within_reach_in_memory(const record& rec) const noexcept {
+  return rec.where == tier::memory && !owners_[rec.owner].out_of_reach;
+}
+
+/// A key has as many locations as it may: what somebody put takes the place of the oldest on disk,
+/// else of the oldest mirror or of one that is out of reach.
+publish_outcome shard::make_room(std::size_t position, const page_location& wanted) noexcept {
   std::size_t there = 0;
-  auto oldest_on_disk = no_record;
+  auto on_disk = no_record;
+  auto spare = no_record;
   for (auto i = index_[position].head; i != no_record; i = at(i).next) {
     ++there;
     if (at(i).where == tier::disk)
-      oldest_on_disk = i;
+      on_disk = i;
+    else if (at(i).mirrored || !within_reach_in_memory(at(i)))
+      spare = i;
   }
   if (there < limits::locations_per_key_max)
     return publish_outcome::accepted;
-  if (wanted == tier::disk)
+  if (wanted.where == tier::disk)
     return publish_outcome::refused;
-  if (oldest_on_disk == no_record)
+  const auto displaced = on_disk != no_record ? on_disk : spare;
+  if (displaced == no_record || wanted.mirrored)
     return publish_outcome::duplicate;
-  unlink(oldest_on_disk);
+  unlink(displaced);
   return publish_outcome::accepted;
 }
 
@@ -183,6 +192,14 @@ std::size_t shard::set_members(std::span<const incarnation> members) {
       add_owner(inc);
   PEERCACHE_ASSERT(owner_indices_.size() == members.size() || !guard_on(guard::purge));
   return dropped;
+}
+
+void shard::set_out_of_reach(std::span<const incarnation> members) {
+  for (auto& owner : owners_)
+    owner.out_of_reach = false;
+  for (const auto& inc : members)
+    if (auto known = find_owner(inc); known != no_owner)
+      owners_[known].out_of_reach = true;
 }
 
 std::size_t shard::retain(const std::function<bool(const page_key&)>& keep) {
@@ -242,11 +259,11 @@ shard::owner_index shard::add_owner(const incarnation& inc) {
   if (!owners_free_.empty()) {
     index = owners_free_.back();
     owners_free_.pop_back();
-    owners_[index] = {inc, {}, 0, nullptr};
+    owners_[index] = {.inc = inc};
   } else {
     PEERCACHE_ASSERT(owners_.size() < no_owner);
     index = static_cast<owner_index>(owners_.size());
-    owners_.push_back({inc, {}, 0, nullptr});
+    owners_.push_back({.inc = inc});
   }
   owner_indices_.emplace(inc, index);
   return index;

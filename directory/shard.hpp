@@ -18,11 +18,11 @@ namespace peercache::directory {
 
 /// One byte a record in the answer to a publish batch; the numbers are part of the wire format.
 enum class publish_outcome : std::uint8_t {
-  accepted = 0,      ///< Recorded, or recorded before with the same content.
-  duplicate = 1,     ///< Others have the page in memory: one when `if_absent`, as many as a key may
-                     ///< have when `always`. Nothing stored.
-  stale = 2,         ///< A newer fact about the same process's page is known.
-  refused = 3,       ///< A limit was reached, or the location makes no sense.
+  accepted = 0,  ///< Recorded, or recorded before with the same content.
+  duplicate = 1, ///< Others within reach have the page in memory: one when `if_absent`, as many as
+                 ///< a key may have when `always`. Or it is a mirror too many. Nothing stored.
+  stale = 2,     ///< A newer fact about the same process's page is known.
+  refused = 3,   ///< A limit was reached, or the location makes no sense.
   unknown_owner = 4, ///< The incarnation is not a member here.
 };
 
@@ -61,6 +61,10 @@ public:
   /// forgotten.
   /// @pre at most `members_max`, all different.
   std::size_t set_members(std::span<const incarnation> members);
+
+  /// Members that this process cannot reach now, all others it can. Their pages are told like
+  /// others, for a reader may reach them; but they make no put of somebody else a duplicate.
+  void set_out_of_reach(std::span<const incarnation> members);
 
   /// Forgets all keys for which `keep` is false; called at least once a key. Returns forgotten
   /// locations.
@@ -118,6 +122,7 @@ private:
     node_id node; ///< Known from its first record on.
     std::uint64_t records = 0;
     std::unique_ptr<owner_digest> digest; ///< From the first record on.
+    bool out_of_reach = false;
   };
 
   static std::uint32_t hash_of(const page_key& key) noexcept;
@@ -140,7 +145,8 @@ private:
                          publish_mode mode) noexcept;
   publish_outcome add(const page_key& key, std::uint32_t hash, std::size_t position,
                       owner_index owner, const page_location& location);
-  publish_outcome make_room(std::size_t position, tier wanted) noexcept;
+  bool within_reach_in_memory(const record& rec) const noexcept;
+  publish_outcome make_room(std::size_t position, const page_location& wanted) noexcept;
   record_index take_record();
   void give_record(record_index i) noexcept;
   void unlink(record_index target) noexcept;

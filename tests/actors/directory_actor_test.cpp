@@ -53,6 +53,27 @@ TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it)
   EXPECT_EQ(outcome_of_publish(), publish_outcome::accepted);
 }
 
+TEST_F(directory_actor_test, takes_a_page_again_whose_holder_it_cannot_reach) {
+  tell_everyone(both(1));
+  auto if_absent = publication(key_named("a"), here);
+  if_absent[if_absent.size() - 4] = static_cast<char>(directory::publish_mode::if_absent);
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
+  auto again = [&] {
+    auto outcome = ask<std::string>(shard_here, publish_atom_v, if_absent);
+    return static_cast<directory::publish_outcome>(outcome->at(0));
+  };
+  EXPECT_EQ(again(), directory::publish_outcome::duplicate);
+  auto cut_off = std::make_shared<topology>(*both(1));
+  for (auto& peer : cut_off->peers)
+    if (peer.self.inc == there.inc)
+      peer.directory = nullptr;
+  for (auto& peer : cut_off->peers)
+    peer.tried = true;
+  caf::anon_send(shard_here, topology_atom_v, topology_ptr(cut_off));
+  settle();
+  EXPECT_EQ(again(), directory::publish_outcome::accepted);
+}
+
 TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
   auto third = member_named("third", 3);
   auto shard_third = spawn_shard(third);

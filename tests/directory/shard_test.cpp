@@ -192,19 +192,6 @@ TEST(shard, a_key_has_at_most_four_locations) {
   EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::accepted);
 }
 
-TEST(shard, memory_takes_the_place_of_the_oldest_location_on_disk) {
-  auto s = shard_with_members();
-  s.publish(k, location(alice, 2), publish_mode::always);
-  for (auto owner : {bob, carol, dave})
-    s.publish(k, location(owner, 2, tier::disk), publish_mode::always);
-  EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::accepted);
-  auto found = all_of(s, k);
-  ASSERT_EQ(found.size(), 4u);
-  for (const auto& where : found)
-    EXPECT_NE(where.owner, bob);
-  EXPECT_EQ(s.locations(), 4u);
-}
-
 TEST(shard, locations_that_make_no_sense_are_refused) {
   auto s = shard_with_members();
   EXPECT_EQ(s.publish(k, location(alice, 3), publish_mode::always), publish_outcome::refused)

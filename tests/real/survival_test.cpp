@@ -79,9 +79,23 @@ TEST_F(survival, without_two_of_three_masters_the_view_stands_still_and_pages_ar
   auto writer = client_of(3);
   auto reader = client_of(4);
   put(*writer, 0, pages);
+  constexpr std::uint32_t lost = 5000;
+  put(*client_of(0), lost, pages);
   ASSERT_EQ(before->masters, (std::vector<std::string>{"node-1", "node-2", "node-3"}));
   kill(0);
   kill(1);
+  // The view says for as long as it stands that node-1 has these; they can be put again all the
+  // same.
+  auto put_again = [&](std::uint32_t id) {
+    put_one(*writer, id, 1);
+    return get(*reader, id, milliseconds(1000)).result.status == page_status::hit;
+  };
+  EXPECT_TRUE(within(soon, [&] {
+    std::uint32_t hits = 0;
+    for (auto id = lost; id < lost + pages; ++id)
+      hits += put_again(id) ? 1 : 0;
+    return hits >= pages * 3 / 4;
+  }));
   // One key of ten has both of its shards among the dead: those are misses until they are back.
   auto expect_service = [&](std::uint32_t first) {
     std::uint32_t hits = 0;

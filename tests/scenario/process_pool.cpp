@@ -132,9 +132,10 @@ void process::publish_put(const page_key& key, generation gen, publish_mode mode
   if (auto held = pool_->find(key); held && joined())
     batches.add(0, {key, location_of(*held), mode});
   auto settle = [this, key, gen](const actors::publication& said) {
-    if (said.may_be_dropped(0))
+    const auto sequel = said.after_put(0);
+    if (sequel == actors::publication::sequel::drop)
       drop(key, gen);
-    else if (said.is_unknown_to_some(0))
+    else if (sequel == actors::publication::sequel::tell_all)
       unpublished_.push_front({key, {}});
   };
   if (joined())
@@ -183,15 +184,15 @@ void process::publish_next_chunk() {
     publishing_ = false;
     bool all_heard = true;
     for (std::size_t i = 0; i < chunk.size(); ++i) {
-      if (said.unheard[i]) {
+      using sequel = actors::publication::sequel;
+      const auto next = said.after_repeat(i, chunk[i].only == node_id{});
+      if (next == sequel::again)
         unpublished_.push_back(chunk[i]);
-        all_heard = false;
-      } else if (said.may_be_dropped(i)) {
-        if (chunk[i].only == node_id{})
-          drop(chunk[i].key, chunk[i].gen);
-        else // The other owners decide with it.
-          unpublished_.push_back({chunk[i].key, {}});
-      }
+      else if (next == sequel::tell_all)
+        unpublished_.push_back({chunk[i].key, {}});
+      else if (next == sequel::drop)
+        drop(chunk[i].key, chunk[i].gen);
+      all_heard = all_heard && next != sequel::again;
     }
     if (all_heard) // Otherwise the next tick tries again.
       publish_next_chunk();

@@ -177,9 +177,10 @@ result<void> chaos_cluster::jump_clock(std::uint32_t host, int seconds) {
 std::vector<std::string> chaos_cluster::died() {
   std::vector<std::string> dead;
   for (auto& node : nodes_) {
-    if (!node.process || node.draining)
+    if (!node.process)
       continue;
-    if (auto status = node.process->wait(std::chrono::milliseconds(0))) {
+    auto status = node.process->wait(std::chrono::milliseconds(0));
+    if (status && !(node.draining && *status == 0)) {
       dead.push_back(fmt::format("{} ended by itself with status {}; its log is in {}",
                                  node.launch.name, *status, node.launch.folder.string()));
       bury(node);

@@ -4,6 +4,7 @@
 #include "config/options.hpp"
 #include "config/render.hpp"
 #include "python/native_client.hpp"
+#include "python/page_rows.hpp"
 #include "python/token_chain.hpp"
 
 #include <pybind11/stl.h>
@@ -100,7 +101,8 @@ py::bytes codes(const page_results& results, Field field) {
 py::list successes(const page_results& results) {
   py::list list(results.size());
   for (std::size_t i = 0; i < results.size(); ++i)
-    list[i] = py::bool_(is_success(results.pages()[i].status));
+    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i),
+                    py::bool_(is_success(results.pages()[i].status)).release().ptr());
   return list;
 }
 
@@ -126,6 +128,14 @@ void bind_results(py::module_& module) {
       });
 }
 
+void bind_rows(py::module_& module) {
+  using numbers = std::vector<std::uint64_t>;
+  py::class_<page_rows>(module, "PageRows")
+      .def(py::init<numbers, numbers, std::uint64_t, std::uint64_t>(), py::arg("firsts"),
+           py::arg("steps"), py::arg("page_tokens"), py::arg("pages"))
+      .def("addresses", &page_rows::addresses, py::arg("indices"), py::arg("pages"));
+}
+
 void bind_client(py::module_& module) {
   using py::arg;
   const auto default_timeout = arg("timeout") = py::none();
@@ -141,6 +151,8 @@ void bind_client(py::module_& module) {
       .def("prefetch", &native_client::prefetch, arg("spaces"), arg("keys"))
       .def("tiers", &native_client::tiers, arg("spaces"), arg("keys"), default_timeout)
       .def("flush", &native_client::flush, default_timeout)
+      .def("remember_moved", &native_client::remember_moved, arg("most"))
+      .def("withdraw_moved", &native_client::withdraw_moved, default_timeout)
       .def("register_memory", &native_client::register_memory, arg("address"), arg("bytes"))
       .def("unregister_memory", &native_client::unregister_memory, arg("address"))
       .def("stats", &native_client::stats)
@@ -168,6 +180,7 @@ void bind_all(py::module_& module) {
       .def(py::init(&make_space), py::arg("fields"))
       .def("key_of", &digest_of, py::arg("key"));
   bind_results(module);
+  bind_rows(module);
   bind_client(module);
   module.def("memory_of", &memory_of, py::arg("buffer"), py::arg("writable"));
   module.def("chain_keys", &chain_of, py::arg("space"), py::arg("tokens"), py::arg("page_tokens"));

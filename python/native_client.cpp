@@ -2,12 +2,15 @@
 
 #include "common/log.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace peercache::python {
 namespace {
 
 using std::chrono::nanoseconds;
+
+constexpr std::size_t withdrawn_at_once = 2048;
 
 std::uint64_t ns_between(std::chrono::steady_clock::time_point begin,
                          std::chrono::steady_clock::time_point end) {
@@ -35,6 +38,33 @@ struct page_list {
                                                                      memory.parts_per_page)});
   }
 };
+
+bool is_gone(const client::page_result& page) {
+  return page.status == page_status::hit || page.status == page_status::not_found;
+}
+
+/// False when some could not be withdrawn by then: those are in `moved` as before.
+bool withdraw(client::cache_client& cache, moved_pages& moved, client::deadline limit) {
+  bool all = true;
+  // What is moved meanwhile is none of this call's.
+  for (auto left = moved.size(); left > 0;) {
+    if (std::chrono::steady_clock::now() >= limit)
+      return false;
+    const auto keys = moved.take(std::min(left, withdrawn_at_once));
+    if (keys.empty())
+      break; // Another thread withdraws them.
+    left -= keys.size();
+    std::vector<client::page_result> results(keys.size());
+    cache.remove(keys, results, limit);
+    std::vector<page_key> kept;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (!is_gone(results[i]))
+        kept.push_back(keys[i]);
+    moved.add(kept);
+    all = all && kept.empty();
+  }
+  return all;
+}
 
 char tier_mask(const std::vector<directory::page_location>& locations) {
   int mask = 0;
@@ -136,8 +166,11 @@ page_results native_client::move_pages(const spaces& in, py::handle keys, py::ha
   auto strings = take_keys(keys);
   const auto memory = take_memory(addresses, sizes, strings.size() * in.size());
   return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
-    const page_list<Part, Page> list{keys_of(strings, in), memory};
+    const auto digests = keys_of(strings, in);
+    const page_list<Part, Page> list{digests, memory};
     move(cache, list.pages, results, limit);
+    if (moved_)
+      moved_->add(digests);
   });
 }
 
@@ -175,6 +208,21 @@ page_results native_client::remove(const spaces& in, py::handle keys, timeout wi
   return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
     cache.remove(keys_of(strings, in), results, limit);
   });
+}
+
+void native_client::remember_moved(std::size_t most) {
+  moved_.emplace(most);
+}
+
+bool native_client::withdraw_moved(timeout within) {
+  const auto limit = until(within);
+  auto cache = cache_;
+  if (cache == nullptr || !moved_)
+    return false;
+  py::gil_scoped_release release;
+  const auto all = withdraw(*cache, *moved_, limit);
+  cache.reset();
+  return all;
 }
 
 void native_client::prefetch(const spaces& in, py::handle keys) {

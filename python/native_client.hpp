@@ -1,6 +1,7 @@
 #pragma once
 
 #include "python/arguments.hpp"
+#include "python/moved_pages.hpp"
 #include "python/open_cache.hpp"
 #include "python/page_results.hpp"
 
@@ -50,6 +51,13 @@ public:
   /// (everything is published, pages that failed, pages that were duplicates)
   std::tuple<bool, std::uint64_t, std::uint64_t> flush(timeout within);
 
+  /// From here on remembers the last `most` pages that `get` and `set` were asked for. At most
+  /// once, before the first of them.
+  void remember_moved(std::size_t most);
+  /// Withdraws the pages that are remembered from the whole cluster, and forgets them. False when
+  /// not all of them could be: those stay remembered.
+  bool withdraw_moved(timeout within);
+
   /// Errors: a sentence; nothing when it worked.
   std::optional<std::string> register_memory(std::uint64_t address, std::uint64_t bytes);
   void unregister_memory(std::uint64_t address);
@@ -84,6 +92,7 @@ private:
   std::shared_ptr<client::cache_client> cache_; ///< By the GIL; null once closed.
   const std::string node_address_;
   const std::chrono::milliseconds default_timeout_;
+  std::optional<moved_pages> moved_;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> call_ns_{0};
   std::atomic<std::uint64_t> released_ns_{0};

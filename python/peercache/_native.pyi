@@ -49,6 +49,17 @@ class Results:
     def origins(self) -> bytes:
         """One byte a page: an index into `origin_words`."""
 
+class PageRows:
+    """Where the parts of a pool's pages lie, when part i of page p begins at firsts[i] + p * steps[i]."""
+
+    def __init__(
+        self, firsts: Sequence[int], steps: Sequence[int], page_tokens: int, pages: int
+    ) -> None: ...
+    def addresses(self, indices: int, pages: int) -> Optional[list[int]]:
+        """Of all parts of so many pages, page after page. `indices` is the address of the slots of all
+        their tokens, 64-bit integers. None where these are not whole pages of the pool from their first
+        token on."""
+
 class Client:
     """Threads: any number at once."""
 
@@ -85,6 +96,12 @@ class Client:
         bit 1 on disk, of any node. None when a part of the directory could not be asked."""
     def flush(self, timeout: Optional[float] = ...) -> tuple[bool, int, int]:
         """(all is published, pages that failed, pages that were duplicates)"""
+    def remember_moved(self, most: int) -> None:
+        """From here on remembers the last `most` pages that `get` and `set` were asked for. At most once,
+        before the first of them."""
+    def withdraw_moved(self, timeout: Optional[float] = ...) -> bool:
+        """Withdraws the pages that are remembered from the whole cluster. False when a holder could not be
+        asked in time: the pages of that stay remembered."""
     def register_memory(self, address: int, bytes: int) -> Optional[str]:
         """None, or why it did not work."""
     def unregister_memory(self, address: int) -> None: ...

@@ -133,6 +133,22 @@ def test_a_removed_page_is_gone(ring, connect):
     assert client.get(space, ["k"], [numpy.zeros(PAGE, numpy.uint8)])[0].status == Status.NOT_FOUND
 
 
+def test_the_last_pages_that_were_moved_are_withdrawn_each_once(ring, connect):
+    client = connect(ring[0])
+    space, native = client.space("moved"), client.native
+    assert native.withdraw_moved() is False, "nothing is remembered"
+    native.remember_moved(3)
+    names = ["0", "1", "2", "3"]
+    client.set(space, names, [page(i, 4096) for i in range(4)])
+    client.get(space, names[2:], [numpy.zeros(4096, numpy.uint8) for _ in range(2)])
+    published(client)
+    assert native.withdraw_moved(0.0) is False, "no time to ask anybody"
+    assert [r.ok for r in client.exists(space, names)] == [True] * 4
+    assert native.withdraw_moved() is True
+    assert [r.ok for r in client.exists(space, names)] == [True, False, False, False]
+    assert native.withdraw_moved() is True, "what is withdrawn is forgotten"
+
+
 def test_spaces_differ_in_each_field_and_in_their_borders(ring, connect):
     client = connect(ring[0])
     digests = {client.space(*fields).key_of("k")

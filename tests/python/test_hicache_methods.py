@@ -1,28 +1,12 @@
-"""Every method of the storage backend, for every layout of MHA and MLA, on one node and on two."""
+"""Every method of the storage backend, for every layout of MHA and MLA, on one node and on two; those of
+named pools are in test_hicache_v2.py."""
 
 from types import SimpleNamespace
 
-import pytest
 import torch
 from engines import fresh_keys, published, put
-from host_pools import MHA_LAYOUTS, MLA_LAYOUTS, AsymmetricPool, FlatOnlyPool, LogicalPool, MhaPool, MlaPool
-
-POOLS = {
-    **{f"mha-{layout}": (MhaPool, layout, False) for layout in MHA_LAYOUTS},
-    **{f"mla-{layout}": (MlaPool, layout, True) for layout in MLA_LAYOUTS},
-    "asymmetric-page_first": (AsymmetricPool, "page_first", False),
-    "asymmetric-page_first_direct": (AsymmetricPool, "page_first_direct", False),
-    "flat-only": (FlatOnlyPool, "page_first", True),
-}
-SHAPES = pytest.mark.parametrize("shape", POOLS)
-FLAT_SHAPES = pytest.mark.parametrize("shape", [s for s in POOLS if not s.startswith("asymmetric")])
-"""SGLang has no flat pages of pools whose K and V differ."""
-NODES = pytest.mark.parametrize("there", [0, 1], ids=["one-node", "two-nodes"])
-
-
-def pool_of(shape, **sizes):
-    kind, layout, mla = POOLS[shape]
-    return kind(layout, **sizes), {"is_mla_model": mla, "model_name": shape}
+from host_pools import LogicalPool, MhaPool, MlaPool
+from shapes import FLAT_SHAPES, NODES, SHAPES, pool_of
 
 
 @SHAPES
@@ -54,6 +38,11 @@ def test_flat_pages_are_read_back(ring, engine, shape, there):
     pages = reader.batch_get(keys + fresh_keys(1), [target.get_dummy_flat_data_page() for _ in range(3)])
     assert [same_bytes(a, b) for a, b in zip(pages, flat)] == [True, True] and pages[2] is None
     assert same_bytes(reader.get(keys[0]), flat[0])
+    (alone,) = fresh_keys(1)
+    assert reader.exists(alone) is False and reader.get(alone) is None
+    assert writer.set(alone, flat[1]) is True
+    published(writer)
+    assert reader.exists(alone) is True and same_bytes(reader.get(alone), flat[1])
 
 
 def same_bytes(one, other):

@@ -1,10 +1,11 @@
 """Named pools (v2): hit policies, all pools of a page or none, pools that share indices."""
 
-import itertools
+import ctypes
 import random
 from types import SimpleNamespace
 
 import pytest
+import torch
 from engines import fresh_keys, published, put
 from host_pools import FlatOnlyPool, LogicalPool, MhaPool, MlaPool, RowPool, UnevenPool
 from peercache.hicache.hit_policy import usable_prefix
@@ -152,28 +153,89 @@ def test_the_usable_prefix_is_what_trying_all_lengths_says(seed):
 
 
 class SpyingPool(MhaPool):
-    """Keeps what it was asked; one kind looks at every index, the other at those that pages begin with."""
+    """Keeps what it was asked, and knows whole pages only. `displaced` pages lie in each other's place."""
 
-    looks_at_all = False
+    displaced: dict = {}
 
     def get_page_buffer_meta(self, indices):
-        self.asked = list(indices.tolist())
-        if self.looks_at_all and any(b - a != 1 for a, b in zip(self.asked, self.asked[1:])):
+        self.asked = indices.tolist()
+        pages = [self.asked[i : i + self.page_size] for i in range(0, len(self.asked), self.page_size)]
+        if any(b - a != 1 for page in pages for a, b in zip(page, page[1:])):
             raise RuntimeError("a gap")
         return super().get_page_buffer_meta(indices)
 
+    def _pieces(self, page):
+        return super()._pieces(self.displaced.get(page, page))
 
-@pytest.mark.parametrize("looks_at_all", [False, True])
-def test_a_pool_gets_the_indices_that_it_looks_at(ring, engine, looks_at_all):
+
+def test_a_pool_is_asked_once_where_its_pages_lie(ring, engine):
     pool, target = SpyingPool(), SpyingPool()
-    pool.looks_at_all = target.looks_at_all = looks_at_all
     writer, reader = engine(ring[0], pool, 2), engine(ring[1], target, 2)
     keys = fresh_keys(2)
-    put(writer, pool, keys, [3, 4])
-    assert reader.batch_get_v1(keys, target.indices([1, 2])) == [True] * 2
-    every = target.indices([1, 2]).tolist()
-    assert target.asked == (every if looks_at_all else [4, None, None, None, 8, None, None, None])
-    assert [target.bytes_of(p) for p in (1, 2)] == [pool.bytes_of(p) for p in (3, 4)]
+    pool.asked = target.asked = None
+    put(writer, pool, keys, [3, 15])
+    assert reader.batch_get_v1(keys, target.indices([15, 2])) == [True] * 2
+    assert pool.asked is None and target.asked is None
+    assert [target.bytes_of(p) for p in (15, 2)] == [pool.bytes_of(p) for p in (3, 15)]
+
+
+def test_a_pool_whose_pages_lie_in_no_rows_is_asked_in_each_call(ring, engine):
+    """Two pages far behind the first are not where those let expect them."""
+    few = {"pages": 1100, "page_size": 2, "layers": 1, "heads": 1}
+    pool, target = SpyingPool(**few), MhaPool(**few)
+    pool.displaced = {1098: 1099, 1099: 1098}
+    writer, reader = engine(ring[0], pool, 2), engine(ring[1], target, 2)
+    keys = fresh_keys(2)
+    put(writer, pool, keys, [5, 1098])
+    assert pool.asked == [10, 11, 2196, 2197]
+    assert reader.batch_get_v1(keys, target.indices([0, 1])) == [True] * 2
+    assert [target.bytes_of(p) for p in (0, 1)] == [pool.bytes_of(p) for p in (5, 1098)]
+
+
+NO_PAGES = {
+    "a gap": torch.tensor([4, 5, 6, 8]),
+    "backwards": torch.tensor([7, 6, 5, 4]),
+    "beyond the pool": torch.tensor([64, 65, 66, 67]),
+    "negative": torch.tensor([-4, -3, -2, -1]),
+    "too few": torch.tensor([4, 5, 6, 7])[:3],
+    "too many": torch.arange(4, 12),
+    # These are the tokens of a page to who looks at the memory alone.
+    "of 32 bits": torch.tensor([4, 0, 5, 0, 6, 0, 7, 0], dtype=torch.int32)[:4],
+    "every second one": torch.tensor([4, 5, 6, 7, 0, 0, 0, 0])[::2],
+    "on a device": torch.arange(4, 8, device="meta"),
+}
+
+
+@pytest.mark.parametrize("indices", NO_PAGES.values(), ids=NO_PAGES)
+def test_indices_that_are_no_page_are_not_taken_for_one(ring, engine, indices):
+    pool = SpyingPool()
+    store = engine(ring[0], pool)
+    keys = fresh_keys(1)
+    put(store, pool, keys, [0])
+    before = [pool.bytes_of(p) for p in range(pool.page_num)]
+    assert store.batch_get_v1(keys, indices) == [False]
+    assert [pool.bytes_of(p) for p in range(pool.page_num)] == before
+    assert store.batch_set_v1(fresh_keys(1), indices) == [False]
+
+
+STRANGE_INDICES = {
+    "between two pages": torch.tensor([2, 3, 4, 5]),
+    "of 32 bits": torch.arange(4, dtype=torch.int32),
+    "every second one of a tensor": torch.arange(0, 4).repeat_interleave(2)[::2],
+}
+
+
+@pytest.mark.parametrize("indices", STRANGE_INDICES.values(), ids=STRANGE_INDICES)
+def test_the_pool_has_the_word_about_indices_that_are_not_as_usual(ring, engine, indices):
+    pool, target = SpyingPool(), SpyingPool()
+    writer, reader = engine(ring[0], pool, 2), engine(ring[1], target, 2)
+    (key,) = fresh_keys(1)
+    pool.asked = None
+    assert writer.batch_set_v1([key], indices) == [True] and pool.asked == indices.tolist()
+    published(writer)
+    assert reader.batch_get_v1([key], target.indices([3])) == [True]
+    places = zip(*pool.get_page_buffer_meta(indices))
+    assert target.bytes_of(3) == b"".join(ctypes.string_at(*place) for place in places)
 
 
 @pytest.mark.parametrize("page_size", [4, 64])

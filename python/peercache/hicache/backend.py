@@ -5,28 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from itertools import islice
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Optional
 
-from peercache.client import Client, Option, Status
-from peercache._native import Error, KeySpace
+from peercache.client import Client, Option
+from peercache._native import Error
 from peercache.hicache.guard import Closed
 from peercache.hicache.host_pool import HostPool
 from peercache.hicache.settings import Settings
 
 logger = logging.getLogger("peercache.hicache")
 
-KEYS_REMEMBERED_MAX = 1 << 17
-REMOVE_KEYS = 2048
+PAGES_REMEMBERED_MAX = 1 << 18
 CLOSE_SECONDS = 5.0
-REMOVED = (Status.HIT, Status.NOT_FOUND)
-
-
-class Known(NamedTuple):
-    """Keys of pages in some spaces, the oldest first."""
-
-    spaces: Sequence[KeySpace]
-    keys: Dict[str, None]
 
 
 class Deadline:
@@ -70,12 +60,12 @@ class Backend:
     def __init__(self, settings: Settings) -> None:
         self.client = open_client(settings)
         self._settings = settings
+        self.client.native.remember_moved(PAGES_REMEMBERED_MAX)
         self._timeout_s = self.client.native.timeout
         self._idle = threading.Condition()
         self._running = 0
         self._closed = False
         self._registered: List[int] = []
-        self._known: Dict[int, Known] = {}
 
     def __enter__(self) -> "Backend":
         """A call begins. Errors: Closed."""
@@ -119,35 +109,11 @@ class Backend:
         with self._idle:
             self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS)
 
-    def remember(self, spaces: Sequence[KeySpace], keys: Sequence[str]) -> None:
-        """What `clear` is to withdraw; `spaces` is the same object for the same spaces."""
-        with self._idle:
-            known = self._known.setdefault(id(spaces), Known(spaces, {})).keys
-            known.update(dict.fromkeys(keys))
-            for key in list(islice(known, max(0, len(known) - KEYS_REMEMBERED_MAX))):
-                del known[key]
-
     def clear(self, limit: Deadline) -> bool:
         """Withdraws from the whole cluster what this rank has moved and still remembers: its last
-        131,072 pages. Other tenants' pages, and other ranks', stay. False when a holder could not be
+        262,144 pages. Other tenants' pages, and other ranks', stay. False when a holder could not be
         asked in time; the pages of that are still remembered, and the next call goes on with them."""
-        with self._idle:
-            known, self._known = self._known, {}
-        left = [(each.spaces, self._remove(each.spaces, list(each.keys), limit)) for each in known.values()]
-        for spaces, keys in left:
-            if keys:
-                self.remember(spaces, keys)
-        return not any(keys for _, keys in left)
-
-    def _remove(self, spaces: Sequence[KeySpace], keys: Sequence[str], limit: Deadline) -> List[str]:
-        """The keys that could not be withdrawn."""
-        left: List[str] = []
-        for first in range(0, len(keys), REMOVE_KEYS):
-            some = keys[first : first + REMOVE_KEYS]
-            statuses = self.client.native.remove(spaces, some, limit.left()).statuses
-            left += [key for i, key in enumerate(some)
-                     if any(each not in REMOVED for each in statuses[i * len(spaces) : (i + 1) * len(spaces)])]
-        return left
+        return self.client.native.withdraw_moved(limit.left())
 
     def close(self) -> None:
         with self._idle:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import operator
-import sys
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from peercache._native import KeySpace, page_bytes_max, parts_per_page_max
 from peercache.hicache.contract import Ranks
+from peercache.hicache.page_rows import Parts, Rows, probed_indices, rows_of
 
 logger = logging.getLogger("peercache.hicache")
 
@@ -115,9 +115,10 @@ class HostPool:
         self.split = self._split(ranks)
         self.page_bytes = int(getattr(pool, "size_per_token", 0) or 0) * self.page_size
         """0: not known."""
-        self._starts_suffice = False
+        self._rows: Optional[Rows] = None
         self.zero_copy = self._is_zero_copy()
-        self._starts_suffice = self.zero_copy and self.page_size > 1 and self._looks_at_starts_only()
+        if self.zero_copy:
+            self._rows = self._rows_of_all()
         self._check_sizes()
 
     def _split(self, ranks: Ranks) -> int:
@@ -143,14 +144,14 @@ class HostPool:
             return False
         return True
 
-    def _looks_at_starts_only(self) -> bool:
-        """Whether the first index of each page is all that the pool looks at: it need not be given the
-        others, which cost more than all the rest of a call (8,192 of them become objects of Python)."""
-        every = probed_indices(2 * self.page_size)
+    def _rows_of_all(self) -> Optional[Rows]:
+        """Where all pages lie, in every layout of SGLang's: to ask the pool costs more than all the rest
+        of a call. None: it has to be asked."""
         try:
-            return bool(self._places_of(starts_of(every, self.page_size)) == self._places_of(every))
-        except Exception:  # noqa: BLE001 - whatever a pool raises that has met None
-            return False
+            return rows_of(self.parts, self.page_size, int(self.pool.size) // self.page_size)
+        except Exception as why:  # noqa: BLE001 - whatever a pool of any version raises
+            logger.info("pool %s: asked where the pages of each call lie, for %s", self.name, why)
+            return None
 
     def _check_sizes(self) -> None:
         """Errors: PoolFault for pages that the cache does not take."""
@@ -164,13 +165,14 @@ class HostPool:
                 "a page has %d bytes only: most of the time goes into naming it. Use --page-size 64", size
             )
 
-    def parts(self, host_indices: Any, pages: int) -> Tuple[Sequence[int], Sequence[int]]:
+    def parts(self, host_indices: Any, pages: int) -> Parts:
         """Addresses and bytes of all parts of `pages` pages, checked to lie in the pool. Errors:
         PoolFault, and whatever the pool itself raises."""
+        known = None if self._rows is None else self._rows.parts(host_indices, pages)
+        if known is not None:
+            return known
         if len(host_indices) != pages * self.page_size:
             raise PoolFault(f"{len(host_indices)} indices for {pages} pages of {self.page_size} tokens")
-        if self._starts_suffice:
-            host_indices = starts_of(host_indices, self.page_size)
         addresses, sizes = self._places_of(host_indices)
         if len(addresses) != len(sizes) or len(addresses) % (pages * self.split) != 0:
             raise PoolFault(f"{len(addresses)} parts for {pages} pages")
@@ -180,8 +182,8 @@ class HostPool:
             raise PoolFault("a page lies outside the pool's memory")
         return addresses, sizes
 
-    def _places_of(self, indices: Any) -> Tuple[Sequence[int], Sequence[int]]:
-        places: Tuple[Sequence[int], Sequence[int]]
+    def _places_of(self, indices: Any) -> Parts:
+        places: Parts
         if self.split > 1:
             places = self.pool.get_split_heads_page_buffer_meta(indices, self.split)
         else:
@@ -222,30 +224,6 @@ class HostPool:
         if self.split > 1 and name in ("head_num", "size_per_token") and value:
             return f"{name}={int(value) // self.split}"
         return field
-
-
-class ProbedIndices(List[Any]):
-    """Indices as a pool takes them, without a tensor."""
-
-    def tolist(self) -> List[Any]:
-        return self
-
-
-def probed_indices(count: int) -> Any:
-    """The first indices as SGLang hands them over: some pools reckon with tensors only. A pool whose
-    memory is tensors has torch loaded; nothing else here needs it."""
-    torch = sys.modules.get("torch")
-    return ProbedIndices(range(count)) if torch is None else torch.arange(count)
-
-
-def starts_of(indices: Any, page_size: int) -> ProbedIndices:
-    """Of all indices of some pages, those that pages begin with, and None in the others' places: nothing
-    can be reckoned from a wrong one."""
-    starts = ProbedIndices([None])
-    starts *= len(indices)
-    firsts = indices[::page_size]
-    starts[::page_size] = firsts.tolist() if hasattr(firsts, "tolist") else firsts
-    return starts
 
 
 def fields_of(

@@ -180,7 +180,8 @@ class PeerCacheStore(StorageBase):
     ) -> List[bool]:
         """Reads pages into the host pool, a bool for each key. When it returns, no read is on its way."""
         pool = self._pools.get(KV)
-        return self._get(pool, keys, host_indices, self._patience([(pool, len(keys))]))
+        limit = self._backend.deadline(_tokens_of(pool, len(keys)))
+        return self._get(pool, keys, host_indices, limit)
 
     @never_raises(none_of)
     def batch_set_v1(
@@ -191,11 +192,6 @@ class PeerCacheStore(StorageBase):
         stored = self._set(self._pools.get(KV), keys, host_indices, self._backend.deadline())
         self._announce(keys, stored, extra_info)
         return stored
-
-    def _patience(self, wanted: Sequence[Any]) -> Deadline:
-        """The end of a get of so many pages of these pools: they come for the same tokens."""
-        tokens = [pages * pool.host.page_size for pool, pages in wanted if pool is not None]
-        return self._backend.deadline(max(tokens, default=0))
 
     def _get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         if pool is None or not keys:
@@ -208,7 +204,6 @@ class PeerCacheStore(StorageBase):
                 return self._get_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
             results = backend.client.native.get(pool.own, keys, addresses, sizes, limit.left())
-            backend.remember(pool.own, keys)
         return self._answer(results, pool.host.split, begin, self._figures.prefetched)
 
     def _set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
@@ -222,7 +217,6 @@ class PeerCacheStore(StorageBase):
                 return self._set_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
             results = backend.client.native.set(pool.own, keys, addresses, sizes, limit.left())
-            backend.remember(pool.own, keys)
         return self._answer(results, pool.host.split, begin, self._figures.backed_up)
 
     def _answer(self, results: Results, split: int, begin: float, count: Any) -> List[bool]:
@@ -255,7 +249,9 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda transfers=(), *_, **__: {t.name: none_of(t.keys) for t in transfers})
     def batch_get_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
         """Reads pages of several pools: what one of them lacks, all lack."""
-        limit = self._patience([(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers])
+        # They come for the same tokens: what the longest may take, all may.
+        tokens = [_tokens_of(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers]
+        limit = self._backend.deadline(max(tokens, default=0))
         results = {t.name: self._transfer(t, transfers, self._get, limit) for t in transfers}
         trailing = [t.name for t in transfers if is_trailing(t.hit_policy)]
         all_or_none({t.name: t.keys or [] for t in transfers}, results, trailing)
@@ -293,7 +289,7 @@ class PeerCacheStore(StorageBase):
     ) -> List[Any]:
         """The tensors, None for each page that is not there."""
         pool = self._pools[KV]
-        limit = self._patience([(pool, len(keys))])
+        limit = self._backend.deadline(_tokens_of(pool, len(keys)))
         given = target_locations or [None] * len(keys)
         pages = [pool.host.pool.get_dummy_flat_data_page() if page is None else page for page in given]
         with self._backend:
@@ -341,8 +337,6 @@ class PeerCacheStore(StorageBase):
         for spaces, chosen in pool.flat_groups(keys, pages, [size for _, size in places]):
             some = [keys[i] for i in chosen]
             addresses, sizes = [places[i][0] for i in chosen], [places[i][1] for i in chosen]
-            if not writable:
-                self._backend.remember(spaces, some)
             for index, ok in zip(chosen, move(spaces, some, addresses, sizes, limit.left()).ok):
                 moved[index] = ok
         return moved
@@ -351,7 +345,7 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(lambda *_, **__: False)
     def clear(self) -> bool:
-        """Withdraws what this rank has moved, the last 131,072 pages, from the whole cluster. False when
+        """Withdraws what this rank has moved, the last 262,144 pages, from the whole cluster. False when
         a node could not be asked in time; the next call goes on with the rest."""
         limit = self._backend.deadline()
         with self._backend as backend:
@@ -369,10 +363,15 @@ class PeerCacheStore(StorageBase):
         self._backend.close()
 
 
-def _by_key(pages: Sequence[bool], spaces: int) -> List[bool]:
+def _tokens_of(pool: Optional[StoredPool], pages: int) -> int:
+    """SGLang waits for so many of them."""
+    return 0 if pool is None else pages * pool.host.page_size
+
+
+def _by_key(pages: List[bool], spaces: int) -> List[bool]:
     """A key is there when its pages in all spaces are."""
     if spaces == 1:
-        return list(pages)
+        return pages
     return [all(pages[first : first + spaces]) for first in range(0, len(pages), spaces)]
 
 

@@ -22,6 +22,11 @@ constexpr std::uint64_t in_blocks(std::uint64_t bytes) noexcept {
   return (bytes + disk_block_bytes - 1) / disk_block_bytes * disk_block_bytes;
 }
 
+/// Writes that are on the device together have at most so many bytes, but for one that is larger by
+/// itself. A device is busy with less; what comes after them waits for all of them: a sync, which
+/// has several steps, and a read that somebody waits for.
+inline constexpr std::uint64_t writing_bytes_max = 32u << 20;
+
 /// An open file of one `disk_io`, or an open folder, which takes `sync_folder` only.
 struct disk_file {
   std::uint32_t value = UINT32_MAX;
@@ -44,11 +49,21 @@ struct disk_request {
   std::byte* memory = nullptr; ///< Read from by a write. Nobody's but the disk's until completed.
   std::uint32_t bytes = 0;
   std::uint64_t tag = 0; ///< The caller's; comes back with the completion.
+  /// Of a write: a block that goes to `offset_bytes`, and `memory` behind it, at once. Or none.
+  std::byte* head = nullptr;
 };
+
+/// What a transfer moves.
+constexpr std::uint32_t bytes_to_move(const disk_request& request) noexcept {
+  return request.bytes + (request.head != nullptr ? disk_block_bytes : 0);
+}
 
 constexpr bool is_sync(disk_request::kind what) noexcept {
   return what == disk_request::kind::sync || what == disk_request::kind::sync_folder;
 }
+
+/// What `submit` asks of a request; a sync moves nothing.
+bool in_whole_blocks(const disk_request& request) noexcept;
 
 struct disk_completion {
   std::uint64_t tag = 0;
@@ -129,9 +144,9 @@ public:
   /// @pre no request is on its way
   virtual result<void> register_memory(std::span<std::byte> memory) = 0;
 
-  /// Queues a request; it may start at the next `reap`. False when `queue_depth` transfers, or as
-  /// many syncs, are on their way: nothing is queued. Syncs wait for the device with nothing to
-  /// move, so that those of many files go together beside transfers.
+  /// Queues a request; it may start at the next `reap`. False, and nothing is queued, when as much
+  /// as `requests_on_way` takes is on its way. Syncs wait for the device with nothing to move, so
+  /// that those of many files go together beside transfers.
   virtual bool submit(const disk_request& request) = 0;
   /// Starts what is queued; completions that are there, how many. Never waits.
   virtual std::size_t reap(std::span<disk_completion> completions) = 0;

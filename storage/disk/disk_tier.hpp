@@ -18,7 +18,9 @@ struct disk_tier_options {
   double low_watermark = 0.90;             ///< down to here.
   std::chrono::seconds ttl{0};             ///< 0: no page grows too old.
   std::uint64_t queue_bytes = 1ull << 30;  ///< Of writes that are not done, on the device included.
-  std::uint64_t writing_bytes = 128ull << 20;    ///< Of those, on the device at a time.
+  /// Of those, in the store at a time: on the device, or waiting for the syncs that make many of
+  /// them durable together.
+  std::uint64_t writing_bytes = 256ull << 20;
   std::uint64_t scrub_bytes_per_s = 16ull << 20; ///< 0: no scrub.
   /// Room of pages that are gone is given back after so long, whether the directory has answered or
   /// not: a reader of a stale record misses.

@@ -55,8 +55,9 @@ public:
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 
-  /// At a time, each with an open file. With the folders, which stay open, that is less than the
-  /// 1024 files that a process may have by default.
+  /// At a time, each with an open file; writes whose files have their names are closed and wait for
+  /// their folders besides. With the folders, which stay open, that is less than the 1024 files
+  /// that a process may have by default.
   static constexpr std::uint32_t writes_max = 384;
   static constexpr std::uint32_t reads_max = 128;
 
@@ -65,7 +66,7 @@ private:
     disk_write request;
     disk_page page;
     std::uint64_t sequence = 0;
-    disk_file file;
+    disk_file file; ///< None: it has its name, and waits for the folder.
     std::byte* header = nullptr;
     std::uint32_t transfers = 0; ///< On their way.
     int error = 0;

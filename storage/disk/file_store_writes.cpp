@@ -5,6 +5,7 @@
 #include "storage/disk/file_names.hpp"
 #include "storage/disk/file_store.hpp"
 #include "storage/disk/page_check.hpp"
+#include "storage/disk/page_writes.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -35,7 +36,7 @@ bool file_store::write(const disk_write& page) {
     tell(disk_event::kind::written, disk_status::no_space, page.tag, page.key);
     return true;
   }
-  if (writes_.size() == writes_max) {
+  if (writes_.size() - named_.size() == writes_max) { // Those that are named are closed.
     crowded_ = true;
     return false;
   }
@@ -74,19 +75,7 @@ void file_store::add_transfers(std::uint32_t slot) {
   op.page.written_s = unix_s_;
   auto header = header_of(op.page, options_.owner, op.sequence, disk_block_bytes);
   op.header = headers_.take(header);
-  disk_request request;
-  request.what = disk_request::kind::write;
-  request.file = op.file;
-  request.memory = op.header;
-  request.bytes = disk_block_bytes;
-  request.tag = tag_of(slot, page_part::header);
-  requests_.add(request);
-  request.offset_bytes = disk_block_bytes;
-  request.memory = op.request.memory;
-  request.bytes = static_cast<std::uint32_t>(in_blocks(op.page.length_bytes));
-  request.tag = tag_of(slot, page_part::page);
-  requests_.add(request);
-  op.transfers = 2;
+  op.transfers = add_page_write(requests_, {op.file, 0}, op.header, op.request, slot);
   ++transferring_;
 }
 
@@ -165,7 +154,7 @@ void file_store::name_round() {
 
 /// False: the write has ended.
 bool file_store::rename_record(std::uint32_t slot) {
-  const auto& op = writes_[slot];
+  auto& op = writes_[slot];
   const auto* there = table_.find(op.page.key);
   if (op.error != 0 || op.erased) {
     drop_write(slot, op.erased ? disk_status::refused : status_of(op.error));
@@ -181,6 +170,7 @@ bool file_store::rename_record(std::uint32_t slot) {
     drop_write(slot, status_of(renamed.error()));
     return false;
   }
+  io_.close(std::exchange(op.file, {}));
   stale_names_.erase(op.page.key);
   if (there != nullptr)
     replacing_.insert(op.page.key);
@@ -250,7 +240,8 @@ void file_store::drop_write(std::uint32_t slot, disk_status status) {
 
 file_store::write_op file_store::end_write(std::uint32_t slot, disk_status status) {
   const auto op = writes_.take(slot);
-  io_.close(op.file);
+  if (op.file)
+    io_.close(op.file);
   tell(disk_event::kind::written, status, op.request.tag, op.request.key);
   return op;
 }

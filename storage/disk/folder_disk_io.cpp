@@ -43,27 +43,6 @@ owned_fd walk(int from, std::string_view folder) {
   return forbidden ? walk_by_parts(from, folder) : std::move(at);
 }
 
-/// The descriptor of the folder that a name lies in, and the name's last part.
-struct place {
-  owned_fd walked;
-  int folder = -1;
-  std::string last;
-  explicit operator bool() const noexcept { return folder >= 0; }
-};
-
-place place_of(int root, const std::string& name) {
-  place found;
-  found.last = last_part_of(name);
-  const auto parent = folder_of(name);
-  if (parent.empty()) {
-    found.folder = root;
-    return found;
-  }
-  found.walked = walk(root, parent);
-  found.folder = found.walked.get();
-  return found;
-}
-
 template <class Call>
 auto retried(Call call) {
   auto answer = call();
@@ -139,6 +118,29 @@ ssize_t read_all(int fd, std::uint64_t offset_bytes, std::span<std::byte> into) 
 
 folder_disk_io::~folder_disk_io() = default;
 
+folder_disk_io::place folder_disk_io::walk_to(const std::string& name) const {
+  place found;
+  found.last = last_part_of(name);
+  const auto parent = folder_of(name);
+  if (parent.empty()) {
+    found.folder = folder_.fd.get();
+    return found;
+  }
+  found.walked = walk(folder_.fd.get(), parent);
+  found.folder = found.walked.get();
+  return found;
+}
+
+folder_disk_io::place folder_disk_io::place_of(const std::string& name) const {
+  const auto known = open_folders_.find(folder_of(name));
+  if (known == open_folders_.end())
+    return walk_to(name);
+  place found;
+  found.last = last_part_of(name);
+  found.folder = fd_of(known->second);
+  return found;
+}
+
 owned_fd folder_disk_io::open_at(int folder, const std::string& file, int flags) const {
   // O_NONBLOCK: a pipe put in a file's place blocks nobody.
   flags |= O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (folder_.direct ? O_DIRECT : 0);
@@ -164,7 +166,7 @@ result<disk_file> folder_disk_io::keep_open(owned_fd fd, bool folder) {
 result<disk_file> folder_disk_io::create(const std::string& file, std::uint64_t bytes) {
   if (auto inside = check_disk_name(file); !inside)
     return inside.error();
-  const auto where = place_of(folder_.fd.get(), file);
+  const auto where = place_of(file);
   if (!where)
     return disk_error(errno, "create", file);
   auto fd = open_at(where.folder, where.last, O_RDWR | O_CREAT | O_EXCL);
@@ -180,7 +182,7 @@ result<disk_file> folder_disk_io::create(const std::string& file, std::uint64_t 
 result<disk_file> folder_disk_io::open(const std::string& file) {
   if (auto inside = check_disk_name(file); !inside)
     return inside.error();
-  const auto where = place_of(folder_.fd.get(), file);
+  const auto where = place_of(file);
   if (!where)
     return disk_error(errno, "open", file);
   auto fd = open_at(where.folder, where.last, O_RDWR);
@@ -198,12 +200,16 @@ result<disk_file> folder_disk_io::open_folder(const std::string& folder) {
   auto fd = walk(folder_.fd.get(), folder);
   if (!fd)
     return disk_error(errno, "open the folder", folder);
-  return keep_open(std::move(fd), true);
+  const auto kept = keep_open(std::move(fd), true);
+  open_folders_.insert_or_assign(folder, *kept);
+  return kept;
 }
 
 void folder_disk_io::close(disk_file file) {
   PEERCACHE_ASSERT(fd_of(file) >= 0 && open_[file.value].requests == 0);
   on_close(file);
+  if (open_[file.value].folder)
+    std::erase_if(open_folders_, [&](const auto& known) { return known.second == file; });
   open_[file.value].fd = owned_fd();
 }
 
@@ -230,10 +236,10 @@ result<void> folder_disk_io::rename(const std::string& from, const std::string& 
   for (const auto* name : {&from, &to})
     if (auto inside = check_disk_name(*name); !inside)
       return inside;
-  const auto old_place = place_of(folder_.fd.get(), from);
+  const auto old_place = place_of(from);
   if (!old_place)
     return disk_error(errno, "rename", from);
-  const auto new_place = place_of(folder_.fd.get(), to);
+  const auto new_place = place_of(to);
   if (!new_place || ::renameat(old_place.folder, old_place.last.c_str(), new_place.folder,
                                new_place.last.c_str()) != 0)
     return disk_error(errno, "rename", from + "' to '" + to);
@@ -243,7 +249,7 @@ result<void> folder_disk_io::rename(const std::string& from, const std::string& 
 result<void> folder_disk_io::remove(const std::string& file) {
   if (auto inside = check_disk_name(file); !inside)
     return inside;
-  const auto where = place_of(folder_.fd.get(), file);
+  const auto where = place_of(file);
   if (!where || ::unlinkat(where.folder, where.last.c_str(), 0) != 0)
     return disk_error(errno, "remove", file);
   return {};
@@ -252,7 +258,7 @@ result<void> folder_disk_io::remove(const std::string& file) {
 result<void> folder_disk_io::make_folder(const std::string& folder) {
   if (auto inside = check_disk_name(folder); !inside)
     return inside;
-  const auto where = place_of(folder_.fd.get(), folder);
+  const auto where = place_of(folder);
   if (!where)
     return disk_error(errno, "make the folder", folder);
   if (::mkdirat(where.folder, where.last.c_str(), 0700) == 0)
@@ -332,7 +338,7 @@ result<std::size_t> folder_disk_io::read_now(const std::string& file, std::uint6
                                              std::span<std::byte> into) const {
   if (auto inside = check_disk_name(file); !inside)
     return inside.error();
-  const auto where = place_of(folder_.fd.get(), file);
+  const auto where = walk_to(file);
   if (!where)
     return disk_error(errno, "read", file);
   const auto fd = open_to_read(where.folder, where.last);
@@ -346,10 +352,7 @@ void folder_disk_io::check(const disk_request& request) const {
   PEERCACHE_ASSERT(fd_of(request.file) >= 0);
   PEERCACHE_ASSERT(open_[request.file.value].folder ==
                    (request.what == disk_request::kind::sync_folder));
-  if (!is_sync(request.what))
-    PEERCACHE_ASSERT(request.offset_bytes % disk_block_bytes == 0 && request.bytes != 0 &&
-                     request.bytes % disk_block_bytes == 0 &&
-                     reinterpret_cast<std::uintptr_t>(request.memory) % disk_block_bytes == 0);
+  PEERCACHE_ASSERT(in_whole_blocks(request));
 }
 
 } // namespace peercache::storage

@@ -3,6 +3,8 @@
 #include "storage/disk/disk_io.hpp"
 #include "storage/disk/open_folder.hpp"
 
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,11 +62,24 @@ private:
     std::uint32_t requests = 0; ///< On their way.
   };
 
+  /// The descriptor of the folder that a name lies in, and the name's last part.
+  struct place {
+    owned_fd walked;
+    int folder = -1;
+    std::string last;
+    explicit operator bool() const noexcept { return folder >= 0; }
+  };
+
+  /// For any thread.
+  place walk_to(const std::string& name) const;
+  /// For the owner: without a walk where the folder is open.
+  place place_of(const std::string& name) const;
   result<disk_file> keep_open(owned_fd fd, bool folder = false);
   owned_fd open_at(int folder, const std::string& file, int flags) const;
 
   opened_folder folder_;
   std::vector<open_file> open_;
+  std::map<std::string, disk_file, std::less<>> open_folders_;
 };
 
 } // namespace peercache::storage

@@ -85,7 +85,7 @@ std::unique_ptr<memory_disk_io> memory_disk_io::after_power_cut(std::uint64_t se
     for (const auto& one : flights_)
       if (one.request.what == disk_request::kind::write)
         file_of(one.request.file)
-            ->perhaps(++order_, one.request.offset_bytes, one.request.bytes, one.bytes);
+            ->perhaps(++order_, one.request.offset_bytes, bytes_to_move(one.request), one.bytes);
   auto options = options_;
   options.seed = seed;
   options.capacity_bytes = capacity_bytes_;

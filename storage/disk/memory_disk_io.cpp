@@ -14,7 +14,8 @@ using std::chrono::nanoseconds;
 
 memory_disk_io::memory_disk_io(const memory_disk_options& options)
     : options_(options), made_(std::chrono::steady_clock::now()), faults_(options.seed),
-      random_(options.seed * 0x9e3779b97f4a7c15ull + 1), capacity_bytes_(options.capacity_bytes) {}
+      random_(options.seed * 0x9e3779b97f4a7c15ull + 1), capacity_bytes_(options.capacity_bytes),
+      on_way_(options.queue_depth) {}
 
 // -- what everything goes through
 
@@ -33,7 +34,7 @@ void memory_disk_io::stop() const {
   for (const auto& one : flights_)
     if (one.request.what == disk_request::kind::write)
       file_of(one.request.file)
-          ->perhaps(++order_, one.request.offset_bytes, one.request.bytes, one.bytes);
+          ->perhaps(++order_, one.request.offset_bytes, bytes_to_move(one.request), one.bytes);
 }
 
 nanoseconds memory_disk_io::time() const {

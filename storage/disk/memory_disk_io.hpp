@@ -3,6 +3,7 @@
 #include "storage/disk/disk_io.hpp"
 #include "storage/disk/memory_disk_faults.hpp"
 #include "storage/disk/memory_disk_names.hpp"
+#include "storage/disk/requests_on_way.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -169,6 +170,7 @@ private:
   memory_disk_names names_;
   std::vector<open_file> open_;
   std::vector<flight> flights_;
+  requests_on_way on_way_;
 };
 
 } // namespace peercache::storage

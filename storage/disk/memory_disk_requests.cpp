@@ -16,6 +16,23 @@ namespace {
 /// Far from an overflow; who waits again and again for another thread gets there.
 constexpr nanoseconds time_ends = std::chrono::hours(24 * 365 * 100);
 
+/// Of a write: its head and its memory, one behind the other.
+memory_disk_file::bytes_ptr copy_of(const disk_request& write) {
+  std::shared_ptr<std::byte> copy(new std::byte[bytes_to_move(write)],
+                                  std::default_delete<std::byte[]>());
+  const auto head_bytes = bytes_to_move(write) - write.bytes;
+  if (head_bytes != 0)
+    std::memcpy(copy.get(), write.head, head_bytes);
+  std::memcpy(copy.get() + head_bytes, write.memory, write.bytes);
+  return copy;
+}
+
+bool same_as(const disk_request& write, const std::byte* bytes) {
+  const auto head_bytes = bytes_to_move(write) - write.bytes;
+  return (head_bytes == 0 || std::memcmp(write.head, bytes, head_bytes) == 0) &&
+         std::memcmp(write.memory, bytes + head_bytes, write.bytes) == 0;
+}
+
 } // namespace
 
 result<void> memory_disk_io::register_memory(std::span<std::byte>) {
@@ -28,25 +45,16 @@ bool memory_disk_io::submit(const disk_request& request) {
   using kind = disk_request::kind;
   const std::lock_guard lock(mutex_);
   PEERCACHE_ASSERT(open_of(request.file).folder.has_value() == (request.what == kind::sync_folder));
-  if (!is_sync(request.what))
-    PEERCACHE_ASSERT(request.offset_bytes % disk_block_bytes == 0 && request.bytes != 0 &&
-                     request.bytes % disk_block_bytes == 0 &&
-                     reinterpret_cast<std::uintptr_t>(request.memory) % disk_block_bytes == 0);
-  const auto like = std::count_if(flights_.begin(), flights_.end(), [&](const flight& other) {
-    return is_sync(other.request.what) == is_sync(request.what);
-  });
-  if (static_cast<std::uint32_t>(like) == options_.queue_depth)
+  PEERCACHE_ASSERT(in_whole_blocks(request));
+  if (!on_way_.takes(request))
     return false;
+  on_way_.add(request);
   flight one{.request = request,
              .sync_before = order_ + 1,
              .names_before = names_.next_change(),
              .number = ++submitted_};
-  if (request.what == kind::write) {
-    std::shared_ptr<std::byte> copy(new std::byte[request.bytes],
-                                    std::default_delete<std::byte[]>());
-    std::memcpy(copy.get(), request.memory, request.bytes);
-    one.bytes = std::move(copy);
-  }
+  if (request.what == kind::write)
+    one.bytes = copy_of(request);
   const auto what = request.what == kind::read    ? disk_operation::read
                     : request.what == kind::write ? disk_operation::write
                                                   : disk_operation::sync;
@@ -82,6 +90,7 @@ std::size_t memory_disk_io::reap(std::span<disk_completion> completions) {
     if (!step(flights_[at], error_number))
       continue;
     completions[count++] = {flights_[at].request.tag, error_number};
+    on_way_.remove(flights_[at].request);
     flights_.erase(flights_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   return count;
@@ -113,7 +122,7 @@ bool memory_disk_io::step_transfer(flight& what, int& error_number) {
   const auto& request = what.request;
   const bool writes = request.what == disk_request::kind::write;
   auto& file = *file_of(request.file);
-  const auto end = request.offset_bytes + request.bytes;
+  const auto end = request.offset_bytes + bytes_to_move(request);
   if (what.done_bytes == 0) {
     error_number = admit(writes ? disk_operation::write : disk_operation::read, writes);
     if (error_number == 0 && !writes && end > file.bytes())
@@ -129,7 +138,7 @@ bool memory_disk_io::step_transfer(flight& what, int& error_number) {
       fail_in_part(what);
     return true;
   }
-  auto bytes = request.bytes - what.done_bytes;
+  auto bytes = bytes_to_move(request) - what.done_bytes;
   if (bytes > disk_block_bytes && faults_.is_short())
     bytes = static_cast<std::uint32_t>(1 + random_() % (bytes / disk_block_bytes - 1)) *
             disk_block_bytes;
@@ -138,12 +147,12 @@ bool memory_disk_io::step_transfer(flight& what, int& error_number) {
   else
     file.read(request.offset_bytes + what.done_bytes, {request.memory + what.done_bytes, bytes});
   what.done_bytes += bytes;
-  return what.done_bytes == request.bytes;
+  return what.done_bytes == bytes_to_move(request);
 }
 
 void memory_disk_io::write_piece(flight& what, std::uint32_t bytes) {
   const auto& request = what.request;
-  PEERCACHE_ASSERT(std::memcmp(request.memory, what.bytes.get(), request.bytes) == 0);
+  PEERCACHE_ASSERT(same_as(request, what.bytes.get()));
   auto& file = *file_of(request.file);
   const auto before = file.bytes();
   file.write(++order_, request.offset_bytes + what.done_bytes, bytes,
@@ -156,7 +165,7 @@ void memory_disk_io::write_piece(flight& what, std::uint32_t bytes) {
 void memory_disk_io::fail_in_part(flight& what) {
   const auto& request = what.request;
   auto& file = *file_of(request.file);
-  for (; what.done_bytes < request.bytes; what.done_bytes += disk_block_bytes) {
+  for (; what.done_bytes < bytes_to_move(request); what.done_bytes += disk_block_bytes) {
     if (random_() % 2 == 0)
       continue;
     if (request.what == disk_request::kind::read)

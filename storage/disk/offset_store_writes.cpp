@@ -4,6 +4,7 @@
 #include "common/limits.hpp"
 #include "storage/disk/offset_store.hpp"
 #include "storage/disk/page_check.hpp"
+#include "storage/disk/page_writes.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -52,20 +53,8 @@ void offset_store::add_transfers(std::uint32_t slot) {
   auto header =
       header_of(op.record.page, options_.owner, op.record.sequence, page_offset(op.record));
   op.header = headers_.take(header);
-  disk_request request;
-  request.what = disk_request::kind::write;
-  request.file = file_;
-  request.offset_bytes = op.record.place * disk_block_bytes;
-  request.memory = op.header;
-  request.bytes = disk_block_bytes;
-  request.tag = tag_of(slot, page_part::header);
-  requests_.add(request);
-  request.offset_bytes = page_offset(op.record);
-  request.memory = op.request.memory;
-  request.bytes = static_cast<std::uint32_t>(in_blocks(op.request.length_bytes));
-  request.tag = tag_of(slot, page_part::page);
-  requests_.add(request);
-  op.transfers = 2;
+  op.transfers = add_page_write(requests_, {file_, op.record.place * disk_block_bytes}, op.header,
+                                op.request, slot);
   ++transferring_;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "storage/disk/folder_disk_io.hpp"
+#include "storage/disk/requests_on_way.hpp"
 
-#include <array>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -25,14 +25,13 @@ public:
   std::uint32_t in_flight() const noexcept override {
     return static_cast<std::uint32_t>(queued_.size());
   }
-  std::uint32_t queue_depth() const noexcept override { return queue_depth_; }
+  std::uint32_t queue_depth() const noexcept override { return on_way_.queue_depth(); }
 
 private:
   int carry_out(const disk_request& request) const;
 
-  const std::uint32_t queue_depth_;
   std::deque<disk_request> queued_;
-  std::array<std::uint32_t, 2> on_way_{}; ///< Transfers, syncs.
+  requests_on_way on_way_;
   /// `wake` comes from any thread.
   std::mutex mutex_;
   std::condition_variable woken_up_;

@@ -88,7 +88,7 @@ result<std::unique_ptr<uring_disk_io>> uring_disk_io::make(opened_folder& folder
 uring_disk_io::uring_disk_io(opened_folder folder, std::uint32_t queue_depth, const io_uring& ring,
                              owned_fd wake_fd)
     : folder_disk_io(std::move(folder)), ring_(ring), wake_fd_(std::move(wake_fd)),
-      flights_(std::size_t{2} * queue_depth) {
+      flights_(std::size_t{2} * queue_depth), parts_(flights_.size()), on_way_(queue_depth) {
   for (auto i = 2 * queue_depth; i != 0; --i)
     free_.push_back(i - 1);
   if (io_uring_register_files_sparse(&ring_, registered_files_most) == 0)
@@ -187,28 +187,39 @@ io_uring_sqe* uring_disk_io::next_entry() {
 
 void uring_disk_io::prepare(std::uint32_t flight) {
   using kind = disk_request::kind;
-  const auto& transfer = flights_[flight];
-  const auto& request = transfer.request();
+  const auto& request = flights_[flight].request();
   const bool by_table = request.file.value < files_registered_;
   const int file = by_table ? static_cast<int>(request.file.value) : fd_of(request.file);
   auto* entry = next_entry();
-  const auto* fixed =
-      is_sync(request.what) ? nullptr : buffer_of(transfer.memory(), transfer.bytes());
   if (is_sync(request.what))
     io_uring_prep_fsync(entry, file, request.what == kind::sync ? IORING_FSYNC_DATASYNC : 0);
-  else if (request.what == kind::read && fixed != nullptr)
-    io_uring_prep_read_fixed(entry, file, transfer.memory(), transfer.bytes(),
-                             transfer.offset_bytes(), fixed->index);
-  else if (request.what == kind::read)
-    io_uring_prep_read(entry, file, transfer.memory(), transfer.bytes(), transfer.offset_bytes());
-  else if (fixed != nullptr)
-    io_uring_prep_write_fixed(entry, file, transfer.memory(), transfer.bytes(),
-                              transfer.offset_bytes(), fixed->index);
   else
-    io_uring_prep_write(entry, file, transfer.memory(), transfer.bytes(), transfer.offset_bytes());
+    prepare_transfer(entry, file, flight);
   if (by_table)
     entry->flags |= IOSQE_FIXED_FILE;
   entry->user_data = flight;
+}
+
+void uring_disk_io::prepare_transfer(io_uring_sqe* entry, int file, std::uint32_t flight) {
+  const auto& transfer = flights_[flight];
+  auto* const memory = transfer.memory();
+  const auto bytes = transfer.bytes();
+  const auto offset_bytes = transfer.offset_bytes();
+  const bool reads = transfer.request().what == disk_request::kind::read;
+  if (transfer.head() != nullptr) {
+    auto& parts = parts_[flight];
+    parts = {iovec{transfer.head(), disk_block_bytes}, iovec{memory, bytes}};
+    io_uring_prep_writev(entry, file, parts.data(), parts.size(), offset_bytes);
+  } else if (const auto* fixed = buffer_of(memory, bytes); fixed != nullptr) {
+    if (reads)
+      io_uring_prep_read_fixed(entry, file, memory, bytes, offset_bytes, fixed->index);
+    else
+      io_uring_prep_write_fixed(entry, file, memory, bytes, offset_bytes, fixed->index);
+  } else if (reads) {
+    io_uring_prep_read(entry, file, memory, bytes, offset_bytes);
+  } else {
+    io_uring_prep_write(entry, file, memory, bytes, offset_bytes);
+  }
 }
 
 void uring_disk_io::prepare_wake() {
@@ -220,9 +231,9 @@ void uring_disk_io::prepare_wake() {
 
 bool uring_disk_io::submit(const disk_request& request) {
   check(request);
-  if (on_way_[is_sync(request.what)] == queue_depth())
+  if (!on_way_.takes(request))
     return false;
-  ++on_way_[is_sync(request.what)];
+  on_way_.add(request);
   const auto flight = free_.back();
   free_.pop_back();
   flights_[flight] = piecewise_transfer(request);
@@ -246,7 +257,7 @@ std::optional<disk_completion> uring_disk_io::settle(std::uint64_t user_data, st
   }
   const auto request = flights_[flight].request();
   free_.push_back(flight);
-  --on_way_[is_sync(request.what)];
+  on_way_.remove(request);
   count_completion(request.file);
   return disk_completion{request.tag, *error_number};
 }

@@ -2,12 +2,14 @@
 
 #include "storage/disk/folder_disk_io.hpp"
 #include "storage/disk/piecewise_transfer.hpp"
+#include "storage/disk/requests_on_way.hpp"
 
 #include <array>
 #include <atomic>
 #include <liburing.h>
 #include <memory>
 #include <optional>
+#include <sys/uio.h>
 #include <vector>
 
 namespace peercache::storage {
@@ -31,9 +33,7 @@ public:
   std::uint32_t in_flight() const noexcept override {
     return static_cast<std::uint32_t>(flights_.size() - free_.size());
   }
-  std::uint32_t queue_depth() const noexcept override {
-    return static_cast<std::uint32_t>(flights_.size() / 2);
-  }
+  std::uint32_t queue_depth() const noexcept override { return on_way_.queue_depth(); }
 
 private:
   /// A part of registered memory that one buffer of the ring stands for.
@@ -51,6 +51,7 @@ private:
 
   io_uring_sqe* next_entry();
   void prepare(std::uint32_t flight);
+  void prepare_transfer(io_uring_sqe* entry, int file, std::uint32_t flight);
   void prepare_wake();
   const buffer* buffer_of(const std::byte* memory, std::uint32_t bytes) const;
   /// Its completion, when it has come to its end.
@@ -66,8 +67,10 @@ private:
   std::uint32_t files_registered_ = 0;      ///< Places of the ring's table of files.
   std::vector<buffer> buffers_;             ///< By address.
   std::vector<piecewise_transfer> flights_; ///< As many transfers as syncs.
+  /// Head and memory of each flight, where they lie apart.
+  std::vector<std::array<iovec, 2>> parts_;
   std::vector<std::uint32_t> free_;
-  std::array<std::uint32_t, 2> on_way_{}; ///< Transfers, syncs.
+  requests_on_way on_way_;
 };
 
 } // namespace peercache::storage

@@ -3,14 +3,11 @@
 // What every disk_io promises of transfers, waits and wakes.
 
 #include "tests/storage/disk/disk_io_conformance_fixture.hpp"
+#include "tests/storage/disk/disk_io_wait_conformance.hpp"
 
-#include <atomic>
 #include <cerrno>
-#include <thread>
 
 namespace peercache::storage {
-
-// -- transfers
 
 TEST_P(disk_io_conformance, a_new_file_has_its_length_and_reads_as_zeros) {
   const auto file = created("a", 10 * block);
@@ -33,6 +30,29 @@ TEST_P(disk_io_conformance, what_was_written_is_read_whatever_its_length_and_pla
       ASSERT_TRUE(same(written.all(), read.all())) << blocks << " blocks at " << at;
     }
   }
+}
+
+TEST_P(disk_io_conformance, a_write_with_a_head_is_the_head_and_its_memory_behind_it) {
+  const auto file = created("a", 0);
+  const block_memory head(block);
+  head.fill(1);
+  const block_memory registered(64 * block);
+  (void)io->register_memory(registered.all());
+  const block_memory other(64 * block);
+  std::uint64_t end = 0;
+  for (const auto* memory : {&registered, &other})
+    for (const std::uint32_t blocks : {1u, 2u, 16u, 64u}) {
+      memory->fill(blocks);
+      auto write = disk_io_driver::request(kind::write, file, end, memory->part(0, blocks * block));
+      write.head = head.data();
+      ASSERT_EQ(driver->one(write), 0);
+      const block_memory read((blocks + 1) * block);
+      ASSERT_EQ(driver->read(file, end, read.all()), 0);
+      ASSERT_TRUE(same(read.part(0, block), head.all()));
+      ASSERT_TRUE(same(read.part(block, blocks * block), memory->part(0, blocks * block)));
+      end += (blocks + 1) * block;
+      EXPECT_EQ(*io->bytes_of(file), end);
+    }
 }
 
 TEST_P(disk_io_conformance, a_thousand_requests_complete_once_each) {
@@ -84,6 +104,45 @@ TEST_P(disk_io_conformance, no_more_requests_are_taken_than_the_queue_is_deep) {
   EXPECT_EQ(driver->one(more), 0);
   EXPECT_TRUE(
       std::none_of(done.begin(), done.end(), [](const auto& one) { return one.tag == 99; }));
+}
+
+TEST_P(disk_io_conformance, writes_that_are_on_their_way_have_so_many_bytes_and_not_more) {
+  constexpr std::uint32_t each = writing_bytes_max / 4;
+  const auto file = created("a", 0);
+  const block_memory memory(each + block);
+  const auto write = [&](std::uint32_t i, std::uint32_t bytes) {
+    return disk_io_driver::request(kind::write, file, i * each, memory.part(0, bytes));
+  };
+  for (std::uint32_t i = 0; i < 3; ++i)
+    ASSERT_TRUE(io->submit(write(i, each)));
+  auto headed = write(3, each);
+  headed.head = memory.data() + each;
+  EXPECT_FALSE(io->submit(headed));
+  EXPECT_EQ(io->in_flight(), 3u);
+  ASSERT_TRUE(io->submit(write(3, each)));
+  EXPECT_FALSE(io->submit(write(4, block)));
+  EXPECT_TRUE(io->submit(disk_io_driver::request(kind::sync, file, 0, {})));
+  std::vector<disk_completion> done;
+  for (driver->reap(done); done.size() < 5; driver->reap(done))
+    io->wait(std::chrono::seconds(60));
+  EXPECT_EQ(driver->one(headed), 0);
+}
+
+TEST_P(disk_io_conformance, one_write_may_have_more_bytes_by_itself_and_reads_have_any) {
+  const auto file = created("a", 2 * writing_bytes_max);
+  const block_memory memory(writing_bytes_max + block);
+  const auto large = disk_io_driver::request(kind::write, file, 0, memory.all());
+  ASSERT_TRUE(io->submit(large));
+  EXPECT_FALSE(io->submit(disk_io_driver::request(kind::write, file, 0, memory.part(0, block))));
+  std::vector<disk_completion> done;
+  for (driver->reap(done); done.empty(); driver->reap(done))
+    io->wait(std::chrono::seconds(60));
+  EXPECT_EQ(done.front().error, 0);
+  const auto read = disk_io_driver::request(kind::read, file, 0, memory.all());
+  EXPECT_TRUE(io->submit(read));
+  EXPECT_TRUE(io->submit(read));
+  for (driver->reap(done); done.size() < 3; driver->reap(done))
+    io->wait(std::chrono::seconds(60));
 }
 
 TEST_P(disk_io_conformance, a_read_past_the_end_fails_even_when_it_begins_before) {
@@ -213,6 +272,12 @@ TEST_P(disk_io_conformance, transfers_that_are_not_whole_blocks_at_block_borders
   bad.bytes = 0;
   EXPECT_DEATH(io->submit(bad), "");
   bad = good;
+  bad.head = memory.data() + block; // Of a read.
+  EXPECT_DEATH(io->submit(bad), "");
+  bad.what = kind::write;
+  bad.head += 512;
+  EXPECT_DEATH(io->submit(bad), "");
+  bad = good;
   bad.file.value += 1;
   EXPECT_DEATH(io->submit(bad), "");
   EXPECT_EQ(driver->one(good), 0);
@@ -272,84 +337,6 @@ TEST_P(disk_io_conformance, registered_memory_and_other_memory_are_transferred_a
     ASSERT_EQ(driver->read(file, 8 * block, memory.part(at * block, 8 * block)), 0);
     ASSERT_TRUE(same(other.all(), memory.part(at * block, 8 * block))) << at;
   }
-}
-
-// -- waiting
-
-TEST_P(disk_io_conformance, a_wait_ends_when_a_completion_is_there) {
-  const auto file = created("a", block);
-  const block_memory memory(block);
-  ASSERT_TRUE(io->submit(disk_io_driver::request(kind::write, file, 0, memory.all(), 5)));
-  io->wait(std::chrono::minutes(10));
-  std::vector<disk_completion> done;
-  driver->reap(done);
-  ASSERT_EQ(done.size(), 1u);
-  EXPECT_EQ(done[0].tag, 5u);
-}
-
-TEST_P(disk_io_conformance, a_wait_ends_when_its_time_is_over) {
-  for (const auto at_most : {std::chrono::nanoseconds(-5), std::chrono::nanoseconds(0),
-                             std::chrono::nanoseconds(1), std::chrono::nanoseconds(2'000'000)})
-    io->wait(at_most);
-  std::vector<disk_completion> done;
-  driver->reap(done);
-  EXPECT_TRUE(done.empty());
-}
-
-TEST_P(disk_io_conformance, a_wake_ends_the_next_wait_even_when_it_came_before) {
-  for (int i = 0; i < 100; ++i) {
-    if (i % 3 == 0)
-      io->wait(std::chrono::nanoseconds(0));
-    io->wake();
-    io->wake();
-    std::vector<disk_completion> done;
-    if (i % 2 == 0)
-      driver->reap(done); // Does not swallow it.
-    io->wait(std::chrono::minutes(10));
-    EXPECT_TRUE(done.empty());
-  }
-}
-
-TEST_P(disk_io_conformance, a_wake_from_another_thread_ends_a_wait) {
-  constexpr int rounds = 500;
-  std::atomic<int> asked{0};
-  std::thread other([&] {
-    for (int i = 1; i <= rounds; ++i) {
-      asked.store(i);
-      io->wake();
-      while (asked.load() != -i)
-        std::this_thread::yield();
-    }
-  });
-  for (int i = 1; i <= rounds; ++i) {
-    while (asked.load() != i)
-      io->wait(std::chrono::minutes(10));
-    asked.store(-i);
-  }
-  other.join();
-}
-
-TEST_P(disk_io_conformance, wakes_from_other_threads_disturb_no_transfer) {
-  const auto file = created("a", 64 * block);
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
-    while (!stop.load())
-      io->wake();
-  });
-  const block_memory written(64 * block);
-  const block_memory read(64 * block);
-  for (unsigned round = 0; round < 20; ++round) {
-    written.fill(round);
-    std::vector<disk_request> requests;
-    for (std::uint32_t i = 0; i < 64; ++i)
-      requests.push_back(
-          disk_io_driver::request(kind::write, file, i * block, written.part(i * block, block), i));
-    EXPECT_EQ(driver->all(requests).size(), 64u);
-    EXPECT_EQ(driver->read(file, 0, read.all()), 0);
-    EXPECT_TRUE(same(written.all(), read.all()));
-  }
-  stop.store(true);
-  other.join();
 }
 
 } // namespace peercache::storage

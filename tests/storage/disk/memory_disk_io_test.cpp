@@ -169,7 +169,7 @@ TEST_F(memory_disk, who_changes_memory_that_is_being_written_is_found_out) {
   const auto file = *io.create("a", block);
   ASSERT_TRUE(io.submit(disk_io_driver::request(kind::write, file, 0, memory.part(0, block))));
   memory.data()[100] ^= std::byte{1};
-  EXPECT_DEATH(reap(), "memcmp");
+  EXPECT_DEATH(reap(), "same_as");
   memory.data()[100] ^= std::byte{1};
   EXPECT_EQ(reap().size(), 1u);
 }

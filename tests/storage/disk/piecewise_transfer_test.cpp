@@ -65,6 +65,27 @@ TEST(piecewise_transfer, a_device_that_moves_more_than_asked_is_not_believed) {
   EXPECT_EQ(transfer(disk_request::kind::read).on_result(5 * disk_block_bytes), EIO);
 }
 
+TEST(piecewise_transfer, a_head_goes_before_its_memory) {
+  auto request = transfer(disk_request::kind::write).request();
+  request.head = memory + 3 * disk_block_bytes;
+  request.bytes = 3 * disk_block_bytes;
+  piecewise_transfer what(request);
+  EXPECT_EQ(what.head(), request.head);
+  EXPECT_EQ(what.memory(), memory);
+  EXPECT_EQ(what.bytes(), 3 * disk_block_bytes);
+  EXPECT_EQ(what.on_result(disk_block_bytes), std::nullopt);
+  EXPECT_EQ(what.head(), nullptr);
+  EXPECT_EQ(what.memory(), memory);
+  EXPECT_EQ(what.bytes(), 3 * disk_block_bytes);
+  EXPECT_EQ(what.offset_bytes(), 101 * disk_block_bytes);
+  EXPECT_EQ(what.on_result(2 * disk_block_bytes), std::nullopt);
+  EXPECT_EQ(what.memory(), memory + 2 * disk_block_bytes);
+  EXPECT_EQ(what.on_result(disk_block_bytes), 0);
+  EXPECT_EQ(piecewise_transfer(request).on_result(4 * disk_block_bytes), 0);
+  EXPECT_EQ(piecewise_transfer(request).on_result(512), EIO);
+  EXPECT_EQ(piecewise_transfer(request).on_result(5 * disk_block_bytes), EIO);
+}
+
 TEST(piecewise_transfer, a_sync_moves_nothing) {
   EXPECT_EQ(transfer(disk_request::kind::sync).on_result(0), 0);
 }

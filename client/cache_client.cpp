@@ -15,13 +15,17 @@ namespace peercache::client {
 
 using std::chrono::steady_clock;
 
-reader_place place_of(const cache_client::impl& client, const own_pool_ptr& own) {
+reader_place place_of(cache_client::impl& client, const own_pool_ptr& own) {
   reader_place place;
   if (own) {
     place.own = own->node.inc;
     place.own_node = own->node.id;
   }
   place.outstanding = [&client](const incarnation& peer) { return client.load.outstanding(peer); };
+  place.is_away = [cluster = client.session.board().topology()](const incarnation& holder) {
+    const auto* peer = cluster->find(holder);
+    return peer != nullptr && peer->tried && !peer->linked();
+  };
   return place;
 }
 

@@ -47,7 +47,7 @@ private:
 };
 
 /// What `choose_location` goes by in this client.
-reader_place place_of(const cache_client::impl& client, const own_pool_ptr& own);
+reader_place place_of(cache_client::impl& client, const own_pool_ptr& own);
 
 /// Sum of the parts, or 0 when there are too many parts or the sum is no page length.
 template <class Part>

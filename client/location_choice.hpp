@@ -16,12 +16,14 @@ struct reader_place {
   std::function<std::uint64_t(const incarnation&)> outstanding = [](const incarnation&) {
     return std::uint64_t{0};
   };
+  /// Whether this process has no way to the holder now.
+  std::function<bool(const incarnation&)> is_away = [](const incarnation&) { return false; };
   incarnation avoided; ///< Its location was out of date just now: only when there is no other.
 };
 
 /// Memory before disk, then the own host, then a mirrored copy before its producer's, then the peer
 /// with the fewest bytes outstanding; readers on different hosts prefer different ones of those
-/// that are equal. @pre answer.count > 0
+/// that are equal. A holder that is away comes last. @pre answer.count > 0
 const directory::page_location& choose_location(const lookup_answer& answer,
                                                 const reader_place& reader);
 

@@ -200,7 +200,7 @@ result<disk_file> folder_disk_io::open_folder(const std::string& folder) {
   auto fd = walk(folder_.fd.get(), folder);
   if (!fd)
     return disk_error(errno, "open the folder", folder);
-  const auto kept = keep_open(std::move(fd), true);
+  auto kept = keep_open(std::move(fd), true);
   open_folders_.insert_or_assign(folder, *kept);
   return kept;
 }

@@ -101,9 +101,11 @@ TEST_F(membership_actor_test, a_master_has_left_once_it_hears_of_the_view_withou
   three.masters = {"there", "here", "third"};
   hear(three);
   bool left = false;
-  system.spawn([&](caf::event_based_actor* gateway) {
-    gateway->request(membership, caf::infinite, leave_atom_v).then([&](bool) { left = true; });
-  });
+  system.spawn(
+      [](caf::event_based_actor* gateway, const membership_actor& whom, bool* done) {
+        gateway->request(whom, caf::infinite, leave_atom_v).then([done](bool) { *done = true; });
+      },
+      membership, &left);
   settle();
   EXPECT_FALSE(left) << "the other two may still need its vote";
   hear(view_of({there, third}, 11));

@@ -33,7 +33,7 @@ struct hicache_bench_options {
   bench_options bench;
   hicache_model model = hicache_models()[0];
   std::uint32_t ranks = 1;
-  std::uint32_t calls = 4; ///< Batches of one round.
+  std::uint32_t calls = 8; ///< Batches of one round.
   std::string python;      ///< Empty: the first that has the package and torch.
   bool check = false;
 };

@@ -1,6 +1,7 @@
 #include "cli/bench_hicache.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <future>
 
 namespace peercache::cli {
@@ -31,9 +32,13 @@ public:
     return flush(client);
   }
 
-  /// The keys of what `run` sets: made before, for the setup belongs to one thread.
+  /// The keys of what `run` sets: made before, for the setup belongs to one thread. What it gets
+  /// into is wiped as the simulated ranks wipe theirs, so that the caches of both are alike.
   void prepare(const hicache_work& work) {
     new_keys_.clear();
+    if (work.what != hicache_work::kind::set && work.what != hicache_work::kind::exists)
+      for (std::uint32_t half = 0; half < model_.halves; ++half)
+        std::memset(part_at(1, 0, half), 0xEE, target_batches * batch_half_bytes());
     if (work.what == hicache_work::kind::set || work.what == hicache_work::kind::request)
       new_keys_ = setup_.fresh_keys(std::size_t{hicache_model::batch_pages} * work.calls);
   }
@@ -56,6 +61,10 @@ public:
 private:
   using keys = std::span<const page_key>;
   static constexpr std::size_t target_batches = 2;
+
+  std::size_t batch_half_bytes() const {
+    return std::size_t{hicache_model::batch_pages} * model_.part_bytes();
+  }
 
   /// K of all pages, then V of all pages: as in SGLang's host pool.
   std::byte* part_at(std::size_t batch, std::uint32_t page, std::uint32_t half) const {

@@ -342,7 +342,7 @@ disk_clock::time_point disk_tier::next_due() const {
   if (!tickets_.empty())
     first = std::min(first, tickets_.front().at_most);
   if (!early_.empty())
-    first = disk_clock::time_point::min();
+    first = std::min(first, now_);
   if ((options_.scrub_bytes_per_s != 0 || options_.ttl.count() != 0) && !scrubbing_)
     first = std::min(first, scrub_next_);
   return first;

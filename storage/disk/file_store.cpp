@@ -184,6 +184,7 @@ void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
                       std::vector<disk_event>& events) {
   now_ = now;
   unix_s_ = unix_s;
+  again_ = std::exchange(more_, false);
   start_transfers();
   if (pages_due())
     finish_round();
@@ -199,10 +200,10 @@ void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
 }
 
 disk_clock::time_point file_store::next_due() const {
-  if (!events_.empty() || !fresh_.empty() || requests_.must_start())
-    return disk_clock::time_point::min();
+  if (!events_.empty() || !fresh_.empty() || again_ || requests_.must_start())
+    return now_;
   if (pages_due() || names_due() || sync_due() || !to_remove_.empty() || table_.has_released())
-    return disk_clock::time_point::min();
+    return now_;
   return syncing_.empty() && !written_.empty() ? written_since_ + options_.sync_after
                                                : disk_clock::time_point::max();
 }
@@ -219,7 +220,7 @@ void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>
     poll(now_, unix_s_, events);
     if (!busy())
       break;
-    if (next_due() != disk_clock::time_point::min())
+    if (next_due() > now_)
       io_.wait(end - now);
     requests_.take_completions(take);
   }

@@ -60,6 +60,8 @@ public:
   /// that a process may have by default.
   static constexpr std::uint32_t writes_max = 384;
   static constexpr std::uint32_t reads_max = 128;
+  /// Taken between two polls: making a file takes long enough for the device to run dry.
+  static constexpr std::uint32_t writes_at_once = 16;
 
 private:
   struct write_op {
@@ -155,6 +157,8 @@ private:
   std::uint64_t syncs_ = 0;
   std::uint64_t corrupt_ = 0;
   bool crowded_ = false; ///< A write was sent away since the last round began.
+  bool more_ = false;    ///< A write was sent away because others begin before it,
+  bool again_ = false;   ///< before the last poll: it may come now.
   bool closed_ = false;
 };
 

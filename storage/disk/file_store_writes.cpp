@@ -40,6 +40,10 @@ bool file_store::write(const disk_write& page) {
     crowded_ = true;
     return false;
   }
+  if (fresh_.size() == writes_at_once) {
+    more_ = true;
+    return false;
+  }
   start_write(page);
   return true;
 }

@@ -181,9 +181,9 @@ void offset_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
 disk_clock::time_point offset_store::next_due() const {
   auto due = disk_clock::time_point::max();
   if (!events_.empty() || !fresh_.empty() || requests_.must_start())
-    return disk_clock::time_point::min();
+    return now_;
   if (table_.has_released() || sync_due() || commit_due())
-    return disk_clock::time_point::min();
+    return now_;
   if (!written_.empty() && !sync_on_its_way_)
     due = written_since_ + options_.sync_after;
   if (!commit_on_its_way_ && (!synced_.empty() || !to_remove_.empty()))
@@ -206,7 +206,7 @@ void offset_store::close(std::chrono::nanoseconds at_most, std::vector<disk_even
     poll(start_now + passed, unix_s_, events);
     if (!busy())
       break;
-    if (next_due() != disk_clock::time_point::min())
+    if (next_due() > now_)
       io_.wait(std::min<std::chrono::nanoseconds>(at_most - passed, options_.sync_after));
     requests_.take_completions(take);
   }

@@ -117,6 +117,21 @@ TEST(file_store, writes_that_come_together_share_a_round_of_syncs) {
   EXPECT_EQ(there.events(event_kind::written, disk_status::ok), 30u);
 }
 
+TEST(file_store, the_device_begins_with_the_first_files_while_others_are_made) {
+  memory_disk_io io;
+  io.set_delay(disk_operation::write, 1h, 1h);
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  for (std::uint32_t i = 0; i < file_store::writes_at_once; ++i)
+    there.write({.number = i});
+  EXPECT_EQ(io.in_flight(), 0u);
+  there.write({.number = file_store::writes_at_once}); // Is sent away until the others begin.
+  EXPECT_EQ(io.in_flight(), file_store::writes_at_once);
+  EXPECT_EQ(there.on_way(), file_store::writes_at_once + 1);
+  there.settle();
+  EXPECT_EQ(there.events(event_kind::written, disk_status::ok), file_store::writes_at_once + 1);
+}
+
 /// Steps until only syncs of folders are missing: the files have their names.
 void step_until_named(store_harness& there, memory_disk_io& io, const test_page& page) {
   const auto contents = [&] {

@@ -59,6 +59,7 @@ struct pool_state {
   rate_limit republishing; ///< Records.
   std::uint64_t republished = 0;
   bool publishing = false; ///< A chunk of `unpublished` is on its way.
+  bool leaving = false;    ///< For good: what was withdrawn is not published again.
   std::vector<pending_withdrawal> withdrawals;
   pool_disk disk;
   mirror_share mirrors;
@@ -89,6 +90,8 @@ struct pool_state {
 
   directory::page_location location_of(const storage::resident_page& page) const;
   bool joined() const noexcept;
+  /// Whether the directory is to know what is here.
+  bool publishes() const noexcept { return joined() && !leaving; }
 };
 
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;

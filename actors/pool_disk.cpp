@@ -68,7 +68,7 @@ void send_to_disk(pool_pointer self) {
 void publish_disk_records(pool_pointer self) {
   auto& state = self->state;
   auto& disk = state.disk;
-  if (disk.publishing || !state.joined())
+  if (disk.publishing || !state.publishes())
     return;
   if (disk.records.empty() && disk.missed && !disk.walking.active) {
     disk.missed = false;
@@ -151,7 +151,7 @@ void walk_on(pool_pointer self, std::uint64_t number) {
 void publish_disk(pool_pointer self, discovery::hash_ring before) {
   auto& state = self->state;
   auto& walking = state.disk.walking;
-  if (!state.disk.on() || !state.joined())
+  if (!state.disk.on() || !state.publishes())
     return;
   // A walk that was not over knows of owners that the one before it had not reached.
   walking.before = walking.active ? discovery::hash_ring{} : std::move(before);

@@ -157,7 +157,7 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
     send_to_disk(self);
     promise.deliver(std::move(statuses), self->state.reserve(next_lengths));
   };
-  if (!state.joined()) {
+  if (!state.publishes()) {
     publication nobody{job->fills.size()};
     nobody.unheard.assign(job->fills.size(), true);
     done(nobody);
@@ -202,7 +202,7 @@ std::vector<unpublished_page> take_chunk(pool_state& state, std::uint64_t budget
 
 void publish_next_chunk(pool_pointer self) {
   auto& state = self->state;
-  if (state.publishing || state.unpublished.empty() || !state.joined())
+  if (state.publishing || state.unpublished.empty() || !state.publishes())
     return;
   const auto budget = state.republishing.left(self->clock().now());
   if (budget == 0)
@@ -289,6 +289,7 @@ void withdraw_from_owners(pool_pointer self, const std::vector<directory::withdr
 
 caf::result<bool> withdraw_everything(pool_pointer self) {
   auto& state = self->state;
+  state.leaving = true;
   state.unpublished.clear();
   std::vector<directory::withdraw_record> records;
   state.pool->for_each_page([&](const storage::resident_page& page) {
@@ -327,7 +328,7 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
   auto& state = self->state;
   auto before = std::move(state.cluster);
   state.cluster = next;
-  if (!state.joined() || (before && before->view == next->view))
+  if (!state.publishes() || (before && before->view == next->view))
     return;
   // In a view that was missed a member may have been out, which forgot everything since.
   bool saw_all = before && next->view.version == before->view.version + 1;

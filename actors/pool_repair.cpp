@@ -108,7 +108,7 @@ void carry_out(pool_pointer self, const record_repair::repair_owner& order) {
 void repair_on(pool_pointer self) {
   auto& state = self->state;
   // What is on its way to the directory is no difference worth looking into.
-  if (!state.joined() || !state.unpublished.empty() || !state.disk.records.empty())
+  if (!state.publishes() || !state.unpublished.empty() || !state.disk.records.empty())
     return;
   auto next = state.repair.tick(self->clock().now(), state.pool->newest());
   std::visit(

@@ -199,6 +199,17 @@ TEST_F(pool_actor_test, a_drain_withdraws_every_page) {
   EXPECT_EQ(ask<directory_report>(shard_there, stats_atom_v)->records, 0u);
 }
 
+TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leave) {
+  tell_everyone(both());
+  put(key_named("before"));
+  EXPECT_TRUE(ask<bool>(pool, drain_atom_v));
+  tell_everyone(both(5)); // A view that was missed, with the node still in it.
+  put(key_named("after"));
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->records, 0u);
+  EXPECT_EQ(ask<directory_report>(shard_there, stats_atom_v)->records, 0u);
+}
+
 TEST_F(pool_actor_test, a_page_that_went_while_a_shard_was_out_is_no_duplicate_afterwards) {
   tell_everyone(both(1));
   put(key_named("a"));

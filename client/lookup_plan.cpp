@@ -12,6 +12,9 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
 constexpr std::size_t replicas_asked = lookup_answer::asked_max - 2;
+/// With so many keys for each node all are asked, whoever comes first: then the ring's order
+/// spreads the keys better than any that favours who owns most.
+constexpr std::size_t keys_for_each_owner = 8;
 
 bool contains(std::span<const node_id> ids, node_id wanted) noexcept {
   return std::find(ids.begin(), ids.end(), wanted) != ids.end();
@@ -56,6 +59,12 @@ std::size_t lookup_plan::owners_today(const page_key& key, std::span<node_id> ou
 
 void lookup_plan::count_open_keys() {
   open_keys_.clear();
+  const auto open = std::count_if(answers_.begin(), answers_.end(), [](const auto& answer) {
+    return answer.status == page_status::pending;
+  });
+  saves_messages_ = static_cast<std::size_t>(open) < keys_for_each_owner * known_.now->members();
+  if (!saves_messages_)
+    return;
   std::array<node_id, replicas_asked> owners;
   for (std::size_t i = 0; i < keys_.size(); ++i)
     if (answers_[i].status == page_status::pending)
@@ -63,7 +72,8 @@ void lookup_plan::count_open_keys() {
         open_keys_[id] += 1;
 }
 
-/// The owners of today, those first that cost the fewest messages, then those of before.
+/// The owners of today, those first that cost the fewest messages if any choice of them can save
+/// some, then those of before.
 std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out) const {
   auto count = owners_today(key, out);
   std::array<std::pair<std::size_t, node_id>, replicas_asked> order;
@@ -133,7 +143,8 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
     if (target == shares.end()) {
       target = shares.emplace(shares.end());
       target->owner = owner;
-      open_keys_[owner] += keys_.size(); // Whoever is asked anyway comes before all who are not.
+      if (saves_messages_)
+        open_keys_[owner] += keys_.size(); // Whoever is asked anyway comes before all who are not.
     }
     answer.asked[answer.asked_count++] = owner;
     directory::append_lookup(target->request, keys_[i]);

@@ -120,6 +120,7 @@ private:
   directory::view_number newer_;
   node_id newer_from_;
   std::unordered_map<node_id, std::size_t> open_keys_; ///< Of each owner, in this round.
+  bool saves_messages_ = false; ///< Whom to ask first makes a difference to their number.
 };
 
 } // namespace peercache::client

@@ -359,5 +359,30 @@ TEST(lookup_fan_out, a_batch_asks_fewer_nodes_than_its_keys_have_first_owners) {
   }
 }
 
+TEST(lookup_fan_out, many_keys_on_few_nodes_are_spread_as_the_ring_spreads_them) {
+  std::vector<discovery::member> members;
+  for (std::uint32_t i = 0; i < 5; ++i)
+    members.push_back(member_named("node" + std::to_string(i), i + 1));
+  std::sort(members.begin(), members.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  discovery::hash_ring ring(members);
+  std::vector<page_key> keys;
+  for (std::size_t i = 0; i < 4096; ++i)
+    keys.push_back(key_space{}.key_of(std::to_string(i)));
+  std::map<node_id, std::size_t> first;
+  std::array<node_id, 1> owner;
+  for (const auto& key : keys) {
+    ASSERT_EQ(ring.owners(key, owner), 1u);
+    first[owner[0]] += 1;
+  }
+  std::vector<lookup_answer> answers(keys.size());
+  lookup_plan plan{keys, answers};
+  plan.follow({.view = {1, 1}, .now = &ring});
+  std::map<node_id, std::size_t> asked;
+  for (const auto& share : plan.next_round([](node_id, bool) { return use::yes; }))
+    asked[share.owner] += share.indices.size();
+  EXPECT_EQ(asked, first);
+}
+
 } // namespace
 } // namespace peercache::client

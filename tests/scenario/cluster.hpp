@@ -112,7 +112,7 @@ private:
   void expect_served(host& by, const wrong_call& wrong);
 
   void heal();
-  void repair(duration within);
+  void repair(duration least);
   bool converged() const;
   void run_until(time_point end);
   /// @return Whether the time came before the script's limit of events.

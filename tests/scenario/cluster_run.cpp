@@ -182,7 +182,9 @@ void cluster::expect_gone(const host& who, const wrong_call& wrong) {
 
 /// Every client is told of each page of its pool.
 void cluster::expect_found(const host& of, const wrong_call& wrong) {
+  std::size_t pages = 0;
   of.running->pool().for_each_page([&](const storage::resident_page& page) {
+    ++pages;
     for (auto& reader : hosts_)
       if (reader.running && !reader.frozen)
         reader.running->exists({page.key}, [wrong, inc = of.self.inc](const auto& told) {
@@ -190,6 +192,8 @@ void cluster::expect_found(const host& of, const wrong_call& wrong) {
             wrong("a page was not found");
         });
   });
+  if (pages == 0)
+    wrong("it has no page that could be found");
 }
 
 /// Its clients put pages into its own pool, and get them, and those that were there.

@@ -99,6 +99,11 @@ TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
   });
   EXPECT_EQ(stored, pages);
   EXPECT_LE(most, milliseconds(200)) << "publishing waits, set does not";
+  most = slowest(1, [&](std::uint32_t) {
+    std::ignore = put_one(*writer, 2000, 0);
+    EXPECT_FALSE(writer->flush(clock::now() + milliseconds(500))) << "an owner has not answered";
+  });
+  EXPECT_LE(most, milliseconds(550)) << "flush ends at its deadline, whoever is silent";
   EXPECT_TRUE(within(milliseconds(3000), [&] {
     return count_existing(*reader, 1000, pages) == pages;
   })) << "the other owner of each key was told at once";

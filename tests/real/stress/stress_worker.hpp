@@ -76,8 +76,8 @@ private:
   static constexpr std::size_t known_keys = 512;
   std::vector<std::uint32_t> known_; ///< Hits of this reader.
   std::uint32_t puts_since_flush_ = 0;
-  std::uint32_t lost_calls_ = 0;      ///< Calls in a row that met no node.
-  discovery::view_stamp newest_view_; ///< That this client has told.
+  std::uint32_t lost_calls_ = 0; ///< Calls in a row that met no node.
+  discovery::view last_view_;    ///< That this client has told.
   static constexpr std::size_t page_stride_ = 65536;
   std::vector<std::byte> memory_;
   std::vector<std::uint32_t> drawn_;

@@ -23,9 +23,16 @@ std::string target_of(const bench_row& row) {
     return "";
   if (row.kind == ratio_kind::rate)
     return fmt::format(">= {} keys/s {}", human_count(static_cast<std::uint64_t>(*row.target)),
-                       row.met() ? "ok" : "MISSED");
+                       row.rate_is_met() ? "ok" : "MISSED");
   return fmt::format("{} {:.2f} {}", row.kind == ratio_kind::latency ? "<=" : ">=", *row.target,
-                     row.met() ? "ok" : "MISSED");
+                     row.rate_is_met() ? "ok" : "MISSED");
+}
+
+std::string gil_target_of(const bench_row& row) {
+  if (!row.gil_held_max)
+    return {};
+  return fmt::format(", < {:.0f} % {}", *row.gil_held_max * 100,
+                     row.gil_is_met() ? "ok" : "MISSED");
 }
 
 } // namespace
@@ -34,7 +41,7 @@ double bench_row::ratio() const {
   return kind == ratio_kind::latency ? rounds.latency_ratio() : rounds.throughput_ratio();
 }
 
-bool bench_row::met() const {
+bool bench_row::rate_is_met() const {
   if (!target)
     return true;
   switch (kind) {
@@ -77,6 +84,8 @@ nlohmann::json bench_row::to_json() const {
     row["store"] = store;
   if (gil_held)
     row["gil_held"] = *gil_held;
+  if (gil_held && gil_held_max)
+    row["gil_held_max"] = *gil_held_max;
   if (cpu) {
     row["cpu_seconds_per_gib"] = cpu->seconds_per_gib;
     row["limit_cpu_seconds_per_gib"] = cpu->limit_seconds_per_gib;
@@ -120,8 +129,8 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
                           human_bytes(row.page_bytes), *row.fences_per_batch);
   for (const auto& row : rows)
     if (row.gil_held)
-      text += fmt::format("{}: Python's lock is held for {:.2f} % of a call\n", name_of(row),
-                          *row.gil_held * 100);
+      text += fmt::format("{}: Python's lock is held for {:.2f} % of a call{}\n", name_of(row),
+                          *row.gil_held * 100, gil_target_of(row));
   for (const auto& row : rows)
     if (row.cpu)
       text += fmt::format("{} of {}: {:.3f} CPU seconds per GiB, the limit {:.3f}\n", name_of(row),

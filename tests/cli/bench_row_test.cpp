@@ -38,6 +38,23 @@ TEST(bench_row, a_rate_is_compared_with_its_target_and_not_with_the_limit) {
   EXPECT_TRUE(row.met());
 }
 
+TEST(bench_row, a_lock_held_too_long_misses_though_the_rate_is_met) {
+  bench_row row{.name = "hicache_get", .page_bytes = 1u << 20, .batch = 128, .target = 0.95};
+  row.rounds.add({.units = 100, .seconds = 1, .call_us = {5}},
+                 {.units = 100, .seconds = 1, .call_us = {5}});
+  row.gil_held_max = 0.02;
+  EXPECT_TRUE(row.met()) << "nobody measured it";
+  row.gil_held = 0.019;
+  EXPECT_TRUE(row.met());
+  EXPECT_NE(to_text({row}, false).find("held for 1.90 % of a call, < 2 % ok"), std::string::npos);
+  row.gil_held = 0.021;
+  EXPECT_FALSE(row.met());
+  EXPECT_TRUE(row.rate_is_met());
+  EXPECT_EQ(row.to_json()["gil_held_max"], 0.02);
+  EXPECT_NE(to_text({row}, false).find("held for 2.10 % of a call, < 2 % MISSED"),
+            std::string::npos);
+}
+
 TEST(bench_row, the_store_and_the_processors_share_are_told_where_they_were_measured) {
   bench_row row{.name = "disk_write", .page_bytes = 1u << 20, .batch = 64};
   row.rounds.add({.units = 90, .seconds = 1, .call_us = {5}},

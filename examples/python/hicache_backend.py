@@ -22,10 +22,11 @@ class HostPool:
     """What the backend needs to know of SGLang's MHATokenToKVPoolHost in the layout page_first."""
 
     layout, page_size, dtype = "page_first", PAGE_TOKENS, torch.bfloat16
+    size = PAGES * PAGE_TOKENS
     layer_num, head_num, head_dim = LAYERS, HEADS, HEAD_DIM
 
     def __init__(self, fill: int) -> None:
-        self.kv_buffer = torch.full((2, PAGES * PAGE_TOKENS, LAYERS, HEADS, HEAD_DIM), fill, dtype=self.dtype)
+        self.kv_buffer = torch.full((2, self.size, LAYERS, HEADS, HEAD_DIM), fill, dtype=self.dtype)
         self.size_per_token = 2 * LAYERS * HEADS * HEAD_DIM * 2
 
     def get_page_buffer_meta(self, indices: Any) -> tuple[list[int], list[int]]:

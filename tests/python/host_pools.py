@@ -147,6 +147,35 @@ class MlaPool(Pool):
         return self.kv_buffer[tokens if self.layout == "page_first" else page]
 
 
+class NsaPool(MlaPool):
+    """NSATokenToKVPoolHost: the indexer's rows lie beside the KV, a tensor a layer, in no page."""
+
+    def __init__(self, stride=32, **sizes):
+        super().__init__("page_first", **sizes)
+        dims = (self.page_num, stride)
+        self.index_k_with_scale_buffer = [random_tensor(dims, torch.uint8) for _ in range(self.layer_num)]
+        self.size_per_token += stride // self.page_size * self.layer_num
+
+
+class NsaIndexerPool(Pool):
+    """NSAIndexerPoolHost: the indexer as a pool of its own, beside a pool of MLA."""
+
+    def __init__(self, stride=32, seed=None, **sizes):
+        super().__init__("page_first", dtype=torch.uint8, **sizes)
+        self.size_per_token = stride // self.page_size * self.layer_num
+        dims = (self.page_num, self.layer_num, 1, stride)
+        self.index_k_with_scale_buffer = random_tensor(dims, self.dtype, seed)
+
+    def get_hybrid_pool_buffer(self):
+        return [self.index_k_with_scale_buffer]
+
+    def _pieces(self, page):
+        return [self.index_k_with_scale_buffer[page]]
+
+    def _flat_view(self, page):
+        return self.index_k_with_scale_buffer[page]
+
+
 class FlatOnlyPool(MlaPool):
     """A pool that does not say where its pages lie."""
 

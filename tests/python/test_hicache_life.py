@@ -4,10 +4,14 @@ import gc
 import os
 import pathlib
 import threading
+from collections import Counter
 
+import pytest
+from connector_engines import Engine, fresh_model
 from engines import fresh_keys, make_store, put
 from host_pools import MhaPool
 from local_nodes import until
+from peercache import _native
 
 CYCLES = 100
 
@@ -59,6 +63,57 @@ def test_a_store_that_nobody_closed_ends_with_its_last_reference(ring):
     del store
     gc.collect()
     assert until(lambda: belongings() == before, 5), (before, belongings())
+
+
+class CountedNative:
+    """A native client whose registrations are seen from outside."""
+
+    def __init__(self, native, held):
+        self._native, self._held = native, held
+
+    def __getattr__(self, name):
+        return getattr(self._native, name)
+
+    def register_memory(self, address, size):
+        fault = self._native.register_memory(address, size)
+        self._held[address] += fault is None
+        return fault
+
+    def unregister_memory(self, address):
+        self._held[address] -= 1
+        self._native.unregister_memory(address)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """How often each address is registered by the clients that the test makes."""
+    counts, native = Counter(), _native.Client
+    monkeypatch.setattr(_native, "Client", lambda *arguments: CountedNative(native(*arguments), counts))
+    return counts
+
+
+def test_what_a_store_registers_it_gives_back(ring, held):
+    pools = [MhaPool() for _ in range(3)]
+    first, second, named = [pool.kv_buffer.data_ptr() for pool in pools]
+    store = make_store(ring[0], pools[0])
+    store.register_mem_host_pool_v2(pools[0], "kv")
+    store.register_mem_host_pool_v2(pools[2], "swa")
+    assert held == {first: 1, named: 1}
+    store.register_mem_pool_host(pools[1])
+    assert held == {first: 0, second: 1, named: 0}
+    store.register_mem_host_pool_v2(pools[2], "swa")
+    assert held == {first: 0, second: 1, named: 1}
+    store.close()
+    store.close()
+    assert held == {first: 0, second: 0, named: 0}
+
+
+def test_what_a_connector_registers_it_gives_back(ring, held):
+    engine = Engine(ring[0], fresh_model())
+    assert sum(held.values()) >= 1 and set(held.values()) == {1}
+    engine.connector.close()
+    engine.connector.close()
+    assert set(held.values()) == {0}
 
 
 def test_an_attached_store_is_used_by_threads_that_outlive_it(ring):

@@ -3,6 +3,7 @@ named pools are in test_hicache_v2.py."""
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 from engines import fresh_keys, published, put
 from host_pools import LogicalPool, MhaPool, MlaPool
@@ -47,6 +48,44 @@ def test_flat_pages_are_read_back(ring, engine, shape, there):
 
 def same_bytes(one, other):
     return bool((one.view(torch.uint8) == other.view(torch.uint8)).all())
+
+
+TARGETS = {
+    "one tensor for all": lambda size: [torch.zeros(size, dtype=torch.bfloat16)] * 3,
+    "overlapping views": lambda size: [whole[i : i + size] for whole in [torch.zeros(size + 2, dtype=torch.bfloat16)]
+                                       for i in range(3)],
+    "later before earlier": lambda size: [whole[2 - i : 2 - i + size]
+                                          for whole in [torch.zeros(size + 2, dtype=torch.bfloat16)] for i in range(3)],
+}
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_two_pages_are_not_read_into_the_same_memory(ring, engine, kind):
+    """Old versions of SGLang give one tensor for all keys: it holds one page at the end."""
+    pool = MhaPool()
+    store = engine(ring[0], pool, extra={"interface_v1": 0})
+    keys, flat = fresh_keys(3), [pool.get_data_page(p * pool.page_size) for p in range(3)]
+    assert store.batch_set(keys, flat) is True
+    published(store)
+    targets = TARGETS[kind](flat[0].numel())
+    read = store.batch_get(keys, targets)
+    assert read[0] is targets[0] and same_bytes(read[0], flat[0]) and read[1:] == [None] * 2
+    drafts = [f"{key}.draft" for key in keys]
+    assert store.batch_set(drafts, flat) is True
+    published(store)
+    read = store.batch_get([keys[2], *drafts[:2]], targets)
+    assert same_bytes(read[0], flat[2]) and read[1:] == [None] * 2
+
+
+def test_targets_may_be_rows_of_one_tensor(ring, engine):
+    pool = MhaPool()
+    store = engine(ring[0], pool, extra={"interface_v1": 0})
+    keys, flat = fresh_keys(3), torch.stack([pool.get_data_page(p * pool.page_size) for p in range(3)])
+    assert store.batch_set(keys, flat) is True
+    published(store)
+    rows = torch.zeros_like(flat)
+    read = store.batch_get(keys, rows)
+    assert all(page is not None for page in read) and same_bytes(rows, flat)
 
 
 def test_a_single_key_is_set_and_read(ring, engine):

@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from engines import fresh_keys, make_store, published, put
+from engines import config_of, fresh_keys, make_store, published, put
 from host_pools import AsymmetricPool, MhaPool, MlaPool, StatePool
+from peercache.hicache.contract import Ranks
+from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, spaces_of
 from peercache.hicache.stored_pool import DRAFT_SHAPES_MAX
 
 BASE_CONFIG = {"tp_rank": 1, "tp_size": 4, "pp_rank": 0, "pp_size": 2, "attn_cp_rank": 0, "attn_cp_size": 2}
@@ -24,7 +26,7 @@ FIELDS = {
     "mla": ({"is_mla_model": True}, {}, {}),
     "dtype": ({}, {"dtype": torch.float16}, {}),
     "layout": ({}, {"layout": "page_first_direct"}, {}),
-    "page_size": ({}, {"page_size": 8, "layers": 2}, {}),
+    "page_size": ({}, {"page_size": 8}, {}),
     "geometry_heads": ({}, {"heads": 8, "head_dim": 4}, {}),
     "geometry_layers": ({}, {"layers": 8, "heads": 2}, {}),
     "geometry_first_layer": ({}, {"start_layer": 4}, {}),
@@ -69,6 +71,29 @@ def test_no_field_runs_into_another(ring, field):
         store.close()
     assert len(spaces[0]) == len(spaces[1]) == 2
     assert not spaces[0] & spaces[1]
+
+
+ATTRIBUTES = {
+    MhaPool: ("page_size", "layer_num", "head_num", "head_dim", "v_head_dim", "start_layer", "end_layer",
+              "size_per_token"),
+    MlaPool: ("page_size", "layer_num", "kv_cache_dim", "kv_lora_rank", "qk_rope_head_dim", "start_layer",
+              "end_layer", "size_per_token"),
+}
+
+
+@pytest.mark.parametrize("kind, name", [(kind, name) for kind, names in ATTRIBUTES.items() for name in names])
+@pytest.mark.parametrize("form", [ZERO_COPY, FLAT])
+def test_each_attribute_of_a_pool_changed_alone_is_another_key_space(kind, name, form):
+    """Also where another one follows from it in SGLang's own pools."""
+    ranks = Ranks.of(config_of({}, is_mla_model=kind is MlaPool))
+
+    def digests(value):
+        pool = kind(start_layer=1)
+        pool.v_head_dim, pool.kv_lora_rank, pool.qk_rope_head_dim = 8, 16, 8
+        setattr(pool, name, getattr(pool, name) * value)
+        return [space.key_of("k") for space in spaces_of(HostPool(pool, "kv", ranks), ranks, "", form, False)]
+
+    assert digests(1) == digests(1) and digests(1) != digests(2)
 
 
 def test_the_kinds_of_fp8_are_told_apart(ring, engine):

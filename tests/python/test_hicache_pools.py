@@ -1,13 +1,16 @@
 """Named pools (v2): hit policies, all pools of a page or none, pools that share indices."""
 
 import ctypes
+import pathlib
 import random
+import runpy
 from types import SimpleNamespace
 
 import pytest
 import torch
 from engines import fresh_keys, published, put
-from host_pools import FlatOnlyPool, LogicalPool, MhaPool, MlaPool, RowPool, UnevenPool
+from host_pools import (
+    FlatOnlyPool, LogicalPool, MhaPool, MlaPool, NsaIndexerPool, NsaPool, RowPool, UnevenPool)
 from peercache.hicache.hit_policy import usable_prefix
 
 ALL, TRAILING = "all_pages", "trailing_pages"
@@ -179,6 +182,14 @@ def test_a_pool_is_asked_once_where_its_pages_lie(ring, engine):
     assert [target.bytes_of(p) for p in (15, 2)] == [pool.bytes_of(p) for p in (3, 15)]
 
 
+def test_the_pool_of_the_example_is_asked_once_too(ring, engine):
+    example = pathlib.Path(__file__).parents[2] / "examples/python/hicache_backend.py"
+    pool = runpy.run_path(str(example))["HostPool"](fill=1)
+    store = engine(ring[0], pool)
+    pool.get_page_buffer_meta = None
+    assert store.batch_set_v1(fresh_keys(1), torch.arange(pool.page_size)) == [True]
+
+
 def test_a_pool_whose_pages_lie_in_no_rows_is_asked_in_each_call(ring, engine):
     """Two pages far behind the first are not where those let expect them."""
     few = {"pages": 1100, "page_size": 2, "layers": 1, "heads": 1}
@@ -288,6 +299,37 @@ def test_a_pool_whose_memory_is_not_found_is_never_said_to_be_there(ring, engine
     assert store.batch_set_v1(keys, indices) == [False] * 2 == store.batch_get_v1(keys, indices)
     assert store.batch_get_v2([transfer("swa", keys, indices)]) == {"swa": [False] * 2}
     assert store.batch_exists_v2(keys, [transfer("swa")]).kv_hit_pages == 0
+
+
+@pytest.mark.parametrize("interface_v1", [1, 0])
+def test_a_pool_whose_indexer_is_in_no_page_is_not_kept(ring, engine, caplog, interface_v1):
+    """A hit would be KV beside whatever the indexer's rows hold."""
+    pool = NsaPool()
+    store = engine(ring[0], pool, is_mla_model=True, extra={"interface_v1": interface_v1})
+    told = [r for r in caplog.records if r.levelname == "ERROR" and "index_k_with_scale_buffer" in r.message]
+    assert len(told) == 1 and "pool kv is not kept in L3" in told[0].message
+    keys, indices = fresh_keys(2), pool.indices([0, 1])
+    assert store.batch_set_v1(keys, indices) == [False] * 2 == store.batch_get_v1(keys, indices)
+    assert store.batch_set(keys, [pool.get_data_page(0)] * 2) is False and store.batch_exists(keys) == 0
+    store.register_mem_host_pool_v2(pool, "kv")
+    assert store.batch_set_v2([transfer("kv", keys, indices)]) == {"kv": [False] * 2}
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_an_indexer_with_a_pool_of_its_own_is_kept(ring, engine, group):
+    kv, empty, indexer = MlaPool(), NsaPool(), NsaIndexerPool()
+    empty.index_k_with_scale_buffer = []
+    for anchor in (kv, empty):
+        store = engine(ring[0], Group(anchor) if group else anchor, is_mla_model=True)
+        store.register_mem_host_pool_v2(indexer, "indexer")
+        keys = fresh_keys(1)
+        pages = [transfer("kv", keys, kv.indices([0])), transfer("indexer", keys, source="kv")]
+        assert store.batch_set_v2(pages) == {"kv": [True], "indexer": [True]}
+        published(store)
+        before = indexer.bytes_of(0)
+        indexer.wipe([0])
+        assert store.batch_get_v2(pages) == {"kv": [True], "indexer": [True]}
+        assert indexer.bytes_of(0) == before
 
 
 class Group:

@@ -101,13 +101,16 @@ class Backend:
     def forget_pools(self) -> None:
         """Another set of pools follows. Waits until no call is running."""
         self._wait_idle()
+        self._unregister()
+
+    def _unregister(self) -> None:
         for address in self._registered:
             self.client.native.unregister_memory(address)
         self._registered.clear()
 
-    def _wait_idle(self) -> None:
+    def _wait_idle(self) -> bool:
         with self._idle:
-            self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS)
+            return self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS)
 
     def clear(self, limit: Deadline) -> bool:
         """Withdraws from the whole cluster what this rank has moved and still remembers: its last
@@ -118,5 +121,6 @@ class Backend:
     def close(self) -> None:
         with self._idle:
             self._closed = True
-        self._wait_idle()
+        if self._wait_idle():
+            self._unregister()
         self.client.close()

@@ -56,6 +56,12 @@ def count_of(things: Any) -> int:
         return 0
 
 
+def none_of_each(transfers: Any = (), *_: Any, **__: Any) -> Dict[Any, Any]:
+    """The same for each pool, of what can be read as transfers."""
+    named = [t for t in (transfers if count_of(transfers) else ()) if hasattr(t, "name")]
+    return {t.name: none_of(getattr(t, "keys", None)) for t in named}
+
+
 def none_of(keys: Any = (), *_: Any, **__: Any) -> Any:
     """One False for each key."""
     return [False] * count_of(keys)

@@ -112,6 +112,7 @@ class HostPool:
         self.logical_only = not self.memory
         if self.logical_only and not _is_logical(pool):
             raise PoolFault(f"its memory is not found in a {type(pool).__name__}; no call would move a byte")
+        self._check_indexer()
         self.split = self._split(ranks)
         self.page_bytes = int(getattr(pool, "size_per_token", 0) or 0) * self.page_size
         """0: not known."""
@@ -152,6 +153,16 @@ class HostPool:
         except Exception as why:  # noqa: BLE001 - whatever a pool of any version raises
             logger.info("pool %s: asked where the pages of each call lie, for %s", self.name, why)
             return None
+
+    def _check_indexer(self) -> None:
+        """Errors: PoolFault for SGLang's NSATokenToKVPoolHost, which keeps the indexer beside its KV and
+        names the KV only: a hit would leave the indexer of another prefix in place."""
+        beside = _memory_of(list(_tensors(getattr(self._shape, "index_k_with_scale_buffer", None))))
+        if any(not self._holds([address], [size]) for address, size in beside):
+            raise PoolFault(
+                "its indexer (index_k_with_scale_buffer) is not part of its pages; "
+                "a version of SGLang is needed in which the indexer has a pool of its own"
+            )
 
     def _check_sizes(self) -> None:
         """Errors: PoolFault for pages that the cache does not take."""

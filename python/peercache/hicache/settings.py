@@ -96,6 +96,12 @@ def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]
     return options, rest
 
 
+def _seconds(rest: Mapping[str, Any], key: str, default: float) -> float:
+    """What is said, also when it is 0. Errors: ValueError, TypeError for what is no number."""
+    said = rest.get(key)
+    return default if said is None else float(said)
+
+
 def settings_of(extra_config: Any) -> Settings:
     """Errors: ValueError when it is no JSON object; values of options are checked by the client."""
     options, rest = _split(_as_mapping(extra_config))
@@ -107,8 +113,8 @@ def settings_of(extra_config: Any) -> Settings:
         embedded=bool(rest.get("embedded")),
         interface_v1=bool(rest.get("interface_v1")),
         tp_lcm_size=int(rest.get("tp_lcm_size") or 0),
-        prefetch_base_s=float(rest.get("prefetch_timeout_base") or 2.0),
-        prefetch_per_ki_token_s=float(rest.get("prefetch_timeout_per_ki_token") or 0.1),
-        prefetch_max_s=float(rest.get("prefetch_timeout_max") or 30.0),
+        prefetch_base_s=_seconds(rest, "prefetch_timeout_base", 2.0),
+        prefetch_per_ki_token_s=_seconds(rest, "prefetch_timeout_per_ki_token", 0.1),
+        prefetch_max_s=_seconds(rest, "prefetch_timeout_max", 30.0),
         events=EventSettings.of(rest),
     )

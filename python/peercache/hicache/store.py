@@ -13,11 +13,11 @@ from peercache.client import memory_of
 from peercache.hicache.backend import Backend, Deadline
 from peercache.hicache.contract import PoolTransferResult, Ranks, StorageBase, is_trailing, name_of
 from peercache.hicache.figures import Figures
-from peercache.hicache.guard import count_of, never_raises, none_of
+from peercache.hicache.guard import count_of, never_raises, none_of, none_of_each
 from peercache.hicache.hit_policy import Demand, all_or_none, usable_prefix
 from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, fields_of
 from peercache.hicache.settings import settings_of
-from peercache.hicache.stored_pool import StoredPool, is_draft
+from peercache.hicache.stored_pool import StoredPool, firsts_of, is_draft
 from peercache.kv_events import service as kv_events
 
 logger = logging.getLogger("peercache.hicache")
@@ -246,7 +246,7 @@ class PeerCacheStore(StorageBase):
 
     # Named pools
 
-    @never_raises(lambda transfers=(), *_, **__: {t.name: none_of(t.keys) for t in transfers})
+    @never_raises(none_of_each)
     def batch_get_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
         """Reads pages of several pools: what one of them lacks, all lack."""
         # They come for the same tokens: what the longest may take, all may.
@@ -257,7 +257,7 @@ class PeerCacheStore(StorageBase):
         all_or_none({t.name: t.keys or [] for t in transfers}, results, trailing)
         return results
 
-    @never_raises(lambda transfers=(), *_, **__: {t.name: none_of(t.keys) for t in transfers})
+    @never_raises(none_of_each)
     def batch_set_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
         """Stores pages of several pools."""
         limit = self._backend.deadline()
@@ -287,10 +287,10 @@ class PeerCacheStore(StorageBase):
     def batch_get(
         self, keys: Sequence[str], target_locations: Any = None, target_sizes: Any = None
     ) -> List[Any]:
-        """The tensors, None for each page that is not there."""
+        """The tensors, None for each page that is not there, or whose tensor is that of a page before."""
         pool = self._pools[KV]
         limit = self._backend.deadline(_tokens_of(pool, len(keys)))
-        given = target_locations or [None] * len(keys)
+        given = [None] * len(keys) if target_locations is None else target_locations
         pages = [pool.host.pool.get_dummy_flat_data_page() if page is None else page for page in given]
         with self._backend:
             read = self._read_flat(pool, keys, pages, limit)
@@ -329,12 +329,15 @@ class PeerCacheStore(StorageBase):
         self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], writable: bool,
         move: Callable[..., Results], limit: Deadline,
     ) -> List[bool]:
-        """Flat pages by their key spaces. Errors: ValueError when keys and pages do not go together."""
+        """Flat pages by their key spaces; of reads into the same memory the first is done. Errors:
+        ValueError when keys and pages do not go together."""
         if len(keys) != len(pages):
             raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
         places = [memory_of(page, writable) for page in pages]
         moved = [pool.is_empty(key, size) for key, (_, size) in zip(keys, places)]
-        for spaces, chosen in pool.flat_groups(keys, pages, [size for _, size in places]):
+        own = firsts_of(places) if writable else [True] * len(places)
+        for spaces, asked in pool.flat_groups(keys, pages, [size for _, size in places]):
+            chosen = [i for i in asked if own[i]]
             some = [keys[i] for i in chosen]
             addresses, sizes = [places[i][0] for i in chosen], [places[i][1] for i in chosen]
             for index, ok in zip(chosen, move(spaces, some, addresses, sizes, limit.left()).ok):

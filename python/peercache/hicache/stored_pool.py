@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -17,6 +18,21 @@ DRAFT_SHAPES_MAX = 64
 def is_draft(key: str) -> bool:
     """Whether a key of the generic calls is of a draft model's page: `{hash}.draft`. A page hash is hex."""
     return SUFFIX_MARK in key
+
+
+def firsts_of(places: Sequence[Tuple[int, int]]) -> List[bool]:
+    """Whether each range (address, bytes) lies apart from those before it that do: what two pages are
+    read into holds one of them. Some versions of SGLang give one tensor for all keys."""
+    taken: List[Tuple[int, int]] = []
+    firsts = []
+    for begin, size in places:
+        at = bisect_left(taken, (begin, begin))
+        end = begin + size
+        free = (at == 0 or taken[at - 1][1] <= begin) and (at == len(taken) or end <= taken[at][0])
+        if free and size > 0:
+            insort(taken, (begin, end))
+        firsts.append(free)
+    return firsts
 
 
 class DraftSpaces:

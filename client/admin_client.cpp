@@ -104,6 +104,8 @@ result<discovery::view> admin_client::view() {
   auto encoded = impl_->ask<std::string>(view_atom_v);
   if (!encoded)
     return encoded.error();
+  if (encoded->empty()) // The node has never been in a cluster.
+    return discovery::view{};
   return discovery::decode_view(*encoded);
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <unistd.h>
 
 namespace peercache::real {
 
@@ -284,6 +285,27 @@ TEST_F(cli_ring, a_node_that_its_seed_refuses_says_so_in_its_log) {
     std::string text{std::istreambuf_iterator<char>(file), {}};
     return text.find(address(0) + " refuses this node") != std::string::npos;
   }));
+}
+
+/// The first thing somebody sees who has mistyped a seed.
+TEST(cli, a_node_without_a_cluster_says_so) {
+  auto folder = cli::run_folder::make("peercache-real");
+  ASSERT_TRUE(folder);
+  const auto own = ::getpid();
+  const auto host = "127.77." + std::to_string(own / 256 % 256) + "." + std::to_string(own % 256);
+  auto lone = cli::child_process::spawn(
+      {.arguments = {PEERCACHE_CLI_DIR "/peercache-node", "--node-name", "lone", "--net-bind", host,
+                     "--pool-size", "8MiB", "--discovery-seeds", host + ":1"},
+       .stderr_path = (folder->path() / "node.log").string()});
+  ASSERT_TRUE(lone);
+  finished_program status;
+  ASSERT_TRUE(within(milliseconds(20'000), [&] {
+    status = run_cli({"status", "-o", "json", "--node", host + ":31998"});
+    return status.exit_code != 4;
+  })) << status.output;
+  EXPECT_EQ(status.exit_code, 3);
+  EXPECT_NE(status.output.find("lone is in no cluster: joining"), std::string::npos)
+      << status.output;
 }
 
 TEST_F(cli_ring, the_node_to_ask_comes_from_the_environment_too) {

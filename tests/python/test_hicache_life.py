@@ -99,6 +99,11 @@ def test_what_a_store_registers_it_gives_back(ring, held):
     store.register_mem_host_pool_v2(pools[0], "kv")
     store.register_mem_host_pool_v2(pools[2], "swa")
     assert held == {first: 1, named: 1}
+    store.register_mem_host_pool_v2(pools[1], "swa")
+    assert held == {first: 1, second: 1, named: 0}, "another pool of that name"
+    store.register_mem_host_pool_v2(pools[0], "swa")
+    store.register_mem_host_pool_v2(pools[2], "swa")
+    assert held == {first: 1, second: 0, named: 1}, "the first one's memory is that of kv as well"
     store.register_mem_pool_host(pools[1])
     assert held == {first: 0, second: 1, named: 0}
     store.register_mem_host_pool_v2(pools[2], "swa")

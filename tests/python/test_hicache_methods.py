@@ -122,9 +122,11 @@ def test_a_set_of_what_is_there_is_a_success(ring, engine):
     put(store, pool, keys, [0, 1, 2, 3])
 
 
-def test_clear_withdraws_what_this_engine_moved_and_nothing_else(ring, engine):
-    pool = MhaPool()
-    store, other = engine(ring[0], pool, 2), engine(ring[1], pool, 2)
+@SHAPES
+@NODES
+def test_clear_withdraws_what_this_engine_moved_and_nothing_else(ring, engine, shape, there):
+    pool, config = pool_of(shape)
+    store, other = engine(ring[0], pool, 2, **config), engine(ring[there], pool, 2, **config)
     mine, foreign = fresh_keys(3), fresh_keys(2)
     put(store, pool, mine, [0, 1, 2])
     put(other, pool, foreign, [3, 4])
@@ -136,10 +138,11 @@ def test_clear_withdraws_what_this_engine_moved_and_nothing_else(ring, engine):
     assert store.batch_exists(mine) == 3
 
 
-def test_stats_are_none_or_of_the_batches_since_the_last_call(ring, engine):
-    pool = MhaPool()
-    assert engine(ring[0], pool).get_stats() is None
-    store = engine(ring[0], pool, enable_storage_metrics=True)
+@SHAPES
+def test_stats_are_none_or_of_the_batches_since_the_last_call(ring, engine, shape):
+    pool, config = pool_of(shape)
+    assert engine(ring[0], pool, **config).get_stats() is None
+    store = engine(ring[0], pool, enable_storage_metrics=True, **config)
     keys = fresh_keys(3)
     put(store, pool, keys, [0, 1, 2])
     store.batch_get_v1(keys[:2], pool.indices([3, 4]), None)
@@ -148,6 +151,18 @@ def test_stats_are_none_or_of_the_batches_since_the_last_call(ring, engine):
     assert len(stats.backup_bandwidth) == len(stats.prefetch_bandwidth) == 1
     assert min(stats.backup_bandwidth + stats.prefetch_bandwidth) > 0
     assert store.get_stats().prefetch_pgs == []
+
+
+def test_flat_pages_are_in_the_stats(ring, engine):
+    pool = MhaPool()
+    store = engine(ring[0], pool, enable_storage_metrics=True, extra={"interface_v1": 0})
+    (key,), page = fresh_keys(1), pool.get_data_page(0)
+    assert store.set(key, page)
+    published(store)
+    assert store.get(key) is not None
+    stats = store.get_stats()
+    assert stats.backup_pgs == stats.prefetch_pgs == [1]
+    assert min(stats.backup_bandwidth + stats.prefetch_bandwidth) > 0
 
 
 def test_a_pool_without_memory_of_its_own_has_every_page(ring, engine):
@@ -201,9 +216,10 @@ def test_without_interface_v1_named_pools_are_found_beside_flat_kv(ring, engine)
     assert store.batch_exists_v2(keys, [indexer]).kv_hit_pages == 2
 
 
-def test_after_close_all_is_a_miss(ring, engine):
-    pool = MhaPool()
-    store = engine(ring[0], pool)
+@SHAPES
+def test_after_close_all_is_a_miss(ring, engine, shape):
+    pool, config = pool_of(shape)
+    store = engine(ring[0], pool, **config)
     keys = fresh_keys(2)
     put(store, pool, keys, [0, 1])
     store.close()

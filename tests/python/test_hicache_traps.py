@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 import time
+from statistics import median
 from types import SimpleNamespace
 
 import pytest
@@ -157,8 +158,28 @@ def test_one_exists_asks_for_2048_keys(ring, engine, tp_size):
     keys = fresh_keys(2048)
     for store in stores:
         put(store, pool, keys, list(range(2048)))
-    assert stores[0].batch_exists(keys) == 2048
     assert stores[-1].batch_exists_v2(keys, []).kv_hit_pages == 2048
+    at_once, in_parts = [], []
+    for _ in range(7):
+        begin = time.monotonic()
+        assert stores[0].batch_exists(keys) == 2048
+        at_once.append(time.monotonic() - begin)
+        begin = time.monotonic()
+        for first in range(0, 2048, 128):
+            assert stores[0].batch_exists(keys[first : first + 128]) == 128
+        in_parts.append(time.monotonic() - begin)
+    assert median(at_once) < median(in_parts), "many keys cost no more than the same in many calls"
+
+
+def test_a_host_page_is_not_read_into_for_two_keys(ring, engine):
+    pool = MhaPool()
+    store = engine(ring[0], pool)
+    keys = fresh_keys(3)
+    put(store, pool, keys, [0, 1, 2])
+    before = pool.bytes_of(5)
+    assert store.batch_get_v1(keys, pool.indices([4, 5, 5])) == [False] * 3
+    assert pool.bytes_of(5) == before
+    assert store.batch_get_v1(keys, pool.indices([4, 5, 6])) == [True] * 3
 
 
 def test_a_get_takes_no_longer_than_sglang_waits(fragile_ring, engine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from peercache.client import Client, Option
 from peercache._native import Error
@@ -101,12 +101,19 @@ class Backend:
     def forget_pools(self) -> None:
         """Another set of pools follows. Waits until no call is running."""
         self._wait_idle()
-        self._unregister()
+        self._unregister(list(self._registered))
 
-    def _unregister(self) -> None:
-        for address in self._registered:
-            self.client.native.unregister_memory(address)
-        self._registered.clear()
+    def forget_pool(self, gone: HostPool, kept: Sequence[HostPool]) -> None:
+        """One pool goes, but for memory that others share. Waits until no call is running."""
+        shared = {address for pool in kept for address, _ in pool.memory}
+        self._wait_idle()
+        self._unregister([address for address, _ in gone.memory if address not in shared])
+
+    def _unregister(self, addresses: Sequence[int]) -> None:
+        for address in addresses:
+            if address in self._registered:
+                self._registered.remove(address)
+                self.client.native.unregister_memory(address)
 
     def _wait_idle(self) -> bool:
         with self._idle:
@@ -122,5 +129,5 @@ class Backend:
         with self._idle:
             self._closed = True
         if self._wait_idle():
-            self._unregister()
+            self._unregister(list(self._registered))
         self.client.close()

@@ -75,7 +75,9 @@ class PeerCacheStore(StorageBase):
         self._add_pool(host_pool, name_of(host_pool_name))
 
     def _add_pool(self, pool: Any, name: str) -> None:
-        self._pools.pop(name, None)
+        before = self._pools.pop(name, None)
+        if before is not None:
+            self._backend.forget_pool(before.host, [kept.host for kept in self._pools.values()])
         try:
             host = HostPool(pool, name, self._ranks)
         except PoolFault as fault:
@@ -203,8 +205,11 @@ class PeerCacheStore(StorageBase):
             if not pool.host.zero_copy:
                 return self._get_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
+            if len(set(addresses[:: len(addresses) // len(keys)])) < len(keys):
+                raise PoolFault("a host page is given for two keys")
             results = backend.client.native.get(pool.own, keys, addresses, sizes, limit.left())
-        return self._answer(results, pool.host.split, begin, self._figures.prefetched)
+        self._note(len(keys), results.success_bytes, begin, self._figures.prefetched)
+        return _by_key(results.ok, pool.host.split)
 
     def _set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         if pool is None or not keys:
@@ -217,12 +222,12 @@ class PeerCacheStore(StorageBase):
                 return self._set_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
             results = backend.client.native.set(pool.own, keys, addresses, sizes, limit.left())
-        return self._answer(results, pool.host.split, begin, self._figures.backed_up)
+        self._note(len(keys), results.success_bytes, begin, self._figures.backed_up)
+        return _by_key(results.ok, pool.host.split)
 
-    def _answer(self, results: Results, split: int, begin: float, count: Any) -> List[bool]:
+    def _note(self, pages: int, moved_bytes: int, begin: float, count: Callable[[int, int, float], None]) -> None:
         if self._ranks.wants_metrics:
-            count(len(results) // split, results.success_bytes, time.monotonic() - begin)
-        return _by_key(results.ok, split)
+            count(pages, moved_bytes, time.monotonic() - begin)
 
     def _get_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         """For pools that do not say where their pages lie: through flat copies. What is not copied when
@@ -319,20 +324,23 @@ class PeerCacheStore(StorageBase):
         return all(stored)
 
     def _read_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline) -> List[bool]:
-        return self._move_flat(pool, keys, pages, True, self._backend.client.native.get, limit)
+        native, figures = self._backend.client.native, self._figures
+        return self._move_flat(pool, keys, pages, True, native.get, limit, figures.prefetched)
 
     def _write_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline) -> List[bool]:
         whole = [page.contiguous() if hasattr(page, "contiguous") else page for page in pages]
-        return self._move_flat(pool, keys, whole, False, self._backend.client.native.set, limit)
+        native, figures = self._backend.client.native, self._figures
+        return self._move_flat(pool, keys, whole, False, native.set, limit, figures.backed_up)
 
     def _move_flat(
         self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], writable: bool,
-        move: Callable[..., Results], limit: Deadline,
+        move: Callable[..., Results], limit: Deadline, count: Callable[[int, int, float], None],
     ) -> List[bool]:
         """Flat pages by their key spaces; of reads into the same memory the first is done. Errors:
         ValueError when keys and pages do not go together."""
         if len(keys) != len(pages):
             raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
+        begin, moved_bytes = time.monotonic(), 0
         places = [memory_of(page, writable) for page in pages]
         moved = [pool.is_empty(key, size) for key, (_, size) in zip(keys, places)]
         own = firsts_of(places) if writable else [True] * len(places)
@@ -340,8 +348,11 @@ class PeerCacheStore(StorageBase):
             chosen = [i for i in asked if own[i]]
             some = [keys[i] for i in chosen]
             addresses, sizes = [places[i][0] for i in chosen], [places[i][1] for i in chosen]
-            for index, ok in zip(chosen, move(spaces, some, addresses, sizes, limit.left()).ok):
+            results = move(spaces, some, addresses, sizes, limit.left())
+            moved_bytes += results.success_bytes
+            for index, ok in zip(chosen, results.ok):
                 moved[index] = ok
+        self._note(len(keys), moved_bytes, begin, count)
         return moved
 
     # Life

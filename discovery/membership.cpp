@@ -14,7 +14,7 @@ namespace {
 constexpr int pause_heartbeats = 2;
 /// Its connection broke, then one heartbeat was missed (the other is its way here).
 constexpr int lost_heartbeats = 2;
-/// How long a restarted head without other seeds listens for members that still heartbeat to it.
+/// How long a restarted head listens for members that still heartbeat to it, at least.
 constexpr int listen_heartbeats = 2;
 
 /// The same process, whatever the view says about its draining.
@@ -33,7 +33,7 @@ bool names_as_master(const view& in, const incarnation& inc) {
 membership::membership(membership_options options, member self, time_point now)
     : options_(std::move(options)), self_(std::move(self)),
       liveness_(options_.expiry, lost_heartbeats * options_.heartbeat), now_(now), next_beat_(now),
-      rejoining_since_(now) {
+      began_(now), rejoining_since_(now) {
   PEERCACHE_ASSERT(self_.id == node_id_of(self_.name) && self_.inc != incarnation{});
   PEERCACHE_ASSERT(options_.heartbeat > duration::zero() && options_.expiry > options_.heartbeat);
   PEERCACHE_ASSERT(options_.max_masters > 0);
@@ -42,11 +42,10 @@ membership::membership(membership_options options, member self, time_point now)
   founds_ = head_ == own;
   bool asks_others = std::any_of(options_.seeds.begin(), options_.seeds.end(),
                                  [&own](const endpoint& seed) { return seed != own; });
-  found_at_ = now;
-  if (asks_others)
-    found_at_ += options_.expiry;
-  else if (!options_.seeds.empty())
-    found_at_ += listen_heartbeats * options_.heartbeat;
+  listened_at_ = now;
+  if (!options_.seeds.empty())
+    listened_at_ += listen_heartbeats * options_.heartbeat;
+  found_at_ = asks_others ? now + options_.expiry : listened_at_;
 }
 
 std::vector<action> membership::tick(time_point now) {
@@ -121,58 +120,6 @@ bool membership::frozen(time_point now) const {
   return static_cast<std::size_t>(answering) < needed;
 }
 
-void membership::handle(const join_packet& p) {
-  if (p.who.inc == self_.inc)
-    return;
-  if (p.known > newest_.stamp()) {
-    // The joining node knows of a newer cluster than this one: ask it to tell.
-    send(control_endpoint(p.who), answer_to_heartbeat());
-    return;
-  }
-  if (phase_ == phase::looking)
-    return;
-  const auto* known = newest_.find(p.who.id);
-  if (known != nullptr && *known == p.who) {
-    send(control_endpoint(p.who), view_packet{newest_});
-    return;
-  }
-  if (p.was_member && newest_.find(p.who.inc) == nullptr && p.known != newest_.stamp()) {
-    // It may not know yet that it was out, and must forget what it was told before that first.
-    send(control_endpoint(p.who), view_packet{newest_});
-    return;
-  }
-  bool restarted =
-      known != nullptr && known->host == p.who.host && known->inc != p.who.inc && !p.was_member;
-  if (restarted)
-    liveness_.declare_dead(known->inc);
-  if (!may_propose()) {
-    forward(p);
-    return;
-  }
-  auto reason = reason_to_refuse(p.who);
-  if (reason.empty() && frozen(now_))
-    reason = "too few masters answer for a change: one of them must come back";
-  if (!reason.empty()) {
-    send(control_endpoint(p.who), refused_packet{std::move(reason)});
-    return;
-  }
-  joining_.insert_or_assign(p.who.id, applicant{p.who, now_});
-  change_is_due_ = true;
-}
-
-void membership::handle(const refused_packet& p) {
-  if (phase_ == phase::joined)
-    return;
-  // Somebody leads there: no reason to take over or to found here.
-  rejoining_since_ = now_;
-  found_at_ = std::max(found_at_, now_ + options_.expiry);
-  stand_in_at_ = now_ + options_.expiry / 2;
-  if (p.reason == refused_reason_)
-    return;
-  refused_reason_ = p.reason;
-  actions_.push_back(join_refused{p.reason});
-}
-
 void membership::handle(const heartbeat_packet& p) {
   if (p.inc == self_.inc)
     return;
@@ -237,7 +184,7 @@ void membership::consider(const view& received) {
   // Give that cluster the time to answer before carrying on or founding alone.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
-  stand_in_at_ = now_ + options_.expiry / 2;
+  stand_in_after(options_.heartbeat);
   send_joins();
 }
 
@@ -263,6 +210,7 @@ void membership::adopt(const view& latest) {
     for (const auto& m : view_.members)
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
+  declare_replaced_dead();
   watch_masters(old_masters);
   remember_former(before);
   actions_.push_back(adopt_view{view_});
@@ -287,21 +235,6 @@ void membership::ask_for_own_state() {
     pursue();
   else
     send_joins();
-}
-
-/// To everyone who might lead or know who does: the newest view's masters, the own view's, the
-/// seeds.
-void membership::send_joins() {
-  std::vector<endpoint> targets = options_.seeds;
-  for (const auto* source : {&newest_, &view_})
-    for (const auto& name : source->masters)
-      targets.push_back(control_endpoint(*source->find_name(name)));
-  std::sort(targets.begin(), targets.end());
-  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-  join_packet p{self_, newest_.stamp(), view_.term > 0, false};
-  for (auto& target : targets)
-    if (target != control_endpoint(self_))
-      send(std::move(target), p);
 }
 
 void membership::send_heartbeats() {

@@ -72,8 +72,8 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// meet, the higher stamp wins and the others join it.
 ///
 /// Name conflicts: a node that starts with the name of a member on the same host replaces it (it is
-/// that node, restarted). From another host, or coming back after having been replaced, it is
-/// refused while the member lives.
+/// that node, restarted), and so does whoever asks at the member's own address. From another host,
+/// or coming back at another port after having been replaced, it is refused while the member lives.
 ///
 /// Threads: none; the owner serializes all calls. No clock and no I/O: time is an argument
 /// (monotonic, never earlier than before), `tick` is due at least four times a heartbeat. Errors:
@@ -143,7 +143,6 @@ private:
   void watch_masters(const std::vector<std::string>& old_masters);
   heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
-  void send_joins();
   void send_heartbeats();
   void send(endpoint to, packet body);
   bool beat_is_due();
@@ -155,14 +154,28 @@ private:
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
 
-  // Masters (membership_master.cpp).
+  // Who comes in (membership_joining.cpp).
+  struct applicant {
+    member who;
+    bool was_member = false;
+    time_point asked_at;
+  };
+  void send_joins();
+  static bool replaces(const applicant& asks, const member& known);
+  void declare_replaced_dead();
+  bool newest_is_orphaned() const;
+  std::vector<member> with_applicants(std::vector<member> members) const;
+  static void take_in(std::vector<member>& members, const member& who);
+  std::string reason_to_refuse(const member& who) const;
+  void forward(const join_packet& p);
   void found_if_due();
+  bool all_seeds_ask() const;
+
+  // Masters (membership_master.cpp).
   void pursue();
   bool may_propose() const;
   bool first_living_master() const;
   std::vector<member> wanted_members() const;
-  std::string reason_to_refuse(const member& who) const;
-  void forward(const join_packet& p);
   view next_view(std::uint64_t term, std::vector<member> members) const;
   void commit(const view& next);
   void publish(const view& latest);
@@ -174,8 +187,10 @@ private:
   const view& base() const;
   bool stands_in() const;
   bool acts_as_successor() const;
+  void stand_in_after(duration wait);
   void start_round(std::vector<member> members);
   void ask_masters();
+  bool vote_is_wanted(const member& master) const;
   void ask_again_if_due();
   prepare_packet own_prepare() const;
   propose_packet own_proposal() const;
@@ -190,7 +205,7 @@ private:
   vote_packet cast(const propose_packet& p, vote_memory& memory) const;
   vote_packet blank_vote(const view_stamp& about, const ballot& attempt) const;
   bool better_placed_lives(const prepare_packet& p, bool as_successor) const;
-  std::optional<incarnation> heard_but_missing(const view& value) const;
+  std::vector<incarnation> heard_but_missing(const view& value) const;
 
   // Constant after construction.
   membership_options options_;
@@ -205,7 +220,9 @@ private:
   liveness liveness_;
   time_point now_;
   time_point next_beat_;
-  time_point found_at_; ///< Of the pinned head: when it stops asking and founds a cluster.
+  time_point began_;       ///< This process.
+  time_point listened_at_; ///< Of the pinned head: it founds no cluster before.
+  time_point found_at_;    ///< Of the pinned head: when it stops asking and founds a cluster.
   time_point left_at_;
   time_point rejoining_since_; ///< Or since the newer cluster was last heard of.
   std::size_t probe_next_ = 0;
@@ -213,11 +230,7 @@ private:
   bool change_is_due_ = false; ///< Something happened that may call for another view.
 
   // Of masters.
-  struct applicant {
-    member who;
-    time_point asked_at;
-  };
-  std::map<node_id, applicant> joining_;      ///< Who is in the next view.
+  std::map<node_id, applicant> joining_;      ///< Who asked lately; not only masters keep them.
   std::map<endpoint, time_point> answered_;   ///< When a master's address last answered.
   std::map<incarnation, time_point> vouched_; ///< Heard by another master; until when.
   std::optional<voting_round> round_;         ///< The attempt that is on its way.

@@ -31,24 +31,16 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
   return names;
 }
 
-/// The pinned head asked around and found no cluster. Should it have heard of one that cannot take
-/// it in (all its masters are dead), the new term is above that one's and its members join here;
-/// unless that one has three masters or more: then only a majority can end it.
-void membership::found_if_due() {
-  if (founds_ && now_ >= found_at_ && votes_needed(newest_.masters.size()) == 1)
-    commit(next_view(newest_.term + 1, {self_}));
-}
-
 /// Looks whether there should be another view, and makes it or an attempt at it.
 void membership::pursue() {
   if (round_ && now_ - round_->since() >= options_.expiry / 2)
     end_round(duration::zero());
-  if (round_ || !may_propose())
-    return;
   std::erase_if(joining_, [this](const auto& entry) {
     return now_ - entry.second.asked_at > options_.expiry;
   });
   std::erase_if(vouched_, [this](const auto& entry) { return now_ >= entry.second; });
+  if (round_ || !may_propose())
+    return;
   auto members = wanted_members();
   if (members.empty() || (phase_ == phase::joined && members == view_.members))
     return;
@@ -65,7 +57,7 @@ bool membership::may_propose() const {
   if (acts_as_successor())
     return stands_in() && now_ >= stand_in_at_;
   // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
-  bool time_is_up = now_ - rejoining_since_ > 2 * options_.expiry;
+  bool time_is_up = now_ - rejoining_since_ > 2 * options_.expiry || newest_is_orphaned();
   return (phase_ == phase::joined || time_is_up) && first_living_master();
 }
 
@@ -94,52 +86,9 @@ std::vector<member> membership::wanted_members() const {
       return m.inc == self_.inc ? phase_ == phase::left
                                 : liveness_.silent(m.inc, now_) && vouched_.count(m.inc) == 0;
     });
-  auto take_in = [&members](const member& who) {
-    std::erase_if(members, [&who](const member& m) { return m.id == who.id; });
-    auto at = std::lower_bound(members.begin(), members.end(), who.id,
-                               [](const member& m, node_id id) { return m.id < id; });
-    members.insert(at, who);
-  };
   if (as_successor || (phase_ != phase::left && view_.find(self_.inc)->draining != self_.draining))
-    take_in(self_);
-  for (const auto& [id, applicant] : joining_)
-    if (members.size() < limits::members_max && reason_to_refuse(applicant.who).empty())
-      take_in(applicant.who);
-  return members;
-}
-
-/// Why the joining node cannot be taken in; empty when it can.
-std::string membership::reason_to_refuse(const member& who) const {
-  if (!is_printable_name(who.name) || who.name.size() > limits::node_name_bytes_max ||
-      !is_printable_name(who.host) || who.host.size() > host_bytes_max)
-    return "name or host is empty, too long or not printable";
-  const auto* known = base().find(who.id);
-  if (known == nullptr)
-    return view_.members.size() < limits::members_max ? "" : "the cluster is full";
-  if (known->name != who.name)
-    return "its node id is that of '" + known->name + "': choose another node name";
-  if (known->inc == who.inc || liveness_.silent(known->inc, now_))
-    return "";
-  return "a node named '" + who.name + "' lives at " + known->host + ":" +
-         std::to_string(known->control_port) + ": node names must be unique in the cluster";
-}
-
-/// To the first master that lives and is neither this node nor the joining one's former self. Once
-/// only: two nodes that take each other for the leader must not play ball.
-void membership::forward(const join_packet& p) {
-  if (p.forwarded)
-    return;
-  for (const auto& name : newest_.masters) {
-    const auto* master = newest_.find_name(name);
-    bool watched = view_.find(master->inc) != nullptr;
-    if (name == self_.name || master->id == p.who.id ||
-        (watched && liveness_.silent(master->inc, now_)))
-      continue;
-    auto onward = p;
-    onward.forwarded = true;
-    send(control_endpoint(*master), std::move(onward));
-    return;
-  }
+    take_in(members, self_);
+  return with_applicants(std::move(members));
 }
 
 view membership::next_view(std::uint64_t term, std::vector<member> members) const {
@@ -164,21 +113,24 @@ void membership::commit(const view& next) {
     for (const auto& m : next.members)
       if (m.inc != self_.inc && view_.find(m.inc) != nullptr)
         send(control_endpoint(m), view_packet{view_});
-  if (next.find(self_.inc) != nullptr)
+  if (next.find(self_.inc) != nullptr) {
     adopt(next);
-  else
-    consider(next);
+    return;
+  }
+  // It had to be finished for somebody who is gone; who is in it and lives goes first.
+  consider(next);
+  stand_in_after(options_.heartbeat / 4);
 }
 
-/// To its members, and to masters that are in it no more: one that leaves waits for it.
+/// To its members, and to who is in it no more: one that leaves waits for it, one that lives comes
+/// back.
 void membership::publish(const view& latest) {
   for (const auto& m : latest.members)
     if (m.inc != self_.inc)
       send(control_endpoint(m), view_packet{latest});
-  for (const auto& name : view_.masters)
-    if (const auto* former = view_.find_name(name);
-        former->inc != self_.inc && latest.find(former->id) == nullptr)
-      send(control_endpoint(*former), view_packet{latest});
+  for (const auto& m : base().members)
+    if (m.inc != self_.inc && latest.find(m.id) == nullptr)
+      send(control_endpoint(m), view_packet{latest});
 }
 
 /// A process that starts where one of them was may know no seed but one that is gone: whoever leads

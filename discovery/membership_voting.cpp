@@ -28,6 +28,15 @@ bool membership::stands_in() const {
   return votes_needed(newest_.masters.size()) > 1 && newest_.is_master(self_.name);
 }
 
+/// Members that know a newer view are heard of by then: each has had some heartbeats since this
+/// process began. One master after another: two at once would outbid each other.
+void membership::stand_in_after(duration wait) {
+  const auto& masters = newest_.masters;
+  const auto turn = std::find(masters.begin(), masters.end(), self_.name) - masters.begin();
+  stand_in_at_ =
+      std::max(began_ + options_.expiry / 2, now_ + wait) + turn * options_.heartbeat / 4;
+}
+
 /// The leader of a view has its first attempt for nothing: it is older than all others.
 void membership::start_round(std::vector<member> members) {
   if (now_ < next_round_at_ || frozen(now_))
@@ -56,9 +65,11 @@ void membership::ask_masters() {
   auto ask = [this](const auto& question) {
     for (const auto& name : round_->base().masters) {
       const auto& master = *round_->base().find_name(name);
-      auto applicant = joining_.find(master.id);
-      const auto& runs_there = applicant != joining_.end() ? applicant->second.who : master;
-      if (name != self_.name && !round_->granted_by(master))
+      auto asks = joining_.find(master.id);
+      // A namesake elsewhere has no vote while the master may live.
+      const bool replaced = asks != joining_.end() && reason_to_refuse(asks->second.who).empty();
+      const auto& runs_there = replaced ? asks->second.who : master;
+      if (name != self_.name && !round_->granted_by(master) && vote_is_wanted(master))
         send(control_endpoint(runs_there), question);
     }
   };
@@ -66,6 +77,21 @@ void membership::ask_masters() {
     ask(own_prepare());
   else
     ask(own_proposal());
+}
+
+/// Who runs in a master's place is not to accept a value that the masters can decide without it:
+/// should they not, the next attempt would have to finish it.
+bool membership::vote_is_wanted(const member& master) const {
+  const auto& masters = round_->base().masters;
+  const auto is_gone = [this](const member& m) {
+    const auto asks = joining_.find(m.id);
+    return round_->succeeded(m.id) || (asks != joining_.end() && asks->second.who.inc != m.inc);
+  };
+  const auto there = std::count_if(masters.begin(), masters.end(), [&](const std::string& name) {
+    return !is_gone(*round_->base().find_name(name));
+  });
+  return round_->step() == voting_step::prepare || !is_gone(master) ||
+         static_cast<std::size_t>(there) < votes_needed(masters.size());
 }
 
 void membership::ask_again_if_due() {
@@ -99,12 +125,13 @@ void membership::vote_oneself() {
 
 void membership::handle(const vote_packet& p) {
   term_seen_ = std::max(term_seen_, p.promised.term);
+  for (const auto& inc : p.alive)
+    vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
   if (!round_ || !round_->concerns(p))
     return;
-  if (p.answer == verdict::vetoed)
-    vouched_.insert_or_assign(p.alive, now_ + options_.heartbeat);
-  // Somebody better placed runs: it must not be disturbed while it makes its own attempt.
-  if (p.answer == verdict::refused && acts_as_successor())
+  // Somebody better placed runs: it must not be disturbed while it makes its own attempt. A newer
+  // attempt that was promised to is no such sign: whoever made it may be gone.
+  if (p.answer == verdict::refused && acts_as_successor() && p.promised <= p.attempt)
     stand_in_at_ = now_ + options_.expiry;
   round_->count(p);
   proceed();
@@ -133,10 +160,12 @@ void membership::proceed() {
     propose(next_view(round_->attempt().term, std::move(members)), false);
 }
 
-/// One or two masters lived in it, and what they decided alone is newer, though gone as well: to
-/// decide for it once more would bring nobody further.
+/// What one or two masters decided alone is newer, though gone as well: nobody would live in the
+/// view that was found, so to decide for it once more would bring nobody further. Either they lived
+/// in it, or the newer one has a lower version: then it follows another view than the base.
 bool membership::superseded(const view& found) const {
-  return !found.newer_than(newest_) && votes_needed(found.masters.size()) == 1;
+  return !found.newer_than(newest_) &&
+         (votes_needed(found.masters.size()) == 1 || newest_.version < found.version);
 }
 
 void membership::end_round(duration rest) {
@@ -144,17 +173,17 @@ void membership::end_round(duration rest) {
   next_round_at_ = now_ + rest;
 }
 
-/// Whether those who have not said no, as far as they can be heard, are a majority.
+/// Whether those who have not said no, as far as they can be heard, are enough.
 bool membership::votes_can_suffice() const {
   const auto& masters = round_->base().masters;
-  auto possible = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
+  auto undecided = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
     const auto& master = *round_->base().find_name(name);
     bool answers = acts_as_successor() || name == self_.name;
     if (auto at = answered_.find(control_endpoint(master)); at != answered_.end())
       answers = answers || now_ - at->second <= options_.expiry;
-    return answers && !round_->denied_by(master.id);
+    return answers && !round_->decided(master) && vote_is_wanted(master);
   });
-  return static_cast<std::size_t>(possible) >= votes_needed(masters.size());
+  return round_->possible_with(static_cast<std::size_t>(undecided));
 }
 
 void membership::handle(const prepare_packet& p) {
@@ -214,12 +243,10 @@ vote_packet membership::cast(const prepare_packet& p, vote_memory& memory) const
 vote_packet membership::cast(const propose_packet& p, vote_memory& memory) const {
   auto vote = blank_vote(p.base, p.attempt);
   vote.step = voting_step::propose;
-  std::optional<incarnation> heard;
   if (!p.inherited && !vote.successor && phase_ != phase::left)
-    heard = heard_but_missing(p.value);
-  if (heard) {
+    vote.alive = heard_but_missing(p.value);
+  if (!vote.alive.empty()) {
     vote.answer = verdict::vetoed;
-    vote.alive = *heard;
   } else if (memory.accept(p.base, p.attempt, p.value)) {
     vote.answer = verdict::granted;
   }
@@ -245,12 +272,13 @@ bool membership::better_placed_lives(const prepare_packet& p, bool as_successor)
   return phase_ != phase::left;
 }
 
-/// A member whom this master hears, itself included, and whom the value does not contain.
-std::optional<incarnation> membership::heard_but_missing(const view& value) const {
+/// Members whom this master hears, itself included, and whom the value does not contain.
+std::vector<incarnation> membership::heard_but_missing(const view& value) const {
+  std::vector<incarnation> heard;
   for (const auto& m : view_.members)
     if (value.find(m.id) == nullptr && (m.inc == self_.inc || !liveness_.silent(m.inc, now_)))
-      return m.inc;
-  return std::nullopt;
+      heard.push_back(m.inc);
+  return heard;
 }
 
 } // namespace peercache::discovery

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace peercache::discovery {
 
@@ -113,7 +114,7 @@ struct vote_packet {
   verdict answer = verdict::refused;
   bool successor = false; ///< The process that is named in `base` is gone; this one runs now.
   ballot promised;        ///< The newest attempt that this voter has voted in.
-  incarnation alive;      ///< Vetoed: who is heard.
+  std::vector<incarnation> alive;        ///< Vetoed: who is heard and missing.
   std::optional<accepted_view> accepted; ///< To a prepare.
   bool operator==(const vote_packet&) const = default;
 };

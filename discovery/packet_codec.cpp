@@ -1,5 +1,6 @@
 #include "discovery/packet_codec.hpp"
 
+#include "common/limits.hpp"
 #include "discovery/byte_codec.hpp"
 #include "discovery/view_codec.hpp"
 
@@ -149,7 +150,9 @@ void write_body(byte_writer& out, const vote_packet& p) {
   out.number(static_cast<std::uint8_t>(p.answer));
   out.number(static_cast<std::uint8_t>(p.successor));
   write_ballot(out, p.promised);
-  out.id(p.alive);
+  out.number(static_cast<std::uint16_t>(p.alive.size()));
+  for (const auto& inc : p.alive)
+    out.id(inc);
   out.number(static_cast<std::uint8_t>(p.accepted.has_value()));
   if (!p.accepted)
     return;
@@ -221,7 +224,11 @@ vote_packet read_vote(byte_reader& in) {
   p.answer = static_cast<verdict>(read_choice(in, 3));
   p.successor = read_flag(in);
   p.promised = read_ballot(in);
-  p.alive = in.id();
+  const auto alive = in.number<std::uint16_t>();
+  if (alive > limits::members_max)
+    in.fail();
+  for (std::uint16_t i = 0; i < alive && in.ok(); ++i)
+    p.alive.push_back(in.id());
   if (!read_flag(in))
     return p;
   auto attempt = read_ballot(in);

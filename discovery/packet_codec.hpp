@@ -8,23 +8,37 @@
 
 /// Packets as bytes, little endian:
 ///
-///   packet   u8 wire version | u8 length of the cluster's name | name | u8 kind | body
-///   body     join              member | stamp | u8 was_member | u8 forwarded
-///            refused           u16 length | reason
-///            heartbeat         endpoint | incarnation 16 | stamp
-///            heartbeat answer  endpoint | incarnation 16 | stamp | u8 fresh | u8 view follows |
-///            [view] view              view leave             incarnation 16 prepare endpoint | u64
-///            sender | stamp of the base | ballot propose           endpoint | stamp of the base |
-///            ballot | u8 inherited | view vote              u64 voter | incarnation 16 | stamp of
-///            the base | ballot | u8 step |
-///                              u8 verdict | u8 successor | ballot promised | alive 16 |
-///                              u8 accepted follows | [ballot | view]
-///   ballot   u64 term | issuer 16
-///   endpoint u8 host length | host | u16 port
-///   stamp    u64 term | u64 version | issuer 16
+///     packet    u8 wire version | u8 length of the cluster's name | name | u8 kind | body
+///     ballot    u64 term | issuer 16
+///     endpoint  u8 host length | host | u16 port
+///     stamp     u64 term | u64 version | issuer 16
+///
+/// Bodies:
+///
+///     join              member | stamp | u8 was_member | u8 forwarded
+///
+///     refused           u16 length | reason
+///
+///     heartbeat         endpoint | incarnation 16 | stamp
+///
+///     heartbeat answer  endpoint | incarnation 16 | stamp | u8 fresh |
+///                       u8 view follows | [view]
+///
+///     view              view
+///
+///     leave             incarnation 16
+///
+///     prepare           endpoint | u64 sender | stamp of the base | ballot
+///
+///     propose           endpoint | stamp of the base | ballot | u8 inherited | view
+///
+///     vote              u64 voter | incarnation 16 | stamp of the base | ballot | u8 step |
+///                       u8 verdict | u8 successor | ballot promised |
+///                       u16 how many are alive | [incarnation 16]... |
+///                       u8 accepted follows | [ballot | view]
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t packet_wire_version = 3;
+inline constexpr std::uint8_t packet_wire_version = 4;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
 inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 

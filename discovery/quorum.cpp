@@ -1,5 +1,6 @@
 #include "discovery/quorum.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace peercache::discovery {
@@ -48,6 +49,8 @@ void voting_round::count(const vote_packet& vote) {
   if (!concerns(vote) || master == nullptr || !base_.is_master(master->name) ||
       vote.successor == (vote.inc == master->inc))
     return;
+  if (vote.successor)
+    gone_.insert(vote.voter);
   if (vote.answer != verdict::granted) {
     against_.insert(vote.voter);
     return;
@@ -61,17 +64,27 @@ void voting_round::count(const vote_packet& vote) {
     found_ = vote.accepted;
 }
 
-bool voting_round::enough_with(std::size_t voters, std::size_t successors) const noexcept {
-  voters += voters_.size();
-  successors += successors_.size();
-  auto masters = base_.masters.size();
-  auto needed = votes_needed(masters);
-  bool originals_cannot = masters - successors < needed;
+bool voting_round::reached(std::size_t voters, std::size_t successors,
+                           std::size_t gone) const noexcept {
+  const auto masters = base_.masters.size();
+  const auto needed = votes_needed(masters);
+  const bool originals_cannot = masters - std::min(gone, masters) < needed;
   return voters >= needed || (originals_cannot && voters + successors >= needed);
 }
 
+bool voting_round::enough_with(std::size_t voters, std::size_t successors) const noexcept {
+  const auto granting = successors_.size() + successors;
+  return reached(voters_.size() + voters, granting, std::max(gone_.size(), granting));
+}
+
+bool voting_round::possible_with(std::size_t undecided) const noexcept {
+  // Each of them is the master itself or runs in its place: what is more welcome, here.
+  return reached(voters_.size() + undecided, successors_.size(), gone_.size()) ||
+         reached(voters_.size(), successors_.size() + undecided, gone_.size() + undecided);
+}
+
 bool voting_round::granted_by(const member& master) const {
-  return voters_.count(master.inc) > 0 || succeeded(master.id);
+  return voters_.count(master.inc) > 0 || successors_.count(master.id) > 0;
 }
 
 } // namespace peercache::discovery

@@ -61,11 +61,14 @@ public:
   bool enough() const noexcept { return enough_with(0, 0); }
   /// Whether they would be with so many more.
   bool enough_with(std::size_t voters, std::size_t successors) const noexcept;
+  /// Whether they can be, if only so many of those who have said nothing yet will speak.
+  bool possible_with(std::size_t undecided) const noexcept;
   /// Whether the vote answers this half.
   bool concerns(const vote_packet& vote) const noexcept;
   /// Whether this master voted, or the process in its place did.
   bool granted_by(const member& master) const;
   bool denied_by(node_id master) const { return against_.count(master) > 0; }
+  bool decided(const member& master) const { return granted_by(master) || denied_by(master.id); }
 
   const view& base() const noexcept { return base_; }
   const ballot& attempt() const noexcept { return attempt_; }
@@ -77,9 +80,11 @@ public:
   /// The value of the newest attempt that promises told of: it may be decided already.
   const std::optional<accepted_view>& found() const noexcept { return found_; }
   /// Another process said that it runs in this master's place.
-  bool succeeded(node_id master) const { return successors_.count(master) > 0; }
+  bool succeeded(node_id master) const { return gone_.count(master) > 0; }
 
 private:
+  bool reached(std::size_t voters, std::size_t successors, std::size_t gone) const noexcept;
+
   const view base_;
   const ballot attempt_;
   time_point since_;
@@ -90,6 +95,7 @@ private:
   std::unordered_set<incarnation> voters_;
   std::unordered_set<node_id> successors_;
   std::unordered_set<node_id> against_;
+  std::unordered_set<node_id> gone_; ///< Of either half: others run in their places.
 };
 
 } // namespace peercache::discovery

@@ -50,7 +50,7 @@ std::vector<packet> one_of_each() {
                       .step = voting_step::propose,
                       .answer = verdict::vetoed,
                       .promised = {8, {1, 2}},
-                      .alive = {5, 6},
+                      .alive = {{5, 6}, {7, 8}},
                       .accepted = {}},
           vote_packet{.voter = {17},
                       .inc = {3, 4},

@@ -140,9 +140,9 @@ TEST(membership, a_second_node_of_the_same_name_is_refused_while_the_first_lives
 TEST(membership, a_replaced_process_does_not_throw_its_successor_out) {
   auto net = converged_net(3);
   auto old_process = net.at(2).self.inc;
-  // The successor runs on the same host while the old process is only frozen.
+  // The successor runs on the same host while the old process is only frozen and keeps its port.
   net.freeze(2);
-  auto successor = net.start("node3", 3, {membership_net::address(1)});
+  auto successor = net.start("node3", 3, {membership_net::address(1)}, 31990);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.thaw(2);
   net.run_for(seconds(20));

@@ -113,6 +113,7 @@ private:
 
   void heal();
   void repair(duration least);
+  void expect_one_view();
   bool converged() const;
   void run_until(time_point end);
   /// @return Whether the time came before the script's limit of events.

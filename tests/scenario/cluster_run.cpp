@@ -169,15 +169,24 @@ void cluster::expect_of(const step& what, host& at) {
     expect_found(at, wrong);
 }
 
-/// Nobody finds a page of the process that ran there.
+/// Everybody is told, and nobody of a page of the process that ran there.
 void cluster::expect_gone(const host& who, const wrong_call& wrong) {
-  for (auto& other : hosts_)
+  for (auto& other : hosts_) {
+    if (!other.running || other.frozen || other.index == who.index)
+      continue;
+    auto told_of = std::make_shared<std::size_t>(0);
     for (const auto& key : keys_)
-      if (other.running && !other.frozen && other.index != who.index)
-        other.running->exists({key}, [wrong, inc = who.self.inc](const auto& told) {
-          if (names(told[0], inc))
-            wrong("exists still finds it");
-        });
+      other.running->exists({key}, [wrong, told_of, inc = who.self.inc](const auto& told) {
+        const auto said = told[0].status;
+        *told_of += said == page_status::hit || said == page_status::not_found ? 1 : 0;
+        if (names(told[0], inc))
+          wrong("exists still finds it");
+      });
+    world_.at(world_.now() + 1100ms, [wrong, told_of, keys = keys_.size()] {
+      if (*told_of < keys / 2)
+        wrong("somebody was told of " + std::to_string(*told_of) + " keys only");
+    });
+  }
 }
 
 /// Every client is told of each page of its pool.

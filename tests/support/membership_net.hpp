@@ -48,19 +48,22 @@ public:
   std::uint32_t max_masters = 3; ///< Of the nodes that are started from now on.
   /// False for a pair of node indices that cannot hear each other now (from, to).
   std::function<bool(std::size_t, std::size_t)> reachable = [](auto, auto) { return true; };
+  /// Sees what node `from` sends, when it does.
+  std::function<void(std::size_t from, const discovery::send_packet&)> watch = [](auto, auto&) {};
 
   static discovery::endpoint address(std::size_t host) {
     return {"10.0.0." + std::to_string(host), 31998};
   }
 
   /// Starts a node called `name` on the given host. Returns its index.
+  /// @param port Another than the usual one where two of them run on a host.
   std::size_t start(const std::string& name, std::size_t host,
-                    std::vector<discovery::endpoint> seeds) {
+                    std::vector<discovery::endpoint> seeds, std::uint16_t port = address(0).port) {
     auto& n = nodes_.emplace_back();
     n.self.name = name;
     n.self.id = node_id_of(name);
     n.self.host = address(host).host;
-    n.self.control_port = address(host).port;
+    n.self.control_port = port;
     n.self.data_port = 31999;
     n.self.http_port = 31997;
     n.options.seeds = std::move(seeds);
@@ -196,6 +199,7 @@ private:
 
   void put_on_wire(std::size_t from, const discovery::send_packet& out) {
     ++packets_sent_;
+    watch(from, out);
     if (std::uniform_real_distribution<>(0, 1)(random_) < net.loss)
       return;
     auto spread = static_cast<std::uint64_t>((net.delay_max - net.delay_min).count() + 1);

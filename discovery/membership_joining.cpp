@@ -1,0 +1,183 @@
+// How a node comes in: it asks, is taken in or refused; the pinned head founds.
+
+#include "common/limits.hpp"
+#include "discovery/membership.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::discovery {
+
+/// To everyone who might lead or know who does: the newest view's masters, the own view's, the
+/// seeds.
+void membership::send_joins() {
+  std::vector<endpoint> targets = options_.seeds;
+  for (const auto* source : {&newest_, &view_})
+    for (const auto& name : source->masters)
+      targets.push_back(control_endpoint(*source->find_name(name)));
+  std::sort(targets.begin(), targets.end());
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  join_packet p{self_, newest_.stamp(), view_.term > 0, false};
+  for (auto& target : targets)
+    if (target != control_endpoint(self_))
+      send(std::move(target), p);
+}
+
+void membership::handle(const join_packet& p) {
+  if (p.who.inc == self_.inc)
+    return;
+  if (p.known > newest_.stamp()) {
+    // The joining node knows of a newer cluster than this one: ask it to tell.
+    send(control_endpoint(p.who), answer_to_heartbeat());
+    return;
+  }
+  const auto* known = newest_.find(p.who.id);
+  if (known != nullptr && *known == p.who) {
+    send(control_endpoint(p.who), view_packet{newest_});
+    return;
+  }
+  if (p.was_member && newest_.find(p.who.inc) == nullptr && p.known != newest_.stamp()) {
+    // It may not know yet that it was out, and must forget what it was told before that first.
+    send(control_endpoint(p.who), view_packet{newest_});
+    return;
+  }
+  const applicant asks{p.who, p.was_member, now_};
+  if (known != nullptr && replaces(asks, *known))
+    liveness_.declare_dead(known->inc);
+  if (phase_ != phase::joined) {
+    // Should this process make the next view, it takes in whom it kept waiting.
+    joining_.insert_or_assign(p.who.id, asks);
+    change_is_due_ = true;
+  }
+  if (!may_propose()) {
+    forward(p);
+    return;
+  }
+  auto reason = reason_to_refuse(p.who);
+  if (reason.empty()) {
+    joining_.insert_or_assign(p.who.id, asks);
+    change_is_due_ = true;
+    if (frozen(now_))
+      reason = "too few masters answer for a change: one of them must come back";
+  }
+  if (!reason.empty())
+    send(control_endpoint(p.who), refused_packet{std::move(reason)});
+}
+
+/// Whether the member is gone because this process runs instead of it. From one that says that it
+/// was in views it is believed only at the member's own address, which two cannot have: it may be
+/// the process that the member replaced.
+bool membership::replaces(const applicant& asks, const member& known) {
+  return asks.who.id == known.id && asks.who.inc != known.inc && asks.who.host == known.host &&
+         (!asks.was_member || asks.who.control_port == known.control_port);
+}
+
+/// Members of the view in whose places others run that asked before it was known.
+void membership::declare_replaced_dead() {
+  for (const auto& [id, asks] : joining_)
+    if (const auto* known = view_.find(id); known != nullptr && replaces(asks, *known))
+      liveness_.declare_dead(known->inc);
+}
+
+/// Whether others run in the places of all masters of the newest view, of those that decide alone:
+/// then nobody makes the view after it any more. True when no view is known.
+bool membership::newest_is_orphaned() const {
+  if (votes_needed(newest_.masters.size()) > 1)
+    return false;
+  return std::all_of(newest_.masters.begin(), newest_.masters.end(), [this](const auto& name) {
+    const auto& master = *newest_.find_name(name);
+    const auto asks = joining_.find(master.id);
+    return replaces({self_, view_.term > 0, now_}, master) ||
+           (asks != joining_.end() && replaces(asks->second, master));
+  });
+}
+
+/// These, and who asks to come in.
+std::vector<member> membership::with_applicants(std::vector<member> members) const {
+  for (const auto& [id, asks] : joining_)
+    if (id != self_.id && members.size() < limits::members_max &&
+        reason_to_refuse(asks.who).empty())
+      take_in(members, asks.who);
+  return members;
+}
+
+void membership::take_in(std::vector<member>& members, const member& who) {
+  std::erase_if(members, [&who](const member& m) { return m.id == who.id; });
+  const auto at = std::lower_bound(members.begin(), members.end(), who.id,
+                                   [](const member& m, node_id id) { return m.id < id; });
+  members.insert(at, who);
+}
+
+void membership::handle(const refused_packet& p) {
+  if (phase_ == phase::joined)
+    return;
+  // Somebody leads there: no reason to take over or to found here.
+  rejoining_since_ = now_;
+  found_at_ = std::max(found_at_, now_ + options_.expiry);
+  stand_in_at_ = now_ + options_.expiry / 2;
+  if (p.reason == refused_reason_)
+    return;
+  refused_reason_ = p.reason;
+  actions_.push_back(join_refused{p.reason});
+}
+
+/// Why the joining node cannot be taken in; empty when it can.
+std::string membership::reason_to_refuse(const member& who) const {
+  if (!is_printable_name(who.name) || who.name.size() > limits::node_name_bytes_max ||
+      !is_printable_name(who.host) || who.host.size() > host_bytes_max)
+    return "name or host is empty, too long or not printable";
+  const auto* known = base().find(who.id);
+  if (known == nullptr)
+    return view_.members.size() < limits::members_max ? "" : "the cluster is full";
+  if (known->name != who.name)
+    return "its node id is that of '" + known->name + "': choose another node name";
+  // Who looks for a cluster hears no members: it cannot say that one elsewhere is gone. And nobody
+  // hears itself.
+  const bool may_live =
+      known->inc == self_.inc || (phase_ == phase::looking && known->host != who.host);
+  if (known->inc == who.inc || (liveness_.silent(known->inc, now_) && !may_live))
+    return "";
+  return "a node named '" + who.name + "' lives at " + known->host + ":" +
+         std::to_string(known->control_port) + ": node names must be unique in the cluster";
+}
+
+/// To the first master that lives and is neither this node nor the joining one's former self. Once
+/// only: two nodes that take each other for the leader must not play ball.
+void membership::forward(const join_packet& p) {
+  if (p.forwarded || phase_ == phase::looking)
+    return;
+  for (const auto& name : newest_.masters) {
+    const auto* master = newest_.find_name(name);
+    bool watched = view_.find(master->inc) != nullptr;
+    if (name == self_.name || master->id == p.who.id ||
+        (watched && liveness_.silent(master->inc, now_)))
+      continue;
+    auto onward = p;
+    onward.forwarded = true;
+    send(control_endpoint(*master), std::move(onward));
+    return;
+  }
+}
+
+/// The pinned head asked around and found no cluster. Should it have heard of one that cannot take
+/// it in (all its masters are dead), the new term is above that one's and its members join here;
+/// unless that one has three masters or more: then only a majority can end it.
+void membership::found_if_due() {
+  if (!founds_ || votes_needed(newest_.masters.size()) > 1)
+    return;
+  if (now_ >= found_at_ || (now_ >= listened_at_ && all_seeds_ask() && newest_is_orphaned()))
+    commit(next_view(newest_.term + 1, with_applicants({self_})));
+}
+
+/// Whether all other seeds ask this node to take them in: none of them led a cluster when it asked.
+bool membership::all_seeds_ask() const {
+  return std::all_of(options_.seeds.begin(), options_.seeds.end(), [this](const endpoint& seed) {
+    return seed == control_endpoint(self_) ||
+           std::any_of(joining_.begin(), joining_.end(), [&seed](const auto& entry) {
+             return control_endpoint(entry.second.who) == seed;
+           });
+  });
+}
+
+} // namespace peercache::discovery

@@ -1,0 +1,307 @@
+// One view within three heartbeats of whatever ended: what could make it later.
+
+#include "discovery/membership.hpp"
+#include "tests/support/membership_net.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace peercache::discovery::membership_healing_test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using tests::converged_net;
+using tests::membership_net;
+
+constexpr auto heartbeat = milliseconds(500);
+constexpr auto expiry = seconds(2);
+constexpr auto in_time = 3 * heartbeat;
+
+/// `count` nodes, of which the first two are the seeds.
+membership_net two_seeds(std::size_t count, std::uint64_t seed) {
+  membership_net net(seed);
+  for (std::size_t i = 1; i <= count; ++i)
+    net.start("node" + std::to_string(i), i,
+              {membership_net::address(1), membership_net::address(2)});
+  return net;
+}
+
+/// The head need not wait for a seed that itself waits for the head.
+TEST(membership_healing, a_new_cluster_with_two_seeds_is_one_view_at_once) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = two_seeds(5, seed);
+    auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+    ASSERT_TRUE(took) << seed;
+    EXPECT_LE(*took, in_time) << seed;
+    EXPECT_EQ(net.at(0).adopted.size(), 1u) << "everybody is in the first view";
+  }
+}
+
+TEST(membership_healing, a_head_waits_for_a_seed_that_is_down) {
+  membership_net net(1);
+  net.start("node1", 1, {membership_net::address(1), membership_net::address(2)});
+  net.run_for(in_time);
+  EXPECT_EQ(net.machine(0).state(), membership::phase::looking) << "node2 may have a cluster";
+  EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(2)));
+}
+
+/// The new leader does not hear a member that another master hears: it learns it from that one's
+/// vote and asks again, without waiting for the third master, which restarted and has no vote.
+TEST(membership_healing, a_leader_that_a_vote_contradicts_asks_again_soon) {
+  auto net = converged_net(5);
+  const auto base = net.view_of(1).stamp();
+  std::optional<time_point> contradicted;
+  std::optional<time_point> asked_again;
+  bool asked_who_restarted = false;
+  net.watch = [&](std::size_t from, const send_packet& out) {
+    if (const auto* vote = std::get_if<vote_packet>(&out.body))
+      if (vote->answer == verdict::vetoed && !contradicted)
+        contradicted = net.now();
+    if (from == 1 && contradicted && !asked_again &&
+        std::holds_alternative<prepare_packet>(out.body))
+      asked_again = net.now();
+    if (const auto* proposal = std::get_if<propose_packet>(&out.body))
+      asked_who_restarted =
+          asked_who_restarted || (proposal->base == base && out.to == membership_net::address(1));
+  };
+  net.reachable = [](std::size_t from, std::size_t to) { return from != 3 || to != 1; };
+  net.run_for(seconds(3));
+  EXPECT_FALSE(contradicted) << "node1 leads and hears node4";
+  net.restart(0);
+  ASSERT_TRUE(net.run_until([&] { return asked_again.has_value(); }, seconds(5)));
+  EXPECT_LE(*asked_again - *contradicted, heartbeat / 2);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(1)));
+  EXPECT_EQ(net.view_of(1).members.size(), 5u);
+  EXPECT_FALSE(asked_who_restarted) << "its vote would have to be finished by others";
+}
+
+/// A vote against a view names all who are missing in it.
+TEST(membership_healing, a_veto_names_everybody_who_is_heard) {
+  auto net = converged_net(6);
+  auto base = net.view_of(1);
+  propose_packet lonely{
+      control_endpoint(net.at(0).self), base.stamp(), {base.term, net.at(0).self.inc}, false, base};
+  lonely.value.version += 1;
+  std::erase_if(lonely.value.members, [](const member& m) { return m.name > "node3"; });
+  auto actions = net.machine(1).on_packet(lonely, net.now());
+  ASSERT_EQ(actions.size(), 1u);
+  const auto& vote = std::get<vote_packet>(std::get<send_packet>(actions[0]).body);
+  EXPECT_EQ(vote.answer, verdict::vetoed);
+  ASSERT_EQ(vote.alive.size(), 3u);
+  for (std::size_t i : {3, 4, 5})
+    EXPECT_EQ(std::count(vote.alive.begin(), vote.alive.end(), net.at(i).self.inc), 1) << i;
+}
+
+/// An attempt of somebody who is gone was promised to: the next one is newer, not late.
+TEST(membership_healing, a_promise_to_somebody_who_is_gone_holds_nobody_up) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(3, seed);
+    auto base = net.view_of(0);
+    for (std::size_t i : {0, 1, 2})
+      net.restart(i);
+    net.machine(2).on_packet(view_packet{base}, net.now());
+    prepare_packet gone{{"10.0.0.66", 31998}, net.at(0).self.id, base.stamp(), {base.term + 9, {}}};
+    net.machine(2).on_packet(gone, net.now());
+    auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+    ASSERT_TRUE(took) << seed;
+    EXPECT_LE(*took, in_time + heartbeat / 2) << seed << ": node3's promise was heard of late";
+  }
+}
+
+/// The masters of the newest view decide alone, and others run in their places.
+TEST(membership_healing, a_view_whose_masters_were_replaced_is_waited_for_by_nobody) {
+  auto net = converged_net(3);
+  auto lost = net.view_of(0);
+  lost.term += 5;
+  std::erase_if(lost.members, [](const member& m) { return m.name != "node2"; });
+  lost.masters = {"node2"};
+  net.restart(1);
+  net.machine(0).on_packet(view_packet{lost}, net.now());
+  net.machine(2).on_packet(view_packet{lost}, net.now());
+  ASSERT_EQ(net.machine(0).state(), membership::phase::rejoining);
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, in_time);
+  EXPECT_GT(net.view_of(0).term, lost.term);
+}
+
+/// Nobody hears itself: a leader must not take itself for gone.
+TEST(membership_healing, a_namesake_of_the_leader_is_refused) {
+  auto net = converged_net(4);
+  const auto before = net.view_of(0);
+  const auto late = net.start("node1", 9, {membership_net::address(1)});
+  net.run_for(seconds(6));
+  EXPECT_EQ(net.view_of(0), before);
+  EXPECT_EQ(net.machine(late).state(), membership::phase::looking);
+  EXPECT_EQ(net.at(late).refusals.size(), 1u);
+}
+
+TEST(membership_healing, a_namesake_of_the_head_is_not_in_the_first_view_instead_of_it) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = two_seeds(2, seed);
+    net.start("node1", 9, {membership_net::address(1)});
+    net.run_for(seconds(2));
+    EXPECT_EQ(net.view_of(1).find_name("node1")->inc, net.at(0).self.inc) << seed;
+    EXPECT_EQ(net.machine(2).state(), membership::phase::looking) << seed;
+  }
+}
+
+/// A majority of masters lives on one side; on the other one restarted, and a namesake of another,
+/// which must not vote in the place of somebody who may live.
+TEST(membership_healing, a_namesake_elsewhere_does_not_vote_in_a_masters_place) {
+  auto net = converged_net(5);
+  const auto base = net.view_of(0);
+  net.kill(1);
+  const auto namesake = net.start("node3", 9, {membership_net::address(2)});
+  net.restart(1);
+  for (std::size_t i : {std::size_t{1}, namesake})
+    net.machine(i).on_packet(view_packet{base}, net.now());
+  net.reachable = [namesake](std::size_t a, std::size_t b) {
+    return (a == 1 || a == namesake) == (b == 1 || b == namesake);
+  };
+  net.run_for(seconds(8));
+  EXPECT_TRUE(net.view_of(0).newer_than(base));
+  EXPECT_EQ(net.machine(1).state(), membership::phase::looking);
+  EXPECT_EQ(net.machine(namesake).state(), membership::phase::looking);
+}
+
+/// All masters run again at once: they take turns.
+TEST(membership_healing, one_of_those_who_stand_in_goes_first) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(5, seed);
+    std::set<std::size_t> candidates;
+    net.watch = [&](std::size_t from, const send_packet& out) {
+      if (std::holds_alternative<prepare_packet>(out.body))
+        candidates.insert(from);
+    };
+    for (std::size_t i : {0, 1, 2})
+      net.restart(i);
+    auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+    ASSERT_TRUE(took) << seed;
+    EXPECT_LE(*took, in_time) << seed;
+    EXPECT_EQ(candidates.size(), 1u) << seed;
+  }
+}
+
+/// A successor may refuse an attempt; that its master is gone it has said all the same.
+TEST(membership_healing, a_successor_that_refuses_tells_that_its_master_is_gone) {
+  auto net = converged_net(3);
+  const auto base = net.view_of(0);
+  const ballot attempt{base.term, base.find_name("node1")->inc};
+  voting_round round(base, attempt, net.now());
+  round.propose(base, false, net.now());
+  const auto vote = [&](const std::string& name, bool successor, verdict answer) {
+    const auto& master = *base.find_name(name);
+    round.count({.voter = master.id,
+                 .inc = successor ? incarnation{6, 6} : master.inc,
+                 .base = base.stamp(),
+                 .attempt = attempt,
+                 .step = voting_step::propose,
+                 .answer = answer,
+                 .successor = successor,
+                 .promised = attempt,
+                 .alive = {},
+                 .accepted = {}});
+  };
+  vote("node1", false, verdict::granted);
+  vote("node3", true, verdict::granted);
+  EXPECT_FALSE(round.enough()) << "node2 may live";
+  vote("node2", true, verdict::refused);
+  EXPECT_TRUE(round.enough());
+}
+
+/// They asked this node while it knew no view that names their former selves.
+TEST(membership_healing, who_asked_before_the_view_was_known_has_replaced_its_master) {
+  auto net = converged_net(3);
+  auto base = net.view_of(2);
+  base.version += 1;
+  net.restart(0);
+  net.restart(1);
+  net.restart(2);
+  std::find_if(base.members.begin(), base.members.end(), [](const member& m) {
+    return m.name == "node3";
+  })->inc = net.at(2).self.inc;
+  for (std::size_t i : {0, 1})
+    net.machine(2).on_packet(join_packet{net.at(i).self, {}, false, false}, net.now());
+  const auto actions = net.machine(2).on_packet(view_packet{base}, net.now());
+  EXPECT_TRUE(std::any_of(actions.begin(), actions.end(), [](const action& done) {
+    const auto* out = std::get_if<send_packet>(&done);
+    return out != nullptr && std::holds_alternative<prepare_packet>(out->body);
+  })) << "it is the first master that lives";
+}
+
+/// The leader refuses whom it cannot take in now, and takes it in when it can.
+TEST(membership_healing, who_was_refused_while_the_view_stood_still_is_in_the_next_one) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(5, seed);
+    net.reachable = [](std::size_t a, std::size_t b) { return (a % 5 == 0) == (b % 5 == 0); };
+    net.run_for(expiry + heartbeat);
+    ASSERT_TRUE(net.machine(0).frozen(net.now()));
+    auto late = net.start("node6", 6, {membership_net::address(1)});
+    ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
+    net.reachable = [late](std::size_t from, std::size_t to) {
+      return from != late || to != 0; // It does not ask again.
+    };
+    ASSERT_TRUE(net.run_until([&] { return net.converged(); }, in_time)) << seed;
+  }
+}
+
+/// A view came about without somebody who lives: it is told, and comes back.
+TEST(membership_healing, who_is_left_out_hears_of_it_at_once) {
+  auto net = converged_net(5);
+  net.reachable = [](std::size_t from, std::size_t) { return from != 4; };
+  ASSERT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 4; }, seconds(5)));
+  net.run_for(milliseconds(20));
+  EXPECT_EQ(net.machine(4).state(), membership::phase::rejoining);
+}
+
+/// A late packet of a process that was replaced takes the place of the one that runs. That one's
+/// address is its own: it need not wait until the other one has expired.
+TEST(membership_healing, who_was_pushed_out_by_its_own_past_is_back_at_once) {
+  auto net = converged_net(5);
+  auto past = net.at(4).self;
+  bool pushed_out = false;
+  net.restart(4);
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
+  net.watch = [&](std::size_t, const send_packet& out) {
+    if (const auto* told = std::get_if<view_packet>(&out.body))
+      pushed_out = pushed_out || told->latest.find(past.inc) != nullptr;
+  };
+  net.machine(0).on_packet(join_packet{past, {}, false, false}, net.now());
+  ASSERT_TRUE(net.run_until([&] { return pushed_out; }, seconds(1)));
+  auto took = net.run_until([&] { return net.converged(); }, seconds(10));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, in_time);
+}
+
+/// At another address it may be the frozen process that the member replaced.
+TEST(membership_healing, a_replaced_process_elsewhere_does_not_push_its_successor_out) {
+  auto net = converged_net(5);
+  auto past = net.at(4).self;
+  past.control_port += 1;
+  past.inc = {6, 6};
+  auto before = net.view_of(0);
+  net.machine(0).on_packet(join_packet{past, before.stamp(), true, false}, net.now());
+  net.run_for(seconds(1));
+  EXPECT_EQ(net.view_of(0), before);
+}
+
+/// Who looks for a cluster cannot hear whether a member lives: a namesake from elsewhere waits.
+TEST(membership_healing, who_stands_in_takes_no_namesake_for_a_member) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(5, seed);
+    for (std::size_t i : {0, 1, 2})
+      net.restart(i);
+    net.start("node5", 9, {membership_net::address(1)});
+    net.run_for(seconds(5));
+    EXPECT_EQ(net.view_of(0).find_name("node5")->inc, net.at(4).self.inc) << seed;
+    EXPECT_EQ(net.machine(5).state(), membership::phase::looking) << seed;
+  }
+}
+
+} // namespace
+} // namespace peercache::discovery::membership_healing_test

@@ -24,8 +24,9 @@ bool has(const outcome& came, const std::string& fault) {
 }
 
 /// The first seed that fails with such a fault; 0: none did.
-std::uint64_t first_failing(const std::string& fault, bool repair = true) {
-  for (std::uint64_t seed = 1; seed <= seeds_tried; ++seed)
+std::uint64_t first_failing(const std::string& fault, bool repair = true,
+                            std::uint64_t tried = seeds_tried) {
+  for (std::uint64_t seed = 1; seed <= tried; ++seed)
     if (has(run(script_of(seed, repair)), fault))
       return seed;
   return 0;
@@ -81,7 +82,8 @@ TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
 
 /// Comparing is for what was lost on the way, not for what the protocol forgets.
 TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same) {
-  EXPECT_EQ(first_failing("nobody finds a page", /*repair=*/false), 0u);
+  const auto tried = std::min<std::uint64_t>(seeds_to_run(), 500);
+  EXPECT_EQ(first_failing("nobody finds a page", /*repair=*/false, tried), 0u);
 }
 
 TEST(scenario_guards, a_failing_seed_is_shrunk_to_what_matters) {

@@ -168,8 +168,11 @@ void membership::notice_own_pause(time_point now) {
 /// A view came from somewhere. Older ones change nothing; one without this node is a reason to join
 /// again.
 void membership::consider(const view& received) {
-  if (received == newest_ || (!received.newer_than(newest_) && guard_on(guard::view)))
+  if (received == newest_ || (!received.newer_than(newest_) && guard_on(guard::view))) {
+    if (phase_ == phase::rejoining && received.newer_than(view_) && received.find(self_.inc))
+      stand_on(received);
     return;
+  }
   newest_ = received;
   round_.reset();
   const auto* own = received.find(self_.inc);
@@ -186,6 +189,15 @@ void membership::consider(const view& received) {
   found_at_ = std::max(found_at_, now_ + options_.expiry);
   stand_in_after(options_.heartbeat);
   send_joins();
+}
+
+/// It was decided after the own view, but somewhere a newer one was made without this process.
+/// Nobody lives in it; should the newer one stand still, its masters make the next one.
+void membership::stand_on(const view& decided) {
+  const auto before = std::exchange(view_, decided);
+  round_.reset();
+  liveness_.watch(view_.members, now_);
+  watch_masters(before.masters);
 }
 
 void membership::adopt(const view& latest) {

@@ -140,6 +140,7 @@ private:
   void notice_own_pause(time_point now);
   void consider(const view& received);
   void adopt(const view& latest);
+  void stand_on(const view& decided);
   void watch_masters(const std::vector<std::string>& old_masters);
   heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
@@ -160,6 +161,7 @@ private:
     bool was_member = false;
     time_point asked_at;
   };
+  std::vector<endpoint> who_may_lead() const;
   void send_joins();
   static bool replaces(const applicant& asks, const member& known);
   void declare_replaced_dead();

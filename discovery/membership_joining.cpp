@@ -9,19 +9,22 @@
 
 namespace peercache::discovery {
 
-/// To everyone who might lead or know who does: the newest view's masters, the own view's, the
-/// seeds.
-void membership::send_joins() {
-  std::vector<endpoint> targets = options_.seeds;
+/// Everyone who might lead or know who does: the newest view's masters, the own view's, the seeds.
+std::vector<endpoint> membership::who_may_lead() const {
+  std::vector<endpoint> all = options_.seeds;
   for (const auto* source : {&newest_, &view_})
     for (const auto& name : source->masters)
-      targets.push_back(control_endpoint(*source->find_name(name)));
-  std::sort(targets.begin(), targets.end());
-  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-  join_packet p{self_, newest_.stamp(), view_.term > 0, false};
-  for (auto& target : targets)
-    if (target != control_endpoint(self_))
-      send(std::move(target), p);
+      all.push_back(control_endpoint(*source->find_name(name)));
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  std::erase(all, control_endpoint(self_));
+  return all;
+}
+
+void membership::send_joins() {
+  const join_packet p{self_, newest_.stamp(), view_.term > 0, false};
+  for (auto& target : who_may_lead())
+    send(std::move(target), p);
 }
 
 void membership::handle(const join_packet& p) {

@@ -70,10 +70,10 @@ std::vector<action> membership::tick_after_leaving() {
   return take_actions();
 }
 
+/// Also who was only asked to take this process in.
 void membership::tell_of_leaving() {
-  for (const auto& name : view_.masters)
-    if (name != self_.name)
-      send(control_endpoint(*view_.find_name(name)), leave_packet{self_.inc});
+  for (auto& target : who_may_lead())
+    send(std::move(target), leave_packet{self_.inc});
 }
 
 void membership::handle(const leave_packet& p) {

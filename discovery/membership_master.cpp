@@ -104,9 +104,11 @@ view membership::next_view(std::uint64_t term, std::vector<member> members) cons
 /// The next view is decided: tells everyone in it and lives in it.
 void membership::commit(const view& next) {
   round_.reset();
-  if (!next.newer_than(newest_))
-    return;
   publish(next);
+  if (!next.newer_than(newest_)) {
+    consider(next);
+    return;
+  }
   // A test's network that delivers late: `view_` still is the one before.
   if (auto one_in = fault_setting(fault::old_views_one_in);
       one_in != 0 && next.version % one_in == 0)

@@ -132,7 +132,7 @@ void membership::handle(const vote_packet& p) {
   // Somebody better placed runs: it must not be disturbed while it makes its own attempt. A newer
   // attempt that was promised to is no such sign: whoever made it may be gone.
   if (p.answer == verdict::refused && acts_as_successor() && p.promised <= p.attempt)
-    stand_in_at_ = now_ + options_.expiry;
+    stand_in_at_ = now_ + 2 * options_.heartbeat;
   round_->count(p);
   proceed();
 }
@@ -178,12 +178,17 @@ bool membership::votes_can_suffice() const {
   const auto& masters = round_->base().masters;
   auto undecided = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
     const auto& master = *round_->base().find_name(name);
-    bool answers = acts_as_successor() || name == self_.name;
+    bool answers = acts_as_successor();
     if (auto at = answered_.find(control_endpoint(master)); at != answered_.end())
       answers = answers || now_ - at->second <= options_.expiry;
-    return answers && !round_->decided(master) && vote_is_wanted(master);
+    return name != self_.name && answers && !round_->decided(master) && vote_is_wanted(master);
   });
-  return round_->possible_with(static_cast<std::size_t>(undecided));
+  const auto* own = round_->base().find(self_.id);
+  const bool is_to_vote =
+      own != nullptr && round_->base().is_master(own->name) && !round_->decided(*own);
+  const bool original = is_to_vote && own->inc == self_.inc;
+  return round_->possible_with(original ? 1 : 0, is_to_vote && !original ? 1 : 0,
+                               static_cast<std::size_t>(undecided));
 }
 
 void membership::handle(const prepare_packet& p) {

@@ -46,17 +46,20 @@ bool voting_round::concerns(const vote_packet& vote) const noexcept {
 
 void voting_round::count(const vote_packet& vote) {
   const auto* master = base_.find(vote.voter);
-  if (!concerns(vote) || master == nullptr || !base_.is_master(master->name) ||
-      vote.successor == (vote.inc == master->inc))
+  if (!concerns(vote) || master == nullptr || !base_.is_master(master->name))
     return;
-  if (vote.successor)
+  // One that never heard of the base takes itself for a successor, though it may be named there.
+  const bool successor = vote.inc != master->inc;
+  if (successor && !vote.successor)
+    return;
+  if (successor)
     gone_.insert(vote.voter);
   if (vote.answer != verdict::granted) {
     against_.insert(vote.voter);
     return;
   }
   against_.erase(vote.voter);
-  if (vote.successor)
+  if (successor)
     successors_.insert(vote.voter);
   else
     voters_.insert(vote.inc);
@@ -77,10 +80,14 @@ bool voting_round::enough_with(std::size_t voters, std::size_t successors) const
   return reached(voters_.size() + voters, granting, std::max(gone_.size(), granting));
 }
 
-bool voting_round::possible_with(std::size_t undecided) const noexcept {
+bool voting_round::possible_with(std::size_t voters, std::size_t successors,
+                                 std::size_t undecided) const noexcept {
+  voters += voters_.size();
+  const auto gone = gone_.size() + successors;
+  successors += successors_.size();
   // Each of them is the master itself or runs in its place: what is more welcome, here.
-  return reached(voters_.size() + undecided, successors_.size(), gone_.size()) ||
-         reached(voters_.size(), successors_.size() + undecided, gone_.size() + undecided);
+  return reached(voters + undecided, successors, gone) ||
+         reached(voters, successors + undecided, gone + undecided);
 }
 
 bool voting_round::granted_by(const member& master) const {

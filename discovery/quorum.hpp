@@ -61,8 +61,10 @@ public:
   bool enough() const noexcept { return enough_with(0, 0); }
   /// Whether they would be with so many more.
   bool enough_with(std::size_t voters, std::size_t successors) const noexcept;
-  /// Whether they can be, if only so many of those who have said nothing yet will speak.
-  bool possible_with(std::size_t undecided) const noexcept;
+  /// Whether they can be: with so many more, and if only so many others will speak of whom it is
+  /// not known what they are.
+  bool possible_with(std::size_t voters, std::size_t successors,
+                     std::size_t undecided) const noexcept;
   /// Whether the vote answers this half.
   bool concerns(const vote_packet& vote) const noexcept;
   /// Whether this master voted, or the process in its place did.

@@ -187,31 +187,82 @@ TEST(membership_healing, one_of_those_who_stand_in_goes_first) {
   }
 }
 
-/// A successor may refuse an attempt; that its master is gone it has said all the same.
-TEST(membership_healing, a_successor_that_refuses_tells_that_its_master_is_gone) {
+/// All masters accepted a view; then they heard of one without them, whose only master is gone.
+TEST(membership_healing, what_has_to_be_finished_first_is_gone_on_from) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(3, seed);
+    auto accepted = net.view_of(0);
+    accepted.version += 1;
+    auto elsewhere = accepted;
+    elsewhere.term += 5;
+    elsewhere.members.resize(1);
+    elsewhere.members[0].name = "elsewhere";
+    elsewhere.members[0].id = node_id_of("elsewhere");
+    elsewhere.members[0].inc = {6, 6};
+    elsewhere.members[0].host = "10.0.0.66";
+    elsewhere.masters = {"elsewhere"};
+    const propose_packet proposal{
+        {"10.0.0.66", 31998}, net.view_of(0).stamp(), {accepted.term, {6, 6}}, false, accepted};
+    for (std::size_t i : {0, 1, 2}) {
+      net.machine(i).on_packet(proposal, net.now());
+      net.machine(i).on_packet(view_packet{elsewhere}, net.now());
+      ASSERT_EQ(net.machine(i).state(), membership::phase::rejoining);
+    }
+    bool went_on = false;
+    net.watch = [&](std::size_t, const send_packet& out) {
+      if (const auto* next = std::get_if<propose_packet>(&out.body))
+        went_on = went_on || next->base == accepted.stamp();
+    };
+    ASSERT_TRUE(net.run_until([&] { return net.converged(); }, 2 * expiry + in_time)) << seed;
+    EXPECT_TRUE(went_on);
+    EXPECT_TRUE(net.view_of(0).newer_than(elsewhere));
+    EXPECT_EQ(net.at(0).adopted.back(), net.view_of(0)) << "in the finished one nobody lived";
+    for (const auto& view : net.at(0).adopted)
+      EXPECT_NE(view.stamp(), accepted.stamp());
+  }
+}
+
+/// Who said that it is better placed may be gone by now.
+TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   auto net = converged_net(3);
   const auto base = net.view_of(0);
-  const ballot attempt{base.term, base.find_name("node1")->inc};
-  voting_round round(base, attempt, net.now());
-  round.propose(base, false, net.now());
-  const auto vote = [&](const std::string& name, bool successor, verdict answer) {
-    const auto& master = *base.find_name(name);
-    round.count({.voter = master.id,
-                 .inc = successor ? incarnation{6, 6} : master.inc,
-                 .base = base.stamp(),
-                 .attempt = attempt,
-                 .step = voting_step::propose,
-                 .answer = answer,
-                 .successor = successor,
-                 .promised = attempt,
-                 .alive = {},
-                 .accepted = {}});
+  std::optional<prepare_packet> asked;
+  std::optional<time_point> asked_at;
+  net.watch = [&](std::size_t from, const send_packet& out) {
+    if (const auto* question = std::get_if<prepare_packet>(&out.body); from == 2 && question) {
+      asked = *question;
+      asked_at = net.now();
+    }
   };
-  vote("node1", false, verdict::granted);
-  vote("node3", true, verdict::granted);
-  EXPECT_FALSE(round.enough()) << "node2 may live";
-  vote("node2", true, verdict::refused);
-  EXPECT_TRUE(round.enough());
+  for (std::size_t i : {0, 1})
+    net.kill(i);
+  net.restart(2);
+  net.machine(2).on_packet(view_packet{base}, net.now());
+  ASSERT_TRUE(net.run_until([&] { return asked.has_value(); }, seconds(3)));
+  const vote_packet refused{.voter = base.find_name("node1")->id,
+                            .inc = base.find_name("node1")->inc,
+                            .base = base.stamp(),
+                            .attempt = asked->attempt,
+                            .step = voting_step::prepare,
+                            .answer = verdict::refused,
+                            .successor = false,
+                            .promised = {},
+                            .alive = {},
+                            .accepted = {}};
+  net.machine(2).on_packet(refused, net.now());
+  net.machine(2).on_packet(
+      [&] {
+        auto other = refused;
+        other.voter = base.find_name("node2")->id;
+        other.inc = base.find_name("node2")->inc;
+        return other;
+      }(),
+      net.now());
+  const auto refused_at = net.now();
+  asked_at.reset();
+  ASSERT_TRUE(net.run_until([&] { return asked_at.has_value(); }, seconds(5)));
+  EXPECT_GE(*asked_at - refused_at, heartbeat) << "the other one has its time";
+  EXPECT_LE(*asked_at - refused_at, in_time);
 }
 
 /// They asked this node while it knew no view that names their former selves.

@@ -103,5 +103,24 @@ TEST(membership_leaving, that_a_master_leaves_is_said_again_when_it_was_lost) {
   EXPECT_LE(*took, heartbeat + slack);
 }
 
+/// The leader could not take it in then, and must not when it can: it is gone.
+TEST(membership_leaving, who_leaves_before_it_was_taken_in_is_in_no_view) {
+  auto net = converged_net(5);
+  net.reachable = [](std::size_t a, std::size_t b) { return (a % 5 == 0) == (b % 5 == 0); };
+  net.run_for(milliseconds(2500));
+  ASSERT_TRUE(net.machine(0).frozen(net.now()));
+  const auto late = net.start("node6", 6, {membership_net::address(1)});
+  ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
+  net.leave(late);
+  EXPECT_TRUE(net.machine(late).may_end(net.now()));
+  net.run_for(milliseconds(20));
+  net.kill(late);
+  net.reachable = [](auto, auto) { return true; };
+  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, milliseconds(1500)));
+  net.run_for(heartbeat);
+  for (const auto& view : net.at(0).adopted)
+    EXPECT_EQ(view.find_name("node6"), nullptr);
+}
+
 } // namespace
 } // namespace peercache::discovery::membership_leaving_test

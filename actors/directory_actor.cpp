@@ -47,6 +47,18 @@ bool directory_state::owns(const page_key& key) const {
   return cluster->ring.owns(options.self, key, options.replicas);
 }
 
+result<std::string> directory_state::publish(std::string_view batch) {
+  totals.publishes += batch.size() / directory::wire::publish_record_bytes;
+  return directory::publish_batch(shard, batch);
+}
+
+result<std::string> directory_state::publish(std::string_view batch, std::uint64_t term,
+                                             std::uint64_t version) {
+  const bool behind =
+      cluster && std::pair(cluster->view.term, cluster->view.version) < std::pair(term, version);
+  return behind ? directory::answer_from_behind(batch) : publish(batch);
+}
+
 result<std::string> directory_state::look_up(std::string_view keys) {
   totals.lookups += keys.size() / directory::wire::key_bytes;
   directory::key_ownership ownership;
@@ -170,10 +182,12 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
   auto& state = self->state;
   return {
       [self](publish_atom, const std::string& batch) {
-        auto& state = self->state;
         sweep_later(self, batch);
-        state.totals.publishes += batch.size() / directory::wire::publish_record_bytes;
-        return to_caf(directory::publish_batch(state.shard, batch));
+        return to_caf(self->state.publish(batch));
+      },
+      [self](publish_atom, const std::string& batch, std::uint64_t term, std::uint64_t version) {
+        sweep_later(self, batch);
+        return to_caf(self->state.publish(batch, term, version));
       },
       [self](withdraw_atom, const std::string& batch) {
         auto& state = self->state;

@@ -41,6 +41,10 @@ struct directory_state {
   /// Forgets what this node does not own.
   void forget_foreign_keys();
   bool owns(const page_key& key) const;
+  /// One publish_outcome byte a record.
+  result<std::string> publish(std::string_view batch);
+  /// The same of one that knows this view.
+  result<std::string> publish(std::string_view batch, std::uint64_t term, std::uint64_t version);
   /// The locations of these keys; `not_mine` for what this node neither knows nor owns.
   result<std::string> look_up(std::string_view keys);
   directory_report report() const;

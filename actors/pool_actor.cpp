@@ -164,6 +164,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   repair.replicas = options.replicas;
   repair.bytes_per_second = options.repair_rate;
   repair.pause = options.repair_pause;
+  repair.settling = options.repair_settling;
   state.repair = record_repair(repair);
   state.disk = pool_disk(options.disk, options.self, options.inc);
   self->delayed_send(self, options.beat, beat_atom_v);

@@ -30,8 +30,9 @@ struct pool_actor_options {
   std::uint64_t republish_rate = 0;
   /// Bytes a second for the comparison with the directory's shards; 0: none.
   std::uint64_t repair_rate = 0;
-  std::chrono::milliseconds repair_pause{30'000}; ///< Between two comparisons with all shards.
-  std::uint64_t mirrored_bytes_max = 0;           ///< Copies of other hosts' pages.
+  std::chrono::milliseconds repair_pause = record_repair::options{}.pause;
+  std::chrono::milliseconds repair_settling = record_repair::options{}.settling;
+  std::uint64_t mirrored_bytes_max = 0; ///< Copies of other hosts' pages.
   pool_disk_options disk;
 };
 

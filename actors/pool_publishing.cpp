@@ -23,8 +23,9 @@ void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pa
       continue;
     }
     auto indices = std::make_shared<std::vector<std::uint32_t>>(std::move(batch.indices));
+    const auto& view = self->state.cluster->view;
     self->request(owner->directory, self->state.options.directory_timeout, publish_atom_v,
-                  std::move(batch.records))
+                  std::move(batch.records), view.term, view.version)
         .then([job, indices](const std::string& outcomes) { job->answered(*indices, outcomes); },
               [job, indices](const caf::error&) { job->failed(*indices); });
   }

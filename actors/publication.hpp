@@ -28,7 +28,7 @@ struct publication {
         duplicate[indices[i]] = true;
       if (outcome == publish_outcome::accepted || outcome == publish_outcome::stale)
         recorded[indices[i]] = true;
-      if (outcome == publish_outcome::unknown_owner)
+      if (outcome == publish_outcome::unknown_owner || outcome == publish_outcome::behind)
         unheard[indices[i]] = true;
     }
     finish_one();

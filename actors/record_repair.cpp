@@ -32,7 +32,7 @@ void record_repair::follow(const discovery::hash_ring& ring, std::vector<node_id
   owners_ = std::move(owners);
   left_out_.clear();
   give_up_pass();
-  next_pass_ = now + options_.pause;
+  next_pass_ = now + options_.settling;
 }
 
 /// What was collected would be old, or another owner's, in the next one.

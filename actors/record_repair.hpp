@@ -6,6 +6,7 @@
 #include "directory/digest.hpp"
 #include "directory/page_location.hpp"
 #include "directory/wire.hpp"
+#include "discovery/former_rings.hpp"
 #include "discovery/hash_ring.hpp"
 
 #include <chrono>
@@ -63,7 +64,10 @@ public:
     incarnation inc;
     std::uint32_t replicas = 2;
     std::uint64_t bytes_per_second = 0;      ///< 0: no repair.
-    std::chrono::milliseconds pause{30'000}; ///< Between two passes, and after a change of view.
+    std::chrono::milliseconds pause{30'000}; ///< Between two passes.
+    /// After a change of view: shards keep what they own no more for a while, which is no
+    /// difference worth looking into.
+    std::chrono::milliseconds settling = discovery::foreign_keys_kept + std::chrono::seconds(1);
     std::size_t collected_max = 65536;
   };
 
@@ -91,7 +95,9 @@ public:
   explicit record_repair(const options& opts);
 
   /// Who owns what, from now on, and everyone who owns anything. A pass that goes on begins again
-  /// later: what changes owner is being published as it is.
+  /// later: what changes owner is being published as it is. The next one comes sooner than others:
+  /// a change of view is when records are lost, as where a shard learns late that their owner was
+  /// out for a moment.
   void follow(const discovery::hash_ring& ring, std::vector<node_id> owners, time_point now);
 
   /// What to do now; `nothing` while an answer is out, or time or the budget say so.

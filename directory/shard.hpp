@@ -24,6 +24,7 @@ enum class publish_outcome : std::uint8_t {
   stale = 2,     ///< A newer fact about the same process's page is known.
   refused = 3,   ///< A limit was reached, or the location makes no sense.
   unknown_owner = 4, ///< The incarnation is not a member here.
+  behind = 5,        ///< The publisher knows a later view: to be told again when it has come here.
 };
 
 /// One shard of the map from keys to locations.

@@ -74,6 +74,11 @@ result<std::string> publish_batch(shard& target, std::string_view batch) {
   return outcomes;
 }
 
+std::string answer_from_behind(std::string_view publish_batch) {
+  return std::string(publish_batch.size() / wire::publish_record_bytes,
+                     static_cast<char>(publish_outcome::behind));
+}
+
 result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch) {
   if (!well_formed<withdraw_record>(batch))
     return malformed("withdraw batch", batch);

@@ -16,6 +16,11 @@ namespace peercache::directory {
 /// One `publish_outcome` byte a record.
 result<std::string> publish_batch(shard& target, std::string_view batch);
 
+/// The answer while the publisher's view is later than the shard's: `behind` for every record. The
+/// views between may have been without the pages' process, and would make the shard forget what it
+/// had just been told, unnoticed by that process.
+std::string answer_from_behind(std::string_view publish_batch);
+
 /// Whether one of its keys is not owned. A malformed batch has none.
 bool has_foreign_keys(std::string_view publish_batch,
                       const std::function<bool(const page_key&)>& owns);

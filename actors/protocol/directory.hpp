@@ -13,8 +13,11 @@ using topology_ptr = std::shared_ptr<const topology>;
 
 /// The DIRECTORY protocol. Batches are packed records (directory/wire.hpp).
 using directory_actor = caf::typed_actor<
-    // Pool: records where pages can be read. Answers one publish_outcome byte a record.
+    // Records where pages can be read. Answers one publish_outcome byte a record.
     caf::replies_to<publish_atom, std::string>::with<std::string>,
+    // The same from one that knows the view of this term and version: nothing is recorded before
+    // that view has come here.
+    caf::replies_to<publish_atom, std::string, std::uint64_t, std::uint64_t>::with<std::string>,
     // Pool: forgets records that still have that generation. Answers how many there were.
     caf::replies_to<withdraw_atom, std::string>::with<std::uint64_t>,
     // Client: where the pages of these keys can be read.

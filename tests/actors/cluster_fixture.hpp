@@ -80,6 +80,7 @@ protected:
     options.republish_rate = republish_rate;
     options.repair_rate = repair_rate;
     options.repair_pause = std::chrono::milliseconds(1000);
+    options.repair_settling = std::chrono::milliseconds(1000);
     options.mirrored_bytes_max = mirrored_bytes_max;
     auto slots = memory.slots();
     return system.spawn(run_pool, options,

@@ -53,6 +53,24 @@ TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it)
   EXPECT_EQ(outcome_of_publish(), publish_outcome::accepted);
 }
 
+TEST_F(directory_actor_test, records_nothing_of_one_that_knows_a_later_view) {
+  using directory::publish_outcome;
+  auto outcome_by_view = [&](std::uint64_t term, std::uint64_t version) {
+    auto outcome = ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there),
+                                    term, version);
+    return static_cast<publish_outcome>(outcome->at(0));
+  };
+  tell_everyone(both(1));
+  // The view without `there` comes late, after `there` is back and has published again.
+  EXPECT_EQ(outcome_by_view(1, 3), publish_outcome::behind);
+  EXPECT_EQ(outcome_by_view(2, 1), publish_outcome::behind);
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  tell_everyone(topology_of({{here, shard_here}}, 2));
+  tell_everyone(both(3));
+  EXPECT_EQ(outcome_by_view(1, 3), publish_outcome::accepted);
+  EXPECT_EQ(outcome_by_view(1, 2), publish_outcome::accepted) << "who is behind itself is heard";
+}
+
 TEST_F(directory_actor_test, takes_a_page_again_whose_holder_it_cannot_reach) {
   tell_everyone(both(1));
   auto if_absent = publication(key_named("a"), here);

@@ -182,11 +182,10 @@ TEST_F(crowded_key_test, a_page_that_no_owner_can_record_is_not_kept) {
 TEST_F(crowded_key_test, nor_is_one_whose_owners_are_heard_later) {
   tell_everyone(crowd(shard_there, 1));
   const auto key = key_of_the_others();
-  caf::anon_send(pool, topology_atom_v, crowd({}, 2));
-  settle();
+  tell_everyone(crowd({}, 2));
   EXPECT_EQ(commit(key, reserve(), commit_mode::store), page_status::stored);
   EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 1u) << "the other owner may know it";
-  caf::anon_send(pool, topology_atom_v, crowd(shard_there, 3));
+  tell_everyone(crowd(shard_there, 3));
   pass(std::chrono::milliseconds(500));
   EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
 }
@@ -233,6 +232,19 @@ TEST_F(pool_actor_test, after_a_view_that_was_missed_everything_is_published_aga
   put(key_named("a"));
   expel(shard_there, topology_of({{here, shard_here}}, 2));
   tell_everyone(both(3)); // The pool did not hear of view 2.
+  EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
+}
+
+TEST_F(pool_actor_test, a_shard_that_learns_late_that_the_node_was_out_is_told_again) {
+  tell_everyone(both(1));
+  put(key_named("a"));
+  caf::anon_send(pool, topology_atom_v, both(3)); // Out by view 2, and back: it publishes again.
+  settle();
+  caf::anon_send(shard_there, topology_atom_v, topology_of({{there, shard_there}}, 2));
+  caf::anon_send(shard_there, topology_atom_v, both(3));
+  settle();
+  EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
+  pass(std::chrono::milliseconds(50));
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 

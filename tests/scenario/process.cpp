@@ -77,18 +77,37 @@ void process::adopt(const discovery::view& next) {
   const auto late = cluster_.time().below(8) == 0 ? 1'000'000 : 5'000;
   cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(late)),
                  [next](process& self) { self.clients_learn(next); });
-  if (next.stamp() > left_at_) {
-    std::vector<incarnation> living;
-    for (const auto& m : next.members)
-      living.push_back(m.inc);
-    shard_.set_members(living);
-    cluster_.later(*this, discovery::foreign_keys_kept, [of = next.stamp()](process& self) {
-      if (self.view().stamp() == of)
-        self.forget_foreign_keys();
-    });
-  }
+  const auto now = cluster_.time().now();
+  const auto shard_late = cluster_.time().below(8) == 0 ? 500'000 : 2'000;
+  shard_learns_at_ = std::max(shard_learns_at_,
+                              now + std::chrono::microseconds(cluster_.time().below(shard_late)));
+  cluster_.later(*this, shard_learns_at_ - now,
+                 [known = known_](process& self) { self.shard_learns(known); });
   publish_moved(*before);
   repair_follow();
+}
+
+/// As directory_state::adopt.
+void process::shard_learns(const known_cluster_ptr& next) {
+  if (next->view.stamp() <= left_at_)
+    return;
+  shard_knows_ = next;
+  std::vector<incarnation> living;
+  for (const auto& m : next->view.members)
+    living.push_back(m.inc);
+  shard_.set_members(living);
+  cluster_.later(*this, discovery::foreign_keys_kept, [of = next->view.stamp()](process& self) {
+    if (self.shard_knows(of))
+      self.forget_foreign_keys();
+  });
+}
+
+bool process::shard_knows(const discovery::view_stamp& of) const {
+  return shard_knows_->view.stamp() == of;
+}
+
+bool process::shard_owns(const page_key& key) const {
+  return shard_knows_->ring->owns(host_.self.id, key, cluster_.settings().replicas);
 }
 
 void process::clients_learn(const discovery::view& next) {
@@ -103,21 +122,19 @@ void process::tell_clients(const std::string& view) {
 
 void process::forget_foreign_keys() {
   if (joined())
-    shard_.retain([this](const page_key& key) {
-      return ring().owns(host_.self.id, key, cluster_.settings().replicas);
-    });
+    shard_.retain([this](const page_key& key) { return shard_owns(key); });
 }
 
 /// As directory_actor's sweep_later.
 void process::sweep_later(const std::string& batch) {
-  if (sweep_is_due_ || !directory::has_foreign_keys(batch, [this](const page_key& key) {
-        return ring().owns(host_.self.id, key, cluster_.settings().replicas);
-      }))
+  if (sweep_is_due_ ||
+      !directory::has_foreign_keys(batch, [this](const page_key& key) { return shard_owns(key); }))
     return;
   sweep_is_due_ = true;
-  cluster_.later(*this, discovery::foreign_keys_kept, [of = view().stamp()](process& self) {
+  const auto of = shard_knows_->view.stamp();
+  cluster_.later(*this, discovery::foreign_keys_kept, [of](process& self) {
     self.sweep_is_due_ = false;
-    if (self.view().stamp() == of) // Else the new view's own time runs.
+    if (self.shard_knows(of)) // Else the new view's own time runs.
       self.forget_foreign_keys();
   });
 }
@@ -126,6 +143,13 @@ std::string process::serve_publish(const std::string& batch) {
   sweep_later(batch);
   auto said = directory::publish_batch(shard_, batch);
   return said ? *said : std::string{};
+}
+
+std::string process::serve_publish(const std::string& batch, const discovery::view_stamp& known) {
+  const auto& own = shard_knows_->view;
+  if (std::pair(own.term, own.version) < std::pair(known.term, known.version))
+    return directory::answer_from_behind(batch);
+  return serve_publish(batch);
 }
 
 std::string process::serve_withdraw(const std::string& batch) {
@@ -137,12 +161,12 @@ std::string process::serve_withdraw(const std::string& batch) {
 /// As directory_state::look_up.
 std::string process::serve_lookup(const std::string& batch) {
   directory::key_ownership ownership;
-  ownership.owns = [this](const page_key& key) {
-    return view().stamp() > left_at_ &&
-           ring().owns(host_.self.id, key, cluster_.settings().replicas);
+  const auto& known = shard_knows_->view;
+  ownership.owns = [this, &known](const page_key& key) {
+    return known.stamp() > left_at_ && shard_owns(key);
   };
-  if (view().stamp() > left_at_)
-    ownership.by = {view().term, view().version};
+  if (known.stamp() > left_at_)
+    ownership.by = {known.term, known.version};
   auto found = directory::lookup_batch(shard_, batch, ownership, foreign_);
   return found ? *found : std::string{};
 }

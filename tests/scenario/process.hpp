@@ -63,6 +63,8 @@ public:
 
   // The directory shard and the pool, for other processes.
   std::string serve_publish(const std::string& batch);
+  /// From one that knows this view.
+  std::string serve_publish(const std::string& batch, const discovery::view_stamp& known);
   std::string serve_withdraw(const std::string& batch);
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
@@ -87,6 +89,9 @@ private:
   void forget_foreign_keys();
   void sweep_later(const std::string& batch);
   void clients_learn(const discovery::view& next);
+  void shard_learns(const known_cluster_ptr& next);
+  bool shard_knows(const discovery::view_stamp& of) const;
+  bool shard_owns(const page_key& key) const;
 
   // Draining and leaving (process_hand_over.cpp).
   void hand_over_shard(bool leaving, std::function<void()> done);
@@ -153,6 +158,9 @@ private:
 
   known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< As the links have it.
   known_cluster_ptr clients_know_ = known_;                           ///< A little later.
+  /// As the directory's shard has it, also a little later, one view after the other.
+  known_cluster_ptr shard_knows_ = known_;
+  discovery::time_point shard_learns_at_{}; ///< The last view that is on its way to it.
   discovery::view_stamp left_at_;
   bool sweep_is_due_ = false;
   directory::shard shard_;

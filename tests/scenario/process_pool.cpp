@@ -108,8 +108,8 @@ void process::publish(std::vector<actors::owner_batch> batches, std::size_t page
   for (auto& batch : batches)
     cluster_.ask(
         *this, ring().incarnation_of(batch.owner),
-        [records = std::move(batch.records)](process& owner) {
-          return owner.serve_publish(records);
+        [records = std::move(batch.records), known = view().stamp()](process& owner) {
+          return owner.serve_publish(records, known);
         },
         directory_timeout,
         [job, indices = std::move(batch.indices)](const cluster::answer& said) {

@@ -28,6 +28,7 @@ actors::record_repair::options process::repair_options() const {
   options.replicas = cluster_.settings().replicas;
   options.bytes_per_second = cluster_.settings().repair ? 1u << 20 : 0;
   options.pause = 1500ms;
+  options.settling = 1500ms;
   options.collected_max = 8;
   return options;
 }

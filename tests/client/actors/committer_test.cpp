@@ -76,20 +76,22 @@ TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_a
 actors::directory_actor::behavior_type run_noting_directory(actors::directory_actor::pointer,
                                                             std::string* withdrawn) {
   using namespace actors;
-  return {[](publish_atom, const std::string&) { return std::string{}; },
-          [withdrawn](withdraw_atom, const std::string& records) {
-            *withdrawn += records;
-            return std::uint64_t{0};
-          },
-          [](lookup_atom, const std::string&) { return std::string{}; },
-          [](compare_atom, const std::string&) { return std::uint64_t{0}; },
-          [](list_atom, const std::string&) { return std::string{}; },
-          [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
-          [](pump_atom) {},
-          [](stats_atom) { return directory_report{}; },
-          [](topology_atom, const topology_ptr&) {},
-          [](leave_atom, const std::string&) {},
-          [](beat_atom) {}};
+  return {
+      [](publish_atom, const std::string&) { return std::string{}; },
+      [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
+      [withdrawn](withdraw_atom, const std::string& records) {
+        *withdrawn += records;
+        return std::uint64_t{0};
+      },
+      [](lookup_atom, const std::string&) { return std::string{}; },
+      [](compare_atom, const std::string&) { return std::uint64_t{0}; },
+      [](list_atom, const std::string&) { return std::string{}; },
+      [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
+      [](pump_atom) {},
+      [](stats_atom) { return directory_report{}; },
+      [](topology_atom, const topology_ptr&) {},
+      [](leave_atom, const std::string&) {},
+      [](beat_atom) {}};
 }
 
 TEST_F(committer_test, owners_are_told_of_records_that_turned_out_to_be_false) {
@@ -139,26 +141,28 @@ TEST_F(committer_test, owners_are_told_which_of_their_pages_were_read_twice_a_se
 actors::directory_actor::behavior_type run_talkative_directory(actors::directory_actor::pointer,
                                                                int answers) {
   using namespace actors;
-  return {[](publish_atom, const std::string&) { return std::string{}; },
-          [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
-          [answers](lookup_atom, const std::string&) {
-            directory::page_location somewhere;
-            somewhere.owner = {1, 1};
-            somewhere.gen = {2};
-            somewhere.length_bytes = 4096;
-            std::string answer;
-            for (int i = 0; i < answers; ++i)
-              directory::append_answer(answer, {&somewhere, 1});
-            return answer;
-          },
-          [](compare_atom, const std::string&) { return std::uint64_t{0}; },
-          [](list_atom, const std::string&) { return std::string{}; },
-          [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
-          [](pump_atom) {},
-          [](stats_atom) { return directory_report{}; },
-          [](topology_atom, const topology_ptr&) {},
-          [](leave_atom, const std::string&) {},
-          [](beat_atom) {}};
+  return {
+      [](publish_atom, const std::string&) { return std::string{}; },
+      [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
+      [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
+      [answers](lookup_atom, const std::string&) {
+        directory::page_location somewhere;
+        somewhere.owner = {1, 1};
+        somewhere.gen = {2};
+        somewhere.length_bytes = 4096;
+        std::string answer;
+        for (int i = 0; i < answers; ++i)
+          directory::append_answer(answer, {&somewhere, 1});
+        return answer;
+      },
+      [](compare_atom, const std::string&) { return std::uint64_t{0}; },
+      [](list_atom, const std::string&) { return std::string{}; },
+      [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
+      [](pump_atom) {},
+      [](stats_atom) { return directory_report{}; },
+      [](topology_atom, const topology_ptr&) {},
+      [](leave_atom, const std::string&) {},
+      [](beat_atom) {}};
 }
 
 TEST_F(committer_test, a_prefetch_takes_no_more_answers_than_it_asked_questions) {

@@ -191,31 +191,18 @@ void membership::consider(const view& received) {
   send_joins();
 }
 
-/// It was decided after the own view, but somewhere a newer one was made without this process.
-/// Nobody lives in it; should the newer one stand still, its masters make the next one.
+/// It is newer than the own view, but somewhere a yet newer one was made without this process: not
+/// to be lived in. Should that one stand still, the masters of this one make the next.
 void membership::stand_on(const view& decided) {
-  const auto before = std::exchange(view_, decided);
-  round_.reset();
-  liveness_.watch(view_.members, now_);
-  watch_masters(before.masters);
+  const bool was_master = view_.is_master(self_.name);
+  succeed_own_view(decided, was_master);
 }
 
-void membership::adopt(const view& latest) {
-  PEERCACHE_ASSERT(!view_.newer_than(latest) || !guard_on(guard::view));
-  bool was_master = is_master();
+/// Everything that goes by the own view follows it.
+void membership::succeed_own_view(const view& latest, bool was_master) {
   const auto before = std::exchange(view_, latest);
   const auto& old_masters = before.masters;
-  newest_ = latest;
-  if (phase_ != phase::left)
-    phase_ = phase::joined;
-  refused_reason_.clear();
   round_.reset();
-  next_round_at_ = now_;
-  std::erase_if(joining_, [this](const auto& entry) {
-    const auto* in_view = view_.find(entry.first);
-    return in_view != nullptr && *in_view == entry.second.who;
-  });
-  change_is_due_ = !joining_.empty();
   liveness_.watch(view_.members, now_);
   // Plain members send no heartbeats to plain members: a new master starts to count now.
   if (!was_master)
@@ -225,6 +212,22 @@ void membership::adopt(const view& latest) {
   declare_replaced_dead();
   watch_masters(old_masters);
   remember_former(before);
+}
+
+void membership::adopt(const view& latest) {
+  PEERCACHE_ASSERT(!view_.newer_than(latest) || !guard_on(guard::view));
+  bool was_master = is_master();
+  newest_ = latest;
+  if (phase_ != phase::left)
+    phase_ = phase::joined;
+  refused_reason_.clear();
+  next_round_at_ = now_;
+  std::erase_if(joining_, [&latest](const auto& entry) {
+    const auto* in_view = latest.find(entry.first);
+    return in_view != nullptr && *in_view == entry.second.who;
+  });
+  change_is_due_ = !joining_.empty();
+  succeed_own_view(latest, was_master);
   actions_.push_back(adopt_view{view_});
 }
 

@@ -112,7 +112,8 @@ public:
 
   /// The newest view that was heard of, with this node or without.
   const view& newest() const noexcept { return newest_; }
-  /// The last view adopted; term 0 before the first one.
+  /// The last view adopted; term 0 before the first one. While rejoining it may be a later one, of
+  /// which nobody was told.
   const view& current() const noexcept { return view_; }
   const member& self() const noexcept { return self_; }
   phase state() const noexcept { return phase_; }
@@ -141,6 +142,7 @@ private:
   void consider(const view& received);
   void adopt(const view& latest);
   void stand_on(const view& decided);
+  void succeed_own_view(const view& latest, bool was_master);
   void watch_masters(const std::vector<std::string>& old_masters);
   heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
@@ -203,6 +205,7 @@ private:
   void end_round(duration rest);
   bool votes_can_suffice() const;
   vote_memory* memory_for(const view_stamp& about, const ballot& attempt, const endpoint& from);
+  vote_memory* successor_memory(const view_stamp& about);
   vote_packet cast(const prepare_packet& p, vote_memory& memory) const;
   vote_packet cast(const propose_packet& p, vote_memory& memory) const;
   vote_packet blank_vote(const view_stamp& about, const ballot& attempt) const;
@@ -217,7 +220,7 @@ private:
 
   // Changed by events.
   phase phase_ = phase::looking;
-  view view_;   ///< Adopted: contains this incarnation.
+  view view_;   ///< The newest with this incarnation: adopted, or stood on while rejoining.
   view newest_; ///< The newest that was heard of; differs from `view_` while looking or rejoining.
   liveness liveness_;
   time_point now_;
@@ -242,7 +245,8 @@ private:
   std::uint64_t term_seen_ = 0;               ///< The highest one of any attempt.
   view_stamp led_;                            ///< The base whose first attempt was used.
   vote_memory votes_;                         ///< About the view after `view_`.
-  vote_memory successor_votes_;               ///< About the one after `newest_`, without this.
+  /// About those after views that this process never lived in, by the view; the newest ones.
+  std::map<view_stamp, vote_memory> successor_votes_;
   std::string refused_reason_;
   std::vector<action> actions_; ///< Of the event being handled.
 };

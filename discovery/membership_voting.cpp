@@ -160,12 +160,10 @@ void membership::proceed() {
     propose(next_view(round_->attempt().term, std::move(members)), false);
 }
 
-/// What one or two masters decided alone is newer, though gone as well: nobody would live in the
-/// view that was found, so to decide for it once more would bring nobody further. Either they lived
-/// in it, or the newer one has a lower version: then it follows another view than the base.
+/// The masters of the view that was found decided alone in it, and what they decided is newer: to
+/// finish it once more would bring nobody further.
 bool membership::superseded(const view& found) const {
-  return !found.newer_than(newest_) &&
-         (votes_needed(found.masters.size()) == 1 || newest_.version < found.version);
+  return !found.newer_than(newest_) && votes_needed(found.masters.size()) == 1;
 }
 
 void membership::end_round(duration rest) {
@@ -212,16 +210,29 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
   if (view_.term > 0 && view_.stamp() == about && !outdated)
     return view_.is_master(self_.name) ? &votes_ : nullptr;
   if (newest_.term > 0 && newest_.stamp() == about && stands_in())
-    return &successor_votes_;
+    return successor_memory(about);
   // Somebody carries on from the view before one that one or two masters made, and that is gone.
   if (phase_ == phase::looking && newest_.stamp() > about && !outdated &&
       votes_needed(newest_.masters.size()) == 1)
-    return &successor_votes_;
+    return successor_memory(about);
   if (newest_.stamp() > about)
     send(from, view_packet{newest_});
   else if (newest_.stamp() < about)
     send(from, answer_to_heartbeat());
   return nullptr;
+}
+
+/// Two may ask about different views in turn: to forget a vote for the other one would let both
+/// their attempts and later ones win. Null for a view that is older than all that are remembered.
+vote_memory* membership::successor_memory(const view_stamp& about) {
+  constexpr std::size_t remembered_max = 16;
+  auto& all = successor_votes_;
+  if (all.size() == remembered_max && all.count(about) == 0) {
+    if (about < all.begin()->first)
+      return nullptr;
+    all.erase(all.begin());
+  }
+  return &all[about];
 }
 
 vote_packet membership::blank_vote(const view_stamp& about, const ballot& attempt) const {

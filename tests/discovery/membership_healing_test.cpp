@@ -222,6 +222,36 @@ TEST(membership_healing, what_has_to_be_finished_first_is_gone_on_from) {
   }
 }
 
+/// A node that lives in no view is asked about two views in turn; both were followed by one that a
+/// single master made and left.
+TEST(membership_healing, a_vote_is_not_forgotten_for_another_about_an_older_view) {
+  auto net = converged_net(3);
+  const auto base = net.view_of(0);
+  auto older = base;
+  older.version -= 1;
+  auto left = base;
+  left.term += 5;
+  left.masters = {"node3"};
+  net.restart(1);
+  auto& asked = net.machine(1);
+  asked.on_packet(view_packet{left}, net.now());
+  auto value = base;
+  value.version += 1;
+  const endpoint from = control_endpoint(net.at(0).self);
+  const ballot attempt{left.term + 1, net.at(0).self.inc};
+  asked.on_packet(propose_packet{from, base.stamp(), attempt, false, value}, net.now());
+  const auto question = [&](const view& about) {
+    const auto actions = asked.on_packet(
+        prepare_packet{from, net.at(0).self.id, about.stamp(), {attempt.term + 1, attempt.issuer}},
+        net.now());
+    return std::get<vote_packet>(std::get<send_packet>(actions.back()).body);
+  };
+  EXPECT_FALSE(question(older).accepted);
+  const auto vote = question(base);
+  ASSERT_TRUE(vote.accepted);
+  EXPECT_EQ(vote.accepted->value, value);
+}
+
 /// Who said that it is better placed may be gone by now.
 TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   auto net = converged_net(3);

@@ -121,7 +121,7 @@ bool membership::frozen(time_point now) const {
 }
 
 void membership::handle(const heartbeat_packet& p) {
-  if (p.inc == self_.inc)
+  if (p.inc == self_.inc || leavers_.count(p.inc) > 0) // Sent before it left.
     return;
   // Masters judge each other by answers: one that hears nobody is of no use as a master. Nor is a
   // node in touch that hears of newer views and gets none.
@@ -209,6 +209,9 @@ void membership::succeed_own_view(const view& latest, bool was_master) {
     for (const auto& m : view_.members)
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
+  // This one may have been on its way when they said so.
+  for (const auto& [inc, said_at] : leavers_)
+    liveness_.declare_dead(inc);
   declare_replaced_dead();
   watch_masters(old_masters);
   remember_former(before);

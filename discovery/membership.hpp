@@ -238,6 +238,7 @@ private:
   std::map<node_id, applicant> joining_;      ///< Who asked lately; not only masters keep them.
   std::map<endpoint, time_point> answered_;   ///< When a master's address last answered.
   std::map<incarnation, time_point> vouched_; ///< Heard by another master; until when.
+  std::map<incarnation, time_point> leavers_; ///< Who said lately that it goes, and when.
   std::optional<voting_round> round_;         ///< The attempt that is on its way.
   time_point next_round_at_;                  ///< Not before.
   time_point ask_again_at_;                   ///< Those who have not voted.

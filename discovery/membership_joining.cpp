@@ -28,7 +28,7 @@ void membership::send_joins() {
 }
 
 void membership::handle(const join_packet& p) {
-  if (p.who.inc == self_.inc)
+  if (p.who.inc == self_.inc || leavers_.count(p.who.inc) > 0)
     return;
   if (p.known > newest_.stamp()) {
     // The joining node knows of a newer cluster than this one: ask it to tell.

@@ -79,6 +79,7 @@ void membership::tell_of_leaving() {
 void membership::handle(const leave_packet& p) {
   if (p.inc == self_.inc)
     return;
+  leavers_.insert_or_assign(p.inc, now_);
   liveness_.declare_dead(p.inc);
   std::erase_if(joining_, [&p](const auto& entry) { return entry.second.who.inc == p.inc; });
   change_is_due_ = true;

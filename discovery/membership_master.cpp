@@ -38,6 +38,8 @@ void membership::pursue() {
   std::erase_if(joining_, [this](const auto& entry) {
     return now_ - entry.second.asked_at > options_.expiry;
   });
+  std::erase_if(leavers_,
+                [this](const auto& entry) { return now_ - entry.second > options_.expiry; });
   std::erase_if(vouched_, [this](const auto& entry) { return now_ >= entry.second; });
   if (round_ || !may_propose())
     return;

@@ -103,6 +103,23 @@ TEST(membership_leaving, that_a_master_leaves_is_said_again_when_it_was_lost) {
   EXPECT_LE(*took, heartbeat + slack);
 }
 
+/// The view in which it leads was on its way when it heard of the leaver.
+TEST(membership_leaving, who_leads_next_has_not_forgotten_who_left) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(5, seed);
+    auto next = net.view_of(0);
+    next.version += 1;
+    for (std::size_t i = 0; i < 5; ++i)
+      net.machine(i).on_packet(leave_packet{net.at(4).self.inc}, net.now());
+    net.kill(4);
+    for (std::size_t i = 0; i < 4; ++i)
+      net.machine(i).on_packet(view_packet{next}, net.now());
+    auto took = net.run_until([&] { return net.converged(); }, seconds(5));
+    ASSERT_TRUE(took) << seed;
+    EXPECT_LE(*took, heartbeat) << seed;
+  }
+}
+
 /// The leader could not take it in then, and must not when it can: it is gone.
 TEST(membership_leaving, who_leaves_before_it_was_taken_in_is_in_no_view) {
   auto net = converged_net(5);

@@ -45,6 +45,8 @@ cli::node_launch launch_of(const chaos_plan& plan, const std::filesystem::path& 
         fmt::format("{}:{}", real::net_lab::address(other), chaos_cluster::control_port));
   launch.flags = {"--pool-name-prefix", fmt::format("peercache-chaos-{}", ::getpid()),
                   "--drain-timeout", "3s"};
+  if (!plan.repairs)
+    launch.flags.insert(launch.flags.end(), {"--directory-repair-rate", "0"});
   if (plan.disk_bytes > 0)
     launch.flags.insert(launch.flags.end(),
                         {"--disk-path", (launch.folder / "disk").string(), "--disk-size",

@@ -50,6 +50,7 @@ result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
     load.keys = 2'000;
     load.rewrites_percent = 50;
     plan.kinds = {fault_kind::loss, fault_kind::freeze, fault_kind::partition};
+    plan.repairs = false; // It would make good what is to be found.
   } else if (guard == "purge") {
     plan.kinds = {fault_kind::kill};
     plan.disk_bytes = 0; // Records are counted: those of pages in memory and on disk are one.

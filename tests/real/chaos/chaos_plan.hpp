@@ -34,6 +34,7 @@ struct chaos_plan {
   std::chrono::milliseconds heal_limit{10'000}; ///< Longer than that is no heal.
   std::uint64_t disk_bytes = 64u << 20;         ///< 0: no disk tier.
   std::string disk_store = "bucket";
+  bool repairs = true;           ///< Nodes compare what they hold with the directory.
   std::vector<fault_kind> kinds; ///< That may come.
   int nodes_priority =
       0; ///< Nice value of the nodes; the clients, whose returns are timed, get more.

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy
@@ -196,7 +197,13 @@ def test_transfers_of_a_request_run_in_their_order_and_those_of_others_in_turns(
 
 def test_any_mix_of_submits_and_cancels_ends_in_order_and_leaves_nothing():
     queue, numbers, guard, running = TransferQueue(3, 2, 10**6), random.Random(9), threading.Lock(), set()
-    moved, futures = {f"r{i}": [] for i in range(5)}, []
+    moved, futures, chunks = {f"r{i}": [] for i in range(5)}, [], []
+
+    def submit(request, pages):
+        """The chunks of two pages of each future are counted beside it."""
+        transfer = Transfer(move_of(request, len(futures)), [""] * len(pages), pages, 4, 1e12)
+        futures.append(queue.submit(request, transfer))
+        chunks.append((len(pages) + 1) // 2)
 
     def move_of(request, number):
         def move(keys, pages, seconds):
@@ -215,9 +222,7 @@ def test_any_mix_of_submits_and_cancels_ends_in_order_and_leaves_nothing():
         for number in range(300):
             request = f"r{own.randrange(5)}"
             with guard:
-                pages = list(range(own.randrange(6)))
-                transfer = Transfer(move_of(request, len(futures)), [""] * len(pages), pages, 4, 1e12)
-                futures.append(queue.submit(request, transfer))
+                submit(request, list(range(own.randrange(6))))
             if own.random() < 0.3:
                 own.choice(futures).cancel()
             if own.random() < 0.05:
@@ -228,8 +233,12 @@ def test_any_mix_of_submits_and_cancels_ends_in_order_and_leaves_nothing():
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert {f.result(10).reason for f in futures} == {"", "cancelled"}
-    assert len(futures) == 900 and sum(map(len, moved.values())) > 100
+    for request in moved:  # nobody cancels these
+        submit(request, list(range(5)))
+    assert len(futures) == 905 and {f.result(10).reason for f in futures} == {"", "cancelled"}
+    assert all(f.result(0).ok for f in futures[900:])
+    count = Counter(number for order in moved.values() for number in order)
+    assert all(count[i] == chunks[i] for i, f in enumerate(futures) if f.result(0).ok), "moved once, all of it"
     assert all(sorted(order) == order for order in moved.values())
     assert queue.close(5) and queue.waiting() == (0, 0)
 

@@ -295,10 +295,13 @@ def test_a_dead_node_ends_a_retrieve_and_nothing_is_written_afterwards(fragile_r
     store(writer, tokens)
     assert reader.connector.num_external_matched_tokens("r", tokens, 0) == len(tokens)
     reader.wipe()
+    real, killed = reader.connector._retrieve, threading.Event()
+    reader.connector._retrieve = lambda keys, pages, seconds: (
+        (pages[0] < 190 or killed.wait(10)) and real(keys, pages, seconds))
     future = reader.connector.retrieve_kv_async("r", mapping_of(0, 200), tokens)
-    while reader.connector._queue.waiting()[1] > 150:
-        pass
+    assert until(lambda: reader.connector._queue.waiting()[1] <= 150)
     ring[1].kill()
+    killed.set()
     result = future.result(15)
     assert not result.ok and 0 < result.pages < 200
     assert not any(reader.wrong_bytes(i, tokens[: (i + 1) * PAGE_TOKENS]) for i in range(result.pages))

@@ -144,7 +144,7 @@ void beat(pool_pointer self) {
   send_withdrawals(self);
   send_to_disk(self);
   publish_disk_records(self);
-  publish_next_chunk(self);
+  publish_unpublished(self);
   repair_on(self);
   self->delayed_send(self, state.options.beat, beat_atom_v);
 }

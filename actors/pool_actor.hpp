@@ -6,13 +6,13 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/protocol/topology.hpp"
 #include "actors/record_repair.hpp"
+#include "actors/unpublished_pages.hpp"
 #include "common/rate_limit.hpp"
 #include "directory/page_location.hpp"
 #include "directory/wire.hpp"
 #include "storage/page_pool.hpp"
 
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,13 +36,6 @@ struct pool_actor_options {
   pool_disk_options disk;
 };
 
-/// A page that some directory owner has to be told of.
-struct unpublished_page {
-  page_key key;
-  node_id only;     ///< The others know it; zero: all owners.
-  generation gen{}; ///< It had when it was sent last.
-};
-
 /// A withdrawal that some directory owner has not heard of yet.
 struct pending_withdrawal {
   directory::withdraw_record record;
@@ -54,13 +47,10 @@ struct pool_state {
   pool_actor_options options;
   std::unique_ptr<storage::page_pool> pool;
   topology_ptr cluster;
-  /// Pages to be published (again): those that some owner has not acknowledged, those that changed
-  /// owner.
-  std::deque<unpublished_page> unpublished;
+  unpublished_pages unpublished;
   rate_limit republishing; ///< Records.
   std::uint64_t republished = 0;
-  bool publishing = false; ///< A chunk of `unpublished` is on its way.
-  bool leaving = false;    ///< For good: what was withdrawn is not published again.
+  bool leaving = false; ///< For good: what was withdrawn is not published again.
   std::vector<pending_withdrawal> withdrawals;
   pool_disk disk;
   mirror_share mirrors;
@@ -72,7 +62,6 @@ struct pool_state {
 
   static constexpr std::size_t withdrawals_max = 1u << 18;
   static constexpr std::uint32_t withdraw_attempts_max = 4;
-  static constexpr std::size_t publish_chunk = 2048;
 
   /// Slots for `lengths` (packed u32), `no_slot` where no room can be made.
   std::string reserve(const std::string& lengths);

@@ -78,7 +78,7 @@ void publish_disk_records(pool_pointer self) {
     return;
   auto sent = std::make_shared<std::vector<directory::publish_record>>();
   owner_batches batches{state.cluster->ring, state.options.replicas};
-  while (!disk.records.empty() && sent->size() < pool_state::publish_chunk) {
+  while (!disk.records.empty() && sent->size() < unpublished_pages::chunk_pages) {
     batches.add(static_cast<std::uint32_t>(sent->size()), disk.records.front());
     sent->push_back(disk.records.front());
     disk.records.pop_front();
@@ -226,11 +226,11 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
     append_record(keys, fills[i].key);
     if (outcomes[i].status == page_status::stored) {
       state.disk.marks.insert(outcomes[i].slot);
-      state.unpublished.push_front({fills[i].key, {}}); // Somebody waits for it.
+      state.unpublished.add_first(fills[i].key); // Somebody waits for it.
     }
   }
   state.evict_ahead();
-  publish_next_chunk(self);
+  publish_unpublished(self);
   return locate_pages(state, keys);
 }
 

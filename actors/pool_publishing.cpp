@@ -111,7 +111,7 @@ std::string settle(pool_state& state, const commit_job& job, const publication& 
       drop(state, job.fills[i].key, job.outcomes[i].gen, dropped);
       status = page_status::duplicate;
     } else if (status == page_status::stored && sequel == publication::sequel::tell_all) {
-      state.unpublished.push_front({job.fills[i].key, {}});
+      state.unpublished.add_first(job.fills[i].key);
     }
     if (status == page_status::stored && state.disk.write_through() &&
         job.mode != commit_mode::mirror)
@@ -170,67 +170,47 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
 
 namespace {
 
-/// The next pages to be published, as many as the budget allows for, and their batches.
-std::vector<unpublished_page> take_chunk(pool_state& state, std::uint64_t budget,
-                                         owner_batches& batches) {
-  std::vector<unpublished_page> chunk;
-  std::uint64_t sent_again = 0;
-  const auto& ring = state.cluster->ring;
-  while (!state.unpublished.empty() && chunk.size() < pool_state::publish_chunk &&
-         sent_again < budget) {
-    auto next = state.unpublished.front();
-    state.unpublished.pop_front();
-    auto page = state.pool->find(next.key);
-    const bool to_one = next.only != node_id{};
-    if (!page || (to_one && !ring.owns(next.only, next.key, state.options.replicas)))
-      continue;
-    directory::publish_record record{next.key, state.location_of(*page), publish_mode::always};
-    auto index = static_cast<std::uint32_t>(chunk.size());
-    if (to_one)
-      batches.add_to(next.only, index, record);
-    else
-      batches.add(index, record);
-    sent_again += to_one ? 1 : 0;
-    next.gen = page->gen;
-    chunk.push_back(next);
+/// The next chunk of this queue. What goes to an owner that cannot be reached waits for the next
+/// beat, and so does what is over the budget.
+void publish_queue(pool_pointer self, node_id queue) {
+  auto& state = self->state;
+  if (!state.publishes())
+    return;
+  const bool to_one = queue != unpublished_pages::all_owners;
+  const auto* owner = to_one ? state.cluster->find(queue) : nullptr;
+  if (owner != nullptr && !owner->linked())
+    return;
+  const auto budget = to_one ? state.republishing.left(self->clock().now()) : UINT64_MAX;
+  auto chunk = state.unpublished.take(
+      queue, budget, state.cluster->ring, state.options.replicas, [&state](const page_key& key) {
+        const auto page = state.pool->find(key);
+        return page ? std::optional(state.location_of(*page)) : std::nullopt;
+      });
+  const auto count = chunk.pages.size();
+  if (count == 0)
+    return;
+  if (to_one) {
+    state.republished += count;
+    state.republishing.spend(count);
   }
-  state.republished += sent_again;
-  state.republishing.spend(sent_again);
-  return chunk;
+  publish(self, std::move(chunk.batches), count,
+          [self, queue, sent = std::move(chunk.pages)](publication& said) {
+            auto& own = self->state;
+            const auto after = own.unpublished.settle(queue, sent, said);
+            std::vector<storage::evicted> dropped;
+            for (const auto& page : after.useless)
+              drop(own, page.key, page.gen, dropped);
+            own.withdraw(dropped);
+            if (after.all_heard) // Otherwise the next beat tries again, not a hot loop.
+              publish_queue(self, queue);
+          });
 }
 
 } // namespace
 
-void publish_next_chunk(pool_pointer self) {
-  auto& state = self->state;
-  if (state.publishing || state.unpublished.empty() || !state.publishes())
-    return;
-  const auto budget = state.republishing.left(self->clock().now());
-  if (budget == 0)
-    return; // The next beat goes on.
-  owner_batches batches{state.cluster->ring, state.options.replicas};
-  auto chunk = take_chunk(state, budget, batches);
-  state.publishing = true;
-  auto count = chunk.size();
-  publish(self, batches.take(), count, [self, chunk = std::move(chunk)](publication& published) {
-    auto& own = self->state;
-    own.publishing = false;
-    bool all_heard = true;
-    std::vector<storage::evicted> dropped;
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
-      const auto sequel = published.after_repeat(i, chunk[i].only == node_id{});
-      if (sequel == publication::sequel::again)
-        own.unpublished.push_back(chunk[i]);
-      else if (sequel == publication::sequel::tell_all)
-        own.unpublished.push_back({chunk[i].key, {}});
-      else if (sequel == publication::sequel::drop)
-        drop(own, chunk[i].key, chunk[i].gen, dropped);
-      all_heard = all_heard && sequel != publication::sequel::again;
-    }
-    own.withdraw(dropped);
-    if (all_heard) // Otherwise the next beat tries again, not a hot loop.
-      publish_next_chunk(self);
-  });
+void publish_unpublished(pool_pointer self) {
+  for (const auto queue : self->state.unpublished.ready())
+    publish_queue(self, queue);
 }
 
 void send_withdrawals(pool_pointer self) {
@@ -310,7 +290,7 @@ void tell_new_owners(pool_state& state, const discovery::hash_ring& before) {
     auto count =
         discovery::new_owners(before, state.cluster->ring, page.key, state.options.replicas, fresh);
     for (std::size_t i = 0; i < count; ++i)
-      state.unpublished.push_back({page.key, fresh[i]});
+      state.unpublished.add({page.key, fresh[i]});
   });
 }
 
@@ -321,7 +301,7 @@ void publish_again(pool_pointer self) {
   state.unpublished.clear(); // All of it comes again.
   if (state.cluster)
     tell_new_owners(state, {});
-  publish_next_chunk(self);
+  publish_unpublished(self);
   publish_disk(self, {});
 }
 
@@ -338,7 +318,7 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
   if (!saw_all)
     state.unpublished.clear(); // All of it comes again.
   tell_new_owners(state, old_ring);
-  publish_next_chunk(self);
+  publish_unpublished(self);
   publish_disk(self, old_ring);
   repair_follow(self);
 }

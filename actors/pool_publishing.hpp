@@ -40,9 +40,9 @@ std::vector<storage::fill> fills_of(const std::string& filled);
 void withdraw_from_owners(pool_pointer self, const std::vector<directory::withdraw_record>& records,
                           const std::function<void()>& done);
 
-/// Sends the next chunk of what is unpublished, and goes on after its answers. Pages are dropped by
-/// the same rule as in `commit`.
-void publish_next_chunk(pool_pointer self);
+/// Sends the next chunk of what is unpublished to each owner that has none on its way, and goes on
+/// after its answers. Pages are dropped by the same rule as in `commit`.
+void publish_unpublished(pool_pointer self);
 
 /// Sends all pending withdrawals, one message an owner.
 void send_withdrawals(pool_pointer self);

@@ -88,7 +88,7 @@ void carry_out(pool_pointer self, const record_repair::repair_owner& order) {
     if (page.where == directory::tier::disk)
       state.disk.add_record(page.key, page.gen, page.checksum, page.length_bytes);
     else
-      state.unpublished.push_back({page.key, order.owner});
+      state.unpublished.add({page.key, order.owner});
   }
   owner_batches batches{state.cluster->ring, state.options.replicas};
   for (const auto& record : order.withdraw) {
@@ -99,7 +99,7 @@ void carry_out(pool_pointer self, const record_repair::repair_owner& order) {
   for (auto& batch : batches.take())
     if (const auto* owner = state.cluster->find(batch.owner); owner != nullptr && owner->linked())
       caf::anon_send(owner->directory, withdraw_atom_v, std::move(batch.records));
-  publish_next_chunk(self);
+  publish_unpublished(self);
   publish_disk_records(self);
 }
 

@@ -126,6 +126,35 @@ TEST_F(pool_actor_test, only_new_owners_are_told_and_no_faster_than_the_budget_a
   EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->republished, 60u);
 }
 
+/// Its process stands still, and its connection does not know yet.
+TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
+  republish_rate = 400;
+  restart_pool();
+  const auto mute = member_named("mute", 3);
+  const auto freeze = [](caf::event_based_actor* frozen, const std::string&) -> caf::behavior {
+    frozen->set_default_handler(caf::skip);
+    return {[](caf::ok_atom) {}};
+  };
+  const auto stopped = system.spawn(freeze, std::string{}); // UBSan: CAF minds no arguments at all.
+  tell_everyone(topology_of({{here, shard_here}}, 1));
+  for (int i = 0; i < 60; ++i)
+    ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
+  const auto three = topology_of(
+      {{here, shard_here}, {there, shard_there}, {mute, caf::actor_cast<directory_actor>(stopped)}},
+      2);
+  tell_everyone(three);
+  for (int i = 0; i < 18; ++i)
+    pass(std::chrono::milliseconds(50)); // Less than an answer is waited for.
+  for (int i = 0; i < 60; ++i) {
+    const auto key = key_named(std::to_string(i));
+    if (three->ring.owns(there.id, key, 2))
+      EXPECT_EQ(locations(shard_there, key).size(), 1u);
+  }
+  EXPECT_GT(ask<pool_report>(pool, stats_atom_v)->republished, 60u);
+  caf::anon_send_exit(stopped, caf::exit_reason::kill);
+  settle();
+}
+
 TEST_F(pool_actor_test, a_removed_page_is_gone_everywhere) {
   tell_everyone(both());
   put(key_named("a"));

@@ -15,8 +15,6 @@ namespace peercache::scenario {
 using namespace std::chrono_literals;
 using phase = discovery::membership::phase;
 
-namespace {} // namespace
-
 process::process(cluster& in, host& on)
     : cluster_(in), host_(on), inc_(on.self.inc),
       machine_(std::make_unique<discovery::membership>(on.options, on.self, in.local_now(on))),

@@ -4,6 +4,7 @@
 #include "actors/owner_batches.hpp"
 #include "actors/publication.hpp"
 #include "actors/record_repair.hpp"
+#include "actors/unpublished_pages.hpp"
 #include "common/rate_limit.hpp"
 #include "directory/shard.hpp"
 #include "discovery/membership.hpp"
@@ -101,11 +102,6 @@ private:
   incarnation incarnation_of(node_id id) const;
 
   // The pool's side of the directory (process_pool.cpp).
-  struct unpublished_page {
-    page_key key;
-    node_id only;     ///< The others know it; zero: all owners.
-    generation gen{}; ///< It had when it was sent last.
-  };
   void tick_pool();
   directory::page_location location_of(const storage::resident_page& page) const;
   void publish(std::vector<actors::owner_batch> batches, std::size_t pages,
@@ -114,8 +110,8 @@ private:
   void publish_put(const page_key& key, generation gen, directory::publish_mode mode);
   void publish_moved(const known_cluster& before);
   void publish_everything();
-  std::vector<unpublished_page> take_chunk(std::uint64_t budget, actors::owner_batches& batches);
-  void publish_next_chunk();
+  void publish_unpublished();
+  void publish_queue(node_id queue);
   void add_disk_record(const page_key& key, generation gen);
   void publish_disk_records();
   void give_up(const std::vector<storage::evicted>& pages);
@@ -174,8 +170,7 @@ private:
   std::unique_ptr<std::byte[]> bytes_;
   storage::slot_table slots_;
   std::unique_ptr<storage::page_pool> pool_;
-  std::deque<unpublished_page> unpublished_;
-  bool publishing_ = false;
+  actors::unpublished_pages unpublished_;
   rate_limit republishing_;                            ///< Records.
   std::deque<directory::publish_record> disk_records_; ///< Some owner has not heard of them yet.
   bool publishing_disk_ = false;

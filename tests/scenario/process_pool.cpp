@@ -23,8 +23,7 @@ constexpr std::uint32_t withdraw_attempts_max = 4;
 } // namespace
 
 bool process::settled() const noexcept {
-  return unpublished_.empty() && disk_records_.empty() && withdrawals_.empty() && !publishing_ &&
-         !publishing_disk_;
+  return unpublished_.idle() && disk_records_.empty() && withdrawals_.empty() && !publishing_disk_;
 }
 
 std::optional<actors::held_page> process::held(const page_key& key) const {
@@ -49,7 +48,7 @@ void process::tick_pool() {
   give_up(victims);
   send_withdrawals();
   publish_disk_records();
-  publish_next_chunk();
+  publish_unpublished();
   repair_on();
 }
 
@@ -68,9 +67,9 @@ void process::publish_moved(const known_cluster& before) {
   };
   pool_->for_each_page([&](const storage::resident_page& page) {
     for (auto owner : new_owners(page.key))
-      unpublished_.push_back({page.key, owner});
+      unpublished_.add({page.key, owner});
   });
-  publish_next_chunk();
+  publish_unpublished();
   for (const auto& [key, put] : host_.disk)
     if (!pool_->find(key) && !new_owners(key).empty())
       add_disk_record(key, {});
@@ -79,10 +78,8 @@ void process::publish_moved(const known_cluster& before) {
 
 void process::publish_everything() {
   unpublished_.clear();
-  pool_->for_each_page([&](const storage::resident_page& page) {
-    unpublished_.push_back({page.key, {}});
-  });
-  publish_next_chunk();
+  pool_->for_each_page([&](const storage::resident_page& page) { unpublished_.add({page.key}); });
+  publish_unpublished();
   for (const auto& [key, put] : host_.disk)
     if (!pool_->find(key))
       add_disk_record(key, {});
@@ -136,67 +133,42 @@ void process::publish_put(const page_key& key, generation gen, publish_mode mode
     if (sequel == actors::publication::sequel::drop)
       drop(key, gen);
     else if (sequel == actors::publication::sequel::tell_all)
-      unpublished_.push_front({key, {}});
+      unpublished_.add_first(key);
   };
   if (joined())
     publish(batches.take(), 1, settle);
   else
-    unpublished_.push_front({key, {}});
+    unpublished_.add_first(key);
 }
 
-/// The next pages to be published, as many as the budget allows for, and their batches.
-std::vector<process::unpublished_page> process::take_chunk(std::uint64_t budget,
-                                                           actors::owner_batches& batches) {
-  std::vector<unpublished_page> chunk;
-  std::uint64_t sent_again = 0;
-  while (!unpublished_.empty() && chunk.size() < publish_chunk && sent_again < budget) {
-    auto next = unpublished_.front();
-    unpublished_.pop_front();
-    auto page = pool_->find(next.key);
-    const bool to_one = next.only != node_id{};
-    if (!page || (to_one && !ring().owns(next.only, next.key, cluster_.settings().replicas)))
-      continue;
-    directory::publish_record record{next.key, location_of(*page), publish_mode::always};
-    auto index = static_cast<std::uint32_t>(chunk.size());
-    if (to_one)
-      batches.add_to(next.only, index, record);
-    else
-      batches.add(index, record);
-    sent_again += to_one ? 1 : 0;
-    next.gen = page->gen;
-    chunk.push_back(next);
-  }
-  republishing_.spend(sent_again);
-  return chunk;
-}
-
-void process::publish_next_chunk() {
-  if (publishing_ || unpublished_.empty() || !joined())
+/// As in the pool actor.
+void process::publish_queue(node_id queue) {
+  if (!joined())
     return;
-  const auto budget = republishing_.left(cluster_.time().now());
-  if (budget == 0)
-    return; // The next tick goes on.
-  actors::owner_batches batches{ring(), cluster_.settings().replicas};
-  auto chunk = take_chunk(budget, batches);
-  publishing_ = true;
-  auto count = chunk.size();
-  publish(batches.take(), count, [this, chunk = std::move(chunk)](actors::publication& said) {
-    publishing_ = false;
-    bool all_heard = true;
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
-      using sequel = actors::publication::sequel;
-      const auto next = said.after_repeat(i, chunk[i].only == node_id{});
-      if (next == sequel::again)
-        unpublished_.push_back(chunk[i]);
-      else if (next == sequel::tell_all)
-        unpublished_.push_back({chunk[i].key, {}});
-      else if (next == sequel::drop)
-        drop(chunk[i].key, chunk[i].gen);
-      all_heard = all_heard && next != sequel::again;
-    }
-    if (all_heard) // Otherwise the next tick tries again.
-      publish_next_chunk();
-  });
+  const bool to_one = queue != actors::unpublished_pages::all_owners;
+  const auto budget = to_one ? republishing_.left(cluster_.time().now()) : UINT64_MAX;
+  auto chunk = unpublished_.take(queue, std::min<std::uint64_t>(budget, publish_chunk), ring(),
+                                 cluster_.settings().replicas, [this](const page_key& key) {
+                                   const auto page = pool_->find(key);
+                                   return page ? std::optional(location_of(*page)) : std::nullopt;
+                                 });
+  const auto count = chunk.pages.size();
+  if (count == 0)
+    return;
+  republishing_.spend(to_one ? count : 0);
+  publish(std::move(chunk.batches), count,
+          [this, queue, sent = std::move(chunk.pages)](actors::publication& said) {
+            const auto after = unpublished_.settle(queue, sent, said);
+            for (const auto& page : after.useless)
+              drop(page.key, page.gen);
+            if (after.all_heard) // Otherwise the next tick tries again.
+              publish_queue(queue);
+          });
+}
+
+void process::publish_unpublished() {
+  for (const auto queue : unpublished_.ready())
+    publish_queue(queue);
 }
 
 void process::publish_disk_records() {
@@ -280,10 +252,10 @@ std::string process::serve_promote(const page_key& key) {
       storage::fill filled{*slot, key, 64, 0};
       storage::commit_outcome outcome;
       pool_->commit({&filled, 1}, {&outcome, 1}, true);
-      unpublished_.push_front({key, {}});
+      unpublished_.add_first(key);
     }
     give_up(victims);
-    publish_next_chunk();
+    publish_unpublished();
   }
   std::vector<directory::page_location> found;
   if (auto page = pool_->find(key))

@@ -113,7 +113,7 @@ void process::carry_out(const record_repair::repair_owner& order) {
     if (page.where == directory::tier::disk)
       add_disk_record(page.key, page.gen);
     else
-      unpublished_.push_back({page.key, order.owner});
+      unpublished_.add({page.key, order.owner});
   }
   actors::owner_batches batches{ring(), cluster_.settings().replicas};
   for (const auto& record : order.withdraw) {
@@ -128,7 +128,7 @@ void process::carry_out(const record_repair::repair_owner& order) {
           return owner.serve_withdraw(records);
         },
         repair_timeout, [](const cluster::answer&) {});
-  publish_next_chunk();
+  publish_unpublished();
   publish_disk_records();
 }
 

@@ -125,6 +125,7 @@ void membership::handle(const heartbeat_packet& p) {
     return;
   // Masters judge each other by answers: one that hears nobody is of no use as a master. Nor is a
   // node in touch that hears of newer views and gets none.
+  hear_of(p.known);
   const bool ahead = p.known > newest_.stamp();
   if (!ahead && (!is_master() || !names_as_master(view_, p.inc)))
     liveness_.heard(p.inc, now_);

@@ -69,7 +69,9 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// who run in their places vote in their stead (`voting_round`), once they learnt the view.
 ///
 /// One or two masters decide alone, so two halves that cannot hear each other each go on; when they
-/// meet, the higher stamp wins and the others join it.
+/// meet, the higher stamp wins and the others join it. What three or more decided is final as long
+/// as no such view comes after it: when the masters of that one are gone, those of the view before
+/// go on, as far as they remember.
 ///
 /// Name conflicts: a node that starts with the name of a member on the same host replaces it (it is
 /// that node, restarted), and so does whoever asks at the member's own address. From another host,
@@ -172,6 +174,7 @@ private:
   static void take_in(std::vector<member>& members, const member& who);
   std::string reason_to_refuse(const member& who) const;
   void forward(const join_packet& p);
+  void hear_of(const view_stamp& known);
   void found_if_due();
   bool all_seeds_ask() const;
 
@@ -194,6 +197,7 @@ private:
   void stand_in_after(duration wait);
   void start_round(std::vector<member> members);
   void ask_masters();
+  const member* who_replaced(const member& master) const;
   bool vote_is_wanted(const member& master) const;
   void ask_again_if_due();
   prepare_packet own_prepare() const;
@@ -228,6 +232,8 @@ private:
   time_point began_;       ///< This process.
   time_point listened_at_; ///< Of the pinned head: it founds no cluster before.
   time_point found_at_;    ///< Of the pinned head: when it stops asking and founds a cluster.
+  view_stamp heard_of_;    ///< While looking: the newest that somebody said it knows,
+  time_point told_by_;     ///< and until when that is waited for.
   time_point left_at_;
   time_point rejoining_since_; ///< Or since the newer cluster was last heard of.
   std::size_t probe_next_ = 0;

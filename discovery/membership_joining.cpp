@@ -30,6 +30,7 @@ void membership::send_joins() {
 void membership::handle(const join_packet& p) {
   if (p.who.inc == self_.inc || leavers_.count(p.who.inc) > 0)
     return;
+  hear_of(p.known);
   if (p.known > newest_.stamp()) {
     // The joining node knows of a newer cluster than this one: ask it to tell.
     send(control_endpoint(p.who), answer_to_heartbeat());
@@ -163,13 +164,23 @@ void membership::forward(const join_packet& p) {
   }
 }
 
+/// Somebody knows of a newer cluster, and is about to tell.
+void membership::hear_of(const view_stamp& known) {
+  if (phase_ != phase::looking || known <= newest_.stamp())
+    return;
+  heard_of_ = std::max(heard_of_, known);
+  told_by_ = now_ + 2 * options_.heartbeat;
+}
+
 /// The pinned head asked around and found no cluster. Should it have heard of one that cannot take
 /// it in (all its masters are dead), the new term is above that one's and its members join here;
 /// unless that one has three masters or more: then only a majority can end it.
 void membership::found_if_due() {
   if (!founds_ || votes_needed(newest_.masters.size()) > 1)
     return;
-  if (now_ >= found_at_ || (now_ >= listened_at_ && all_seeds_ask() && newest_is_orphaned()))
+  const bool is_to_be_told = heard_of_ > newest_.stamp() && now_ < told_by_;
+  const bool nobody_to_ask = !is_to_be_told && all_seeds_ask() && newest_is_orphaned();
+  if (now_ >= found_at_ || (now_ >= listened_at_ && nobody_to_ask))
     commit(next_view(newest_.term + 1, with_applicants({self_})));
 }
 

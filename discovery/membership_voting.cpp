@@ -65,12 +65,9 @@ void membership::ask_masters() {
   auto ask = [this](const auto& question) {
     for (const auto& name : round_->base().masters) {
       const auto& master = *round_->base().find_name(name);
-      auto asks = joining_.find(master.id);
-      // A namesake elsewhere has no vote while the master may live.
-      const bool replaced = asks != joining_.end() && reason_to_refuse(asks->second.who).empty();
-      const auto& runs_there = replaced ? asks->second.who : master;
+      const auto* replaced_by = who_replaced(master);
       if (name != self_.name && !round_->granted_by(master) && vote_is_wanted(master))
-        send(control_endpoint(runs_there), question);
+        send(control_endpoint(replaced_by != nullptr ? *replaced_by : master), question);
     }
   };
   if (round_->step() == voting_step::prepare)
@@ -79,13 +76,21 @@ void membership::ask_masters() {
     ask(own_proposal());
 }
 
+/// The process that runs in the master's place and asked to come in; null when there is none. A
+/// namesake elsewhere has no vote while the master may live.
+const member* membership::who_replaced(const member& master) const {
+  const auto asks = joining_.find(master.id);
+  const bool replaced = asks != joining_.end() && asks->second.who.inc != master.inc &&
+                        reason_to_refuse(asks->second.who).empty();
+  return replaced ? &asks->second.who : nullptr;
+}
+
 /// Who runs in a master's place is not to accept a value that the masters can decide without it:
 /// should they not, the next attempt would have to finish it.
 bool membership::vote_is_wanted(const member& master) const {
   const auto& masters = round_->base().masters;
   const auto is_gone = [this](const member& m) {
-    const auto asks = joining_.find(m.id);
-    return round_->succeeded(m.id) || (asks != joining_.end() && asks->second.who.inc != m.inc);
+    return round_->succeeded(m.id) || who_replaced(m) != nullptr;
   };
   const auto there = std::count_if(masters.begin(), masters.end(), [&](const std::string& name) {
     return !is_gone(*round_->base().find_name(name));

@@ -48,13 +48,14 @@ struct heartbeat_answer_packet {
   bool operator==(const heartbeat_answer_packet&) const = default;
 };
 
-/// "This is the cluster." From the leader to all members at each change, and to whoever is behind.
+/// "This is the cluster." From the leader at each change to all members and to who is one no more,
+/// and to whoever is behind.
 struct view_packet {
   view latest;
   bool operator==(const view_packet&) const = default;
 };
 
-/// "I go." From a draining member to all masters.
+/// "I go." From a leaving process to all masters and seeds.
 struct leave_packet {
   incarnation inc;
   bool operator==(const leave_packet&) const = default;

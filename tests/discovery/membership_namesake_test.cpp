@@ -1,0 +1,109 @@
+// Processes that ask under the name of a member, here or elsewhere.
+
+#include "discovery/membership.hpp"
+#include "tests/support/membership_net.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace peercache::discovery::membership_namesake_test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using tests::converged_net;
+using tests::membership_net;
+
+constexpr auto in_time = 3 * milliseconds(500);
+
+/// Nobody hears itself: a leader must not take itself for gone.
+TEST(membership_namesake, a_namesake_of_the_leader_is_refused) {
+  auto net = converged_net(4);
+  const auto before = net.view_of(0);
+  const auto late = net.start("node1", 9, {membership_net::address(1)});
+  net.run_for(seconds(6));
+  EXPECT_EQ(net.view_of(0), before);
+  EXPECT_EQ(net.machine(late).state(), membership::phase::looking);
+  EXPECT_EQ(net.at(late).refusals.size(), 1u);
+}
+
+TEST(membership_namesake, a_namesake_of_the_head_is_not_in_the_first_view_instead_of_it) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    membership_net net(seed);
+    for (std::size_t i : {1, 2})
+      net.start("node" + std::to_string(i), i,
+                {membership_net::address(1), membership_net::address(2)});
+    net.start("node1", 9, {membership_net::address(1)});
+    net.run_for(seconds(2));
+    EXPECT_EQ(net.view_of(1).find_name("node1")->inc, net.at(0).self.inc) << seed;
+    EXPECT_EQ(net.machine(2).state(), membership::phase::looking) << seed;
+  }
+}
+
+/// A majority of masters lives on one side; on the other one restarted, and a namesake of another,
+/// which must not vote in the place of somebody who may live.
+TEST(membership_namesake, a_namesake_elsewhere_does_not_vote_in_a_masters_place) {
+  auto net = converged_net(5);
+  const auto base = net.view_of(0);
+  net.kill(1);
+  const auto namesake = net.start("node3", 9, {membership_net::address(2)});
+  net.restart(1);
+  for (std::size_t i : {std::size_t{1}, namesake})
+    net.machine(i).on_packet(view_packet{base}, net.now());
+  net.reachable = [namesake](std::size_t a, std::size_t b) {
+    return (a == 1 || a == namesake) == (b == 1 || b == namesake);
+  };
+  net.run_for(seconds(8));
+  EXPECT_TRUE(net.view_of(0).newer_than(base));
+  EXPECT_EQ(net.machine(1).state(), membership::phase::looking);
+  EXPECT_EQ(net.machine(namesake).state(), membership::phase::looking);
+}
+
+/// The namesake is refused, and so is nobody whose vote is not to be asked for instead.
+TEST(membership_namesake, a_namesake_elsewhere_takes_nobodys_vote) {
+  auto net = converged_net(4);
+  auto lost = net.view_of(0);
+  lost.term += 5;
+  std::erase_if(lost.members, [](const member& m) { return m.name != "node4"; });
+  lost.masters = {"node4"};
+  net.kill(1);
+  net.restart(3);
+  net.start("node3", 9, {membership_net::address(1)});
+  for (std::size_t i : {0, 2})
+    net.machine(i).on_packet(view_packet{lost}, net.now());
+  const auto goes_on = [&] {
+    const auto& latest = net.view_of(0);
+    return latest.newer_than(lost) && latest.find(net.at(2).self.inc) != nullptr &&
+           latest.find(net.at(3).self.inc) != nullptr;
+  };
+  EXPECT_TRUE(net.run_until(goes_on, in_time));
+}
+
+/// At another address it may be the frozen process that the member replaced.
+TEST(membership_namesake, a_replaced_process_elsewhere_does_not_push_its_successor_out) {
+  auto net = converged_net(5);
+  auto past = net.at(4).self;
+  past.control_port += 1;
+  past.inc = {6, 6};
+  auto before = net.view_of(0);
+  net.machine(0).on_packet(join_packet{past, before.stamp(), true, false}, net.now());
+  net.run_for(seconds(1));
+  EXPECT_EQ(net.view_of(0), before);
+}
+
+/// Who looks for a cluster cannot hear whether a member lives: a namesake from elsewhere waits.
+TEST(membership_namesake, who_stands_in_takes_no_namesake_for_a_member) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto net = converged_net(5, seed);
+    for (std::size_t i : {0, 1, 2})
+      net.restart(i);
+    net.start("node5", 9, {membership_net::address(1)});
+    net.run_for(seconds(5));
+    EXPECT_EQ(net.view_of(0).find_name("node5")->inc, net.at(4).self.inc) << seed;
+    EXPECT_EQ(net.machine(5).state(), membership::phase::looking) << seed;
+  }
+}
+
+} // namespace
+} // namespace peercache::discovery::membership_namesake_test

@@ -16,7 +16,8 @@ enum class guard : std::uint8_t {
   fence,        ///< The slot's entry is READ after the last byte of the payload has arrived.
   view,         ///< An older view of the cluster changes nothing.
   purge,        ///< A shard forgets the records of processes that are gone.
-  withdraw      ///< A withdrawal removes no newer fact than the one it names.
+  withdraw,     ///< A withdrawal removes no newer fact than the one it names.
+  majority      ///< The view after one of three or more masters needs most of these.
 };
 
 /// True in every program that users run. Threads: any.

@@ -1,5 +1,7 @@
 #include "discovery/quorum.hpp"
 
+#include "common/guards.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -70,7 +72,7 @@ void voting_round::count(const vote_packet& vote) {
 bool voting_round::reached(std::size_t voters, std::size_t successors,
                            std::size_t gone) const noexcept {
   const auto masters = base_.masters.size();
-  const auto needed = votes_needed(masters);
+  const auto needed = guard_on(guard::majority) ? votes_needed(masters) : 1;
   const bool originals_cannot = masters - std::min(gone, masters) < needed;
   return voters >= needed || (originals_cannot && voters + successors >= needed);
 }

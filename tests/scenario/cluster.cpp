@@ -76,6 +76,7 @@ void cluster::kill(host& on, bool wiped) {
     return;
   auto inc = on.self.inc;
   on.running.reset();
+  oracle_.has_ended(inc);
   on.waiting.clear();
   if (wiped)
     on.disk.clear();
@@ -178,6 +179,7 @@ void cluster::later(const process& in, duration after, std::function<void(proces
 }
 
 void cluster::send(const process& from, const discovery::send_packet& order) {
+  oracle_.judge_packet(order.body);
   auto found = host_at_.find(order.to);
   if (found == host_at_.end())
     return;

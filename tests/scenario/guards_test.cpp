@@ -49,6 +49,10 @@ TEST(scenario_guards, without_the_check_of_views_they_go_back) {
   expect_needed(guard::view, "came after");
 }
 
+TEST(scenario_guards, without_the_majority_two_views_come_after_one) {
+  expect_needed(guard::majority, "two views after");
+}
+
 TEST(scenario_guards, without_the_generation_bytes_are_wrong) {
   expect_needed(guard::generation, "wrong bytes");
 }

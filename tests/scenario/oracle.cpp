@@ -1,7 +1,9 @@
 #include "tests/scenario/oracle.hpp"
 
+#include "discovery/quorum.hpp"
 #include "discovery/view_codec.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -59,6 +61,40 @@ void oracle::judge_view(const discovery::view& adopted, const discovery::view_st
   auto hash = std::hash<std::string>{}(discovery::encode_view(adopted));
   if (views_.emplace(adopted.stamp(), hash).first->second != hash)
     fault("two views " + named(adopted.stamp()));
+  note_decided(adopted);
+}
+
+void oracle::judge_packet(const discovery::packet& sent) {
+  if (const auto* proposed = std::get_if<discovery::propose_packet>(&sent))
+    bases_.emplace(proposed->value.stamp(), proposed->base);
+  else if (const auto* told = std::get_if<discovery::view_packet>(&sent))
+    note_decided(told->latest);
+}
+
+/// A view is told of when it is decided, not before.
+void oracle::note_decided(const discovery::view& one) {
+  if (auto [its, fresh] = masters_.try_emplace(one.stamp()); fresh)
+    for (const auto& name : one.masters)
+      its->second.push_back(one.find_name(name)->inc);
+  if (one.masters.size() < 3)
+    few_masters_ = std::max(few_masters_, one.stamp());
+  const auto base = bases_.find(one.stamp());
+  if (base == bases_.end() || base->second < few_masters_)
+    return;
+  const auto first = decided_.emplace(base->second, one.stamp()).first->second;
+  if (first != one.stamp() && majority_runs(base->second))
+    fault("two views after " + named(base->second) + ": " + named(first) + " and " +
+          named(one.stamp()));
+}
+
+/// Otherwise those who run in their places go on by what is still known.
+bool oracle::majority_runs(const discovery::view_stamp& base) const {
+  const auto its = masters_.find(base);
+  if (its == masters_.end())
+    return false;
+  const auto running = std::count_if(its->second.begin(), its->second.end(),
+                                     [this](const auto& inc) { return ended_.count(inc) == 0; });
+  return static_cast<std::size_t>(running) >= discovery::votes_needed(its->second.size());
 }
 
 void oracle::fault(std::string what) {

@@ -2,6 +2,7 @@
 
 #include "common/ids.hpp"
 #include "common/page_key.hpp"
+#include "discovery/packet.hpp"
 #include "discovery/view.hpp"
 
 #include <cstddef>
@@ -31,15 +32,28 @@ public:
   void judge_hit(const page_key& key, const incarnation& owner, std::span<const std::byte> bytes);
   /// A process lives in this view now; `before` is the stamp of the one before.
   void judge_view(const discovery::view& adopted, const discovery::view_stamp& before);
+  /// Somebody sends this. After a view of three masters or more only one is decided, as long as a
+  /// majority of these runs, and no view of fewer masters, which decide alone, comes after it.
+  void judge_packet(const discovery::packet& sent);
+  void has_ended(const incarnation& process) { ended_.insert(process); }
   void fault(std::string what);
 
   /// Empty: all is well. At most the first few.
   const std::vector<std::string>& faults() const noexcept { return faults_; }
 
 private:
+  void note_decided(const discovery::view& one);
+  bool majority_runs(const discovery::view_stamp& base) const;
+
   std::vector<page_key> keys_; ///< Of put number i + 1.
   std::unordered_map<incarnation, std::unordered_set<std::uint64_t>> offered_;
   std::map<discovery::view_stamp, std::size_t> views_; ///< Hash of the view of each stamp.
+  /// After which view that of each stamp was proposed, and what was decided after each view.
+  std::map<discovery::view_stamp, discovery::view_stamp> bases_;
+  std::map<discovery::view_stamp, discovery::view_stamp> decided_;
+  discovery::view_stamp few_masters_; ///< The newest view of fewer than three masters.
+  std::map<discovery::view_stamp, std::vector<incarnation>> masters_; ///< Of each decided view.
+  std::unordered_set<incarnation> ended_;
   std::vector<std::string> faults_;
 };
 

@@ -1,5 +1,7 @@
-"""Real nodes on loopback for the tests of the Python package: started through the built peercache-node."""
+"""Real nodes on loopback for the tests of the Python package, started through the built peercache-node, and
+a watch for stalls of the machine under them."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -7,6 +9,7 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 
@@ -20,6 +23,21 @@ LATE_SECONDS = 0.05
 """What a call may take beyond its deadline."""
 PR_SET_PDEATHSIG = 1
 
+BEAT_SECONDS, STALL_SECONDS = 0.005, 0.015
+CONTROL = f"""
+import select, sys, time
+last, ended, stalls = time.monotonic(), False, []
+print("ready", flush=True)
+while not ended:
+    ended = bool(select.select([sys.stdin], [], [], {BEAT_SECONDS})[0])
+    now = time.monotonic()
+    if now - last > {STALL_SECONDS}:
+        stalls.append(f"{{last}} {{now}}")
+    last = now
+print(*stalls, sep="\\n", end="")
+"""
+"""What the control of a watch does until its input ends: it wants to run every few milliseconds."""
+
 
 def until(condition, seconds=10.0):
     """True as soon as `condition` is, False when it never was."""
@@ -29,6 +47,56 @@ def until(condition, seconds=10.0):
             return True
         time.sleep(0.01)
     return bool(condition())
+
+
+class StallWatch:
+    """See `late_watch`. Times are those of time.monotonic()."""
+
+    def __init__(self, control):
+        self._control, self._stalls = control, []
+        self.begin = self.end = time.monotonic()
+
+    def stop(self):
+        self.end = time.monotonic()
+        lines, _ = self._control.communicate()
+        self._stalls = [[float(each) for each in line.split()] for line in lines.splitlines()]
+
+    @property
+    def seconds(self):
+        """What the block took."""
+        return self.end - self.begin
+
+    @property
+    def stalled(self):
+        """How much of that the machine stood still."""
+        return self.stood_still(self.begin, self.end)
+
+    def stood_still(self, begin, end):
+        """The same for a call among several of a block; once the block has ended."""
+        return sum(max(0.0, min(to, end) - max(last, begin)) for last, to in self._stalls)
+
+
+@contextlib.contextmanager
+def late_watch():
+    """For judging that a call returned in time, where a machine that stands still is nobody's fault:
+
+        with late_watch() as watch:
+            call(timeout=deadline)
+        assert watch.seconds < deadline + LATE_SECONDS + watch.stalled
+
+    The control that notices stalls (it oversleeps by 10 ms or more) is a process: as a thread it would wait
+    for the GIL, and forgive a call for just that. So what anybody here holds the GIL for is lateness, also
+    what the test's own threads do. Not seen, and so lateness as well: a stall of one processor while the
+    control has another, and a thread that waits for its turn while the control gets its own at once.
+    """
+    control = subprocess.Popen([sys.executable, "-E", "-S", "-c", CONTROL], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert control.stdout.readline() == "ready\n"
+    watch = StallWatch(control)
+    try:
+        yield watch
+    finally:
+        watch.stop()
 
 
 def _die_with_parent():

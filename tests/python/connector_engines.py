@@ -28,12 +28,14 @@ def prefix_hash(tokens):
 
 
 class Engine:
-    """One rank: K and V of each layer in buffers of its own, and a connector."""
+    """One rank: K and V of each layer in buffers of its own, and a connector. A match has time enough on
+    any machine, unless the test says less."""
 
     def __init__(self, node, model, pages=64, kv_args=None, **more):
         self.buffers = [numpy.zeros((pages, ITEM_BYTES), numpy.uint8) for _ in range(2 * LAYERS)]
         self.connector = RemoteKVConnector(ConnectorMetadata(
-            model=model, dtype="bfloat16", page_size=PAGE_TOKENS, options=node.options(), **more))
+            model=model, dtype="bfloat16", page_size=PAGE_TOKENS, options=node.options(),
+            **{"match_timeout_s": 10, **more}))
         self.connector.register_kv_buffers(SimpleNamespace(
             kv_data_ptrs=[b.ctypes.data for b in self.buffers],
             kv_data_lens=[b.nbytes for b in self.buffers],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from array import array
 from dataclasses import dataclass, field
@@ -120,10 +121,9 @@ class RemoteKVConnector:
     failed or was cancelled. Pages of a retrieve beyond `TransferResult.pages` may hold any bytes.
     Deadlines: num_external_matched_tokens by `match_timeout_s`, a transfer by `transfer_timeout_s`, or by
     `timeout` (seconds) of the call. Errors: ValueError, RuntimeError and OverflowError for misuse
-    (pages outside the buffers, ranges that are no pages, a call before register_kv_buffers),
-    `peercache.Error` from the constructor for options that make no sense, or an embedded node that cannot
-    start; nothing else. What cannot be
-    had is a miss; after `close` all is.
+    (pages outside the buffers or named twice in a call, ranges that are no pages, a call before
+    register_kv_buffers), `peercache.Error` from the constructor for options that make no sense, or an
+    embedded node that cannot start; nothing else. What cannot be had is a miss; after `close` all is.
     """
 
     def __init__(self, metadata: ConnectorMetadata) -> None:
@@ -218,6 +218,8 @@ class RemoteKVConnector:
                 pages.append(int(page))
                 places.append(start // size)
                 end = stop
+        if len(set(pages)) < len(pages):
+            raise ValueError("a page of the buffers is named twice: it holds the KV of one page of tokens")
         buffers.parts(pages)  # Misuse is said here, not by a thread of ours.
         chain = self.page_keys(tokens[: (max(places) + 1) * size]) if places else []
         return pages, [chain[place] for place in places], end
@@ -227,6 +229,8 @@ class RemoteKVConnector:
     ) -> TransferFuture:
         assert self._queue is not None
         seconds = float(extra.get("timeout", self.metadata.transfer_timeout_s))
+        if math.isnan(seconds):
+            raise ValueError("a timeout of nan seconds")
         deadline = time.monotonic() + seconds
         return self._queue.submit(req_id, Transfer(move, keys, pages, self.metadata.page_size, deadline))
 

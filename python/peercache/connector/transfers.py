@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -59,19 +60,18 @@ class Transfer:
         self.cancelled = False
         self.running = False
         self.pages_left = len(keys)
+        self.deadline = deadline
         self._move, self._keys, self._pages = move, keys, pages
-        self._page_tokens, self._deadline = page_tokens, deadline
+        self._page_tokens = page_tokens
 
     def advance(self, chunk_pages: int) -> Optional[TransferResult]:
         """Moves one chunk; the result when that was the end."""
         done = len(self._keys) - self.pages_left
         if self.pages_left == 0:
             return self.result("")
-        if self.cancelled:
-            return self.result("cancelled")
-        seconds = self._deadline - time.monotonic()
-        if seconds <= 0:
-            return self.result("deadline")
+        seconds = self.deadline - time.monotonic()
+        if self.cancelled or seconds <= 0:
+            return self.over()
         chunk = slice(done, done + chunk_pages)
         try:
             statuses = self._move(self._keys[chunk], self._pages[chunk], seconds)
@@ -84,6 +84,12 @@ class Transfer:
             self.pages_left -= 1
         return self.result("") if self.pages_left == 0 else None
 
+    def over(self) -> Optional[TransferResult]:
+        """The result of one that is to move no further pages, however many it has left."""
+        if self.cancelled:
+            return self.result("cancelled")
+        return self.result("deadline") if self.deadline <= time.monotonic() else None
+
     def result(self, reason: str) -> TransferResult:
         done = len(self._keys) - self.pages_left
         return TransferResult(not reason, done, done * self._page_tokens, reason)
@@ -95,7 +101,8 @@ class TransferQueue:
     Transfers of one request run one after the other, in the order of `submit`. Requests take turns,
     chunk by chunk. Limit: `pages_max` pages wait at most; a transfer beyond that ends as "refused".
     Threads: any may call; results are set by ours, or by whoever cancels. Deadlines: a transfer ends by
-    its own, as soon as the chunk that is then being moved does.
+    its own, though all threads are busy; one that is being moved when its chunk ends, which has no more
+    time than that.
     """
 
     def __init__(self, threads: int, chunk_pages: int, pages_max: int) -> None:
@@ -104,6 +111,8 @@ class TransferQueue:
         self._requests: Dict[str, Deque[Transfer]] = {}
         self._waiting_pages = 0
         self._closed = False
+        self._timer: Optional[threading.Timer] = None
+        self._timer_rings = math.inf
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="peercache-connector")
 
     def submit(self, request: str, transfer: Transfer) -> TransferFuture:
@@ -112,6 +121,7 @@ class TransferQueue:
         with self._changed:
             refused = self._closed or self._waiting_pages + transfer.pages_left > self._pages_max
             if not refused:
+                self._expire_at(transfer.deadline)
                 self._waiting_pages += transfer.pages_left
                 if request not in self._requests:
                     self._requests[request] = deque()
@@ -133,10 +143,10 @@ class TransferQueue:
             transfer.running = True
         before = transfer.pages_left
         result = transfer.advance(self._chunk_pages)
-        if result is None and transfer.cancelled:
-            result = transfer.result("cancelled")
         with self._changed:
             transfer.running = False
+            if result is None:
+                result = transfer.over()
             self._waiting_pages -= before - transfer.pages_left
             if result is not None:
                 transfers.popleft()
@@ -152,15 +162,43 @@ class TransferQueue:
         else:
             del self._requests[request]
 
-    def _drop(self, transfers: Deque[Transfer]) -> List[Transfer]:
-        """Cancels these; those that no thread has begun with are taken out and returned."""
-        for each in transfers:
-            each.cancelled = True
-        dropped = [each for each in transfers if not each.running]
-        for each in dropped:
+    def _expire_at(self, deadline: float) -> None:
+        """Sees to it that `_expire` runs then, or before."""
+        if self._closed or deadline >= self._timer_rings:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
+        timer = threading.Timer(seconds, self._expire)
+        timer.name, timer.daemon = "peercache-connector-timer", True
+        timer.start()
+        self._timer, self._timer_rings = timer, deadline
+
+    def _expire(self) -> None:
+        """Ends the waiting transfers whose time is over. Those that run end by themselves."""
+        with self._changed:
+            self._timer_rings, now = math.inf, time.monotonic()
+            late: List[Transfer] = []
+            for transfers in self._requests.values():
+                late += self._take_out(transfers, [each for each in transfers if each.deadline <= now])
+            left = (each.deadline for transfers in self._requests.values() for each in transfers)
+            self._expire_at(min((deadline for deadline in left if deadline > now), default=math.inf))
+        for each in late:
+            each.future.set_result(each.result("deadline"))
+
+    def _take_out(self, transfers: Deque[Transfer], which: List[Transfer]) -> List[Transfer]:
+        """Those of them that no thread is busy with; they are for the caller to end."""
+        taken = [each for each in which if not each.running]
+        for each in taken:
             transfers.remove(each)
             self._waiting_pages -= each.pages_left
-        return dropped
+        return taken
+
+    def _drop(self, transfers: Deque[Transfer]) -> List[Transfer]:
+        """Cancels these; those that no thread is busy with are taken out and returned."""
+        for each in transfers:
+            each.cancelled = True
+        return self._take_out(transfers, list(transfers))
 
     def _cancel(self, request: str, transfer: Transfer) -> bool:
         with self._changed:
@@ -168,10 +206,7 @@ class TransferQueue:
             if transfer not in transfers:
                 return False
             transfer.cancelled = True
-            waits = not transfer.running
-            if waits:
-                transfers.remove(transfer)
-                self._waiting_pages -= transfer.pages_left
+            waits = self._take_out(transfers, [transfer])
         if waits:
             transfer.future.set_result(transfer.result("cancelled"))
         return True
@@ -181,10 +216,10 @@ class TransferQueue:
         when that took longer than `seconds`."""
         with self._changed:
             dropped = self._drop(self._requests.get(request, deque()))
-            idle = self._changed.wait_for(lambda: not self._runs(request), seconds)
         for each in dropped:
             each.future.set_result(each.result("cancelled"))
-        return idle
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._runs(request), seconds)
 
     def _runs(self, request: str) -> bool:
         return any(each.running for each in self._requests.get(request, ()))
@@ -193,11 +228,16 @@ class TransferQueue:
         """Cancels everything; refuses what follows. As `finish`, for all requests."""
         with self._changed:
             self._closed = True
+            if self._timer is not None:
+                self._timer.cancel()
             dropped = [each for transfers in self._requests.values() for each in self._drop(transfers)]
-            idle = self._changed.wait_for(lambda: not any(map(self._runs, self._requests)), seconds)
         for each in dropped:
             each.future.set_result(each.result("cancelled"))
+        with self._changed:
+            idle = self._changed.wait_for(lambda: not any(map(self._runs, self._requests)), seconds)
         self._threads.shutdown(wait=idle)
+        if idle and self._timer is not None:
+            self._timer.join()
         return idle
 
     def waiting(self) -> Tuple[int, int]:

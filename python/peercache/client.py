@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import enum
 import weakref
+from numbers import Integral
 from types import TracebackType
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
@@ -19,7 +20,7 @@ Options = Mapping[str, Option]
 
 Memory = Any
 """A contiguous piece of memory: what has the buffer protocol (bytes, bytearray, numpy array), a torch
-tensor in host memory, or (address, bytes)."""
+tensor in host memory, or (address, bytes), a tuple of two integers of any type."""
 
 Page = Union[Memory, Sequence[Memory]]
 """One piece of memory, or a list of pieces that make one page, such as K and V."""
@@ -101,10 +102,17 @@ def option_text(value: Option) -> str:
     return ",".join(str(item) for item in value)
 
 
+def _is_range(memory: Any) -> bool:
+    """(address, bytes), also in numpy's integers, which are no `int`."""
+    return isinstance(memory, tuple) and len(memory) == 2 and isinstance(memory[0], Integral)
+
+
 def memory_of(memory: Memory, writable: bool) -> Tuple[int, int]:
     """(address, bytes) of a piece of memory. Errors: TypeError, ValueError, BufferError."""
-    if isinstance(memory, tuple) and len(memory) == 2 and isinstance(memory[0], int):
+    if _is_range(memory):
         return int(memory[0]), int(memory[1])
+    if isinstance(memory, Integral):  # Numpy's are buffers too: a page of a number's own bytes.
+        raise TypeError(f"{memory} is a number, not memory; an address needs its bytes: (address, bytes)")
     if hasattr(memory, "data_ptr"):
         if not memory.is_contiguous():
             raise ValueError("the tensor is not contiguous")
@@ -115,9 +123,7 @@ def memory_of(memory: Memory, writable: bool) -> Tuple[int, int]:
 
 
 def _is_list_of_parts(page: Page) -> bool:
-    if isinstance(page, list):
-        return True
-    return isinstance(page, tuple) and not (len(page) == 2 and isinstance(page[0], int))
+    return isinstance(page, list) or (isinstance(page, tuple) and not _is_range(page))
 
 
 def _parts_of(

@@ -39,7 +39,8 @@ class BlockWatch:
 
     Invariant: a block is announced in a medium only after an answer named that medium, and is announced
     as removed when an answer no longer does, when there was none for `stale_s`, or when it is forgotten:
-    more than `limit` blocks are known, and it is the one that was set first.
+    more than `limit` blocks are known, and it is the longest without an answer (without any: since it
+    was set first).
     """
 
     def __init__(self, limit: int, check_s: float, stale_s: float, page_tokens: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 import time
 from collections import deque
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from peercache.kv_events.messages import Event
+
+logger = logging.getLogger("peercache.kv_events")
 
 END_OF_REPLAY = (-1).to_bytes(8, "big", signed=True)
 LINGER_MS = 200
@@ -21,8 +24,8 @@ class EventSettings:
     """SGLang's names of --kv-events-config where it has one; seconds and counts of our own."""
 
     endpoint: str
-    """Of the PUB socket, such as "tcp://127.0.0.1:5567"; the rank of data parallelism is added to the
-    port. Nothing is encrypted or authenticated."""
+    """Of the PUB socket, such as "tcp://127.0.0.1:5567"; the rank of data parallelism, where it is
+    known, is added to the port. Nothing is encrypted or authenticated."""
     replay_endpoint: str = ""
     """Of the ROUTER socket; empty: none."""
     topic: str = ""
@@ -31,7 +34,8 @@ class EventSettings:
     hwm: int = 100000
     """Messages that ZMQ keeps for a slow subscriber; it loses the rest, and sees a gap in `seq`."""
     blocks_max: int = 131072
-    """Blocks that are announced at a time; the oldest are taken back first."""
+    """Blocks that are announced at a time; beyond that, those that were the longest without an answer
+    of the directory are taken back first."""
     check_s: float = 5.0
     """How often the directory is asked where an announced block is."""
     stale_s: float = 15.0
@@ -39,19 +43,20 @@ class EventSettings:
 
     @staticmethod
     def of(flat: Mapping[str, Any]) -> "Optional[EventSettings]":
-        """From the JSON's "kv_events.*" keys; None without an endpoint: off. Errors: ValueError."""
+        """From the JSON's "kv_events.*" keys; None without an endpoint: off. Unknown ones are said once
+        and left alone. Errors: ValueError for a value of a wrong form."""
         given = {k[len("kv_events.") :]: v for k, v in flat.items() if k.startswith("kv_events.")}
-        if not given.get("endpoint"):
-            return None
         known = EventSettings.__dataclass_fields__
         unknown = sorted(set(given) - set(known))
         if unknown:
-            raise ValueError(f"kv_events has no {', '.join(unknown)}; it has {', '.join(known)}")
+            logger.warning("ignored: kv_events has no %s; it has %s", ", ".join(unknown), ", ".join(known))
+        if not given.get("endpoint"):
+            return None
         try:
             forms: Dict[str, Callable[[Any], Any]] = {
                 name: type(getattr(EventSettings, name, "")) for name in known
             }
-            values: Dict[str, Any] = {name: forms[name](value) for name, value in given.items()}
+            values: Dict[str, Any] = {name: forms[name](given[name]) for name in known if name in given}
             return EventSettings(**values)
         except (TypeError, ValueError) as why:
             raise ValueError(f"kv_events: {why}") from why

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 
+import pytest
 from peercache.hicache.simulator import SimulatedRank
 
 NODE = os.environ.get("PEERCACHE_TEST_NODE_PROGRAM", "build/release/cli/peercache-node")
@@ -15,7 +16,7 @@ NAMES = ["hicache_exists", "hicache_get", "hicache_get_other_host", "hicache_req
 def run(*words):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
     short = ["--rounds", "1", "--calls", "1", "--model", "small", "-o", "json"]
-    done = subprocess.run([CLI, "bench", "hicache", *short, *words], text=True, stdout=subprocess.PIPE, timeout=100,
+    done = subprocess.run([CLI, "bench", "hicache", *short, *words], text=True, stdout=subprocess.PIPE, timeout=280,
                           env=environment, check=False)
     assert done.returncode == 0, done.stdout
     return json.loads(done.stdout)["results"]
@@ -33,11 +34,26 @@ def test_it_measures_each_kind_of_call_and_compares_the_last_batches():
     assert rows[0]["keys_per_second"] > 0
 
 
-def test_nothing_of_an_earlier_round_passes_for_a_read(ring):
+@pytest.fixture
+def simulated(ring):
+    """Makes ranks of an engine at the first node; `halves` 1: of MLA."""
+    made = []
+
+    def make(halves, ranks=1, rank=0):
+        shape = {"page_size": 64, "layers": 1, "heads": 1, "head_dim": 16, "halves": halves}
+        made.append(SimulatedRank({"here": int(ring[0].ports[0]), "there": int(ring[1].ports[0]), "shape": shape,
+                                   "cluster": ring[0].cluster, "ranks": ranks, "rank": rank}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for store in each.stores.values():
+            store.close()
+
+
+def test_nothing_of_an_earlier_round_passes_for_a_read(simulated):
     """A round whose gets move nothing has no right byte; and each of the last batches is looked at."""
-    node, shape = ring[0], {"page_size": 64, "layers": 1, "heads": 1, "head_dim": 16, "halves": 2}
-    rank = SimulatedRank({"here": int(node.ports[0]), "there": int(ring[1].ports[0]), "cluster": node.cluster,
-                          "ranks": 1, "rank": 0, "shape": shape})
+    rank = simulated(halves=2)
     rank.store("here", 2)
     for calls in (1, 2, 3):
         assert rank.get("here", calls)["wrong_bytes"] == 0
@@ -48,5 +64,20 @@ def test_nothing_of_an_earlier_round_passes_for_a_read(ring):
     for round_of in (rank.get, rank.request):
         for calls in (1, 2, 3):
             assert round_of("here", calls)["wrong_bytes"] > 0.9 * 2 * rank.pool.piece_bytes * 128
-    for store in rank.stores.values():
-        store.close()
+
+
+@pytest.mark.parametrize("halves, sets", [(2, [3, 3]), (1, [6, 0])], ids=["mha", "mla"])
+def test_two_ranks_read_what_is_theirs(simulated, halves, sets):
+    """As under SGLang, with MLA both have the same pages, and the first one alone writes."""
+    ranks = [simulated(halves, ranks=2, rank=rank) for rank in range(2)]
+    sources = [rank.pool.kv_buffer[:, :128] for rank in ranks]
+    assert bool((sources[0] == sources[1]).all()) == (halves == 1)
+    for place in ("here", "there"):
+        for rank in ranks:
+            rank.store(place, 2)
+        for rank in ranks:
+            assert rank.get(place, 2)["wrong_bytes"] == 0 == rank.request(place, 2)["wrong_bytes"]
+            assert rank.exists(place, 2)["pages_per_second"] > 0
+    answers = [rank.set(3) for rank in ranks]
+    assert [len(answer["call_us"]) for answer in answers] == sets
+    assert [answer["pages_per_second"] > 0 and "gil_held" in answer for answer in answers] == [n > 0 for n in sets]

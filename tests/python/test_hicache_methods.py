@@ -19,6 +19,7 @@ def test_pages_are_read_back_into_other_pages(ring, engine, shape, there):
     keys = fresh_keys(3)
     put(writer, pool, keys, [1, 5, 2])
     assert reader.batch_exists(keys + fresh_keys(1)) == 3
+    assert [reader.exists(key) for key in keys + fresh_keys(1)] == [True] * 3 + [False]
     assert reader.batch_get_v1(keys, target.indices([7, 0, 3]), None) == [True] * 3
     assert [target.bytes_of(p) for p in (7, 0, 3)] == [pool.bytes_of(p) for p in (1, 5, 2)]
 
@@ -139,18 +140,46 @@ def test_clear_withdraws_what_this_engine_moved_and_nothing_else(ring, engine, s
 
 
 @SHAPES
-def test_stats_are_none_or_of_the_batches_since_the_last_call(ring, engine, shape):
+@NODES
+def test_stats_are_none_or_of_the_batches_since_the_last_call(ring, engine, shape, there):
     pool, config = pool_of(shape)
     assert engine(ring[0], pool, **config).get_stats() is None
-    store = engine(ring[0], pool, enable_storage_metrics=True, **config)
+    writer = engine(ring[there], pool, 2, enable_storage_metrics=True, **config)
+    reader = engine(ring[0], pool, 2, enable_storage_metrics=True, **config)
     keys = fresh_keys(3)
-    put(store, pool, keys, [0, 1, 2])
-    store.batch_get_v1(keys[:2], pool.indices([3, 4]), None)
-    stats = store.get_stats()
-    assert stats.backup_pgs == [3] and stats.prefetch_pgs == [2]
-    assert len(stats.backup_bandwidth) == len(stats.prefetch_bandwidth) == 1
-    assert min(stats.backup_bandwidth + stats.prefetch_bandwidth) > 0
-    assert store.get_stats().prefetch_pgs == []
+    put(writer, pool, keys, [0, 1, 2])
+    assert reader.batch_get_v1(keys[:2], pool.indices([3, 4]), None) == [True] * 2
+    stored, read = writer.get_stats(), reader.get_stats()
+    assert stored.backup_pgs == [3] and stored.prefetch_pgs == [] == stored.prefetch_bandwidth
+    assert read.prefetch_pgs == [2] and read.backup_pgs == [] == read.backup_bandwidth
+    assert len(stored.backup_bandwidth) == len(read.prefetch_bandwidth) == 1
+    assert min(stored.backup_bandwidth + read.prefetch_bandwidth) > 0
+    assert writer.get_stats().backup_pgs == [] == reader.get_stats().prefetch_pgs
+
+
+@SHAPES
+@NODES
+def test_stats_have_each_pool_of_a_v2_call(ring, engine, shape, there):
+    pools, config = {"kv": pool_of(shape)[0], "swa": pool_of(shape)[0]}, pool_of(shape)[1]
+    stores = [engine(ring[node], pools["kv"], 2, enable_storage_metrics=True, **config) for node in (there, 0)]
+    for name, pool in pools.items():
+        for store in stores:
+            store.register_mem_host_pool_v2(pool, name)
+    keys = fresh_keys(3)
+    assert stores[0].batch_set_v2(transfers_of(pools, keys)) == {"kv": [True] * 3, "swa": [True] * 2}
+    published(stores[0])
+    assert stores[1].batch_get_v2(transfers_of(pools, keys)) == {"kv": [True] * 3, "swa": [True] * 2}
+    stored, read = [store.get_stats() for store in stores]
+    assert stored.backup_pgs == [3, 2] == read.prefetch_pgs and min(stored.backup_bandwidth) > 0
+    assert stored.prefetch_pgs == [] == read.backup_pgs and min(read.prefetch_bandwidth) > 0
+
+
+def transfers_of(pools, keys):
+    """All pages of KV, of other pools those of the last two."""
+    chosen = {name: keys if name == "kv" else keys[-2:] for name in pools}
+    return [SimpleNamespace(name=name, keys=some, host_indices=pools[name].indices(range(len(some))),
+                            hit_policy="all_pages" if name == "kv" else "trailing_pages", indices_from_pool=None)
+            for name, some in chosen.items()]
 
 
 def test_flat_pages_are_in_the_stats(ring, engine):
@@ -217,24 +246,51 @@ def test_without_interface_v1_named_pools_are_found_beside_flat_kv(ring, engine)
 
 
 @SHAPES
-def test_after_close_all_is_a_miss(ring, engine, shape):
-    pool, config = pool_of(shape)
-    store = engine(ring[0], pool, **config)
-    keys = fresh_keys(2)
-    put(store, pool, keys, [0, 1])
+@pytest.mark.parametrize("interface_v1", [1, 0])
+def test_after_close_all_is_a_miss(ring, engine, shape, interface_v1):
+    pools, config = {"kv": pool_of(shape)[0], "swa": pool_of(shape)[0]}, pool_of(shape)[1]
+    pool, keys = pools["kv"], fresh_keys(2)
+    store = engine(ring[0], pool, extra={"interface_v1": interface_v1}, **config)
+    for name, each in pools.items():
+        store.register_mem_host_pool_v2(each, name)
+    assert store.batch_set_v2(transfers_of(pools, keys)) == {name: [True] * 2 for name in pools}
+    published(store)
     store.close()
     store.close()
-    assert store.batch_exists(keys) == 0
+    before = pool.bytes_of(0)
+    all_are_misses(store, pool, keys, torch.zeros(pool.size_per_token * pool.page_size, dtype=torch.uint8))
+    for call in (store.batch_get_v2, store.batch_set_v2):
+        assert call(transfers_of(pools, keys)) == {name: [False] * 2 for name in pools}
+    assert store.batch_exists_v2(keys, transfers_of(pools, keys)).kv_hit_pages == 0
+    assert pool.bytes_of(0) == before
+
+
+def all_are_misses(store, pool, keys, page):
+    assert store.batch_exists(keys) == 0 == store.batch_exists_v2(keys, None).kv_hit_pages
+    assert store.exists(keys[0]) is False and store.clear() is False
     assert store.batch_get_v1(keys, pool.indices([0, 1])) == [False] * 2
     assert store.batch_set_v1(keys, pool.indices([0, 1])) == [False] * 2
-    assert store.exists(keys[0]) is False and store.clear() is False
+    assert store.get(keys[0], page) is None and store.batch_get(keys, [page, page.clone()]) == [None] * 2
+    assert store.set(keys[0], page) is False and store.batch_set(keys, [page] * 2) is False
 
 
-def test_another_host_pool_takes_the_place_of_the_first(ring, engine):
-    first, second = MhaPool(), MhaPool()
-    store = engine(ring[0], first)
+def test_after_close_a_logical_pool_is_a_miss_too(ring, engine):
+    """Its pages are there without a question to anybody."""
+    pool = LogicalPool("page_first")
+    store, keys = engine(ring[0], pool), fresh_keys(2)
+    assert store.batch_exists(keys) == 2 and store.exists(keys[0])
+    store.close()
+    all_are_misses(store, pool, keys, pool.get_dummy_flat_data_page())
+
+
+@pytest.mark.parametrize("shape", ["mha-page_first", "mla-page_first", "mla-layer_first"])
+def test_another_host_pool_takes_the_place_of_the_first(ring, engine, shape):
+    (first, config), (second, _) = pool_of(shape), pool_of(shape)
+    store = engine(ring[0], first, **config)
     keys = fresh_keys(2)
     put(store, first, keys, [0, 1])
+    before = [first.bytes_of(p) for p in range(first.page_num)]
     store.register_mem_pool_host(second)
     assert store.batch_get_v1(keys, second.indices([2, 3])) == [True] * 2
-    assert [second.bytes_of(p) for p in (2, 3)] == [first.bytes_of(p) for p in (0, 1)]
+    assert [second.bytes_of(p) for p in (2, 3)] == before[:2]
+    assert [first.bytes_of(p) for p in range(first.page_num)] == before

@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence, Set
 
 from peercache.client import Client, Option
 from peercache._native import Error
 from peercache.hicache.guard import Closed
-from peercache.hicache.host_pool import HostPool
+from peercache.hicache.host_pool import HostPool, PoolFault
 from peercache.hicache.settings import Settings
 
 logger = logging.getLogger("peercache.hicache")
 
 PAGES_REMEMBERED_MAX = 1 << 18
 CLOSE_SECONDS = 5.0
+LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}
+"""Where a node is reached on its own host that listens at all addresses."""
 
 
 class Deadline:
@@ -46,9 +48,15 @@ def open_client(settings: Settings) -> Client:
             return Client(settings.options, wait_for_node=False)
         logger.warning("no node of our own, we take the one of this host: %s", why)
     # Another rank of this engine has the ports, and so the node that all of them use.
-    options: Dict[str, Option] = dict(settings.options)
-    options["client.node_port"] = settings.options.get("net.control_port", 31998)
-    return Client(options, wait_for_node=False)
+    return Client(options_of_embedded(settings.options), wait_for_node=False)
+
+
+def options_of_embedded(options: Mapping[str, Option]) -> Dict[str, Option]:
+    """Of a client whose node another process embeds, with the same options: where that listens."""
+    bind = str(options.get("net.bind", "127.0.0.1"))
+    found: Dict[str, Option] = {"client.node_host": LOOPBACK_OF.get(bind, bind), **options}
+    found["client.node_port"] = options.get("net.control_port", 31998)
+    return found
 
 
 class Backend:
@@ -65,7 +73,9 @@ class Backend:
         self._idle = threading.Condition()
         self._running = 0
         self._closed = False
-        self._registered: List[int] = []
+        self._registered: Set[int] = set()
+        self._leaving: Set[int] = set()
+        """Those of pools that are gone, while a call may still write there."""
 
     def __enter__(self) -> "Backend":
         """A call begins. Errors: Closed."""
@@ -82,42 +92,48 @@ class Backend:
                 self._idle.notify_all()
 
     def deadline(self, tokens: Optional[int] = None) -> Deadline:
-        """Of a call that begins now; of one that reads so many tokens, no later than SGLang waits."""
+        """Of a call that begins now; of one for a prefetch of so many tokens, no later than SGLang waits."""
         if tokens is None:
             return Deadline(self._timeout_s)
         return Deadline(min(self._timeout_s, self._settings.batch_budget_s(tokens)))
 
     def register(self, pool: HostPool) -> None:
-        """Makes the pool known to the RDMA devices; without it pages come through a buffer of ours."""
+        """Makes the pool known to the RDMA devices; without it pages come through a buffer of ours. Errors:
+        PoolFault while one that is gone is still known to them: what lies at its addresses now is not it."""
+        if self._leaving and not self._give_back():
+            raise PoolFault("a call into the pool before it does not end")
         for address, size in pool.memory:
             if address in self._registered:
                 continue
             fault = self.client.native.register_memory(address, size)
             if fault is None:
-                self._registered.append(address)
+                self._registered.add(address)
             else:
                 logger.warning("pool %s is not registered, its pages are copied: %s", pool.name, fault)
 
     def forget_pools(self) -> None:
         """Another set of pools follows. Waits until no call is running."""
-        self._wait_idle()
-        self._unregister(list(self._registered))
+        self._leaving.update(self._registered)
+        self._give_back()
 
     def forget_pool(self, gone: HostPool, kept: Sequence[HostPool]) -> None:
         """One pool goes, but for memory that others share. Waits until no call is running."""
         shared = {address for pool in kept for address, _ in pool.memory}
-        self._wait_idle()
-        self._unregister([address for address, _ in gone.memory if address not in shared])
+        self._leaving.update(self._registered.intersection(address for address, _ in gone.memory) - shared)
+        self._give_back()
 
-    def _unregister(self, addresses: Sequence[int]) -> None:
-        for address in addresses:
-            if address in self._registered:
-                self._registered.remove(address)
-                self.client.native.unregister_memory(address)
-
-    def _wait_idle(self) -> bool:
+    def _give_back(self) -> bool:
+        """Unregisters what has gone, when no call is running and before another one begins: a read goes
+        on in the memory that it began with. False when a call does not end: then later, or by `close`."""
         with self._idle:
-            return self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS)
+            if not self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS):
+                logger.warning("a call does not end; memory of pools that are gone stays registered")
+                return False
+            for address in self._leaving:
+                self.client.native.unregister_memory(address)
+            self._registered -= self._leaving
+            self._leaving.clear()
+        return True
 
     def clear(self, limit: Deadline) -> bool:
         """Withdraws from the whole cluster what this rank has moved and still remembers: its last
@@ -128,6 +144,5 @@ class Backend:
     def close(self) -> None:
         with self._idle:
             self._closed = True
-        if self._wait_idle():
-            self._unregister(list(self._registered))
+        self.forget_pools()
         self.client.close()

@@ -182,8 +182,7 @@ class HostPool:
         known = None if self._rows is None else self._rows.parts(host_indices, pages)
         if known is not None:
             return known
-        if len(host_indices) != pages * self.page_size:
-            raise PoolFault(f"{len(host_indices)} indices for {pages} pages of {self.page_size} tokens")
+        self._check_count(host_indices, pages)
         addresses, sizes = self._places_of(host_indices)
         if len(addresses) != len(sizes) or len(addresses) % (pages * self.split) != 0:
             raise PoolFault(f"{len(addresses)} parts for {pages} pages")
@@ -192,6 +191,15 @@ class HostPool:
         if not self._holds(addresses, sizes):
             raise PoolFault("a page lies outside the pool's memory")
         return addresses, sizes
+
+    def first_tokens(self, host_indices: Any, pages: int) -> List[int]:
+        """The first token of each of `pages` pages. Errors: PoolFault."""
+        self._check_count(host_indices, pages)
+        return [int(token) for token in host_indices[:: self.page_size]]
+
+    def _check_count(self, host_indices: Any, pages: int) -> None:
+        if len(host_indices) != pages * self.page_size:
+            raise PoolFault(f"{len(host_indices)} indices for {pages} pages of {self.page_size} tokens")
 
     def _places_of(self, indices: Any) -> Parts:
         places: Parts

@@ -5,14 +5,15 @@
 Commands come on stdin, a line each; each is answered by one line of JSON:
 
     store PLACE BATCHES   puts batches of 128 pages that later gets find, through the node at that place
-    set CALLS             backup thread: batches of new pages, until the directory has them
+    set CALLS             backup thread: batches of new pages, until the directory has them; with MLA those of
+                          all ranks in the first one, as no other rank writes
     get PLACE CALLS       IO thread: batches that were stored there; the last TARGETS of them are compared
                           byte by byte at the end, others lay where these do now
     exists PLACE CALLS    prefetch thread: the batches' keys
     request PLACE CALLS   exists, then get, while the backup thread sets a batch: a request's life
 
 Each kind of call has a thread of its own, and every rank is a process. The host pool is a tensor in CPU
-memory, page_first: K and V of a page are one piece each; MLA has one piece.
+memory, page_first: K and V of a page are one piece each; MLA has one piece, and all ranks have the same pages.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class SimulatedPool:
 
     layout = "page_first"
 
-    def __init__(self, shape: Dict[str, int], regions: int) -> None:
+    def __init__(self, shape: Dict[str, int], regions: int, rank: int) -> None:
         self.page_size = shape["page_size"]
         self.layer_num = shape["layers"]
         self.halves = shape["halves"]
@@ -66,7 +67,9 @@ class SimulatedPool:
         self.kv_buffer = page_aligned(self.halves * pieces * self.piece_bytes).view(
             self.halves, pieces, self.piece_bytes)
         self._half_bytes = pieces * self.piece_bytes
-        self.kv_buffer[:, :BATCH_PAGES].random_()
+        # What all ranks of MLA have is the same; otherwise each has its own.
+        content = torch.Generator().manual_seed(rank if self.halves == 2 else 0)
+        self.kv_buffer[:, :BATCH_PAGES].random_(generator=content)
 
     def get_page_buffer_meta(self, indices: Any) -> Tuple[List[int], List[int]]:
         base, addresses = self.kv_buffer.data_ptr(), []
@@ -106,8 +109,10 @@ class SimulatedRank:
     """A rank with a store on each of two nodes. Threads: the main one gives the commands."""
 
     def __init__(self, setup: Dict[str, Any]) -> None:
-        self.pool = SimulatedPool(setup["shape"], 1 + TARGETS)
-        self.rank = int(setup["rank"])
+        self.rank, self.ranks = int(setup["rank"]), int(setup["ranks"])
+        self.pool = SimulatedPool(setup["shape"], 1 + TARGETS, self.rank)
+        self.is_mla = self.pool.halves == 1
+        self.writes = self.rank == 0 or not self.is_mla
         self.stores = {place: self._store(setup, place) for place in ("here", "there")}
         self.workers = {kind: Worker() for kind in ("exists", "get", "set")}
         self.stored: Dict[str, List[List[str]]] = {"here": [], "there": []}
@@ -120,8 +125,8 @@ class SimulatedRank:
             "cluster.name": setup["cluster"], "client.timeout": "10s", "prefetch_timeout_base": 10,
         }
         config = SimpleNamespace(
-            tp_rank=self.rank, tp_size=setup["ranks"], pp_rank=0, pp_size=1, model_name="simulated",
-            is_mla_model=self.pool.halves == 1, extra_config=extra,
+            tp_rank=self.rank, tp_size=self.ranks, pp_rank=0, pp_size=1, model_name="simulated",
+            is_mla_model=self.is_mla, extra_config=extra,
         )
         store = PeerCacheStore(config, {})
         store.register_mem_pool_host(self.pool)
@@ -147,8 +152,7 @@ class SimulatedRank:
         return [self.target() for _ in range(calls)]
 
     def put(self, place: str, keys: List[str], indices: Any) -> None:
-        store = self.stores[place]
-        if store.batch_set_v1(keys, indices) != [True] * BATCH_PAGES:
+        if self.writes and self.stores[place].batch_set_v1(keys, indices) != [True] * BATCH_PAGES:
             raise RuntimeError("set: not all pages were stored")
 
     def flush(self, place: str) -> None:
@@ -165,10 +169,10 @@ class SimulatedRank:
         return {}
 
     def set(self, calls: int) -> Dict[str, Any]:
-        batches = [self.new_keys() for _ in range(calls)]
+        batches = [self.new_keys() for _ in range(calls * self.ranks if self.is_mla else calls)]
         indices = self.pool.indices_of(self.source(0))
-        return self.timed("set", [functools.partial(self.put, "here", keys, indices) for keys in batches],
-                          lambda: self.flush("here"))
+        puts = [functools.partial(self.put, "here", keys, indices) for keys in batches if self.writes]
+        return self.timed("set", puts, lambda: self.flush("here"))
 
     def exists(self, place: str, calls: int) -> Dict[str, Any]:
         return self.timed("exists", [functools.partial(self.ask, place, i) for i in range(calls)])
@@ -229,7 +233,8 @@ class SimulatedRank:
     def timed(
         self, kind: str, calls: Sequence[Callable[[], None]], end: Callable[[], None] = lambda: None
     ) -> Dict[str, Any]:
-        """Makes the calls in their thread; how long each took, and which share the GIL was held."""
+        """Makes the calls in their thread: how long each took, pages of all in a second, and for which share
+        of them the GIL was held."""
         native = self.stores["here"]._backend.client.native
         took: List[float] = []
 
@@ -244,8 +249,11 @@ class SimulatedRank:
         released = native.call_times()[2] - released
         end()
         seconds = time.perf_counter() - begin
-        held = max(0.0, 1 - released / max(sum(took), 1e-9))
-        return {"call_us": [each * 1e6 for each in took], "seconds": seconds, "gil_held": held}
+        answer: Dict[str, Any] = {"call_us": [each * 1e6 for each in took], "seconds": seconds,
+                                  "pages_per_second": BATCH_PAGES * len(took) / seconds}
+        if took:
+            answer["gil_held"] = max(0.0, 1 - released / sum(took))
+        return answer
 
     def obey(self, line: str) -> Dict[str, Any]:
         word, *arguments = line.split()

@@ -17,7 +17,7 @@ from peercache.hicache.guard import count_of, never_raises, none_of, none_of_eac
 from peercache.hicache.hit_policy import Demand, all_or_none, usable_prefix
 from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, fields_of
 from peercache.hicache.settings import settings_of
-from peercache.hicache.stored_pool import StoredPool, firsts_of, is_draft
+from peercache.hicache.stored_pool import StoredPool, by_key, check_apart, firsts_of, is_draft, tokens_of
 from peercache.kv_events import service as kv_events
 
 logger = logging.getLogger("peercache.hicache")
@@ -80,6 +80,7 @@ class PeerCacheStore(StorageBase):
             self._backend.forget_pool(before.host, [kept.host for kept in self._pools.values()])
         try:
             host = HostPool(pool, name, self._ranks)
+            self._backend.register(host)
         except PoolFault as fault:
             logger.error("pool %s is not kept in L3: %s", name, fault)
             return
@@ -87,7 +88,6 @@ class PeerCacheStore(StorageBase):
         for fields in fields_of(host, self._ranks, self._settings.space, form, False):
             # With these and a page's hash one finds out why it missed (docs/sglang.md).
             logger.info("key space of pool %s: %s", name, json.dumps(fields))
-        self._backend.register(host)
         self._pools[name] = StoredPool.of(host, self._ranks, self._settings.space)
 
     def _asked(self, pool: StoredPool) -> Sequence[KeySpace]:
@@ -125,25 +125,25 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
         """How many pages from the first one on are there: a leading run, no count."""
-        pool, limit = self._pools.get(KV), self._backend.deadline()
+        pool = self._pools.get(KV)
+        limit = self._backend.deadline(tokens_of(pool, len(keys)))
         return 0 if pool is None else self._run(pool, keys, limit)
 
     def _run(self, pool: StoredPool, keys: Sequence[str], limit: Deadline) -> int:
-        if pool.host.logical_only or not keys:
-            return len(keys)
-        spaces = self._asked(pool)
         with self._backend as backend:
+            if pool.host.logical_only or not keys:
+                return len(keys)
+            spaces = self._asked(pool)
             return backend.client.native.exists(spaces, keys, limit.left()).run // len(spaces)
 
     @never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:
         """Whether this key is there, however it was put; a draft in the shapes that came by here so far."""
-        pool, limit = self._pools[KV], self._backend.deadline()
-        if pool.host.logical_only and not is_draft(key):
-            return True
+        pool = self._pools[KV]
+        limit = self._backend.deadline(pool.host.page_size)
         asked = pool.drafts.known() if is_draft(key) else [pool.group, pool.flat_group]
         with self._backend as backend:
-            return any(
+            return (pool.host.logical_only and not is_draft(key)) or any(
                 backend.client.native.exists(spaces, [key], limit.left()).run == len(spaces) for spaces in asked
             )
 
@@ -155,7 +155,8 @@ class PeerCacheStore(StorageBase):
         extra_info: Any = None,
     ) -> Any:
         """The longest prefix whose pages every pool has, as its hit policy needs them."""
-        transfers, kv, limit = pool_transfers or [], self._pools.get(KV), self._backend.deadline()
+        transfers, kv = pool_transfers or [], self._pools.get(KV)
+        limit = self._backend.deadline(tokens_of(kv, len(keys)))
         kv_pages = self._run(kv, keys, limit) if kv is not None else 0
         demands = [self._demand(transfer, keys[:kv_pages], limit) for transfer in transfers] if kv_pages else []
         usable = usable_prefix(kv_pages, demands)
@@ -172,7 +173,7 @@ class PeerCacheStore(StorageBase):
         spaces = self._asked(pool)
         with self._backend as backend:
             there = backend.client.native.exists(spaces, keys, limit.left()).ok
-        return _by_key(there, len(spaces)), trailing
+        return by_key(there, len(spaces)), trailing
 
     # Pages by address
 
@@ -182,7 +183,7 @@ class PeerCacheStore(StorageBase):
     ) -> List[bool]:
         """Reads pages into the host pool, a bool for each key. When it returns, no read is on its way."""
         pool = self._pools.get(KV)
-        limit = self._backend.deadline(_tokens_of(pool, len(keys)))
+        limit = self._backend.deadline(tokens_of(pool, len(keys)))
         return self._get(pool, keys, host_indices, limit)
 
     @never_raises(none_of)
@@ -198,32 +199,31 @@ class PeerCacheStore(StorageBase):
     def _get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         if pool is None or not keys:
             return [False] * len(keys)
-        if pool.host.logical_only:
-            return [True] * len(keys)
         begin = time.monotonic()
         with self._backend as backend:
+            if pool.host.logical_only:
+                return [True] * len(keys)
             if not pool.host.zero_copy:
                 return self._get_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
-            if len(set(addresses[:: len(addresses) // len(keys)])) < len(keys):
-                raise PoolFault("a host page is given for two keys")
+            check_apart(addresses[:: len(addresses) // len(keys)], sizes[0])
             results = backend.client.native.get(pool.own, keys, addresses, sizes, limit.left())
         self._note(len(keys), results.success_bytes, begin, self._figures.prefetched)
-        return _by_key(results.ok, pool.host.split)
+        return by_key(results.ok, pool.host.split)
 
     def _set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         if pool is None or not keys:
             return [False] * len(keys)
-        if pool.host.logical_only:
-            return [True] * len(keys)
         begin = time.monotonic()
         with self._backend as backend:
+            if pool.host.logical_only:
+                return [True] * len(keys)
             if not pool.host.zero_copy:
                 return self._set_copies(pool, keys, indices, limit)
             addresses, sizes = pool.host.parts(indices, len(keys))
             results = backend.client.native.set(pool.own, keys, addresses, sizes, limit.left())
         self._note(len(keys), results.success_bytes, begin, self._figures.backed_up)
-        return _by_key(results.ok, pool.host.split)
+        return by_key(results.ok, pool.host.split)
 
     def _note(self, pages: int, moved_bytes: int, begin: float, count: Callable[[int, int, float], None]) -> None:
         if self._ranks.wants_metrics:
@@ -232,20 +232,22 @@ class PeerCacheStore(StorageBase):
     def _get_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         """For pools that do not say where their pages lie: through flat copies. What is not copied when
         the time is up is a miss."""
+        tokens = pool.host.first_tokens(indices, len(keys))
+        check_apart(tokens, pool.host.page_size)
         pages = [pool.host.pool.get_dummy_flat_data_page() for _ in keys]
         read = self._read_flat(pool, keys, pages, limit)
-        for index, page in enumerate(pages):
+        for index, (token, page) in enumerate(zip(tokens, pages)):
             read[index] = read[index] and not limit.passed()
             if read[index]:
-                pool.host.pool.set_from_flat_data_page(int(indices[index * pool.host.page_size]), page)
+                pool.host.pool.set_from_flat_data_page(token, page)
         return read
 
     def _set_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
         pages: List[Any] = []
-        for first in range(0, len(keys) * pool.host.page_size, pool.host.page_size):
+        for token in pool.host.first_tokens(indices, len(keys)):
             if limit.passed():
                 break
-            pages.append(pool.host.pool.get_data_page(int(indices[first]), flat=True))
+            pages.append(pool.host.pool.get_data_page(token, flat=True))
         stored = self._write_flat(pool, keys[: len(pages)], pages, limit)
         return stored + [False] * (len(keys) - len(pages))
 
@@ -255,7 +257,7 @@ class PeerCacheStore(StorageBase):
     def batch_get_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
         """Reads pages of several pools: what one of them lacks, all lack."""
         # They come for the same tokens: what the longest may take, all may.
-        tokens = [_tokens_of(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers]
+        tokens = [tokens_of(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers]
         limit = self._backend.deadline(max(tokens, default=0))
         results = {t.name: self._transfer(t, transfers, self._get, limit) for t in transfers}
         trailing = [t.name for t in transfers if is_trailing(t.hit_policy)]
@@ -294,7 +296,7 @@ class PeerCacheStore(StorageBase):
     ) -> List[Any]:
         """The tensors, None for each page that is not there, or whose tensor is that of a page before."""
         pool = self._pools[KV]
-        limit = self._backend.deadline(_tokens_of(pool, len(keys)))
+        limit = self._backend.deadline(tokens_of(pool, len(keys)))
         given = [None] * len(keys) if target_locations is None else target_locations
         pages = [pool.host.pool.get_dummy_flat_data_page() if page is None else page for page in given]
         with self._backend:
@@ -375,18 +377,6 @@ class PeerCacheStore(StorageBase):
         """Ends the client and gives the pools' memory back; every call is a miss from here on."""
         self._end_events()
         self._backend.close()
-
-
-def _tokens_of(pool: Optional[StoredPool], pages: int) -> int:
-    """SGLang waits for so many of them."""
-    return 0 if pool is None else pages * pool.host.page_size
-
-
-def _by_key(pages: List[bool], spaces: int) -> List[bool]:
-    """A key is there when its pages in all spaces are."""
-    if spaces == 1:
-        return pages
-    return [all(pages[first : first + spaces]) for first in range(0, len(pages), spaces)]
 
 
 def _never(move: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left, insort
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from peercache._native import KeySpace
 from peercache.hicache.contract import Ranks
@@ -33,6 +34,14 @@ def firsts_of(places: Sequence[Tuple[int, int]]) -> List[bool]:
             insort(taken, (begin, end))
         firsts.append(free)
     return firsts
+
+
+def check_apart(starts: Sequence[int], size: int) -> None:
+    """That pages of this size share nothing where they begin there: a read of one would write to another.
+    Errors: PoolFault."""
+    ordered = sorted(starts)
+    if min(map(operator.sub, ordered[1:], ordered), default=size) < size:
+        raise PoolFault("a host page is given for two keys")
 
 
 class DraftSpaces:
@@ -99,3 +108,15 @@ class StoredPool:
     def is_empty(self, key: str, size: int) -> bool:
         """A logical pool's page: nothing to move, and so always there."""
         return self.host.logical_only and size == 0 and not is_draft(key)
+
+
+def tokens_of(pool: Optional[StoredPool], pages: int) -> int:
+    """SGLang waits for so many of them."""
+    return 0 if pool is None else pages * pool.host.page_size
+
+
+def by_key(pages: List[bool], spaces: int) -> List[bool]:
+    """A key is there when its pages in all spaces are."""
+    if spaces == 1:
+        return pages
+    return [all(pages[first : first + spaces]) for first in range(0, len(pages), spaces)]

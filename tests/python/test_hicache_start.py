@@ -1,0 +1,192 @@
+"""The JSON of an engine, and how its storage backend starts: with or without a node, SGLang, torch."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from engines import config_of, fresh_keys, knows, make_store, put
+from host_pools import FlatOnlyPool, MhaPool
+from local_nodes import until
+from peercache.hicache import PeerCacheStore
+from peercache.hicache.backend import options_of_embedded
+from peercache.hicache.settings import settings_of
+
+
+def test_unknown_keys_of_the_json_are_told_once(ring, engine, caplog):
+    store = engine(ring[0], extra={"no_such_thing": 1, "another": "x", "prefetch_threshold": 256})
+    said = [r for r in caplog.records if "no option of PeerCache" in r.message]
+    assert len(said) == 1
+    assert "another, no_such_thing" in said[0].message and "prefetch_threshold" not in said[0].message
+    assert store.batch_exists([]) == 0
+
+
+def test_without_interface_v1_one_line_says_what_to_add(ring, engine, caplog):
+    engine(ring[0], extra={"interface_v1": 0})
+    said = [r for r in caplog.records if '"interface_v1": 1' in r.message]
+    assert len(said) == 1 and said[0].levelname == "WARNING"
+    caplog.clear()
+    engine(ring[0])
+    assert '"interface_v1": 1' not in caplog.text
+
+
+def test_a_json_that_makes_no_sense_fails_at_start(ring):
+    for extra in ({"client.timeout": "soon"}, {"client.node_port": "x"}):
+        with pytest.raises(ValueError, match="client"):
+            make_store(ring[0], extra=extra)
+    with pytest.raises(ValueError):
+        settings_of("[1, 2]")
+    with pytest.raises(ValueError, match="tp_lcm_size"):
+        make_store(ring[0], tp_size=4, tp_lcm_size=6)
+
+
+def test_the_json_may_be_text_or_have_tables():
+    assert settings_of('{"space": "a", "client.timeout": "1s"}').space == "a"
+    assert settings_of({"client": {"timeout": "1s"}}).options == {"client.timeout": "1s"}
+    assert settings_of(None).options == {}
+
+
+def test_a_time_of_0_is_a_time():
+    base, per_ki, most = (f"prefetch_timeout_{name}" for name in ("base", "per_ki_token", "max"))
+    assert settings_of(None).batch_budget_s(1024) == 2.1
+    assert settings_of({base: None, per_ki: None, most: None}).batch_budget_s(1 << 20) == 30
+    assert settings_of({base: 0}).batch_budget_s(2048) == 0.2
+    assert settings_of({per_ki: 0}).batch_budget_s(2048) == 2
+    assert settings_of({most: 0}).batch_budget_s(2048) == 0
+
+
+def test_an_engine_may_start_before_its_node(fragile_ring):
+    ring = fragile_ring(1)
+    ring[0].kill()
+    pool = MhaPool()
+    store = make_store(ring[0], pool, extra={"client.timeout": "500ms"})
+    keys = fresh_keys(2)
+    assert store.batch_set_v1(keys, pool.indices([0, 1])) == [False] * 2
+    ring.restart(0)
+    assert until(lambda: store.batch_set_v1(keys, pool.indices([0, 1])) == [True] * 2, 60)
+    assert until(lambda: store.batch_exists(keys) == 2, 60)
+    store.close()
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1", "127.0.0.2"])
+def test_ranks_with_an_embedded_node_share_the_first_ones(bind):
+    extra = {"interface_v1": 1, "embedded": True, "pool.size": "16MiB", "log.level": "error", "net.bind": bind,
+             "cluster.name": "embedded-ranks", "net.data_port": 0, "net.http_port": 0,
+             "net.control_port": free_port()}
+    pools = [MhaPool(seed=1), MhaPool(seed=2)]
+    stores = [PeerCacheStore(config_of(extra, tp_rank=r, tp_size=2), {}) for r in (0, 1)]
+    for store, pool in zip(stores, pools):
+        store.register_mem_pool_host(pool)
+        knows(store, 1)
+    keys = fresh_keys(2)
+    for store, pool in zip(stores, pools):
+        put(store, pool, keys, [0, 1])
+    assert [store.batch_exists(keys) for store in stores] == [2, 2]
+    for store in reversed(stores):
+        store.close()
+
+
+@pytest.mark.parametrize("given, host", [
+    ({}, "127.0.0.1"), ({"net.bind": "10.0.0.11"}, "10.0.0.11"), ({"net.bind": "0.0.0.0"}, "127.0.0.1"),
+    ({"net.bind": "::"}, "::1"), ({"net.bind": "10.0.0.11", "client.node_host": "10.0.0.12"}, "10.0.0.12")])
+def test_where_an_embedded_node_of_another_rank_is_looked_for(given, host):
+    found = options_of_embedded({**given, "net.control_port": 7})
+    assert (found["client.node_host"], found["client.node_port"]) == (host, 7)
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def test_pages_that_are_too_small_or_too_large_are_told(ring, engine, caplog):
+    engine(ring[0], MhaPool(page_size=1, pages=4))
+    assert "--page-size 64" in caplog.text
+    pages = MhaPool(pages=1, page_size=16, layers=16, heads=64, head_dim=1040)
+    copies = FlatOnlyPool()
+    copies.size_per_token = 1 << 30
+    state = FlatOnlyPool(page_size=1)
+    state.size_per_token = 65 << 20
+    for huge, cure in [(pages, "use a smaller --page-size"), (copies, "use a smaller --page-size"),
+                       (state, "a larger --tp may make it smaller")]:
+        caplog.clear()
+        store = engine(ring[0], huge)
+        assert cure in caplog.text
+        assert store.batch_set_v1(fresh_keys(1), huge.indices([0])) == [False]
+    modest = MhaPool()
+    modest.size_per_token = 1 << 30
+    assert engine(ring[0], modest).batch_set_v1(fresh_keys(1), modest.indices([0])) == [True], "its parts count"
+
+
+def run_python(code, **options):
+    return subprocess.run([sys.executable, "-B", "-c", textwrap.dedent(code)], check=True, text=True,
+                          capture_output=True, timeout=250, **options).stdout
+
+
+def test_it_loads_without_sglang_and_without_torch():
+    out = run_python("""
+        import sys
+        for missing in ("torch", "sglang", "numpy"):
+            sys.modules[missing] = None
+        from peercache.hicache import PeerCacheStore
+        print(PeerCacheStore.__mro__[1].__name__)
+    """)
+    assert out.strip() == "OwnStorageBase"
+
+
+SGLANG_STORAGE = """
+from abc import ABC, abstractmethod
+class HiCacheStorage(ABC):
+    def register_mem_pool_host(self, mem_pool_host): self.mem_pool_host = mem_pool_host
+    @abstractmethod
+    def get(self, key): ...
+    @abstractmethod
+    def batch_get(self, keys): ...
+    @abstractmethod
+    def set(self, key): ...
+    @abstractmethod
+    def batch_set(self, keys): ...
+    @abstractmethod
+    def exists(self, key): ...
+class PoolTransferResult:
+    def __init__(self, kv_hit_pages, extra_pool_hit_pages): self.kv_hit_pages = kv_hit_pages
+"""
+SGLANG_METRICS = """
+class StorageMetrics:
+    def __init__(self):
+        self.prefetch_pgs, self.backup_pgs = [], []
+        self.prefetch_bandwidth, self.backup_bandwidth = [], []
+"""
+
+
+def test_it_is_a_subclass_where_sglang_is(tmp_path):
+    """SGLang's factory demands issubclass, and calls the class with (config, kwargs)."""
+    pages = tmp_path / "sglang/srt/mem_cache"
+    metrics = tmp_path / "sglang/srt/observability"
+    for folder in (pages, metrics):
+        folder.mkdir(parents=True)
+    (pages / "hicache_storage.py").write_text(SGLANG_STORAGE)
+    (metrics / "metrics_collector.py").write_text(SGLANG_METRICS)
+    out = run_python(f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from types import SimpleNamespace
+        import importlib
+        from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolTransferResult
+        from sglang.srt.observability.metrics_collector import StorageMetrics
+        Class = getattr(importlib.import_module("peercache.hicache"), "PeerCacheStore")
+        assert issubclass(Class, HiCacheStorage)
+        config = SimpleNamespace(tp_rank=0, tp_size=1, model_name="old", is_mla_model=False,
+            enable_storage_metrics=True,
+            extra_config={{"interface_v1": 1, "client.node_port": 1, "client.timeout": "50ms", "log.level": "off"}})
+        store = Class(config, {{}})
+        assert isinstance(store.get_stats(), StorageMetrics)
+        assert isinstance(store.batch_exists_v2(["a"]), PoolTransferResult)
+        assert store.batch_get_v1(["a"], [0]) == [False]
+        store.close()
+        print("ok")
+    """)
+    assert out.strip() == "ok"

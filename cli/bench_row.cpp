@@ -41,6 +41,10 @@ double bench_row::ratio() const {
   return kind == ratio_kind::latency ? rounds.latency_ratio() : rounds.throughput_ratio();
 }
 
+double bench_row::pages_per_second() const {
+  return page_bytes == 0 ? 0 : rounds.operation_per_second() / static_cast<double>(page_bytes);
+}
+
 bool bench_row::rate_is_met() const {
   if (!target)
     return true;
@@ -63,6 +67,7 @@ nlohmann::json bench_row::to_json() const {
       {"batch", batch},
       {"verify", verify},
       {"bytes_per_second", page_bytes == 0 ? 0.0 : rounds.operation_per_second()},
+      {"pages_per_second", pages_per_second()},
       {"limit_bytes_per_second", page_bytes == 0 ? 0.0 : rounds.limit_per_second()},
       {"ratio", ratio()},
       {"p50_us", rounds.operation_p50_us()},
@@ -107,6 +112,7 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
                     {"BATCH", side::right},
                     {"VERIFY"},
                     {"RATE", side::right},
+                    {"PAGES/s", side::right},
                     {"LIMIT", side::right},
                     {"P50 us", side::right},
                     {"P99 us", side::right},
@@ -114,14 +120,16 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
                     {"RATIO", side::right},
                     {"TARGET"}});
   for (const auto& row : rows)
-    table.add_row({name_of(row), row.page_bytes == 0 ? "" : human_bytes(row.page_bytes),
-                   std::to_string(row.batch), row.verify ? "yes" : "no",
-                   in_words(row, row.rounds.operation_per_second()),
-                   in_words(row, row.rounds.limit_per_second()),
-                   fmt::format("{:.1f}", row.rounds.operation_p50_us()),
-                   fmt::format("{:.1f}", row.rounds.operation_p99_us()),
-                   fmt::format("{:.1f}", row.rounds.limit_p50_us()),
-                   fmt::format("{:.2f}", row.ratio()), target_of(row)});
+    table.add_row(
+        {name_of(row), row.page_bytes == 0 ? "" : human_bytes(row.page_bytes),
+         std::to_string(row.batch), row.verify ? "yes" : "no",
+         in_words(row, row.rounds.operation_per_second()),
+         row.page_bytes == 0 ? "" : human_count(static_cast<std::uint64_t>(row.pages_per_second())),
+         in_words(row, row.rounds.limit_per_second()),
+         fmt::format("{:.1f}", row.rounds.operation_p50_us()),
+         fmt::format("{:.1f}", row.rounds.operation_p99_us()),
+         fmt::format("{:.1f}", row.rounds.limit_p50_us()), fmt::format("{:.2f}", row.ratio()),
+         target_of(row)});
   std::string text = table.to_string(colour);
   for (const auto& row : rows)
     if (row.fences_per_batch)

@@ -41,6 +41,7 @@ struct bench_row {
   std::optional<double> gil_held_max;     ///< What the project asks for: less than this.
 
   double ratio() const;
+  double pages_per_second() const; ///< 0 where keys are counted.
   bool met() const { return rate_is_met() && gil_is_met(); }
   bool rate_is_met() const; ///< `target`, or there is none.
   bool gil_is_met() const { return !gil_held || !gil_held_max || *gil_held < *gil_held_max; }

@@ -15,6 +15,7 @@ TEST(bench_row, the_form_of_a_result_is_the_one_that_later_work_keeps) {
   EXPECT_EQ(json["verify"], true);
   EXPECT_EQ(json["bytes_per_second"], 200.0);
   EXPECT_EQ(json["limit_bytes_per_second"], 100.0);
+  EXPECT_EQ(json["pages_per_second"], 200.0 / (1u << 20));
   EXPECT_EQ(json["ratio"], 2.0);
   EXPECT_EQ(json["p50_us"], 5.0);
   EXPECT_EQ(json["p99_us"], 5.0);

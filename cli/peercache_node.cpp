@@ -8,6 +8,8 @@
 #include "config/render.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
@@ -32,12 +34,20 @@ sigset_t stop_signals() {
 }
 
 /// The next signal to stop, or nothing after `at_most`. Signals are blocked in all threads and
-/// taken here.
+/// taken here. A process that was stopped and goes on waits for the rest.
 std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
-  auto set = stop_signals();
-  timespec wait{at_most.count() / 1000, at_most.count() % 1000 * 1'000'000};
-  int number = sigtimedwait(&set, nullptr, &wait);
-  return number > 0 ? std::optional(number) : std::nullopt;
+  using std::chrono::steady_clock;
+  const auto set = stop_signals();
+  const auto end = steady_clock::now() + at_most;
+  for (auto left = at_most; left.count() >= 0;
+       left = std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now())) {
+    const timespec wait{left.count() / 1000, left.count() % 1000 * 1'000'000};
+    if (const int number = sigtimedwait(&set, nullptr, &wait); number > 0)
+      return number;
+    if (errno != EINTR)
+      break;
+  }
+  return std::nullopt;
 }
 
 /// A drain that hangs, or a second signal, must not keep the process: whatever lives in shared

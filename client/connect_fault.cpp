@@ -21,7 +21,8 @@ error fault_of(const caf::error& why) {
     return {errc::timed_out, "no answer in time"};
   if (why == caf::sec::request_receiver_down)
     return {errc::closed, "the connection broke"};
-  if (why == caf::sec::disconnect_during_handshake || why == caf::sec::no_actor_published_at_port)
+  if (why == caf::sec::disconnect_during_handshake || why == caf::sec::malformed_basp_message ||
+      why == caf::sec::no_actor_published_at_port)
     return {errc::unreachable, no_node};
   if (why == caf::sec::incompatible_versions || why == caf::sec::incompatible_application_ids)
     return said.empty() ? error{errc::unreachable, no_node} : error{errc::incompatible, said};

@@ -34,9 +34,11 @@ TEST(connect_fault, no_error_of_caf_is_told_in_cafs_words) {
 TEST(connect_fault, what_is_no_node_and_who_does_not_answer_are_told_apart) {
   EXPECT_EQ(fault_of(caf::sec::request_timeout).code, errc::timed_out);
   EXPECT_EQ(fault_of(caf::sec::request_receiver_down).code, errc::closed);
-  auto stranger = fault_of(caf::sec::disconnect_during_handshake);
-  EXPECT_EQ(stranger.code, errc::unreachable);
-  EXPECT_NE(stranger.message.find("no control port"), std::string::npos) << stranger.message;
+  for (auto code : {caf::sec::disconnect_during_handshake, caf::sec::malformed_basp_message}) {
+    auto stranger = fault_of(code);
+    EXPECT_EQ(stranger.code, errc::unreachable);
+    EXPECT_NE(stranger.message.find("no control port"), std::string::npos) << stranger.message;
+  }
   EXPECT_EQ(fault_of(caf::sec::incompatible_versions).code, errc::unreachable)
       << "CAF's own refusal comes from a program that is none of ours";
 }

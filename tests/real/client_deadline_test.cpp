@@ -218,16 +218,22 @@ TEST_F(deadlines, a_holder_that_does_not_answer_a_removal_holds_up_no_other) {
 
   const std::array keys{key_of(ids[0]), key_of(ids[1])};
   std::array<client::page_result, 2> removed;
+  constexpr milliseconds patience(4000);
   const auto begin = clock::now();
   auto call = std::async(std::launch::async, [&] {
-    remover->remove(keys, removed, begin + milliseconds(1000));
-    return clock::now() - begin;
+    remover->remove(keys, removed, begin + patience);
+    return clock::now();
   });
-  EXPECT_TRUE(within(milliseconds(500), [&] {
+  EXPECT_TRUE(within(long_enough, [&] {
     return get(*watcher, ids[1], milliseconds(100)).result.status != page_status::hit;
-  })) << "it waits for one that is silent";
-  EXPECT_LE(call.get(), milliseconds(1000) + grace);
-  EXPECT_EQ(to_string(removed[0].status), "timed_out");
+  }));
+  EXPECT_EQ(call.wait_for(milliseconds(0)), std::future_status::timeout)
+      << "it waited for one that is silent";
+  EXPECT_TRUE(took_at_most(patience + grace, begin, call.get()));
+  // Its link may be given up before the deadline.
+  EXPECT_TRUE(removed[0].status == page_status::timed_out ||
+              removed[0].status == page_status::unreachable)
+      << to_string(removed[0].status);
   EXPECT_EQ(to_string(removed[1].status), "hit");
   EXPECT_TRUE(within(milliseconds(3000), [&] { return count_existing(*watcher, ids[1], 1) == 0; }));
 }

@@ -127,7 +127,7 @@ void local_ring::put(client::cache_client& client, std::uint32_t first, std::uin
   for (auto id = first; id < first + count; ++id)
     ASSERT_EQ(to_string(put_one(client, id, version)), to_string(page_status::stored))
         << "page " << id;
-  auto unpublished = client.flush();
+  auto unpublished = client.flush(clock::now() + publish_patience);
   ASSERT_TRUE(unpublished);
   ASSERT_EQ(*unpublished, 0u);
 }
@@ -138,9 +138,9 @@ local_ring::read_page local_ring::get(client::cache_client& client, std::uint32_
   rdma::page_part part{bytes.data(), page_bytes};
   client::get_page page{key_of(id), {&part, 1}};
   read_page read;
-  auto begin = clock::now();
-  client.get({&page, 1}, {&read.result, 1}, begin + deadline);
-  read.took = clock::now() - begin;
+  read.begin = clock::now();
+  client.get({&page, 1}, {&read.result, 1}, read.begin + deadline);
+  read.took = clock::now() - read.begin;
   read.check = bench::check_page(id, bytes);
   return read;
 }
@@ -155,6 +155,34 @@ std::uint32_t local_ring::count_told(client::cache_client& client, std::uint32_t
   return static_cast<std::uint32_t>(
       std::count_if(results.begin(), results.end(),
                     [wanted](const auto& page) { return page.status == wanted; }));
+}
+
+testing::AssertionResult local_ring::took_at_most(milliseconds bound, clock::time_point begin,
+                                                  clock::time_point end) const {
+  if (end - begin <= bound)
+    return testing::AssertionSuccess();
+  const auto stood = stalls_.stood_still(begin, end);
+  if (end - begin - stood <= bound)
+    return testing::AssertionSuccess();
+  const auto in_ms = [](clock::duration time) {
+    return std::chrono::duration_cast<milliseconds>(time).count();
+  };
+  return testing::AssertionFailure() << "took " << in_ms(end - begin) << " ms and not "
+                                     << bound.count() << "; all stood still for " << in_ms(stood);
+}
+
+bool local_ring::within_own_time(milliseconds at_most,
+                                 const std::function<bool()>& condition) const {
+  const auto begin = clock::now();
+  for (auto until = begin + at_most;;) {
+    const auto now = clock::now();
+    if (now < until && within(std::chrono::ceil<milliseconds>(until - now), condition))
+      return true;
+    const auto prolonged = begin + at_most + stalls_.stood_still(begin, clock::now());
+    if (prolonged <= until)
+      return false;
+    until = prolonged;
+  }
 }
 
 } // namespace peercache::real

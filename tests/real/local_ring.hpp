@@ -3,6 +3,7 @@
 #include "bench/page_content.hpp"
 #include "cli/node_process.hpp"
 #include "client/cache_client.hpp"
+#include "stress/stall_watch.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -33,6 +34,9 @@ finished_program run_program(std::vector<std::string> arguments,
 /// `peercache` with these words.
 finished_program run_cli(std::vector<std::string> words);
 
+/// The best of a few measurements counts: other programs have the processor too.
+constexpr int rounds_max = 3;
+
 /// True as soon as `condition` is, false when it never was.
 bool within(milliseconds at_most, const std::function<bool()>& condition);
 
@@ -41,6 +45,8 @@ bool within(milliseconds at_most, const std::function<bool()>& condition);
 class local_ring : public testing::Test {
 protected:
   static constexpr std::uint32_t page_bytes = 16384;
+  /// For what is to be published in the end, whoever does not answer.
+  static constexpr milliseconds publish_patience{20'000};
 
   void SetUp() override;
   void TearDown() override;
@@ -66,6 +72,7 @@ protected:
   struct read_page {
     client::page_result result;
     bench::page_check check;
+    clock::time_point begin;
     clock::duration took{};
   };
   static read_page get(client::cache_client& client, std::uint32_t id,
@@ -78,8 +85,21 @@ protected:
     return count_told(client, first, count, page_status::hit);
   }
 
+  /// Bounds that the system promises, on a machine that others use: time in which this whole
+  /// process stood still says nothing about a call, and is taken off where the bound is exceeded.
+  testing::AssertionResult took_at_most(milliseconds bound, clock::time_point begin,
+                                        clock::time_point end = clock::now()) const;
+  testing::AssertionResult took_at_most(milliseconds bound, const read_page& read) const {
+    return took_at_most(bound, read.begin, read.begin + read.took);
+  }
+  /// The same for `within`.
+  bool within_own_time(milliseconds at_most, const std::function<bool()>& condition) const;
+
   std::unique_ptr<cli::run_folder> folder_;
   std::vector<cli::node_process> nodes_;
+
+private:
+  stress::stall_watch stalls_;
 };
 
 } // namespace peercache::real

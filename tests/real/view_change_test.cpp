@@ -1,5 +1,5 @@
 #include "common/test_guards.hpp"
-#include "local_ring.hpp"
+#include "survival_ring.hpp"
 
 #include <csignal>
 #include <future>
@@ -9,12 +9,16 @@ namespace peercache::real {
 namespace {
 
 using view_change = local_ring;
+using late_view_change = survival_ring;
 
 constexpr std::uint32_t pages = 96;
 
 } // namespace
 
-TEST_F(view_change, the_keys_of_a_killed_owner_are_found_at_once_before_the_new_view) {
+TEST_F(late_view_change, the_keys_of_a_killed_owner_are_found_at_once_before_the_new_view) {
+  start_ring({.count = 3, .heartbeat = milliseconds(1000), .expiry = milliseconds(20'000)});
+  if (HasFatalFailure())
+    return;
   auto producer = client_of(1);
   auto reader = client_of(0);
   put(*producer, 0, pages);
@@ -24,7 +28,7 @@ TEST_F(view_change, the_keys_of_a_killed_owner_are_found_at_once_before_the_new_
   EXPECT_EQ(reader->view().members.size(), 3u) << "nobody has noticed so far";
   for (std::uint32_t id = 0; id < pages; ++id)
     EXPECT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit));
-  ASSERT_TRUE(within(milliseconds(10'000), [&] { return reader->view().members.size() == 2; }));
+  ASSERT_TRUE(within(milliseconds(40'000), [&] { return reader->view().members.size() == 2; }));
   EXPECT_EQ(count_existing(*reader, 0, pages), pages);
 }
 

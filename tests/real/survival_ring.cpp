@@ -23,6 +23,7 @@ cli::node_launch survival_ring::launch_of(std::size_t index) const {
   launch.folder = folder_->path() / launch.name;
   launch.flags = {"--discovery-heartbeat", std::to_string(plan_.heartbeat.count()) + "ms",
                   "--discovery-expiry", std::to_string(plan_.expiry.count()) + "ms"};
+  launch.flags.insert(launch.flags.end(), plan_.flags.begin(), plan_.flags.end());
   if (plan_.disk)
     launch.flags.insert(launch.flags.end(),
                         {"--disk-path", (launch.folder / "disk").string(), "--disk-size", "128MiB",
@@ -114,6 +115,19 @@ std::optional<discovery::view> survival_ring::view_of(std::size_t index) {
   return std::nullopt;
 }
 
+std::optional<discovery::view> survival_ring::wait_for_view(std::size_t index) {
+  std::optional<discovery::view> view;
+  EXPECT_TRUE(within(milliseconds(20'000), [&] { return (view = view_of(index)).has_value(); }))
+      << "node " << index + 1 << " does not answer";
+  return view;
+}
+
+bool survival_ring::has_other_view(std::size_t index,
+                                   const std::optional<discovery::view>& before) {
+  const auto now = view_of(index);
+  return now && now != before;
+}
+
 bool survival_ring::is_ready(std::size_t index) {
   if (!view_of(index))
     return false;
@@ -158,7 +172,7 @@ bool survival_ring::exchange(std::size_t from, std::size_t to, std::uint32_t id)
     auto producer = client_of(from);
     if (!producer || put_one(*producer, id, 0) != page_status::stored)
       return false;
-    auto unpublished = producer->flush();
+    auto unpublished = producer->flush(clock::now() + publish_patience);
     if (!unpublished || *unpublished != 0)
       return false;
   }

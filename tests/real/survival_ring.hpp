@@ -23,6 +23,7 @@ protected:
     bool own_hosts = false; ///< Network namespaces (net_lab); the test is skipped without them.
     bool disk = false;
     std::uint64_t pool_bytes = 16u << 20;
+    std::vector<std::string> flags; ///< More of them, of all nodes.
   };
 
   void SetUp() override {} // `start_ring` does it.
@@ -42,6 +43,10 @@ protected:
 
   /// What the node believes now; nothing when it does not say within `patience`.
   std::optional<discovery::view> view_of(std::size_t index);
+  /// The same, however late it answers: versions only grow, so that no change is missed.
+  std::optional<discovery::view> wait_for_view(std::size_t index);
+  /// The node says that its view is not this. One that does not answer in time has said nothing.
+  bool has_other_view(std::size_t index, const std::optional<discovery::view>& before);
   bool is_ready(std::size_t index);
   /// All of these are ready and have one view, of exactly these.
   bool one_view(const std::vector<std::size_t>& indices);

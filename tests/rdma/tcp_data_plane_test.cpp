@@ -186,15 +186,16 @@ std::vector<std::byte> right_answer(const test_pool& pool) {
   return bytes;
 }
 
-/// Reads all of `pool` from a server that says `answer`.
-void read_scripted(const test_pool& pool, std::span<const std::byte> answer, test_batch& what) {
+/// Reads all of `pool` from a server that says `answer`. What does not come in `within` is a miss.
+void read_scripted(const test_pool& pool, std::span<const std::byte> answer, test_batch& what,
+                   clock::duration within) {
   tcp_rig rig;
   scripted_server server;
   for (std::uint32_t i = 0; i < pool.slots.size(); ++i)
     what.add(pool, i, 1 + i % 3);
   what.lay_out();
   rig.port = server.port();
-  rig.submit(what, life, std::chrono::milliseconds(20));
+  rig.submit(what, life, within);
   while (!what.batch.complete()) {
     server.step(answer);
     rig.step();
@@ -208,7 +209,8 @@ TEST(tcp_data_plane, mutated_answers_never_make_a_wrong_hit_nor_write_outside_th
   const auto right = right_answer(pool);
   {
     test_batch what;
-    read_scripted(pool, right, what);
+    read_scripted(pool, right, what,
+                  std::chrono::seconds(60)); // Of steps, of which few are needed.
     ASSERT_TRUE(what.all(page_status::hit));
   }
   constexpr std::uint32_t seed = 20261121;
@@ -225,7 +227,7 @@ TEST(tcp_data_plane, mutated_answers_never_make_a_wrong_hit_nor_write_outside_th
     if (random() % 4 == 0)
       answer.resize(answer.size() + random() % 100);
     test_batch what;
-    read_scripted(pool, answer, what);
+    read_scripted(pool, answer, what, std::chrono::milliseconds(20));
     ASSERT_TRUE(what.guards_untouched()) << "seed " << seed << " round " << round;
     for (std::size_t i = 0; i < pool.slots.size(); ++i)
       ASSERT_TRUE(what.batch.pages[i].status != page_status::hit || what.holds(pool, i))

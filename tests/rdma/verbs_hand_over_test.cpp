@@ -54,7 +54,7 @@ protected:
 
   template <class F>
   bool eventually(F condition) {
-    for (int i = 0; i < 5000; ++i) {
+    for (const auto until = clock::now() + std::chrono::seconds(30); clock::now() < until;) {
       if (condition())
         return true;
       if (!server->poll(now))

@@ -174,7 +174,8 @@ TEST_F(whole_path_failures, after_a_time_out_no_byte_arrives_any_more) {
   serving_node node(pool.memory.served(), life, {"rxe1"});
   expect_read(node.endpoint());
   const registered memory(what, {&*rail});
-  const auto took = read(what, node.endpoint(), 100ms);
+  std::optional<slow_link> slow(std::in_place, 1, "rate 20mbit"); // Many seconds for all of it.
+  const auto took = read(what, node.endpoint(), 2s);
   EXPECT_LT(took, deadline);
   const auto is_untouched = [](std::byte one) { return one == test_batch::untouched; };
   EXPECT_FALSE(std::all_of(what.memory.begin(), what.memory.end(), is_untouched))
@@ -185,6 +186,7 @@ TEST_F(whole_path_failures, after_a_time_out_no_byte_arrives_any_more) {
   for (const auto until = clock::now() + 5s; !came && clock::now() < until;)
     came = !std::all_of(what.memory.begin(), what.memory.end(), is_untouched);
   EXPECT_FALSE(came);
+  slow.reset();
   expect_read(node.endpoint());
 }
 

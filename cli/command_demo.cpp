@@ -226,6 +226,22 @@ result<void> check_options(const demo_options& options) {
   return check_pools(options.nodes, options.pool_bytes, pool_room::of_machine());
 }
 
+/// Of the pages that were on disk when the nodes were killed.
+constexpr double found_again_least = 0.95;
+
+/// Nothing was wrong, and what was on disk outlived the nodes; says so otherwise.
+bool is_good(const demo_report& report) {
+  if (!report.restarted)
+    return report.counts.wrong_bytes == 0;
+  const auto& second = *report.restarted;
+  const bool found = report.on_disk == 0 || second.share_found(report.on_disk) >= found_again_least;
+  if (!found)
+    fmt::print(stderr,
+               "peercache: only {} of the {} pages on disk were found again, not {:.0f} %\n",
+               second.found_again, report.on_disk, found_again_least * 100);
+  return found && report.counts.wrong_bytes == 0 && second.wrong_bytes == 0;
+}
+
 /// Everything that the caller may have got wrong comes before the first folder and process.
 exit_code demo(const global_options& globals, const demo_options& options) {
   if (auto fits = check_options(options); !fits)
@@ -237,8 +253,7 @@ exit_code demo(const global_options& globals, const demo_options& options) {
   if (!folder)
     return fail(globals, folder.error());
   auto report = run_demo(globals, options, *requests, *folder);
-  bool good = report && report->counts.wrong_bytes == 0 &&
-              (!report->restarted || report->restarted->wrong_bytes == 0);
+  bool good = report && is_good(*report);
   bool logs = std::filesystem::exists(folder->path() / "node-1" / "node.log");
   if (logs && (!good || options.keep_logs)) {
     folder->keep();

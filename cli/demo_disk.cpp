@@ -1,9 +1,12 @@
 #include "cli/demo_disk.hpp"
 
 #include "bench/page_content.hpp"
+#include "cli/disk_status.hpp"
 #include "client/admin_client.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -24,27 +27,38 @@ result<client::node_status> status_of(const node_process& node, std::chrono::mil
   return (*admin)->status();
 }
 
+/// Pages on one node's disk, once nothing is on its way there and two reports in a row say the
+/// same: what a report counts is older than its queue.
+result<std::uint64_t> settle_disk(const node_process& node, std::chrono::milliseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + settle_at_most;
+  std::optional<std::uint64_t> before;
+  for (;;) {
+    auto status = status_of(node, timeout);
+    if (!status)
+      return status.error();
+    const auto& disk = status->disk;
+    if (!disk.on)
+      return {errc::io_failed, node.launch().name + " has no disk tier: " + disk.why_off};
+    const bool settled = disk.queue_bytes == 0 && before == disk.pages;
+    if (settled || std::chrono::steady_clock::now() >= until)
+      return disk.pages;
+    before = disk.queue_bytes == 0 ? std::optional(disk.pages) : std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(report_pause_ms));
+  }
+}
+
 } // namespace
 
 result<std::uint64_t> settle_disks(const std::vector<node_process>& nodes,
                                    std::chrono::milliseconds timeout) {
-  const auto until = std::chrono::steady_clock::now() + settle_at_most;
-  std::uint64_t pages = 0;
+  std::uint64_t all = 0;
   for (const auto& node : nodes) {
-    for (;;) {
-      auto status = status_of(node, timeout);
-      if (!status)
-        return status.error();
-      if (!status->disk.on)
-        return {errc::io_failed, node.launch().name + " has no disk tier: " + status->disk.why_off};
-      if (status->disk.queue_bytes == 0 || std::chrono::steady_clock::now() >= until) {
-        pages += status->disk.pages;
-        break;
-      }
-      std::this_thread::sleep_for(50ms);
-    }
+    auto pages = settle_disk(node, timeout);
+    if (!pages)
+      return pages;
+    all += *pages;
   }
-  return pages;
+  return all;
 }
 
 result<void> kill_and_restart(std::vector<node_process>& nodes) {

@@ -1,0 +1,64 @@
+// The demo with pools far too small for its pages and disks that hold half of them, whose nodes are
+// all killed before the trace is played once more.
+
+#include "local_ring.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+namespace peercache::real {
+namespace {
+
+/// 500 requests ask for about 7,700 pages of 16 KiB: three pools hold a twentieth of these, three
+/// disks the half.
+std::vector<std::string> demo_of(const std::string& store) {
+  return {"demo",  "--requests",   "500", "--pool-size", "2MiB", "--disk-size",
+          "20MiB", "--disk-store", store, "--restart",   "-o",   "json"};
+}
+
+class disk_demo : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(with, disk_demo, testing::Values("bucket", "file_per_key", "offset"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(disk_demo, finds_what_the_disks_hold_after_all_nodes_were_killed) {
+  const auto demo = run_cli(demo_of(GetParam()));
+  EXPECT_EQ(demo.exit_code, 0);
+  const auto report = demo.json();
+  ASSERT_TRUE(report.contains("restarted")) << demo.output;
+  EXPECT_EQ(report["wrong_bytes"], 0);
+  EXPECT_GT(report["bytes_by_source"]["disk"].get<std::uint64_t>(), 0u);
+  const auto on_disk = report["disk"]["pages"].get<std::uint64_t>();
+  EXPECT_GT(on_disk, 0u);
+  const auto& restarted = report["restarted"];
+  EXPECT_EQ(restarted["wrong_bytes"], 0);
+  EXPECT_GE(restarted["pages_found_again"].get<double>(), 0.95 * static_cast<double>(on_disk));
+  EXPECT_GT(restarted["hits"].get<std::uint64_t>(), 0u);
+}
+
+/// Disks that are emptied while their nodes are down.
+TEST(disk_demo_fails, when_the_second_life_does_not_find_the_pages) {
+  auto folder = cli::run_folder::make("peercache-demo");
+  ASSERT_TRUE(folder) << folder.error().message;
+  const auto disks = (folder->path() / "disks").string();
+  const auto program = (folder->path() / "forgetful-node").string();
+  std::ofstream(program) << "#!/bin/sh\n" // Called with --node-name NAME …
+                         << "rm -rf '" << disks << "'/\"$2\"\n"
+                         << "exec '" << PEERCACHE_CLI_DIR "/peercache-node"
+                         << "' \"$@\"\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  // A demo that failed leaves the nodes' logs behind: with ours.
+  std::vector<std::string> words{"/usr/bin/env", "TMPDIR=" + folder->path().string(),
+                                 PEERCACHE_CLI_DIR "/peercache"};
+  for (const auto& word : demo_of("bucket"))
+    words.push_back(word);
+  words.insert(words.end(), {"--node-program", program, "--disk-path", disks});
+  const auto demo = run_program(words);
+  EXPECT_EQ(demo.exit_code, 1);
+  const auto report = demo.json();
+  ASSERT_TRUE(report.contains("restarted")) << demo.output;
+  EXPECT_GT(report["disk"]["pages"].get<std::uint64_t>(), 0u);
+  EXPECT_EQ(report["restarted"]["pages_found_again"], 0);
+}
+
+} // namespace
+} // namespace peercache::real

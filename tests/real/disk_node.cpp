@@ -1,6 +1,8 @@
 #include "disk_node.hpp"
 
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <unistd.h>
 
 namespace peercache::real {
@@ -13,7 +15,7 @@ disk_node::disk_node(options wanted) : options_(std::move(wanted)) {
     options_.disk_path = (folder_->path() / "disk").string();
   const bool may_die = !options_.environment.empty() &&
                        options_.environment[0].first == "PEERCACHE_TEST_DISK_KILL_POINT";
-  EXPECT_TRUE(start(options_.environment) || may_die);
+  EXPECT_TRUE(start(options_.environment) || may_die) << log();
 }
 
 disk_node::~disk_node() {
@@ -77,13 +79,17 @@ std::optional<client::node_status> disk_node::status() {
   return now ? std::optional(std::move(*now)) : std::nullopt;
 }
 
-void disk_node::verify_disk() {
+void disk_node::verify_and_wait() {
   const auto begun = admin_->verify_disk();
   ASSERT_TRUE(begun) << begun.error().message;
+  ASSERT_TRUE(within(milliseconds(60'000), [&] {
+    const auto now = status();
+    return now && !now->disk.verifying && now->disk.scrubbed_bytes >= now->disk.page_bytes;
+  }));
 }
 
 bool disk_node::settled() {
-  return within(milliseconds(10'000), [&] {
+  return within(milliseconds(60'000), [&] {
     if (!alive())
       return true;
     const auto now = status();
@@ -100,6 +106,41 @@ page_status disk_node::put(std::uint32_t id) {
   client::page_result result;
   client_->set({&page, 1}, {&result, 1});
   return result.status;
+}
+
+void disk_node::put_to_disk(std::uint32_t first, std::uint32_t count) {
+  const auto writes = status()->disk.writes;
+  // A quarter of the pool may wait for the disk.
+  const auto at_once = static_cast<std::uint32_t>(options_.pool_bytes / 8 / page_bytes);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    ASSERT_EQ(put(first + i), page_status::stored) << "page " << first + i;
+    if (i % at_once != at_once - 1 && i + 1 != count)
+      continue;
+    ASSERT_TRUE(client().flush());
+    ASSERT_TRUE(settled());
+  }
+  // A report is up to a tenth of a second old.
+  ASSERT_TRUE(within(milliseconds(60'000), [&] {
+    const auto now = status();
+    return now && now->disk.writes >= writes + count;
+  }));
+}
+
+std::uint32_t disk_node::count_hits(std::uint32_t first, std::uint32_t count) {
+  std::uint32_t hits = 0;
+  for (auto id = first; id < first + count; ++id) {
+    const auto read = get(id);
+    if (read.result.status != page_status::hit)
+      continue;
+    ++hits;
+    EXPECT_EQ(read.wrong_bytes, 0u) << "page " << id;
+  }
+  return hits;
+}
+
+std::string disk_node::log() const {
+  std::ifstream file(folder_->path() / "node" / "node.log");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 disk_node::read_page disk_node::get(std::uint32_t id, milliseconds deadline) {

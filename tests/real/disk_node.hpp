@@ -38,18 +38,31 @@ public:
   bool bury(milliseconds at_most);
   /// What the node is now; nothing when it does not answer.
   std::optional<client::node_status> status();
-  void verify_disk();
-  /// True when nothing is on its way to the disk, or the node is dead, within ten seconds.
+  /// Has it read its whole disk, and waits until it is done.
+  void verify_and_wait();
+  /// True when nothing is on its way to the disk, or the node is dead, within a minute.
   bool settled();
 
   client::cache_client& client() { return *client_; }
   page_status put(std::uint32_t id);
+  /// Puts these new pages, slowly enough that all come to the disk, until `status` says that they
+  /// have.
+  void put_to_disk(std::uint32_t first, std::uint32_t count);
   struct read_page {
     client::page_result result;
     std::uint64_t wrong_bytes = 0;
     clock::duration took{};
   };
   read_page get(std::uint32_t id, milliseconds deadline = milliseconds(2000));
+  /// How many of these are hits now. No hit has a wrong byte.
+  std::uint32_t count_hits(std::uint32_t first, std::uint32_t count);
+
+  std::string address() const { return node_->address(); }
+  const std::string& cluster() const { return node_->launch().cluster; }
+  /// Where `disk.path` is.
+  const std::string& disk_path() const { return options_.disk_path; }
+  /// What the node has said in all its lives.
+  std::string log() const;
   pid_t pid() const { return node_->ports().pid; }
 
 private:

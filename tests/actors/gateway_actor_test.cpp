@@ -26,6 +26,7 @@ session_actor::behavior_type fake_client(session_actor::pointer, std::string* la
 class gateway_actor_test : public cluster_fixture {
 protected:
   bool process_is_dead = false;
+  double disk_scanned = 1;
   std::string readiness = "never told";
   bool announced_draining = false;
   membership_actor membership = system.spawn(fake_membership, &announced_draining);
@@ -47,6 +48,7 @@ protected:
     options.directory = shard_here;
     options.membership = membership;
     options.pool = pool;
+    options.disk_scanned = [this] { return disk_scanned; };
     options.session_is_dead = [this](std::uint32_t) { return process_is_dead; };
     options.ready = [this](bool ready, const std::string& reason) {
       readiness = ready ? "ready" : reason;
@@ -171,6 +173,21 @@ TEST_F(gateway_actor_test, is_ready_while_it_is_in_the_view_and_not_draining) {
   EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
   EXPECT_EQ(readiness, "draining");
   EXPECT_FALSE(reserve_pages(open(), 1));
+}
+
+/// What `/readyz` says while the disk is read at the start.
+TEST_F(gateway_actor_test, is_not_ready_before_the_disk_was_scanned) {
+  disk_scanned = 0.5;
+  tell_everyone(both(2));
+  caf::anon_send(gateway, topology_atom_v, both(2));
+  settle();
+  EXPECT_EQ(readiness, "disk tier: scanned 50 %");
+  disk_scanned = 0.999;
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(readiness, "disk tier: scanned 99 %");
+  disk_scanned = 1;
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(readiness, "ready");
 }
 
 TEST_F(gateway_actor_test, a_drained_node_takes_no_pages_until_it_takes_part_again) {

@@ -1,0 +1,90 @@
+// What people see of a node's disk: the words of the command line, and a disk that cannot be used.
+
+#include "disk_node.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace peercache::real {
+namespace {
+
+finished_program ask(const disk_node& node, std::vector<std::string> words) {
+  words.insert(words.begin(), "disk");
+  words.insert(words.end(),
+               {"disk-node", "-o", "json", "--cluster", node.cluster(), "--node", node.address()});
+  return run_cli(std::move(words));
+}
+
+class disk_command : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(with, disk_command, testing::Values("bucket", "file_per_key", "offset"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(disk_command, shows_verifies_and_evicts_what_a_node_has_on_disk) {
+  constexpr std::uint32_t pages = 200;
+  disk_node::options options;
+  options.store = GetParam();
+  disk_node node(options);
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, pages));
+
+  const auto status = ask(node, {"status"});
+  EXPECT_EQ(status.exit_code, 0);
+  const auto before = status.json();
+  EXPECT_EQ(before["node"], "disk-node");
+  EXPECT_EQ(before["store"], GetParam());
+  EXPECT_TRUE(before["on"].get<bool>());
+  EXPECT_EQ(before["pages"], pages);
+
+  const auto verified = ask(node, {"verify"});
+  EXPECT_EQ(verified.exit_code, 0);
+  EXPECT_TRUE(verified.json()["complete"].get<bool>());
+  EXPECT_GE(verified.json()["read_bytes"].get<std::uint64_t>(), pages * disk_node::page_bytes);
+  EXPECT_EQ(verified.json()["checksum_failures"], 0);
+
+  // Half of the pages go: not all that is used are pages.
+  const auto wanted = before["bytes_capacity"].get<std::uint64_t>() -
+                      before["bytes_used"].get<std::uint64_t>() +
+                      before["page_bytes"].get<std::uint64_t>() / 2;
+  const auto evicted = ask(node, {"evict", "--free", std::to_string(wanted)});
+  EXPECT_EQ(evicted.exit_code, 0);
+  EXPECT_TRUE(evicted.json()["reached"].get<bool>());
+  EXPECT_GE(evicted.json()["free_bytes"].get<std::uint64_t>(), wanted);
+  const auto gone = evicted.json()["evicted_pages"].get<std::uint64_t>();
+  EXPECT_GT(gone, 0u);
+  EXPECT_EQ(ask(node, {"status"}).json()["pages"].get<std::uint64_t>(), pages - gone);
+}
+
+TEST(disk_off, a_path_that_cannot_be_used_costs_the_disk_and_nothing_else) {
+  auto folder = cli::run_folder::make("peercache-no-disk");
+  ASSERT_TRUE(folder);
+  const auto path = (folder->path() / "file").string();
+  std::ofstream(path) << "no folder";
+  disk_node::options options;
+  options.disk_path = path;
+  disk_node node(options);
+  for (std::uint32_t id = 0; id < 600; ++id) // More than the pool holds.
+    ASSERT_EQ(node.put(id), page_status::stored);
+  ASSERT_TRUE(node.client().flush());
+  EXPECT_EQ(node.count_hits(599, 1), 1u);
+  const auto now = node.status();
+  ASSERT_TRUE(now);
+  EXPECT_TRUE(now->ready) << now->unready_reason;
+  EXPECT_FALSE(now->disk.on);
+  EXPECT_NE(now->disk.why_off.find(path), std::string::npos) << now->disk.why_off;
+
+  const auto status = ask(node, {"status"});
+  EXPECT_EQ(status.exit_code, 1);
+  EXPECT_FALSE(status.json()["on"].get<bool>());
+  EXPECT_EQ(ask(node, {"verify"}).exit_code, 1);
+  EXPECT_EQ(ask(node, {"evict"}).exit_code, 1);
+
+  int told = 0;
+  std::istringstream log(node.log());
+  for (std::string line; std::getline(log, line);)
+    told += line.find("disk tier") != std::string::npos;
+  EXPECT_EQ(told, 1) << node.log();
+  EXPECT_NE(node.log().find("disk tier: off"), std::string::npos) << node.log();
+}
+
+} // namespace
+} // namespace peercache::real

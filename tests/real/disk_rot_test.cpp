@@ -1,0 +1,67 @@
+// A node whose disk rotted while it was down: what is wrong is told and dropped, the rest is
+// served.
+
+#include "disk_node.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace peercache::real {
+namespace {
+
+class disk_rot : public testing::TestWithParam<std::string> {
+protected:
+  /// Flips one bit of each file of the tier, and one more for every 64 KiB, RocksDB's included. How
+  /// many files. The lock is empty; without the owner's name there would be no disk tier at all.
+  static std::uint32_t flip_bits(const std::filesystem::path& folder) {
+    std::mt19937_64 random(1);
+    std::uint32_t files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      const auto bytes = entry.is_regular_file() ? entry.file_size() : 0;
+      if (bytes == 0 || entry.path().filename() == "disk.owner")
+        continue;
+      ++files;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      for (std::uint64_t flips = 1 + bytes / (64u << 10); flips != 0; --flips) {
+        const auto at = static_cast<std::streamoff>(random() % bytes);
+        file.seekg(at);
+        const auto byte = file.get();
+        file.seekp(at);
+        file.put(static_cast<char>(byte ^ 1 << random() % 8));
+      }
+      EXPECT_TRUE(file) << entry.path();
+    }
+    return files;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(with, disk_rot, testing::Values("bucket", "file_per_key", "offset"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(disk_rot, is_counted_and_no_wrong_byte_is_served) {
+  constexpr std::uint32_t pages = 400;
+  disk_node::options options;
+  options.store = GetParam();
+  options.disk_bytes = 32u << 20; // The file of `offset` is as large, whatever is in it.
+  disk_node node(options);
+  ASSERT_TRUE(node.settled());
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, pages));
+  ASSERT_EQ(node.status()->disk.pages, pages);
+  node.bury(milliseconds(0));
+  ASSERT_GT(flip_bits(node.disk_path()), 0u);
+  ASSERT_TRUE(node.start({}));
+  ASSERT_TRUE(node.settled());
+  EXPECT_TRUE(node.status()->disk.on) << node.status()->disk.why_off;
+  ASSERT_NO_FATAL_FAILURE(node.verify_and_wait());
+  const auto left = node.count_hits(0, pages);
+  EXPECT_GT(left, 0u);
+  EXPECT_LT(left, pages);
+  ASSERT_TRUE(node.alive());
+  const auto now = node.status()->disk;
+  EXPECT_GT(now.torn + now.foreign + now.replaced + now.corrupt + now.checksum_failures, 0u);
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(1000, 64));
+  EXPECT_EQ(node.count_hits(1000, 64), 64u);
+}
+
+} // namespace
+} // namespace peercache::real

@@ -123,7 +123,8 @@ def test_what_a_store_registers_it_gives_back(ring, held):
 
 
 def test_memory_that_a_call_may_write_to_stays_registered(ring, held, monkeypatch):
-    """A get that does not end in time: its pool's memory goes later, and no other pool is taken for it before."""
+    """A get that does not end in time: its pool's memory goes later, and nothing that lies there is taken
+    for it before."""
     monkeypatch.setattr(backend, "CLOSE_SECONDS", 0)
     pools = [MhaPool() for _ in range(4)]
     first, second, named, other = [pool.kv_buffer.data_ptr() for pool in pools]
@@ -131,12 +132,14 @@ def test_memory_that_a_call_may_write_to_stays_registered(ring, held, monkeypatc
     store.register_mem_host_pool_v2(pools[2], "swa")
     with store._backend:
         store.register_mem_host_pool_v2(pools[3], "swa")
-        assert held == {first: 1, named: 1}
+        assert held == {first: 1, named: 1, other: 1}, "it lies elsewhere"
         store.register_mem_pool_host(pools[1])
-        assert held == {first: 1, named: 1}
-        assert store.batch_set_v1(keys, pools[1].indices([0])) == [False]
+        assert held == {first: 1, named: 1, other: 1, second: 1}
+        assert store.batch_set_v1(keys, pools[1].indices([0])) == [True]
+        store.register_mem_pool_host(pools[0])
+        assert store.batch_set_v1(keys, pools[0].indices([0])) == [False]
     store.register_mem_pool_host(pools[1])
-    assert held == {first: 0, named: 0, second: 1}
+    assert held == {first: 0, named: 0, other: 0, second: 1}
     store.register_mem_host_pool_v2(pools[3], "swa")
     with store._backend:
         store.close()

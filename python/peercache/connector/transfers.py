@@ -166,12 +166,16 @@ class TransferQueue:
         """Sees to it that `_expire` runs then, or before."""
         if self._closed or deadline >= self._timer_rings:
             return
-        if self._timer is not None:
-            self._timer.cancel()
         seconds = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
         timer = threading.Timer(seconds, self._expire)
         timer.name, timer.daemon = "peercache-connector-timer", True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError as why:  # No thread is to be had: they end when their turn comes.
+            logger.warning("waiting transfers may end late: %s", why)
+            return
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer, self._timer_rings = timer, deadline
 
     def _expire(self) -> None:
@@ -184,7 +188,7 @@ class TransferQueue:
             left = (each.deadline for transfers in self._requests.values() for each in transfers)
             self._expire_at(min((deadline for deadline in left if deadline > now), default=math.inf))
         for each in late:
-            each.future.set_result(each.result("deadline"))
+            each.future.set_result(each.result("deadline" if each.pages_left else ""))
 
     def _take_out(self, transfers: Deque[Transfer], which: List[Transfer]) -> List[Transfer]:
         """Those of them that no thread is busy with; they are for the caller to end."""

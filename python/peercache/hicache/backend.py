@@ -73,9 +73,10 @@ class Backend:
         self._idle = threading.Condition()
         self._running = 0
         self._closed = False
-        self._registered: Set[int] = set()
+        self._registered: Dict[int, int] = {}
+        """Bytes by address."""
         self._leaving: Set[int] = set()
-        """Those of pools that are gone, while a call may still write there."""
+        """Addresses of pools that are gone, while a call may still write there."""
 
     def __enter__(self) -> "Backend":
         """A call begins. Errors: Closed."""
@@ -99,17 +100,20 @@ class Backend:
 
     def register(self, pool: HostPool) -> None:
         """Makes the pool known to the RDMA devices; without it pages come through a buffer of ours. Errors:
-        PoolFault while one that is gone is still known to them: what lies at its addresses now is not it."""
-        if self._leaving and not self._give_back():
-            raise PoolFault("a call into the pool before it does not end")
+        PoolFault while one that lay there and is gone is still known to them: its memory was another."""
+        if self._leaving and not self._give_back() and any(self._is_leaving(*piece) for piece in pool.memory):
+            raise PoolFault("a call into the pool that lay there before does not end")
         for address, size in pool.memory:
             if address in self._registered:
                 continue
             fault = self.client.native.register_memory(address, size)
             if fault is None:
-                self._registered.add(address)
+                self._registered[address] = size
             else:
                 logger.warning("pool %s is not registered, its pages are copied: %s", pool.name, fault)
+
+    def _is_leaving(self, address: int, size: int) -> bool:
+        return any(at < address + size and address < at + self._registered[at] for at in self._leaving)
 
     def forget_pools(self) -> None:
         """Another set of pools follows. Waits until no call is running."""
@@ -119,19 +123,19 @@ class Backend:
     def forget_pool(self, gone: HostPool, kept: Sequence[HostPool]) -> None:
         """One pool goes, but for memory that others share. Waits until no call is running."""
         shared = {address for pool in kept for address, _ in pool.memory}
-        self._leaving.update(self._registered.intersection(address for address, _ in gone.memory) - shared)
+        self._leaving.update(self._registered.keys() & {address for address, _ in gone.memory} - shared)
         self._give_back()
 
     def _give_back(self) -> bool:
-        """Unregisters what has gone, when no call is running and before another one begins: a read goes
-        on in the memory that it began with. False when a call does not end: then later, or by `close`."""
+        """Unregisters what has gone, when no call is running and before another one begins, which waits
+        for it: a read goes on in the memory that it began with. False when a call does not end: then later, or by `close`."""
         with self._idle:
             if not self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS):
                 logger.warning("a call does not end; memory of pools that are gone stays registered")
                 return False
             for address in self._leaving:
                 self.client.native.unregister_memory(address)
-            self._registered -= self._leaving
+                del self._registered[address]
             self._leaving.clear()
         return True
 

@@ -317,6 +317,8 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
   const auto& old_ring = saw_all ? before->ring : none;
   if (!saw_all)
     state.unpublished.clear(); // All of it comes again.
+  // So does what somebody out of reach, which owns it no more, will own again.
+  state.unpublished.forget_moved(next->ring, state.options.replicas);
   tell_new_owners(state, old_ring);
   publish_unpublished(self);
   publish_disk(self, old_ring);

@@ -13,6 +13,17 @@ void unpublished_pages::clear() {
     waiting.pages.clear();
 }
 
+void unpublished_pages::forget_moved(const discovery::hash_ring& ring, std::uint32_t replicas) {
+  for (auto& [owner, waiting] : queues_)
+    if (owner != all_owners)
+      std::erase_if(waiting.pages, [&ring, replicas, to = owner](const page& next) {
+        return !ring.owns(to, next.key, replicas);
+      });
+  std::erase_if(queues_, [](const auto& entry) {
+    return entry.second.pages.empty() && !entry.second.on_way;
+  });
+}
+
 std::size_t unpublished_pages::size() const noexcept {
   std::size_t pages = 0;
   for (const auto& [owner, waiting] : queues_)

@@ -39,6 +39,8 @@ public:
   void add_first(const page_key& key) { queues_[all_owners].pages.push_front({key}); }
   /// Forgets all but that some are on their way.
   void clear();
+  /// Forgets what owners were to be told of that own it no more by this ring.
+  void forget_moved(const discovery::hash_ring& ring, std::uint32_t replicas);
   bool empty() const noexcept { return size() == 0; }
   std::size_t size() const noexcept;
   /// Empty, and nothing is on its way.

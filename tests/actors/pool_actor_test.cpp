@@ -147,8 +147,9 @@ TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
     pass(std::chrono::milliseconds(50)); // Less than an answer is waited for.
   for (int i = 0; i < 60; ++i) {
     const auto key = key_named(std::to_string(i));
-    if (three->ring.owns(there.id, key, 2))
+    if (three->ring.owns(there.id, key, 2)) {
       EXPECT_EQ(locations(shard_there, key).size(), 1u);
+    }
   }
   EXPECT_GT(ask<pool_report>(pool, stats_atom_v)->republished, 60u);
   caf::anon_send_exit(stopped, caf::exit_reason::kill);

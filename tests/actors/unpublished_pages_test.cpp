@@ -92,6 +92,16 @@ TEST_F(unpublished_pages_test, what_left_memory_or_moved_on_is_forgotten) {
   EXPECT_TRUE(pages.idle());
 }
 
+/// Else they would be there twice when it owns them again.
+TEST_F(unpublished_pages_test, what_an_owner_out_of_reach_owns_no_more_is_forgotten) {
+  pages.add({key(1), first});
+  pages.add({key(2), node_id_of("who left")});
+  pages.add({key(3)});
+  pages.forget_moved(ring, 2);
+  EXPECT_EQ(pages.ready(), (std::vector{unpublished_pages::all_owners, first}));
+  EXPECT_EQ(pages.size(), 2u);
+}
+
 TEST_F(unpublished_pages_test, a_chunk_on_its_way_outlives_a_clearing) {
   pages.add({key(1), first});
   pages.add({key(2), first});

@@ -60,6 +60,7 @@ void process::publish_moved(const known_cluster& before) {
   const auto& old_ring = saw_all ? *before.ring : none;
   if (!saw_all)
     unpublished_.clear();
+  unpublished_.forget_moved(ring(), cluster_.settings().replicas);
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
   auto new_owners = [&](const page_key& key) {
     return std::span(fresh).first(

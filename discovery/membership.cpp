@@ -123,9 +123,9 @@ bool membership::frozen(time_point now) const {
 void membership::handle(const heartbeat_packet& p) {
   if (p.inc == self_.inc || leavers_.count(p.inc) > 0) // Sent before it left.
     return;
+  hear_of(p.known);
   // Masters judge each other by answers: one that hears nobody is of no use as a master. Nor is a
   // node in touch that hears of newer views and gets none.
-  hear_of(p.known);
   const bool ahead = p.known > newest_.stamp();
   if (!ahead && (!is_master() || !names_as_master(view_, p.inc)))
     liveness_.heard(p.inc, now_);

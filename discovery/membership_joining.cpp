@@ -179,7 +179,9 @@ void membership::found_if_due() {
   if (!founds_ || votes_needed(newest_.masters.size()) > 1)
     return;
   const bool is_to_be_told = heard_of_ > newest_.stamp() && now_ < told_by_;
-  const bool nobody_to_ask = !is_to_be_told && all_seeds_ask() && newest_is_orphaned();
+  if (is_to_be_told && now_ < began_ + options_.expiry)
+    return;
+  const bool nobody_to_ask = all_seeds_ask() && newest_is_orphaned();
   if (now_ >= found_at_ || (now_ >= listened_at_ && nobody_to_ask))
     commit(next_view(newest_.term + 1, with_applicants({self_})));
 }

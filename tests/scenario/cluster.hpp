@@ -110,7 +110,11 @@ private:
   void expect_gone(const host& who, const wrong_call& wrong);
   void expect_found(const host& of, const wrong_call& wrong);
   void expect_served(host& by, const wrong_call& wrong);
-  std::shared_ptr<std::size_t> read_from_others(host& by);
+  struct reads {
+    std::size_t asked = 0;
+    std::size_t hits = 0;
+  };
+  std::shared_ptr<reads> read_from_others(host& by);
 
   void heal();
   void repair(duration least);

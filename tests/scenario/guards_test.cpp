@@ -50,6 +50,7 @@ TEST(scenario_guards, without_the_check_of_views_they_go_back) {
 }
 
 TEST(scenario_guards, without_the_majority_two_views_come_after_one) {
+  expect_needed(guard::majority, "without a majority");
   expect_needed(guard::majority, "two views after");
 }
 

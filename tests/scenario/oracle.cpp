@@ -65,26 +65,50 @@ void oracle::judge_view(const discovery::view& adopted, const discovery::view_st
 }
 
 void oracle::judge_packet(const discovery::packet& sent) {
-  if (const auto* proposed = std::get_if<discovery::propose_packet>(&sent))
+  if (const auto* proposed = std::get_if<discovery::propose_packet>(&sent)) {
     bases_.emplace(proposed->value.stamp(), proposed->base);
-  else if (const auto* told = std::get_if<discovery::view_packet>(&sent))
+    attempts_[{proposed->base, proposed->attempt}].value = proposed->value.stamp();
+  } else if (const auto* vote = std::get_if<discovery::vote_packet>(&sent)) {
+    if (vote->step == discovery::voting_step::propose &&
+        vote->answer == discovery::verdict::granted)
+      attempts_[{vote->base, vote->attempt}].voters.insert(vote->voter);
+  } else if (const auto* told = std::get_if<discovery::view_packet>(&sent)) {
     note_decided(told->latest);
+  }
 }
 
 /// A view is told of when it is decided, not before.
 void oracle::note_decided(const discovery::view& one) {
-  if (auto [its, fresh] = masters_.try_emplace(one.stamp()); fresh)
-    for (const auto& name : one.masters)
+  auto [its, fresh] = masters_.try_emplace(one.stamp());
+  for (const auto& name : one.masters)
+    if (fresh)
       its->second.push_back(one.find_name(name)->inc);
   if (one.masters.size() < 3)
     few_masters_ = std::max(few_masters_, one.stamp());
   const auto base = bases_.find(one.stamp());
-  if (base == bases_.end() || base->second < few_masters_)
+  if (base == bases_.end())
+    return;
+  if (fresh && !has_votes(one.stamp(), base->second))
+    fault("view " + named(one.stamp()) + " came after " + named(base->second) +
+          " without a majority");
+  if (base->second < few_masters_)
     return;
   const auto first = decided_.emplace(base->second, one.stamp()).first->second;
   if (first != one.stamp() && majority_runs(base->second))
     fault("two views after " + named(base->second) + ": " + named(first) + " and " +
           named(one.stamp()));
+}
+
+/// Votes count from when they are sent, and the proposer's as one, whether it has one or not.
+bool oracle::has_votes(const discovery::view_stamp& one, const discovery::view_stamp& base) const {
+  const auto masters = masters_.find(base);
+  if (masters == masters_.end())
+    return true;
+  const auto needed = discovery::votes_needed(masters->second.size());
+  return std::any_of(attempts_.begin(), attempts_.end(), [&](const auto& entry) {
+    return entry.first.first == base && entry.second.value == one &&
+           entry.second.voters.size() + 1 >= needed;
+  });
 }
 
 /// Otherwise those who run in their places go on by what is still known.

@@ -13,6 +13,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace peercache::scenario {
@@ -32,8 +33,9 @@ public:
   void judge_hit(const page_key& key, const incarnation& owner, std::span<const std::byte> bytes);
   /// A process lives in this view now; `before` is the stamp of the one before.
   void judge_view(const discovery::view& adopted, const discovery::view_stamp& before);
-  /// Somebody sends this. After a view of three masters or more only one is decided, as long as a
-  /// majority of these runs, and no view of fewer masters, which decide alone, comes after it.
+  /// Somebody sends this. What comes after a view of three masters or more has the votes of most of
+  /// them; and only one does, as long as a majority of these runs, and no view of fewer masters,
+  /// which decide alone, comes after it.
   void judge_packet(const discovery::packet& sent);
   void has_ended(const incarnation& process) { ended_.insert(process); }
   void fault(std::string what);
@@ -42,7 +44,14 @@ public:
   const std::vector<std::string>& faults() const noexcept { return faults_; }
 
 private:
+  using attempt_key = std::pair<discovery::view_stamp, discovery::ballot>; ///< Base, attempt.
+  struct attempt {
+    discovery::view_stamp value;
+    std::set<node_id> voters; ///< Besides the proposer.
+  };
+
   void note_decided(const discovery::view& one);
+  bool has_votes(const discovery::view_stamp& one, const discovery::view_stamp& base) const;
   bool majority_runs(const discovery::view_stamp& base) const;
 
   std::vector<page_key> keys_; ///< Of put number i + 1.
@@ -53,6 +62,7 @@ private:
   std::map<discovery::view_stamp, discovery::view_stamp> decided_;
   discovery::view_stamp few_masters_; ///< The newest view of fewer than three masters.
   std::map<discovery::view_stamp, std::vector<incarnation>> masters_; ///< Of each decided view.
+  std::map<attempt_key, attempt> attempts_;
   std::unordered_set<incarnation> ended_;
   std::vector<std::string> faults_;
 };

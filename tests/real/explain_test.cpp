@@ -1,0 +1,62 @@
+// `peercache key explain`: what a reader here would do, and why it would miss.
+
+#include "local_ring.hpp"
+
+#include <csignal>
+
+namespace peercache::real {
+namespace {
+
+class key_explain : public local_ring {
+protected:
+  void SetUp() override {
+    local_ring::SetUp();
+    const auto put =
+        run_cli({"put", "page", "--value", "hello", "--cluster", cluster(), "--node", address(1)});
+    ASSERT_EQ(put.exit_code, 0);
+  }
+  /// By a reader at the first node.
+  finished_program explain(const std::string& key) {
+    return run_cli(
+        {"key", "explain", key, "-o", "json", "--cluster", cluster(), "--node", address(0)});
+  }
+};
+
+TEST_F(key_explain, names_the_page_and_where_a_hit_comes_from) {
+  const auto told = explain("page");
+  EXPECT_EQ(told.exit_code, 0);
+  const auto facts = told.json();
+  EXPECT_EQ(facts["status"], "hit");
+  EXPECT_EQ(facts["origin"], "other_host");
+  EXPECT_EQ(facts["owners"].size(), 2u);
+  EXPECT_EQ(facts["view_version"], client_of(0)->view().version);
+  ASSERT_EQ(facts["locations"].size(), 1u);
+  const auto& where = facts["locations"][0];
+  EXPECT_EQ(where["node"], node(1).launch().name);
+  EXPECT_TRUE(where["owner_in_view"].get<bool>());
+  EXPECT_EQ(where["tier"], "memory");
+  EXPECT_EQ(where["length_bytes"], 5);
+  EXPECT_TRUE(generation{where["generation"].get<std::uint64_t>()}.readable());
+  EXPECT_NE(facts["verdict"].get<std::string>().find("a hit"), std::string::npos);
+}
+
+TEST_F(key_explain, says_why_a_get_misses) {
+  const auto absent = explain("no such page");
+  EXPECT_EQ(absent.exit_code, 1);
+  EXPECT_EQ(absent.json()["status"], "not_found");
+  EXPECT_TRUE(absent.json()["locations"].empty());
+  EXPECT_NE(absent.json()["verdict"].get<std::string>().find("never put"), std::string::npos);
+
+  freeze(1);
+  const auto stopped = explain("page");
+  node(1).process().signal(SIGCONT);
+  EXPECT_EQ(stopped.exit_code, 1);
+  const auto verdict = stopped.json()["verdict"].get<std::string>();
+  EXPECT_TRUE(verdict.find("did not send it in time") != std::string::npos ||
+              verdict.find("cannot be reached") != std::string::npos)
+      << verdict;
+  EXPECT_NE(verdict.find("see peercache status"), std::string::npos) << "what to do";
+}
+
+} // namespace
+} // namespace peercache::real

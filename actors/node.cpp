@@ -122,12 +122,14 @@ result<void> node::impl::open_ports() {
 
 void node::impl::drain() {
   auto until = std::chrono::steady_clock::now() + config_.drain.timeout;
+  *stopping_at_ = "giving records and withdrawals to other nodes";
   caf::scoped_actor self{*system_};
   self->request(gateway_, config_.drain.timeout, drain_atom_v)
       .receive([](bool) {},
                [&](const caf::error& why) {
                  log::warn("drain: not in good order: {}", system_->render(why));
                });
+  *stopping_at_ = "waiting for readers and for what is to be on disk";
   // Nobody finds our pages any more; who is still reading gets the rest of its bytes.
   // What is to be on disk goes there.
   const auto busy = [this] {
@@ -141,14 +143,17 @@ void node::impl::stop() {
   if (stopped_ || !system_)
     return;
   stopped_ = true;
+  *stopping_at_ = "stopping the page server";
   if (pages_ && page_thread_) {
     pages_->stop();
     wait_for_thread_actor(*system_, page_thread_);
   }
+  *stopping_at_ = "waiting for what the disk has begun";
   if (disk_thread_) {
     disk_->stop();
     wait_for_thread_actor(*system_, disk_thread_);
   }
+  *stopping_at_ = "stopping RDMA and HTTP";
   rails_->stop();
   for (auto& thread : rail_threads_)
     wait_for_thread_actor(*system_, thread);
@@ -157,6 +162,7 @@ void node::impl::stop() {
     http_->stop();
     wait_for_thread_actor(*system_, http_thread_);
   }
+  *stopping_at_ = "ending the actors";
   for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
                        caf::actor_cast<caf::strong_actor_ptr>(metrics_),
                        caf::actor_cast<caf::strong_actor_ptr>(gateway_),
@@ -188,6 +194,7 @@ void node::impl::stop() {
   disk_writer_ = nullptr;
   pool_ = nullptr;
   page_thread_ = http_thread_ = disk_thread_ = nullptr;
+  *stopping_at_ = "closing connections";
   system_->await_actors_before_shutdown(false);
   system_.reset();
 }
@@ -215,6 +222,10 @@ bool node::ready() const {
 void node::drain_and_stop() {
   impl_->drain();
   impl_->stop();
+}
+
+std::shared_ptr<const std::atomic<const char*>> node::stopping_at() const noexcept {
+  return impl_->stopping_at();
 }
 
 } // namespace peercache::actors

@@ -4,6 +4,7 @@
 #include "config/node_config.hpp"
 #include "discovery/view.hpp"
 
+#include <atomic>
 #include <memory>
 
 namespace peercache::actors {
@@ -29,6 +30,8 @@ public:
   /// Leaves in good order: unready → withdrawn → told the masters → reads finished → stopped.
   /// Bounded by drain.timeout. Idempotent.
   void drain_and_stop();
+  /// What `drain_and_stop` is at, in words. Any thread; outlives the node.
+  std::shared_ptr<const std::atomic<const char*>> stopping_at() const noexcept;
 
 private:
   class impl;

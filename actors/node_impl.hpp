@@ -11,6 +11,7 @@
 #include "metrics/http_server.hpp"
 #include "storage/pool_memory.hpp"
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ public:
   result<void> start();
   void drain();
   void stop();
+  std::shared_ptr<const std::atomic<const char*>> stopping_at() const noexcept {
+    return stopping_at_;
+  }
   const discovery::member& self() const noexcept { return self_; }
   bool ready() const { return board_->ready.load()->ready; }
 
@@ -67,6 +71,8 @@ private:
   caf::actor page_thread_, http_thread_, disk_thread_;
   std::vector<caf::actor> rail_threads_;
   bool stopped_ = false;
+  const std::shared_ptr<std::atomic<const char*>> stopping_at_ =
+      std::make_shared<std::atomic<const char*>>("at its beginning");
 };
 
 } // namespace peercache::actors

@@ -52,11 +52,12 @@ std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
 
 /// A drain that hangs, or a second signal, must not keep the process: whatever lives in shared
 /// memory is cleaned up by the next start.
-void watch_over_drain(std::chrono::milliseconds drain_timeout) {
-  std::thread([drain_timeout] {
+void watch_over_drain(const actors::node& node, std::chrono::milliseconds drain_timeout) {
+  std::thread([drain_timeout, stopping_at = node.stopping_at()] {
     auto again = stop_signal_within(drain_timeout + std::chrono::seconds(5));
-    log::error("{}; leaving at once",
-               again ? "told to stop again while draining" : "draining took too long");
+    log::error("{} ({}); leaving at once",
+               again ? "told to stop again while draining" : "draining took too long",
+               stopping_at->load());
     ::_exit(exit_failed);
   }).detach();
 }
@@ -86,7 +87,7 @@ int serve(const config::node_config& config) {
   while (!signal)
     signal = stop_signal_within(std::chrono::hours(1));
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
-  watch_over_drain(config.drain.timeout);
+  watch_over_drain(node, config.drain.timeout);
   node.drain_and_stop();
   log::info("stopped");
   return exit_ok;

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iterator>
 #include <string_view>
-#include <thread>
 #include <unistd.h>
 
 namespace peercache::real {
@@ -360,23 +359,6 @@ TEST(node_program, a_port_that_is_taken_is_a_failure_and_not_a_usage_error) {
                              "--net-data-port", "0", "--net-http-port", "0"});
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_EQ(first->stop(milliseconds(10'000)), 0) << "SIGTERM drains and ends with 0";
-}
-
-TEST_F(cli_ring, a_drain_that_was_stopped_for_a_while_goes_on) {
-  auto& leaver = node(2).process();
-  node(2).ask_to_stop();
-  const auto log = node(2).launch().folder / "node.log";
-  ASSERT_TRUE(within(milliseconds(10'000), [&] {
-    std::ifstream lines(log);
-    const std::string text{std::istreambuf_iterator<char>(lines), {}};
-    return text.find("draining for at most") != std::string::npos;
-  }));
-  for (int again = 0; again < 20 && !leaver.wait(milliseconds(2)); ++again) {
-    leaver.signal(SIGSTOP);
-    std::this_thread::sleep_for(milliseconds(2));
-    leaver.signal(SIGCONT);
-  }
-  EXPECT_EQ(node(2).stop(milliseconds(20'000)), 0);
 }
 
 TEST(node_program, dev_mode_serves_in_less_than_two_seconds) {

@@ -362,7 +362,8 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda *_, **__: False)
     def clear(self) -> bool:
         """Withdraws what this rank has moved, the last 262,144 pages, from the whole cluster. False when
-        a node could not be asked in time; the next call goes on with the rest."""
+        a node could not be asked in time; the next call goes on with the rest. A node that the cluster has
+        given up is not asked: should it come back as it was, so do its pages."""
         limit = self._backend.deadline()
         with self._backend as backend:
             return backend.clear(limit)

@@ -61,15 +61,18 @@ private:
   std::vector<std::thread> threads_;
 };
 
-/// Everything that must be zero, whatever the faults.
-void judge(const stress::stress_ledger& ledger, const cluster_watch& watch, run_outcome& outcome) {
+/// Everything that must be zero, whatever the faults. Time is no matter of a run that looks for
+/// what a guard keeps away, perhaps beside other programs.
+void judge(const chaos_plan& plan, const stress::stress_ledger& ledger, const cluster_watch& watch,
+           run_outcome& outcome) {
   outcome.faults.clear();
   auto must_be_none = [&](std::uint64_t count, std::string_view what) {
     if (count > 0)
       outcome.faults.push_back(fmt::format("{} {}", count, what));
   };
   must_be_none(ledger.wrong_bytes, "wrong bytes");
-  must_be_none(ledger.deadline_overruns, "calls that outlived their deadline by more than 50 ms");
+  if (plan.load.guards_off.empty())
+    must_be_none(ledger.deadline_overruns, "calls that outlived their deadline by more than 50 ms");
   must_be_none(ledger.view_regressions + watch.view_regressions(),
                "times an older view replaced a newer one");
   must_be_none(outcome.nodes_died, "nodes that ended by themselves");
@@ -211,7 +214,7 @@ int run(const chaos_plan& plan) {
     auto done = [&] { return outcome.nodes_died > 0 || (stops && !outcome.faults.empty()); };
     while (clock::now() < until && !done()) {
       auto found = [&] {
-        judge(ledger, watch, outcome);
+        judge(plan, ledger, watch, outcome);
         return stops && !outcome.faults.empty();
       };
       if (auto played = play_round(plan, *cluster, faults, check, outcome, until, found); !played)
@@ -219,7 +222,7 @@ int run(const chaos_plan& plan) {
       found();
     }
   }
-  judge(ledger, watch, outcome);
+  judge(plan, ledger, watch, outcome);
   auto seconds = bench::seconds_between(begin, clock::now());
   cluster->stop();
   summarize(plan, ledger, faults, outcome, seconds);

@@ -128,9 +128,11 @@ TEST_F(pool_actor_test, only_new_owners_are_told_and_no_faster_than_the_budget_a
 
 /// Its process stands still, and its connection does not know yet.
 TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
-  republish_rate = 400;
+  republish_rate = 100;
   restart_pool();
-  const auto mute = member_named("mute", 3);
+  auto mute = member_named("mute", 3);
+  for (int number = 0; mute.id > there.id; ++number) // Its turn comes first.
+    mute = member_named("mute-" + std::to_string(number), 3);
   const auto freeze = [](caf::event_based_actor* frozen, const std::string&) -> caf::behavior {
     frozen->set_default_handler(caf::skip);
     return {[](caf::ok_atom) {}};
@@ -151,7 +153,7 @@ TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
       EXPECT_EQ(locations(shard_there, key).size(), 1u);
     }
   }
-  EXPECT_GT(ask<pool_report>(pool, stats_atom_v)->republished, 60u);
+  EXPECT_GT(ask<pool_report>(pool, stats_atom_v)->republished, 25u) << "both had a part of it";
   caf::anon_send_exit(stopped, caf::exit_reason::kill);
   settle();
 }

@@ -255,7 +255,10 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
             send_withdrawals(self);
             promise.deliver(std::move(statuses));
           },
-          [promise, statuses](const caf::error&) mutable { promise.deliver(statuses); });
+          [promise, asked = statuses.size()](const caf::error&) mutable {
+            // The disk ends and may still have them.
+            promise.deliver(std::string(asked, static_cast<char>(page_status::refused)));
+          });
   return promise;
 }
 

@@ -16,6 +16,7 @@ struct played_disk {
   bool holds_loads = false;
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held;
   bool holds_removals = false;
+  bool ends = false; ///< What is held is answered with an error.
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held_removals;
 };
 using played_disk_ptr = std::shared_ptr<played_disk>;
@@ -76,7 +77,10 @@ inline disk_writer_actor::behavior_type play_disk(disk_writer_actor::pointer sel
         for (auto& [wanted, promise] : std::exchange(disk->held, {}))
           promise.deliver(load_answer(*disk, wanted));
         for (auto& [keys, promise] : std::exchange(disk->held_removals, {}))
-          promise.deliver(remove_answer(*disk, keys));
+          if (disk->ends)
+            promise.deliver(caf::make_error(caf::sec::request_receiver_down));
+          else
+            promise.deliver(remove_answer(*disk, keys));
       },
   };
 }

@@ -212,6 +212,21 @@ TEST_F(pool_disk_test, a_removed_page_is_gone_from_disk_too) {
   EXPECT_TRUE(disk->pages.find(key_named("a")) == disk->pages.end());
 }
 
+TEST_F(pool_disk_test, a_disk_that_ends_before_it_has_answered_may_still_have_the_page) {
+  put(key_named("a"));
+  write_all();
+  disk->holds_removals = true;
+  auto answer = self->request(pool, caf::infinite, remove_atom_v, keys_of({"a"}));
+  settle();
+  disk->ends = true;
+  answer_held();
+  answer.receive(
+      [](const std::string& statuses) {
+        EXPECT_EQ(static_cast<page_status>(statuses.at(0)), page_status::refused);
+      },
+      [](const caf::error& why) { ADD_FAILURE() << caf::to_string(why); });
+}
+
 TEST_F(pool_disk_test, a_page_that_is_set_while_it_is_being_removed_is_found) {
   put(key_named("a"));
   write_all();

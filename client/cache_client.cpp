@@ -194,10 +194,19 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
 }
 
 void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,
-                          std::optional<deadline> until) {
+                          std::optional<deadline> until, remove_scope scope) {
   if (!sizes_agree(keys, results))
     return;
-  remove_call{*impl_, keys, results, impl_->deadline_of(until)}.run();
+  remove_call call{*impl_, keys, results, impl_->deadline_of(until)};
+  if (scope == remove_scope::every_node)
+    call.run_everywhere();
+  else
+    call.run();
+}
+
+std::vector<std::string> cache_client::nodes_gone() const {
+  const auto& board = impl_->session.board();
+  return board.nodes_gone(*board.topology());
 }
 
 void cache_client::prefetch(std::span<const page_key> keys) {

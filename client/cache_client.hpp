@@ -51,6 +51,14 @@ struct client_options {
   bool wait_for_node = true;
 };
 
+/// Which nodes `remove` asks.
+enum class remove_scope : std::uint8_t {
+  holders, ///< Those that the directory names.
+  /// All that this client has ever seen in a view: a page may lie where no record names it, or not
+  /// yet. Every page is `unreachable` while one of them is in the view no more (`nodes_gone`).
+  every_node,
+};
+
 /// A piece of the caller's memory that a page is read from.
 struct const_part {
   const std::byte* data = nullptr;
@@ -148,10 +156,14 @@ public:
   void exists(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {});
 
-  /// Withdraws the pages wherever they are. `hit`: was there and is gone everywhere; `not_found`:
-  /// nobody had it; else why a holder could not be asked, which may still have it.
+  /// Withdraws the pages. `hit`: a node that was asked had it, and none of them has it any more;
+  /// `not_found`: none of them had it; else why one could not be asked, which may still have it.
+  /// What is on a node's disk may be there again when that node has been restarted.
   void remove(std::span<const page_key> keys, std::span<page_result> results,
-              std::optional<deadline> until = {});
+              std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);
+
+  /// Names of the nodes that were in this client's view once and are not now.
+  std::vector<std::string> nodes_gone() const;
 
   /// Starts bringing pages closer; best effort, returns at once.
   void prefetch(std::span<const page_key> keys);

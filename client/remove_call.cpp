@@ -2,6 +2,7 @@
 
 #include "actors/protocol/pool_wire.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace peercache::client {
@@ -48,6 +49,19 @@ void remove_call::run() {
   }
 }
 
+void remove_call::run_everywhere() {
+  const auto cluster = client_.session.board().topology();
+  std::fill(results_.begin(), results_.end(), page_result{});
+  auto members = shares_of_everybody(*cluster);
+  ask(members);
+  const bool some_gone = !client_.session.board().nodes_gone(*cluster).empty();
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    client_.locations.erase(keys_[i]);
+    if (some_gone || members.empty())
+      settle(i, page_status::unreachable);
+  }
+}
+
 void remove_call::settle(std::size_t index, page_status said) noexcept {
   results_[index].status = join_removals(results_[index].status, said);
 }
@@ -67,6 +81,21 @@ remove_call::shares remove_call::shares_of(const actors::topology& cluster) cons
         part.indices.push_back(i);
       }
   return holders;
+}
+
+remove_call::shares remove_call::shares_of_everybody(const actors::topology& cluster) const {
+  share all;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    actors::append_record(all.keys, keys_[i]);
+    all.indices.push_back(i);
+  }
+  shares members;
+  for (const auto& peer : cluster.peers) {
+    auto& part = members[&peer];
+    part.keys = all.keys;
+    part.indices = all.indices;
+  }
+  return members;
 }
 
 void remove_call::send(session::caller& self, const actors::peer& holder, share& part) {

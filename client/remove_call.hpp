@@ -19,13 +19,15 @@ namespace peercache::client {
 /// @param said by the next holder; anything but `hit` and `not_found` is a reason
 page_status join_removals(page_status so_far, page_status said) noexcept;
 
-/// One `remove`: asks the directory who has the pages, and all holders at once to give them up.
+/// One `remove`: asks the directory who has the pages, and all holders at once to give them up; or
+/// all nodes of the view, whatever the directory says.
 /// Threads: one object per call. Bound: returns by the deadline, whoever does not answer.
 class remove_call {
 public:
   remove_call(cache_client::impl& client, std::span<const page_key> keys,
               std::span<page_result> results, deadline until);
   void run();
+  void run_everywhere();
 
 private:
   using pending_answer = decltype(std::declval<caf::scoped_actor&>()->request(
@@ -40,6 +42,7 @@ private:
   using shares = std::map<const actors::peer*, share>;
 
   shares shares_of(const actors::topology& cluster) const;
+  shares shares_of_everybody(const actors::topology& cluster) const;
   /// Asks all holders before it waits for the first: one that is silent holds up no other.
   void ask(shares& holders);
   /// Sends one question, unless it is of no use.

@@ -33,8 +33,20 @@ void session_board::set_topology(actors::topology_ptr next) {
   {
     std::lock_guard guard{lock_};
     topology_ = std::move(next);
+    if (topology_)
+      for (const auto& member : topology_->view.members)
+        nodes_seen_.insert(member.name);
   }
   changed_.notify_all();
+}
+
+std::vector<std::string> session_board::nodes_gone(const actors::topology& now) const {
+  std::lock_guard guard{lock_};
+  std::vector<std::string> gone;
+  for (const auto& name : nodes_seen_)
+    if (now.view.find_name(name) == nullptr)
+      gone.push_back(name);
+  return gone;
 }
 
 void session_board::set_pool(own_pool_ptr next) {

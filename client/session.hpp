@@ -17,6 +17,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace peercache::client {
@@ -31,6 +33,8 @@ public:
   own_pool_ptr pool() const;
   void set_topology(actors::topology_ptr next);
   void set_pool(own_pool_ptr next);
+  /// Names of members that some topology had and `now` has not.
+  std::vector<std::string> nodes_gone(const actors::topology& now) const;
 
   /// Why there is no session; goes with the next pool.
   void set_fault(error why);
@@ -58,9 +62,10 @@ private:
 
   mutable std::mutex lock_;
   mutable std::condition_variable changed_;
-  actors::topology_ptr topology_; ///< By lock_; never null after construction of the session.
-  own_pool_ptr pool_;             ///< By lock_; null while there is no session.
-  std::optional<error> fault_;    ///< By lock_.
+  actors::topology_ptr topology_;    ///< By lock_; never null after construction of the session.
+  std::set<std::string> nodes_seen_; ///< By lock_.
+  own_pool_ptr pool_;                ///< By lock_; null while there is no session.
+  std::optional<error> fault_;       ///< By lock_.
 };
 
 /// A session's own actor, as the callers' threads see it.

@@ -157,6 +157,7 @@ void bind_client(py::module_& module) {
       .def("unregister_memory", &native_client::unregister_memory, arg("address"))
       .def("stats", &native_client::stats)
       .def("members", &native_client::members)
+      .def("nodes_gone", &native_client::nodes_gone)
       .def("call_times", &native_client::call_times)
       .def("close", &native_client::close)
       .def_property_readonly("data_plane", &native_client::data_plane)

@@ -1,7 +1,5 @@
 #include "python/native_client.hpp"
 
-#include "common/log.hpp"
-
 #include <algorithm>
 #include <cmath>
 
@@ -45,7 +43,8 @@ bool is_gone(const client::page_result& page) {
 
 /// False when some could not be withdrawn by then: those are in `moved` as before.
 bool withdraw(client::cache_client& cache, moved_pages& moved, client::deadline limit) {
-  bool all = true;
+  // A page that is not committed yet would be nowhere to be found, and there afterwards.
+  bool all{cache.flush(limit)};
   // What is moved meanwhile is none of this call's.
   for (auto left = moved.size(); left > 0;) {
     if (std::chrono::steady_clock::now() >= limit)
@@ -55,7 +54,7 @@ bool withdraw(client::cache_client& cache, moved_pages& moved, client::deadline 
       break; // Another thread withdraws them.
     left -= keys.size();
     std::vector<client::page_result> results(keys.size());
-    cache.remove(keys, results, limit);
+    cache.remove(keys, results, limit, client::remove_scope::every_node);
     std::vector<page_key> kept;
     for (std::size_t i = 0; i < keys.size(); ++i)
       if (!is_gone(results[i]))
@@ -309,6 +308,10 @@ py::list native_client::members() {
     for (const auto& member : cache_->view().members)
       list.append(py::make_tuple(member.name, member.host, member.control_port));
   return list;
+}
+
+std::vector<std::string> native_client::nodes_gone() const {
+  return cache_ == nullptr ? std::vector<std::string>{} : cache_->nodes_gone();
 }
 
 std::string native_client::data_plane() {

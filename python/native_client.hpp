@@ -65,6 +65,8 @@ public:
   py::dict stats();
   /// (name, host, control port) of each node of the view.
   py::list members();
+  /// Names of nodes that were in a view of this client and are in the present one no more.
+  std::vector<std::string> nodes_gone() const;
   std::string data_plane();
   const std::string& node_address() const noexcept { return node_address_; }
   double default_timeout_seconds() const noexcept;

@@ -100,13 +100,15 @@ class Client:
         """From here on remembers the last `most` pages that `get` and `set` were asked for. At most once,
         before the first of them."""
     def withdraw_moved(self, timeout: Optional[float] = ...) -> bool:
-        """Withdraws the pages that are remembered from the whole cluster. False when a holder could not be
-        asked in time: the pages of that stay remembered."""
+        """Withdraws the pages that are remembered from every node. False when one could not be asked in
+        time, or is not in the cluster now (`nodes_gone`): the pages in question stay remembered."""
     def register_memory(self, address: int, bytes: int) -> Optional[str]:
         """None, or why it did not work."""
     def unregister_memory(self, address: int) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def members(self) -> list[tuple[str, str, int]]: ...
+    def nodes_gone(self) -> list[str]:
+        """Names of nodes that were in a view of this client and are in the present one no more."""
     def call_times(self) -> tuple[int, float, float]:
         """(calls, seconds within them, seconds of these without the GIL)"""
     def close(self) -> None: ...

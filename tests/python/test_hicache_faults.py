@@ -245,6 +245,26 @@ def test_copies_that_are_slow_end_with_the_deadline(ring, engine):
     assert len(stored) == 8 and not any(stored[2:]) and len(copied) == 2
 
 
+def test_a_clear_is_false_while_a_node_is_out_that_may_come_back(fragile_ring, engine, caplog):
+    """A node that is frozen for so long that the cluster gives it up keeps its pages, and they come back with it."""
+    ring = fragile_ring(3)
+    pool = MhaPool()
+    writer, reader, keys = engine(ring[1], pool), engine(ring[0], pool), fresh_keys(8)
+    put(writer, pool, keys, range(8))
+    assert until(lambda: reader.batch_get_v1(keys, pool.indices(range(8, 16))) == [True] * 8)
+    native = reader._backend.client.native
+    ring[1].freeze()
+    assert until(lambda: len(native.members()) == 2, 30), "the cluster gives it up"
+    assert reader.clear() is False
+    assert "node node-2 is not in the cluster" in caplog.text
+    ring[1].thaw()
+    assert until(lambda: len(native.members()) == 3, 30)
+    assert until(reader.clear, 30), "what the first one could not do is remembered"
+    published(writer)
+    assert not any(native.exists(reader._pools["kv"].own, keys).ok)
+    assert reader.batch_get_v1(keys, pool.indices(range(8, 16))) == [False] * 8
+
+
 def test_a_clear_that_ran_out_of_time_goes_on_with_the_next(fragile_ring, engine):
     """What was read from a node that is frozen now: the clear ends in time, and a later one does the rest."""
     ring = fragile_ring(2)

@@ -140,10 +140,15 @@ class Backend:
         return True
 
     def clear(self, limit: Deadline) -> bool:
-        """Withdraws from the whole cluster what this rank has moved and still remembers: its last
-        262,144 pages. Other tenants' pages, and other ranks', stay. False when a holder could not be
-        asked in time; the pages of that are still remembered, and the next call goes on with them."""
-        return self.client.native.withdraw_moved(limit.left())
+        """Withdraws from every node what this rank has moved and still remembers: its last 262,144
+        pages. Other tenants' pages, and other ranks', stay. False when a node could not be asked in time,
+        or is not in the cluster now; the pages in question are still remembered, and the next call goes
+        on with them."""
+        native = self.client.native
+        done = native.withdraw_moved(limit.left())
+        for name in [] if done else native.nodes_gone():
+            logger.warning("clear: node %s is not in the cluster, its pages come back with it: clear again then", name)
+        return done
 
     def close(self) -> None:
         with self._idle:

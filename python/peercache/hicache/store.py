@@ -361,9 +361,8 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(lambda *_, **__: False)
     def clear(self) -> bool:
-        """Withdraws what this rank has moved, the last 262,144 pages, from the whole cluster. False when
-        a node could not be asked in time; the next call goes on with the rest. A node that the cluster has
-        given up is not asked: should it come back as it was, so do its pages."""
+        """Withdraws what this rank has moved, the last 262,144 pages, from every node. False when a node
+        could not be asked, also one that is not in the cluster now; the next call goes on with the rest."""
         limit = self._backend.deadline()
         with self._backend as backend:
             return backend.clear(limit)

@@ -1,5 +1,7 @@
 #include "tests/client/actors/client_fixture.hpp"
 
+#include <algorithm>
+
 namespace peercache::client {
 namespace {
 
@@ -49,6 +51,27 @@ TEST_F(session_board_test, is_settled_when_every_member_was_tried) {
   cluster.peers.clear();
   show();
   stop(directory);
+}
+
+TEST_F(session_board_test, remembers_the_members_that_a_later_view_has_not) {
+  using names = std::vector<std::string>;
+  const auto show = [&](const names& there) {
+    auto next = std::make_shared<actors::topology>();
+    auto& members = next->view.members;
+    for (const auto& name : there) {
+      auto& made = members.emplace_back();
+      made.name = name;
+      made.id = node_id_of(name);
+    }
+    std::sort(members.begin(), members.end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+    board->set_topology(next);
+    return board->nodes_gone(*next);
+  };
+  EXPECT_EQ(show({"a", "b"}), names{});
+  EXPECT_EQ(show({"a"}), names{"b"});
+  EXPECT_EQ(show({"c"}), (names{"a", "b"}));
+  EXPECT_EQ(show({"a", "b", "c"}), names{}) << "they are back";
 }
 
 } // namespace

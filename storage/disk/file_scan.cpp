@@ -6,6 +6,8 @@
 namespace peercache::storage {
 namespace {
 
+constexpr std::uint32_t waiting_threads = 16;
+
 template <class T>
 void append(std::vector<T>& to, std::vector<T>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -35,7 +37,7 @@ void join(file_scan_result& whole, file_scan_result& part) {
 } // namespace
 
 result<file_scan_result> file_scan::run() {
-  const auto threads = std::clamp(options_.threads, 1u, page_folders);
+  const auto threads = std::clamp(options_.threads * waiting_threads, 1u, page_folders);
   std::vector<file_scan_result> parts(threads);
   run_in_threads(threads, [&](std::uint32_t thread) { work(parts[thread]); });
   auto whole = std::move(parts.front());

@@ -23,7 +23,9 @@ struct file_scan_result {
   std::optional<error> failure; ///< A folder could not be read.
 };
 
-/// Lists all folders and reads each file's header; several threads share the folders.
+/// Lists all folders and reads each file's header; several threads share the folders. A thread
+/// waits for the device with every file that is not cached, so there are many to each that was
+/// allowed.
 class file_scan {
 public:
   file_scan(const disk_io& io, const record_owner& owner, const recovery_options& options)

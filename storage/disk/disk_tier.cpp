@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t scrub_tag = UINT64_MAX;
 /// Pages looked at for their age, each time the scrub moves on.
 constexpr std::uint32_t looked_at_once = 64;
+/// Of the scrub, as long as reads fail.
+constexpr auto scrub_pause = std::chrono::milliseconds(100);
 
 } // namespace
 
@@ -41,7 +43,8 @@ void disk_tier::scrubbed::free_deleter::operator()(std::byte* memory) const noex
 }
 
 disk_tier::disk_tier(std::unique_ptr<disk_store> store, const disk_tier_options& options)
-    : store_(std::move(store)), options_(options), breaker_(options.breaker) {}
+    : store_(std::move(store)), options_(options), write_breaker_(options.breaker),
+      read_breaker_(options.breaker) {}
 
 disk_tier::~disk_tier() {
   PEERCACHE_ASSERT(closed_ || (writes_.empty() && reads_.empty() && !scrubbing_));
@@ -67,7 +70,7 @@ write_skip disk_tier::write(const disk_write& page, disk_clock::time_point now) 
     why = write_skip::read_only;
   else if (not_done_bytes_ + bytes > options_.queue_bytes)
     why = write_skip::queue_full;
-  else if (!breaker_.allow(now)) // The last question: in half open a yes is the only probe.
+  else if (!write_breaker_.allow(now)) // The last question: in half open a yes is the only probe.
     why = write_skip::breaker_open;
   if (why != write_skip::none) {
     ++stats_.skipped[static_cast<std::size_t>(why)];
@@ -106,7 +109,6 @@ void disk_tier::settle_write(const disk_event& event, disk_tier_events& events) 
   auto answer = event;
   if (its.started) {
     on_device_bytes_ -= its.bytes;
-    judge_device(event.status);
   }
   if (event.status == disk_status::ok) {
     ++stats_.writes;
@@ -122,23 +124,17 @@ void disk_tier::settle_write(const disk_event& event, disk_tier_events& events) 
 }
 
 /// What the device did says whether it is to be trusted.
-void disk_tier::judge_device(disk_status status) noexcept {
-  switch (status) {
-  case disk_status::ok:
-    breaker_.on_success();
-    full_until_ = {};
-    break;
-  case disk_status::io_failed:
-    breaker_.on_failure(now_);
-    break;
-  case disk_status::no_space:
+void disk_tier::judge(const disk_event& event) noexcept {
+  const bool wrote = event.what == disk_event::kind::written;
+  auto& breaker = wrote ? write_breaker_ : read_breaker_;
+  if (event.status == disk_status::ok)
+    breaker.on_success();
+  else if (event.status == disk_status::io_failed)
+    breaker.on_failure(now_);
+  if (wrote && event.status == disk_status::no_space)
     full_until_ = now_ + options_.full_pause;
-    break;
-  case disk_status::not_found:
-  case disk_status::corrupt:
-  case disk_status::refused:
-    break;
-  }
+  else if (wrote && event.status == disk_status::ok)
+    full_until_ = {};
 }
 
 bool disk_tier::erase(const page_key& key) {
@@ -154,7 +150,7 @@ void disk_tier::read(const disk_read& page, disk_clock::time_point now) {
   PEERCACHE_ASSERT(page.tag != scrub_tag);
   if (closed_)
     early_.push_back({disk_event::kind::read, disk_status::refused, page.tag, page.key});
-  else if (breaker_.current() != circuit_breaker::state::closed && !breaker_.allow(now))
+  else if (!read_breaker_.allow(now))
     early_.push_back({disk_event::kind::read, disk_status::io_failed, page.tag, page.key});
   else
     reads_.push_back(page);
@@ -176,8 +172,6 @@ void disk_tier::start_reads() {
 }
 
 void disk_tier::settle_read(const disk_event& event, disk_tier_events& events) {
-  if (event.status != disk_status::not_found)
-    judge_device(event.status);
   if (event.status == disk_status::ok) {
     ++stats_.reads;
     if (const auto* page = store_->find(event.key))
@@ -221,11 +215,12 @@ void disk_tier::evict(disk_tier_events& events) {
     auto chosen = store_->begin_eviction(used - std::min(share(options_.low_watermark), keep));
     if (chosen.ticket != 0) {
       stats_.evicted += chosen.pages.size();
+      wanted_pages_ -= std::min<std::uint64_t>(wanted_pages_, chosen.pages.size());
       tickets_.push_back({chosen.ticket, now_ + options_.acknowledge_at_most});
       events.gone.push_back(std::move(chosen));
     }
   }
-  if (used <= keep)
+  if (used <= keep || wanted_pages_ == 0)
     wanted_free_bytes_ = 0;
 }
 
@@ -248,8 +243,12 @@ void disk_tier::expire_tickets() {
 void disk_tier::scrub(disk_tier_events& events) {
   const bool reads = verifying_ || options_.scrub_bytes_per_s != 0;
   const bool due = verifying_ || ((reads || options_.ttl.count() != 0) && now_ >= scrub_next_);
-  if (!due || scrubbing_ || closed_ || breaker_.current() != circuit_breaker::state::closed)
+  if (!due || scrubbing_ || closed_)
     return;
+  if (!read_breaker_.would_allow(now_)) {
+    scrub_next_ = now_ + scrub_pause;
+    return;
+  }
   const auto page = next_to_scrub(events);
   if (!page) {
     verifying_ = false;
@@ -267,7 +266,7 @@ void disk_tier::start_scrub(const disk_page& page) {
       static_cast<std::byte*>(std::aligned_alloc(disk_block_bytes, in_blocks(page.length_bytes))));
   disk_read look{page.key, next.memory.get(), scrub_tag};
   look.counts = false;
-  if (!next.memory || !store_->read(look))
+  if (!next.memory || !read_breaker_.allow(now_) || !store_->read(look))
     return; // It is looked at in the next round.
   scrubbing_ = std::move(next);
   if (options_.scrub_bytes_per_s != 0)
@@ -331,8 +330,10 @@ void disk_tier::poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier
   scrub(events);
   start_writes();
   store_->poll(now, unix_s, from_store_);
-  for (const auto& event : std::exchange(from_store_, {}))
+  for (const auto& event : std::exchange(from_store_, {})) {
+    judge(event);
     settle(event, events);
+  }
   for (const auto& event : std::exchange(early_, {}))
     settle(event, events);
 }
@@ -366,8 +367,10 @@ disk_tier_stats disk_tier::stats() const {
   now.store = store_->stats();
   now.queue_bytes = not_done_bytes_;
   now.queue_pages = writes_.size();
-  now.breaker = breaker_.current();
-  now.breaker_opened = breaker_.opened_total();
+  now.breaker = write_breaker_.current();
+  if (now.breaker == circuit_breaker::state::closed)
+    now.breaker = read_breaker_.current();
+  now.breaker_opened = write_breaker_.opened_total() + read_breaker_.opened_total();
   now.read_only = read_only();
   return now;
 }

@@ -34,7 +34,7 @@ struct disk_tier_options {
 enum class write_skip : std::uint8_t {
   none, ///< It is queued.
   queue_full,
-  breaker_open, ///< The device failed again and again.
+  breaker_open, ///< Writes failed again and again.
   read_only,    ///< The device is full.
   on_disk,      ///< The page is there already, or on its way.
   closed,
@@ -59,6 +59,7 @@ struct disk_tier_stats {
   std::uint64_t expired = 0;
   std::uint64_t scrubbed_bytes = 0;
   std::uint64_t breaker_opened = 0;
+  /// Of writes, or of reads when writes are well.
   circuit_breaker::state breaker = circuit_breaker::state::closed;
   bool read_only = false;
 };
@@ -73,8 +74,9 @@ struct disk_tier_events {
   bool empty() const noexcept { return done.empty() && gone.empty(); }
 };
 
-/// The disk of one node: a store with a bounded queue before it, a limit on its size, a breaker and
-/// a scrub.
+/// The disk of one node: a store with a bounded queue before it, a limit on its size, breakers and
+/// a scrub. Writes and reads are judged apart: a device that takes no more writes, because it is
+/// full or was remounted read-only, is still read.
 ///
 /// Threads: one owner. Time comes as an argument. Ownership: of the store; memory of a write or a
 /// read is the disk's from `write` or `read` until its event. Errors: statuses of events.
@@ -99,8 +101,12 @@ public:
   /// The page is forgotten at once; a write of it that is on its way is too. False when it was not
   /// there.
   bool erase(const page_key& key);
-  /// Evicts until `bytes` of the tier are free, at the next poll.
-  void make_room(std::uint64_t bytes) noexcept { wanted_free_bytes_ = bytes; }
+  /// Evicts until `bytes` of the tier are free, from the next poll on; no more pages than there are
+  /// now: not all that is used are pages, and others may come as fast as these go.
+  void make_room(std::uint64_t bytes) {
+    wanted_free_bytes_ = bytes;
+    wanted_pages_ = store_->stats().pages;
+  }
   /// The directory knows that these pages are gone.
   void acknowledge(std::uint64_t ticket);
   /// Reads all pages once, as fast as the device goes, beside other work.
@@ -143,7 +149,7 @@ private:
   void settle_write(const disk_event& event, disk_tier_events& events);
   void settle_read(const disk_event& event, disk_tier_events& events);
   void settle_scrub(disk_status status);
-  void judge_device(disk_status status) noexcept;
+  void judge(const disk_event& event) noexcept;
   void lost(const disk_page& page, disk_tier_events& events);
   void evict(disk_tier_events& events);
   void expire_tickets();
@@ -171,13 +177,15 @@ private:
   };
   std::deque<waiting_ticket> tickets_;
   std::uint64_t wanted_free_bytes_ = 0;
+  std::uint64_t wanted_pages_ = 0; ///< That may go for it.
 
   std::uint64_t scrub_at_ = 0; ///< A place of the walk.
   std::optional<scrubbed> scrubbing_;
   disk_clock::time_point scrub_next_{};
   bool verifying_ = false;
 
-  circuit_breaker breaker_;
+  circuit_breaker write_breaker_;
+  circuit_breaker read_breaker_;
   disk_clock::time_point full_until_{};
   bool closed_ = false;
   disk_tier_stats stats_;

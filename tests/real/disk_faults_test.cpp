@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <unistd.h>
 
 namespace peercache::real {
@@ -68,6 +69,51 @@ INSTANTIATE_TEST_SUITE_P(with, failing_disk,
                            return std::get<0>(info.param) + "_and_percent_" +
                                   std::to_string(std::get<1>(info.param));
                          });
+
+class broken_disk : public testing::TestWithParam<std::string> {
+protected:
+  /// Puts pages and asks the node, until it says so; at most a second from now on, but for the time
+  /// in which this process stood still.
+  bool within_a_second(disk_node& node, std::uint32_t& next,
+                       const std::function<bool(const client::node_status&)>& says) const {
+    const auto begin = clock::now();
+    for (;;) {
+      for (int i = 0; i < 4; ++i)
+        EXPECT_EQ(node.put(next++), page_status::stored) << "memory goes on";
+      const auto now = node.status();
+      const auto took = clock::now() - begin;
+      const bool late = took > std::chrono::seconds(1) &&
+                        took - stalls_.stood_still(begin, begin + took) > std::chrono::seconds(1);
+      if (!now || late || says(*now))
+        return now && !late;
+    }
+  }
+
+private:
+  stress::stall_watch stalls_;
+};
+INSTANTIATE_TEST_SUITE_P(with, broken_disk, all_stores,
+                         [](const auto& info) { return info.param; });
+
+TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well) {
+  disk_node::options options;
+  options.store = GetParam();
+  options.environment = environment{{"PEERCACHE_TEST_DISK_ERROR_PERCENT", "100"},
+                                    {"PEERCACHE_TEST_DISK_FAULTS_FOR_MS", "3000"}};
+  disk_node node(options);
+  ASSERT_TRUE(node.settled()); // Its scan is over: the first page is the first to fail.
+  std::uint32_t next = 0;
+  EXPECT_TRUE(within_a_second(node, next, [](const client::node_status& now) {
+    return now.disk.breaker == "open" && now.disk.skipped.at("breaker_open") > 0;
+  })) << node.status()->disk.write_errors;
+  EXPECT_GT(node.status()->disk.write_errors, 0u);
+  EXPECT_EQ(node.status()->disk.writes, 0u);
+  EXPECT_TRUE(within(milliseconds(60'000), [&] {
+    node.put(next++);
+    const auto now = node.status();
+    return now && now->disk.writes > 10 && now->disk.breaker == "closed";
+  }));
+}
 
 /// Puts a hundred new pages into both nodes and reads them from memory, one here and one there, so
 /// that what else this machine does slows both: the 99th percentile of the reads of `slow` to that

@@ -137,9 +137,6 @@ TEST_F(disk_tier_test, ten_errors_in_a_row_open_the_breaker_and_a_probe_closes_i
     poll();
   }
   EXPECT_EQ(write(11), write_skip::breaker_open);
-  read(1);
-  EXPECT_EQ(poll().done[0].status, disk_status::io_failed) << "and the device is not asked";
-  EXPECT_EQ(tier->stats().read_errors, 1u);
   store->device = disk_status::ok;
   now += 2s;
   EXPECT_EQ(write(11), write_skip::none) << "the probe";
@@ -147,6 +144,45 @@ TEST_F(disk_tier_test, ten_errors_in_a_row_open_the_breaker_and_a_probe_closes_i
   poll();
   EXPECT_EQ(write(12), write_skip::none);
   EXPECT_EQ(tier->stats().breaker_opened, 1u);
+}
+
+TEST_F(disk_tier_test, reads_that_succeed_say_nothing_of_writes) {
+  make();
+  store_pages(1, 1);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    store->device = disk_status::io_failed;
+    write(10 + i);
+    poll();
+    store->device = disk_status::ok;
+    read(1);
+    EXPECT_EQ(poll().done[0].status, disk_status::ok);
+  }
+  EXPECT_EQ(write(30), write_skip::breaker_open);
+  EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::open);
+  read(1);
+  EXPECT_EQ(poll().done[0].status, disk_status::ok) << "it is still read";
+}
+
+TEST_F(disk_tier_test, after_ten_reads_that_failed_the_device_is_not_asked_until_the_scrubs_probe) {
+  options.scrub_bytes_per_s = page_bytes;
+  options.breaker.pause = 3s;
+  make();
+  store_pages(1, 1);
+  store->device = disk_status::io_failed;
+  for (int i = 0; i < 10; ++i) {
+    read(1);
+    poll();
+  }
+  EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::open);
+  store->device = disk_status::ok;
+  read(1);
+  EXPECT_EQ(poll().done[0].status, disk_status::io_failed) << "and the device is not asked";
+  now += 2s;
+  poll();
+  EXPECT_GT(tier->next_due(), now) << "nobody turns in circles meanwhile";
+  for (int i = 0; i < 30; ++i, now += 100ms)
+    poll();
+  EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::closed);
 }
 
 TEST_F(disk_tier_test, a_full_device_is_read_only_until_it_has_room_again) {
@@ -159,7 +195,8 @@ TEST_F(disk_tier_test, a_full_device_is_read_only_until_it_has_room_again) {
   EXPECT_TRUE(tier->stats().read_only);
   store->device = disk_status::ok;
   read(1);
-  poll();
+  EXPECT_EQ(poll().done[0].status, disk_status::ok);
+  EXPECT_EQ(write(3), write_skip::read_only) << "a read makes no room";
   now += 1s;
   EXPECT_EQ(write(3), write_skip::none);
   poll();
@@ -195,6 +232,18 @@ TEST_F(disk_tier_test, room_can_be_asked_for) {
   store_pages(0, 50);
   tier->make_room(70 * page_bytes);
   EXPECT_EQ(poll().gone[0].pages.size(), 20u);
+}
+
+TEST_F(disk_tier_test, room_that_cannot_be_had_costs_no_page_that_comes_later) {
+  make();
+  store->own_bytes = 5 * page_bytes;
+  store_pages(0, 50);
+  tier->make_room(options.size_bytes);
+  ASSERT_EQ(poll().gone[0].pages.size(), 50u);
+  tier->acknowledge(events.gone[0].ticket);
+  store_pages(50, 10);
+  poll();
+  EXPECT_EQ(store->index.size(), 10u);
 }
 
 TEST_F(disk_tier_test, an_erased_page_is_not_written_or_forgotten_when_it_is) {

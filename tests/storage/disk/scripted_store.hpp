@@ -76,7 +76,8 @@ public:
   }
   disk_store_stats stats() const override {
     disk_store_stats now;
-    now.used_bytes = now.page_bytes = index.page_bytes();
+    now.page_bytes = index.page_bytes();
+    now.used_bytes = now.page_bytes + own_bytes;
     now.pages = index.size();
     return now;
   }
@@ -87,6 +88,7 @@ public:
   bool stalled = false; ///< Ends nothing.
   bool lru = false;     ///< What is read goes behind all others.
   std::map<page_key, bool> rotten;
+  std::uint64_t own_bytes = 0;  ///< That it uses besides its pages.
   bool replaces_rotten = false; ///< Another record of the page is there when the read ends.
   std::vector<disk_write> written;
   std::vector<disk_read> read_;

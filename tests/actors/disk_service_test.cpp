@@ -1,0 +1,246 @@
+// The disk's thread without its actor: commands, turns and the report, over the device itself. The
+// test's thread is the disk's.
+
+#include "actors/disk_service.hpp"
+
+#include "common/checksum.hpp"
+#include "common/limits.hpp"
+#include "common/page_status.hpp"
+#include "tests/actors/cluster_fixture.hpp"
+#include "tests/storage/device/device_folder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace peercache::actors {
+namespace {
+
+constexpr std::uint32_t page_bytes = 16384;
+
+class disk_service_test : public testing::TestWithParam<config::disk_store_mode> {
+protected:
+  disk_service_test() {
+    config.cluster.name = "disk-service";
+    config.pool.size_bytes = 4u << 20;
+    config.disk.enabled = true;
+    config.disk.path = folder.path();
+    config.disk.size_bytes = 64u << 20;
+    config.disk.high_watermark = 0.95;
+    config.disk.low_watermark = 0.9;
+    config.disk.bucket_bytes = 1u << 20;
+    config.disk.bucket_keys = 500;
+    config.disk.queue_bytes = 1u << 20;
+    config.disk.queue_depth = 16;
+    storage::pool_memory_options pool;
+    pool.name_prefix = "peercache-test-disk-service";
+    pool.node_name = "here";
+    pool.owner = {1, static_cast<std::uint64_t>(::getpid())};
+    pool.size_bytes = config.pool.size_bytes;
+    auto made = storage::pool_memory::create(pool);
+    EXPECT_TRUE(made) << made.error().message;
+    memory.emplace(std::move(*made));
+  }
+
+  /// A node's next life on the same folder.
+  disk_service& open() {
+    disk.reset();
+    told.clear();
+    config.disk.store = GetParam();
+    disk = disk_service::open(config, member_named("here", 1), *memory);
+    EXPECT_TRUE(disk->on()) << disk->report().why_off;
+    return *disk;
+  }
+
+  /// As a node's thread, until it has told enough.
+  template <class Enough>
+  void run_until(Enough&& enough) {
+    disk->run([&](const disk_turn_ptr& turn) {
+      told.push_back(*turn);
+      if (enough())
+        disk->stop();
+    });
+  }
+
+  static page_key key_of(std::uint32_t number) {
+    return key_named("page " + std::to_string(number));
+  }
+  static slot_id slot_of(std::uint32_t number) {
+    return slot_id{number * (page_bytes / static_cast<std::uint32_t>(limits::granule_bytes))};
+  }
+  std::span<std::byte> bytes_of(std::uint32_t number) const {
+    return memory->slots().bytes(slot_of(number), page_bytes);
+  }
+
+  /// The record of a page that lies in its slot, pinned and let through the gate as the pool does.
+  std::string kept(std::uint32_t number) {
+    auto slots = memory->slots();
+    std::fill(bytes_of(number).begin(), bytes_of(number).end(), std::byte(number + 1));
+    auto gen = generations[number];
+    if (gen.value == 0) {
+      slots.begin_fill(slot_of(number));
+      gen = generations[number] = slots.publish(slot_of(number), key_of(number), page_bytes, 0);
+    }
+    EXPECT_EQ(slots.pin_if(slot_of(number), gen, key_of(number), page_bytes), page_status::hit);
+    disk->gate().set_open(true);
+    EXPECT_TRUE(disk->gate().enter(page_bytes));
+    std::string record;
+    append_record(record, kept_page{key_of(number), gen.value, 0, slot_of(number), page_bytes});
+    return record;
+  }
+
+  static std::string wanted(std::vector<std::uint32_t> numbers) {
+    std::string records;
+    for (const auto number : numbers)
+      append_record(records, wanted_page{key_of(number), slot_of(number), page_bytes});
+    return records;
+  }
+
+  std::size_t stored() const {
+    std::size_t count = 0;
+    for (const auto& turn : told)
+      count += record_count<stored_page>(turn.stored).value_or(0);
+    return count;
+  }
+
+  /// By request.
+  std::map<std::uint64_t, disk_turn::answer> answers() const {
+    std::map<std::uint64_t, disk_turn::answer> all;
+    for (const auto& turn : told)
+      for (const auto& answer : turn.answers)
+        EXPECT_TRUE(all.emplace(answer.request, answer).second) << "answered twice";
+    return all;
+  }
+
+  void store_pages(std::uint32_t count) {
+    open();
+    for (std::uint32_t number = 0; number < count; ++number)
+      disk->write(kept(number));
+    run_until([&] { return stored() == count; });
+    ASSERT_EQ(stored(), count);
+  }
+
+  storage::device_folder folder;
+  config::node_config config;
+  std::optional<storage::pool_memory> memory;
+  std::map<std::uint32_t, generation> generations;
+  std::unique_ptr<disk_service> disk;
+  std::vector<disk_turn> told;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    with, disk_service_test,
+    testing::Values(config::disk_store_mode::bucket, config::disk_store_mode::file_per_key,
+                    config::disk_store_mode::offset),
+    [](const auto& info) {
+      return std::string(
+          config::words_of<config::disk_store_mode>[static_cast<std::size_t>(info.param)]);
+    });
+
+TEST_P(disk_service_test, what_is_asked_during_the_scan_is_answered_after_it) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(4));
+  std::memset(bytes_of(0).data(), 0, 4 * page_bytes);
+  open();
+  EXPECT_LT(disk->scanned(), 1);
+  disk->load(1, wanted({0, 1, 99}));
+  disk->walk(2, 0, 100);
+  std::string keys;
+  append_record(keys, key_of(3));
+  append_record(keys, key_of(99));
+  disk->remove(3, keys);
+  run_until([&] { return answers().size() == 3; });
+  EXPECT_EQ(disk->scanned(), 1);
+  ASSERT_FALSE(told.empty());
+  EXPECT_TRUE(told.front().scanned);
+
+  const auto all = answers();
+  const auto& loaded = all.at(1).records;
+  ASSERT_EQ(record_count<loaded_page>(loaded), 3u);
+  EXPECT_EQ(record_at<loaded_page>(loaded, 0).found, 1u);
+  EXPECT_EQ(record_at<loaded_page>(loaded, 1).found, 1u);
+  EXPECT_EQ(record_at<loaded_page>(loaded, 2).found, 0u);
+  for (const std::uint32_t number : {0, 1})
+    EXPECT_TRUE(std::all_of(bytes_of(number).begin(), bytes_of(number).end(),
+                            [&](std::byte byte) { return byte == std::byte(number + 1); }));
+  EXPECT_TRUE(all.at(2).is_walk);
+  EXPECT_EQ(record_count<stored_page>(all.at(2).records), 4u);
+  EXPECT_EQ(static_cast<page_status>(all.at(3).records.at(0)), page_status::hit);
+  EXPECT_EQ(static_cast<page_status>(all.at(3).records.at(1)), page_status::not_found);
+  EXPECT_EQ(disk->report().recovered, 4u);
+  EXPECT_EQ(disk->report().pages, 3u);
+}
+
+TEST_P(disk_service_test, whoever_asked_for_a_page_that_is_not_there_is_told_that_it_is_gone) {
+  open();
+  disk->load(1, wanted({7}));
+  run_until([&] { return !answers().empty(); });
+  std::string gone;
+  for (const auto& turn : told)
+    for (const auto& left : turn.gone)
+      gone += left.keys;
+  ASSERT_EQ(record_count<page_key>(gone), 1u);
+  EXPECT_EQ(record_at<page_key>(gone, 0), key_of(7));
+}
+
+TEST_P(disk_service_test, a_page_lets_go_of_its_slot_and_the_gate_when_it_is_durable) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(4));
+  for (std::uint32_t number = 0; number < 4; ++number)
+    EXPECT_EQ(memory->slots().pins(slot_of(number)), 0u);
+  EXPECT_EQ(disk->gate().bytes(), 0u);
+  const auto report = disk->report();
+  EXPECT_TRUE(report.on);
+  EXPECT_EQ(report.writes, 4u);
+  EXPECT_EQ(report.pages, 4u);
+  EXPECT_EQ(report.page_bytes, 4 * page_bytes);
+  EXPECT_EQ(report.queue_bytes, 0u);
+  EXPECT_EQ(report.bytes_capacity, config.disk.size_bytes);
+  EXPECT_GE(report.bytes_used, 4 * page_bytes);
+  EXPECT_EQ(report.breaker, "closed");
+  EXPECT_EQ(report.write_latency.count, 4u);
+}
+
+TEST_P(disk_service_test, a_page_that_is_on_disk_is_told_to_be_stored_without_a_write) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(1));
+  open();
+  disk->write(kept(0));
+  EXPECT_EQ(disk->report().queue_bytes, page_bytes) << "of this moment";
+  run_until([&] { return stored() == 1; });
+  EXPECT_EQ(disk->report().writes, 0u);
+  EXPECT_EQ(disk->report().skipped.at("on_disk"), 1u);
+  EXPECT_EQ(memory->slots().pins(slot_of(0)), 0u);
+  EXPECT_EQ(disk->gate().bytes(), 0u);
+}
+
+TEST_P(disk_service_test, a_stop_with_loads_and_writes_open_ends_and_gives_all_memory_back) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(2));
+  open();
+  disk->load(1, wanted({0, 1}));
+  disk->write(kept(2));
+  EXPECT_EQ(disk->gate().bytes(), page_bytes);
+  disk->stop(); // Before any of that was begun.
+  run_until([] { return true; });
+  EXPECT_EQ(disk->gate().bytes(), 0u);
+  EXPECT_FALSE(disk->gate().open());
+  EXPECT_EQ(memory->slots().pins(slot_of(2)), 0u);
+  EXPECT_EQ(disk->report().queue_bytes, 0u);
+  open();
+  disk->walk(1, 0, 100);
+  run_until([&] { return !answers().empty(); });
+  EXPECT_EQ(record_count<stored_page>(answers().at(1).records), 2u) << "the folder is well";
+}
+
+TEST_P(disk_service_test, one_that_is_off_says_why_and_does_nothing) {
+  config.disk.path.clear();
+  const auto off = disk_service::open(config, member_named("here", 1), *memory);
+  EXPECT_FALSE(off->on());
+  EXPECT_EQ(off->report().why_off, "disk.path is not set");
+  EXPECT_EQ(off->scanned(), 1);
+  EXPECT_FALSE(off->gate().enter(page_bytes));
+  off->verify();
+  off->run([](const disk_turn_ptr&) { ADD_FAILURE(); }); // And it comes back.
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -85,11 +85,11 @@ exit_code evict(const global_options& globals, const disk_arguments& arguments) 
   auto before = (*admin)->status();
   if (!before)
     return fail(globals, before.error());
-  const auto wanted =
-      arguments.free_bytes == 0 ? before->disk.bytes_capacity : arguments.free_bytes;
-  if (auto begun = (*admin)->evict_disk(wanted); !begun)
+  const auto all = before->disk.bytes_capacity;
+  if (auto begun = (*admin)->evict_disk(arguments.free_bytes == 0 ? all : arguments.free_bytes);
+      !begun)
     return fail(globals, begun.error());
-  evict_progress progress(before->disk, wanted);
+  evict_progress progress(before->disk, arguments.free_bytes);
   auto state = evict_progress::state::going_on;
   auto done = follow(**admin, arguments.wait, [&](const actors::disk_report& now) {
     state = progress.take(now);
@@ -102,11 +102,13 @@ exit_code evict(const global_options& globals, const disk_arguments& arguments) 
         {{"node", before->self.name},
          {"reached", reached},
          {"free_bytes", progress.free_bytes()},
-         {"evicted_pages", progress.evicted_pages()}},
-        fmt::format("{}: {} pages evicted, {} are free{}\n", before->self.name,
-                    human_count(progress.evicted_pages()), human_bytes(progress.free_bytes()),
+         {"evicted_pages", progress.evicted_pages()},
+         {"pages_left", progress.pages_left()}},
+        fmt::format("{}: {} pages evicted, {} left, {} of {} are free{}\n", before->self.name,
+                    human_count(progress.evicted_pages()), human_count(progress.pages_left()),
+                    human_bytes(progress.free_bytes()), human_bytes(all),
                     reached ? ""
-                    : *done ? "; the rest is not evicted, such as files that are being written"
+                    : *done ? "; no more can be: the rest is the store's own, or came meanwhile"
                             : "; it goes on (peercache disk status)"));
   return reached ? exit_code::ok : exit_code::failed;
 }
@@ -149,7 +151,7 @@ void add_disk_command(command_line& line) {
   auto* evicts = add_action(line, *command, "evict", "Evict pages from it until enough is free",
                             evict, of_evict);
   add_size(*evicts, "--free", of_evict->free_bytes,
-           "Of disk.size, that are to be free; 0 is all of it");
+           "Of disk.size, that are to be free; 0: all pages that are there go");
   add_wait(*evicts, *of_evict);
 }
 

@@ -149,7 +149,7 @@ bool verify_progress::take(const actors::disk_report& now) {
 }
 
 evict_progress::evict_progress(const actors::disk_report& before, std::uint64_t wanted_bytes)
-    : wanted_bytes_(std::min(wanted_bytes, before.bytes_capacity)),
+    : wanted_bytes_(std::min(wanted_bytes, before.bytes_capacity)), pages_before_(before.pages),
       evicted_before_(before.evicted) {}
 
 evict_progress::state evict_progress::take(const actors::disk_report& now) {
@@ -159,8 +159,14 @@ evict_progress::state evict_progress::take(const actors::disk_report& now) {
   unchanged_ = changed ? 0 : unchanged_ + 1;
   free_bytes_ = free;
   evicted_ = evicted;
-  if (free >= wanted_bytes_)
+  pages_left_ = now.pages;
+  if (wanted_bytes_ != 0 && free >= wanted_bytes_)
     return state::reached;
+  // The room of pages that are gone is free a moment later.
+  if (evicted >= pages_before_ || now.pages == 0)
+    ++with_all_gone_;
+  if (with_all_gone_ >= reports_until_free)
+    return wanted_bytes_ == 0 ? state::reached : state::stuck;
   return unchanged_ >= reports_until_stuck ? state::stuck : state::going_on;
 }
 

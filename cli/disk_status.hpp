@@ -50,25 +50,32 @@ class evict_progress {
 public:
   enum class state : std::uint8_t { going_on, reached, stuck };
 
-  /// @param wanted_bytes That are to be free, at most all of the tier.
+  /// @param wanted_bytes That are to be free. 0: the pages that are there now are to go, however
+  /// much of the tier the store keeps for itself.
   evict_progress(const actors::disk_report& before, std::uint64_t wanted_bytes);
 
-  /// @return `stuck` when nothing has changed in `reports_until_stuck` reports: what is left is not
-  /// evicted, such as a file that is being written.
+  /// @return `stuck` when so much is not free though no page is left of those that were there
+  /// before, or when nothing changes any more.
   state take(const actors::disk_report& now);
 
   std::uint64_t free_bytes() const noexcept { return free_bytes_; }
   std::uint64_t evicted_pages() const noexcept { return evicted_; }
+  std::uint64_t pages_left() const noexcept { return pages_left_; }
 
   /// With a pause of `report_pause_ms` longer than the directory has to answer an eviction.
-  static constexpr int reports_until_stuck = 12;
+  static constexpr int reports_until_free = 8;
+  /// The same, longer than a file may be written that cannot go meanwhile.
+  static constexpr int reports_until_stuck = 45;
 
 private:
   std::uint64_t wanted_bytes_;
+  std::uint64_t pages_before_;
   std::uint64_t evicted_before_;
   std::uint64_t free_bytes_ = 0;
   std::uint64_t evicted_ = 0;
+  std::uint64_t pages_left_ = 0;
   int unchanged_ = 0;
+  int with_all_gone_ = 0; ///< Reports that say so.
 };
 
 /// Between two questions; a node makes a report every 100 ms.

@@ -85,6 +85,7 @@ TEST(disk_status, a_verify_is_done_when_two_reports_say_so) {
 TEST(disk_status, an_eviction_is_done_when_so_many_bytes_are_free) {
   auto disk = healthy_tier();
   disk.evicted = 5;
+  disk.pages = 9;
   evict_progress progress(disk, 700);
   EXPECT_EQ(progress.take(disk), evict_progress::state::going_on);
   disk.bytes_used = 300;
@@ -94,8 +95,41 @@ TEST(disk_status, an_eviction_is_done_when_so_many_bytes_are_free) {
   EXPECT_EQ(progress.evicted_pages(), 4u);
 }
 
+TEST(disk_status, all_is_evicted_when_no_page_is_left_whatever_the_store_keeps_for_itself) {
+  auto disk = healthy_tier();
+  disk.pages = 5;
+  evict_progress progress(disk, 0);
+  EXPECT_EQ(progress.take(disk), evict_progress::state::going_on);
+  disk.pages = 0;
+  disk.evicted = 5;
+  EXPECT_EQ(progress.take(disk), evict_progress::state::going_on) << "its room is not free yet";
+  disk.bytes_used = 100;
+  for (int i = 2; i < evict_progress::reports_until_free; ++i)
+    EXPECT_EQ(progress.take(disk), evict_progress::state::going_on) << i;
+  EXPECT_EQ(progress.take(disk), evict_progress::state::reached);
+  EXPECT_EQ(progress.free_bytes(), 900u);
+  EXPECT_EQ(progress.pages_left(), 0u);
+}
+
+TEST(disk_status, an_eviction_ends_though_other_pages_come_as_fast) {
+  for (const std::uint64_t wanted : {0, 900}) {
+    auto disk = healthy_tier();
+    disk.pages = 5;
+    evict_progress progress(disk, wanted);
+    auto state = evict_progress::state::going_on;
+    for (int i = 0; i < 20 && state == evict_progress::state::going_on; ++i) {
+      disk.evicted += 1; // And another one has come.
+      disk.bytes_used = 600 + i % 2;
+      state = progress.take(disk);
+    }
+    EXPECT_EQ(state, wanted == 0 ? evict_progress::state::reached : evict_progress::state::stuck);
+    EXPECT_EQ(progress.pages_left(), 5u);
+  }
+}
+
 TEST(disk_status, more_than_the_tier_has_cannot_be_wanted) {
   auto disk = healthy_tier();
+  disk.pages = 5;
   evict_progress progress(disk, 5000);
   disk.bytes_used = 0;
   EXPECT_EQ(progress.take(disk), evict_progress::state::reached);
@@ -103,6 +137,7 @@ TEST(disk_status, more_than_the_tier_has_cannot_be_wanted) {
 
 TEST(disk_status, an_eviction_that_gets_no_further_is_stuck_and_any_change_starts_anew) {
   auto disk = healthy_tier();
+  disk.pages = 5;
   evict_progress progress(disk, 1000);
   progress.take(disk);
   for (int i = 1; i < evict_progress::reports_until_stuck; ++i)

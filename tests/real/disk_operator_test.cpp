@@ -54,6 +54,22 @@ TEST_P(disk_command, shows_verifies_and_evicts_what_a_node_has_on_disk) {
   EXPECT_EQ(ask(node, {"status"}).json()["pages"].get<std::uint64_t>(), pages - gone);
 }
 
+TEST_P(disk_command, evicts_all_that_there_is_and_nothing_that_comes_later) {
+  constexpr std::uint32_t pages = 100;
+  disk_node::options options;
+  options.store = GetParam();
+  disk_node node(options);
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, pages));
+  const auto evicted = ask(node, {"evict"});
+  EXPECT_EQ(evicted.exit_code, 0) << evicted.output;
+  const auto report = evicted.json();
+  EXPECT_TRUE(report["reached"].get<bool>());
+  EXPECT_EQ(report["evicted_pages"], pages);
+  EXPECT_EQ(report.value("pages_left", 1), 0);
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(pages, pages));
+  EXPECT_EQ(ask(node, {"status"}).json()["pages"], pages);
+}
+
 TEST(disk_off, a_path_that_cannot_be_used_costs_the_disk_and_nothing_else) {
   auto folder = cli::run_folder::make("peercache-no-disk");
   ASSERT_TRUE(folder);

@@ -7,9 +7,9 @@ import enum
 import weakref
 from numbers import Integral
 from types import TracebackType
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
-from peercache import _native
+from peercache import _native, forms
 from peercache._native import KeySpace
 
 Option = Union[str, int, float, bool, Sequence[str]]
@@ -90,16 +90,30 @@ def _close_all() -> None:
 
 def option_names() -> frozenset[str]:
     """The names of the option table."""
-    return frozenset(name for name, _, _ in _native.option_table())
+    return frozenset(option_forms())
+
+
+def option_forms() -> Dict[str, forms.Form]:
+    """What each option of the table takes, by its name."""
+    return {name: forms.of_option(form) for name, form, _ in _native.option_table()}
 
 
 def option_text(value: Option) -> str:
     """A value as a flag of the command line would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    return ",".join(str(item) for item in value)
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def option_texts(options: Options) -> Dict[str, str]:
+    """Errors: ValueError for what no text could say, as a list where one value is wanted."""
+    known = option_forms()
+    for name, value in options.items():
+        if name in known:
+            known[name].check(name, value)
+    return {name: option_text(value) for name, value in options.items()}
 
 
 def _is_range(memory: Any) -> bool:
@@ -174,8 +188,7 @@ class Client:
     def __init__(
         self, options: Optional[Options] = None, *, embedded: bool = False, wait_for_node: bool = True
     ) -> None:
-        texts = {name: option_text(value) for name, value in (options or {}).items()}
-        self.native = _native.Client(texts, embedded, wait_for_node)
+        self.native = _native.Client(option_texts(options or {}), embedded, wait_for_node)
         _open_clients.add(self)
 
     def space(self, *fields: str) -> KeySpace:

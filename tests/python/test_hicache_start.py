@@ -1,16 +1,23 @@
 """The JSON of an engine, and how its storage backend starts: with or without a node, SGLang, torch."""
 
+import json
+import pathlib
+import reprlib
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 from engines import config_of, fresh_keys, knows, make_store, put
 from host_pools import FlatOnlyPool, MhaPool
 from local_nodes import until
+from peercache import Client
 from peercache.hicache import PeerCacheStore
 from peercache.hicache.backend import options_of_embedded
-from peercache.hicache.settings import settings_of
+from peercache.hicache.contract import Ranks
+from peercache.hicache.settings import READ_KEYS, settings_of
+from peercache.kv_events.publisher import EventSettings
 
 
 def test_unknown_keys_of_the_json_are_told_once(ring, engine, caplog):
@@ -34,10 +41,88 @@ def test_a_json_that_makes_no_sense_fails_at_start(ring):
     for extra in ({"client.timeout": "soon"}, {"client.node_port": "x"}):
         with pytest.raises(ValueError, match="client"):
             make_store(ring[0], extra=extra)
-    with pytest.raises(ValueError):
-        settings_of("[1, 2]")
+    for text, why in (("[1, 2]", "no JSON object"), ("{", "no JSON: "), (b"\xff", "no JSON: ")):
+        with pytest.raises(ValueError, match="extra config of the storage backend is " + why):
+            settings_of(text)
     with pytest.raises(ValueError, match="tp_lcm_size"):
         make_store(ring[0], tp_size=4, tp_lcm_size=6)
+
+
+NAN = float("nan")
+WRONG = {
+    "a text": [("space", 0), ("space", False), ("space", {}), ("space", {"a": 1}), ("space", "\ud800"),
+               ("kv_events.endpoint", 0), ("kv_events.topic", ["kv"]),
+               ("cluster.name", False), ("cluster.name", NAN), ("client.node_host", ["a"])],
+    "true or false is allowed": [("embedded", "false"), ("embedded", 0), ("embedded", []), ("embedded", {"a": 1}),
+                                 ("interface_v1", "0"), ("interface_v1", 2), ("interface_v1", [])],
+    "one text, number": [("client.node_port", [1]), ("client.node_port", {}), ("client.timeout", ["1s"])],
+    "a text or a list of texts": [("discovery.seeds", {"a": 1}), ("discovery.seeds", [1]), ("rdma.devices", 1)],
+    "a number of seconds from 0": [("prefetch_timeout_base", []), ("prefetch_timeout_base", NAN),
+                                   ("prefetch_timeout_base", -1), ("prefetch_timeout_base", True),
+                                   ("prefetch_timeout_per_ki_token", "soon"),
+                                   ("prefetch_timeout_max", float("inf")), ("prefetch_timeout_max", 10**400),
+                                   ("kv_events.check_s", -1), ("kv_events.stale_s", "1s")],
+    "a whole number from 1": [("tp_lcm_size", 0), ("tp_lcm_size", -2), ("tp_lcm_size", 1.5), ("tp_lcm_size", True),
+                              ("tp_lcm_size", "8"), ("tp_lcm_size", 1 << 40), ("kv_events.blocks_max", 0)],
+    "a whole number from 0": [("kv_events.buffer_steps", -1), ("kv_events.hwm", "many")],
+}
+
+
+@pytest.mark.parametrize("key, value, allowed", [(*pair, allowed) for allowed in WRONG for pair in WRONG[allowed]])
+def test_a_value_of_a_wrong_form_is_told_with_what_is_allowed(key, value, allowed):
+    for extra in ({key: value}, json.loads(json.dumps({key: value})), nested(key, value)):
+        with pytest.raises(ValueError) as told:
+            settings_of(extra)
+        for part in (f" {key}: ", reprlib.repr(value), allowed):
+            assert part in str(told.value)
+
+
+def nested(key, value):
+    """The same with a table for each part of the key."""
+    first, _, rest = key.partition(".")
+    return {first: nested(rest, value) if rest else value}
+
+
+def test_what_is_null_is_as_if_it_were_not_there():
+    nulls = dict.fromkeys([*READ_KEYS, "client.node_port", "cluster.name"])
+    assert settings_of(nulls) == settings_of({}) == settings_of({"space": ""})
+    events = {"endpoint": "tcp://*:1", "replay_endpoint": None, "hwm": None}
+    assert settings_of({"kv_events": events}).events == EventSettings("tcp://*:1")
+
+
+def test_values_of_the_right_form_are_taken():
+    given = {"space": "a", "embedded": True, "interface_v1": True, "tp_lcm_size": 8, "client.node_port": "31998",
+             "discovery.seeds": ["a:1", "b:2"], "rdma.devices": "a,b",
+             "kv_events": {"endpoint": "tcp://*:1", "check_s": 2}}
+    found = settings_of(given)
+    assert (found.space, found.embedded, found.interface_v1, found.tp_lcm_size) == ("a", True, True, 8)
+    assert found.options == {key: given[key] for key in ("client.node_port", "discovery.seeds", "rdma.devices")}
+    assert found.events.check_s == 2
+    assert not settings_of({"embedded": False, "interface_v1": 0}).interface_v1
+
+
+def test_a_client_takes_no_list_where_one_value_is_wanted(ring):
+    for wrong in ([int(ring[0].ports[0])], None, {}):
+        with pytest.raises(ValueError, match="client.node_port: .* is given, one text, number"):
+            Client({**ring[0].options(), "client.node_port": wrong})
+
+
+@pytest.mark.parametrize("wrong, allowed", [
+    ({"tp_size": 0}, "1 to 65536"), ({"tp_size": -4}, "1 to 65536"), ({"tp_size": 1.5}, "1 to 65536"),
+    ({"tp_size": [1]}, "1 to 65536"), ({"pp_size": 0}, "1 to 65536"), ({"attn_cp_size": True}, "1 to 65536"),
+    ({"tp_rank": 4, "tp_size": 4}, "0 to 3"), ({"tp_rank": -1}, "0 to 0"), ({"tp_rank": "a"}, "0 to 0"),
+    ({"pp_rank": 2, "pp_size": 2}, "0 to 1"), ({"attn_cp_rank": 1}, "0 to 0"), ({"tp_lcm_size": 0}, "1 to 65536"),
+])
+def test_ranks_that_make_no_sense_fail_at_start(wrong, allowed):
+    key, value = next(iter(wrong.items()))
+    with pytest.raises(ValueError) as told:
+        PeerCacheStore(config_of({"client.timeout": "50ms"}, **wrong), {})
+    assert str(told.value) == f"{key}: {value!r} is given, a whole number from {allowed} is allowed"
+
+
+def test_a_rank_without_the_size_of_its_group_is_taken():
+    """Which of the two an older SGLang says is its own business."""
+    assert Ranks.of(SimpleNamespace(tp_rank=3, tp_size=4, pp_rank=1)).pp_rank == 1
 
 
 def test_the_json_may_be_text_or_have_tables():
@@ -190,3 +275,21 @@ def test_it_is_a_subclass_where_sglang_is(tmp_path):
         print("ok")
     """)
     assert out.strip() == "ok"
+
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/hicache_backend.py"
+
+
+def example(what, node, space):
+    """The example's exit code and what it prints."""
+    extra = json.dumps({**node.options(), "space": space})
+    done = subprocess.run([sys.executable, "-B", EXAMPLE, what, extra], check=False, text=True, capture_output=True,
+                          timeout=100)
+    return done.returncode, done.stdout
+
+
+def test_the_example_says_plainly_that_nothing_was_found(ring):
+    assert example("get", ring[0], "of the example") == (1, "get: 0 of 32 pages, nothing was found\n")
+    assert example("set", ring[0], "of the example") == (0, "set: 32 of 32 pages\n")
+    found = (0, "get: 32 of 32 pages, bytes right\n")
+    assert until(lambda: example("get", ring[0], "of the example") == found, 60)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+
+from peercache.forms import Form, whole
+from peercache.hicache.settings import RANKS_MAX
 
 STORAGE_PAGES = "sglang.srt.mem_cache.hicache_storage"
 METRICS = ("sglang.srt.observability.metrics_collector", "sglang.srt.metrics.collector")
@@ -95,25 +98,38 @@ class Ranks:
 
     @staticmethod
     def of(config: Any, lcm_from_json: Any = None) -> "Ranks":
-        """Errors: ValueError for numbers that do not fit together."""
-
-        def number(name: str, default: int) -> int:
-            value = getattr(config, name, None)
-            return default if value is None else int(value)
-
-        tp_size = number("tp_size", 1)
-        lcm = getattr(config, "tp_lcm_size", None) or lcm_from_json or tp_size
-        if int(lcm) % tp_size != 0:
+        """Errors: ValueError for numbers that make no sense or do not fit together."""
+        tp_rank, tp_size = _place(config, "tp_rank", "tp_size")
+        pp_rank, pp_size = _place(config, "pp_rank", "pp_size")
+        cp_rank, cp_size = _place(config, "attn_cp_rank", "attn_cp_size")
+        lcm = _number(config, "tp_lcm_size", lcm_from_json or tp_size, whole(1, RANKS_MAX))
+        if lcm % tp_size != 0:
             raise ValueError(f"tp_lcm_size {lcm} is no multiple of tp_size {tp_size}")
         return Ranks(
             model=str(getattr(config, "model_name", None) or ""),
-            tp_rank=number("tp_rank", 0),
+            tp_rank=tp_rank,
             tp_size=tp_size,
-            pp_rank=number("pp_rank", 0),
-            pp_size=number("pp_size", 1),
-            cp_rank=number("attn_cp_rank", 0),
-            cp_size=number("attn_cp_size", 1),
+            pp_rank=pp_rank,
+            pp_size=pp_size,
+            cp_rank=cp_rank,
+            cp_size=cp_size,
             is_mla=bool(getattr(config, "is_mla_model", False)),
-            tp_lcm_size=int(lcm),
+            tp_lcm_size=lcm,
             wants_metrics=bool(getattr(config, "enable_storage_metrics", False)),
         )
+
+
+def _number(config: Any, name: str, default: int, form: Form) -> int:
+    """What the config says; the default where it says nothing. Errors: ValueError."""
+    value = getattr(config, name, None)
+    if value is None:
+        return default
+    form.check(name, value)
+    return int(value)
+
+
+def _place(config: Any, rank: str, size: str) -> Tuple[int, int]:
+    """A rank and the size of its group. A version that says the rank alone leaves it unbounded."""
+    ranks = _number(config, size, 1, whole(1, RANKS_MAX))
+    said = getattr(config, size, None) is not None
+    return _number(config, rank, 0, whole(0, ranks - 1 if said else RANKS_MAX)), ranks

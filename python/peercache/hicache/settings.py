@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Container, Dict, Mapping, Optional, Tuple
 
-from peercache.client import Option, option_names
+from peercache.client import Option, option_forms
+from peercache.forms import BOOLEAN, SECONDS, SWITCH, TEXT, Form, whole
 from peercache.kv_events.publisher import EventSettings
 
 logger = logging.getLogger("peercache.hicache")
@@ -27,8 +28,28 @@ SGLANG_KEYS = frozenset(
         "hicache_storage_pass_prefix_keys",
     }
 )
-OWN_KEYS = frozenset({"embedded", "space"})
+RANKS_MAX = 1 << 16
+INT_MAX = (1 << 31) - 1
 EVENT_KEYS = "kv_events."
+
+READ_KEYS: Mapping[str, Form] = {
+    "interface_v1": SWITCH,
+    "embedded": BOOLEAN,
+    "space": TEXT,
+    "tp_lcm_size": whole(1, RANKS_MAX),
+    "prefetch_timeout_base": SECONDS,
+    "prefetch_timeout_per_ki_token": SECONDS,
+    "prefetch_timeout_max": SECONDS,
+    "kv_events.endpoint": TEXT,
+    "kv_events.replay_endpoint": TEXT,
+    "kv_events.topic": TEXT,
+    "kv_events.buffer_steps": whole(0, INT_MAX),
+    "kv_events.hwm": whole(0, INT_MAX),
+    "kv_events.blocks_max": whole(1, INT_MAX),
+    "kv_events.check_s": SECONDS,
+    "kv_events.stale_s": SECONDS,
+}
+"""What is read here beside the option table, and what each takes. None is as if it were not there."""
 
 INTERFACE_V1_LINE = (
     "PeerCache runs on SGLang's slow path: each page is copied twice more. Add this to "
@@ -58,14 +79,16 @@ class Settings:
         return min(self.prefetch_max_s, grown)
 
 
-def _flat(given: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
-    """{"client": {"node_port": 1}} as {"client.node_port": 1}: a file in TOML has tables."""
+def _flat(given: Mapping[str, Any], known: Container[str], prefix: str = "") -> Dict[str, Any]:
+    """{"client": {"node_port": 1}} as {"client.node_port": 1}: a file in TOML has tables. The value of a
+    known key is none of them."""
     flat: Dict[str, Any] = {}
     for key, value in given.items():
-        if isinstance(value, Mapping):
-            flat.update(_flat(value, f"{prefix}{key}."))
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and name not in known:
+            flat.update(_flat(value, known, f"{name}."))
         else:
-            flat[f"{prefix}{key}"] = value
+            flat[name] = value
     return flat
 
 
@@ -73,48 +96,51 @@ def _as_mapping(extra_config: Any) -> Mapping[str, Any]:
     """Errors: ValueError for what is no JSON object."""
     if extra_config is None:
         return {}
-    given = json.loads(extra_config) if isinstance(extra_config, (str, bytes)) else extra_config
+    try:
+        given = json.loads(extra_config) if isinstance(extra_config, (str, bytes)) else extra_config
+    except ValueError as why:
+        raise ValueError(f"the extra config of the storage backend is no JSON: {why}") from why
     if not isinstance(given, Mapping):
         raise ValueError(f"the extra config of the storage backend is no JSON object: {given!r}")
     return given
 
 
 def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]:
-    """Options of the table, and the rest. What nobody knows is said once and left alone."""
-    names = option_names()
-    flat = _flat(given)
-    options = {key: value for key, value in flat.items() if key in names and value is not None}
-    rest = {key: value for key, value in flat.items() if key not in names}
+    """Options of the table, and the rest. What nobody knows is said once and left alone. Errors:
+    ValueError for a value that its key does not take."""
+    options = option_forms()
+    forms = {**options, **READ_KEYS}
+    flat = _flat(given, forms)
     unknown = sorted(
-        key for key in rest if key not in SGLANG_KEYS | OWN_KEYS and not key.startswith(EVENT_KEYS)
+        key for key in flat if key not in SGLANG_KEYS | forms.keys() and not key.startswith(EVENT_KEYS)
     )
     if unknown:
         logger.warning(
             "ignored in the extra config, no option of PeerCache has these names: %s",
             ", ".join(unknown),
         )
-    return options, rest
-
-
-def _seconds(rest: Mapping[str, Any], key: str, default: float) -> float:
-    """What is said, also when it is 0. Errors: ValueError, TypeError for what is no number."""
-    said = rest.get(key)
-    return default if said is None else float(said)
+    said = {key: value for key, value in flat.items() if value is not None}
+    for key, value in said.items():
+        if key in forms:
+            forms[key].check(f"extra config of the storage backend: {key}", value)
+    told = {key: value for key, value in said.items() if key in options}
+    return told, {key: value for key, value in said.items() if key not in options}
 
 
 def settings_of(extra_config: Any) -> Settings:
-    """Errors: ValueError when it is no JSON object; values of options are checked by the client."""
+    """Errors: ValueError when it is no JSON object, or a value makes no sense; the texts of options are
+    read by the client."""
     options, rest = _split(_as_mapping(extra_config))
     if not rest.get("interface_v1"):
         logger.warning("%s", INTERFACE_V1_LINE)
     return Settings(
         options=options,
-        space=str(rest.get("space") or ""),
-        embedded=bool(rest.get("embedded")),
-        interface_v1=bool(rest.get("interface_v1")),
-        tp_lcm_size=int(rest.get("tp_lcm_size") or 0),
-        prefetch_base_s=_seconds(rest, "prefetch_timeout_base", 2.0),
-        prefetch_per_ki_token_s=_seconds(rest, "prefetch_timeout_per_ki_token", 0.1),
-        prefetch_max_s=_seconds(rest, "prefetch_timeout_max", 30.0),
+        space=rest.get("space", ""),
+        embedded=rest.get("embedded", False),
+        interface_v1=bool(rest.get("interface_v1", 0)),
+        tp_lcm_size=rest.get("tp_lcm_size", 0),
+        prefetch_base_s=float(rest.get("prefetch_timeout_base", 2.0)),
+        prefetch_per_ki_token_s=float(rest.get("prefetch_timeout_per_ki_token", 0.1)),
+        prefetch_max_s=float(rest.get("prefetch_timeout_max", 30.0)),
         events=EventSettings.of(rest),
     )

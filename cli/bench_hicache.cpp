@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 
 namespace peercache::cli {
 
@@ -36,6 +37,11 @@ constexpr double gil_held_max = 0.02;
 constexpr std::uint32_t exists_calls = 50;
 constexpr std::uint32_t page_name_bytes = 56;
 
+/// What the run is at: it takes minutes, and the rows come at its end.
+void say(const std::string& what) {
+  fmt::print(stderr, "peercache: {}\n", what);
+}
+
 class hicache_bench {
 public:
   explicit hicache_bench(const hicache_bench_options& options) : options_(options) {}
@@ -55,10 +61,13 @@ public:
 
 private:
   result<void> start() {
+    say("starting two nodes");
     auto setup = bench_setup::make(options_.bench);
     if (!setup)
       return setup.error();
     setup_ = std::move(*setup);
+    say(fmt::format("starting {} in Python",
+                    options_.ranks == 1 ? "a rank" : fmt::format("{} ranks", options_.ranks)));
     auto python = simulated_ranks::start(*setup_, options_);
     if (!python)
       return python.error();
@@ -67,6 +76,7 @@ private:
     if (!clients)
       return clients.error();
     clients_ = std::move(*clients);
+    say("storing the pages that are read later");
     for (auto place : {bench_place::here, bench_place::there}) {
       if (auto stored = python_->store(place); !stored)
         return stored;
@@ -92,6 +102,7 @@ private:
   }
 
   result<void> compare_with_client(const hicache_case& what) {
+    say(std::string{"measuring "} + what.name);
     const bool counts_keys = what.what == kind::exists;
     const hicache_work work{what.what, what.from,
                             counts_keys ? options_.calls * exists_calls : options_.calls};
@@ -101,12 +112,15 @@ private:
     auto measured = measure(
         row, options_.bench.rounds, [&] { return python_->run(work); },
         [&] { return clients_->run(work); });
+    row.callers = python_->callers();
+    row.limit_callers = clients_->callers();
     finish(std::move(row));
     return measured;
   }
 
   /// What one socket carries into the same kind of memory. Reader and sender have a CPU each.
   result<void> compare_with_socket() {
+    say(std::string{"measuring "} + raw_case);
     auto raw = setup_->connect_raw();
     if (!raw)
       return raw.error();

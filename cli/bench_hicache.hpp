@@ -26,6 +26,7 @@ struct hicache_model {
   std::uint32_t part_bytes() const { return page_tokens * layers * heads * head_dim * 2; }
   std::uint64_t page_bytes() const { return std::uint64_t{part_bytes()} * halves; }
   std::uint64_t batch_bytes() const { return page_bytes() * batch_pages; }
+  bool is_mla() const { return halves == 1; }
 };
 std::span<const hicache_model> hicache_models();
 
@@ -62,6 +63,8 @@ public:
   result<void> store(bench_place where);
   /// All ranks at the same time; the slowest one's seconds.
   result<bench::round_sample> run(const hicache_work& work);
+  /// How many ranks made calls in the last run.
+  std::size_t callers() const noexcept { return callers_; }
   /// The largest share of a call that Python's lock was held for, in each run's slowest rank.
   std::vector<double>& gil_held() noexcept { return gil_held_; }
   void pin(const std::vector<int>& cpus);
@@ -73,9 +76,11 @@ private:
   hicache_model model_;
   std::vector<child_process> ranks_;
   std::vector<double> gil_held_;
+  std::size_t callers_ = 0;
 };
 
-/// The same work through the C++ client: what Python is compared with.
+/// The same work through the C++ client: what Python is compared with. With MLA, too, the first one
+/// writes the pages of all and the others read these.
 /// Threads: one, which makes a thread for each rank. Ownership: lends the setup's own memory.
 class client_ranks {
 public:
@@ -84,11 +89,14 @@ public:
   ~client_ranks();
   result<void> store(bench_place where);
   result<bench::round_sample> run(const hicache_work& work);
+  /// How many clients made calls in the last run.
+  std::size_t callers() const noexcept { return callers_; }
 
 private:
   class rank;
   client_ranks();
   std::vector<std::unique_ptr<rank>> ranks_;
+  std::size_t callers_ = 0;
 };
 
 /// Errors: as the parts say; `not_found` without a Python that has the package.

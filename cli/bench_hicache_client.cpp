@@ -9,8 +9,11 @@ namespace peercache::cli {
 /// One rank's worth of work, with a client of each node.
 class client_ranks::rank {
 public:
-  rank(bench_setup& setup, const hicache_bench_options& options, std::span<std::byte> memory)
-      : setup_(setup), model_(options.model), memory_(memory) {}
+  rank(bench_setup& setup, const hicache_bench_options& options, std::span<std::byte> memory,
+       std::uint32_t writes_for)
+      : setup_(setup), model_(options.model), memory_(memory), writes_for_(writes_for) {}
+
+  bool writes() const { return writes_for_ != 0; }
 
   result<void> connect() {
     for (auto index : {0u, 1u}) {
@@ -32,6 +35,11 @@ public:
     return flush(client);
   }
 
+  void read_what(const rank& writer, bench_place where) {
+    const auto place = static_cast<std::size_t>(where);
+    stored_[place] = writer.stored_[place];
+  }
+
   /// The keys of what `run` sets: made before, for the setup belongs to one thread. What it gets
   /// into is wiped as the simulated ranks wipe theirs, so that the caches of both are alike.
   void prepare(const hicache_work& work) {
@@ -39,8 +47,10 @@ public:
     if (work.what != hicache_work::kind::set && work.what != hicache_work::kind::exists)
       for (std::uint32_t half = 0; half < model_.halves; ++half)
         std::memset(part_at(1, 0, half), 0xEE, target_batches * batch_half_bytes());
-    if (work.what == hicache_work::kind::set || work.what == hicache_work::kind::request)
-      new_keys_ = setup_.fresh_keys(std::size_t{hicache_model::batch_pages} * work.calls);
+    const bool sets =
+        work.what == hicache_work::kind::set || work.what == hicache_work::kind::request;
+    if (sets && writes())
+      new_keys_ = setup_.fresh_keys(std::size_t{hicache_model::batch_pages} * calls_of(work));
   }
 
   result<bench::round_sample> run(const hicache_work& work) {
@@ -49,7 +59,7 @@ public:
                                    : static_cast<double>(model_.batch_bytes());
     std::uint32_t index = 0;
     auto begin = bench::clock::now();
-    auto sample = timed_calls(work.calls, units, [&] { return call(work, index++); });
+    auto sample = timed_calls(calls_of(work), units, [&] { return call(work, index++); });
     if (!new_keys_.empty())
       if (auto published = flush(*clients_[0]); !published)
         return published.error();
@@ -61,6 +71,11 @@ public:
 private:
   using keys = std::span<const page_key>;
   static constexpr std::size_t target_batches = 2;
+
+  /// Who writes for others makes their calls too.
+  std::uint32_t calls_of(const hicache_work& work) const {
+    return work.what == hicache_work::kind::set ? work.calls * writes_for_ : work.calls;
+  }
 
   std::size_t batch_half_bytes() const {
     return std::size_t{hicache_model::batch_pages} * model_.part_bytes();
@@ -90,12 +105,18 @@ private:
     case hicache_work::kind::request:
       break;
     }
-    auto backup = std::async(std::launch::async,
-                             [&] { return set(*clients_[0], batch_of(new_keys_, index)); });
-    auto read = exists(batch_of(stored, index));
+    return request(batch_of(stored, index), index);
+  }
+
+  result<void> request(keys wanted, std::uint32_t index) {
+    std::future<result<void>> backup;
+    if (writes())
+      backup = std::async(std::launch::async,
+                          [&] { return set(*clients_[0], batch_of(new_keys_, index)); });
+    auto read = exists(wanted);
     if (read)
-      read = get(batch_of(stored, index));
-    auto put = backup.get();
+      read = get(wanted);
+    auto put = writes() ? backup.get() : result<void>{};
     return read ? put : read;
   }
 
@@ -143,7 +164,8 @@ private:
 
   bench_setup& setup_;
   const hicache_model model_;
-  std::span<std::byte> memory_; ///< One batch to set from, the rest to get into.
+  std::span<std::byte> memory_;    ///< One batch to set from, the rest to get into.
+  const std::uint32_t writes_for_; ///< Ranks whose pages this one sets: itself, all or none.
   std::size_t turn_ = 0;
   std::vector<std::unique_ptr<client::cache_client>> clients_; ///< By place.
   std::vector<page_key> stored_[2];                            ///< By place.
@@ -159,7 +181,9 @@ result<std::unique_ptr<client_ranks>> client_ranks::connect(bench_setup& setup,
   const auto memory = setup.own_memory();
   const auto share = memory.size() / options.ranks;
   for (std::uint32_t index = 0; index < options.ranks; ++index) {
-    auto one = std::make_unique<rank>(setup, options, memory.subspan(index * share, share));
+    const auto writes_for = !options.model.is_mla() ? 1 : index == 0 ? options.ranks : 0;
+    auto one =
+        std::make_unique<rank>(setup, options, memory.subspan(index * share, share), writes_for);
     if (auto connected = one->connect(); !connected)
       return connected.error();
     made->ranks_.push_back(std::move(one));
@@ -168,17 +192,22 @@ result<std::unique_ptr<client_ranks>> client_ranks::connect(bench_setup& setup,
 }
 
 result<void> client_ranks::store(bench_place where) {
-  for (auto& each : ranks_)
-    if (auto stored = each->store(where); !stored)
+  for (auto& each : ranks_) {
+    if (!each->writes())
+      each->read_what(*ranks_.front(), where);
+    else if (auto stored = each->store(where); !stored)
       return stored;
+  }
   return {};
 }
 
 result<bench::round_sample> client_ranks::run(const hicache_work& work) {
   for (auto& each : ranks_)
     each->prepare(work);
+  callers_ = 1;
   if (ranks_.size() == 1)
     return ranks_.front()->run(work);
+  callers_ = 0;
   std::vector<std::future<result<bench::round_sample>>> running;
   for (auto& each : ranks_)
     running.push_back(std::async(std::launch::async, [&each, &work] { return each->run(work); }));
@@ -190,6 +219,7 @@ result<bench::round_sample> client_ranks::run(const hicache_work& work) {
       fault = sample.error();
       continue;
     }
+    callers_ += sample->call_us.empty() ? 0 : 1;
     all.units += sample->units;
     all.seconds = std::max(all.seconds, sample->seconds);
     all.call_us.insert(all.call_us.end(), sample->call_us.begin(), sample->call_us.end());

@@ -48,7 +48,8 @@ std::span<const hicache_model> hicache_models() {
   static constexpr hicache_model models[] = {{"qwen3-32b-tp4", 64, 2, 128, 2},
                                              {"llama-3.1-8b", 32, 8, 128, 2},
                                              {"deepseek-v3", 61, 1, 576, 1},
-                                             {"small", 8, 2, 64, 2}}; // For a quick look.
+                                             {"small", 8, 2, 64, 2}, // For a quick look.
+                                             {"small-mla", 8, 1, 576, 1}};
   return models;
 }
 
@@ -119,10 +120,12 @@ result<bench::round_sample> simulated_ranks::run(const hicache_work& work) {
     return answers.error();
   bench::round_sample sample;
   std::optional<double> held; // Not where calls overlap.
+  callers_ = 0;
   for (const auto& answer : *answers) {
     sample.seconds = std::max(sample.seconds, answer.value("seconds", 0.0));
     if (answer.contains("gil_held"))
       held = std::max(held.value_or(0), answer.at("gil_held").get<double>());
+    callers_ += answer.at("call_us").empty() ? 0 : 1;
     for (const auto& call : answer.at("call_us"))
       sample.call_us.push_back(call.get<double>());
   }

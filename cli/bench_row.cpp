@@ -91,6 +91,10 @@ nlohmann::json bench_row::to_json() const {
     row["gil_held"] = *gil_held;
   if (gil_held && gil_held_max)
     row["gil_held_max"] = *gil_held_max;
+  if (callers)
+    row["callers"] = *callers;
+  if (limit_callers)
+    row["limit_callers"] = *limit_callers;
   if (cpu) {
     row["cpu_seconds_per_gib"] = cpu->seconds_per_gib;
     row["limit_cpu_seconds_per_gib"] = cpu->limit_seconds_per_gib;

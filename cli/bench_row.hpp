@@ -39,6 +39,8 @@ struct bench_row {
   std::optional<cpu_cost> cpu;            ///< Where the processor's share is the point.
   std::optional<double> gil_held;         ///< Share of a call in which Python's lock is held.
   std::optional<double> gil_held_max;     ///< What the project asks for: less than this.
+  std::optional<std::size_t> callers; ///< Ranks that made the calls, where there may be several.
+  std::optional<std::size_t> limit_callers; ///< The same of the limit's side.
 
   double ratio() const;
   double pages_per_second() const; ///< 0 where keys are counted.

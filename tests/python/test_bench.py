@@ -13,25 +13,37 @@ CLI = pathlib.Path(NODE).with_name("peercache")
 NAMES = ["hicache_exists", "hicache_get", "hicache_get_other_host", "hicache_request_other_host", "hicache_set"]
 
 
-def run(*words):
+def run(model, *words):
+    """The rows, and what is said meanwhile."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
-    short = ["--rounds", "1", "--calls", "1", "--model", "small", "-o", "json"]
-    done = subprocess.run([CLI, "bench", "hicache", *short, *words], text=True, stdout=subprocess.PIPE, timeout=280,
+    short = ["--rounds", "1", "--calls", "1", "--model", model, "-o", "json"]
+    done = subprocess.run([CLI, "bench", "hicache", *short, *words], text=True, capture_output=True, timeout=280,
                           env=environment, check=False)
-    assert done.returncode == 0, done.stdout
-    return json.loads(done.stdout)["results"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)["results"], done.stderr
 
 
 def test_it_measures_each_kind_of_call_and_compares_the_last_batches():
     """Ranks that read a wrong byte end the run with an error."""
-    rows = run("--ranks", "2", "--only", ",".join(NAMES))
+    rows, said = run("small", "--ranks", "2", "--only", ",".join(NAMES))
     assert [row["name"] for row in rows] == NAMES
     for row in rows[1:]:
         assert row["page_bytes"] == 64 << 10 and row["batch"] == 128
         assert row["bytes_per_second"] > 0 and row["limit_bytes_per_second"] > 0
         assert row["p50_us"] <= row["p99_us"] and 0 <= row.get("gil_held", 0) < 1
         assert ("gil_held" in row) == ("request" not in row["name"]), "calls of a request overlap"
+        assert row["callers"] == row["limit_callers"] == 2
     assert rows[0]["keys_per_second"] > 0
+    phases = ["starting two nodes", "starting 2 ranks in Python", "storing the pages that are read later"]
+    lines = [line for line in said.splitlines() if line.startswith("peercache: ")]
+    assert lines == [f"peercache: {phase}" for phase in phases + [f"measuring {name}" for name in NAMES]]
+
+
+def test_with_mla_one_rank_writes_on_both_sides():
+    rows, _ = run("small-mla", "--ranks", "2")
+    assert [row["name"] for row in rows] == NAMES
+    callers = {row["name"]: (row["callers"], row["limit_callers"]) for row in rows}
+    assert callers == {name: (1, 1) if name == "hicache_set" else (2, 2) for name in NAMES}
 
 
 @pytest.fixture

@@ -135,7 +135,10 @@ result<void> rocks_index::open() {
   const auto status = open_db();
   if (status.ok())
     return {};
-  log::warn("disk: the index in '{}' is damaged and thrown away: {}", folder_, status.ToString());
+  // Whatever it is, also a device without room: the pages' file has all that the index has.
+  log::warn("disk: the index in '{}' cannot be opened and is made again, which takes a scan of all "
+            "pages: {}",
+            folder_, status.ToString());
   return clear();
 }
 

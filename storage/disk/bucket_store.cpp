@@ -223,8 +223,10 @@ void bucket_store::forget(const disk_index::entry& gone) {
 void bucket_store::settle(bucket& in) {
   if (in.at != bucket::phase::done || in.users != 0)
     return;
-  if (in.doomed || (in.live == 0 && in.ticket == 0))
-    files_.remove(in);
+  if (!in.doomed && (in.live != 0 || in.ticket != 0))
+    return;
+  leaving_bytes_ -= in.doomed ? in.file_bytes : 0;
+  files_.remove(in);
 }
 
 std::vector<bucket*> bucket_store::eviction_order() const {
@@ -248,6 +250,7 @@ disk_eviction bucket_store::begin_eviction(std::uint64_t bytes) {
       eviction.ticket = ++tickets_;
     in->ticket = eviction.ticket;
     freed += in->file_bytes;
+    leaving_bytes_ += in->file_bytes;
     evictions_[eviction.ticket].push_back(in);
     for (const auto& key : in->pages) {
       const auto* known = index_.find(key);
@@ -315,6 +318,7 @@ void bucket_store::reap_all() {
 disk_store_stats bucket_store::stats() const {
   disk_store_stats stats;
   stats.used_bytes = files_.used_bytes();
+  stats.leaving_bytes = leaving_bytes_;
   stats.page_bytes = index_.page_bytes();
   stats.pages = index_.size();
   stats.files = files_.all().size();

@@ -68,6 +68,7 @@ private:
   disk_index index_;
   std::map<std::uint64_t, std::vector<bucket*>> evictions_; ///< By ticket.
   std::uint64_t tickets_ = 0;
+  std::uint64_t leaving_bytes_ = 0; ///< Of evicted buckets that are still there.
   std::uint64_t uses_ = 0;
   std::uint64_t corrupt_ = 0;
   std::uint64_t unix_s_ = 0;

@@ -208,7 +208,9 @@ void disk_tier::evict(disk_tier_events& events) {
   const auto share = [this](double of) {
     return static_cast<std::uint64_t>(of * static_cast<double>(options_.size_bytes));
   };
-  const auto used = store_->stats().used_bytes + not_done_bytes_;
+  // What was evicted before is not free the moment that the directory knows.
+  const auto store = store_->stats();
+  const auto used = store.used_bytes - store.leaving_bytes + not_done_bytes_;
   const auto keep = options_.size_bytes - std::min(wanted_free_bytes_, options_.size_bytes);
   const bool full = used > share(options_.high_watermark);
   if (tickets_.empty() && (full || used > keep)) {

@@ -44,7 +44,7 @@ bool file_store::erase(const page_key& key) {
     writes_.for_each([&](std::uint32_t, write_op& op) { op.erased |= op.page.key == key; });
   const auto gone = table_.erase(key);
   if (gone)
-    leave_name(*gone);
+    leaves(*gone);
   return gone.has_value();
 }
 
@@ -52,12 +52,13 @@ void file_store::forget(const entry& record) {
   const auto* now = table_.find(record.page.key);
   if (now == nullptr || now->sequence != record.sequence)
     return;
-  leave_name(record);
+  leaves(record);
   table_.erase(record.page.key);
 }
 
 /// Out of the index: its name is to go, unless a newer record has it by now.
-void file_store::leave_name(const entry& record) {
+void file_store::leaves(const entry& record) {
+  leaving_bytes_ += file_bytes(record.page.length_bytes);
   if (!replacing_.contains(record.page.key))
     stale_names_[record.page.key] = record.sequence;
 }
@@ -66,7 +67,7 @@ disk_eviction file_store::begin_eviction(std::uint64_t bytes) {
   std::uint64_t evicted_bytes = 0;
   return table_.begin_eviction([&] { return evicted_bytes >= bytes; },
                                [&](const entry& gone) {
-                                 leave_name(gone);
+                                 leaves(gone);
                                  evicted_bytes += file_bytes(gone.page.length_bytes);
                                });
 }
@@ -86,15 +87,20 @@ void file_store::collect_released() {
     if (stale != stale_names_.end() && stale->second == gone.sequence)
       to_remove_.push_back(gone);
     else // Another record has taken its name, and its file with it.
-      used_bytes_ -= file_bytes(gone.page.length_bytes);
+      give_back(gone);
   }
+}
+
+void file_store::give_back(const entry& gone) {
+  used_bytes_ -= file_bytes(gone.page.length_bytes);
+  leaving_bytes_ -= file_bytes(gone.page.length_bytes);
 }
 
 void file_store::remove_files() {
   for (std::size_t i = 0; i < removals_per_poll && !to_remove_.empty(); ++i) {
     const auto gone = to_remove_.front();
     to_remove_.pop_front();
-    used_bytes_ -= file_bytes(gone.page.length_bytes);
+    give_back(gone);
     const auto stale = stale_names_.find(gone.page.key);
     if (stale == stale_names_.end() || stale->second != gone.sequence)
       continue;
@@ -244,6 +250,7 @@ void file_store::abandon() {
 disk_store_stats file_store::stats() const {
   disk_store_stats now;
   now.used_bytes = used_bytes_;
+  now.leaving_bytes = leaving_bytes_;
   now.page_bytes = table_.index().page_bytes();
   now.pages = table_.index().size();
   now.files = now.pages + writes_.size() + stale_names_.size();

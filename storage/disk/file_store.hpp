@@ -104,7 +104,8 @@ private:
   void on_read(std::uint32_t slot, int error_number);
   disk_status judge(const page_read& read, int error_number);
   void forget(const entry& record);
-  void leave_name(const entry& record);
+  void leaves(const entry& record);
+  void give_back(const entry& gone);
   void collect_released();
   void remove_files();
   bool busy() const noexcept;
@@ -154,6 +155,7 @@ private:
   std::uint64_t unix_s_ = 0;
   std::uint64_t next_sequence_ = 1;
   std::uint64_t used_bytes_ = 0;
+  std::uint64_t leaving_bytes_ = 0; ///< Of these, of records that are out of the index.
   std::uint64_t syncs_ = 0;
   std::uint64_t corrupt_ = 0;
   bool crowded_ = false; ///< A write was sent away since the last round began.

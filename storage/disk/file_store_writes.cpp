@@ -225,7 +225,8 @@ void file_store::finish_round() {
 
 void file_store::publish(std::uint32_t slot) {
   const auto op = end_write(slot, disk_status::ok);
-  table_.insert({op.page, 0, op.sequence});
+  if (const auto replaced = table_.insert({op.page, 0, op.sequence}))
+    leaving_bytes_ += file_bytes(replaced->page.length_bytes); // Its name is the new one's.
 }
 
 /// The record has its name, but perhaps not for good: it goes, and what had the name before.
@@ -233,7 +234,8 @@ void file_store::withdraw(std::uint32_t slot, disk_status status) {
   const auto op = end_write(slot, status);
   used_bytes_ -= file_bytes(op.page.length_bytes);
   (void)io_.remove(page_file(op.page.key));
-  table_.erase(op.page.key);
+  if (const auto before = table_.erase(op.page.key))
+    leaving_bytes_ += file_bytes(before->page.length_bytes);
 }
 
 void file_store::drop_write(std::uint32_t slot, disk_status status) {

@@ -230,6 +230,10 @@ void offset_store::abandon() {
 disk_store_stats offset_store::stats() const {
   disk_store_stats now;
   now.used_bytes = options_.size_bytes - (free_.free_blocks() - holes_blocks_) * disk_block_bytes;
+  const bool holes_join = refused_blocks_ != 0 && soon_.largest() >= refused_blocks_;
+  now.leaving_bytes =
+      (soon_.free_blocks() - free_.free_blocks() + (holes_join ? holes_blocks_ : 0)) *
+      disk_block_bytes;
   now.page_bytes = table_.index().page_bytes();
   now.pages = table_.index().size();
   now.files = 1;

@@ -1,0 +1,113 @@
+// The tier over each of the stores: how much it evicts. What it gave up is not free at once: files
+// are removed some at a time, an index commits. Time is simulated, and the directory answers at
+// once.
+
+#include "storage/disk/bucket_format.hpp"
+#include "storage/disk/disk_tier.hpp"
+#include "tests/storage/disk/store_harness.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace peercache::storage::tier_eviction_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t page_bytes = 4 * disk_block_bytes;
+constexpr std::uint64_t size_bytes = 64u << 20;
+/// Buckets go as a whole.
+constexpr std::uint64_t slack_bytes = size_bytes / 8;
+
+class tier_eviction : public disk_stores {
+protected:
+  tier_eviction() {
+    io.set_delay(disk_operation::write, 1ms, 1ms);
+    io.set_delay(disk_operation::sync, 2ms, 2ms);
+    disk_tier_options options;
+    options.size_bytes = size_bytes;
+    tier.emplace(GetParam().make(io, small_store(size_bytes)), options);
+    EXPECT_TRUE(tier->recover({}, [](const disk_page&) {}));
+    fill(page, memory.get());
+  }
+  ~tier_eviction() override {
+    disk_tier_events events;
+    tier->close(10s, events);
+  }
+
+  /// All have the same bytes: nobody reads them.
+  void write() {
+    (void)tier->write({.key = key_of(next),
+                       .gen = generation_of(page),
+                       .checksum = checksum_of(page),
+                       .memory = memory.get(),
+                       .length_bytes = page_bytes,
+                       .tag = next},
+                      now);
+    ++next;
+  }
+
+  void turn() {
+    io.advance(1ms);
+    now += 1ms;
+    std::array<disk_completion, 64> done;
+    const auto count = io.reap(done);
+    tier->on_completions(io, {done.data(), count});
+    disk_tier_events events;
+    tier->poll(now, 1000, events);
+    for (const auto& eviction : events.gone)
+      if (eviction.ticket != 0)
+        tier->acknowledge(eviction.ticket);
+  }
+
+  void settle() {
+    for (int i = 0; i < 5000; ++i)
+      turn();
+  }
+
+  std::uint64_t used() const { return tier->stats().store.used_bytes; }
+
+  memory_disk_io io;
+  std::optional<disk_tier> tier;
+  disk_clock::time_point now{1h};
+  std::uint32_t next = 1;
+  const test_page page{.number = 0, .length_bytes = page_bytes};
+  disk_blocks memory = make_blocks(page_bytes);
+};
+
+INSTANTIATE_TEST_SUITE_P(kinds, tier_eviction, testing::ValuesIn(all_store_kinds()), name_of);
+
+TEST_P(tier_eviction, room_that_is_asked_for_costs_no_more_pages_than_it_takes) {
+  while (used() < size_bytes / 5 * 4) {
+    write();
+    turn();
+  }
+  settle();
+  const auto free_bytes = size_bytes / 5 * 2;
+  tier->make_room(free_bytes);
+  settle();
+  EXPECT_LE(used(), size_bytes - free_bytes);
+  EXPECT_GE(used() + slack_bytes, size_bytes - free_bytes) << "more went than had to";
+  EXPECT_EQ(tier->stats().store.leaving_bytes, 0u) << "all that went is free";
+}
+
+TEST_P(tier_eviction, a_tier_that_is_written_to_stays_near_its_watermarks) {
+  const auto low = static_cast<std::uint64_t>(disk_tier_options{}.low_watermark * size_bytes);
+  while (tier->stats().evicted == 0) {
+    write();
+    turn();
+  }
+  auto least = used();
+  for (int i = 0; i < 10'000; ++i) {
+    if (i % 2 == 0)
+      write();
+    turn();
+    least = std::min(least, used());
+  }
+  EXPECT_GE(least + slack_bytes, low);
+  EXPECT_LE(used(), size_bytes);
+}
+
+} // namespace
+} // namespace peercache::storage::tier_eviction_test

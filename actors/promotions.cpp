@@ -10,6 +10,8 @@ promotions::answer promotions::ask(const page_key& key, std::uint32_t length_byt
                                    std::optional<std::uint64_t> waiter, std::uint64_t until) {
   auto found = pages_.find(key);
   const bool joined = found != pages_.end();
+  if (joined && waiter && found->second.waiters.size() >= waiters_max)
+    return answer::refused;
   if (!joined) {
     // What nobody waits for takes a quarter of the room, and nobody's turn.
     const bool full =

@@ -29,7 +29,7 @@ public:
   enum class answer : std::uint8_t {
     queued,
     joined, ///< It is on its way already.
-    refused ///< Too much is.
+    refused ///< Too much is, or too many wait for this page.
   };
 
   /// @param waiter the asker's name, heard again from `finish`; nobody's for a page that is only to
@@ -44,6 +44,10 @@ public:
   /// Jobs that there is room for, in the order of their asking, at most `count`. Those that
   /// everybody has given up are dropped.
   std::vector<job> start_next(std::uint64_t now, std::size_t count);
+
+  /// For one page. Those that have given up are among them, until the page is decided: a device
+  /// that hangs does not let them grow.
+  static constexpr std::size_t waiters_max = 65'536;
 
   std::size_t on_their_way() const noexcept { return pages_.size(); }
   std::uint64_t bytes() const noexcept { return bytes_; }

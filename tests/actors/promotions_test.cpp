@@ -57,6 +57,14 @@ TEST(promotions, what_everybody_gave_up_is_not_started) {
   EXPECT_EQ(pages.on_their_way(), 1u);
 }
 
+TEST(promotions, a_page_that_never_comes_has_so_many_waiters_at_most) {
+  promotions pages(1000);
+  for (std::uint64_t i = 0; i < promotions::waiters_max; ++i)
+    ASSERT_NE(pages.ask(key_of(1), 100, i, 10), answer::refused);
+  EXPECT_EQ(pages.ask(key_of(1), 100, 0, 10), answer::refused);
+  EXPECT_EQ(pages.ask(key_of(2), 100, 0, 10), answer::queued) << "another page";
+}
+
 TEST(promotions, warming_takes_a_quarter_of_the_room_and_nobodys_turn) {
   promotions pages(1000);
   EXPECT_EQ(pages.ask(key_of(1), 100, std::nullopt, 10), answer::queued);

@@ -162,9 +162,10 @@ evict_progress::state evict_progress::take(const actors::disk_report& now) {
   pages_left_ = now.pages;
   if (wanted_bytes_ != 0 && free >= wanted_bytes_)
     return state::reached;
-  // The room of pages that are gone is free a moment later.
-  if (evicted >= pages_before_ || now.pages == 0)
-    ++with_all_gone_;
+  // The room of pages that are gone is free later, file by file.
+  const bool all_gone = evicted >= pages_before_ || now.pages == 0;
+  with_all_gone_ = all_gone && free <= most_free_bytes_ ? with_all_gone_ + 1 : 0;
+  most_free_bytes_ = std::max(most_free_bytes_, free);
   if (with_all_gone_ >= reports_until_free)
     return wanted_bytes_ == 0 ? state::reached : state::stuck;
   return unchanged_ >= reports_until_stuck ? state::stuck : state::going_on;

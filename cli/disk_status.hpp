@@ -75,7 +75,8 @@ private:
   std::uint64_t evicted_ = 0;
   std::uint64_t pages_left_ = 0;
   int unchanged_ = 0;
-  int with_all_gone_ = 0; ///< Reports that say so.
+  std::uint64_t most_free_bytes_ = 0;
+  int with_all_gone_ = 0; ///< Reports that say so since room was found last.
 };
 
 /// Between two questions; a node makes a report every 100 ms.

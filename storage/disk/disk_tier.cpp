@@ -222,6 +222,7 @@ void disk_tier::evict(disk_tier_events& events) {
       events.gone.push_back(std::move(chosen));
     }
   }
+  wanted_pages_ = std::min(wanted_pages_, store.pages); // Some go by themselves.
   if (used <= keep || wanted_pages_ == 0)
     wanted_free_bytes_ = 0;
 }

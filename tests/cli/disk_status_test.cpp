@@ -103,8 +103,10 @@ TEST(disk_status, all_is_evicted_when_no_page_is_left_whatever_the_store_keeps_f
   disk.pages = 0;
   disk.evicted = 5;
   EXPECT_EQ(progress.take(disk), evict_progress::state::going_on) << "its room is not free yet";
-  disk.bytes_used = 100;
-  for (int i = 2; i < evict_progress::reports_until_free; ++i)
+  for (disk.bytes_used = 600; disk.bytes_used != 100; disk.bytes_used -= 10)
+    ASSERT_EQ(progress.take(disk), evict_progress::state::going_on) << "file by file";
+  EXPECT_EQ(progress.take(disk), evict_progress::state::going_on);
+  for (int i = 1; i < evict_progress::reports_until_free; ++i)
     EXPECT_EQ(progress.take(disk), evict_progress::state::going_on) << i;
   EXPECT_EQ(progress.take(disk), evict_progress::state::reached);
   EXPECT_EQ(progress.free_bytes(), 900u);

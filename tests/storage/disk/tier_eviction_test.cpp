@@ -109,5 +109,23 @@ TEST_P(tier_eviction, a_tier_that_is_written_to_stays_near_its_watermarks) {
   EXPECT_LE(used(), size_bytes);
 }
 
+TEST_P(tier_eviction, what_goes_by_itself_is_not_made_up_for_by_pages_that_come_later) {
+  constexpr std::uint32_t pages = 100;
+  const auto write_all = [&] {
+    for (std::uint32_t i = 0; i < pages; ++i) {
+      write();
+      turn();
+    }
+    settle();
+  };
+  write_all();
+  tier->make_room(size_bytes);
+  for (std::uint32_t number = 1; number <= pages; ++number)
+    tier->erase(key_of(number));
+  settle();
+  write_all();
+  EXPECT_EQ(tier->stats().store.pages, pages);
+}
+
 } // namespace
 } // namespace peercache::storage::tier_eviction_test

@@ -37,7 +37,9 @@ void join(file_scan_result& whole, file_scan_result& part) {
 } // namespace
 
 result<file_scan_result> file_scan::run() {
-  const auto threads = std::clamp(options_.threads * waiting_threads, 1u, page_folders);
+  // Whoever reads the pages too has memory for the largest.
+  const auto wanted = options_.verify ? options_.threads : options_.threads * waiting_threads;
+  const auto threads = std::clamp(wanted, 1u, page_folders);
   std::vector<file_scan_result> parts(threads);
   run_in_threads(threads, [&](std::uint32_t thread) { work(parts[thread]); });
   auto whole = std::move(parts.front());

@@ -43,8 +43,11 @@ bool is_gone(const client::page_result& page) {
 
 /// False when some could not be withdrawn by then: those are in `moved` as before.
 bool withdraw(client::cache_client& cache, moved_pages& moved, client::deadline limit) {
-  // A page that is not committed yet would be nowhere to be found, and there afterwards.
-  bool all{cache.flush(limit)};
+  // A page that is not committed yet would be nowhere to be found, and there afterwards. Whoever
+  // sets without a pause, or to a node that is gone, does not hold up the rest.
+  const auto begin = std::chrono::steady_clock::now();
+  const bool committed{cache.flush(begin + (limit - begin) / 4)};
+  bool all = committed;
   // What is moved meanwhile is none of this call's.
   for (auto left = moved.size(); left > 0;) {
     if (std::chrono::steady_clock::now() >= limit)
@@ -57,7 +60,7 @@ bool withdraw(client::cache_client& cache, moved_pages& moved, client::deadline 
     cache.remove(keys, results, limit, client::remove_scope::every_node);
     std::vector<page_key> kept;
     for (std::size_t i = 0; i < keys.size(); ++i)
-      if (!is_gone(results[i]))
+      if (!committed || !is_gone(results[i]))
         kept.push_back(keys[i]);
     moved.add(kept);
     all = all && kept.empty();

@@ -109,11 +109,15 @@ def option_text(value: Option) -> str:
 
 def option_texts(options: Options) -> Dict[str, str]:
     """Errors: ValueError for what no text could say, as a list where one value is wanted."""
-    known = option_forms()
+    known, texts = option_forms(), {}
     for name, value in options.items():
-        if name in known:
-            known[name].check(name, value)
-    return {name: option_text(value) for name, value in options.items()}
+        form = known.get(name)
+        if form is not None:
+            form.check(name, value)
+        # YAML reads the word off as a truth value.
+        is_off = value is False and form is not None and form.has_off
+        texts[name] = "off" if is_off else option_text(value)
+    return texts
 
 
 def _is_range(memory: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Callable
 
@@ -17,6 +17,8 @@ class Form:
     allowed: str
     """In words, for the error: "true or false"."""
     fits: Callable[[Any], bool]
+    has_off: bool = False
+    """One of the words that it takes is off."""
 
     def check(self, name: str, value: Any) -> None:
         """Errors: ValueError, which names the setting, the value and what is allowed."""
@@ -52,7 +54,6 @@ def _is_list_or_text(value: Any) -> bool:
 
 
 TEXT = Form("a text", _is_text)
-BOOLEAN = Form("true or false", lambda value: isinstance(value, bool))
 SWITCH = Form("1, 0, true or false", lambda value: isinstance(value, int) and value in (0, 1))
 SECONDS = Form(f"a number of seconds from 0 to {SECONDS_MAX}", _is_seconds)
 ONE_VALUE = Form("one text, number, true or false", _is_one_value)
@@ -63,4 +64,6 @@ def of_option(form: str) -> Form:
     """By the form that the option table names. What else is wrong with a value its reader says."""
     if form.endswith(",..."):
         return TEXTS
+    if "off" in form.split("|"):
+        return replace(ONE_VALUE, has_off=True)
     return TEXT if form == "TEXT" else ONE_VALUE

@@ -13,6 +13,7 @@ from engines import config_of, fresh_keys, knows, make_store, put
 from host_pools import FlatOnlyPool, MhaPool
 from local_nodes import until
 from peercache import Client
+from peercache.client import option_texts
 from peercache.hicache import PeerCacheStore
 from peercache.hicache.backend import options_of_embedded
 from peercache.hicache.contract import Ranks
@@ -53,7 +54,7 @@ WRONG = {
     "a text": [("space", 0), ("space", False), ("space", {}), ("space", {"a": 1}), ("space", "\ud800"),
                ("kv_events.endpoint", 0), ("kv_events.topic", ["kv"]),
                ("cluster.name", False), ("cluster.name", NAN), ("client.node_host", ["a"])],
-    "true or false is allowed": [("embedded", "false"), ("embedded", 0), ("embedded", []), ("embedded", {"a": 1}),
+    "true or false is allowed": [("embedded", "false"), ("embedded", 2), ("embedded", []), ("embedded", {"a": 1}),
                                  ("interface_v1", "0"), ("interface_v1", 2), ("interface_v1", [])],
     "one text, number": [("client.node_port", [1]), ("client.node_port", {}), ("client.timeout", ["1s"])],
     "a text or a list of texts": [("discovery.seeds", {"a": 1}), ("discovery.seeds", [1]), ("rdma.devices", 1)],
@@ -99,6 +100,12 @@ def test_values_of_the_right_form_are_taken():
     assert found.options == {key: given[key] for key in ("client.node_port", "discovery.seeds", "rdma.devices")}
     assert found.events.check_s == 2
     assert not settings_of({"embedded": False, "interface_v1": 0}).interface_v1
+    assert settings_of({"embedded": 1}).embedded is True
+
+
+def test_the_word_off_is_a_truth_value_in_yaml():
+    given = {"pool.mirror": False, "client.verify_rdma": False, "metrics.enabled": False}
+    assert option_texts(given) == {"pool.mirror": "off", "client.verify_rdma": "off", "metrics.enabled": "false"}
 
 
 def test_a_client_takes_no_list_where_one_value_is_wanted(ring):

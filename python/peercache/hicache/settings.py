@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Container, Dict, Mapping, Optional, Tuple
 
 from peercache.client import Option, option_forms
-from peercache.forms import BOOLEAN, SECONDS, SWITCH, TEXT, Form, whole
+from peercache.forms import SECONDS, SWITCH, TEXT, Form, whole
 from peercache.kv_events.publisher import EventSettings
 
 logger = logging.getLogger("peercache.hicache")
@@ -34,7 +34,7 @@ EVENT_KEYS = "kv_events."
 
 READ_KEYS: Mapping[str, Form] = {
     "interface_v1": SWITCH,
-    "embedded": BOOLEAN,
+    "embedded": SWITCH,
     "space": TEXT,
     "tp_lcm_size": whole(1, RANKS_MAX),
     "prefetch_timeout_base": SECONDS,
@@ -136,7 +136,7 @@ def settings_of(extra_config: Any) -> Settings:
     return Settings(
         options=options,
         space=rest.get("space", ""),
-        embedded=rest.get("embedded", False),
+        embedded=bool(rest.get("embedded", False)),
         interface_v1=bool(rest.get("interface_v1", 0)),
         tp_lcm_size=rest.get("tp_lcm_size", 0),
         prefetch_base_s=float(rest.get("prefetch_timeout_base", 2.0)),

@@ -109,7 +109,7 @@ bool disk_service::turn() {
   storage::disk_tier_events events;
   tier_->poll(now_, unix_seconds(), events);
   take(events);
-  // A breaker that is open is not the gate's business: it closes by probes, which are writes.
+  // An open breaker is not the gate's business: that of writes closes by probes, which are writes.
   gate_.set_open(why_off_.empty() && !tier_->read_only());
   if (now_ >= report_at_) {
     report_at_ = now_ + report_every;

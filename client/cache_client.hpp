@@ -158,7 +158,8 @@ public:
 
   /// Withdraws the pages. `hit`: a node that was asked had it, and none of them has it any more;
   /// `not_found`: none of them had it; else why one could not be asked, which may still have it.
-  /// What is on a node's disk may be there again when that node has been restarted.
+  /// What is on a node's disk may be there again when that node has been restarted, and what is on
+  /// its way from the disk into memory at that moment.
   void remove(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);
 

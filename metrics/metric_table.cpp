@@ -156,7 +156,7 @@ void add_disk(table& rows) {
       {disk_evictions_total, "peercache_disk_evictions_total", counter, {}, "Pages that left the disk to make room."},
       {disk_expirations_total, "peercache_disk_expirations_total", counter, {}, "Pages that left the disk because they were too old."},
       {disk_scrubbed_bytes_total, "peercache_disk_scrubbed_bytes_total", counter, {}, "Bytes of pages that were read in the background and found whole."},
-      {disk_breaker_open, "peercache_disk_breaker_open", gauge, {}, "1 while the disk is left alone because it failed repeatedly, else 0."},
+      {disk_breaker_open, "peercache_disk_breaker_open", gauge, {}, "1 while writes to the disk, or reads, are left alone because they failed repeatedly, else 0."},
       {disk_breaker_opened_total, "peercache_disk_breaker_opened_total", counter, {}, "How often that began."},
       {disk_read_only, "peercache_disk_read_only", gauge, {}, "1 while nothing is written because the device is full, else 0."},
       {disk_recovered_records, "peercache_disk_recovered_records", gauge, {}, "Pages that the start found on disk and serves again."},

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 namespace peercache::actors {
 namespace {
@@ -55,6 +56,13 @@ void pool_disk::add_record(const page_key& key, generation gen, std::uint64_t ch
   location.length_bytes = length_bytes;
   location.where = directory::tier::disk;
   records.push_back({key, location, directory::publish_mode::always});
+}
+
+void pool_disk::drop_records(const std::string& keys) {
+  std::unordered_set<page_key> gone;
+  for (std::size_t i = 0; i < record_count<page_key>(keys).value_or(0); ++i)
+    gone.insert(record_at<page_key>(keys, i));
+  std::erase_if(records, [&](const auto& record) { return gone.contains(record.key); });
 }
 
 void send_to_disk(pool_pointer self) {
@@ -240,6 +248,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
   send_withdrawals(self);
   if (!state.disk.on())
     return statuses;
+  send_to_disk(self); // What waits for the beat would be written after it was removed.
   auto promise = self->make_response_promise<std::string>();
   // A page that is set again before the disk has answered is a newer one, and stays.
   const auto up_to = state.pool->newest();
@@ -252,6 +261,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
               statuses[i] = on_disk[i];
               self->state.withdraw_all_of(record_at<page_key>(keys, i), up_to);
             }
+            self->state.disk.drop_records(keys);
             send_withdrawals(self);
             promise.deliver(std::move(statuses));
           },

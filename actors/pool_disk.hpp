@@ -67,6 +67,9 @@ public:
   void add_record(const page_key& key, generation gen, std::uint64_t checksum,
                   std::uint32_t length_bytes);
 
+  /// These pages (packed keys) are removed: what waits to be published of them is not.
+  void drop_records(const std::string& keys);
+
   disk_marks marks;
   disk_writer_actor actor;
 

@@ -16,6 +16,7 @@ struct played_disk {
   bool holds_loads = false;
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held;
   bool holds_removals = false;
+  std::size_t kept_at_removal = 0;
   bool ends = false; ///< What is held is answered with an error.
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held_removals;
 };
@@ -62,6 +63,7 @@ inline disk_writer_actor::behavior_type play_disk(disk_writer_actor::pointer sel
         return {all, std::uint64_t{0}};
       },
       [self, disk](remove_atom, const std::string& keys) -> caf::result<std::string> {
+        disk->kept_at_removal = record_count<kept_page>(disk->kept).value_or(0);
         if (!disk->holds_removals)
           return remove_answer(*disk, keys);
         auto promise = self->make_response_promise<std::string>();

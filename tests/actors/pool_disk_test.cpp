@@ -212,6 +212,43 @@ TEST_F(pool_disk_test, a_removed_page_is_gone_from_disk_too) {
   EXPECT_TRUE(disk->pages.find(key_named("a")) == disk->pages.end());
 }
 
+TEST_F(pool_disk_test, what_is_to_be_written_is_handed_over_before_anything_is_removed) {
+  use(/*write_through=*/false);
+  tell_everyone(both(2));
+  for (int i = 0; i < 80; ++i) {
+    filled_slot page;
+    page.key = key_named("a" + std::to_string(i));
+    page.slot = reserve();
+    page.length_bytes = 4096;
+    std::string filled;
+    append_record(filled, page);
+    // Makes room, and waits for the directory.
+    self->send(pool, commit_atom_v, filled, static_cast<std::uint8_t>(commit_mode::skip),
+               std::string{});
+    self->send(pool, remove_atom_v, keys_of({"unknown"}));
+    settle();
+    ASSERT_EQ(kept(), disk->kept_at_removal) << "it would be on disk though it was removed, " << i;
+    pass(std::chrono::milliseconds(60));
+  }
+  EXPECT_GT(kept(), 0u);
+}
+
+TEST_F(pool_disk_test, a_removed_page_is_not_published_by_what_waits) {
+  put(key_named("a"));
+  disk->holds_removals = true;
+  self->send(pool, remove_atom_v, keys_of({"a"}));
+  settle();
+  tell_everyone(topology_of({{here, {}}, {there, {}}}, 2)); // Nobody can be told.
+  std::string stored;
+  append_record(stored, stored_page{key_named("a"), 2, 5, 4096, 0});
+  caf::anon_send(pool, stored_atom_v, stored); // It was on its way.
+  settle();
+  answer_held();
+  tell_everyone(both(3));
+  pass(std::chrono::milliseconds(200));
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+}
+
 TEST_F(pool_disk_test, a_disk_that_ends_before_it_has_answered_may_still_have_the_page) {
   put(key_named("a"));
   write_all();

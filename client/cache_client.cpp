@@ -94,10 +94,11 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   auto until = steady_clock::now() + wanted.timeout;
   auto options = wanted;
   auto address = rdma::resolve_host(wanted.node_host);
-  if (!address)
+  if (!address && wanted.wait_for_node)
     return connect_fault(wanted.node_host, wanted.node_port,
                          {errc::unreachable, address.error().message});
-  options.node_host = std::move(*address);
+  if (address) // Otherwise each dial tries it again.
+    options.node_host = std::move(*address);
   auto plane = read_plane::create(options);
   if (!plane)
     return plane.error();

@@ -103,6 +103,13 @@ def test_values_of_the_right_form_are_taken():
     assert settings_of({"embedded": 1}).embedded is True
 
 
+def test_a_node_whose_name_nobody_knows_is_a_miss():
+    """The name is too long for DNS, so that nobody asks it."""
+    store = PeerCacheStore(config_of({"client.node_host": "a" * 64}), {})
+    assert store.exists("a") is False
+    store.close()
+
+
 def test_the_word_off_is_a_truth_value_in_yaml():
     given = {"pool.mirror": False, "client.verify_rdma": False, "metrics.enabled": False}
     assert option_texts(given) == {"pool.mirror": "off", "client.verify_rdma": "off", "metrics.enabled": "false"}

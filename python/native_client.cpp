@@ -54,7 +54,7 @@ bool withdraw(client::cache_client& cache, moved_pages& moved, client::deadline 
       return false;
     const auto keys = moved.take(std::min(left, withdrawn_at_once));
     if (keys.empty())
-      break; // Another thread withdraws them.
+      break; // So many were moved meanwhile that these are forgotten.
     left -= keys.size();
     std::vector<client::page_result> results(keys.size());
     cache.remove(keys, results, limit, client::remove_scope::every_node);
@@ -222,7 +222,9 @@ bool native_client::withdraw_moved(timeout within) {
   if (cache == nullptr || !moved_)
     return false;
   py::gil_scoped_release release;
-  const auto all = withdraw(*cache, *moved_, limit);
+  // What another call has taken out of `moved_` is not withdrawn yet.
+  const std::unique_lock alone{withdrawing_, limit};
+  const auto all = alone && withdraw(*cache, *moved_, limit);
   cache.reset();
   return all;
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -95,6 +96,7 @@ private:
   const std::string node_address_;
   const std::chrono::milliseconds default_timeout_;
   std::optional<moved_pages> moved_;
+  std::timed_mutex withdrawing_;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> call_ns_{0};
   std::atomic<std::uint64_t> released_ns_{0};

@@ -265,6 +265,23 @@ def test_a_clear_is_false_while_a_node_is_out_that_may_come_back(fragile_ring, e
     assert reader.batch_get_v1(keys, pool.indices(range(8, 16))) == [False] * 8
 
 
+def test_of_two_clears_at_once_none_is_true_before_all_is_withdrawn(fragile_ring, engine):
+    ring, pool, keys = fragile_ring(2), MhaPool(), fresh_keys(8)
+    writer, reader = engine(ring[1], pool), engine(ring[0], pool, extra={"client.timeout": "500ms"})
+    put(writer, pool, keys, range(8))
+    assert until(lambda: reader.batch_get_v1(keys, pool.indices(range(8, 16))) == [True] * 8)
+    ring[1].freeze()
+    cleared = []
+    first = threading.Thread(target=lambda: cleared.append(reader.clear()))
+    first.start()
+    while first.is_alive():
+        cleared.append(reader.clear())
+    first.join()
+    assert cleared and not any(cleared)
+    ring[1].thaw()
+    assert until(reader.clear, 30)
+
+
 def test_a_clear_that_ran_out_of_time_goes_on_with_the_next(fragile_ring, engine):
     """What was read from a node that is frozen now: the clear ends in time, and a later one does the rest."""
     ring = fragile_ring(2)

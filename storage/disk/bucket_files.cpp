@@ -33,7 +33,7 @@ result<bucket*> bucket_files::create(std::uint64_t bytes, std::uint64_t at_least
     io_.close(*file);
     if (!remove_file(path)) {
       used_bytes_ += bytes;
-      leftovers_.push_back({path, bytes});
+      leave(path, bytes);
     }
     return synced.error();
   }
@@ -103,7 +103,7 @@ void bucket_files::remove(bucket& gone) {
   if (remove_file(path))
     used_bytes_ -= gone.file_bytes;
   else
-    leftovers_.push_back({path, gone.file_bytes});
+    leave(path, gone.file_bytes);
   buckets_.erase(gone.id);
 }
 
@@ -112,11 +112,17 @@ bool bucket_files::remove_file(const std::string& path) {
   return removed || removed.error().code == errc::not_found;
 }
 
+void bucket_files::leave(const std::string& path, std::uint64_t bytes) {
+  leftovers_.push_back({path, bytes});
+  leftover_bytes_ += bytes;
+}
+
 void bucket_files::remove_leftovers() {
   std::erase_if(leftovers_, [&](const leftover& file) {
     if (!remove_file(file.path))
       return false;
     used_bytes_ -= file.bytes;
+    leftover_bytes_ -= file.bytes;
     return true;
   });
 }

@@ -48,6 +48,8 @@ public:
 
   /// Of the files, also of those that could not be removed yet.
   std::uint64_t used_bytes() const noexcept { return used_bytes_; }
+  /// Of these, of those that could not be removed yet: they are tried again with each new bucket.
+  std::uint64_t leftover_bytes() const noexcept { return leftover_bytes_; }
 
   static constexpr std::size_t open_max = 128;
 
@@ -61,6 +63,7 @@ private:
   void close_some();
   void close(bucket& open);
   bool remove_file(const std::string& path);
+  void leave(const std::string& path, std::uint64_t bytes);
   void remove_leftovers();
 
   disk_io& io_;
@@ -70,6 +73,7 @@ private:
   std::map<std::uint64_t, std::unique_ptr<bucket>> buckets_; ///< By age.
   std::list<bucket*> idle_; ///< Open, not written to; the one opened first in front.
   std::vector<leftover> leftovers_;
+  std::uint64_t leftover_bytes_ = 0;
 };
 
 } // namespace peercache::storage

@@ -318,7 +318,7 @@ void bucket_store::reap_all() {
 disk_store_stats bucket_store::stats() const {
   disk_store_stats stats;
   stats.used_bytes = files_.used_bytes();
-  stats.leaving_bytes = leaving_bytes_;
+  stats.leaving_bytes = leaving_bytes_ + files_.leftover_bytes();
   stats.page_bytes = index_.page_bytes();
   stats.pages = index_.size();
   stats.files = files_.all().size();

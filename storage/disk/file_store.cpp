@@ -14,6 +14,8 @@ namespace {
 
 /// Each turn: a removal keeps the owner waiting.
 constexpr std::size_t removals_per_poll = 32;
+/// Behind one that failed.
+constexpr auto removal_pause = std::chrono::seconds(1);
 
 } // namespace
 
@@ -96,18 +98,28 @@ void file_store::give_back(const entry& gone) {
   leaving_bytes_ -= file_bytes(gone.page.length_bytes);
 }
 
+/// A file that cannot be removed is tried again later. Until then it counts as leaving: no other
+/// page goes to make up for it.
 void file_store::remove_files() {
-  for (std::size_t i = 0; i < removals_per_poll && !to_remove_.empty(); ++i) {
+  for (std::size_t i = 0; i < removals_per_poll && removal_due(); ++i) {
     const auto gone = to_remove_.front();
     to_remove_.pop_front();
-    give_back(gone);
     const auto stale = stale_names_.find(gone.page.key);
-    if (stale == stale_names_.end() || stale->second != gone.sequence)
-      continue;
-    stale_names_.erase(stale);
-    // A file that stays is found again at the next start.
-    (void)io_.remove(page_file(gone.page.key));
+    if (stale != stale_names_.end() && stale->second == gone.sequence) {
+      const auto removed = io_.remove(page_file(gone.page.key));
+      if (!removed && removed.error().code != errc::not_found) {
+        to_remove_.push_back(gone);
+        remove_not_before_ = now_ + removal_pause;
+        return;
+      }
+      stale_names_.erase(stale);
+    }
+    give_back(gone);
   }
+}
+
+bool file_store::removal_due() const noexcept {
+  return !to_remove_.empty() && now_ >= remove_not_before_;
 }
 
 // -- reads
@@ -208,14 +220,16 @@ void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
 disk_clock::time_point file_store::next_due() const {
   if (!events_.empty() || !fresh_.empty() || again_ || requests_.must_start())
     return now_;
-  if (pages_due() || names_due() || sync_due() || !to_remove_.empty() || table_.has_released())
+  if (pages_due() || names_due() || sync_due() || removal_due() || table_.has_released())
     return now_;
-  return syncing_.empty() && !written_.empty() ? written_since_ + options_.sync_after
-                                               : disk_clock::time_point::max();
+  auto due = to_remove_.empty() ? disk_clock::time_point::max() : remove_not_before_;
+  if (syncing_.empty() && !written_.empty())
+    due = std::min(due, written_since_ + options_.sync_after);
+  return due;
 }
 
 bool file_store::busy() const noexcept {
-  return !writes_.empty() || !reads_.empty() || !to_remove_.empty() || table_.has_released();
+  return !writes_.empty() || !reads_.empty() || removal_due() || table_.has_released();
 }
 
 void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {

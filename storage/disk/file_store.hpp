@@ -108,6 +108,7 @@ private:
   void give_back(const entry& gone);
   void collect_released();
   void remove_files();
+  bool removal_due() const noexcept;
   bool busy() const noexcept;
   void on_request(std::uint64_t tag, int error_number);
   void abandon();
@@ -149,6 +150,7 @@ private:
   /// Names that hold a record which is out of the index, and its sequence.
   std::unordered_map<page_key, std::uint64_t> stale_names_;
   std::deque<entry> to_remove_;
+  disk_clock::time_point remove_not_before_{}; ///< As long as files cannot be removed.
 
   std::vector<disk_event> events_;
   disk_clock::time_point now_{};

@@ -92,6 +92,30 @@ TEST_P(tier_eviction, room_that_is_asked_for_costs_no_more_pages_than_it_takes) 
   EXPECT_EQ(tier->stats().store.leaving_bytes, 0u) << "all that went is free";
 }
 
+TEST_P(tier_eviction, files_that_cannot_be_removed_cost_no_more_pages) {
+  while (used() < size_bytes / 5 * 4) {
+    write();
+    turn();
+  }
+  settle();
+  io.fail_share(disk_operation::metadata, 1, EROFS);
+  const auto keep_bytes = size_bytes / 5 * 3;
+  tier->make_room(size_bytes - keep_bytes);
+  settle();
+  EXPECT_GE(tier->stats().store.pages * (page_bytes + disk_block_bytes) + slack_bytes, keep_bytes)
+      << "more went than had to";
+  if (std::string_view(GetParam().name) != "offset") { // It removes no files.
+    EXPECT_GE(used(), size_bytes / 5 * 4 - slack_bytes) << "what is there takes room";
+  }
+  io.fail_share(disk_operation::metadata, 0, 0);
+  for (int i = 0; i < 2; ++i) { // A bucket looks after its likes when there is a new one.
+    write();
+    settle();
+  }
+  EXPECT_LE(used(), keep_bytes + slack_bytes) << "they go when they can";
+  EXPECT_EQ(tier->stats().store.leaving_bytes, 0u);
+}
+
 TEST_P(tier_eviction, a_tier_that_is_written_to_stays_near_its_watermarks) {
   const auto low = static_cast<std::uint64_t>(disk_tier_options{}.low_watermark * size_bytes);
   while (tier->stats().evicted == 0) {

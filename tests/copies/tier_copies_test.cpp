@@ -1,59 +1,18 @@
-// Pages go between their slot and the device without a copy: memcpy and memmove of this program
-// are counted (the linker wraps them).
+// Pages go between the tier's caller and the device without a copy.
 
 #include "common/checksum.hpp"
 #include "storage/disk/disk_store.hpp"
 #include "storage/disk/disk_tier.hpp"
 #include "storage/disk/offset_index.hpp"
+#include "tests/copies/copied_bytes.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <unistd.h>
-
-namespace {
-
-/// Memory whose copies count, and how many bytes of it were copied.
-struct watched_memory {
-  const std::byte* begin = nullptr;
-  std::size_t bytes = 0;
-};
-std::array<watched_memory, 2> watched;
-std::atomic<std::uint64_t> copied_bytes{0};
-
-bool is_watched(const void* address) noexcept {
-  const auto* at = static_cast<const std::byte*>(address);
-  return std::any_of(watched.begin(), watched.end(), [at](const watched_memory& each) {
-    return at >= each.begin && at < each.begin + each.bytes;
-  });
-}
-
-void count(const void* to, const void* from, std::size_t bytes) noexcept {
-  if (is_watched(to) || is_watched(from))
-    copied_bytes += bytes;
-}
-
-} // namespace
-
-extern "C" {
-void* __real_memcpy(void* to, const void* from, std::size_t bytes);
-void* __real_memmove(void* to, const void* from, std::size_t bytes);
-
-void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) {
-  count(to, from, bytes);
-  return __real_memcpy(to, from, bytes);
-}
-
-void* __wrap_memmove(void* to, const void* from, std::size_t bytes) {
-  count(to, from, bytes);
-  return __real_memmove(to, from, bytes);
-}
-}
 
 namespace peercache::storage {
 namespace {
@@ -93,7 +52,7 @@ protected:
   }
 
   ~no_copy() override {
-    watched = {};
+    copies::watch({});
     disk_tier_events events;
     tier_->close(5s, events);
     tier_.reset();
@@ -148,39 +107,36 @@ TEST_P(no_copy, no_page_byte_is_copied_on_its_way_to_disk_and_back) {
   const auto read = allocate();
   for (std::size_t i = 0; i < bytes; ++i)
     written.get()[i] = static_cast<std::byte>(i * 31 >> 8);
-  watched = {{{written.get(), bytes}, {read.get(), bytes}}};
   std::vector<std::uint64_t> checksums;
   for (std::uint32_t i = 0; i < pages; ++i)
     checksums.push_back(checksum_of({written.get() + i * page_bytes, page_bytes}));
-  copied_bytes = 0;
+  copies::watch({written.get(), bytes}, {read.get(), bytes});
   for (std::uint32_t i = 0; i < pages; ++i)
     ASSERT_EQ(
         tier_->write({key_of(i), {2}, checksums[i], written.get() + i * page_bytes, page_bytes, i},
                      disk_clock::now()),
         write_skip::none);
   run(pages);
-  EXPECT_EQ(copied_bytes, 0u) << "to disk";
-  copied_bytes = 0;
+  EXPECT_EQ(copies::take_copied_bytes(), 0u) << "to disk";
   for (std::uint32_t i = 0; i < pages; ++i)
     tier_->read({key_of(i), read.get() + i * page_bytes, i}, disk_clock::now());
   run(pages);
-  EXPECT_EQ(copied_bytes, 0u) << "and back";
+  EXPECT_EQ(copies::take_copied_bytes(), 0u) << "and back";
   EXPECT_EQ(std::memcmp(written.get(), read.get(), bytes), 0);
   // Had a byte of either been copied, it would have been seen.
   std::byte seen{};
   const volatile std::size_t one = 1; // Not known to the compiler.
   std::memcpy(&seen, written.get() + bytes - 1, one);
   std::memcpy(read.get(), &seen, one);
-  EXPECT_EQ(copied_bytes, 2u);
+  EXPECT_EQ(copies::take_copied_bytes(), 2u);
 }
 
 TEST(no_copy_counter, counts_what_is_copied) {
   std::vector<std::byte> from(page_bytes), to(page_bytes);
-  watched = {{{from.data(), from.size()}, {}}};
-  copied_bytes = 0;
+  copies::watch(from);
   const volatile std::size_t bytes = page_bytes; // Not known to the compiler.
   std::memcpy(to.data(), from.data(), bytes);
-  EXPECT_EQ(copied_bytes, page_bytes);
+  EXPECT_EQ(copies::take_copied_bytes(), page_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(with, no_copy, testing::Values("bucket", "file_per_key", "offset"),

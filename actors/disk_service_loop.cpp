@@ -61,6 +61,12 @@ void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
                                                      sleep_max));
   }
   shut_down();
+  // Who waits hears that nothing comes. Of what was stored and left at the very end nobody hears:
+  // this node has left the directory, and its next start finds it.
+  disk_turn last;
+  last.answers = std::exchange(turn_.answers, {});
+  if (!last.empty())
+    tell(std::make_shared<disk_turn>(std::move(last)));
 }
 
 void disk_service::stop() noexcept {

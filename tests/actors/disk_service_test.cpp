@@ -221,6 +221,10 @@ TEST_P(disk_service_test, a_stop_with_loads_and_writes_open_ends_and_gives_all_m
   EXPECT_EQ(disk->gate().bytes(), page_bytes);
   disk->stop(); // Before any of that was begun.
   run_until([] { return true; });
+  const auto all = answers();
+  ASSERT_EQ(all.count(1), 1u) << "who waits hears of it";
+  EXPECT_EQ(record_at<loaded_page>(all.at(1).records, 0).found, 0u);
+  EXPECT_EQ(stored(), 0u);
   EXPECT_EQ(disk->gate().bytes(), 0u);
   EXPECT_FALSE(disk->gate().open());
   EXPECT_EQ(memory->slots().pins(slot_of(2)), 0u);

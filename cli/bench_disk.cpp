@@ -72,11 +72,10 @@ struct page_case {
   std::uint64_t page_bytes = 0;
   fio_run fio;
   double fio_start_cpu_seconds = 0;
-  /// While fio starts the device rests, and one with a rate limit saves up credit for fio's first
-  /// second: our side rests as long before each of its rounds.
+  /// While the device rests, one with a rate limit saves up credit for the next second.
+  std::chrono::seconds rest{};
+  /// fio's start is one rest more: our side rests as long before each of its rounds.
   std::chrono::duration<double> fio_start{};
-
-  void rest() const { std::this_thread::sleep_for(fio_start); }
 };
 
 /// As a pool is made of, or in transparent huge pages: then the device gets fewer and longer
@@ -107,6 +106,7 @@ void fill(std::span<std::byte> memory) {
 result<page_case> make_case(const disk_bench& run, std::uint64_t page_bytes) {
   page_case made;
   made.page_bytes = page_bytes;
+  made.rest = std::chrono::seconds(run.options.rest_s);
   made.fio = {.what = fio_run::kind::write,
               .file = (run.folder / "fio").string(),
               .block_bytes = page_bytes,
@@ -155,6 +155,7 @@ private:
 };
 
 result<disk_sample> fio_sample(const page_case& what, fio_run::kind kind) {
+  std::this_thread::sleep_for(what.rest);
   auto run = what.fio;
   run.what = kind;
   auto sample = run_fio(run);
@@ -191,7 +192,7 @@ result<bench_row> bench_writes(const disk_bench& run, const page_case& what,
     if (!tier)
       return tier.error();
     run.folder.settle();
-    what.rest();
+    std::this_thread::sleep_for(what.rest + what.fio_start);
     auto sample = (*tier)->write_all();
     tier->reset();
     if (!keeps_files(store))
@@ -219,7 +220,7 @@ result<bench_row> bench_promotes(const disk_bench& run, const page_case& what,
   if (auto laid_out = fio_sample(what, fio_run::kind::write); !laid_out)
     return laid_out.error();
   const auto promote = [&] {
-    what.rest();
+    std::this_thread::sleep_for(what.rest + what.fio_start);
     return (*tier)->read_all();
   };
   auto row =

@@ -65,6 +65,9 @@ void add_options(CLI::App& command, disk_bench_options& options) {
   add_size(command, "--round-bytes", options.round_bytes, "Moved by each side in one round");
   add_number(command, "--round-pages", options.round_pages, {1, 1u << 24},
              "Pages moved in one round, at most");
+  add_number(command, "--rest", options.rest_s, {0, 600},
+             "Seconds that the device rests before each side's round: one with a rate limit saves "
+             "up credit");
   add_size(command, "--size", options.size_bytes, "As disk.size: far more than a round");
   add_size(command, "--bucket-size", options.bucket_bytes, "As disk.bucket_size");
   add_number(command, "--bucket-keys", options.bucket_keys, {1, 1'000'000}, "As disk.bucket_keys");

@@ -21,6 +21,7 @@ using storage::disk_status;
 
 constexpr std::chrono::milliseconds sleep_at_most{100};
 constexpr std::chrono::seconds close_at_most{30};
+constexpr std::size_t completions_max = 256;
 
 double cpu_seconds_of_process() {
   timespec used{};
@@ -121,8 +122,10 @@ result<disk_sample> disk_bench_tier::write_all() {
 result<disk_sample> disk_bench_tier::read_all() {
   std::mt19937 random(order_.front());
   std::shuffle(order_.begin(), order_.end(), random);
-  // As many again wait for their turn, as behind a promoter: the device has `depth` of them.
-  return run(disk_event::kind::read, std::size_t{2} * options_.depth);
+  // Those behind the first `depth` wait for their turn, and take the places of what a turn reaps
+  // before that is checked. They are few, since fio has no memory for them: what is read again and
+  // again into as much as the processor's caches hold is read faster.
+  return run(disk_event::kind::read, options_.depth + reaped_at_once());
 }
 
 result<disk_sample> disk_bench_tier::run(disk_event::kind what, std::size_t at_a_time) {
@@ -166,9 +169,13 @@ void disk_bench_tier::hand_over(disk_event::kind what, std::uint32_t page, std::
   PEERCACHE_ASSERT(refused == storage::write_skip::none); // The queue holds all of the memory.
 }
 
+std::size_t disk_bench_tier::reaped_at_once() const noexcept {
+  return std::clamp<std::size_t>(options_.depth / 8, 1, completions_max);
+}
+
 result<std::size_t> disk_bench_tier::turn() {
-  std::array<storage::disk_completion, 256> completions;
-  const auto reaped = io_->reap(completions);
+  std::array<storage::disk_completion, completions_max> completions;
+  const auto reaped = io_->reap({completions.data(), reaped_at_once()});
   tier_->on_completions(*io_, {completions.data(), reaped});
   const auto now = bench::clock::now();
   storage::disk_tier_events events;

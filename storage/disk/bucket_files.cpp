@@ -1,6 +1,7 @@
 #include "storage/disk/bucket_files.hpp"
 
 #include "common/assert.hpp"
+#include "common/log.hpp"
 
 #include <algorithm>
 
@@ -113,6 +114,8 @@ bool bucket_files::remove_file(const std::string& path) {
 }
 
 void bucket_files::leave(const std::string& path, std::uint64_t bytes) {
+  if (leftovers_.empty())
+    log::warn("disk: {} stays, and takes its room, until it can be removed", path);
   leftovers_.push_back({path, bytes});
   leftover_bytes_ += bytes;
 }

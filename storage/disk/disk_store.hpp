@@ -99,7 +99,8 @@ struct disk_store_options {
 
 struct disk_store_stats {
   std::uint64_t used_bytes = 0; ///< In files: headers, blocks and holes included.
-  /// Of these, what is given back soon: its pages are out of the index, for good.
+  /// Of these, what is given back soon, or as soon as the device lets it: its pages are out of the
+  /// index, for good.
   std::uint64_t leaving_bytes = 0;
   std::uint64_t page_bytes = 0; ///< Exact lengths of the pages that are on disk.
   std::uint64_t pages = 0;

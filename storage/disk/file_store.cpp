@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/limits.hpp"
+#include "common/log.hpp"
 #include "storage/disk/file_names.hpp"
 #include "storage/disk/page_check.hpp"
 
@@ -14,7 +15,9 @@ namespace {
 
 /// Each turn: a removal keeps the owner waiting.
 constexpr std::size_t removals_per_poll = 32;
-/// Behind one that failed.
+/// Those as well: a device that fails may take its time for it.
+constexpr std::size_t failures_per_poll = 4;
+/// Before a file that could not be removed is tried again.
 constexpr auto removal_pause = std::chrono::seconds(1);
 
 } // namespace
@@ -87,7 +90,7 @@ void file_store::collect_released() {
   for (const auto& gone : table_.take_released()) {
     const auto stale = stale_names_.find(gone.page.key);
     if (stale != stale_names_.end() && stale->second == gone.sequence)
-      to_remove_.push_back(gone);
+      to_remove_.push_back({gone});
     else // Another record has taken its name, and its file with it.
       give_back(gone);
   }
@@ -98,28 +101,43 @@ void file_store::give_back(const entry& gone) {
   leaving_bytes_ -= file_bytes(gone.page.length_bytes);
 }
 
-/// A file that cannot be removed is tried again later. Until then it counts as leaving: no other
-/// page goes to make up for it.
 void file_store::remove_files() {
-  for (std::size_t i = 0; i < removals_per_poll && removal_due(); ++i) {
-    const auto gone = to_remove_.front();
-    to_remove_.pop_front();
-    const auto stale = stale_names_.find(gone.page.key);
-    if (stale != stale_names_.end() && stale->second == gone.sequence) {
-      const auto removed = io_.remove(page_file(gone.page.key));
-      if (!removed && removed.error().code != errc::not_found) {
-        to_remove_.push_back(gone);
-        remove_not_before_ = now_ + removal_pause;
-        return;
-      }
-      stale_names_.erase(stale);
-    }
-    give_back(gone);
-  }
+  std::size_t failures = 0;
+  const auto remove_first = [&](std::deque<doomed_file>& line) {
+    const auto file = line.front();
+    line.pop_front();
+    failures += remove_or_keep(file) ? 0 : 1;
+  };
+  for (std::size_t i = 0; i < removals_per_poll && failures < failures_per_poll; ++i)
+    if (!to_remove_.empty())
+      remove_first(to_remove_);
+    else if (!stuck_.empty() && stuck_.front().not_before <= now_)
+      remove_first(stuck_);
 }
 
-bool file_store::removal_due() const noexcept {
-  return !to_remove_.empty() && now_ >= remove_not_before_;
+/// False: the file stays, and is tried again later. Until then it counts as leaving: no other page
+/// goes to make up for it. One that stays until the end is found again at the next start.
+bool file_store::remove_or_keep(doomed_file file) {
+  const auto& record = file.record;
+  const auto stale = stale_names_.find(record.page.key);
+  const bool has_name = stale != stale_names_.end() && stale->second == record.sequence;
+  if (file.temporary || has_name) {
+    const auto name = file.temporary ? temporary_page_file(record.page.key, record.sequence)
+                                     : page_file(record.page.key);
+    const auto removed = io_.remove(name);
+    if (!removed && removed.error().code != errc::not_found) {
+      if (stuck_.empty() && file.not_before == disk_clock::time_point{})
+        log::warn("disk: a file stays, and takes its room, until it can be removed: {}",
+                  removed.error().message);
+      file.not_before = now_ + removal_pause;
+      stuck_.push_back(file);
+      return false;
+    }
+    if (has_name && !file.temporary)
+      stale_names_.erase(stale);
+  }
+  give_back(record);
+  return true;
 }
 
 // -- reads
@@ -220,16 +238,16 @@ void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
 disk_clock::time_point file_store::next_due() const {
   if (!events_.empty() || !fresh_.empty() || again_ || requests_.must_start())
     return now_;
-  if (pages_due() || names_due() || sync_due() || removal_due() || table_.has_released())
+  if (pages_due() || names_due() || sync_due() || !to_remove_.empty() || table_.has_released())
     return now_;
-  auto due = to_remove_.empty() ? disk_clock::time_point::max() : remove_not_before_;
+  auto due = stuck_.empty() ? disk_clock::time_point::max() : stuck_.front().not_before;
   if (syncing_.empty() && !written_.empty())
     due = std::min(due, written_since_ + options_.sync_after);
   return due;
 }
 
 bool file_store::busy() const noexcept {
-  return !writes_.empty() || !reads_.empty() || removal_due() || table_.has_released();
+  return !writes_.empty() || !reads_.empty() || !to_remove_.empty() || table_.has_released();
 }
 
 void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {

@@ -75,6 +75,12 @@ private:
     bool erased = false; ///< Meanwhile: it is not to become a page.
   };
   using entry = record_table::entry;
+  /// Of a record that is out of the index, or of a write that was given up.
+  struct doomed_file {
+    entry record;
+    bool temporary = false; ///< It never got the page's name.
+    disk_clock::time_point not_before{};
+  };
 
   static std::uint64_t file_bytes(std::uint64_t page_bytes) noexcept {
     return disk_block_bytes + in_blocks(page_bytes);
@@ -108,7 +114,7 @@ private:
   void give_back(const entry& gone);
   void collect_released();
   void remove_files();
-  bool removal_due() const noexcept;
+  bool remove_or_keep(doomed_file file);
   bool busy() const noexcept;
   void on_request(std::uint64_t tag, int error_number);
   void abandon();
@@ -149,8 +155,8 @@ private:
 
   /// Names that hold a record which is out of the index, and its sequence.
   std::unordered_map<page_key, std::uint64_t> stale_names_;
-  std::deque<entry> to_remove_;
-  disk_clock::time_point remove_not_before_{}; ///< As long as files cannot be removed.
+  std::deque<doomed_file> to_remove_;
+  std::deque<doomed_file> stuck_; ///< Could not be removed; the next to be tried in front.
 
   std::vector<disk_event> events_;
   disk_clock::time_point now_{};

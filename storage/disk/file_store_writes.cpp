@@ -232,16 +232,17 @@ void file_store::publish(std::uint32_t slot) {
 /// The record has its name, but perhaps not for good: it goes, and what had the name before.
 void file_store::withdraw(std::uint32_t slot, disk_status status) {
   const auto op = end_write(slot, status);
-  used_bytes_ -= file_bytes(op.page.length_bytes);
-  (void)io_.remove(page_file(op.page.key));
+  leaving_bytes_ += file_bytes(op.page.length_bytes);
+  stale_names_[op.page.key] = op.sequence;
   if (const auto before = table_.erase(op.page.key))
     leaving_bytes_ += file_bytes(before->page.length_bytes);
+  remove_or_keep({{op.page, 0, op.sequence}});
 }
 
 void file_store::drop_write(std::uint32_t slot, disk_status status) {
   const auto op = end_write(slot, status);
-  used_bytes_ -= file_bytes(op.page.length_bytes);
-  (void)io_.remove(temporary_page_file(op.page.key, op.sequence));
+  leaving_bytes_ += file_bytes(op.page.length_bytes);
+  remove_or_keep({{op.page, 0, op.sequence}, true});
 }
 
 file_store::write_op file_store::end_write(std::uint32_t slot, disk_status status) {

@@ -268,6 +268,79 @@ TEST(file_store, a_file_that_somebody_removed_is_not_found_and_forgotten) {
   EXPECT_EQ(there.store().stats().used_bytes, 0u);
 }
 
+TEST(file_store, a_file_that_cannot_be_removed_is_tried_again_and_keeps_no_other_waiting) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  for (std::uint32_t i = 0; i < 3; ++i)
+    ASSERT_EQ(there.write_and_settle({.number = i}), disk_status::ok);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    there.store().erase(key_of(i));
+  io.fail_once(disk_operation::metadata, 0, EIO);
+  there.step();
+  EXPECT_EQ(io.files().size(), 1u);
+  EXPECT_EQ(there.store().stats().used_bytes, 2 * disk_block_bytes);
+  EXPECT_EQ(there.store().stats().leaving_bytes, 2 * disk_block_bytes);
+  there.pass(999ms);
+  there.step();
+  EXPECT_EQ(io.files().size(), 1u) << "not at once again";
+  there.pass(1ms);
+  there.step();
+  EXPECT_TRUE(io.files().empty());
+  EXPECT_EQ(there.store().stats().used_bytes, 0u);
+  EXPECT_EQ(there.store().stats().leaving_bytes, 0u);
+}
+
+TEST(file_store, a_file_that_cannot_be_removed_leaves_a_newer_one_its_name) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 1, .version = 1}), disk_status::ok);
+  there.store().erase(key_of(1));
+  io.fail_once(disk_operation::metadata, 0, EIO);
+  there.step();
+  ASSERT_EQ(there.write_and_settle({.number = 1, .version = 2}), disk_status::ok);
+  there.pass(2s);
+  there.step();
+  EXPECT_EQ(there.read_and_settle(1), disk_status::ok);
+  EXPECT_EQ(there.wrong_pages(), 0u);
+  EXPECT_EQ(there.store().stats().used_bytes, 2 * disk_block_bytes);
+  EXPECT_EQ(there.store().stats().leaving_bytes, 0u);
+}
+
+TEST(file_store, the_file_of_a_failed_write_takes_room_until_it_is_removed) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  there.write({.number = 1});
+  io.fail_once(disk_operation::write, 0, EIO);
+  io.fail_once(disk_operation::metadata, 0, EIO);
+  there.settle();
+  EXPECT_EQ(there.written(1), disk_status::io_failed);
+  EXPECT_EQ(io.files().size(), 1u);
+  EXPECT_EQ(there.store().stats().used_bytes, 2 * disk_block_bytes);
+  there.pass(1s);
+  there.step();
+  EXPECT_TRUE(io.files().empty());
+  EXPECT_EQ(there.store().stats().used_bytes, 0u);
+  EXPECT_EQ(there.store().stats().leaving_bytes, 0u);
+}
+
+TEST(file_store, files_that_cannot_be_removed_hold_up_no_close) {
+  memory_disk_io io;
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  for (std::uint32_t i = 0; i < 10; ++i)
+    ASSERT_EQ(there.write_and_settle({.number = i}), disk_status::ok);
+  for (std::uint32_t i = 0; i < 10; ++i)
+    there.store().erase(key_of(i));
+  io.fail_share(disk_operation::metadata, 1, EIO);
+  const auto begin = disk_clock::now();
+  there.close(1h);
+  EXPECT_LT(disk_clock::now() - begin, 1min);
+  EXPECT_EQ(io.files().size(), 10u);
+}
+
 TEST(file_store, what_was_read_last_goes_last_when_the_order_is_by_use) {
   memory_disk_io io;
   auto options = small_store();

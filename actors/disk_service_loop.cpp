@@ -61,8 +61,8 @@ void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
                                                      sleep_max));
   }
   shut_down();
-  // Who waits hears that nothing comes. Of what was stored and left at the very end nobody hears:
-  // this node has left the directory, and its next start finds it.
+  // Who asked before the device was closed hears that nothing comes. Of what was stored and left at
+  // the very end nobody hears: this node is leaving the directory.
   disk_turn last;
   last.answers = std::exchange(turn_.answers, {});
   if (!last.empty())

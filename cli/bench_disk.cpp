@@ -72,7 +72,8 @@ struct page_case {
   std::uint64_t page_bytes = 0;
   fio_run fio;
   double fio_start_cpu_seconds = 0;
-  /// While the device rests, one with a rate limit saves up credit for the next second.
+  /// The device is left idle so long before each round of either side: one with a rate limit saves
+  /// up credit.
   std::chrono::seconds rest{};
   /// fio's start is one rest more: our side rests as long before each of its rounds.
   std::chrono::duration<double> fio_start{};

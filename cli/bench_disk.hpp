@@ -24,7 +24,7 @@ struct disk_bench_options {
   std::uint64_t memory_bytes = 512u << 20; ///< Pages that wait to be written, at most.
   std::uint64_t round_bytes = 2048u << 20; ///< Moved by each side in one round, but
   std::uint64_t round_pages = 32768;       ///< at most so many pages.
-  std::uint32_t rest_s = 0;                ///< Of the device, before each side's round.
+  std::uint32_t rest_s = 0; ///< The device is left idle, before each round of either side.
   std::uint64_t size_bytes = 24ull << 30;  ///< As disk.size: what is measured does not evict.
   std::uint64_t bucket_bytes = 256u << 20; ///< As disk.bucket_size.
   std::uint32_t bucket_keys = 500;         ///< As disk.bucket_keys.
@@ -66,11 +66,14 @@ private:
   disk_bench_tier(const disk_bench_options& options, std::span<std::byte> memory,
                   std::uint64_t page_bytes);
   result<void> start(const place& where);
-  result<disk_sample> run(storage::disk_event::kind what, std::size_t at_a_time);
+  struct pace {
+    std::size_t pages = 0;  ///< Handed over and not ended.
+    std::size_t reaped = 0; ///< In one turn.
+  };
+  result<disk_sample> run(storage::disk_event::kind what, const pace& at_most);
   void hand_over(storage::disk_event::kind what, std::uint32_t page, std::uint32_t slot);
-  std::size_t reaped_at_once() const noexcept;
   /// One turn of the loop; pages that ended.
-  result<std::size_t> turn();
+  result<std::size_t> turn(std::size_t reaped_at_most);
   std::byte* memory_of(std::uint32_t slot) const noexcept {
     return memory_.data() + slot * page_bytes_;
   }

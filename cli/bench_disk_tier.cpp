@@ -116,7 +116,7 @@ result<void> disk_bench_tier::start(const place& where) {
 }
 
 result<disk_sample> disk_bench_tier::write_all() {
-  return run(disk_event::kind::written, free_slots_.size());
+  return run(disk_event::kind::written, {free_slots_.size(), completions_max});
 }
 
 result<disk_sample> disk_bench_tier::read_all() {
@@ -125,10 +125,11 @@ result<disk_sample> disk_bench_tier::read_all() {
   // Those behind the first `depth` wait for their turn, and take the places of what a turn reaps
   // before that is checked. They are few, since fio has no memory for them: what is read again and
   // again into as much as the processor's caches hold is read faster.
-  return run(disk_event::kind::read, options_.depth + reaped_at_once());
+  const auto behind = std::clamp<std::size_t>(options_.depth / 8, 1, completions_max);
+  return run(disk_event::kind::read, {options_.depth + behind, behind});
 }
 
-result<disk_sample> disk_bench_tier::run(disk_event::kind what, std::size_t at_a_time) {
+result<disk_sample> disk_bench_tier::run(disk_event::kind what, const pace& at_most) {
   sample_ = {};
   sample_.call_us.reserve(order_.size());
   std::size_t started = 0;
@@ -136,13 +137,13 @@ result<disk_sample> disk_bench_tier::run(disk_event::kind what, std::size_t at_a
   const auto cpu_before = cpu_seconds_of_process();
   const auto begin = bench::clock::now();
   while (ended < order_.size()) {
-    for (; started < order_.size() && started - ended < at_a_time && !free_slots_.empty();
+    for (; started < order_.size() && started - ended < at_most.pages && !free_slots_.empty();
          ++started) {
       const auto slot = free_slots_.back();
       free_slots_.pop_back();
       hand_over(what, order_[started], slot);
     }
-    auto more = turn();
+    auto more = turn(at_most.reaped);
     if (!more)
       return more.error();
     ended += *more;
@@ -169,13 +170,9 @@ void disk_bench_tier::hand_over(disk_event::kind what, std::uint32_t page, std::
   PEERCACHE_ASSERT(refused == storage::write_skip::none); // The queue holds all of the memory.
 }
 
-std::size_t disk_bench_tier::reaped_at_once() const noexcept {
-  return std::clamp<std::size_t>(options_.depth / 8, 1, completions_max);
-}
-
-result<std::size_t> disk_bench_tier::turn() {
+result<std::size_t> disk_bench_tier::turn(std::size_t reaped_at_most) {
   std::array<storage::disk_completion, completions_max> completions;
-  const auto reaped = io_->reap({completions.data(), reaped_at_once()});
+  const auto reaped = io_->reap({completions.data(), reaped_at_most});
   tier_->on_completions(*io_, {completions.data(), reaped});
   const auto now = bench::clock::now();
   storage::disk_tier_events events;

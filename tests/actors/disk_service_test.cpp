@@ -1,13 +1,7 @@
 // The disk's thread without its actor: commands, turns and the report, over the device itself. The
 // test's thread is the disk's.
 
-#include "actors/disk_service.hpp"
-
-#include "common/checksum.hpp"
-#include "common/limits.hpp"
-#include "common/page_status.hpp"
-#include "tests/actors/cluster_fixture.hpp"
-#include "tests/storage/device/device_folder.hpp"
+#include "tests/actors/disk_service_rig.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,37 +14,19 @@ namespace {
 
 constexpr std::uint32_t page_bytes = 16384;
 
-class disk_service_test : public testing::TestWithParam<config::disk_store_mode> {
+class disk_service_test : public disk_service_rig {
 protected:
-  disk_service_test() {
-    config.cluster.name = "disk-service";
-    config.pool.size_bytes = 4u << 20;
-    config.disk.enabled = true;
-    config.disk.path = folder.path();
+  disk_service_test() : disk_service_rig("disk-service", page_bytes, 4u << 20) {
     config.disk.size_bytes = 64u << 20;
-    config.disk.high_watermark = 0.95;
-    config.disk.low_watermark = 0.9;
     config.disk.bucket_bytes = 1u << 20;
-    config.disk.bucket_keys = 500;
     config.disk.queue_bytes = 1u << 20;
-    config.disk.queue_depth = 16;
-    storage::pool_memory_options pool;
-    pool.name_prefix = "peercache-test-disk-service";
-    pool.node_name = "here";
-    pool.owner = {1, static_cast<std::uint64_t>(::getpid())};
-    pool.size_bytes = config.pool.size_bytes;
-    auto made = storage::pool_memory::create(pool);
-    EXPECT_TRUE(made) << made.error().message;
-    memory.emplace(std::move(*made));
   }
 
   /// A node's next life on the same folder.
   disk_service& open() {
     disk.reset();
     told.clear();
-    config.disk.store = GetParam();
-    disk = disk_service::open(config, member_named("here", 1), *memory);
-    EXPECT_TRUE(disk->on()) << disk->report().why_off;
+    open_disk();
     return *disk;
   }
 
@@ -64,34 +40,7 @@ protected:
     });
   }
 
-  static page_key key_of(std::uint32_t number) {
-    return key_named("page " + std::to_string(number));
-  }
-  static slot_id slot_of(std::uint32_t number) {
-    return slot_id{number * (page_bytes / static_cast<std::uint32_t>(limits::granule_bytes))};
-  }
-  std::span<std::byte> bytes_of(std::uint32_t number) const {
-    return memory->slots().bytes(slot_of(number), page_bytes);
-  }
-
-  /// The record of a page that lies in its slot, pinned and let through the gate as the pool does.
-  std::string kept(std::uint32_t number) {
-    auto slots = memory->slots();
-    std::fill(bytes_of(number).begin(), bytes_of(number).end(), std::byte(number + 1));
-    auto gen = generations[number];
-    if (gen.value == 0) {
-      slots.begin_fill(slot_of(number));
-      gen = generations[number] = slots.publish(slot_of(number), key_of(number), page_bytes, 0);
-    }
-    EXPECT_EQ(slots.pin_if(slot_of(number), gen, key_of(number), page_bytes), page_status::hit);
-    disk->gate().set_open(true);
-    EXPECT_TRUE(disk->gate().enter(page_bytes));
-    std::string record;
-    append_record(record, kept_page{key_of(number), gen.value, 0, slot_of(number), page_bytes});
-    return record;
-  }
-
-  static std::string wanted(std::vector<std::uint32_t> numbers) {
+  std::string wanted(std::vector<std::uint32_t> numbers) const {
     std::string records;
     for (const auto number : numbers)
       append_record(records, wanted_page{key_of(number), slot_of(number), page_bytes});
@@ -122,22 +71,10 @@ protected:
     ASSERT_EQ(stored(), count);
   }
 
-  storage::device_folder folder;
-  config::node_config config;
-  std::optional<storage::pool_memory> memory;
-  std::map<std::uint32_t, generation> generations;
-  std::unique_ptr<disk_service> disk;
   std::vector<disk_turn> told;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    with, disk_service_test,
-    testing::Values(config::disk_store_mode::bucket, config::disk_store_mode::file_per_key,
-                    config::disk_store_mode::offset),
-    [](const auto& info) {
-      return std::string(
-          config::words_of<config::disk_store_mode>[static_cast<std::size_t>(info.param)]);
-    });
+INSTANTIATE_TEST_SUITE_P(with, disk_service_test, all_disk_stores, store_name);
 
 TEST_P(disk_service_test, what_is_asked_during_the_scan_is_answered_after_it) {
   ASSERT_NO_FATAL_FAILURE(store_pages(4));

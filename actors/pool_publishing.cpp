@@ -2,6 +2,7 @@
 
 #include "actors/owner_batches.hpp"
 #include "actors/pool_repair.hpp"
+#include "common/guards.hpp"
 #include "common/log.hpp"
 #include "directory/shard.hpp"
 #include "discovery/placement.hpp"
@@ -238,7 +239,12 @@ void send_withdrawals(pool_pointer self) {
     else
       self->request(owner->directory, state.options.directory_timeout, withdraw_atom_v,
                     std::move(batch.records))
-          .then([](std::uint64_t) {}, [try_again](const caf::error&) { try_again(); });
+          .then(
+              [try_again](std::uint64_t) {
+                if (fault_setting(fault::withdrawals_unheard) != 0)
+                  try_again();
+              },
+              [try_again](const caf::error&) { try_again(); });
   }
 }
 

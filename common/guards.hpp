@@ -39,7 +39,9 @@ enum class fault : std::uint8_t {
   disk_kill_point,       ///< The process kills itself at this step of the disk (1 to 10, in the
                          ///< order of storage::disk_step), …
   disk_kill_count,       ///< … when it comes there for the n-th time.
-  old_views_one_in       ///< The leader sends, after every n-th view, the one before it once more.
+  old_views_one_in,      ///< The leader sends, after every n-th view, the one before it once more.
+  withdrawals_unheard ///< Whatever is not 0: a pool never hears that its withdrawals arrived, and
+                      ///< sends them again.
 };
 
 /// 0, hence no fault, in every program that users run. Threads: any.
@@ -47,7 +49,8 @@ enum class fault : std::uint8_t {
 /// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US, PEERCACHE_TEST_VIEWS_LATE_MS,
 /// PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN, PEERCACHE_TEST_DISK_ERROR_PERCENT,
 /// PEERCACHE_TEST_DISK_STALL_MS, PEERCACHE_TEST_DISK_FAULTS_FOR_MS, PEERCACHE_TEST_DISK_KILL_POINT,
-/// PEERCACHE_TEST_DISK_KILL_COUNT and PEERCACHE_TEST_OLD_VIEWS_ONE_IN, read once.
+/// PEERCACHE_TEST_DISK_KILL_COUNT, PEERCACHE_TEST_OLD_VIEWS_ONE_IN and
+/// PEERCACHE_TEST_WITHDRAWALS_UNHEARD, read once.
 std::uint32_t fault_setting(fault which) noexcept;
 
 } // namespace peercache

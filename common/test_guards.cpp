@@ -52,8 +52,8 @@ std::uint32_t number_of_environment(const char* name) noexcept {
   return value != nullptr ? static_cast<std::uint32_t>(std::strtoul(value, nullptr, 10)) : 0;
 }
 
-std::array<std::atomic<std::uint32_t>, 11>& fault_settings() noexcept {
-  static std::array<std::atomic<std::uint32_t>, 11> settings = {
+std::array<std::atomic<std::uint32_t>, 12>& fault_settings() noexcept {
+  static std::array<std::atomic<std::uint32_t>, 12> settings = {
       number_of_environment("PEERCACHE_TEST_FLIP_ONE_IN"),
       number_of_environment("PEERCACHE_TEST_SEND_CHUNK_BYTES"),
       number_of_environment("PEERCACHE_TEST_SEND_PAUSE_US"),
@@ -64,7 +64,8 @@ std::array<std::atomic<std::uint32_t>, 11>& fault_settings() noexcept {
       number_of_environment("PEERCACHE_TEST_DISK_FAULTS_FOR_MS"),
       number_of_environment("PEERCACHE_TEST_DISK_KILL_POINT"),
       number_of_environment("PEERCACHE_TEST_DISK_KILL_COUNT"),
-      number_of_environment("PEERCACHE_TEST_OLD_VIEWS_ONE_IN")};
+      number_of_environment("PEERCACHE_TEST_OLD_VIEWS_ONE_IN"),
+      number_of_environment("PEERCACHE_TEST_WITHDRAWALS_UNHEARD")};
   return settings;
 }
 

@@ -46,9 +46,11 @@ result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
     load.faults = {{"PEERCACHE_TEST_OLD_VIEWS_ONE_IN", "2"}};
     plan.kinds = {fault_kind::kill, fault_kind::drain_join};
   } else if (guard == "withdraw") {
-    // The same few keys come and go all the time.
+    // The same few keys come and go all the time, and withdrawals come late as well.
+    load.faults = {{"PEERCACHE_TEST_WITHDRAWALS_UNHEARD", "1"}};
     load.keys = 2'000;
     load.rewrites_percent = 50;
+    plan.disk_bytes = 0; // A page that goes to disk is not withdrawn.
     plan.kinds = {fault_kind::loss, fault_kind::freeze, fault_kind::partition};
     plan.repairs = false; // It would make good what is to be found.
   } else if (guard == "purge") {

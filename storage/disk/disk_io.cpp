@@ -20,12 +20,15 @@ result<void> disk_io::read_heads(const std::string& folder, std::size_t head_byt
   if (!entries)
     return entries.error();
   std::vector<std::byte> head(head_bytes);
+  double visited = 0;
   for (auto& entry : *entries) {
+    ++visited;
     if (entry.folder)
       continue;
     const auto path = folder.empty() ? entry.name : folder + '/' + entry.name;
     const auto got = read_now(path, 0, head);
-    visit({std::move(entry.name), entry.bytes, std::span(head).first(got ? *got : 0)});
+    visit({std::move(entry.name), entry.bytes, std::span(head).first(got ? *got : 0),
+           visited / static_cast<double>(entries->size())});
   }
   return {};
 }

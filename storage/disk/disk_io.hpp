@@ -83,6 +83,7 @@ struct disk_file_head {
   std::string name;
   std::uint64_t bytes = 0;         ///< Of the whole file.
   std::span<const std::byte> head; ///< Empty when it cannot be read.
+  double share = 0;                ///< Of its folder's entries, up to this one.
 };
 
 struct disk_space {

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
+#include <utility>
 
 namespace peercache::storage {
 namespace {
 
 constexpr std::uint32_t waiting_threads = 16;
+constexpr std::uint64_t pages_per_progress = 256;
 
 template <class T>
 void append(std::vector<T>& to, std::vector<T>& from) {
@@ -54,34 +57,37 @@ result<file_scan_result> file_scan::run() {
 
 void file_scan::work(file_scan_result& part) {
   page_verifier verifier(io_);
-  std::uint64_t told = 0;
   for (auto folder = next_folder_++; folder < page_folders && !failed_; folder = next_folder_++) {
     if (auto scanned = scan_folder(folder, part, verifier); !scanned) {
       part.failure = scanned.error();
       failed_ = true;
       return;
     }
-    tell_progress(part.report.pages - told);
-    told = part.report.pages;
   }
 }
 
-void file_scan::tell_progress(std::uint64_t pages) {
+void file_scan::tell_progress(std::uint32_t folder, double share, std::uint64_t pages) {
   const std::lock_guard lock(progress_mutex_);
   pages_ += pages;
-  ++folders_done_;
+  shares_[folder] = share;
   if (options_.progress)
-    options_.progress(pages_, static_cast<double>(folders_done_) / page_folders);
+    options_.progress(pages_, std::accumulate(shares_.begin(), shares_.end(), 0.0) / page_folders);
 }
 
 result<void> file_scan::scan_folder(std::uint32_t folder, file_scan_result& part,
                                     page_verifier& verifier) {
+  auto told = part.report.pages;
   auto read =
-      io_.read_heads(page_folder(folder), sizeof(record_header),
-                     [&](const disk_file_head& file) { scan_file(file, folder, part, verifier); });
-  if (!read && read.error().code == errc::not_found)
-    return {};
-  return read;
+      io_.read_heads(page_folder(folder), sizeof(record_header), [&](const disk_file_head& file) {
+        scan_file(file, folder, part, verifier);
+        if (part.report.pages - told >= pages_per_progress)
+          tell_progress(folder, file.share,
+                        part.report.pages - std::exchange(told, part.report.pages));
+      });
+  if (!read && read.error().code != errc::not_found)
+    return read;
+  tell_progress(folder, 1.0, part.report.pages - told);
+  return {};
 }
 
 void file_scan::scan_file(const disk_file_head& file, std::uint32_t folder, file_scan_result& part,

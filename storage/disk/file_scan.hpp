@@ -5,6 +5,7 @@
 #include "storage/disk/page_check.hpp"
 #include "storage/disk/record_table.hpp"
 
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <mutex>
@@ -39,7 +40,8 @@ private:
   result<void> scan_folder(std::uint32_t folder, file_scan_result& part, page_verifier& verifier);
   void scan_file(const disk_file_head& file, std::uint32_t folder, file_scan_result& part,
                  page_verifier& verifier);
-  void tell_progress(std::uint64_t pages);
+  /// So much of this folder is read, with so many pages more than when it was told last.
+  void tell_progress(std::uint32_t folder, double share, std::uint64_t pages);
 
   const disk_io& io_;
   const record_owner owner_;
@@ -48,7 +50,7 @@ private:
   std::atomic<bool> failed_{false};
   std::mutex progress_mutex_; ///< `progress` is called by one thread at a time.
   std::uint64_t pages_ = 0;
-  std::uint32_t folders_done_ = 0;
+  std::array<double, page_folders> shares_{}; ///< Of each folder, read by now.
 };
 
 } // namespace peercache::storage

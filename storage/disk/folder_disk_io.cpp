@@ -315,14 +315,17 @@ folder_disk_io::read_heads(const std::string& folder, std::size_t head_bytes,
   if (!fd || !names_in(fd.get(), names))
     return disk_error(errno, "list", folder);
   std::vector<std::byte> head(head_bytes);
+  double visited = 0;
   for (auto& [name, inode] : names) {
+    ++visited;
     const auto file = open_to_read(fd.get(), name);
     struct stat about {};
     if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode))
       continue;
     const auto got = std::max<ssize_t>(read_all(file.get(), 0, head), 0);
     visit({std::move(name), static_cast<std::uint64_t>(about.st_size),
-           std::span(head).first(static_cast<std::size_t>(got))});
+           std::span(head).first(static_cast<std::size_t>(got)),
+           visited / static_cast<double>(names.size())});
   }
   return {};
 }

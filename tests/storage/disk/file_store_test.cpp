@@ -68,6 +68,32 @@ TEST(file_store, a_start_removes_what_was_on_its_way_and_leaves_what_is_not_ours
   EXPECT_EQ(io.files(), (std::vector<std::string>{folder + "/README", page_file(key_of(1))}));
 }
 
+/// Of few folders, all may be read at the same time.
+TEST(file_store, a_start_tells_how_far_it_is_within_a_folder) {
+  memory_disk_io io;
+  constexpr std::uint32_t pages = page_folders * 320;
+  {
+    auto there = open(io);
+    ASSERT_TRUE(there.recover());
+    for (std::uint32_t i = 0; i < pages; ++i) {
+      there.write({.number = i, .length_bytes = 1});
+      if (i % 64 == 63)
+        there.settle();
+    }
+    there.close();
+  }
+  auto again = open(io);
+  std::vector<double> shares;
+  const auto report = again.recover(
+      {.threads = 1, .progress = [&](std::uint64_t, double share) { shares.push_back(share); }});
+  ASSERT_TRUE(report);
+  ASSERT_EQ(report->pages, pages);
+  EXPECT_GT(shares.size(), page_folders + 5);
+  EXPECT_GT(shares.front(), 0.0);
+  EXPECT_LT(shares.front(), 1.0 / page_folders);
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+}
+
 void swap_two(memory_disk_io& io) {
   auto there = open(io);
   ASSERT_TRUE(there.recover());

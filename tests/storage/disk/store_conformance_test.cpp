@@ -182,6 +182,7 @@ TEST_P(disk_store_conformance, a_restart_finds_exactly_what_was_durable) {
       double share = 0;
       const auto report = again.recover(
           {.threads = threads, .verify = verify, .progress = [&](std::uint64_t, double now) {
+             EXPECT_GE(now, share);
              share = now;
            }});
       ASSERT_TRUE(report) << report.error().message;

@@ -66,6 +66,8 @@ public:
   pid_t pid() const { return node_->ports().pid; }
 
 private:
+  bool connect();
+
   options options_;
   std::optional<cli::run_folder> folder_;
   std::unique_ptr<cli::node_process> node_;

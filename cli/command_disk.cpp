@@ -70,12 +70,18 @@ exit_code verify(const global_options& globals, const disk_arguments& arguments)
         {{"node", before->self.name},
          {"complete", *done},
          {"read_bytes", progress.read_bytes()},
-         {"checksum_failures", progress.failures()}},
-        fmt::format("{}: {} read and found whole, {} pages were not and are dropped{}\n",
+         {"checksum_failures", progress.failures()},
+         {"read_errors", progress.unread()}},
+        fmt::format("{}: {} read and found whole, {} pages were not and are dropped{}{}\n",
                     before->self.name, human_bytes(progress.read_bytes()),
                     human_count(progress.failures()),
+                    progress.unread() == 0 ? ""
+                                           : "; " + human_count(progress.unread()) +
+                                                 " reads failed, of these pages nothing is known "
+                                                 "(look at dmesg)",
                     *done ? "" : "; it goes on (peercache disk status)"));
-  return progress.failures() == 0 ? exit_code::ok : exit_code::failed;
+  const bool whole = *done && progress.failures() == 0 && progress.unread() == 0;
+  return whole ? exit_code::ok : exit_code::failed;
 }
 
 exit_code evict(const global_options& globals, const disk_arguments& arguments) {

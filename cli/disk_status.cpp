@@ -139,11 +139,12 @@ exit_code exit_code_of(const actors::disk_report& disk) noexcept {
 
 verify_progress::verify_progress(const actors::disk_report& before)
     : scrubbed_before_(before.scrubbed_bytes), failures_before_(before.checksum_failures),
-      total_bytes_(before.page_bytes) {}
+      unread_before_(before.read_errors), total_bytes_(before.page_bytes) {}
 
 bool verify_progress::take(const actors::disk_report& now) {
   read_bytes_ = now.scrubbed_bytes - std::min(scrubbed_before_, now.scrubbed_bytes);
   failures_ = now.checksum_failures - std::min(failures_before_, now.checksum_failures);
+  unread_ = now.read_errors - std::min(unread_before_, now.read_errors);
   quiet_reports_ = now.verifying ? 0 : quiet_reports_ + 1;
   return quiet_reports_ >= 2;
 }

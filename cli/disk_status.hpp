@@ -35,13 +35,17 @@ public:
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Pages whose bytes were not what was written, and that are gone now.
   std::uint64_t failures() const noexcept { return failures_; }
+  /// Reads that failed meanwhile, those of others included: of these pages nothing is known.
+  std::uint64_t unread() const noexcept { return unread_; }
 
 private:
   std::uint64_t scrubbed_before_;
   std::uint64_t failures_before_;
+  std::uint64_t unread_before_;
   std::uint64_t total_bytes_;
   std::uint64_t read_bytes_ = 0;
   std::uint64_t failures_ = 0;
+  std::uint64_t unread_ = 0;
   int quiet_reports_ = 0;
 };
 

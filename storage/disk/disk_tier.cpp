@@ -252,29 +252,33 @@ void disk_tier::scrub(disk_tier_events& events) {
     scrub_next_ = now_ + scrub_pause;
     return;
   }
+  const auto before = scrub_at_;
   const auto page = next_to_scrub(events);
   if (!page) {
     verifying_ = false;
     scrub_next_ = now_ + std::chrono::seconds(1);
   } else if (reads) {
-    start_scrub(*page);
+    if (!start_scrub(*page))
+      scrub_at_ = before; // Once more, when the store has room for a read.
   } else {
     scrub_next_ = now_ + std::chrono::milliseconds(1);
   }
 }
 
-void disk_tier::start_scrub(const disk_page& page) {
+/// False: not now.
+bool disk_tier::start_scrub(const disk_page& page) {
   scrubbed next{.memory = {}, .page = page};
   next.memory.reset(
       static_cast<std::byte*>(std::aligned_alloc(disk_block_bytes, in_blocks(page.length_bytes))));
   disk_read look{page.key, next.memory.get(), scrub_tag};
   look.counts = false;
   if (!next.memory || !read_breaker_.allow(now_) || !store_->read(look))
-    return; // It is looked at in the next round.
+    return false;
   scrubbing_ = std::move(next);
   if (options_.scrub_bytes_per_s != 0)
     scrub_next_ = now_ + std::chrono::nanoseconds(page.length_bytes * 1'000'000'000ull /
                                                   options_.scrub_bytes_per_s);
+  return true;
 }
 
 /// The page behind the last one; those that are too old go on the way.

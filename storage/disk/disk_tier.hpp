@@ -154,7 +154,7 @@ private:
   void evict(disk_tier_events& events);
   void expire_tickets();
   void scrub(disk_tier_events& events);
-  void start_scrub(const disk_page& page);
+  bool start_scrub(const disk_page& page);
   std::optional<disk_page> next_to_scrub(disk_tier_events& events);
   bool too_old(const disk_page& page) const noexcept;
 

@@ -66,6 +66,7 @@ TEST(disk_status, a_verify_is_done_when_two_reports_say_so) {
   auto disk = healthy_tier();
   disk.scrubbed_bytes = 10'000;
   disk.checksum_failures = 2;
+  disk.read_errors = 5;
   verify_progress progress(disk);
   EXPECT_EQ(progress.total_bytes(), 500u);
   EXPECT_FALSE(progress.take(disk)) << "may be older than the beginning";
@@ -76,8 +77,10 @@ TEST(disk_status, a_verify_is_done_when_two_reports_say_so) {
   disk.verifying = false;
   disk.scrubbed_bytes += 100;
   disk.checksum_failures += 1;
+  disk.read_errors += 3;
   EXPECT_FALSE(progress.take(disk));
   EXPECT_TRUE(progress.take(disk));
+  EXPECT_EQ(progress.unread(), 3u);
   EXPECT_EQ(progress.read_bytes(), 400u);
   EXPECT_EQ(progress.failures(), 1u) << "those from before are not its";
 }

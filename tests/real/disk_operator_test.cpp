@@ -54,6 +54,27 @@ TEST_P(disk_command, shows_verifies_and_evicts_what_a_node_has_on_disk) {
   EXPECT_EQ(ask(node, {"status"}).json()["pages"].get<std::uint64_t>(), pages - gone);
 }
 
+TEST_P(disk_command, verifies_nothing_that_could_not_be_read) {
+  constexpr std::uint32_t pages = 100;
+  disk_node::options options;
+  options.store = GetParam();
+  disk_node node(options);
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, pages));
+  node.bury(milliseconds(0));
+  ASSERT_TRUE(node.start({{"PEERCACHE_TEST_DISK_ERROR_PERCENT", "30"}}));
+  ASSERT_TRUE(node.settled());
+  node.put(1000); // With the first write the faults begin.
+  EXPECT_TRUE(within(milliseconds(60'000), [&] {
+    const auto now = node.status();
+    return now && now->disk.writes + now->disk.write_errors != 0;
+  }));
+
+  const auto verified = ask(node, {"verify"});
+  EXPECT_EQ(verified.exit_code, 1);
+  EXPECT_GT(verified.json()["read_errors"].get<std::uint64_t>(), 0u);
+  EXPECT_EQ(verified.json()["checksum_failures"], 0);
+}
+
 TEST_P(disk_command, evicts_all_that_there_is_and_nothing_that_comes_later) {
   constexpr std::uint32_t pages = 100;
   disk_node::options options;

@@ -1,77 +1,9 @@
-#include "storage/disk/disk_tier.hpp"
+#include "tests/storage/disk/tier_rig.hpp"
 
 #include "storage/disk/memory_disk_io.hpp"
-#include "tests/storage/disk/scripted_store.hpp"
 
-#include <gtest/gtest.h>
-
-namespace peercache::storage::disk_tier_test {
+namespace peercache::storage::tier_test {
 namespace {
-
-using namespace std::chrono_literals;
-using when = disk_clock::time_point;
-
-page_key key_of(std::uint32_t number) {
-  page_key key;
-  key.bytes[0] = static_cast<std::uint8_t>(number);
-  key.bytes[1] = static_cast<std::uint8_t>(number >> 8);
-  return key;
-}
-
-constexpr std::uint32_t page_bytes = 10 * disk_block_bytes;
-
-class disk_tier_test : public testing::Test {
-protected:
-  disk_tier_test() {
-    options.size_bytes = 100 * page_bytes;
-    options.queue_bytes = 20 * page_bytes;
-    options.scrub_bytes_per_s = 0;
-  }
-  ~disk_tier_test() override {
-    if (tier)
-      tier->close(1s, events);
-  }
-
-  disk_tier& make() {
-    auto made = std::make_unique<scripted_store>();
-    store = made.get();
-    tier.emplace(std::move(made), options);
-    return *tier;
-  }
-
-  write_skip write(std::uint32_t number) {
-    disk_write page;
-    page.key = key_of(number);
-    page.gen = {2};
-    page.checksum = number;
-    page.length_bytes = page_bytes;
-    page.tag = number;
-    return tier->write(page, now);
-  }
-
-  void read(std::uint32_t number) { tier->read({key_of(number), nullptr, number}, now); }
-
-  disk_tier_events& poll() {
-    events = {};
-    tier->poll(now, unix_s, events);
-    return events;
-  }
-
-  /// So many pages are on disk, and their events are over.
-  void store_pages(std::uint32_t first, std::uint32_t count) {
-    for (std::uint32_t i = first; i < first + count; ++i) {
-      ASSERT_EQ(write(i), write_skip::none);
-      poll();
-    }
-  }
-
-  disk_tier_options options;
-  std::optional<disk_tier> tier;
-  scripted_store* store = nullptr;
-  disk_tier_events events;
-  when now{1h};
-  std::uint64_t unix_s = 1000;
-};
 
 TEST_F(disk_tier_test, the_device_gets_new_work_before_what_it_did_is_looked_at) {
   make();
@@ -330,55 +262,6 @@ TEST_F(disk_tier_test, a_page_that_is_too_old_is_not_there_and_goes) {
   EXPECT_TRUE(store->index.empty());
 }
 
-TEST_F(disk_tier_test, the_scrub_finds_what_nobody_reads_at_its_rate) {
-  options.scrub_bytes_per_s = page_bytes;
-  make();
-  store_pages(1, 3);
-  store->rotten[key_of(3)] = true;
-  std::size_t gone = 0;
-  for (int i = 0; i < 10; ++i, now += 500ms)
-    for (const auto& each : poll().gone)
-      gone += each.pages.size();
-  EXPECT_EQ(gone, 1u);
-  EXPECT_FALSE(store->index.find(key_of(3)));
-  EXPECT_GE(tier->stats().scrubbed_bytes, 2u * page_bytes);
-  EXPECT_LE(tier->stats().scrubbed_bytes, 5u * page_bytes);
-}
-
-TEST_F(disk_tier_test, verify_reads_all_pages_without_waiting) {
-  make();
-  store_pages(1, 10);
-  tier->verify_now();
-  for (int i = 0; i < 20; ++i)
-    poll();
-  EXPECT_EQ(tier->stats().scrubbed_bytes, 10u * page_bytes);
-}
-
-TEST_F(disk_tier_test, verify_begins_with_the_first_page_wherever_the_scrub_is) {
-  options.scrub_bytes_per_s = page_bytes;
-  make();
-  store_pages(1, 10);
-  for (int i = 0; i < 5; ++i, now += 1s)
-    poll();
-  const auto before = tier->stats().scrubbed_bytes;
-  ASSERT_GT(before, 0u);
-  tier->verify_now();
-  for (int i = 0; i < 20; ++i)
-    poll();
-  EXPECT_GE(tier->stats().scrubbed_bytes - before, 10u * page_bytes);
-}
-
-TEST_F(disk_tier_test, verify_is_no_use_of_the_pages_and_reads_all_where_uses_count) {
-  make();
-  store->lru = true;
-  store_pages(1, 10);
-  tier->verify_now();
-  for (int i = 0; i < 20; ++i)
-    poll();
-  EXPECT_EQ(tier->stats().scrubbed_bytes, 10u * page_bytes);
-  EXPECT_EQ(store->index.oldest().page.key, key_of(1));
-}
-
 TEST_F(disk_tier_test, closing_ends_everything_with_an_event) {
   options.writing_bytes = page_bytes;
   make();
@@ -395,4 +278,4 @@ TEST_F(disk_tier_test, closing_ends_everything_with_an_event) {
 }
 
 } // namespace
-} // namespace peercache::storage::disk_tier_test
+} // namespace peercache::storage::tier_test

@@ -186,6 +186,8 @@ result<disk_file> folder_disk_io::open(const std::string& file) {
   if (!where)
     return disk_error(errno, "open", file);
   auto fd = open_at(where.folder, where.last, O_RDWR);
+  if (!fd && errno == EROFS) // What is there is still read.
+    fd = open_at(where.folder, where.last, O_RDONLY);
   struct stat about {};
   if (!fd || ::fstat(fd.get(), &about) != 0)
     return disk_error(errno, "open", file);

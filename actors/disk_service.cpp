@@ -80,6 +80,7 @@ std::unique_ptr<disk_service> disk_service::open(const config::node_config& conf
 result<void> disk_service::set_up(const config::node_config& config,
                                   const discovery::member& self) {
   path_ = config.disk.path + "/" + self.name;
+  incidents_ = disk_incidents(path_);
   auto claim = storage::folder_claim::take(path_, {config.cluster.name, self.name});
   if (!claim)
     return claim.error();

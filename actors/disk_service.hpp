@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/disk_incidents.hpp"
 #include "actors/protocol/disk.hpp"
 #include "actors/protocol/disk_wire.hpp"
 #include "config/node_config.hpp"
@@ -141,6 +142,7 @@ private:
   void let_go(const kept_page& page);
   void tell_of_known();
   void publish_report();
+  void log_incidents(const storage::disk_tier_stats& stats);
   void shut_down();
 
   // Constant after `open`.
@@ -165,6 +167,8 @@ private:
   std::unordered_map<std::uint64_t, open_load> loads_;
   disk_turn turn_;
   storage::recovery_report recovered_;
+  disk_incidents incidents_{""};
+  int last_error_ = 0; ///< Of a request on the device.
   metrics::latency_histogram write_latency_;
   metrics::latency_histogram read_latency_;
 

@@ -111,6 +111,9 @@ bool disk_service::turn() {
   bool moved = run_commands();
   std::array<storage::disk_completion, completions_per_turn> done;
   const auto count = io_->reap(done);
+  for (std::size_t i = 0; i < count; ++i)
+    if (done[i].error != 0)
+      last_error_ = done[i].error;
   tier_->on_completions(*io_, {done.data(), count});
   storage::disk_tier_events events;
   tier_->poll(now_, unix_seconds(), events);
@@ -229,6 +232,7 @@ void disk_service::publish_report() {
   now.bytes_capacity = config_.size_bytes;
   if (on()) {
     const auto stats = tier_->stats();
+    log_incidents(stats);
     now.store = tier_->store().name();
     now.io = io_->name();
     now.why_fallback = why_fallback_;
@@ -265,6 +269,11 @@ void disk_service::publish_report() {
   now.corrupt = recovered_.corrupt;
   const std::lock_guard hold(lock_);
   report_ = std::move(now);
+}
+
+void disk_service::log_incidents(const storage::disk_tier_stats& stats) {
+  for (const auto& line : incidents_.look(now_, stats, last_error_))
+    log::log(line.well ? log::level::info : log::level::warn, "disk tier: {}", line.text);
 }
 
 } // namespace peercache::actors

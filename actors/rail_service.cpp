@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using rdma::clock;
 
 /// How long a rail's thread goes on polling: the next hello of a reader is near.
-constexpr auto spin = 20us;
+constexpr auto spin_before_sleep = 20us;
 constexpr auto sleep_max = 100ms;
 
 rdma::served_pool served(const storage::pool_memory& memory) {
@@ -98,7 +98,7 @@ void rail_service::run(std::size_t rail) {
     const auto now = clock::now();
     if (server.poll(now))
       moved_at = now;
-    else if (now - moved_at > spin)
+    else if (now - moved_at > spin_before_sleep)
       server.wait(sleep_max);
   }
 }

@@ -2,6 +2,8 @@
 
 #include "disk_node.hpp"
 
+#include "storage/disk/disk_io.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -113,6 +115,11 @@ TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well
     const auto now = node.status();
     return now && now->disk.writes > 10 && now->disk.breaker == "closed";
   }));
+  EXPECT_TRUE(within(milliseconds(60'000), [&] {
+    return node.log().find("fails again and again") != std::string::npos &&
+           node.log().find("Input/output error") != std::string::npos &&
+           node.log().find("works again") != std::string::npos;
+  })) << node.log();
 }
 
 /// Puts a hundred new pages into both nodes and reads them from memory, one here and one there, so
@@ -319,11 +326,38 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
       const auto now = node.status();
       return now && !now->disk.read_only && now->disk.writes > written;
     }));
+    EXPECT_TRUE(takes_its_room || within(milliseconds(60'000),
+                                         [&] {
+                                           return node.log().find("is full before the tier is") !=
+                                                      std::string::npos &&
+                                                  node.log().find("has room again") !=
+                                                      std::string::npos;
+                                         }))
+        << node.log();
     for (std::uint32_t id = 0; id < next; ++id)
       if (const auto read = node.get(id); read.result.status == page_status::hit) {
         ASSERT_EQ(read.wrong_bytes, 0u);
       }
   }
+}
+
+TEST(read_only_file_system, is_still_read) {
+  auto folder = cli::run_folder::make("peercache-ro");
+  ASSERT_TRUE(folder);
+  const auto path = folder->path().string();
+  if (std::system(("mount --bind " + path + " " + path + " 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "no folder can be mounted here";
+  std::ofstream(path + "/page") << "written before";
+  {
+    auto disk = storage::open_disk(path, 8);
+    EXPECT_TRUE(disk);
+    EXPECT_EQ(std::system(("mount -o remount,bind,ro " + path).c_str()), 0);
+    EXPECT_FALSE(disk->io->create("other", 4096));
+    const auto opened = disk->io->open("page");
+    EXPECT_TRUE(opened) << opened.error().message;
+  }
+  // The kernel closes a ring's files later.
+  EXPECT_EQ(std::system(("umount -l " + path).c_str()), 0);
 }
 
 } // namespace

@@ -21,7 +21,7 @@ void disk_incidents::look_at_failures(const storage::disk_tier_stats& stats, int
     return;
   fails_ = fails;
   if (fails)
-    begins(fmt::format("{} fails again and again ({} writes and {} reads until now; last error: "
+    begins(fmt::format("{} fails again and again ({} writes and {} reads have failed; last error: "
                        "{}): it is left alone but for a try now and then; pages stay in memory. "
                        "Look at `dmesg` and `peercache doctor`",
                        path_, stats.write_errors, stats.read_errors,

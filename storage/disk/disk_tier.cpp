@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t scrub_tag = UINT64_MAX;
 /// Pages looked at for their age, each time the scrub moves on.
 constexpr std::uint32_t looked_at_once = 64;
-/// Of the scrub, as long as reads fail.
+/// Of the scrub, as long as reads fail or find no room.
 constexpr auto scrub_pause = std::chrono::milliseconds(100);
 
 } // namespace
@@ -258,8 +258,10 @@ void disk_tier::scrub(disk_tier_events& events) {
     verifying_ = false;
     scrub_next_ = now_ + std::chrono::seconds(1);
   } else if (reads) {
-    if (!start_scrub(*page))
-      scrub_at_ = before; // Once more, when the store has room for a read.
+    if (!start_scrub(*page)) { // Once more, when the store has room for a read.
+      scrub_at_ = before;
+      scrub_next_ = now_ + scrub_pause;
+    }
   } else {
     scrub_next_ = now_ + std::chrono::milliseconds(1);
   }

@@ -43,6 +43,22 @@ TEST_F(tier_scrub, verify_passes_over_no_page_while_the_store_is_busy) {
   EXPECT_EQ(tier->stats().scrubbed_bytes, 10u * page_bytes);
 }
 
+TEST_F(tier_scrub, a_busy_store_is_not_asked_without_a_pause) {
+  options.scrub_bytes_per_s = 1ull << 30;
+  make();
+  store_pages(1, 10);
+  now += 1h;
+  store->busy = true;
+  poll();
+  EXPECT_GT(tier->next_due(), now);
+  store->busy = false;
+  const auto before = tier->stats().scrubbed_bytes;
+  now = tier->next_due();
+  poll();
+  poll();
+  EXPECT_GT(tier->stats().scrubbed_bytes, before);
+}
+
 TEST_F(tier_scrub, verify_begins_with_the_first_page_wherever_the_scrub_is) {
   options.scrub_bytes_per_s = page_bytes;
   make();

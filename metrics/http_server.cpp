@@ -1,45 +1,78 @@
 #include "metrics/http_server.hpp"
 
 #include "common/assert.hpp"
-#include "metrics/bounded_task_queue.hpp"
+#include "metrics/http_connection.hpp"
 #include "metrics/status_page.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <httplib.h>
+#include <list>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <utility>
+#include <vector>
 
 namespace peercache::metrics {
 
 namespace {
 
+using clock = std::chrono::steady_clock;
+using time_point = clock::time_point;
+
+constexpr std::chrono::milliseconds no_descriptor_pause{100};
+/// So that who came with them is looked at before anybody gives way.
+constexpr std::size_t accepted_per_turn = 64;
 constexpr const char* text_type = "text/plain; charset=utf-8";
 constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
 
-/// cpp-httplib's server with a stop() that also works before and at the very start of the accept
-/// loop, where the library's own one is lost.
-class stoppable_server final : public httplib::Server {
+/// What the library sees of a connection: a request that has come, and its answer.
+class exchange final : public httplib::Stream {
 public:
-  ~stoppable_server() override {
-    halt();
-    if (halted_fd_ != INVALID_SOCKET)
-      ::close(halted_fd_);
-  }
+  explicit exchange(const std::string& request) : rest_(request) {}
 
-  /// Ends the accept loop. The descriptor stays open until the end, so that a loop which is about
-  /// to accept on it can never meet another file of the same number.
-  void halt() noexcept {
-    const socket_t listening = svr_sock_.exchange(INVALID_SOCKET);
-    if (listening == INVALID_SOCKET)
-      return;
-    halted_fd_ = listening;
-    ::shutdown(listening, SHUT_RDWR);
+  bool is_readable() const override { return true; }
+  bool is_writable() const override { return true; }
+  ssize_t read(char* to, size_t size) override {
+    const auto count = rest_.copy(to, size);
+    rest_.remove_prefix(count);
+    return static_cast<ssize_t>(count);
   }
+  ssize_t write(const char* from, size_t size) override {
+    answer.append(from, size);
+    return static_cast<ssize_t>(size);
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return INVALID_SOCKET; }
 
-  /// The library listens with a backlog of 5, which a few dashboards at once overflow.
-  void widen_backlog() noexcept { ::listen(svr_sock_, http_server::backlog_connections_max); }
+  std::string answer;
 
 private:
-  std::atomic<socket_t> halted_fd_{INVALID_SOCKET};
+  std::string_view rest_;
+};
+
+/// cpp-httplib's server as far as it parses requests and knows who answers them. Its own loop gives
+/// a thread to each connection until that has said something, so two that are silent blocked it.
+class request_handler final : public httplib::Server {
+public:
+  ~request_handler() override { ::close(svr_sock_); }
+
+  /// The bound socket, listening and non-blocking.
+  socket_t listener() const noexcept { return svr_sock_; }
+  /// The library listens with a backlog of 5, which a few dashboards at once overflow.
+  void prepare_listener() noexcept {
+    ::listen(svr_sock_, http_server::backlog_connections_max);
+    ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
+  }
+
+  std::string answer_to(const std::string& request) {
+    exchange one{request};
+    bool closed = false;
+    process_request(one, true, closed, {});
+    return std::move(one.answer);
+  }
 };
 
 /// Not the library's default, which sets SO_REUSEPORT: with it two nodes would share one port and
@@ -87,25 +120,92 @@ void add_routes(httplib::Server& server, http_content content) {
   });
 }
 
-void limit(httplib::Server& server, const http_options& options) {
-  server.set_read_timeout(options.read_timeout);
-  server.set_write_timeout(options.write_timeout);
-  server.set_payload_max_length(http_server::payload_bytes_max);
-  server.set_keep_alive_max_count(1);
-  server.set_socket_options(set_socket_options);
-  server.set_tcp_nodelay(true);
-  server.new_task_queue = [] {
-    return new bounded_task_queue{http_server::worker_threads,
-                                  http_server::waiting_connections_max};
-  };
-}
-
 } // namespace
 
 struct http_server::state {
-  stoppable_server server;
+  request_handler handler;
   std::uint16_t port = 0;
+  http_connection::patience patience;
+  int stop = -1;                          ///< An eventfd, readable from stop() on.
+  std::list<http_connection> connections; ///< Oldest first.
+  time_point accept_again{};
+
+  ~state() { ::close(stop); }
+
+  void run();
+  /// False when stop() was called.
+  bool wait(std::vector<pollfd>& polled);
+  void serve(const std::vector<pollfd>& polled, time_point now);
+  void accept_all(time_point now);
+  void make_room();
 };
+
+/// Until something can be read or sent, or somebody has no time left.
+bool http_server::state::wait(std::vector<pollfd>& polled) {
+  polled.clear();
+  const auto now = clock::now();
+  auto until = now + std::chrono::minutes(1);
+  polled.push_back({stop, POLLIN, 0});
+  polled.push_back({now < accept_again ? -1 : handler.listener(), POLLIN, 0});
+  if (now < accept_again)
+    until = accept_again;
+  for (const auto& each : connections) {
+    polled.push_back({each.fd(), each.events(), 0});
+    until = std::min(until, each.until());
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+  ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+  return polled[0].revents == 0;
+}
+
+void http_server::state::serve(const std::vector<pollfd>& polled, time_point now) {
+  std::size_t index = 2;
+  for (auto each = connections.begin(); each != connections.end(); ++index) {
+    using phase = http_connection::state;
+    auto at = polled[index].revents != 0 ? each->advance(now) : each->where();
+    if (at == phase::asked) {
+      each->answer(handler.answer_to(each->request()), now);
+      at = each->where();
+    }
+    each = at == phase::over || each->until() <= now ? connections.erase(each) : std::next(each);
+  }
+}
+
+/// The oldest of those that need least gives way: of what is sent, then of who has asked nothing.
+void http_server::state::make_room() {
+  using phase = http_connection::state;
+  for (const auto at : {phase::ending, phase::reading, phase::sending})
+    for (auto each = connections.begin(); each != connections.end(); ++each)
+      if (each->where() == at) {
+        connections.erase(each);
+        return;
+      }
+}
+
+void http_server::state::accept_all(time_point now) {
+  for (std::size_t i = 0; i < accepted_per_turn; ++i) {
+    const int fd = ::accept4(handler.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (full)
+      accept_again = now + no_descriptor_pause; // It stays readable: no busy loop meanwhile.
+    if (fd < 0)
+      return;
+    if (connections.size() == connections_max)
+      make_room();
+    connections.emplace_back(fd, patience, now);
+  }
+}
+
+void http_server::state::run() {
+  std::vector<pollfd> polled;
+  while (wait(polled)) {
+    const auto now = clock::now();
+    serve(polled, now);
+    if (polled[1].revents != 0)
+      accept_all(now);
+  }
+  connections.clear();
+}
 
 http_server::http_server(std::unique_ptr<state> s) : state_(std::move(s)) {}
 http_server::~http_server() = default;
@@ -114,21 +214,25 @@ result<std::unique_ptr<http_server>> http_server::listen(const http_options& opt
                                                          http_content content) {
   PEERCACHE_ASSERT(content.metrics_text && content.node_readiness && content.status_json);
   auto made = std::make_unique<state>();
-  limit(made->server, options);
-  made->server.set_pre_routing_handler(refuse_writes);
-  made->server.set_default_headers({{"Content-Security-Policy", "default-src 'self'"},
-                                    {"X-Content-Type-Options", "nosniff"},
-                                    {"Cache-Control", "no-store"}});
-  add_routes(made->server, std::move(content));
+  made->patience = {options.read_timeout, options.write_timeout};
+  made->stop = ::eventfd(0, EFD_CLOEXEC);
+  if (made->stop < 0)
+    return {errc::io_failed, std::string{"HTTP: no descriptor: "} + std::strerror(errno)};
+  made->handler.set_socket_options(set_socket_options);
+  made->handler.set_pre_routing_handler(refuse_writes);
+  made->handler.set_default_headers({{"Content-Security-Policy", "default-src 'self'"},
+                                     {"X-Content-Type-Options", "nosniff"},
+                                     {"Cache-Control", "no-store"}});
+  add_routes(made->handler, std::move(content));
   errno = 0;
-  const int port = options.port == 0 ? made->server.bind_to_any_port(options.host)
-                   : made->server.bind_to_port(options.host, options.port) ? options.port
-                                                                           : -1;
+  const int port = options.port == 0 ? made->handler.bind_to_any_port(options.host)
+                   : made->handler.bind_to_port(options.host, options.port) ? options.port
+                                                                            : -1;
   if (port <= 0)
     return {errc::io_failed, "HTTP cannot listen on " + options.host + ":" +
                                  std::to_string(options.port) + ": " +
                                  (errno == 0 ? "no such address" : std::strerror(errno))};
-  made->server.widen_backlog();
+  made->handler.prepare_listener();
   made->port = static_cast<std::uint16_t>(port);
   return std::unique_ptr<http_server>{new http_server{std::move(made)}};
 }
@@ -138,11 +242,11 @@ std::uint16_t http_server::port() const noexcept {
 }
 
 void http_server::run() {
-  state_->server.listen_after_bind();
+  state_->run();
 }
 
 void http_server::stop() noexcept {
-  state_->server.halt();
+  ::eventfd_write(state_->stop, 1);
 }
 
 } // namespace peercache::metrics

@@ -17,8 +17,8 @@ struct readiness {
   std::string reason;
 };
 
-/// Where the answers come from. Each is called on one of the server's threads, must be callable
-/// from two at once, must return at once and must not throw: read a `published` value.
+/// Where the answers come from. Each is called in the server's thread, must return at once and must
+/// not throw: read a `published` value.
 struct http_content {
   std::function<std::string()> metrics_text;
   std::function<readiness()> node_readiness;
@@ -27,9 +27,9 @@ struct http_content {
 
 struct http_options {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0; ///< 0 = any free one.
-  std::chrono::milliseconds read_timeout{2000};
-  std::chrono::milliseconds write_timeout{2000};
+  std::uint16_t port = 0;                       ///< 0 = any free one.
+  std::chrono::milliseconds read_timeout{2000}; ///< From a connection's begin to its request's end.
+  std::chrono::milliseconds write_timeout{2000}; ///< Without a byte taken by the other side.
 };
 
 /// The node's HTTP port:
@@ -41,18 +41,16 @@ struct http_options {
 /// Everything is read-only: methods other than GET and HEAD are refused with 405.
 ///
 /// Threads: run() blocks the caller until stop(), which may come from any thread, before or during
-/// run(). run() itself starts `worker_threads` and joins them.
+/// run(). It serves all connections and waits for none of them: who is silent, drips bytes or takes
+/// none costs the others nothing.
 /// Ownership: run() must have returned before the server is destroyed.
 /// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
-/// Limits: `payload_bytes_max` of a request, `waiting_connections_max` accepted connections; beyond
-/// that the accepting thread serves one itself, and up to `backlog_connections_max` wait in the
-/// kernel. One request a connection, so that an idle client holds no thread.
+/// Limits: `connections_max` at a time, beyond which the one that is silent longest goes, and
+/// `http_connection::head_bytes_max` of a request. One request a connection.
 class http_server {
 public:
-  static constexpr std::size_t worker_threads = 2;
-  static constexpr std::size_t waiting_connections_max = 16;
-  static constexpr int backlog_connections_max = 64;
-  static constexpr std::size_t payload_bytes_max = 4096;
+  static constexpr std::size_t connections_max = 256;
+  static constexpr int backlog_connections_max = 512;
 
   /// Binds and listens: connections are taken from now on and answered by run().
   static result<std::unique_ptr<http_server>> listen(const http_options& options,

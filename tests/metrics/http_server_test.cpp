@@ -4,6 +4,8 @@
 #include "metrics/registry.hpp"
 
 #include <arpa/inet.h>
+#include <atomic>
+#include <chrono>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -130,26 +132,91 @@ TEST_F(http_server_test, garbage_costs_only_its_own_connection) {
   EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
 }
 
-TEST_F(http_server_test, silent_clients_on_every_thread_are_dropped_by_the_read_timeout) {
-  stop();
-  serve({.read_timeout = std::chrono::milliseconds{500}});
-  ASSERT_FALSE(HasFatalFailure());
-  std::vector<std::unique_ptr<raw_connection>> silent;
-  for (std::size_t i = 0; i < http_server::worker_threads + 1; ++i) {
-    silent.push_back(std::make_unique<raw_connection>(server_->port()));
-    silent.back()->send("GET /met");
+/// Connections that are open and say nothing, a little, or a byte now and then.
+class http_silence : public http_server_test, public ::testing::WithParamInterface<std::size_t> {
+protected:
+  using connections = std::vector<std::unique_ptr<raw_connection>>;
+
+  connections open(const std::string& begin) {
+    connections all;
+    for (std::size_t i = 0; i < GetParam(); ++i) {
+      all.push_back(std::make_unique<raw_connection>(server_->port()));
+      all.back()->send(begin);
+    }
+    return all;
   }
-  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
+
+  /// What a kubelet does: an answer within a second, or the node is killed.
+  void expect_probes_answered() {
+    for (const std::string path : {"/healthz", "/readyz", "/metrics"}) {
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_TRUE(get(path).starts_with("HTTP/1.1 "));
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << path;
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(connections, http_silence, ::testing::Values(2, 8, 64, 300));
+
+TEST_P(http_silence, of_others_holds_up_no_probe) {
+  const auto mute = open("");
+  expect_probes_answered();
 }
 
-TEST_F(http_server_test, more_connections_than_the_queue_holds_are_all_served) {
+TEST_P(http_silence, in_mid_request_holds_up_no_probe) {
+  const auto half = open("GET /met");
+  expect_probes_answered();
+}
+
+TEST_P(http_silence, of_who_drips_bytes_holds_up_no_probe) {
+  const auto dripping = open("G");
+  std::atomic<bool> done{false};
+  std::thread drip{[&] {
+    while (!done)
+      for (const auto& each : dripping)
+        each->send("x");
+  }};
+  expect_probes_answered();
+  done = true;
+  drip.join();
+}
+
+TEST_P(http_silence, of_who_takes_no_answer_holds_up_no_probe) {
+  metrics_.store(std::string(4u << 20, 'm')); // More than the sockets take.
+  const auto deaf = open("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  metrics_.store("few\n");
+  expect_probes_answered();
+}
+
+TEST_F(http_server_test, who_drips_is_dropped_by_the_read_timeout_all_the_same) {
+  stop();
+  serve({.read_timeout = std::chrono::milliseconds{200}});
+  ASSERT_FALSE(HasFatalFailure());
+  raw_connection dripping{server_->port()};
+  std::atomic<bool> done{false};
+  std::thread drip{[&] {
+    while (!done)
+      dripping.send("x");
+  }};
+  EXPECT_EQ(dripping.receive_all(), "") << "ended without an answer";
+  done = true;
+  drip.join();
+}
+
+TEST_F(http_server_test, more_connections_than_are_held_are_all_served) {
   std::vector<std::unique_ptr<raw_connection>> open;
-  for (std::size_t i = 0; i < 3 * http_server::waiting_connections_max; ++i) {
+  for (std::size_t i = 0; i < http_server::connections_max + 50; ++i) {
     open.push_back(std::make_unique<raw_connection>(server_->port()));
     open.back()->send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
   }
   for (auto& connection : open)
     EXPECT_TRUE(connection->receive_all().starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(http_server_test, a_refused_request_with_a_body_gets_its_answer) {
+  const std::string body(64u << 10, 'b');
+  EXPECT_TRUE(exchange("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n" + body)
+                  .starts_with("HTTP/1.1 405 "));
 }
 
 TEST_F(http_server_test, a_port_in_use_is_an_error_that_names_it) {

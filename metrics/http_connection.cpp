@@ -1,0 +1,97 @@
+#include "metrics/http_connection.hpp"
+
+#include "common/assert.hpp"
+
+#include <array>
+#include <cerrno>
+#include <httplib.h>
+#include <poll.h>
+
+namespace peercache::metrics {
+
+namespace {
+
+constexpr std::chrono::milliseconds end_patience{500};
+
+bool is_for_later(ssize_t outcome) noexcept {
+  return outcome < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+} // namespace
+
+http_connection::http_connection(int fd, const patience& with, time_point now)
+    : fd_(fd), patience_(with), until_(now + with.head) {}
+
+http_connection::~http_connection() {
+  ::close(fd_);
+}
+
+short http_connection::events() const noexcept {
+  return state_ == state::sending ? POLLOUT : POLLIN;
+}
+
+http_connection::state http_connection::advance(time_point now) {
+  switch (state_) {
+  case state::reading:
+    receive();
+    break;
+  case state::sending:
+    send(now);
+    break;
+  case state::ending:
+    discard();
+    break;
+  case state::asked:
+  case state::over:
+    break;
+  }
+  return state_;
+}
+
+void http_connection::receive() {
+  std::array<char, 4096> piece;
+  const auto got = ::recv(fd_, piece.data(), piece.size(), 0);
+  if (is_for_later(got))
+    return;
+  in_.append(piece.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  if (in_.find("\r\n\r\n") != std::string::npos)
+    state_ = state::asked;
+  else if (got <= 0 || in_.size() > head_bytes_max)
+    state_ = state::over;
+}
+
+void http_connection::answer(std::string bytes, time_point now) {
+  PEERCACHE_ASSERT(state_ == state::asked);
+  out_ = std::move(bytes);
+  state_ = state::sending;
+  until_ = now + patience_.send;
+  send(now);
+}
+
+void http_connection::send(time_point now) {
+  while (sent_ < out_.size()) {
+    const auto done = ::send(fd_, out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    if (is_for_later(done))
+      return;
+    if (done <= 0) {
+      state_ = state::over;
+      return;
+    }
+    sent_ += static_cast<std::size_t>(done);
+    until_ = now + patience_.send;
+  }
+  // To close with bytes unread, as the body of a request that is refused, would take the answer
+  // back.
+  ::shutdown(fd_, SHUT_WR);
+  state_ = state::ending;
+  until_ = now + end_patience;
+}
+
+void http_connection::discard() {
+  std::array<char, 4096> piece;
+  const auto got = ::recv(fd_, piece.data(), piece.size(), 0);
+  if (got <= 0 && !is_for_later(got))
+    state_ = state::over;
+}
+
+} // namespace peercache::metrics

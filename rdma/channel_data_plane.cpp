@@ -6,6 +6,13 @@
 
 namespace peercache::rdma {
 
+namespace {
+
+/// To start a batch may mean to connect.
+constexpr std::size_t starts_per_turn = 64;
+
+} // namespace
+
 result<std::unique_ptr<channel_data_plane>>
 channel_data_plane::create(const channel_plane_options& opts, std::unique_ptr<transport> over) {
   if (opts.channels_per_peer_max == 0)
@@ -40,12 +47,17 @@ void channel_data_plane::submit(read_batch& batch) {
 bool channel_data_plane::take_submitted() {
   if (submitted_.empty())
     return false;
-  for (auto* batch : std::exchange(submitted_, {}))
+  for (std::size_t i = 0; i < starts_per_turn && !submitted_.empty(); ++i) {
+    auto* batch = submitted_.front();
+    submitted_.pop_front();
     start(*batch);
+  }
   return true;
 }
 
 void channel_data_plane::start(read_batch& batch) {
+  if (batch.deadline <= now_)
+    return refuse(batch, page_status::timed_out, stats_);
   auto* peer = peer_of(batch.peer);
   const bool allowed = peer != nullptr && peer->breaker.allow(now_);
   if (!allowed) {
@@ -131,7 +143,7 @@ bool channel_data_plane::give_channels(channel_peer& peer, batch_job& job) {
     if (channel == nullptr)
       break;
     channel->attach(job);
-    ready_.push_back(channel->id());
+    make_ready(channel->id(), ready_);
     ++given;
   }
   return given != 0;
@@ -142,6 +154,10 @@ page_channel* channel_data_plane::open_channel(channel_peer& peer) {
     return nullptr;
   const auto id = next_id_++;
   auto opened = transport_->open(id, peer.endpoint, events_, now_);
+  if (opened == nullptr && !closed_.empty()) { // Perhaps for want of the descriptors they hold.
+    closed_.clear();
+    opened = transport_->open(id, peer.endpoint, events_, now_);
+  }
   if (opened == nullptr)
     return nullptr;
   ++stats_.connects;
@@ -155,7 +171,10 @@ std::vector<sub_request> channel_data_plane::drop(channel_peer& peer, page_chann
   auto lost = channel.close();
   channels_.erase(channel.id());
   ++stats_.connections_closed;
-  std::erase_if(peer.channels, [&](const auto& other) { return other.get() == &channel; });
+  const auto its = std::find_if(peer.channels.begin(), peer.channels.end(),
+                                [&](const auto& other) { return other.get() == &channel; });
+  closed_.push_back(std::move(*its));
+  peer.channels.erase(its);
   return lost;
 }
 
@@ -194,6 +213,10 @@ void channel_data_plane::on_broken(channel_peer& peer, page_channel& channel) {
     job->answered = true;
     drop_channels_of(peer, *job);
     return complete(*flights_.at(job->id), page_status::owner_gone);
+  }
+  if (why == page_channel::loss_reason::bad_memory) {
+    drop_channels_of(peer, *job);
+    return complete(*flights_.at(job->id), page_status::bad_size);
   }
   job->failed |= why != page_channel::loss_reason::closed;
   for (const auto& sub : lost) {

@@ -7,6 +7,7 @@
 #include "rdma/page_channel.hpp"
 #include "rdma/published_stats.hpp"
 
+#include <deque>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -23,15 +24,20 @@ namespace peercache::rdma {
 /// other's channel; batches beyond `channels_per_peer_max` wait. Large batches use several
 /// channels, where the transport says so.
 ///
+/// A poll is a turn of a few milliseconds at most, whatever is ready: it has a budget of bytes over
+/// all channels, of batches to start and of connections to end, and the rest waits for the next
+/// one. So whoever calls `poll` looks at the clock often enough for every deadline.
+///
 /// Threads: as data_plane says; starts none. Time: `poll`'s argument; `wait` alone looks at the
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
 /// process's: `owner_gone`; the peer failed repeatedly: `breaker_open`; too many batches or peers:
-/// `refused`. A connection that breaks fails what rode on it; if it had served before and broke
-/// without a word, the peer had closed it while it was idle, and its requests go out once more on a
-/// new connection. Breaker: connect failures, and batches that ran to their deadline without a
-/// single answer, count. Invariants: (1) when a batch finishes, no connection of it is open for
-/// receiving into its memory; (2) every batch that was submitted finishes at the first `poll` after
-/// its deadline, or earlier.
+/// `refused`; a part that cannot be written to: `bad_size`, for what had not arrived of the batch,
+/// and nothing against the peer. A connection that breaks fails what rode on it; if it had served
+/// before and broke without a word, the peer had closed it while it was idle, and its requests go
+/// out once more on a new connection. Breaker: connect failures, and batches that ran to their
+/// deadline without a single answer, count. Invariants: (1) when a batch finishes, no connection of
+/// it is open for receiving into its memory; (2) every batch that was submitted finishes at the
+/// first `poll` after its deadline, or earlier.
 class channel_data_plane final : public data_plane {
 public:
   static result<std::unique_ptr<channel_data_plane>> create(const channel_plane_options& opts,
@@ -57,6 +63,7 @@ private:
     page_channel* channel;
     channel_peer* peer;
     bool in_flight = false; ///< Its id is in `in_flight_`.
+    bool ready = false;     ///< Its id is in `ready_` or in `again_`.
   };
 
   channel_data_plane(const channel_plane_options& opts, std::unique_ptr<transport> over,
@@ -68,12 +75,13 @@ private:
   void complete(flight& which, page_status undecided);
 
   bool take_events();
-  bool run_channels();
+  void make_ready(std::uint64_t id, std::deque<std::uint64_t>& in);
+  bool run_channels(std::size_t& bytes_left);
   void take_in_flight();
   bool lose_channels();
   void lose(std::uint64_t id);
   bool arm_in_flight();
-  void run_channel(std::uint64_t id, bool& moved);
+  void run_channel(std::uint64_t id, std::size_t& bytes_left, bool& moved);
 
   void assign(channel_peer& peer);
   bool give_channels(channel_peer& peer, batch_job& job);
@@ -86,6 +94,7 @@ private:
   void drop_idle_channels(channel_peer& peer);
 
   bool expire_batches();
+  bool end_connections();
   void expire_channels();
   void forget_peers();
   clock::time_point next_timer() const noexcept;
@@ -98,15 +107,15 @@ private:
   clock::time_point housekeeping_at_{};
   bool shut_down_ = false;
 
-  std::vector<read_batch*> submitted_;
+  std::deque<read_batch*> submitted_;
   std::unordered_map<incarnation, std::unique_ptr<channel_peer>> peers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<flight>> flights_; ///< By job id.
   std::set<std::pair<clock::time_point, std::uint64_t>> deadlines_;    ///< Of the flights.
   std::unordered_map<std::uint64_t, channel_ref> channels_;            ///< By channel id.
-  std::vector<std::uint64_t> ready_;     ///< Channels that may have something to do.
-  std::vector<std::uint64_t> turn_;      ///< Of these, the ones that are stepped now.
-  std::vector<std::uint64_t> again_;     ///< Had their turn and have more to do.
+  std::deque<std::uint64_t> ready_;      ///< Channels that may have something to do, in turn.
+  std::deque<std::uint64_t> again_;      ///< Had their turn in this poll and have more to do.
   std::vector<std::uint64_t> in_flight_; ///< Channels whose device works: each poll steps them.
+  std::vector<std::unique_ptr<page_channel>> closed_; ///< Their sockets end a few at a time.
   std::uint32_t turns_since_look_ = 0;
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;

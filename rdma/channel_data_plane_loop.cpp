@@ -8,8 +8,14 @@ namespace peercache::rdma {
 
 namespace {
 
+/// Of one poll, over all channels: a millisecond or so, four where the memory is new.
+constexpr std::size_t turn_bytes = 2u << 20;
 /// A channel gives way to the others after so many bytes.
-constexpr std::size_t turn_bytes = 4u << 20;
+constexpr std::size_t channel_bytes = 1u << 20;
+/// What a step costs of the turn besides the bytes that came: its system calls.
+constexpr std::size_t step_bytes = 8u << 10;
+/// A socket with a full receive buffer takes the kernel up to half a millisecond to end.
+constexpr std::size_t ends_per_turn = 8;
 constexpr auto housekeeping_every = std::chrono::milliseconds(100);
 /// While a device works, sockets are looked at once in so many turns: a turn without that makes no
 /// system call, and they carry handshakes and hang-ups only.
@@ -24,13 +30,15 @@ bool channel_data_plane::poll(clock::time_point now) {
   bool moved = lose_channels();
   if (device_works)
     take_in_flight();
-  moved |= run_channels();
+  auto bytes_left = turn_bytes;
+  moved |= run_channels(bytes_left);
   if (!device_works || !collected_.empty() || ++turns_since_look_ >= turns_per_look) {
     turns_since_look_ = 0;
     if (take_events())
-      moved |= run_channels();
+      moved |= run_channels(bytes_left);
   }
   moved |= expire_batches();
+  moved |= end_connections();
   if (now_ >= housekeeping_at_) {
     housekeeping_at_ = now_ + housekeeping_every;
     expire_channels();
@@ -66,7 +74,7 @@ void channel_data_plane::take_in_flight() {
   for (const auto id : in_flight_)
     if (const auto found = channels_.find(id); found != channels_.end()) {
       found->second.in_flight = false;
-      ready_.push_back(id);
+      make_ready(id, ready_);
     }
   in_flight_.clear();
 }
@@ -81,39 +89,50 @@ bool channel_data_plane::take_events() {
     if (found == channels_.end())
       continue;
     found->second.channel->on_events(event.events);
-    ready_.push_back(id);
+    make_ready(id, ready_);
   }
   return !events.empty();
 }
 
-bool channel_data_plane::run_channels() {
+void channel_data_plane::make_ready(std::uint64_t id, std::deque<std::uint64_t>& in) {
+  if (const auto found = channels_.find(id);
+      found != channels_.end() && !std::exchange(found->second.ready, true))
+    in.push_back(id);
+}
+
+bool channel_data_plane::run_channels(std::size_t& bytes_left) {
   bool moved = false;
-  // A channel that comes free makes others ready in the same turn; one that used up its turn waits
-  // for the next poll.
-  while (!ready_.empty()) {
-    turn_.swap(ready_);
-    for (const auto id : turn_)
-      run_channel(id, moved);
-    turn_.clear();
+  // A channel that comes free makes others ready in the same turn; one that used up its share waits
+  // for the next poll, and so do all when the turn is used up.
+  while (!ready_.empty() && bytes_left > 0) {
+    const auto id = ready_.front();
+    ready_.pop_front();
+    run_channel(id, bytes_left, moved);
   }
-  ready_.swap(again_);
+  ready_.insert(ready_.end(), again_.begin(), again_.end());
+  again_.clear();
   return moved;
 }
 
-void channel_data_plane::run_channel(std::uint64_t id, bool& moved) {
+void channel_data_plane::run_channel(std::uint64_t id, std::size_t& bytes_left, bool& moved) {
   const auto found = channels_.find(id);
   if (found == channels_.end())
     return;
+  found->second.ready = false;
   auto& its_peer = *found->second.peer;
   auto& its_channel = *found->second.channel;
-  switch (its_channel.step(turn_bytes)) {
+  const auto share = std::min(bytes_left, channel_bytes);
+  auto unused = share;
+  const auto outcome = its_channel.step(unused);
+  bytes_left -= std::min(bytes_left, share - unused + step_bytes);
+  switch (outcome) {
   case page_channel::progress::broken:
     moved = true;
     on_broken(its_peer, its_channel);
     return assign(its_peer);
   case page_channel::progress::moved:
     moved = true;
-    again_.push_back(id);
+    make_ready(id, again_);
     break;
   case page_channel::progress::in_flight:
     if (!std::exchange(found->second.in_flight, true))
@@ -135,7 +154,7 @@ void channel_data_plane::run_channel(std::uint64_t id, bool& moved) {
 }
 
 void channel_data_plane::wait(clock::duration at_most) {
-  if (!submitted_.empty() || !ready_.empty() || !collected_.empty())
+  if (!submitted_.empty() || !ready_.empty() || !collected_.empty() || !closed_.empty())
     return;
   if (!arm_in_flight())
     return;
@@ -165,7 +184,7 @@ clock::time_point channel_data_plane::next_timer() const noexcept {
 // ---------------------------------------------------------------------------------------------------------
 
 bool channel_data_plane::expire_batches() {
-  bool any = false;
+  std::vector<channel_peer*> freed;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
     auto& late = *flights_.at(deadlines_.begin()->second);
     auto& peer = *late.peer;
@@ -173,9 +192,18 @@ bool channel_data_plane::expire_batches() {
     peer.forget_waiting(late.job);
     drop_channels_of(peer, late.job);
     complete(late, page_status::timed_out);
-    assign(peer);
-    any = true;
+    freed.push_back(&peer);
   }
+  // All of one deadline first: none of them is given a channel that it would not live to use.
+  for (auto* peer : freed)
+    assign(*peer);
+  return !freed.empty();
+}
+
+/// Sockets of channels that were closed. True while there may be more to end.
+bool channel_data_plane::end_connections() {
+  const bool any = !closed_.empty();
+  closed_.resize(closed_.size() - std::min(closed_.size(), ends_per_turn));
   return any;
 }
 
@@ -217,6 +245,7 @@ void channel_data_plane::shutdown() {
   for (auto& [inc, peer] : peers_)
     while (!peer->channels.empty())
       drop(*peer, *peer->channels.back());
+  closed_.clear();
   published_.publish(stats_);
 }
 

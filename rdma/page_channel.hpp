@@ -25,7 +25,8 @@ public:
     other_incarnation,
     not_accepted, ///< Another cluster, another wire version, or no such service.
     closed,       ///< The peer closed or the connection failed.
-    violation     ///< The peer said what the protocol does not allow.
+    violation,    ///< The peer said what the protocol does not allow.
+    bad_memory    ///< A part of a page lies where this process may not write: the caller's fault.
   };
   enum class progress : std::uint8_t {
     blocked,   ///< An event will say when there is more to do.
@@ -60,13 +61,14 @@ public:
   virtual bool carries_nothing() const noexcept = 0;
   /// What epoll said of a descriptor that was added under this channel's id.
   virtual void on_events(std::uint32_t events) noexcept = 0;
-  /// Moves until nothing can move, or about `bytes_max` have arrived.
-  virtual progress step(std::size_t bytes_max) = 0;
+  /// Moves until nothing can move, or `bytes_left` is used up; takes off what has arrived.
+  virtual progress step(std::size_t& bytes_left) = 0;
   /// Before the thread sleeps while this channel is `in_flight`: from here on an event wakes it.
   /// False when something has come meanwhile: step again instead.
   virtual bool arm() noexcept { return true; }
   /// Nothing is written to the job's memory from here on, whatever arrives late. Gives back the
-  /// sub-requests that were taken and not decided.
+  /// sub-requests that were taken and not decided. What takes time and can write nowhere, such as
+  /// the end of a socket, is left to the destructor.
   virtual std::vector<sub_request> close() noexcept = 0;
 
 protected:

@@ -56,7 +56,7 @@ void unique_fd::reset() noexcept {
     ::close(std::exchange(fd_, -1));
 }
 
-result<unique_fd> listen_on(const std::string& host, std::uint16_t port, int backlog) {
+result<unique_fd> hold_port(const std::string& host, std::uint16_t port) {
   auto addresses = look_up(host, port, AI_NUMERICHOST | AI_PASSIVE);
   if (!addresses)
     return addresses.error();
@@ -66,8 +66,15 @@ result<unique_fd> listen_on(const std::string& host, std::uint16_t port, int bac
   if (!fd)
     return last_error(errc::io_failed, where);
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (::bind(fd.get(), at.ai_addr, at.ai_addrlen) != 0 || ::listen(fd.get(), backlog) != 0)
+  if (::bind(fd.get(), at.ai_addr, at.ai_addrlen) != 0)
     return last_error(errc::io_failed, where);
+  return fd;
+}
+
+result<unique_fd> listen_on(const std::string& host, std::uint16_t port, int backlog) {
+  auto fd = hold_port(host, port);
+  if (fd && ::listen(fd->get(), backlog) != 0)
+    return last_error(errc::io_failed, "listen on " + host + ":" + std::to_string(port));
   return fd;
 }
 

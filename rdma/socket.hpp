@@ -43,6 +43,10 @@ struct socket_options {
 /// Listens, non-blocking. `port` 0 lets the kernel choose. Only numeric addresses.
 result<unique_fd> listen_on(const std::string& host, std::uint16_t port, int backlog);
 
+/// Has the port without listening: who connects is refused, and nobody else can listen there, but
+/// for a moment between the end of this and `listen_on`. Only numeric addresses.
+result<unique_fd> hold_port(const std::string& host, std::uint16_t port);
+
 /// Starts to connect, non-blocking. Only numeric addresses: name look-ups block, so they are made
 /// where the address is configured (`resolve_host`), never on the data plane's thread.
 result<unique_fd> start_connect(const std::string& host, std::uint16_t port,

@@ -42,14 +42,13 @@ void tcp_channel::on_events(std::uint32_t events) noexcept {
 }
 
 std::vector<sub_request> tcp_channel::close() noexcept {
-  fd_.reset();
-  phase_ = phase::broken;
+  phase_ = phase::broken; // From here on nothing is received: the socket itself may end later.
   payload_.drop();
   job_ = nullptr;
   return std::exchange(sent_, {});
 }
 
-tcp_channel::progress tcp_channel::step(std::size_t bytes_max) {
+tcp_channel::progress tcp_channel::step(std::size_t& bytes_left) {
   if (phase_ == phase::broken)
     return progress::broken;
   if (phase_ == phase::connecting && !finish_connect())
@@ -57,7 +56,7 @@ tcp_channel::progress tcp_channel::step(std::size_t bytes_max) {
   bool moved = false;
   if (phase_ == phase::ready)
     send_requests();
-  if (!flush() || !receive(bytes_max, moved) || !flush())
+  if (!flush() || !receive(bytes_left, moved) || !flush())
     return progress::broken;
   return moved ? progress::moved : progress::blocked;
 }
@@ -97,20 +96,23 @@ bool tcp_channel::flush() {
       writable_ = false;
       return true;
     }
+    if (sent < 0 && phase_ == phase::ready && (errno == EPIPE || errno == ECONNRESET))
+      break; // The peer hears no more: what it has sent before is read up to its end.
     if (sent < 0)
       return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
     out_sent_ += static_cast<std::size_t>(sent);
   }
+  if (out_sent_ < out_.size())
+    readable_ = hung_up_ = true;
   out_.clear();
   out_sent_ = 0;
   return true;
 }
 
-bool tcp_channel::receive(std::size_t bytes_max, bool& moved) {
-  auto budget = bytes_max;
-  while (readable_ && budget > 0) {
+bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
+  while (readable_ && bytes_left > 0) {
     if (!payload_.done()) {
-      if (!receive_payload(budget, moved))
+      if (!receive_payload(bytes_left, moved))
         return false;
     } else if (phase_ == phase::greeting || !sent_.empty()) {
       if (!receive_head(moved))
@@ -142,6 +144,8 @@ bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
     readable_ = false;
     return true;
   }
+  if (got < 0 && errno == EFAULT)
+    return broken(loss_reason::bad_memory);
   if (got <= 0)
     return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
   bytes = static_cast<std::size_t>(got);
@@ -210,14 +214,14 @@ bool tcp_channel::on_answer_head() {
   return true;
 }
 
-bool tcp_channel::receive_payload(std::size_t& budget, bool& moved) {
+bool tcp_channel::receive_payload(std::size_t& bytes_left, bool& moved) {
   std::array<iovec, pieces_per_read_max> pieces;
   const auto count = payload_.next(pieces, options_.receive_piece_bytes);
   std::size_t got = 0;
   if (!read_into(std::span(pieces).first(count), got))
     return false;
   moved |= got != 0;
-  budget -= std::min(budget, got);
+  bytes_left -= std::min(bytes_left, got);
   payload_.advance(got);
   if (payload_.done())
     answer_done();

@@ -21,16 +21,16 @@ public:
 
   bool carries_nothing() const noexcept override { return sent_.empty(); }
   void on_events(std::uint32_t events) noexcept override;
-  progress step(std::size_t bytes_max) override;
+  progress step(std::size_t& bytes_left) override;
   std::vector<sub_request> close() noexcept override;
 
 private:
   bool finish_connect();
   void send_requests();
   bool flush();
-  bool receive(std::size_t bytes_max, bool& moved);
+  bool receive(std::size_t& bytes_left, bool& moved);
   bool receive_head(bool& moved);
-  bool receive_payload(std::size_t& budget, bool& moved);
+  bool receive_payload(std::size_t& bytes_left, bool& moved);
   bool on_head();
   bool on_hello_answer();
   bool on_answer_head();

@@ -102,7 +102,7 @@ bool verbs_channel::connect() {
 
 // -- one sub-request
 
-verbs_channel::progress verbs_channel::step(std::size_t) {
+verbs_channel::progress verbs_channel::step(std::size_t& bytes_left) {
   if (phase_ == phase::broken || !run_handshake())
     return progress::broken;
   if (phase_ != phase::ready || job_ == nullptr)
@@ -112,7 +112,9 @@ verbs_channel::progress verbs_channel::step(std::size_t) {
   if (!busy_ && !begin_sub())
     return progress::in_flight;
   bool moved = false;
-  if (!reap(moved))
+  const bool well = reap(moved);
+  bytes_left -= std::min(bytes_left, std::exchange(copied_bytes_, 0));
+  if (!well)
     return progress::broken;
   judge();
   if (!post())
@@ -280,6 +282,7 @@ void verbs_channel::retire(std::uint64_t up_to) noexcept {
     const auto& copy = bounced_.front();
     std::copy_n(rail_.bounce.address(copy.block), copy.bytes, copy.to);
     rail_counters::add(rail_.counters.bounced_bytes, copy.bytes);
+    copied_bytes_ += copy.bytes;
     rail_.bounce.give_back(copy.block);
     bounced_.pop_front();
   }

@@ -51,7 +51,7 @@ public:
 
   bool carries_nothing() const noexcept override { return !busy_; }
   void on_events(std::uint32_t events) noexcept override { handshake_.on_events(events); }
-  progress step(std::size_t bytes_max) override;
+  progress step(std::size_t& bytes_left) override;
   bool arm() noexcept override;
   std::vector<sub_request> close() noexcept override;
 
@@ -102,6 +102,7 @@ private:
   std::uint64_t posted_ = 0;  ///< Work requests ever posted: the number of the last one.
   std::uint64_t retired_ = 0; ///< Of those, the ones that are done.
   std::deque<bounced> bounced_;
+  std::size_t copied_bytes_ = 0;      ///< Out of bounce blocks, in this step.
   std::vector<ibv_send_wr> requests_; ///< Of one doorbell, each with its pieces and its next.
   std::vector<ibv_sge> sges_;
 };

@@ -45,7 +45,7 @@ SHARED = {
 
 EVERYTHING = ["tests"]  # folders that may include anything
 
-SOCKET_USERS = ["rdma/", "actors/connector", "bench/", "cli/bench"]
+SOCKET_USERS = ["rdma/", "actors/connector", "actors/node_middleman", "bench/", "cli/bench"]
 
 # A header (prefix), and the only paths (prefixes) that may include it.
 FENCES = {

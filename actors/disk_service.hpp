@@ -30,6 +30,12 @@ public:
 
   /// Claims room for a page; false, and counted, when there is none, or the disk takes nothing.
   bool enter(std::uint64_t bytes) noexcept;
+  /// Whether a page that nobody is in a hurry for may come: the disk takes pages, and this one
+  /// leaves all but one part of the room to others. A page that is larger has it alone.
+  bool has_room(std::uint64_t bytes, std::uint64_t parts) const noexcept {
+    const auto waiting = this->bytes();
+    return open() && bytes + waiting <= (waiting == 0 ? bytes_max_ : bytes_max_ / parts);
+  }
   /// A page that never came to the gate, and why.
   void count_skip(storage::write_skip why) noexcept {
     skipped_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 #include "actors/gateway_actor.hpp"
 
+#include "actors/gateway_drain.hpp"
 #include "actors/protocol/disk_wire.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
@@ -22,19 +23,18 @@ std::string gateway_state::unready_reason() const {
              : "";
 }
 
+caf::error refused(const std::string& why) {
+  return caf::make_error(caf::sec::runtime_error, why);
+}
+
 namespace {
 
 using namespace std::chrono_literals;
-using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
 
 /// The pool lives in this process and answers for as long as the gateway does: a timer for each
 /// request would cost more than the request. What the pool itself asks of other nodes has a
 /// time-out.
 constexpr auto pool_timeout = caf::infinite;
-
-caf::error refused(const std::string& why) {
-  return caf::make_error(caf::sec::runtime_error, why);
-}
 
 /// Why a hello is refused, in words for whoever asked; no error when it is welcome. Version and
 /// cluster have codes of their own, by which others tell them from a failure.
@@ -183,16 +183,11 @@ void bury_dead_sessions(gateway_pointer self) {
   }
 }
 
-void tell_readiness(gateway_pointer self) {
-  const auto& state = self->state;
-  state.options.ready(state.ready(), state.unready_reason());
-}
-
 void on_topology(gateway_pointer self, const topology_ptr& next) {
   auto& state = self->state;
   auto encoded = discovery::encode_view(next->view);
   state.in_view = next->find(state.options.self.inc) != nullptr;
-  tell_readiness(self);
+  state.tell_readiness();
   if (encoded == state.view)
     return;
   state.view = std::move(encoded);
@@ -257,68 +252,9 @@ caf::result<node_report> node_status(gateway_pointer self) {
 caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
                                      std::uint32_t within_ms) {
   auto& state = self->state;
-  if (!state.options.promoter || state.leaving)
+  if (!state.options.promoter || state.withdraws)
     return std::string(record_count<promoted_page>(pages).value_or(0), '\0');
   return self->delegate(state.options.promoter, promote_atom_v, pages, within_ms);
-}
-
-/// Gives the shard's records to those who will own them, for as long as that may take; `done` gets
-/// how many went.
-void hand_over_shard(gateway_pointer self, bool leaving,
-                     const std::function<void(std::uint64_t)>& done) {
-  auto within = self->state.options.hand_over_timeout;
-  self->request(self->state.options.directory, within + 1s, drain_atom_v, leaving,
-                static_cast<std::uint32_t>(within.count()))
-      .then([done](std::uint64_t records) { done(records); },
-            [done](const caf::error&) { done(0); });
-}
-
-/// The node goes: its shard's records to others, its pages out of the directory, itself out of the
-/// cluster.
-caf::result<bool> leave(gateway_pointer self) {
-  auto& state = self->state;
-  state.leaving = true;
-  tell_readiness(self);
-  log::info("gateway: draining");
-  auto promise = self->make_response_promise<bool>();
-  auto finish = [promise]() mutable { promise.deliver(true); };
-  hand_over_shard(self, true, [self, finish](std::uint64_t) {
-    self->request(self->state.options.pool, pool_timeout, drain_atom_v)
-        .then(
-            [self, finish](bool) mutable {
-              self->request(self->state.options.membership, self->state.options.vote_timeout,
-                            leave_atom_v)
-                  .then([finish](bool) mutable { finish(); },
-                        [finish](caf::error&) mutable { finish(); });
-            },
-            [finish](caf::error&) mutable { finish(); });
-  });
-  return promise;
-}
-
-/// The node stays and owns no keys, or takes part again.
-caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained) {
-  auto& state = self->state;
-  if (state.leaving)
-    return refused("it is leaving the cluster");
-  state.drained = drained;
-  tell_readiness(self);
-  log::info("gateway: {}", drained ? "drained by an operator" : "takes part again");
-  auto promise = self->make_response_promise<std::uint64_t>();
-  auto announce = [self, promise, drained](std::uint64_t records) mutable {
-    if (self->state.drained != drained || self->state.leaving) {
-      promise.deliver(refused("another request took this one back"));
-      return;
-    }
-    self->request(self->state.options.membership, 2s, drain_atom_v, drained)
-        .then([promise, records](bool) mutable { promise.deliver(records); },
-              [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });
-  };
-  if (drained)
-    hand_over_shard(self, false, announce);
-  else
-    announce(0);
-  return promise;
 }
 
 } // namespace
@@ -361,7 +297,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         return promote_for(self, pages, within_ms);
       },
       [self](warm_atom, const std::string& pages) {
-        if (self->state.options.promoter && !self->state.leaving)
+        if (self->state.options.promoter && !self->state.leaving) // Nobody waits for it.
           self->send(self->state.options.promoter, warm_atom_v, pages);
       },
       [self](verify_atom) -> caf::result<bool> {
@@ -385,7 +321,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom) {
         bury_dead_sessions(self);
-        tell_readiness(self);
+        self->state.tell_readiness();
         self->delayed_send(self, 500ms, beat_atom_v);
       },
   };

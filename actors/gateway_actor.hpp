@@ -20,6 +20,8 @@ struct gateway_options {
   std::uint16_t lookup_port = 0;
   std::uint32_t directory_replicas = 2;
   std::uint8_t mirror = 0; ///< pool.mirror, for the sessions.
+  /// How long a node that is told to stop or to drain takes at most.
+  std::chrono::milliseconds drain_timeout{10'000};
   /// What giving the shard's records away may take of a drain's time.
   std::chrono::milliseconds hand_over_timeout{5000};
   /// How long a node that goes keeps its vote for others that cannot decide without it.
@@ -43,8 +45,9 @@ struct gateway_state {
   session_table sessions;
   std::string view; ///< Encoded, the newest.
   bool in_view = false;
-  bool leaving = false; ///< For good.
-  bool drained = false; ///< By an operator, until it is undone.
+  bool leaving = false;   ///< For good.
+  bool withdraws = false; ///< Its pages are leaving the directory.
+  bool drained = false;   ///< By an operator, until it is undone.
   /// New pages may come. What is filled is committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
@@ -52,11 +55,16 @@ struct gateway_state {
 
   bool ready() const { return in_view && takes_pages() && options.disk_scanned() >= 1; }
   std::string unready_reason() const;
+  void tell_readiness() const { options.ready(ready(), unready_reason()); }
 };
+
+using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
+
+/// An answer that is none, in words for whoever asked.
+caf::error refused(const std::string& why);
 
 /// The one actor that is published. Threads: scheduler. It forwards; what it owns itself are the
 /// sessions.
-gateway_actor::behavior_type run_gateway(gateway_actor::stateful_pointer<gateway_state> self,
-                                         gateway_options options);
+gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options);
 
 } // namespace peercache::actors

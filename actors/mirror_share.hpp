@@ -27,6 +27,7 @@ public:
   }
   bool contains(slot_id slot) const noexcept { return slots_.contains(slot.value); }
   std::uint64_t bytes() const noexcept { return bytes_; }
+  std::uint64_t size() const noexcept { return slots_.size(); }
 
 private:
   std::uint64_t bytes_max_;

@@ -31,6 +31,8 @@ result<void> node::impl::start() {
   if (!choice)
     return choice.error();
   log::info("data plane: {}", choice->why);
+  if (auto held = hold_ports(); !held)
+    return held;
   auto memory = storage::pool_memory::create(memory_options(config_, self_));
   if (!memory)
     return memory.error();
@@ -65,18 +67,52 @@ rdma::tcp_server_faults faults_of_tests() {
 
 } // namespace
 
+namespace {
+
+error port_fault(const std::string& host, std::uint16_t port, const char* option) {
+  return {errc::io_failed, "cannot listen on " + host + ":" + std::to_string(port) + " (" + option +
+                               "): another process has the port, or the address is not this "
+                               "machine's; `ss -ltnp` shows who listens"};
+}
+
+} // namespace
+
+/// Before the pool is touched, which takes seconds. Nobody is to be kept waiting there meanwhile:
+/// the ports are listened at when somebody can answer.
+result<void> node::impl::hold_ports() {
+  struct wanted {
+    const std::string& host;
+    std::uint16_t port;
+    const char* option;
+  };
+  const auto& net = config_.net;
+  for (const auto& [host, port, option] :
+       {wanted{net.bind, net.control_port, "net.control_port"},
+        wanted{net.bind, net.data_port, "net.data_port"},
+        wanted{net.bind, net.lookup_port, "net.lookup_port"},
+        wanted{config_.metrics.bind, config_.metrics.enabled ? net.http_port : std::uint16_t{0},
+               "net.http_port"}}) {
+    if (port == 0)
+      continue;
+    auto address = rdma::resolve_host(host);
+    auto held = address ? rdma::hold_port(*address, port) : address.error();
+    if (!held)
+      return port_fault(host, port, option);
+    held_ports_.push_back(std::move(*held));
+  }
+  return {};
+}
+
 result<caf::io::doorman_ptr> node::impl::listen(std::uint16_t port, const char* option) {
   auto doorman =
       system_->middleman().backend().new_tcp_doorman(port, config_.net.bind.c_str(), true);
   if (doorman)
     return std::move(*doorman);
-  return {errc::io_failed, "cannot listen on " + config_.net.bind + ":" + std::to_string(port) +
-                               " (" + option +
-                               "): another process has the port, or the address is not this "
-                               "machine's; `ss -ltnp` shows who listens"};
+  return port_fault(config_.net.bind, port, option);
 }
 
 result<void> node::impl::open_ports() {
+  held_ports_.clear();
   rdma::tcp_page_server_options options;
   options.host = config_.net.bind;
   options.port = config_.net.data_port;
@@ -122,7 +158,7 @@ result<void> node::impl::open_ports() {
 
 void node::impl::drain() {
   auto until = std::chrono::steady_clock::now() + config_.drain.timeout;
-  *stopping_at_ = "giving records and withdrawals to other nodes";
+  *stopping_at_ = "writing pages to disk, giving records and withdrawals to other nodes";
   caf::scoped_actor self{*system_};
   self->request(gateway_, config_.drain.timeout, drain_atom_v)
       .receive([](bool) {},
@@ -200,7 +236,11 @@ void node::impl::stop() {
 }
 
 node::node(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
-node::~node() = default;
+
+node::~node() {
+  if (!impl_->home().is_here())
+    (void)impl_.release(); // Its threads are the parent's, and so are its pool and its ports.
+}
 
 result<std::unique_ptr<node>> node::start(const config::node_config& config) {
   auto body = std::make_unique<impl>(config);

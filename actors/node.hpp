@@ -14,7 +14,8 @@ namespace peercache::actors {
 /// them). `peercache-node` is a main around it; tests, demo and laptops embed it.
 ///
 /// Threads: one at a time, besides `ready`. Ownership: of all of the node; the destructor stops
-/// without draining.
+/// without draining. Forks: in a child that was forked since only the destructor may be called,
+/// which frees nothing and takes nothing from the parent.
 class node {
 public:
   static result<std::unique_ptr<node>> start(const config::node_config& config);

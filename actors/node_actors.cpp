@@ -130,6 +130,7 @@ void node::impl::spawn_gateway() {
   options.lookup_port = lookup_port_;
   options.directory_replicas = config_.directory.replicas;
   options.mirror = static_cast<std::uint8_t>(config_.pool.mirror);
+  options.drain_timeout = config_.drain.timeout;
   options.hand_over_timeout = config_.drain.timeout / 2;
   options.vote_timeout = vote_limit(config_);
   options.self = self_;

@@ -8,7 +8,9 @@
 #include "actors/protocol/message_types.hpp"
 #include "actors/rail_service.hpp"
 #include "actors/system_config.hpp"
+#include "common/forks.hpp"
 #include "metrics/http_server.hpp"
+#include "rdma/socket.hpp"
 #include "storage/pool_memory.hpp"
 
 #include <atomic>
@@ -34,8 +36,10 @@ public:
   }
   const discovery::member& self() const noexcept { return self_; }
   bool ready() const { return board_->ready.load()->ready; }
+  const home_process& home() const noexcept { return home_; }
 
 private:
+  result<void> hold_ports();
   result<void> open_ports();
   result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
   void spawn_actors();
@@ -46,8 +50,10 @@ private:
   void spawn_metrics();
 
   const config::node_config config_;
+  const home_process home_;
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
+  std::vector<rdma::unique_fd> held_ports_; ///< From the start until they are listened at.
   std::optional<storage::pool_memory> memory_;
   std::unique_ptr<disk_service> disk_;
   std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.

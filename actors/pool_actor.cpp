@@ -1,5 +1,6 @@
 #include "actors/pool_actor.hpp"
 
+#include "actors/pool_catch_up.hpp"
 #include "actors/pool_publishing.hpp"
 #include "actors/pool_repair.hpp"
 #include "common/log.hpp"
@@ -8,6 +9,15 @@
 #include <algorithm>
 
 namespace peercache::actors {
+namespace {
+
+/// Where a page that goes is to be written first, room is made for what so many beats bring: one in
+/// which it is asked for, and two in which the disk writes.
+constexpr std::uint64_t demand_beats_ahead = 3;
+/// For that, no more than one part of so many of the pool is given up.
+constexpr std::uint64_t parts_ahead_max = 6;
+
+} // namespace
 
 bool pool_state::joined() const noexcept {
   return cluster && cluster->find(options.inc) != nullptr;
@@ -29,9 +39,14 @@ std::string pool_state::reserve(const std::string& lengths) {
   std::string slots;
   std::vector<storage::evicted> victims;
   auto count = record_count<std::uint32_t>(lengths);
+  storage::page_pool::kept_elsewhere on_disk;
+  if (disk.on() && mostly_on_disk())
+    on_disk = [this](slot_id slot) { return disk.marks.contains(slot); };
   for (std::size_t i = 0; count && i < *count; ++i) {
-    auto slot = pool->reserve(record_at<std::uint32_t>(lengths, i), victims);
+    const auto length_bytes = record_at<std::uint32_t>(lengths, i);
+    auto slot = pool->reserve(length_bytes, victims, on_disk);
     append_record(slots, slot ? *slot : no_slot);
+    demand.add(length_bytes);
   }
   for (const auto& page : victims)
     disk.lose(page);
@@ -60,7 +75,7 @@ std::string pool_state::remove(const std::string& keys) {
   for (std::size_t i = 0; count && i < *count; ++i) {
     auto page = pool->remove(record_at<page_key>(keys, i));
     if (page) {
-      disk.marks.erase(page->slot); // It is to be forgotten, there too.
+      disk.forget(page->slot); // There too.
       removed.push_back(*page);
     }
     statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));
@@ -72,7 +87,7 @@ std::string pool_state::remove(const std::string& keys) {
 void pool_state::withdraw(const std::vector<storage::evicted>& pages) {
   for (const auto& page : pages) {
     mirrors.remove(page.slot);
-    if (disk.marks.erase(page.slot)) {
+    if (disk.forget(page.slot)) {
       disk.add_record(page.key, page.gen, page.checksum, page.length_bytes);
       continue;
     }
@@ -95,11 +110,16 @@ void pool_state::withdraw_all_of(const page_key& key, generation up_to) {
 
 void pool_state::evict_ahead() {
   std::vector<storage::evicted> victims;
-  // Also with write-through: when its page was set, the queue to the disk may have been full.
-  pool->evict_ahead(victims, [this](const storage::resident_page& page) {
+  const auto wanted =
+      disk.takes_pages() && !mostly_on_disk()
+          ? std::min(demand_beats_ahead * demand.bytes(), pool->capacity_bytes() / parts_ahead_max)
+          : 0;
+  const auto look = [this](const storage::resident_page& page) {
     if (!mirrors.contains(page.slot)) // Its producer keeps it.
       disk.keep(page);
-  });
+  };
+  // Also with write-through: when its page was set, the queue to the disk may have been full.
+  pool->evict_ahead(victims, look, wanted);
   withdraw(victims);
 }
 
@@ -138,10 +158,12 @@ constexpr std::uint32_t folds_per_beat = 2048;
 
 void beat(pool_pointer self) {
   auto& state = self->state;
+  state.demand.beat();
   state.pool->reclaim();
   state.pool->fold_uses(folds_per_beat);
   state.evict_ahead();
   send_withdrawals(self);
+  catch_up(self);
   send_to_disk(self);
   publish_disk_records(self);
   publish_unpublished(self);
@@ -187,6 +209,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](walk_atom, std::uint64_t number) { continue_walk(self, number); },
       [self](hello_atom, const disk_writer_actor& disk) { self->state.disk.actor = disk; },
       [self](publish_atom) { publish_again(self); },
+      [self](write_atom, std::uint32_t within_ms) { return write_out(self, within_ms); },
       [self](drain_atom) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },

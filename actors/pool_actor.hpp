@@ -5,6 +5,7 @@
 #include "actors/protocol/pool.hpp"
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/protocol/topology.hpp"
+#include "actors/recent_demand.hpp"
 #include "actors/record_repair.hpp"
 #include "actors/unpublished_pages.hpp"
 #include "common/rate_limit.hpp"
@@ -53,6 +54,7 @@ struct pool_state {
   bool leaving = false; ///< For good: what was withdrawn is not published again.
   std::vector<pending_withdrawal> withdrawals;
   pool_disk disk;
+  recent_demand demand; ///< Of `reserve`.
   mirror_share mirrors;
   std::uint64_t mirrored = 0, mirrored_refused = 0;
   record_repair repair{record_repair::options{}};
@@ -76,6 +78,9 @@ struct pool_state {
   /// more.
   void withdraw_all_of(const page_key& key, generation up_to);
   void evict_ahead();
+  /// Whether most pages that have to go can be had again: then any of these makes room at once.
+  /// Otherwise room has to be made before it is needed, as writing takes time.
+  bool mostly_on_disk() const { return 2 * disk.marks.size() >= pool->stats().pages; }
   pool_report report() const;
 
   directory::page_location location_of(const storage::resident_page& page) const;

@@ -1,6 +1,7 @@
 #include "actors/pool_disk.hpp"
 
 #include "actors/owner_batches.hpp"
+#include "actors/pool_catch_up.hpp"
 #include "actors/pool_publishing.hpp"
 #include "common/page_status.hpp"
 #include "discovery/placement.hpp"
@@ -35,6 +36,28 @@ void pool_disk::keep(const storage::resident_page& page) {
     return options_.gate->leave(bytes);
   append_record(kept_,
                 kept_page{page.key, page.gen.value, page.checksum, page.slot, page.length_bytes});
+}
+
+bool pool_disk::keep_at_leisure(const storage::resident_page& page, std::uint64_t parts) {
+  if (!options_.gate->has_room(storage::in_blocks(page.length_bytes), parts))
+    return false;
+  keep(page);
+  return true;
+}
+
+void pool_disk::note_kept(slot_id slot) {
+  marks.insert(slot);
+  let_go.erase(slot);
+}
+
+void pool_disk::note_let_go(slot_id slot) {
+  if (marks.erase(slot))
+    let_go.insert(slot);
+}
+
+bool pool_disk::forget(slot_id slot) {
+  let_go.erase(slot);
+  return marks.erase(slot);
 }
 
 void pool_disk::lose(const storage::evicted& page) {
@@ -185,9 +208,12 @@ void note_stored(pool_pointer self, const std::string& pages) {
     if (!held)
       state.disk.add_record(page.key, {page.gen}, page.checksum, page.length_bytes);
     else if (same_page(*held, page))
-      state.disk.marks.insert(held->slot);
+      state.disk.note_kept(held->slot);
   }
+  state.disk.stored += count;
+  state.disk.catch_up.stored();
   publish_disk_records(self);
+  catch_up(self);
 }
 
 void note_gone(pool_pointer self, std::uint64_t ticket, const std::string& keys) {
@@ -197,7 +223,7 @@ void note_gone(pool_pointer self, std::uint64_t ticket, const std::string& keys)
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = record_at<page_key>(keys, i);
     if (const auto held = state.pool->find(key))
-      state.disk.marks.erase(held->slot);
+      state.disk.note_let_go(held->slot);
     else
       records.push_back({key, state.options.inc, state.pool->newest(), directory::tier::disk});
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/disk_catch_up.hpp"
 #include "actors/disk_service.hpp"
 #include "actors/protocol/disk.hpp"
 #include "actors/protocol/disk_wire.hpp"
@@ -30,6 +31,7 @@ public:
   void insert(slot_id slot) {
     if (slot.value >= marked_.size())
       marked_.resize(slot.value + std::size_t{1});
+    count_ += marked_[slot.value] ? 0 : 1;
     marked_[slot.value] = true;
   }
   bool contains(slot_id slot) const { return slot.value < marked_.size() && marked_[slot.value]; }
@@ -38,11 +40,14 @@ public:
     const bool was = contains(slot);
     if (was)
       marked_[slot.value] = false;
+    count_ -= was ? 1 : 0;
     return was;
   }
+  std::uint64_t size() const noexcept { return count_; }
 
 private:
   std::vector<bool> marked_;
+  std::uint64_t count_ = 0;
 };
 
 /// What the pool knows of its node's disk. Threads: none; the pool actor serializes.
@@ -57,9 +62,21 @@ public:
 
   /// Pins the page and queues it for the disk, when there is room and it is not there yet.
   void keep(const storage::resident_page& page);
+  /// The same for a page that stays in memory, and that nobody waits for: it leaves all but one of
+  /// so many parts of the room to others. False, and nothing is counted, when there is none.
+  bool keep_at_leisure(const storage::resident_page& page, std::uint64_t parts);
+  /// Nothing is on its way to the disk.
+  bool idle() const noexcept { return options_.gate->bytes() == 0; }
+  bool takes_pages() const noexcept { return on() && options_.gate->open(); }
+  bool is_pinned(slot_id slot) const noexcept { return options_.slots.pins(slot) != 0; }
   /// A set took this page's memory at once: counted, unless the page is on disk or on its way
   /// there.
   void lose(const storage::evicted& page);
+  /// The page in memory is on disk from here on, or no longer: the disk has given it up for others.
+  void note_kept(slot_id slot);
+  void note_let_go(slot_id slot);
+  /// The page left memory. Whether it is on disk.
+  bool forget(slot_id slot);
   /// The queue, for one message.
   std::string take_kept() { return std::exchange(kept_, {}); }
 
@@ -71,7 +88,20 @@ public:
   void drop_records(const std::string& keys);
 
   disk_marks marks;
+  /// Pages in memory that the disk has given up for others: not written again at leisure, or a disk
+  /// smaller than the pool would never rest. Their slots leave with the page.
+  disk_marks let_go;
   disk_writer_actor actor;
+  disk_catch_up catch_up;
+
+  /// Somebody waits until what is in memory is on disk too.
+  struct write_out {
+    caf::typed_response_promise<std::uint64_t, std::uint64_t> promise;
+    disk_catch_up::time_point until;
+    std::uint64_t stored_before = 0;
+  };
+  std::vector<write_out> write_outs;
+  std::uint64_t stored = 0; ///< Pages that the disk has taken since the start.
 
   /// Records that some directory owner has not heard of yet.
   std::deque<directory::publish_record> records;

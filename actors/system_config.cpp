@@ -1,5 +1,6 @@
 #include "actors/system_config.hpp"
 
+#include "actors/node_middleman.hpp"
 #include "actors/protocol/message_types.hpp"
 #include "common/assert.hpp"
 
@@ -13,7 +14,7 @@ system_config::system_config(std::size_t threads) {
   PEERCACHE_ASSERT(threads >= 1 && threads <= 4);
   add_message_types<caf::id_block::peercache_atoms>();
   add_message_types<caf::id_block::peercache>();
-  load<caf::io::middleman>();
+  module_factories.push_back(make_node_middleman);
   set("scheduler.policy", caf::atom("sharing"));
   set("scheduler.max-threads", threads);
   set("middleman.workers", std::size_t{0});

@@ -2,6 +2,7 @@
 
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/thread_actor.hpp"
+#include "client/call_pieces.hpp"
 #include "client/client_impl.hpp"
 #include "client/connect_fault.hpp"
 #include "client/get_call.hpp"
@@ -31,14 +32,19 @@ reader_place place_of(cache_client::impl& client, const own_pool_ptr& own) {
 
 namespace {
 
-/// A caller that brings fewer results than pages gets no page: never a write beyond what it lent.
+/// False: each page has its reason. A caller that brings fewer results than pages gets no page:
+/// never a write beyond what it lent.
 template <class Page>
-bool sizes_agree(std::span<const Page> pages, std::span<page_result> results) {
-  if (pages.size() == results.size())
+bool may_begin(bool open, std::span<const Page> pages, std::span<page_result> results) {
+  if (open && pages.size() == results.size())
     return true;
-  std::fill(results.begin(), results.end(),
-            page_result{page_status::bad_size, page_origin::none, 0});
+  const auto why_not = open ? page_status::bad_size : page_status::closed;
+  std::fill(results.begin(), results.end(), page_result{why_not, page_origin::none, 0});
   return false;
+}
+
+error closed_fault() {
+  return {errc::closed, "the client is closed, as each is in a forked child"};
 }
 
 std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane& plane) {
@@ -54,7 +60,7 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
     : options(opts), locations(opts.location_cache_keys), channels(opts.cluster),
       reads(std::move(plane)),
       session(
-          opts,
+          opts, closing,
           [this] {
             auto report = totals.report(health.open());
             reads->report(report);
@@ -71,13 +77,42 @@ cache_client::impl::~impl() {
     actors::wait_for_thread_actor(session.system(), thread);
 }
 
+void cache_client::impl::close() {
+  closing.give();
+  session.board().close();
+  reads->stop();
+}
+
+void cache_client::impl::settle_closed(std::span<page_result> results) const noexcept {
+  if (!closing.given())
+    return;
+  for (auto& result : results)
+    switch (result.status) {
+    case page_status::pending:
+    case page_status::stale:
+    case page_status::owner_gone:
+    case page_status::timed_out:
+    case page_status::unreachable:
+    case page_status::breaker_open:
+    case page_status::refused:
+      result.status = page_status::closed;
+      break;
+    default:
+      break;
+    }
+}
+
 deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
   return until ? *until : steady_clock::now() + options.timeout;
 }
 
+directory_lookup cache_client::impl::lookup() {
+  return {session, channels, health, totals};
+}
+
 void cache_client::impl::look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
                                  deadline until) {
-  directory_lookup{session, channels, health, totals}.run(keys, answers, until);
+  lookup().run(keys, answers, until);
 }
 
 bool cache_client::impl::verify(verify_mode mode) noexcept {
@@ -88,7 +123,20 @@ bool cache_client::impl::verify(verify_mode mode) noexcept {
 }
 
 cache_client::cache_client(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
-cache_client::~cache_client() = default;
+
+cache_client::~cache_client() {
+  if (!impl_->home.is_here())
+    (void)impl_.release(); // Its threads are the parent's, and so is what it would give back.
+}
+
+bool cache_client::is_open() const noexcept {
+  return impl_->home.is_here() && !impl_->closing.given();
+}
+
+void cache_client::close() {
+  if (is_open())
+    impl_->close();
+}
 
 result<std::unique_ptr<cache_client>> cache_client::connect(const client_options& wanted) {
   auto until = steady_clock::now() + wanted.timeout;
@@ -111,11 +159,14 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
 }
 
 result<void> cache_client::register_buffer(std::span<std::byte> memory) {
+  if (!is_open())
+    return closed_fault();
   return impl_->reads->register_buffer(memory);
 }
 
 void cache_client::unregister_buffer(const std::byte* begin) {
-  impl_->reads->unregister_buffer(begin);
+  if (is_open())
+    impl_->reads->unregister_buffer(begin);
 }
 
 const std::string& cache_client::data_plane() const noexcept {
@@ -124,22 +175,24 @@ const std::string& cache_client::data_plane() const noexcept {
 
 void cache_client::set(std::span<const set_page> pages, std::span<page_result> results,
                        std::optional<deadline> until) {
-  if (!sizes_agree(pages, results))
+  if (!may_begin(is_open(), pages, results))
     return;
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
-  for (std::size_t done = 0; done < pages.size(); done += limits::batch_pages_max) {
-    auto count = std::min<std::size_t>(limits::batch_pages_max, pages.size() - done);
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
     set_call{*impl_, pages.subspan(done, count), results.subspan(done, count), limit}.run();
-  }
-  for (const auto& result : results)
-    impl_->totals.set_status[static_cast<std::size_t>(result.status)].fetch_add(
-        1, std::memory_order_relaxed);
+  });
+  impl_->settle_closed(results);
+  counters::count_statuses(results, impl_->totals.set_status);
   impl_->totals.set_latency.record(steady_clock::now() - started);
 }
 
 result<flush_result> cache_client::flush(std::optional<deadline> until) {
+  if (!is_open())
+    return closed_fault();
   auto outcome = impl_->session.board().window.wait_empty(impl_->deadline_of(until));
+  if (!outcome && !is_open())
+    return closed_fault();
   if (!outcome)
     return {errc::timed_out, "pages that were set are not acknowledged yet"};
   return *outcome;
@@ -147,34 +200,48 @@ result<flush_result> cache_client::flush(std::optional<deadline> until) {
 
 void cache_client::get(std::span<const get_page> pages, std::span<page_result> results,
                        std::optional<deadline> until) {
-  if (!sizes_agree(pages, results))
+  if (!may_begin(is_open(), pages, results))
     return;
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
-  for (std::size_t done = 0; done < pages.size(); done += limits::batch_pages_max) {
-    auto count = std::min<std::size_t>(limits::batch_pages_max, pages.size() - done);
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
     get_call{*impl_, pages.subspan(done, count), results.subspan(done, count), limit}.run();
-  }
-  for (const auto& result : results)
-    impl_->totals.count_get(result);
+  });
+  impl_->settle_closed(results);
+  impl_->totals.count_get(results);
   impl_->totals.get_latency.record(steady_clock::now() - started);
 }
 
 void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
                           std::optional<deadline> until) {
-  if (!sizes_agree(keys, results))
+  if (!may_begin(is_open(), keys, results))
     return;
   auto started = steady_clock::now();
-  auto own = impl_->session.board().pool();
-  const auto place = place_of(*impl_, own);
+  const auto limit = impl_->deadline_of(until);
+  auto lookup = impl_->lookup();
+  std::vector<lookup_answer> answers;
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
+    answers.resize(count);
+    lookup.run(keys.subspan(done, count), answers, limit);
+    impl_->take_existing(keys.subspan(done, count), answers, results.subspan(done, count));
+  });
+  impl_->settle_closed(results);
+  counters::count_statuses(results, impl_->totals.exists_status);
+  impl_->totals.exists_latency.record(steady_clock::now() - started);
+}
+
+/// What an `exists` says of these keys, and remembers.
+void cache_client::impl::take_existing(std::span<const page_key> keys,
+                                       std::span<const lookup_answer> answers,
+                                       std::span<page_result> results) {
+  const auto own = session.board().pool();
+  const auto place = place_of(*this, own);
   cold_pages cold;
-  std::vector<lookup_answer> answers(keys.size());
-  impl_->look_up(keys, answers, impl_->deadline_of(until));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     results[i] = {};
     results[i].status = answers[i].status;
     if (answers[i].status == page_status::not_found)
-      impl_->locations.erase(keys[i]);
+      locations.erase(keys[i]);
     if (answers[i].status == page_status::hit) {
       const auto& best = choose_location(answers[i], place);
       bool here = own && best.owner == own->node.inc;
@@ -184,35 +251,46 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
         cold.add(static_cast<std::uint32_t>(i), keys[i], best);
       }
       results[i].length_bytes = best.length_bytes;
-      impl_->locations.store(keys[i], best);
+      locations.store(keys[i], best);
     }
-    impl_->totals.exists_status[static_cast<std::size_t>(results[i].status)].fetch_add(
-        1, std::memory_order_relaxed);
   }
   if (!cold.empty())
-    cold.warm(*impl_->session.board().topology());
-  impl_->totals.exists_latency.record(steady_clock::now() - started);
+    cold.warm(*session.board().topology());
 }
 
 void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,
                           std::optional<deadline> until, remove_scope scope) {
-  if (!sizes_agree(keys, results))
+  if (!may_begin(is_open(), keys, results))
     return;
-  remove_call call{*impl_, keys, results, impl_->deadline_of(until)};
-  if (scope == remove_scope::every_node)
-    call.run_everywhere();
-  else
-    call.run();
+  const auto limit = impl_->deadline_of(until);
+  auto lookup = impl_->lookup();
+  std::vector<incarnation> silent;
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
+    const bool is_last = done + count == keys.size();
+    remove_call call{*impl_, keys.subspan(done, count), results.subspan(done, count), limit};
+    call.leave_out(silent, is_last);
+    if (scope == remove_scope::every_node)
+      call.run_everywhere();
+    else
+      call.run(lookup);
+  });
+  impl_->settle_closed(results);
 }
 
 std::vector<std::string> cache_client::nodes_gone() const {
+  if (!impl_->home.is_here())
+    return {};
   const auto& board = impl_->session.board();
   return board.nodes_gone(*board.topology());
 }
 
 void cache_client::prefetch(std::span<const page_key> keys) {
+  if (!is_open())
+    return;
   // Into the location cache, and from a disk into its node's pool.
-  for (std::size_t done = 0; done < keys.size(); done += limits::batch_pages_max) {
+  const auto limit = impl_->deadline_of({});
+  for (std::size_t done = 0; done < keys.size() && steady_clock::now() < limit;
+       done += limits::batch_pages_max) {
     std::string batch;
     for (const auto& key :
          keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done)))
@@ -223,20 +301,29 @@ void cache_client::prefetch(std::span<const page_key> keys) {
 
 result<std::vector<std::vector<directory::page_location>>>
 cache_client::locate(std::span<const page_key> keys, std::optional<deadline> until) {
-  std::vector<lookup_answer> answers(keys.size());
-  impl_->look_up(keys, answers, impl_->deadline_of(until));
+  if (!is_open())
+    return closed_fault();
+  const auto limit = impl_->deadline_of(until);
+  auto lookup = impl_->lookup();
+  std::vector<lookup_answer> answers;
   std::vector<std::vector<directory::page_location>> found;
-  for (const auto& answer : answers) {
-    if (answer.status != page_status::hit && answer.status != page_status::not_found)
-      return {errc::unreachable,
-              "no directory owner of a key answered: " + std::string{to_string(answer.status)}};
-    found.emplace_back(answer.locations.begin(), answer.locations.begin() + answer.count);
+  for (std::size_t done = 0; done < keys.size(); done += limits::batch_pages_max) {
+    const auto piece =
+        keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done));
+    answers.resize(piece.size());
+    lookup.run(piece, answers, limit);
+    for (const auto& answer : answers) {
+      if (answer.status != page_status::hit && answer.status != page_status::not_found)
+        return {errc::unreachable,
+                "no directory owner of a key answered: " + std::string{to_string(answer.status)}};
+      found.emplace_back(answer.locations.begin(), answer.locations.begin() + answer.count);
+    }
   }
   return found;
 }
 
 discovery::view cache_client::view() const {
-  return impl_->session.board().topology()->view;
+  return impl_->home.is_here() ? impl_->session.board().topology()->view : discovery::view{};
 }
 
 client_stats cache_client::stats() const {

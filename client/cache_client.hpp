@@ -115,7 +115,9 @@ using deadline = std::chrono::steady_clock::time_point;
 /// Errors: nothing throws or aborts; each page gets a status, and a page that cannot be had is a
 /// miss with its reason. No call returns later than its deadline (default: now + options.timeout)
 /// plus 50 ms. Ownership: parts are lent for the duration of the call; once it returned nothing
-/// touches them any more.
+/// touches them any more. Forks: in a child that was forked since, the client is closed: pages are
+/// `closed`, whole calls `errc::closed`, and the destructor frees nothing, since it waits for no
+/// thread, sends nothing, and takes nothing from the parent. A child may connect one of its own.
 class cache_client {
 public:
   /// Connects to the node of this host and maps its pool. Returns when all members are connected
@@ -124,6 +126,11 @@ public:
   ~cache_client();
   cache_client(const cache_client&) = delete;
   cache_client& operator=(const cache_client&) = delete;
+
+  /// Ends the calls that run, at once: what they could not do is `closed`, and so is every call
+  /// from here on. Returns before they have; the destructor may be called when they have.
+  /// Idempotent.
+  void close();
 
   /// Makes `memory` known to the data plane, so that READs go straight into it; over TCP it does
   /// nothing. READs into other memory go through a registered buffer and are copied. Ranges do not
@@ -148,7 +155,8 @@ public:
   /// found to be duplicates.
   result<flush_result> flush(std::optional<deadline> until = {});
 
-  /// Reads the pages, from wherever they are.
+  /// Reads the pages, from wherever they are. Parts that cannot be written to make pages of other
+  /// hosts `bad_size`; own ones end the process, as any such write does.
   void get(std::span<const get_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
@@ -166,7 +174,7 @@ public:
   /// Names of the nodes that were in this client's view once and are not now.
   std::vector<std::string> nodes_gone() const;
 
-  /// Starts bringing pages closer; best effort, returns at once.
+  /// Starts bringing pages closer; best effort, returns without waiting for them.
   void prefetch(std::span<const page_key> keys);
 
   /// All known locations of each key, asked from the directory and not from the cache.
@@ -180,7 +188,12 @@ public:
 
 private:
   explicit cache_client(std::unique_ptr<impl> body);
+  bool is_open() const noexcept;
   std::unique_ptr<impl> impl_;
 };
+
+/// Clients of this process whose end is still going on though their destructor has returned: a
+/// frozen peer holds up the last of it. Threads: any.
+int ending_systems() noexcept;
 
 } // namespace peercache::client

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
+#include "client/close_signal.hpp"
 #include "client/counters.hpp"
 #include "client/directory_lookup.hpp"
 #include "client/location_cache.hpp"
@@ -11,6 +12,7 @@
 #include "client/peer_load.hpp"
 #include "client/read_plane.hpp"
 #include "client/session.hpp"
+#include "common/forks.hpp"
 
 #include <atomic>
 #include <memory>
@@ -26,6 +28,8 @@ public:
   ~impl();
 
   const client_options options;
+  const home_process home;
+  close_signal closing;
   counters totals;
   location_cache locations;
   peer_health health;
@@ -35,7 +39,15 @@ public:
   std::unique_ptr<read_plane> reads;
   client::session session;
 
+  /// Ends what calls wait for.
+  void close();
+  /// Of pages that the close cut short: any other reason would blame somebody else.
+  void settle_closed(std::span<page_result> results) const noexcept;
   deadline deadline_of(std::optional<deadline> until) const;
+  /// For a call that asks the directory in pieces.
+  directory_lookup lookup();
+  void take_existing(std::span<const page_key> keys, std::span<const lookup_answer> answers,
+                     std::span<page_result> results);
   /// Asks the directory; one message an owner.
   void look_up(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
   /// Whether the checksum of this read is to be compared.

@@ -2,7 +2,6 @@
 
 #include "actors/owner_batches.hpp"
 #include "actors/protocol/pool_wire.hpp"
-#include "actors/thread_actor.hpp"
 #include "client/connect_fault.hpp"
 #include "client/promote_call.hpp"
 #include "common/guards.hpp"
@@ -34,7 +33,8 @@ constexpr auto commit_timeout = 10s;
 constexpr std::uint32_t directory_replicas = 2;
 
 /// Maps the node's pool and takes the lock that says this process lives.
-result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_actor& gateway) {
+result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_actor& gateway,
+                              const std::shared_ptr<pool_unmapper>& unmapper) {
   auto node = discovery::decode_member(welcome.member);
   if (!node)
     return node.error();
@@ -43,7 +43,7 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
     return memory.error();
   if (auto locked = memory->lock_session(welcome.lock_index); !locked)
     return locked.error();
-  auto pool = std::make_shared<own_pool>(std::move(*memory));
+  auto pool = std::make_unique<own_pool>(std::move(*memory));
   pool->node = std::move(*node);
   pool->gateway = gateway;
   pool->session = welcome.session;
@@ -51,21 +51,13 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
     pool->mirror = static_cast<config::mirror_mode>(welcome.mirror);
   pool->directory_replicas =
       std::clamp<std::uint32_t>(welcome.directory_replicas, 1, discovery::hash_ring::replicas_max);
-  return pool;
-}
-
-/// A large pool takes seconds; sets and gets go on meanwhile, they only fault more often.
-void enter_page_tables(const own_pool& pool) {
-  constexpr std::uint64_t step_bytes = 16u << 20;
-  for (std::uint64_t next = pool.memory.enter_page_tables(0, step_bytes);
-       next != 0 && !pool.closing.load(std::memory_order_relaxed);)
-    next = pool.memory.enter_page_tables(next, step_bytes);
+  return pool_unmapper::share(std::move(pool), unmapper);
 }
 
 void opened(committer_pointer self, const gateway_actor& gateway, const session_welcome& welcome) {
   auto& state = self->state;
   state.connecting = false;
-  auto pool = map_pool(welcome, gateway);
+  auto pool = map_pool(welcome, gateway, state.options.board->unmapper);
   if (!pool) {
     log::warn("client: the pool of this host's node cannot be mapped: {}", to_string(pool.error()));
     state.options.board->set_fault(
@@ -76,7 +68,6 @@ void opened(committer_pointer self, const gateway_actor& gateway, const session_
     return;
   }
   self->monitor(gateway);
-  actors::spawn_thread_actor(self->system(), [pool = *pool] { enter_page_tables(*pool); });
   state.options.board->set_pool(std::move(*pool));
   self->send(state.options.links, view_atom_v, welcome.view);
 }
@@ -179,18 +170,21 @@ commit_job_ptr next_for_this_node(session_board& board) {
   return job;
 }
 
+/// CAF keeps the handlers of a request to a node that is gone until their time is up: they hold
+/// nothing that holds a pool, whose memory would not come back before.
 void send_next(committer_pointer self) {
   auto job = next_for_this_node(*self->state.options.board);
   self->state.in_flight = job;
   if (!job)
     return;
+  auto answered = [self, asked = std::weak_ptr(job)](const std::string& statuses,
+                                                     const std::string& slots) {
+    if (auto open = asked.lock())
+      committed(self, open, slots, outcome_of(*open, statuses));
+  };
   self->request(job->pool->gateway, commit_timeout, commit_atom_v, job->pool->session, job->filled,
                 static_cast<std::uint8_t>(job->mode), job->next_lengths)
-      .then(
-          [self, job](const std::string& statuses, const std::string& slots) {
-            committed(self, job, slots, outcome_of(*job, statuses));
-          },
-          [self, job](const caf::error&) { committed(self, job, {}, outcome_of(*job, {})); });
+      .then(answered, [answered](const caf::error&) { answered({}, {}); });
 }
 
 /// Nobody will answer what was on its way to a node that is gone.
@@ -218,16 +212,19 @@ void reserve(committer_pointer self, const slot_request_ptr& request) {
     return;
   }
   self->state.reserving.insert(request);
+  // As in `send_next`. Who asks may have given up: only what is in `reserving` counts.
+  auto finish = [self, asked = std::weak_ptr(request)](const std::string* slots) {
+    auto open = asked.lock();
+    if (!open || self->state.reserving.erase(open) == 0)
+      return;
+    if (slots != nullptr)
+      take_slots(self, *open, *slots);
+    else
+      open->answer({}, page_status::refused);
+  };
   self->request(pool->gateway, commit_timeout, reserve_atom_v, pool->session, request->lengths)
-      .then(
-          [self, request](const std::string& slots) {
-            self->state.reserving.erase(request);
-            take_slots(self, *request, slots);
-          },
-          [self, request](const caf::error&) {
-            self->state.reserving.erase(request);
-            request->answer({}, page_status::refused);
-          });
+      .then([finish](const std::string& slots) { finish(&slots); },
+            [finish](const caf::error&) { finish(nullptr); });
 }
 
 /// Asks the owners where these pages are, and remembers the answers.

@@ -10,6 +10,13 @@ std::vector<std::uint64_t> values_of(const Array& counts) {
   return {counts.begin(), counts.end()};
 }
 
+template <std::size_t n>
+void add(const std::array<std::uint64_t, n>& seen, std::array<counters::count, n>& to) noexcept {
+  for (std::size_t i = 0; i < n; ++i)
+    if (seen[i] != 0)
+      to[i].fetch_add(seen[i], std::memory_order_relaxed);
+}
+
 template <class Array, std::size_t n>
 void copy_to(const Array& counts, std::uint64_t (&values)[n]) {
   std::copy(counts.begin(), counts.end(), values);
@@ -17,13 +24,24 @@ void copy_to(const Array& counts, std::uint64_t (&values)[n]) {
 
 } // namespace
 
-void counters::count_get(const page_result& result) noexcept {
-  get_status[static_cast<std::size_t>(result.status)].fetch_add(1, std::memory_order_relaxed);
-  if (result.status != page_status::hit)
-    return;
-  auto origin = static_cast<std::size_t>(result.origin);
-  get_hits[origin].fetch_add(1, std::memory_order_relaxed);
-  get_bytes[origin].fetch_add(result.length_bytes, std::memory_order_relaxed);
+void counters::count_statuses(std::span<const page_result> results,
+                              std::array<count, page_status_count>& to) noexcept {
+  std::array<std::uint64_t, page_status_count> seen{};
+  for (const auto& result : results)
+    ++seen[static_cast<std::size_t>(result.status)];
+  add(seen, to);
+}
+
+void counters::count_get(std::span<const page_result> results) noexcept {
+  count_statuses(results, get_status);
+  std::array<std::uint64_t, page_origin_count> hits{}, bytes{};
+  for (const auto& result : results)
+    if (result.status == page_status::hit) {
+      ++hits[static_cast<std::size_t>(result.origin)];
+      bytes[static_cast<std::size_t>(result.origin)] += result.length_bytes;
+    }
+  add(hits, get_hits);
+  add(bytes, get_bytes);
 }
 
 client_stats counters::stats() const {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <span>
 
 namespace peercache::client {
 
@@ -22,7 +23,10 @@ struct counters {
   std::array<count, page_origin_count> get_hits{}, get_bytes{};
   metrics::latency_histogram get_latency, set_latency, exists_latency;
 
-  void count_get(const page_result& result) noexcept;
+  void count_get(std::span<const page_result> results) noexcept;
+  /// By status: one addition for each that occurs, whatever their number.
+  static void count_statuses(std::span<const page_result> results,
+                             std::array<count, page_status_count>& to) noexcept;
   client_stats stats() const;
   /// What the own host's node is told. @param breakers_open peers that are left alone now
   actors::client_report report(std::uint64_t breakers_open) const;

@@ -107,6 +107,7 @@ void directory_lookup::wait(std::span<question> asked) {
       until = std::min(until, to.until);
     }
   auto left = std::max(left_until(until), 0ms);
+  waiting.push_back({session_.closing().file(), POLLIN, 0});
   ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
   auto next = waiting.begin();
   for (auto& to : asked)
@@ -137,11 +138,12 @@ void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::sha
   while (std::any_of(asked.begin(), asked.end(), open)) {
     wait(asked);
     const auto then = steady_clock::now();
+    const bool closed = session_.closing().given();
     for (auto& to : asked) {
       if (to.ready)
         advance(plan, to);
-      if (to.channel && to.until - then < 1ms)
-        failed(plan, to, page_status::timed_out);
+      if (to.channel && (closed || to.until - then < 1ms))
+        failed(plan, to, closed ? page_status::closed : page_status::timed_out);
     }
   }
 }
@@ -151,7 +153,11 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
   lookup_plan plan{keys, answers};
   follow(plan);
   const auto may_ask = [this](node_id id, bool now) { return usable(id, now); };
-  for (int round = 0; round < lookup_plan::rounds_max && left_until(until) >= 1ms; ++round) {
+  bool in_time = true;
+  for (int round = 0; round < lookup_plan::rounds_max; ++round) {
+    in_time = left_until(until) >= 1ms;
+    if (!in_time || session_.closing().given())
+      break;
     auto shares = plan.next_round(may_ask);
     if (shares.empty())
       break;
@@ -159,7 +165,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
     if (plan.is_behind() && !refreshed_)
       refresh(plan, until);
   }
-  plan.finish();
+  plan.finish(in_time);
 }
 
 } // namespace peercache::client

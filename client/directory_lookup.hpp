@@ -16,7 +16,8 @@ namespace peercache::client {
 /// Asks the owners of many keys at once, one message an owner; whom, and what the answers mean, is
 /// the plan's to say (client/lookup_plan.hpp). A view that a shard speaks of and this process does
 /// not follow yet is fetched from that shard's node, once a call.
-/// Threads: one object per call. Bound: returns by the deadline; keys that are open then are
+/// Threads: one object per call, which may ask for its keys in pieces: an owner that failed for one
+/// is not asked for the next. Bound: returns by the deadline; keys that are open then are
 /// `timed_out`.
 class directory_lookup {
 public:

@@ -1,6 +1,6 @@
 #include "client/get_call.hpp"
 
-#include "common/checksum.hpp"
+#include "client/timed_copy.hpp"
 #include "common/copy.hpp"
 #include "common/guards.hpp"
 
@@ -44,8 +44,11 @@ void get_call::run() {
   client_.totals.retries.fetch_add(missing_.size(), std::memory_order_relaxed);
   cluster_ = client_.session.board().topology();
   own_ = client_.session.board().pool();
+  auto holders = ask_holders();
   look_up();
-  read();
+  if (holders)
+    leave_to_holders();
+  read(holders ? &*holders : nullptr);
 }
 
 void get_call::resolve_from_cache() {
@@ -94,13 +97,65 @@ void get_call::look_up() {
   missing_.clear();
 }
 
-void get_call::read() {
+void get_call::read(promote_call* holders) {
   auto cold = ask_for_cold();
   read_from_memory();
-  if (!cold)
-    return;
-  locate_promoted(*cold);
-  read_from_memory();
+  if (cold)
+    locate_promoted(*cold);
+  if (holders != nullptr)
+    locate_at_holders(*holders);
+  if (!located_.empty())
+    read_from_memory();
+}
+
+std::optional<promote_call> get_call::ask_holders() {
+  cold_pages pages;
+  denied_.resize(pages_.size());
+  for (const auto index : missing_) {
+    if (denied_[index].value == 0)
+      continue;
+    directory::page_location holder;
+    holder.owner = avoided_[index];
+    holder.length_bytes = results_[index].length_bytes;
+    pages.add(index, pages_[index].key, holder);
+  }
+  if (pages.empty())
+    return std::nullopt;
+  return std::optional<promote_call>(std::in_place, client_.session, *cluster_, std::move(pages),
+                                     until_);
+}
+
+void get_call::leave_to_holders() {
+  std::erase_if(located_, [this](const open_page& page) {
+    auto& denied = denied_[page.index];
+    if (page.location.owner != avoided_[page.index])
+      denied = {};
+    if (denied.value == 0)
+      return false;
+    results_[page.index].status = page_status::stale;
+    return true;
+  });
+}
+
+void get_call::locate_at_holders(promote_call& asked) {
+  from_disk_.resize(pages_.size());
+  for (const auto& place : asked.take()) {
+    const auto denied = denied_[place.index];
+    if (denied.value == 0)
+      continue; // The directory knew of another holder, and it was read there.
+    auto& status = results_[place.index].status;
+    const auto& key = pages_[place.index].key;
+    if (place.location) {
+      client_.locations.store(key, *place.location);
+      located_.push_back({place.index, *place.location});
+      from_disk_[place.index] = true;
+    } else if (std::chrono::steady_clock::now() >= until_) {
+      status = page_status::timed_out;
+    } else if (status == page_status::stale) { // The directory believes in it still.
+      client_.locations.erase(key);
+      client_.session.board().stale.add({key, avoided_[place.index], denied});
+    }
+  }
 }
 
 std::optional<promote_call> get_call::ask_for_cold() {
@@ -175,6 +230,9 @@ void get_call::decide(std::uint32_t index, const directory::page_location& used,
     missing_.push_back(index);
     avoided_.resize(pages_.size());
     avoided_[index] = used.owner;
+    denied_.resize(pages_.size());
+    if (status != page_status::owner_gone)
+      denied_[index] = used.gen;
     return;
   }
   // In the second round the directory itself said so, just now; and the holder denied it, not a
@@ -189,7 +247,7 @@ void get_call::decide(std::uint32_t index, const directory::page_location& used,
 }
 
 void get_call::read_own_host(const open_page& page) {
-  if (std::chrono::steady_clock::now() >= until_) {
+  if (std::chrono::steady_clock::now() >= until_ || client_.closing.given()) {
     results_[page.index].status = page_status::timed_out; // Its location is as good as before.
     return;
   }
@@ -197,7 +255,10 @@ void get_call::read_own_host(const open_page& page) {
   auto status = page.location.length_bytes == results_[page.index].length_bytes
                     ? copy_out(page, verify)
                     : page_status::bad_size;
-  decide(page.index, page.location, status, page_origin::own_host);
+  if (status == page_status::timed_out)
+    results_[page.index].status = status; // As above.
+  else
+    decide(page.index, page.location, status, page_origin::own_host);
 }
 
 page_status get_call::copy_out(const open_page& page, bool verify) {
@@ -209,23 +270,23 @@ page_status get_call::copy_out(const open_page& page, bool verify) {
     return status;
   auto bytes = slots.bytes(where.slot, where.length_bytes);
   std::uint64_t digest = where.checksum;
-  if (wanted.parts.size() == 1) {
+  if (wanted.parts.size() == 1 && bytes.size() <= timed_copy::look_bytes) {
     std::span to{wanted.parts[0].data, wanted.parts[0].bytes};
     if (verify)
       digest = copy_page_and_checksum(to, bytes);
     else
       copy_page(to, bytes);
   } else {
-    checksum_stream stream;
+    timed_copy whole{until_, verify};
     std::size_t offset = 0;
     for (const auto& part : wanted.parts) {
-      copy_part({part.data, part.bytes}, bytes.subspan(offset, part.bytes),
-                verify ? &stream : nullptr);
+      if (!whole.copy({part.data, part.bytes}, bytes.subspan(offset, part.bytes)))
+        return page_status::timed_out;
       offset += part.bytes;
     }
     copy_fence();
     if (verify)
-      digest = stream.digest();
+      digest = whole.digest();
   }
   if (!slots.still_readable(where.slot, where.gen))
     return page_status::stale;

@@ -38,13 +38,20 @@ private:
   void resolve_from_cache();
   /// Asks the directory for the pages of `missing_`.
   void look_up();
-  /// Reads what was located; pages that are on disk only are promoted meanwhile, and read then.
-  void read();
+  /// Reads what was located; pages that are on disk only are promoted meanwhile, and read then. So
+  /// are those that `holders` were asked for.
+  void read(promote_call* holders = nullptr);
+  /// Asks those who denied a page whether they have it elsewhere: on disk, or in another slot.
+  std::optional<promote_call> ask_holders();
+  /// Takes pages that are to come from these out of `located_`: the directory names the same holder
+  /// again, which knows better.
+  void leave_to_holders();
+  void locate_at_holders(promote_call& asked);
   void read_from_memory();
   /// Takes the pages that are on disk only out of `located_`.
   std::optional<promote_call> ask_for_cold();
   void locate_promoted(promote_call& asked);
-  /// Copies one page, unless the deadline has passed: a large batch takes longer than any margin.
+  /// Copies one page, unless the deadline has passed, or passes while a large one is copied.
   void read_own_host(const open_page& page);
   page_status copy_out(const open_page& page, bool verify);
   void add_to_batch(const open_page& page);
@@ -65,6 +72,7 @@ private:
   std::vector<open_page> located_;     ///< To be read in this round.
   std::vector<bool> from_disk_;        ///< By index: was promoted for this call.
   std::vector<incarnation> avoided_;   ///< By index: whose location was stale in the first look.
+  std::vector<generation> denied_;     ///< By index: what that holder is asked for once more, or 0.
   std::vector<std::unique_ptr<peer_read>> batches_;
 };
 

@@ -195,12 +195,17 @@ void lookup_plan::failed(const share& asked, page_status reason) {
   }
 }
 
-void lookup_plan::finish() {
-  for (auto& answer : answers_)
-    if (answer.status == page_status::pending)
+void lookup_plan::finish(bool in_time) {
+  for (auto& answer : answers_) {
+    if (answer.status != page_status::pending)
+      continue;
+    if (!in_time && answer.asked_count == 0)
+      answer.status = page_status::timed_out;
+    else
       answer.status = answer.not_mine && answer.reason == page_status::unreachable
                           ? page_status::not_found
                           : answer.reason;
+  }
 }
 
 } // namespace peercache::client

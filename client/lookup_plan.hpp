@@ -103,8 +103,9 @@ public:
   const directory::view_number& newer() const noexcept { return newer_; }
   node_id newer_from() const noexcept { return newer_from_; } ///< Who follows that view.
 
-  /// Every open key gets its reason.
-  void finish();
+  /// Every open key gets its reason. @param in_time false: the rounds ended with the deadline, and
+  /// what nobody was asked for is `timed_out`, whoever could have been
+  void finish(bool in_time = true);
 
 private:
   std::size_t owners_today(const page_key& key, std::span<node_id> out) const;

@@ -7,7 +7,6 @@
 #include "storage/pool_memory.hpp"
 #include "storage/slot_table.hpp"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -15,7 +14,7 @@ namespace peercache::client {
 
 /// The pool of the own host's node, mapped, and the session that lets this process fill slots of
 /// it. A node that restarts has another one. Shared by whoever still copies; the mapping outlives
-/// the node.
+/// the node, and ends on a thread of its own (client/pool_unmapper.hpp).
 struct own_pool {
   explicit own_pool(storage::pool_memory mapped)
       : memory(std::move(mapped)), slots(memory.slots()) {}
@@ -28,7 +27,6 @@ struct own_pool {
   std::uint32_t directory_replicas = 2;                  ///< Owners of each key, as the node says.
   config::mirror_mode mirror = config::mirror_mode::off; ///< What the node wants to be mirrored.
   slot_leases leases;
-  std::atomic<bool> closing{false}; ///< Whoever works on the mapping in the background stops.
 };
 using own_pool_ptr = std::shared_ptr<own_pool>;
 

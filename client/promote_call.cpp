@@ -51,6 +51,11 @@ promote_call::promote_call(session& with, const actors::topology& cluster, cold_
 }
 
 std::vector<promote_call::place> promote_call::take() {
+  std::vector<caf::message_id> asked;
+  for (const auto& answer : answers_)
+    if (answer)
+      asked.push_back(answer->id());
+  const auto at_close = self_.fail_at_close(std::move(asked));
   std::vector<place> places;
   for (std::size_t i = 0; i < answers_.size(); ++i) {
     const auto& indices = pages_.shares_[i].indices;

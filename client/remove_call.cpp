@@ -32,8 +32,8 @@ remove_call::remove_call(cache_client::impl& client, std::span<const page_key> k
                          std::span<page_result> results, deadline until)
     : client_(client), keys_(keys), results_(results), until_(until), answers_(keys.size()) {}
 
-void remove_call::run() {
-  client_.look_up(keys_, answers_, until_);
+void remove_call::run(directory_lookup& lookup) {
+  lookup.run(keys_, answers_, until_);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     results_[i] = {};
     if (answers_[i].status != page_status::hit)
@@ -102,16 +102,25 @@ void remove_call::send(session::caller& self, const actors::peer& holder, share&
   if (!holder.linked())
     return settle(part, page_status::unreachable);
   const auto left = duration_cast<milliseconds>(until_ - steady_clock::now());
-  if (left < 1ms)
+  const bool was_silent = silent_ != nullptr && std::find(silent_->begin(), silent_->end(),
+                                                          holder.self.inc) != silent_->end();
+  if (left < 1ms || was_silent)
     return settle(part, page_status::timed_out);
+  const auto patience =
+      is_last_ ? left : duration_cast<milliseconds>(lookup_plan::patience_for_view(left));
   part.answer.emplace(
-      (*self)->request(holder.gateway, left, actors::remove_atom_v, std::move(part.keys)));
+      (*self)->request(holder.gateway, patience, actors::remove_atom_v, std::move(part.keys)));
 }
 
 void remove_call::ask(shares& holders) {
   session::caller self{client_.session};
   for (auto& [holder, part] : holders)
     send(self, *holder, part);
+  std::vector<caf::message_id> asked;
+  for (const auto& [holder, part] : holders)
+    if (part.answer)
+      asked.push_back(part.answer->id());
+  const auto at_close = self.fail_at_close(std::move(asked));
   // Their time-outs run already: to receive one after the other takes no longer than the slowest.
   for (auto& [holder, part] : holders)
     if (part.answer)
@@ -119,8 +128,10 @@ void remove_call::ask(shares& holders) {
           [&, who = holder, &asked = part](const std::string& statuses) {
             take(*who, asked.indices, statuses);
           },
-          [&, &asked = part](const caf::error&) {
+          [&, who = holder, &asked = part](const caf::error&) {
             self.spoil();
+            if (silent_ != nullptr)
+              silent_->push_back(who->self.inc);
             settle(asked, page_status::timed_out);
           });
 }

@@ -26,7 +26,13 @@ class remove_call {
 public:
   remove_call(cache_client::impl& client, std::span<const page_key> keys,
               std::span<page_result> results, deadline until);
-  void run();
+  /// For one of several pieces of a large call: holders that were silent in an earlier piece are
+  /// not asked again, and unless this is the last one none may take all of the time that is left.
+  void leave_out(std::vector<incarnation>& silent, bool is_last) noexcept {
+    silent_ = &silent;
+    is_last_ = is_last;
+  }
+  void run(directory_lookup& lookup);
   void run_everywhere();
 
 private:
@@ -58,6 +64,8 @@ private:
   std::span<const page_key> keys_;
   std::span<page_result> results_;
   const deadline until_;
+  std::vector<incarnation>* silent_ = nullptr;
+  bool is_last_ = true;
   std::vector<lookup_answer> answers_;
 };
 

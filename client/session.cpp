@@ -2,10 +2,14 @@
 
 #include "actors/connector_actor.hpp"
 #include "actors/protocol/pool_wire.hpp"
+#include "actors/thread_actor.hpp"
 #include "client/committer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <future>
+#include <thread>
 #include <unistd.h>
 
 namespace peercache::client {
@@ -17,7 +21,35 @@ namespace {
 /// Of the connector: a member that is out of reach holds up a `connect` for no longer.
 constexpr auto dial_timeout = 300ms;
 
+/// What an actor system's end may take from the caller.
+constexpr auto end_timeout = 500ms;
+
+std::atomic<int> systems_ending{0};
+
+/// CAF closes a connection when its peer has closed it, too: a frozen one never does. Then the rest
+/// of the end, in which nothing of the client is used any more, is left to a thread.
+void end_system(std::unique_ptr<actors::system_config> config,
+                std::unique_ptr<caf::actor_system> system) {
+  auto ended = std::make_shared<std::promise<void>>();
+  auto when_ended = ended->get_future();
+  systems_ending.fetch_add(1);
+  std::thread ending([config = std::move(config), system = std::move(system), ended]() mutable {
+    system.reset();
+    config.reset();
+    systems_ending.fetch_sub(1);
+    ended->set_value();
+  });
+  if (when_ended.wait_for(end_timeout) == std::future_status::ready)
+    ending.join();
+  else
+    ending.detach();
+}
+
 } // namespace
+
+int ending_systems() noexcept {
+  return systems_ending.load();
+}
 
 actors::topology_ptr session_board::topology() const {
   std::lock_guard guard{lock_};
@@ -56,8 +88,6 @@ void session_board::set_pool(own_pool_ptr next) {
     if (pool_)
       fault_.reset();
   }
-  if (next)
-    next->closing = true;
   changed_.notify_all();
 }
 
@@ -95,22 +125,33 @@ result<void> session_board::wait_ready(deadline until) const {
   return {};
 }
 
+void session_board::close() {
+  window.close();
+  {
+    std::lock_guard guard{lock_};
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
 bool session_board::wait_view(const directory::view_number& wanted, deadline until) const {
   std::unique_lock guard{lock_};
   return changed_.wait_until(guard, until, [&] {
     const auto& view = topology_->view;
-    return directory::view_number{view.term, view.version} >= wanted &&
-           ready_now() != readiness::linking;
+    return closed_ || (directory::view_number{view.term, view.version} >= wanted &&
+                       ready_now() != readiness::linking);
   });
 }
 
-session::session(const client_options& options,
+session::session(const client_options& options, close_signal& closing,
                  std::function<actors::client_report()> report_totals,
                  std::function<void(const page_key&, const directory::page_location&)> remember)
-    : config_(std::make_unique<actors::system_config>(2)),
+    : closing_(closing), config_(std::make_unique<actors::system_config>(2)),
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
   board_->set_topology(std::make_shared<actors::topology>());
+  unmapping_thread_ =
+      actors::spawn_thread_actor(*system_, [unmapper = board_->unmapper] { unmapper->run(); });
   connector_ = system_->spawn(actors::run_connector, dial_timeout);
   auto name = "client-" + std::to_string(::getpid());
   actors::links_options links;
@@ -139,6 +180,7 @@ session::~session() {
     self->send_exit(committer_, caf::exit_reason::user_shutdown);
     self->send_exit(connector_, caf::exit_reason::user_shutdown);
     self->send_exit(links_, caf::exit_reason::user_shutdown);
+    self->wait_for(committer_, connector_, links_); // They use what goes with this.
   }
   callers_.clear();
   committer_ = nullptr;
@@ -146,8 +188,12 @@ session::~session() {
   links_ = nullptr;
   board_->set_topology(nullptr);
   board_->set_pool(nullptr);
+  board_->unmapper->stop();
+  actors::wait_for_thread_actor(*system_, unmapping_thread_);
+  unmapping_thread_ = nullptr;
   // Whatever still refers to an actor must not keep the caller's process from ending.
   system_->await_actors_before_shutdown(false);
+  end_system(std::move(config_), std::move(system_));
 }
 
 bool session::refresh_view(const actors::gateway_actor& whom, const directory::view_number& wanted,
@@ -157,11 +203,11 @@ bool session::refresh_view(const actors::gateway_actor& whom, const directory::v
   caller self{*this};
   auto left =
       std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-  (*self)
-      ->request(whom, std::max(left, 1ms), actors::view_atom_v)
-      .receive(
-          [this](const std::string& view) { caf::anon_send(links_, actors::view_atom_v, view); },
-          [&](const caf::error&) { self.spoil(); });
+  auto asked = (*self)->request(whom, std::max(left, 1ms), actors::view_atom_v);
+  const auto at_close = self.fail_at_close({asked.id()});
+  asked.receive(
+      [this](const std::string& view) { caf::anon_send(links_, actors::view_atom_v, view); },
+      [&](const caf::error&) { self.spoil(); });
   return board_->wait_view(wanted, until);
 }
 
@@ -184,6 +230,16 @@ session::caller::~caller() {
     return;
   std::lock_guard guard{owner_.callers_lock_};
   owner_.callers_.push_back(std::move(actor_));
+}
+
+close_signal::waiter session::caller::fail_at_close(std::vector<caf::message_id> requests) {
+  return {owner_.closing_,
+          [actor = caf::strong_actor_ptr{(*actor_)->ctrl()}, requests = std::move(requests)] {
+            for (const auto& request : requests)
+              actor->enqueue(caf::make_mailbox_element(nullptr, request, {},
+                                                       caf::make_error(caf::sec::request_timeout)),
+                             nullptr);
+          }};
 }
 
 } // namespace peercache::client

@@ -5,8 +5,10 @@
 #include "actors/protocol/topology.hpp"
 #include "actors/system_config.hpp"
 #include "client/cache_client.hpp"
+#include "client/close_signal.hpp"
 #include "client/commit_queue.hpp"
 #include "client/own_pool.hpp"
+#include "client/pool_unmapper.hpp"
 #include "client/rdma_uses.hpp"
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
@@ -51,11 +53,14 @@ public:
   result<void> wait_ready(deadline until) const;
   /// Waits for a view that is at least as new, and until its members are linked or were tried.
   bool wait_view(const directory::view_number& wanted, deadline until) const;
+  /// Nobody waits from here on, neither here nor at the window.
+  void close();
 
   set_window window;
   commit_queue commits;
   stale_records stale;
   rdma_uses uses;
+  const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
 
 private:
   readiness ready_now() const; ///< By lock_.
@@ -66,6 +71,7 @@ private:
   std::set<std::string> nodes_seen_; ///< By lock_.
   own_pool_ptr pool_;                ///< By lock_; null while there is no session.
   std::optional<error> fault_;       ///< By lock_.
+  bool closed_ = false;              ///< By lock_.
 };
 
 /// A session's own actor, as the callers' threads see it.
@@ -82,15 +88,19 @@ using committer_actor =
                      caf::replies_to<actors::leave_atom>::with<bool>>;
 
 /// The CAF half of a client: an actor system, the session with the own host's node, links to all
-/// members. Threads: any, except construction and destruction. Actors: committer, links (both on
-/// the scheduler), connector (own thread).
+/// members. Threads: any, except construction and destruction. Destruction: takes a second at most,
+/// whoever is frozen; a thread ends the rest. Actors: committer, links (both on the scheduler),
+/// connector and the unmapping of pools (a thread each).
 class session {
 public:
-  session(const client_options& options, std::function<actors::client_report()> report_totals,
+  /// @param closing lent; ends what callers wait for
+  session(const client_options& options, close_signal& closing,
+          std::function<actors::client_report()> report_totals,
           std::function<void(const page_key&, const directory::page_location&)> remember);
   ~session();
 
   session_board& board() noexcept { return *board_; }
+  close_signal& closing() noexcept { return closing_; }
   committer_actor& committer() noexcept { return committer_; }
   caf::actor_system& system() noexcept { return *system_; }
 
@@ -111,6 +121,8 @@ public:
     caf::scoped_actor* operator->() noexcept { return actor_.get(); }
     /// An answer may still arrive: throw the actor away, its mailbox with it.
     void spoil() noexcept { spoiled_ = true; }
+    /// While the result lives, the client's close is an error for whoever receives their answers.
+    close_signal::waiter fail_at_close(std::vector<caf::message_id> requests);
 
   private:
     session& owner_;
@@ -119,12 +131,14 @@ public:
   };
 
 private:
+  close_signal& closing_;
   std::unique_ptr<actors::system_config> config_;
   std::unique_ptr<caf::actor_system> system_;
   std::shared_ptr<session_board> board_;
   committer_actor committer_;
   actors::connector_actor connector_;
   actors::links_actor links_;
+  caf::actor unmapping_thread_;
   std::mutex callers_lock_;
   std::vector<std::unique_ptr<caf::scoped_actor>> callers_; ///< By callers_lock_; idle ones.
 };

@@ -1,7 +1,7 @@
 #include "client/set_call.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
-#include "common/checksum.hpp"
+#include "client/timed_copy.hpp"
 #include "common/copy.hpp"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void set_call::run() {
 }
 
 bool set_call::is_late() const noexcept {
-  return std::chrono::steady_clock::now() >= until_;
+  return std::chrono::steady_clock::now() >= until_ || client_.closing.given();
 }
 
 void set_call::sort_out() {
@@ -98,6 +98,8 @@ slot_request_ptr set_call::ask_for_slots(const std::vector<std::uint32_t>& indic
 }
 
 void set_call::take_answer(slot_request& request, const std::vector<std::uint32_t>& indices) {
+  const close_signal::waiter at_close{client_.closing,
+                                      [&request] { request.answer({}, page_status::closed); }};
   auto answer = request.wait(until_);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     auto slot = (i + 1) * sizeof(slot_id) <= answer.slots.size()
@@ -114,10 +116,8 @@ void set_call::copy_in() {
   for (std::uint32_t i = 0; i < pages_.size(); ++i) {
     if (results_[i].status != page_status::pending || slots_[i] == no_slot)
       continue;
-    if (!is_late()) {
-      copy_in(i);
+    if (!is_late() && copy_in(i))
       continue;
-    }
     results_[i].status = page_status::timed_out;
     append_record(unfilled_, slots_[i]);
   }
@@ -128,29 +128,31 @@ void set_call::abandon_unfilled() {
     caf::anon_send(pool_->gateway, actors::abandon_atom_v, pool_->session, std::move(unfilled_));
 }
 
-void set_call::copy_in(std::uint32_t index) {
+bool set_call::copy_in(std::uint32_t index) {
   const auto& page = pages_[index];
   auto& result = results_[index];
   auto to = pool_->slots.bytes(slots_[index], result.length_bytes);
   bool digest_wanted = client_.options.checksum;
-  if (page.parts.size() == 1 && digest_wanted) {
+  const bool small = result.length_bytes <= timed_copy::look_bytes;
+  if (small && page.parts.size() == 1 && digest_wanted) {
     checksums_[index] = copy_page_and_checksum(to, {page.parts[0].data, page.parts[0].bytes});
-  } else if (page.parts.size() == 1) {
+  } else if (small && page.parts.size() == 1) {
     copy_page(to, {page.parts[0].data, page.parts[0].bytes});
   } else {
-    checksum_stream stream;
+    timed_copy whole{until_, digest_wanted};
     std::size_t offset = 0;
     for (const auto& part : page.parts) {
-      copy_part(to.subspan(offset, part.bytes), {part.data, part.bytes},
-                digest_wanted ? &stream : nullptr);
+      if (!whole.copy(to.subspan(offset, part.bytes), {part.data, part.bytes}))
+        return false;
       offset += part.bytes;
     }
     if (digest_wanted)
-      checksums_[index] = stream.digest();
+      checksums_[index] = whole.digest();
   }
   result.status = page_status::stored;
   result.origin = page_origin::own_host;
   client_.totals.set_bytes.fetch_add(result.length_bytes, std::memory_order_relaxed);
+  return true;
 }
 
 std::string set_call::filled_slots() const {

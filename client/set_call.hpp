@@ -29,7 +29,8 @@ private:
   void take_answer(slot_request& request, const std::vector<std::uint32_t>& indices);
   /// Copies every pending page that has a slot, for as long as the deadline has not passed.
   void copy_in();
-  void copy_in(std::uint32_t index);
+  /// False when the deadline passed meanwhile: the slot is not filled.
+  bool copy_in(std::uint32_t index);
   /// What the copied pages are, in the order of the call.
   std::string filled_slots() const;
   void commit();

@@ -8,7 +8,7 @@ bool set_window::enter(std::uint64_t bytes, deadline until) {
   std::unique_lock guard{lock_};
   // A call that is larger than the whole window passes alone.
   auto fits = [&] { return bytes_ == 0 || bytes_ + bytes <= bytes_max_; };
-  if (!changed_.wait_until(guard, until, fits))
+  if (!changed_.wait_until(guard, until, [&] { return closed_ || fits(); }) || closed_)
     return false;
   bytes_ += bytes;
   ++calls_;
@@ -27,9 +27,17 @@ void set_window::leave(std::uint64_t bytes, std::uint64_t sets, const flush_resu
   changed_.notify_all();
 }
 
+void set_window::close() {
+  {
+    std::lock_guard guard{lock_};
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
 std::optional<flush_result> set_window::wait_empty(deadline until) {
   std::unique_lock guard{lock_};
-  if (!changed_.wait_until(guard, until, [&] { return calls_ == 0; }))
+  if (!changed_.wait_until(guard, until, [&] { return closed_ || calls_ == 0; }) || closed_)
     return std::nullopt;
   return std::exchange(outcome_, {});
 }

@@ -18,6 +18,8 @@ public:
   bool enter(std::uint64_t bytes, deadline until);
   /// Gives back what `sets` calls took, and says what became of their pages.
   void leave(std::uint64_t bytes, std::uint64_t sets, const flush_result& outcome);
+  /// Nobody waits from here on: no room, nothing empty.
+  void close();
   /// Waits for an empty window; what became of the pages since the last call, or nothing at the
   /// deadline.
   std::optional<flush_result> wait_empty(deadline until);
@@ -29,6 +31,7 @@ private:
   std::uint64_t bytes_ = 0; ///< By lock_.
   std::uint64_t calls_ = 0; ///< By lock_: sets that are in the window.
   flush_result outcome_;    ///< By lock_.
+  bool closed_ = false;     ///< By lock_.
 };
 
 } // namespace peercache::client

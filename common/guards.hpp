@@ -17,7 +17,9 @@ enum class guard : std::uint8_t {
   view,         ///< An older view of the cluster changes nothing.
   purge,        ///< A shard forgets the records of processes that are gone.
   withdraw,     ///< A withdrawal removes no newer fact than the one it names.
-  majority      ///< The view after one of three or more masters needs most of these.
+  majority,     ///< The view after one of three or more masters needs most of these.
+  filled,       ///< Only a slot whose filler has said that all is in place is read or published.
+  epoch         ///< Pages that were set before their space was cleared are refused.
 };
 
 /// True in every program that users run. Threads: any.

@@ -1,5 +1,7 @@
 #include "common/page_key.hpp"
 
+#include "common/key_epoch.hpp"
+
 #include <blake3.h>
 #include <cstddef>
 
@@ -28,6 +30,12 @@ private:
   blake3_hasher hasher_;
 };
 
+/// Puts the bytes behind the digest in place: the space, and epoch 0.
+void name_space(std::array<std::uint8_t, 32>& bytes, space_id space) noexcept {
+  std::memcpy(bytes.data() + key_digest_bytes, &space.value, sizeof space.value);
+  std::memset(bytes.data() + key_epoch_offset, 0, sizeof(epoch_number));
+}
+
 int hex_digit_value(char digit) noexcept {
   if (digit >= '0' && digit <= '9')
     return digit - '0';
@@ -45,13 +53,31 @@ key_space::key_space(std::span<const std::string_view> fields) {
   for (auto field : fields)
     hasher.add(field.data(), field.size());
   digest_ = hasher.digest();
+  name_space(digest_, space_named(fields.empty() ? std::string_view{} : fields.front()));
 }
 
 page_key key_space::key_of(std::string_view caller_key) const noexcept {
   field_hasher hasher;
   hasher.add(digest_.data(), digest_.size());
   hasher.add(caller_key.data(), caller_key.size());
-  return {hasher.digest()};
+  page_key key{hasher.digest()};
+  name_space(key.bytes, space_of({digest_}));
+  return key;
+}
+
+space_id space_named(std::string_view name) noexcept {
+  field_hasher hasher;
+  hasher.add(name.data(), name.size());
+  const auto id = page_key{hasher.digest()}.prefix();
+  return {id != 0 ? id : 1};
+}
+
+std::string to_string(space_id space) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4)
+    text += digits[space.value >> shift & 15];
+  return text;
 }
 
 std::string to_string(const page_key& key) {

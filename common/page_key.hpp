@@ -13,8 +13,9 @@
 
 namespace peercache {
 
-/// Names one KV page in the cluster: BLAKE3-256 over length-prefixed fields, so that two different
-/// (namespace, key) tuples never meet.
+/// Names one KV page in the cluster: BLAKE3, cut to 160 bits, over length-prefixed fields, then the
+/// page's space and its epoch (common/key_epoch.hpp has the bytes): no two (space, key) tuples
+/// meet.
 struct page_key {
   std::array<std::uint8_t, 32> bytes{};
   auto operator<=>(const page_key&) const = default;
@@ -30,7 +31,7 @@ static_assert(sizeof(page_key) == 32);
 
 /// Everything besides the caller's key string that decides what a page's bytes mean: model, weights
 /// revision, KV dtype, page size, layout, TP/PP/rank, tenant salt: whatever the caller declares, in
-/// a fixed order. Immutable after construction, then usable from any thread.
+/// a fixed order. The first field is the space that `clear` goes by. Immutable; any thread.
 class key_space {
 public:
   /// Digests `fields`, each with its length before it.
@@ -40,7 +41,7 @@ public:
   page_key key_of(std::string_view caller_key) const noexcept;
 
 private:
-  std::array<std::uint8_t, 32> digest_; ///< Of the fields; the first field of every key.
+  std::array<std::uint8_t, 32> digest_; ///< 0-19: of all fields; 20-27: the space.
 };
 
 /// 64 lower-case hex digits.

@@ -19,11 +19,13 @@ namespace peercache {
 ///       44      4  pins         readers in the owner's process that send from the slot right now
 ///       48      8  checksum     XXH3-64 of the page
 ///       56      4  uses         reads since the pool last folded them into its eviction order
-///       60      4  reserved     zero
+///       60      4  filled       low half of the odd generation whose bytes, key, length and
+///                            checksum are in place; 0: of none
 ///
-/// Threads: the pool's owner alone writes generation, key, length and checksum; `pins` and `uses`
-/// are counted up and down by any reader on the host. The order of stores that makes a lock-free
-/// reader safe is `storage::slot_table`'s business.
+/// Threads: the pool's owner alone writes the generation, and whoever fills the slot writes key,
+/// length, checksum and `filled` while the generation is odd; `pins` and `uses` are counted up and
+/// down by any reader on the host. The order of stores that makes a lock-free reader safe is
+/// `storage::slot_table`'s business.
 struct alignas(64) slot_entry {
   std::atomic<std::uint64_t> generation;
   page_key key;
@@ -31,7 +33,7 @@ struct alignas(64) slot_entry {
   std::atomic<std::uint32_t> pins;
   std::uint64_t checksum;
   std::atomic<std::uint32_t> uses;
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> filled;
 };
 
 static_assert(sizeof(slot_entry) == 64);
@@ -40,6 +42,7 @@ static_assert(offsetof(slot_entry, length_bytes) == 40);
 static_assert(offsetof(slot_entry, pins) == 44);
 static_assert(offsetof(slot_entry, checksum) == 48);
 static_assert(offsetof(slot_entry, uses) == 56);
+static_assert(offsetof(slot_entry, filled) == 60);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 } // namespace peercache

@@ -10,10 +10,10 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 11> names = {
-    "generation", "incarnation", "checksum", "key",      "pin",     "session_lock",
-    "fence",      "view",        "purge",    "withdraw", "majority"};
-static_assert(names.size() == static_cast<std::size_t>(guard::majority) + 1);
+constexpr std::array<std::string_view, 13> names = {
+    "generation", "incarnation", "checksum", "key",      "pin",    "session_lock", "fence",
+    "view",       "purge",       "withdraw", "majority", "filled", "epoch"};
+static_assert(names.size() == static_cast<std::size_t>(guard::epoch) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {
   return std::uint32_t{1} << index;

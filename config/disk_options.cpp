@@ -101,8 +101,9 @@ void add_disk_writes(std::vector<option>& table) {
         .type = type::choice,
         .default_value = "write_through",
         .choices = words_of<disk_policy>,
-        .meaning = "When a page is written to disk: `write_through` after it was set, `on_evict` "
-                   "when it is about to leave memory.",
+        .meaning = "When a page is written to disk: `write_through` after it was set, or later, "
+                   "when the disk has time; `on_evict` when it is about to leave memory, and "
+                   "before the node stops.",
         .store = into([](node_config & c) -> auto& { return c.disk.policy; })},
        {.name = "disk.queue_size",
         .type = type::size,

@@ -340,8 +340,10 @@ void add_process(std::vector<option>& table) {
                  .default_value = 10'000ms,
                  .min = 0ms,
                  .max = 3'600'000ms,
-                 .meaning = "How long a node that was told to stop takes at most: until the others "
-                            "have a view without it, and for reads to finish.",
+                 .meaning = "How long a node that was told to stop takes at most: for what is in "
+                            "memory only to come to disk (seven tenths of it), until the others "
+                            "have a view without it, and for reads to finish. `peercache drain` "
+                            "writes for as long.",
                  .store = into([](node_config & c) -> auto& { return c.drain.timeout; })}});
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace peercache::directory {
@@ -51,7 +52,7 @@ public:
   publish_outcome publish(const page_key& key, const page_location& location, publish_mode mode);
 
   /// Writes the key's locations, memory before disk; returns how many (at most out.size()).
-  std::size_t lookup(const page_key& key, std::span<page_location> out) const noexcept;
+  std::size_t lookup(const page_key& key, std::span<page_location> out) const;
 
   /// Forgets `owner`'s location of `key` unless it is a newer fact than (`gen`, `where`).
   bool withdraw(const page_key& key, const incarnation& owner, generation gen,
@@ -66,6 +67,15 @@ public:
   /// Members that this process cannot reach now, all others it can. Their pages are told like
   /// others, for a reader may reach them; but they make no put of somebody else a duplicate.
   void set_out_of_reach(std::span<const incarnation> members);
+
+  /// Keys that nobody is to find any more: they are refused, and told to nobody. Records of them
+  /// that are here already stay until they are withdrawn.
+  void set_retired(std::function<bool(const page_key&)> retired) { retired_ = std::move(retired); }
+  bool is_retired(const page_key& key) const { return retired_ && retired_(key); }
+
+  /// Forgets the retired keys among the records from place `from` on, as `walk` goes. Returns the
+  /// place to go on at, 0 at the end.
+  std::uint32_t forget_retired(std::uint32_t from, std::uint32_t places);
 
   /// Forgets all keys for which `keep` is false; called at least once a key. Returns forgotten
   /// locations.
@@ -155,6 +165,7 @@ private:
   std::size_t drop_records(Drop drop);
 
   const std::size_t locations_max_;
+  std::function<bool(const page_key&)> retired_;
   std::size_t keys_ = 0;
   std::size_t locations_ = 0;
 

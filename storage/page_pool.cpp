@@ -11,6 +11,8 @@ namespace {
 
 /// Victims that a reserve takes by age before it looks at addresses.
 constexpr std::uint32_t victims_before_window = 8;
+/// Victims that are kept nowhere else and stay when another one can go.
+constexpr std::uint32_t spared_max = 16;
 /// Pages that were read since they were last looked at, and are kept instead, per victim.
 constexpr std::uint32_t second_chances_max = 16;
 
@@ -103,27 +105,29 @@ std::uint32_t page_pool::release(slot_id slot) {
 // --- reserve and commit
 // ----------------------------------------------------------------------------
 
-result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evicted>& victims) {
+result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
+                                   const kept_elsewhere& kept) {
   if (length_bytes == 0 || length_bytes > limits::page_bytes_max)
     return {errc::invalid_argument, "a page has 1 byte to 64 MiB"};
   auto granules = granules_for(length_bytes);
   if (granules <= pages_.size()) {
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
-    if (auto slot = place(granules, victims))
+    if (auto slot = place(granules, victims, kept))
       return *slot;
   }
   ++stats_.reserves_refused;
   return {errc::out_of_memory, "the pool has no room that is neither pinned nor being filled"};
 }
 
-std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evicted>& victims) {
+std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evicted>& victims,
+                                        const kept_elsewhere& kept) {
   reclaim();
   std::optional<window> best;
   if (auto first = free_.allocate(granules))
     return start_filling(*first, granules);
   for (std::uint32_t i = 0; i < victims_before_window; ++i) {
-    auto victim = next_victim();
+    auto victim = kept ? next_victim(kept) : next_victim();
     if (!victim)
       break;
     evict(*victim, victims);
@@ -250,6 +254,25 @@ std::optional<slot_id> page_pool::next_victim() {
   }
 }
 
+/// The next one that is kept elsewhere, else the next one. Those before it are new in the order.
+std::optional<slot_id> page_pool::next_victim(const kept_elsewhere& kept) {
+  std::vector<slot_id> spared;
+  auto chosen = next_victim();
+  while (chosen && !kept(*chosen) && spared.size() < spared_max) {
+    spared.push_back(*chosen);
+    chosen = next_victim();
+  }
+  if (!spared.empty() && (!chosen || !kept(*chosen))) {
+    if (chosen)
+      spared.push_back(*chosen);
+    chosen = spared.front();
+    spared.erase(spared.begin());
+  }
+  for (const auto slot : spared)
+    put_in_order(slot, slots_.contents(slot).key, false);
+  return chosen;
+}
+
 void page_pool::evict(slot_id victim, std::vector<evicted>& victims) {
   auto page = describe(victim);
   victims.push_back({page.key, page.slot, page.gen, page.length_bytes, page.checksum});
@@ -258,16 +281,19 @@ void page_pool::evict(slot_id victim, std::vector<evicted>& victims) {
   give_up(victim);
 }
 
-bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look) {
+bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look,
+                            std::uint64_t free_wanted_bytes) {
   reclaim();
+  const auto low = std::max(options_.free_low_bytes, free_wanted_bytes);
+  const auto high = std::max(options_.free_high_bytes, free_wanted_bytes);
   // What is in limbo comes back without another victim.
   auto coming_bytes = [this] {
     return (free_.free_granules() + limbo_granules_) * limits::granule_bytes;
   };
-  if (coming_bytes() >= options_.free_low_bytes)
+  if (coming_bytes() >= low)
     return false;
   for (std::uint32_t i = 0; i < options_.evict_batch_pages_max; ++i) {
-    if (coming_bytes() >= options_.free_high_bytes)
+    if (coming_bytes() >= high)
       return false;
     auto victim = next_victim();
     if (!victim)

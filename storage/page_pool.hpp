@@ -106,10 +106,15 @@ public:
   page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
             const page_pool_options& options);
 
+  /// Whether the page in this slot can be had again once it is given up.
+  using kept_elsewhere = std::function<bool(slot_id)>;
+
   /// A slot to be filled with a page of this length. Pages that had to go are appended to
   /// `victims`, also when the answer is an error: `invalid_argument` for a length no page may have,
-  /// `out_of_memory` when what is pinned and being filled leaves no room.
-  result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims);
+  /// `out_of_memory` when what is pinned and being filled leaves no room. `kept`: among the next
+  /// few that would go, those that are kept elsewhere go first.
+  result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
+                          const kept_elsewhere& kept = nullptr);
 
   /// Publishes one put: `fills` are a prefix chain, head first, and will be evicted tail first.
   /// `promoted`: they came from disk, and are on probation (storage/probation.hpp).
@@ -134,9 +139,10 @@ public:
   /// Asked of each page before it is given up; whoever wants its bytes pins it here.
   using last_look = std::function<void(const resident_page&)>;
 
-  /// Evicts a batch when less than the low watermark is free. True when another call has more to
-  /// do.
-  bool evict_ahead(std::vector<evicted>& victims, const last_look& look = nullptr);
+  /// Evicts a batch when less than the low watermark is free, or than `free_wanted_bytes`. True
+  /// when another call has more to do.
+  bool evict_ahead(std::vector<evicted>& victims, const last_look& look = nullptr,
+                   std::uint64_t free_wanted_bytes = 0);
 
   /// Frees what readers have unpinned since it was given up.
   void reclaim();
@@ -205,9 +211,11 @@ private:
   bool is(slot_id slot, slot_state state) const noexcept;
   resident_page describe(slot_id slot) const;
   commit_outcome commit_one(const fill& page);
-  std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims);
+  std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims,
+                               const kept_elsewhere& kept);
   void put_in_order(slot_id slot, const page_key& key, bool promoted);
   std::optional<slot_id> next_victim();
+  std::optional<slot_id> next_victim(const kept_elsewhere& kept);
   void evict(slot_id victim, std::vector<evicted>& victims);
 
   // Window eviction (page_pool_window.cpp).

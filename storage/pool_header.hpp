@@ -3,6 +3,7 @@
 #include "common/ids.hpp"
 #include "common/limits.hpp"
 #include "common/slot_entry.hpp"
+#include "storage/epoch_table.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -10,18 +11,21 @@
 
 namespace peercache::storage {
 
-/// The first 4 KiB of a pool's shared memory object. All other parts are found from here:
+/// The begin of a pool's shared memory object: this, and at byte 4096 the `epoch_block` of its host
+/// (storage/epoch_table.hpp), 72 KiB together. All other parts are found from here:
 ///
 ///   offset  bytes  field
-///        0      8  magic           "PCPOOL\0\0"; written last, so that an object without it is not
-///        ready 8      4  layout_version  of this header and of `slot_entry`
+///        0      8  magic           "PCPOOL\0\0", written last; until then "PCMAKE\0\0"
+///        8      4  layout_version  of this header, of `slot_entry` and of `host_index`
 ///       12      4  granule_bytes   4096
 ///       16     16  owner           incarnation of the node that made the pool: high, low
 ///       32      4  granules        number of slot entries and of 4 KiB granules
-///       36      4  reserved        zero
+///       36      4  index_buckets   of the host index, 64 bytes each
 ///       40      8  table_offset    of the slot table in the object
 ///       48      8  pages_offset    of the first granule
 ///       56      8  object_bytes    of the whole object
+///       64      8  index_offset    of the host index: before the table, for table and pages are
+///                                  what other hosts READ
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner
 /// for its life, byte 4096 + i by the client process of session i for its life.
@@ -31,16 +35,19 @@ struct pool_header {
   std::uint32_t granule_bytes;
   incarnation owner;
   std::uint32_t granules;
-  std::uint32_t reserved;
+  std::uint32_t index_buckets;
   std::uint64_t table_offset;
   std::uint64_t pages_offset;
   std::uint64_t object_bytes;
+  std::uint64_t index_offset;
 };
 
 inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350; // "PCPOOL\0\0", little endian
-inline constexpr std::uint32_t pool_layout_version = 1;
-inline constexpr std::uint32_t pool_header_bytes = 4096;
-inline constexpr std::uint32_t sessions_max = 1u << 20; ///< Indices of session locks.
+inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350; // "PCMAKE\0\0"
+inline constexpr std::uint32_t pool_layout_version = 3;
+inline constexpr std::uint32_t epoch_block_offset = 4096;
+inline constexpr std::uint32_t pool_header_bytes = 72u << 10; ///< With the epoch block.
+inline constexpr std::uint32_t sessions_max = 1u << 20;       ///< Indices of session locks.
 
 static_assert(offsetof(pool_header, magic) == 0);
 static_assert(offsetof(pool_header, layout_version) == 8);
@@ -50,7 +57,10 @@ static_assert(offsetof(pool_header, granules) == 32);
 static_assert(offsetof(pool_header, table_offset) == 40);
 static_assert(offsetof(pool_header, pages_offset) == 48);
 static_assert(offsetof(pool_header, object_bytes) == 56);
-static_assert(sizeof(pool_header) == 64 && sizeof(pool_header) <= pool_header_bytes);
+static_assert(offsetof(pool_header, index_offset) == 64);
+static_assert(sizeof(pool_header) == 72 && sizeof(pool_header) <= pool_header_bytes);
 static_assert(sizeof(incarnation) == 16);
+static_assert(sizeof(pool_header) <= epoch_block_offset);
+static_assert(epoch_block_offset + sizeof(epoch_block) <= pool_header_bytes);
 
 } // namespace peercache::storage

@@ -4,6 +4,7 @@
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "storage/pool_header.hpp"
+#include "storage/pool_leftovers.hpp"
 #include "storage/shared_object.hpp"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <cctype>
 #include <cerrno>
 #include <fcntl.h>
-#include <filesystem>
 #include <linux/magic.h>
 #include <mutex>
 #include <new>
@@ -31,6 +31,8 @@ constexpr std::uint64_t pretouch_step_bytes = 64u << 20;
 constexpr std::uint64_t session_byte = 4096;
 constexpr std::size_t node_name_in_object_name_max = 100;
 constexpr const char* shm_directory = "/dev/shm";
+/// While a piece is unmapped, no other thread of the process can map or unmap anything.
+constexpr std::uint64_t unmap_step_bytes = 64u << 20;
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -38,6 +40,8 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 
 struct layout {
   std::uint32_t granules = 0;
+  std::uint32_t index_buckets = 0;
+  std::uint64_t table_offset = 0;
   std::uint64_t pages_offset = 0;
   std::uint64_t object_bytes = 0;
 };
@@ -49,8 +53,15 @@ result<layout> layout_for(const pool_memory_options& options) {
   if (granules == 0 || granules >= UINT32_MAX)
     return {errc::invalid_argument,
             "pool.size must be at least " + std::to_string(unit) + " bytes and below 16 TiB"};
-  auto pages_offset = round_up(pool_header_bytes + granules * sizeof(slot_entry), unit);
-  return layout{static_cast<std::uint32_t>(granules), pages_offset, pages_offset + pages_bytes};
+  layout plan;
+  plan.granules = static_cast<std::uint32_t>(granules);
+  plan.index_buckets = host_index::buckets_for(plan.granules);
+  plan.table_offset =
+      round_up(pool_header_bytes + plan.index_buckets * std::uint64_t{sizeof(host_index::bucket)},
+               limits::granule_bytes);
+  plan.pages_offset = round_up(plan.table_offset + granules * sizeof(slot_entry), unit);
+  plan.object_bytes = plan.pages_offset + pages_bytes;
+  return plan;
 }
 
 std::string object_name(const pool_memory_options& options) {
@@ -60,20 +71,6 @@ std::string object_name(const pool_memory_options& options) {
       c = '_';
   return options.huge_page_directory + "/" + options.name_prefix + "-" + node + "-" +
          to_string(options.owner);
-}
-
-std::size_t remove_leftovers_in(const std::string& directory, const std::string& name_start,
-                                const std::string& prefix) {
-  std::size_t removed = 0;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator it(directory, failed), end; !failed && it != end;
-       it.increment(failed)) {
-    auto file = it->path().filename().string();
-    if (file.starts_with(prefix + "-"))
-      removed +=
-          shared_object::unlink_if_abandoned(std::string{name_start}.append("/").append(file));
-  }
-  return removed;
 }
 
 result<void> check_space(const pool_memory_options& options, std::uint64_t needed_bytes) {
@@ -123,11 +120,15 @@ result<void> check_header(const pool_header& header, std::uint64_t object_bytes,
                                     std::to_string(header.layout_version) + ", this program " +
                                     std::to_string(pool_layout_version) +
                                     "; use the same release for node and client"};
+  auto index_end = header.index_offset + header.index_buckets * sizeof(host_index::bucket);
   auto table_end = header.table_offset + std::uint64_t{header.granules} * sizeof(slot_entry);
   auto pages_end = header.pages_offset + std::uint64_t{header.granules} * limits::granule_bytes;
-  if (header.object_bytes != object_bytes || header.table_offset < sizeof(pool_header) ||
-      header.table_offset % alignof(slot_entry) != 0 || table_end > header.pages_offset ||
-      header.pages_offset > object_bytes || pages_end > object_bytes || header.granules == 0)
+  if (header.object_bytes != object_bytes || header.index_offset < sizeof(pool_header) ||
+      header.index_offset > object_bytes ||
+      header.index_offset % alignof(host_index::bucket) != 0 || header.index_buckets == 0 ||
+      index_end > header.table_offset || header.table_offset % alignof(slot_entry) != 0 ||
+      table_end > header.pages_offset || header.pages_offset > object_bytes ||
+      pages_end > object_bytes || header.granules == 0)
     return {errc::incompatible, name + ": the header's sizes contradict the object's"};
   return {};
 }
@@ -143,11 +144,14 @@ pool_memory& pool_memory::operator=(pool_memory&& other) noexcept {
   std::swap(owner_, other.owner_);
   std::swap(base_, other.base_);
   std::swap(object_bytes_, other.object_bytes_);
+  std::swap(index_offset_, other.index_offset_);
   std::swap(table_offset_, other.table_offset_);
   std::swap(pages_offset_, other.pages_offset_);
   std::swap(granules_, other.granules_);
+  std::swap(index_buckets_, other.index_buckets_);
   std::swap(file_, other.file_);
   std::swap(is_owner_, other.is_owner_);
+  std::swap(home_, other.home_);
   return *this;
 }
 
@@ -156,18 +160,22 @@ pool_memory::~pool_memory() {
 }
 
 void pool_memory::release() noexcept {
+  if (!home_.is_here())
+    return; // The name is the parent's, and what lies at these addresses now is not the pool.
   if (is_owner_)
     shared_object::unlink(name_); // Before the lock goes, so that nobody else has to.
-  if (base_ != nullptr)
-    ::munmap(base_, object_bytes_);
-  if (file_ >= 0)
-    ::close(file_);
+  for (std::uint64_t at = 0; base_ != nullptr && at < object_bytes_; at += unmap_step_bytes)
+    ::munmap(base_ + at, std::min(unmap_step_bytes, object_bytes_ - at));
+  if (file_ < 0)
+    return;
+  keep_in_children(file_);
+  ::close(file_);
 }
 
 std::size_t pool_memory::remove_leftovers(const pool_memory_options& options) {
-  auto removed = remove_leftovers_in(shm_directory, "", options.name_prefix);
+  auto removed = remove_abandoned_pools(shm_directory, "", options.name_prefix);
   if (const auto& huge = options.huge_page_directory; !huge.empty())
-    removed += remove_leftovers_in(huge, huge, options.name_prefix);
+    removed += remove_abandoned_pools(huge, huge, options.name_prefix);
   return removed;
 }
 
@@ -186,22 +194,33 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
   if (!file)
     return file.error();
   pool.file_ = *file;
+  close_in_children(pool.file_);
   pool.is_owner_ = true;
   pool.owner_ = options.owner;
   pool.granules_ = plan->granules;
-  pool.table_offset_ = pool_header_bytes;
+  pool.index_offset_ = pool_header_bytes;
+  pool.index_buckets_ = plan->index_buckets;
+  pool.table_offset_ = plan->table_offset;
   pool.pages_offset_ = plan->pages_offset;
   if (::ftruncate(pool.file_, static_cast<off_t>(plan->object_bytes)) != 0)
     return shared_object::failed("cannot size", pool.name_);
   if (auto mapped = pool.map(plan->object_bytes); !mapped)
     return mapped.error();
+  // Before the rest, so that whoever finds what a crash leaves knows whose it is.
+  if (auto number = populate(pool.file_, pool.base_, 0, pool_header_bytes); number != 0) {
+    errno = number;
+    return shared_object::failed("no memory for the pool (lower pool.size):", pool.name_);
+  }
+  auto* header = new (pool.base_) pool_header{};
+  header->magic.store(unfinished_pool_magic, std::memory_order_release);
   if (auto touched = pool.pretouch(options); !touched)
     return touched.error();
-  auto* header = new (pool.base_) pool_header{};
   header->layout_version = pool_layout_version;
   header->granule_bytes = limits::granule_bytes;
   header->owner = options.owner;
   header->granules = plan->granules;
+  header->index_buckets = plan->index_buckets;
+  header->index_offset = pool.index_offset_;
   header->table_offset = pool.table_offset_;
   header->pages_offset = pool.pages_offset_;
   header->object_bytes = plan->object_bytes;
@@ -217,6 +236,7 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
   pool.file_ = shared_object::open(name, O_RDWR);
   if (pool.file_ < 0)
     return shared_object::failed("cannot open", name);
+  close_in_children(pool.file_);
   struct stat status {};
   if (::fstat(pool.file_, &status) != 0)
     return shared_object::failed("cannot stat", name);
@@ -232,6 +252,8 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
     return {errc::not_found, name + " belongs to another start of the node"};
   pool.owner_ = header.owner;
   pool.granules_ = header.granules;
+  pool.index_buckets_ = header.index_buckets;
+  pool.index_offset_ = header.index_offset;
   pool.table_offset_ = header.table_offset;
   pool.pages_offset_ = header.pages_offset;
   return pool;
@@ -243,25 +265,14 @@ result<void> pool_memory::map(std::uint64_t object_bytes) {
     return shared_object::failed("cannot map " + std::to_string(object_bytes) +
                                      " bytes (with huge pages: raise vm.nr_hugepages) of",
                                  name_);
+  // A mapping holds its open file, hence the locks: a forked child's would outlive this process.
+  (void)::madvise(at, object_bytes, MADV_DONTFORK);
 #ifdef MADV_HUGEPAGE
   (void)::madvise(at, object_bytes, MADV_HUGEPAGE); // Taken where shmem_enabled is `advise`.
 #endif
   base_ = static_cast<std::byte*>(at);
   object_bytes_ = object_bytes;
   return {};
-}
-
-std::uint64_t pool_memory::enter_page_tables(std::uint64_t offset_bytes,
-                                             std::uint64_t at_most_bytes) const {
-  if (offset_bytes >= object_bytes_)
-    return 0;
-  auto size_bytes = std::min(at_most_bytes, object_bytes_ - offset_bytes);
-#ifdef MADV_POPULATE_WRITE
-  // Where the kernel cannot, the copies fault as they go.
-  (void)::madvise(base_ + offset_bytes, size_bytes, MADV_POPULATE_WRITE);
-#endif
-  auto next = offset_bytes + size_bytes;
-  return next < object_bytes_ ? next : 0;
 }
 
 result<void> pool_memory::pretouch(const pool_memory_options& options) const {
@@ -306,6 +317,15 @@ std::uint64_t pool_memory::page_bytes() const noexcept {
 slot_table pool_memory::slots() const noexcept {
   auto* entries = std::launder(reinterpret_cast<slot_entry*>(base_ + table_offset_));
   return slot_table({entries, granules_}, {base_ + pages_offset_, page_bytes()});
+}
+
+host_index pool_memory::index() const noexcept {
+  auto* buckets = std::launder(reinterpret_cast<host_index::bucket*>(base_ + index_offset_));
+  return {{buckets, index_buckets_}, slots()};
+}
+
+epoch_table pool_memory::epochs() const noexcept {
+  return epoch_table(*std::launder(reinterpret_cast<epoch_block*>(base_ + epoch_block_offset)));
 }
 
 std::span<std::byte> pool_memory::readable_region() const noexcept {

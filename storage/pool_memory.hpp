@@ -1,8 +1,11 @@
 #pragma once
 
+#include "common/forks.hpp"
 #include "common/ids.hpp"
 #include "common/result.hpp"
 #include "common/slot_entry.hpp"
+#include "storage/epoch_table.hpp"
+#include "storage/host_index.hpp"
 #include "storage/slot_table.hpp"
 
 #include <cstddef>
@@ -29,7 +32,8 @@ struct pool_memory_options {
   std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress;
 };
 
-/// One pool's shared memory, mapped: header, slot table, pages (`pool_header.hpp` has the layout).
+/// One pool's shared memory, mapped: header, host index, slot table, pages (`pool_header.hpp` has
+/// the layout).
 ///
 /// The node `create`s it; engines on the same host `attach` by name and incarnation. File mode
 /// 0600: who runs as the same user may read and write it, and is trusted to.
@@ -38,7 +42,10 @@ struct pool_memory_options {
 /// pages with `pretouch_threads` threads, itself one of them, and has joined the others when it
 /// returns; nothing else here starts a thread.
 /// Ownership: the creator holds a lock on the object for its life and unlinks its name when
-/// destroyed. An attached process keeps its mapping, with all bytes, when the owner is gone.
+/// destroyed. An attached process keeps its mapping when the owner is gone, with all bytes until
+/// another owner of the prefix starts. Who destroys a mapping takes the time that unmapping takes
+/// (35 ms a GiB that was touched), in pieces between which other threads may map.
+/// A forked child inherits neither mapping nor file: there only the destructor may be called.
 /// Errors: what the kernel or another program did is a `result`; its message says what to do.
 class pool_memory {
 public:
@@ -48,8 +55,10 @@ public:
   /// when it is gone or belongs to another incarnation than the expected one.
   static result<pool_memory> attach(const std::string& name, const incarnation& expected);
 
-  /// Removes all objects of the prefix whose owner is gone, in /dev/shm and in the huge-page
-  /// folder. `create` does so first. Returns the number removed.
+  /// Removes all pools of the prefix and of this user whose owner is gone, in /dev/shm and in the
+  /// huge-page folder, and frees their memory at once: also of those that some process still maps,
+  /// where every slot then reads as empty. `create` does so first. Whatever else has such a name
+  /// stays as it is. Returns the number removed.
   static std::size_t remove_leftovers(const pool_memory_options& options);
 
   pool_memory(pool_memory&& other) noexcept;
@@ -62,20 +71,18 @@ public:
   std::uint32_t granules() const noexcept { return granules_; }
   std::uint64_t page_bytes() const noexcept;
 
-  /// Client: enters a range of the object into this process's page tables (its memory is there), so
-  /// that the first copies do not stop at every 4 KiB for a page fault. Best effort; any thread.
-  /// Returns the next offset, or 0 at the end.
-  std::uint64_t enter_page_tables(std::uint64_t offset_bytes, std::uint64_t at_most_bytes) const;
-
   slot_table slots() const noexcept;
+  host_index index() const noexcept;
+  /// Which spaces were cleared how often. The owner alone raises it.
+  epoch_table epochs() const noexcept;
   /// Slot table and pages, for a data plane that registers them; the table comes first.
   std::span<std::byte> readable_region() const noexcept;
 
   // --- sessions
   // -------------------------------------------------------------------------------------- A client
   // locks its session's byte before it tells the node of the session. The kernel drops the lock
-  // when the process is gone (and its forked children, which share the memory), and not while it is
-  // merely stopped or slow.
+  // when the process is gone (its forked children share neither lock nor memory), and not while it
+  // is merely stopped or slow.
 
   /// Client: locks for the life of this object. `refused` when somebody holds the index already.
   result<void> lock_session(std::uint32_t index);
@@ -93,11 +100,14 @@ private:
   incarnation owner_;
   std::byte* base_ = nullptr;
   std::uint64_t object_bytes_ = 0;
+  std::uint64_t index_offset_ = 0;
   std::uint64_t table_offset_ = 0;
   std::uint64_t pages_offset_ = 0;
   std::uint32_t granules_ = 0;
+  std::uint32_t index_buckets_ = 0;
   int file_ = -1;
   bool is_owner_ = false;
+  home_process home_;
 };
 
 } // namespace peercache::storage

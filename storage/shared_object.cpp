@@ -82,15 +82,24 @@ bool is_locked_by_another(int file, std::uint64_t byte) {
   return ::fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-bool unlink_if_abandoned(const std::string& name) {
-  auto file = open(name, O_RDWR);
-  if (file < 0)
-    return false; // Gone, or another user's.
-  auto abandoned = try_lock(file, owner_byte);
-  if (abandoned)
-    unlink(name);
-  ::close(file);
-  return abandoned;
+bool lock_if_abandoned(int file, const std::string& name) {
+  if (!try_lock(file, owner_byte))
+    return false;
+  // Somebody else may have been first, and have given the name to another object since.
+  auto named = open(name, O_RDONLY);
+  struct stat locked {};
+  struct stat found {};
+  auto same = named >= 0 && ::fstat(file, &locked) == 0 && ::fstat(named, &found) == 0 &&
+              locked.st_dev == found.st_dev && locked.st_ino == found.st_ino;
+  if (named >= 0)
+    ::close(named);
+  return same;
+}
+
+void punch_hole(int file, std::uint64_t from, std::uint64_t to) {
+  // Where it cannot be, the memory comes back with the last mapping.
+  (void)::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
+                    static_cast<off_t>(to - from));
 }
 
 } // namespace peercache::storage::shared_object

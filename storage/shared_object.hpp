@@ -27,8 +27,13 @@ result<int> create_locked(const std::string& name);
 bool try_lock(int file, std::uint64_t byte);
 bool is_locked_by_another(int file, std::uint64_t byte);
 
-/// Unlinks the object if nobody holds its owner's lock.
-bool unlink_if_abandoned(const std::string& name);
+/// Takes the owner's lock of an object that nobody holds it of any more, and which still has this
+/// name. It ends with the descriptor.
+bool lock_if_abandoned(int file, const std::string& name);
+
+/// Gives the memory of a range back; it reads as zeros afterwards, for whoever maps it. Ends are
+/// those of memory pages.
+void punch_hole(int file, std::uint64_t from, std::uint64_t to);
 
 } // namespace shared_object
 } // namespace peercache::storage

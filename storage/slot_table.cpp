@@ -38,6 +38,13 @@ void store_key(slot_entry& entry, const page_key& key) noexcept {
     __atomic_store_n(to + i, words[i], __ATOMIC_RELAXED);
 }
 
+void store_page(slot_entry& entry, const page_key& key, std::uint32_t length_bytes,
+                std::uint64_t checksum) noexcept {
+  store_key(entry, key);
+  __atomic_store_n(&entry.length_bytes, length_bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&entry.checksum, checksum, __ATOMIC_RELAXED);
+}
+
 page_key load_key(const slot_entry& entry) noexcept {
   std::array<std::uint64_t, key_words> words;
   for (std::size_t i = 0; i < key_words; ++i)
@@ -79,6 +86,7 @@ generation slot_table::begin_fill(slot_id slot) noexcept {
   auto before = word.load(memory_order_relaxed);
   PEERCACHE_ASSERT(before == 0 || before % 2 == 1);
   generation filling{before == 0 ? 1 : before + 2};
+  entries_[slot.value].filled.store(0, memory_order_relaxed);
   // No fence: readers miss since `give_up`, whose fence stands before every later store.
   word.store(filling.value, memory_order_relaxed);
   return filling;
@@ -90,9 +98,7 @@ generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t 
   auto& entry = entries_[slot.value];
   auto filling = entry.generation.load(memory_order_relaxed);
   PEERCACHE_ASSERT(filling % 2 == 1);
-  store_key(entry, key);
-  __atomic_store_n(&entry.length_bytes, length_bytes, __ATOMIC_RELAXED);
-  __atomic_store_n(&entry.checksum, checksum, __ATOMIC_RELAXED);
+  store_page(entry, key, length_bytes, checksum);
   entry.uses.store(0, memory_order_relaxed);
 #if defined(__x86_64__)
   _mm_sfence(); // The bytes may have come by streaming stores of this very thread.
@@ -112,6 +118,70 @@ void slot_table::give_up(slot_id slot) noexcept {
   // Between this store and the look at the pins: a reader that pinned before it is seen, and one
   // that pins after it sees the odd generation.
   fence_before_overwriting();
+}
+
+void slot_table::drop(slot_id slot) noexcept {
+  PEERCACHE_HOT_ASSERT(slot.value < granules_);
+  auto& entry = entries_[slot.value];
+  const auto filling = entry.generation.load(memory_order_relaxed);
+  PEERCACHE_ASSERT(filling % 2 == 1);
+  if (!guard_on(guard::filled))
+    return;
+  entry.generation.store(filling + 2, memory_order_relaxed);
+  entry.filled.store(0, memory_order_relaxed);
+  fence_before_overwriting();
+}
+
+bool slot_table::is_complete(const slot_entry& entry, std::uint64_t gen) noexcept {
+  return gen % 2 == 0
+             ? gen != 0
+             : entry.filled.load(memory_order_acquire) == static_cast<std::uint32_t>(gen) ||
+                   !guard_on(guard::filled);
+}
+
+void slot_table::zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept {
+  const auto at = std::uint64_t{slot.value} * limits::granule_bytes + offset_bytes;
+  PEERCACHE_ASSERT(at + size_bytes <= std::uint64_t{granules_} * limits::granule_bytes);
+  std::memset(pages_ + at, 0, size_bytes);
+}
+
+bool slot_table::was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,
+                            std::uint64_t checksum) const noexcept {
+  if (!guard_on(guard::filled))
+    return true;
+  const auto& entry = entries_[slot.value];
+  return is_complete(entry, entry.generation.load(memory_order_relaxed)) &&
+         key_equals(entry, key) &&
+         __atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED) == length_bytes &&
+         __atomic_load_n(&entry.checksum, __ATOMIC_RELAXED) == checksum;
+}
+
+std::optional<generation> slot_table::fill(slot_id slot, const page_key& key,
+                                           std::uint32_t length_bytes,
+                                           std::uint64_t checksum) noexcept {
+  if (!in_range(slot, length_bytes))
+    return std::nullopt;
+  auto& entry = entries_[slot.value];
+  const generation filling{entry.generation.load(memory_order_acquire)};
+  if (filling.value % 2 == 0)
+    return std::nullopt;
+  store_page(entry, key, length_bytes, checksum);
+  entry.filled.store(static_cast<std::uint32_t>(filling.value), memory_order_release);
+  return filling;
+}
+
+std::optional<slot_contents> slot_table::page_in(slot_id slot) const noexcept {
+  if (slot.value >= granules_)
+    return std::nullopt;
+  const auto& entry = entries_[slot.value];
+  const auto gen = entry.generation.load(memory_order_acquire);
+  if (!is_complete(entry, gen))
+    return std::nullopt;
+  auto page = contents(slot);
+  page.gen = {gen};
+  if (!still_readable(slot, page.gen) || !in_range(slot, page.length_bytes))
+    return std::nullopt;
+  return page;
 }
 
 std::uint32_t slot_table::pins(slot_id slot) const noexcept {
@@ -147,7 +217,7 @@ bool slot_table::in_range(slot_id slot, std::uint32_t length_bytes) const noexce
 page_status slot_table::compare(const slot_entry& entry, generation gen, const page_key& key,
                                 std::uint32_t length_bytes) const noexcept {
   if (guard_on(guard::generation) &&
-      (!gen.readable() || entry.generation.load(memory_order_seq_cst) != gen.value))
+      (entry.generation.load(memory_order_seq_cst) != gen.value || !is_complete(entry, gen.value)))
     return page_status::stale;
   if (guard_on(guard::key) && !key_equals(entry, key))
     return page_status::wrong_key;
@@ -177,6 +247,8 @@ bool slot_table::still_readable(slot_id slot, generation gen) const noexcept {
 page_status slot_table::pin_if(slot_id slot, generation gen, const page_key& key,
                                std::uint32_t length_bytes) noexcept {
   if (!in_range(slot, length_bytes))
+    return page_status::stale;
+  if (!gen.readable() && guard_on(guard::generation))
     return page_status::stale;
   auto& entry = entries_[slot.value];
   entry.pins.fetch_add(1, memory_order_seq_cst);

@@ -8,11 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace peercache::storage {
 
-/// What a slot's entry says about its page, as the owner wrote it.
+/// What a slot's entry says about its page.
 struct slot_contents {
   page_key key;
   generation gen;
@@ -24,17 +25,21 @@ struct slot_contents {
 /// copy; the memory behind it belongs to a `pool_memory`.
 ///
 /// A page's entry is that of its first granule. What makes it safe:
-///   - the owner: generation odd, fence, no pins seen; then the bytes may be overwritten; then key,
-///     length and checksum; then the generation even;
+///   - the owner: generation odd, fence, no pins seen; then the bytes may be overwritten;
+///   - who fills the slot, in whatever process of the host: the bytes, a fence, key, length and
+///     checksum, then `filled`: from here on readers of the host may have the page;
+///   - the owner: the generation even, from where on readers anywhere may;
 ///   - a pinning reader: pin, then the generation is still the record's; the bytes stay until unpin
 ///     (owner's fence and pin are sequentially consistent: one of the two sides sees the other);
 ///   - a copying reader: generation, copy, fence, generation again; equal means a good copy.
 ///
-/// Threads: the owner's half belongs to the pool's owner alone; the readers' half is safe from any
-/// thread of any process that maps the pool, while the owner writes. Errors: a record that does not
+/// Threads: the owner's half belongs to the pool's owner alone, and `fill` to the one thread that
+/// fills the slot; the readers' half is safe from any thread of any process that maps the pool,
+/// while they write. Errors: a record that does not
 /// fit is a `page_status`; a slot from another host is range-checked. Invariants: (1) a slot's
 /// generation only grows; (2) each filling has its own odd generation and, when published, the even
-/// one after it; (3) key, length and checksum change only while it is odd.
+/// one after it; (3) key, length and checksum change only while it is odd; (4) what was given up or
+/// dropped has another generation than what was filled, so no reader takes it for complete.
 class slot_table {
 public:
   slot_table() = default;
@@ -59,6 +64,17 @@ public:
   /// Readers miss from here on; the bytes may be overwritten once `pins` is zero. @pre readable
   void give_up(slot_id slot) noexcept;
 
+  /// What was filled so far is to be neither read nor published; the bytes may be overwritten.
+  /// @pre being filled
+  void drop(slot_id slot) noexcept;
+
+  /// Zeroes bytes of the slot. @pre given up or dropped, and `pins` is zero
+  void zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;
+
+  /// Whether the filling that goes on is complete, and of exactly this page.
+  bool was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,
+                  std::uint64_t checksum) const noexcept;
+
   /// Readers that send from the slot at this moment. Meaningful for reuse after `give_up` only.
   std::uint32_t pins(slot_id slot) const noexcept;
 
@@ -69,20 +85,32 @@ public:
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 
+  // --- fillers
+  // -------------------------------------------------------------------------------------
+
+  /// The page's bytes are in place, and a store fence stands behind them (`copy_fence`): readers of
+  /// this host may have them. Nothing when the slot is not being filled, which takes a fault of
+  /// somebody else's; else the filling's generation.
+  std::optional<generation> fill(slot_id slot, const page_key& key, std::uint32_t length_bytes,
+                                 std::uint64_t checksum) noexcept;
+
   // --- readers
   // -------------------------------------------------------------------------------------
 
+  /// The complete page in the slot, published or only filled; nothing when there is none.
+  std::optional<slot_contents> page_in(slot_id slot) const noexcept;
+
   /// Whether the slot holds exactly this page now: `hit`, or `stale`, `wrong_key`, `bad_size` as
-  /// the reason why not. A copy that starts after a `hit` is good only if `still_readable`
-  /// afterwards.
+  /// the reason why not. The generation may be an odd one, of a filling that is complete. A copy
+  /// that starts after a `hit` is good only if `still_readable` afterwards.
   page_status check(slot_id slot, generation gen, const page_key& key,
                     std::uint32_t length_bytes) const noexcept;
 
   /// Whether everything that this thread read from the slot since `check` was the page of `gen`.
   bool still_readable(slot_id slot, generation gen) const noexcept;
 
-  /// As `check`; on `hit` the slot is pinned: its bytes stay until `unpin`. Otherwise nothing is
-  /// pinned.
+  /// As `check`, of published pages only; on `hit` the slot is pinned: its bytes stay until
+  /// `unpin`. Otherwise nothing is pinned.
   page_status pin_if(slot_id slot, generation gen, const page_key& key,
                      std::uint32_t length_bytes) noexcept;
   void unpin(slot_id slot) noexcept;
@@ -97,6 +125,7 @@ public:
   bool in_range(slot_id slot, std::uint32_t length_bytes) const noexcept;
 
 private:
+  static bool is_complete(const slot_entry& entry, std::uint64_t gen) noexcept;
   page_status compare(const slot_entry& entry, generation gen, const page_key& key,
                       std::uint32_t length_bytes) const noexcept;
 

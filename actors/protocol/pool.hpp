@@ -40,6 +40,9 @@ using pool_actor = caf::typed_actor<
     // Own membership: the cluster had expelled this node and took it back; publishes everything
     // again.
     caf::reacts_to<publish_atom>,
+    // Gateway: writes to disk what is in memory only, for so many milliseconds at most. Answers how
+    // many pages were written, and how many are left.
+    caf::replies_to<write_atom, std::uint32_t>::with<std::uint64_t, std::uint64_t>,
     // Gateway: withdraws everything from the directory; the node is leaving.
     caf::replies_to<drain_atom>::with<bool>,
     // Gateway and metrics: how full it is.

@@ -12,7 +12,7 @@ namespace peercache::storage {
 namespace {
 
 constexpr std::size_t headers_per_batch = 4096;
-constexpr std::size_t pages_per_progress = 65536;
+constexpr std::size_t recovered_per_progress = 65536;
 constexpr std::chrono::seconds sync_at_most{60};
 
 } // namespace
@@ -170,7 +170,7 @@ void offset_store::adopt(const offset_scan_result& scanned, const recovery_optio
   for (const auto& record : scanned.records) {
     table_.insert(record);
     found(record.page);
-    if (++told % pages_per_progress == 0 && options.progress)
+    if (++told % recovered_per_progress == 0 && options.progress)
       options.progress(told,
                        static_cast<double>(told) / static_cast<double>(scanned.records.size()));
   }

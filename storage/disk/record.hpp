@@ -35,7 +35,7 @@ namespace peercache::storage {
 /// lay behind it in memory.
 struct record_header {
   std::array<char, 8> magic{'P', 'C', 'R', 'E', 'C', 'O', 'R', 'D'};
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::uint32_t header_crc = 0;
   page_key key;
   std::uint64_t space = 0;
@@ -50,7 +50,7 @@ struct record_header {
   std::array<std::uint64_t, 2> reserved{};
 };
 
-inline constexpr std::uint32_t record_version = 1;
+inline constexpr std::uint32_t record_version = 2;
 inline constexpr std::uint32_t records_per_block = disk_block_bytes / sizeof(record_header);
 
 static_assert(sizeof(record_header) == 128);

@@ -94,6 +94,30 @@ TEST_F(pool_disk_test, with_on_evict_a_page_is_written_when_it_goes) {
   EXPECT_EQ(tier_of("a"), directory::tier::disk);
 }
 
+TEST_F(pool_disk_test, with_on_evict_batches_lose_no_page_once_their_size_is_known) {
+  use(/*write_through=*/false);
+  tell_everyone(both(2));
+  constexpr int batch = 4; // More than the usual low watermark of 64 pages.
+  std::uint64_t lost_at_first = 0;
+  for (int round = 0; round < 40; ++round) {
+    std::string lengths;
+    for (int i = 0; i < batch; ++i)
+      append_record(lengths, std::uint32_t{4096});
+    const auto slots = ask<std::string>(pool, reserve_atom_v, lengths);
+    for (int i = 0; i < batch; ++i)
+      ASSERT_EQ(commit(key_named(std::to_string(round * batch + i)),
+                       record_at<slot_id>(*slots, static_cast<std::size_t>(i))),
+                page_status::stored);
+    pass(std::chrono::milliseconds(60));
+    write_all();
+    if (round == 20)
+      lost_at_first = gate.skipped(storage::write_skip::evicted);
+  }
+  EXPECT_EQ(gate.skipped(storage::write_skip::evicted), lost_at_first);
+  EXPECT_LE(lost_at_first, std::uint64_t{batch});
+  EXPECT_EQ(tier_of("80"), directory::tier::disk);
+}
+
 TEST_F(pool_disk_test, a_promoted_page_is_in_memory_and_published) {
   put(key_named("a"));
   write_all();

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::array all = {guard::generation, guard::incarnation,  guard::checksum, guard::key,
                             guard::pin,        guard::session_lock, guard::fence,    guard::view,
-                            guard::purge,      guard::withdraw};
+                            guard::purge,      guard::withdraw,     guard::majority, guard::filled,
+                            guard::epoch};
 
 TEST(guards, are_switched_one_by_one) {
   for (auto off : all) {

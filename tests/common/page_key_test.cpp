@@ -1,5 +1,7 @@
 #include "common/page_key.hpp"
 
+#include "common/key_epoch.hpp"
+
 #include <array>
 #include <blake3.h>
 #include <gtest/gtest.h>
@@ -53,8 +55,35 @@ TEST(page_key, is_blake3_over_length_prefixed_fields) {
   std::string space;
   for (auto field : fields)
     space += length_prefixed(field);
-  auto expected = blake3_of(length_prefixed(raw(blake3_of(space))) + length_prefixed("key"));
-  EXPECT_EQ(key_space(fields).key_of("key"), expected);
+  const auto id = raw(blake3_of(length_prefixed("llama"))).substr(0, 8);
+  const auto behind = id + std::string(4, '\0');
+  const auto of_fields = raw(blake3_of(space)).substr(0, 20) + behind;
+  const auto digest = raw(blake3_of(length_prefixed(of_fields) + length_prefixed("key")));
+  EXPECT_EQ(raw(key_space(fields).key_of("key")), digest.substr(0, 20) + behind);
+}
+
+TEST(page_key, names_the_space_of_its_first_field) {
+  const std::array<std::string_view, 2> one = {"llama", "bf16"};
+  const std::array<std::string_view, 3> two = {"llama", "fp8", "rank 1"};
+  const std::array<std::string_view, 2> other = {"qwen", "bf16"};
+  EXPECT_EQ(space_of(key_space(one).key_of("a")), space_named("llama"));
+  EXPECT_EQ(space_of(key_space(two).key_of("b")), space_named("llama"));
+  EXPECT_EQ(space_of(key_space(other).key_of("a")), space_named("qwen"));
+  EXPECT_EQ(space_of(key_space{}.key_of("a")), space_named(""));
+  EXPECT_EQ(to_string(space_id{0x0123456789abcdef}), "0123456789abcdef");
+}
+
+TEST(page_key, the_epoch_changes_nothing_else) {
+  const auto made = key_space{}.key_of("a");
+  EXPECT_EQ(epoch_of(made), 0u);
+  auto later = made;
+  set_epoch(later, 0x01020304);
+  EXPECT_EQ(epoch_of(later), 0x01020304u);
+  EXPECT_NE(later, made);
+  EXPECT_EQ(later.prefix(), made.prefix());
+  EXPECT_EQ(space_of(later), space_of(made));
+  set_epoch(later, 0);
+  EXPECT_EQ(later, made);
 }
 
 TEST(page_key, fields_do_not_run_into_each_other) {

@@ -2,6 +2,7 @@
 #include "rdma/socket.hpp"
 
 #include <csignal>
+#include <fstream>
 #include <netinet/in.h>
 #include <string_view>
 #include <sys/socket.h>
@@ -31,6 +32,32 @@ TEST_F(new_client, can_ask_every_member_at_once) {
     for (const auto& page : results)
       ASSERT_EQ(to_string(page.status), to_string(page_status::hit)) << "client " << round;
   }
+}
+
+/// Memory of these objects in this process's page tables, in bytes.
+std::uint64_t resident(const std::string& object_name) {
+  std::ifstream maps("/proc/self/smaps");
+  std::uint64_t bytes = 0;
+  bool is_ours = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(" /") != std::string::npos)
+      is_ours = line.find(object_name) != std::string::npos;
+    if (is_ours && line.starts_with("Rss:"))
+      bytes += std::stoull(line.substr(4)) * 1024;
+  }
+  return bytes;
+}
+
+TEST_F(new_client, has_no_more_of_the_pool_in_its_page_tables_than_it_uses) {
+  auto client = client_of(0);
+  ASSERT_NE(client, nullptr);
+  put(*client, 0, pages);
+  for (std::uint32_t id = 0; id < pages; ++id)
+    EXPECT_EQ(get(*client, id).result.status, page_status::hit);
+  constexpr std::uint64_t used = std::uint64_t{pages} * page_bytes;
+  const auto now = resident("/dev/shm/peercache-node-1-");
+  EXPECT_GE(now, used);
+  EXPECT_LE(now, 4 * used) << "the kernel enters some pages around those that are read";
 }
 
 TEST_F(new_client, waits_for_a_silent_member_no_longer_than_a_dial_may_take) {

@@ -44,7 +44,7 @@ TEST_F(node_drain, ends_at_a_second_signal_and_says_what_it_was_at) {
   node(2).process().signal(SIGTERM);
   EXPECT_EQ(node(2).process().wait(milliseconds(20'000)), 1);
   const auto log = log_of(2);
-  EXPECT_NE(log.find("told to stop again while draining (giving records and withdrawals"),
+  EXPECT_NE(log.find("told to stop again while draining (writing pages to disk, giving"),
             std::string::npos)
       << log;
   for (std::size_t index : {0, 1})

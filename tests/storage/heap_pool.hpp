@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
+#include "storage/host_index.hpp"
 #include "storage/slot_table.hpp"
 
 #include <cstddef>
@@ -16,13 +17,16 @@ namespace peercache::storage {
 class heap_pool {
 public:
   explicit heap_pool(std::uint32_t granules, bool with_pages = true)
-      : entries_(granules), pages_(with_pages ? granules * std::size_t{limits::granule_bytes} : 0),
+      : entries_(granules), buckets_(host_index::buckets_for(granules)),
+        pages_(with_pages ? granules * std::size_t{limits::granule_bytes} : 0),
         claimed_bytes_(granules * std::size_t{limits::granule_bytes}) {}
 
   slot_table slots() { return {entries_, {pages_.data(), claimed_bytes_}}; }
+  host_index index() { return {buckets_, slots()}; }
 
 private:
   std::vector<slot_entry> entries_;
+  std::vector<host_index::bucket> buckets_;
   std::vector<std::byte> pages_;
   std::size_t claimed_bytes_;
 };

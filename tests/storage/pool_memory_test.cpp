@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -163,6 +164,93 @@ TEST(pool_memory, leftovers_of_a_killed_owner_are_cleaned_and_living_pools_are_n
   ASSERT_TRUE(next);
   EXPECT_FALSE(exists(name(crashed.owner)));
   EXPECT_TRUE(exists(name(options.owner)));
+}
+
+std::uint64_t memory_of(int file) {
+  struct stat status {};
+  EXPECT_EQ(::fstat(file, &status), 0);
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
+}
+
+TEST(pool_memory, the_memory_of_a_dead_owner_is_free_at_once_also_while_others_map_it) {
+  auto options = options_for("punched");
+  auto crashed = options;
+  crashed.owner = incarnation::random();
+  std::optional<pool_memory> made;
+  child_process node([&] {
+    auto pool = pool_memory::create(crashed);
+    if (!pool)
+      return false;
+    made.emplace(std::move(*pool));
+    auto slots = made->slots();
+    slots.begin_fill({3});
+    slots.bytes({3}, 4096)[17] = std::byte{9};
+    return slots.publish({3}, key_space{}.key_of("page"), 4096, 0) == generation{2};
+  });
+  ASSERT_TRUE(node.succeeded());
+  auto name = "/" + options.name_prefix + "-node_1_a-" + to_string(crashed.owner);
+  auto engine = pool_memory::attach(name, crashed.owner);
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto watched = shared_object::open(name, O_RDONLY);
+  ASSERT_GE(watched, 0);
+  node.kill_and_wait();
+  EXPECT_GE(memory_of(watched), options.size_bytes);
+  EXPECT_EQ(engine->slots().check({3}, {2}, key_space{}.key_of("page"), 4096), page_status::hit);
+  EXPECT_EQ(pool_memory::remove_leftovers(options), 1u);
+  EXPECT_EQ(memory_of(watched), 0u);
+  EXPECT_EQ(engine->slots().check({3}, {2}, key_space{}.key_of("page"), 4096), page_status::stale);
+  EXPECT_EQ(engine->slots().contents({3}).gen, generation{});
+  ::close(watched);
+}
+
+TEST(pool_memory, files_of_others_that_have_such_names_stay_as_they_are) {
+  auto options = options_for("others");
+  auto text = "/" + options.name_prefix + "-notes.txt";
+  auto large = "/" + options.name_prefix + "-node_1_a-" + to_string(incarnation::random());
+  for (const auto& name : {text, large}) {
+    auto file = shared_object::open(name, O_RDWR | O_CREAT);
+    ASSERT_GE(file, 0);
+    ASSERT_EQ(::pwrite(file, "not ours", 8, 0), 8);
+    ASSERT_EQ(::ftruncate(file, name == large ? 1 << 20 : 8), 0);
+    ::close(file);
+  }
+  auto folder = "/dev/shm/" + options.name_prefix + "-folder";
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  EXPECT_EQ(pool_memory::remove_leftovers(options), 0u);
+  auto next = pool_memory::create(options);
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_TRUE(std::filesystem::exists(folder));
+  std::filesystem::remove(folder);
+  for (const auto& name : {text, large}) {
+    std::array<char, 8> content{};
+    auto file = shared_object::open(name, O_RDONLY);
+    ASSERT_GE(file, 0) << name;
+    EXPECT_EQ(::pread(file, content.data(), content.size(), 0), 8);
+    EXPECT_EQ(std::string(content.data(), content.size()), "not ours");
+    ::close(file);
+    shared_object::unlink(name);
+  }
+}
+
+TEST(pool_memory, what_a_crash_before_the_end_of_the_touching_leaves_is_cleaned) {
+  auto options = options_for("unfinished");
+  auto crashed = options;
+  crashed.owner = incarnation::random();
+  crashed.size_bytes = 200u << 20; // In more than one step.
+  pid_t node = ::fork();
+  if (node == 0) {
+    crashed.on_progress = [](std::uint64_t, std::uint64_t) { ::_exit(0); };
+    [[maybe_unused]] auto pool = pool_memory::create(crashed);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(node, &status, 0), node);
+  ASSERT_EQ(status, 0);
+  auto name = "/" + options.name_prefix + "-node_1_a-" + to_string(crashed.owner);
+  ASSERT_TRUE(exists(name));
+  EXPECT_EQ(pool_memory::attach(name, crashed.owner).error().code, errc::incompatible);
+  EXPECT_EQ(pool_memory::remove_leftovers(options), 1u);
+  EXPECT_FALSE(exists(name));
 }
 
 TEST(pool_memory, a_stopped_client_is_alive_and_a_killed_one_is_dead) {

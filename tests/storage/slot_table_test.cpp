@@ -115,5 +115,68 @@ TEST_F(slot_table_with_a_page, without_the_pin_guard_a_pinned_slot_looks_unused)
   EXPECT_EQ(slots.pins(slot), 0u);
 }
 
+TEST_F(slot_table_with_a_page, a_filling_is_read_once_its_filler_says_that_it_is_complete) {
+  slots.give_up(slot);
+  const auto filling = slots.begin_fill(slot);
+  EXPECT_FALSE(slots.page_in(slot));
+  ASSERT_EQ(slots.fill(slot, key_of(2), length, 78), filling);
+  EXPECT_EQ(slots.check(slot, filling, key_of(2), length), page_status::hit);
+  EXPECT_TRUE(slots.still_readable(slot, filling));
+  const auto page = slots.page_in(slot);
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->key, key_of(2));
+  EXPECT_EQ(page->gen, filling);
+  EXPECT_EQ(page->checksum, 78u);
+  // Other hosts know published pages only.
+  EXPECT_EQ(slots.pin_if(slot, filling, key_of(2), length), page_status::stale);
+}
+
+TEST_F(slot_table_with_a_page, a_reader_of_a_filling_notices_its_publication_and_looks_again) {
+  slots.give_up(slot);
+  const auto filling = slots.begin_fill(slot);
+  slots.fill(slot, key_of(2), length, 78);
+  const auto published = slots.publish(slot, key_of(2), length, 78, {100});
+  EXPECT_FALSE(slots.still_readable(slot, filling));
+  EXPECT_EQ(slots.page_in(slot)->gen, published);
+}
+
+TEST_F(slot_table_with_a_page, a_filling_that_is_dropped_is_read_no_more) {
+  slots.give_up(slot);
+  const auto filling = slots.begin_fill(slot);
+  slots.fill(slot, key_of(2), length, 78);
+  slots.drop(slot);
+  EXPECT_FALSE(slots.page_in(slot));
+  EXPECT_FALSE(slots.still_readable(slot, filling));
+  EXPECT_EQ(slots.check(slot, filling, key_of(2), length), page_status::stale);
+  EXPECT_FALSE(slots.was_filled(slot, key_of(2), length, 78));
+  EXPECT_GT(slots.begin_fill(slot), filling);
+}
+
+TEST_F(slot_table_with_a_page, without_the_guard_a_dropped_filling_goes_on_being_read) {
+  guard_switched_off scope(guard::filled);
+  slots.give_up(slot);
+  const auto filling = slots.begin_fill(slot);
+  slots.fill(slot, key_of(2), length, 78);
+  slots.drop(slot);
+  EXPECT_EQ(slots.check(slot, filling, key_of(2), length), page_status::hit);
+  EXPECT_TRUE(slots.still_readable(slot, filling));
+}
+
+TEST_F(slot_table_with_a_page, a_filling_is_what_its_filler_says_and_nothing_else) {
+  slots.give_up(slot);
+  slots.begin_fill(slot);
+  EXPECT_FALSE(slots.was_filled(slot, key, length, 77)) << "what was there before";
+  slots.fill(slot, key_of(2), length, 78);
+  EXPECT_TRUE(slots.was_filled(slot, key_of(2), length, 78));
+  EXPECT_FALSE(slots.was_filled(slot, key_of(3), length, 78));
+  EXPECT_FALSE(slots.was_filled(slot, key_of(2), length + 1, 78));
+  EXPECT_FALSE(slots.was_filled(slot, key_of(2), length, 79));
+}
+
+TEST_F(slot_table_with_a_page, a_published_page_cannot_be_filled) {
+  EXPECT_FALSE(slots.fill(slot, key_of(2), length, 78));
+  EXPECT_EQ(slots.contents(slot).key, key);
+}
+
 } // namespace
 } // namespace peercache::storage::slot_table_test

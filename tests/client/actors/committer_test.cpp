@@ -72,6 +72,30 @@ TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_a
   EXPECT_EQ(asked_after->wait(now).why_not, page_status::unreachable);
 }
 
+TEST_F(committer_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_pool) {
+  commit(0, 2, board->pool());
+  auto asked = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
+  caf::anon_send(committer, actors::reserve_atom_v, asked);
+  settle();
+  ASSERT_EQ(node.commits.size(), 1u);
+  ASSERT_EQ(node.reservations.size(), 1u);
+  std::weak_ptr<own_pool> lost = board->pool();
+  asked.reset();
+  lose_node();
+  EXPECT_TRUE(lost.expired());
+}
+
+TEST_F(committer_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it) {
+  const auto session = node.welcome.lock_index; // Ends with the mapping.
+  std::weak_ptr<own_pool> lost = board->pool();
+  lose_node();
+  ASSERT_TRUE(lost.expired());
+  EXPECT_FALSE(memory.session_is_dead(session)) << "a call, or a scheduler's thread, did it";
+  board->unmapper->stop();
+  board->unmapper->run();
+  EXPECT_TRUE(memory.session_is_dead(session));
+}
+
 /// A directory shard that notes what it is asked to forget.
 actors::directory_actor::behavior_type run_noting_directory(actors::directory_actor::pointer,
                                                             std::string* withdrawn) {

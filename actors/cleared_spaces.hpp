@@ -1,0 +1,93 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/key_epoch.hpp"
+#include "common/result.hpp"
+#include "discovery/view.hpp"
+#include "storage/epoch_table.hpp"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::actors {
+
+/// What a node knows of the spaces that were cleared, and of who else knows it.
+///
+/// The epochs themselves lie in the pool's shared memory (storage/epoch_table.hpp), where all
+/// clients of the host read them. Epochs only grow, so two nodes that tell each other what they
+/// know know the same, in whatever order that goes. A node that starts has not heard what was
+/// cleared while it was away: it serves no client before it has `caught_up`.
+///
+/// Beside the epochs it remembers who was a member and is none: such a node may live, out of reach
+/// and with clients of its own, so that no clear is certain before it is back or `forgive`n.
+///
+/// Threads: none; the gateway serializes. No clock, no I/O.
+class cleared_spaces {
+public:
+  cleared_spaces() = default;
+  /// Without a table no epoch ever rises, and there is nothing to catch up with.
+  cleared_spaces(storage::epoch_table table, const incarnation& self)
+      : table_(table), self_(self), caught_up_(!table.exists()) {}
+
+  epoch_number epoch_of(space_id space) const noexcept { return table_.epoch_of(space); }
+  /// False when nothing had to change.
+  bool raise(space_id space, epoch_number epoch);
+
+  /// All of it, for other nodes and for the disk.
+  std::string encode() const;
+  /// Takes in what somebody else has encoded. True when an epoch rose. Errors:
+  /// `invalid_argument`, and nothing changed.
+  result<bool> merge(std::string_view encoded);
+
+  // --- who is here
+
+  void adopt(const discovery::view& view);
+  /// Members of before that are none now and that nobody forgave, at most `missing_max`.
+  std::vector<std::string> missing() const;
+  /// An operator's word that the process of this name that was lost will never be back.
+  void forgive(const std::string& name);
+
+  // --- who knows it
+
+  /// Another node's question or answer: what it knows, and whether it had caught up itself.
+  struct telling {
+    incarnation from;
+    bool welcome = false;   ///< The one that it goes to is in the teller's view.
+    bool caught_up = false; ///< Of the teller.
+    std::string spaces;     ///< Encoded.
+  };
+  std::string tell(const incarnation& whom) const;
+  static result<telling> decode_telling(std::string_view bytes);
+  /// True when an epoch rose. Errors: as of `merge`.
+  result<bool> hear(const telling& said);
+  /// Whether this member has still to hear what is known here.
+  bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
+
+  /// Somebody who had caught up has told what it knows since the start, or everybody has.
+  bool caught_up() const noexcept { return caught_up_; }
+
+  static constexpr std::size_t missing_max = 1024;
+
+private:
+  struct departure {
+    incarnation inc;
+    bool forgiven = false;
+  };
+
+  void take_departures(const std::map<std::string, departure>& theirs);
+  void look_whether_caught_up();
+
+  storage::epoch_table table_;
+  incarnation self_;
+  discovery::view view_;
+  std::map<std::string, departure> gone_; ///< By name; some may be back, seen from a later view.
+  std::set<incarnation> heard_;           ///< Since the start.
+  std::set<incarnation> told_;            ///< What is known now.
+  bool caught_up_ = false;
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace peercache::actors {
+
+/// Where in the pool the search for pages that are not on disk is, and when it goes on: it goes
+/// round the pool in its order, with a pause after each round, and with longer and longer ones
+/// while the disk takes nothing of what it is given. Threads: none; the owner serializes. Time
+/// comes as an argument.
+class disk_catch_up {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds round_pause{1000};
+  static constexpr std::chrono::milliseconds failure_pause_max{30'000};
+
+  /// @param idle nothing is on its way to the disk: what it was given is decided
+  /// @param hurried somebody waits for the end, and not for the pause between two rounds
+  bool due(time_point now, bool idle, bool hurried) {
+    if (idle && given_ != 0) { // None of it was taken, as far as we heard.
+      given_ = 0;
+      failing_until_ = now + failure_pause_;
+      failure_pause_ = std::min(2 * failure_pause_, failure_pause_max);
+    }
+    return !failing(now) && (hurried || now >= round_at_);
+  }
+
+  /// The next granule to look at; 0 at the begin of a round.
+  std::uint32_t at() const noexcept { return at_; }
+
+  /// It was looked up to here (0: the end of the pool); so many pages were given to the disk.
+  void looked(time_point now, std::uint32_t next, std::uint64_t given) {
+    given_ += given;
+    in_round_ += given;
+    at_ = next;
+    if (next != 0)
+      return;
+    round_at_ = now + round_pause;
+    last_round_ = std::exchange(in_round_, 0);
+    ++rounds_;
+  }
+
+  /// The disk has taken pages.
+  void stored() noexcept {
+    given_ = 0;
+    failing_until_ = {};
+    failure_pause_ = round_pause;
+  }
+
+  bool failing(time_point now) const noexcept { return now < failing_until_; }
+  std::uint64_t rounds() const noexcept { return rounds_; }
+  /// Pages that the last whole round gave to the disk.
+  std::uint64_t last_round() const noexcept { return last_round_; }
+
+private:
+  std::uint32_t at_ = 0;
+  std::uint64_t given_ = 0; ///< Since the disk took any.
+  std::uint64_t in_round_ = 0;
+  std::uint64_t last_round_ = 0;
+  std::uint64_t rounds_ = 0;
+  std::chrono::milliseconds failure_pause_ = round_pause;
+  time_point round_at_{};
+  time_point failing_until_{};
+};
+
+} // namespace peercache::actors

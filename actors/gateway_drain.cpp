@@ -1,0 +1,110 @@
+#include "actors/gateway_drain.hpp"
+
+#include "common/log.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+namespace peercache::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Writes to disk what is in memory only, for so long at most; the node serves meanwhile.
+void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
+                     const std::function<void()>& done) {
+  const auto begun = self->clock().now();
+  self->request(self->state.options.pool, caf::infinite, write_atom_v,
+                static_cast<std::uint32_t>(within.count()))
+      .then(
+          [self, begun, done](std::uint64_t written, std::uint64_t left) {
+            const auto took =
+                std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - begun);
+            if (written != 0 || left != 0)
+              log::log(
+                  left == 0 ? log::level::info : log::level::warn,
+                  "disk tier: {} pages written before the node drains, in {} ms; {} are left{}",
+                  written, took.count(), left,
+                  left == 0 ? ""
+                            : " and in memory only: a longer drain.timeout or a faster disk "
+                              "keeps them");
+            done();
+          },
+          [done](const caf::error&) { done(); });
+}
+
+/// Gives the shard's records to those who will own them, for as long as that may take; `done` gets
+/// how many went.
+void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::milliseconds within,
+                     const std::function<void(std::uint64_t)>& done) {
+  self->request(self->state.options.directory, within + 1s, drain_atom_v, leaving,
+                static_cast<std::uint32_t>(within.count()))
+      .then([done](std::uint64_t records) { done(records); },
+            [done](const caf::error&) { done(0); });
+}
+
+/// The node's pages go out of the directory, and it out of the cluster.
+void withdraw_and_leave(gateway_pointer self, const std::function<void()>& finish) {
+  self->state.withdraws = true;
+  self->request(self->state.options.pool, caf::infinite, drain_atom_v)
+      .then(
+          [self, finish](bool) {
+            self->request(self->state.options.membership, self->state.options.vote_timeout,
+                          leave_atom_v)
+                .then([finish](bool) { finish(); }, [finish](caf::error&) { finish(); });
+          },
+          [finish](caf::error&) { finish(); });
+}
+
+} // namespace
+
+caf::result<bool> leave(gateway_pointer self) {
+  auto& state = self->state;
+  state.leaving = true;
+  state.tell_readiness();
+  log::info("gateway: draining");
+  auto promise = self->make_response_promise<bool>();
+  auto finish = [promise]() mutable { promise.deliver(true); };
+  // The disk leaves three tenths of the time to what follows, which is quick as a rule.
+  const auto total = state.options.drain_timeout;
+  const auto until = self->clock().now() + total * 9 / 10;
+  write_out_pages(self, total * 7 / 10, [self, until, finish] {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - self->clock().now());
+    const auto within = std::clamp(left, 0ms, self->state.options.hand_over_timeout);
+    hand_over_shard(self, true, within,
+                    [self, finish](std::uint64_t) { withdraw_and_leave(self, finish); });
+  });
+  return promise;
+}
+
+caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained) {
+  auto& state = self->state;
+  if (state.leaving)
+    return refused("it is leaving the cluster");
+  state.drained = drained;
+  state.tell_readiness();
+  log::info("gateway: {}", drained ? "drained by an operator" : "takes part again");
+  auto promise = self->make_response_promise<std::uint64_t>();
+  auto announce = [self, promise, drained](std::uint64_t records) mutable {
+    if (self->state.drained != drained || self->state.leaving) {
+      promise.deliver(refused("another request took this one back"));
+      return;
+    }
+    self->request(self->state.options.membership, 2s, drain_atom_v, drained)
+        .then([promise, records](bool) mutable { promise.deliver(records); },
+              [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });
+  };
+  if (drained)
+    write_out_pages(self, state.options.drain_timeout, [self, announce]() mutable {
+      if (!self->state.drained) // It was taken back meanwhile.
+        return announce(0);
+      hand_over_shard(self, false, self->state.options.hand_over_timeout, announce);
+    });
+  else
+    announce(0);
+  return promise;
+}
+
+} // namespace peercache::actors

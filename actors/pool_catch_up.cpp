@@ -1,0 +1,113 @@
+#include "actors/pool_catch_up.hpp"
+
+#include <chrono>
+
+namespace peercache::actors {
+namespace {
+
+/// One step goes over no more than this: a pool of 1 TiB in pages of 2 MiB takes 32 of them.
+constexpr std::uint32_t catch_up_granules = 8u << 20;
+constexpr std::uint32_t catch_up_pages = 16'384;
+/// Between two looks at these bounds and at the room on the way to the disk.
+constexpr std::uint32_t catch_up_piece = 256;
+/// Half of the way to the disk stays free for what is set and what has to go.
+constexpr std::uint64_t parts_at_leisure = 2;
+
+/// Pages that are in memory only. What is mirrored is its producer's to keep, and what the disk
+/// gave up for others is written again only when the node goes.
+std::uint64_t not_on_disk(const pool_state& state) {
+  const bool hurried = !state.disk.write_outs.empty();
+  const auto kept =
+      state.disk.marks.size() + state.mirrors.size() + (hurried ? 0 : state.disk.let_go.size());
+  const auto pages = state.pool->stats().pages;
+  return pages - std::min(pages, kept);
+}
+
+/// One step of the way round the pool.
+class catch_up_step {
+public:
+  catch_up_step(pool_state& state, bool hurried) : state_(state), hurried_(hurried) {}
+
+  void run(disk_catch_up::time_point now) {
+    auto at = state_.disk.catch_up.at();
+    std::uint32_t granules = 0;
+    do {
+      at = state_.pool->walk(at, catch_up_piece,
+                             [this](const storage::resident_page& page) { look_at(page); });
+      granules += catch_up_piece;
+    } while (at != 0 && !refused_ && granules < catch_up_granules && seen_ < catch_up_pages);
+    // The first one for which there was no room is where it goes on.
+    state_.disk.catch_up.looked(now, refused_ ? refused_->value : at, given_);
+  }
+
+private:
+  void look_at(const storage::resident_page& page) {
+    ++seen_;
+    auto& disk = state_.disk;
+    if (refused_ || disk.marks.contains(page.slot) || state_.mirrors.contains(page.slot) ||
+        (!hurried_ && disk.let_go.contains(page.slot)))
+      return;
+    // It may be on its way; a reader's pin is none of the disk's business.
+    if (!disk.idle() && disk.is_pinned(page.slot))
+      return;
+    if (disk.keep_at_leisure(page, hurried_ ? 1 : parts_at_leisure))
+      ++given_;
+    else
+      refused_ = page.slot;
+  }
+
+  pool_state& state_;
+  const bool hurried_;
+  std::uint32_t seen_ = 0;
+  std::uint64_t given_ = 0;
+  std::optional<slot_id> refused_;
+};
+
+/// Answers those whose time is over, or for whom nothing more can be done.
+void answer_write_outs(pool_state& state, disk_catch_up::time_point now, bool over) {
+  const auto left = not_on_disk(state);
+  over |= left == 0 || !state.disk.takes_pages() || state.disk.catch_up.failing(now);
+  std::erase_if(state.disk.write_outs, [&](pool_disk::write_out& one) {
+    if (!over && now < one.until)
+      return false;
+    one.promise.deliver(state.disk.stored - one.stored_before, left);
+    return true;
+  });
+}
+
+} // namespace
+
+void catch_up(pool_pointer self) {
+  auto& state = self->state;
+  auto& disk = state.disk;
+  const bool hurried = !disk.write_outs.empty();
+  if (!disk.on() || (!hurried && !disk.write_through()))
+    return;
+  const auto now = self->clock().now();
+  const auto rounds = disk.catch_up.rounds();
+  if (disk.takes_pages() && not_on_disk(state) != 0 &&
+      disk.catch_up.due(now, disk.idle(), hurried)) {
+    catch_up_step{state, hurried}.run(now);
+    send_to_disk(self);
+  }
+  // Nothing was given in a whole round and nothing is on its way: what is left cannot be written.
+  const bool over =
+      disk.catch_up.rounds() != rounds && disk.catch_up.last_round() == 0 && disk.idle();
+  if (hurried)
+    answer_write_outs(state, now, over);
+}
+
+caf::result<std::uint64_t, std::uint64_t> write_out(pool_pointer self, std::uint32_t within_ms) {
+  auto& state = self->state;
+  auto promise = self->make_response_promise<std::uint64_t, std::uint64_t>();
+  if (!state.disk.on()) {
+    promise.deliver(std::uint64_t{0}, std::uint64_t{0});
+    return promise;
+  }
+  state.disk.write_outs.push_back(
+      {promise, self->clock().now() + std::chrono::milliseconds(within_ms), state.disk.stored});
+  catch_up(self);
+  return promise;
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace peercache::actors {
+
+/// How many bytes were wanted within one beat, lately: the most of them, forgotten slowly, by half
+/// in about twenty beats. Threads: none; the owner serializes.
+class recent_demand {
+public:
+  void add(std::uint64_t bytes) noexcept { in_beat_ += bytes; }
+  /// A beat is over.
+  void beat() noexcept {
+    peak_ = std::max(in_beat_, peak_ - peak_ / 32);
+    in_beat_ = 0;
+  }
+  std::uint64_t bytes() const noexcept { return std::max(in_beat_, peak_); }
+
+private:
+  std::uint64_t in_beat_ = 0;
+  std::uint64_t peak_ = 0;
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "client/cache_client.hpp"
+#include "common/checksum.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace peercache::client {
+
+/// Copies one page, part by part, and gives up when the deadline passes meanwhile: a page of a
+/// gibibyte takes longer than any margin. The clock is looked at every `look_bytes`, so a smaller
+/// page is copied whole; who copies many looks at it between them.
+/// Threads: one object per page. No fence: `copy_fence` comes after the last page.
+class timed_copy {
+public:
+  using clock = deadline (*)();
+  static constexpr std::size_t look_bytes = 4u << 20;
+
+  /// @param digest whether the checksum of what is copied is wanted
+  timed_copy(deadline until, bool digest, clock now = &std::chrono::steady_clock::now);
+
+  /// False when the deadline has passed: some of the bytes are not copied, and no more will be.
+  bool copy(std::span<std::byte> to, std::span<const std::byte> from) noexcept;
+
+  /// XXH3 of all that was copied. @pre it was wanted
+  std::uint64_t digest() const noexcept { return stream_->digest(); }
+
+private:
+  const deadline until_;
+  const clock now_;
+  std::optional<checksum_stream> stream_;
+  std::size_t since_look_ = 0;
+};
+
+} // namespace peercache::client

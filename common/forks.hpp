@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+namespace peercache {
+
+/// The process that an object was made in. A forked child has a copy of the object and none of the
+/// threads behind it, and shares its sockets and its memory with the parent: whatever would send,
+/// wait for a thread or give something back asks here first. Threads: any.
+class home_process {
+public:
+  home_process() noexcept;
+
+  /// False in a child that was forked since. Costs one load.
+  bool is_here() const noexcept;
+
+private:
+  std::uint32_t forks_before_;
+};
+
+/// Closes `file` in each child that is forked from here on, before `fork` returns there: what the
+/// kernel ties to the open file, such as its locks, then ends with this process, whatever children
+/// it leaves behind. Threads: any.
+void close_in_children(int file);
+
+/// Takes that back. @pre `file` is still open: its number may be another file's otherwise.
+void keep_in_children(int file) noexcept;
+
+} // namespace peercache

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "common/page_key.hpp"
+
+#include <bit>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace peercache {
+
+// The bytes of a page_key (little endian; they lie in shared memory and on disk, and travel: bump
+// those versions with any change):
+//
+//   offset  bytes  field
+//        0     20  digest  BLAKE3 of all fields and of the caller's key, cut to 160 bits
+//       20      8  space   hash of the key space's first field, never 0
+//       28      4  epoch   how often the space had been cleared when the page was set
+//
+// Pages of an older epoch have other keys: who knows the newer epoch finds none of them. Callers
+// make keys of epoch 0, and the client puts the epoch of the moment in as a call begins.
+
+static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
+
+using epoch_number = std::uint32_t;
+
+inline constexpr std::size_t key_digest_bytes = 20;
+inline constexpr std::size_t key_epoch_offset = 28;
+
+/// Names the pages that one `clear` withdraws.
+struct space_id {
+  std::uint64_t value = 0; ///< 0: of no space.
+  auto operator<=>(const space_id&) const = default;
+};
+
+/// The space of all key spaces whose first field is `name`; of those without fields for "".
+space_id space_named(std::string_view name) noexcept;
+
+/// 16 lower-case hex digits.
+std::string to_string(space_id space);
+
+inline space_id space_of(const page_key& key) noexcept {
+  space_id space;
+  std::memcpy(&space.value, key.bytes.data() + key_digest_bytes, sizeof space.value);
+  return space;
+}
+
+inline epoch_number epoch_of(const page_key& key) noexcept {
+  epoch_number epoch;
+  std::memcpy(&epoch, key.bytes.data() + key_epoch_offset, sizeof epoch);
+  return epoch;
+}
+
+inline void set_epoch(page_key& key, epoch_number epoch) noexcept {
+  std::memcpy(key.bytes.data() + key_epoch_offset, &epoch, sizeof epoch);
+}
+
+} // namespace peercache
+
+template <>
+struct std::hash<peercache::space_id> {
+  std::size_t operator()(peercache::space_id space) const noexcept { return space.value; }
+};

@@ -1,0 +1,87 @@
+#pragma once
+
+#include "common/key_epoch.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace peercache::storage {
+
+/// What an epoch_table lies in: 64 KiB of a pool's shared memory (little endian; bump
+/// `pool_layout_version` with any change). All zero: nothing was ever cleared.
+///
+///   offset  bytes  field
+///        0      8  changes   twice their number; odd while one is being made
+///        8      4  floor     the epoch of every space whose own is not higher
+///       12     52  reserved  zero
+///       64     16  a cell, 4096 times: 8 bytes space (0: empty), 4 bytes epoch, 4 bytes zero
+struct epoch_block {
+  struct cell {
+    std::atomic<std::uint64_t> space;
+    std::atomic<epoch_number> epoch;
+    std::uint32_t reserved;
+  };
+  static constexpr std::size_t cell_count = 4096;
+
+  std::atomic<std::uint64_t> changes;
+  std::atomic<epoch_number> floor;
+  std::uint32_t reserved[13];
+  std::array<cell, cell_count> cells;
+};
+static_assert(sizeof(epoch_block::cell) == 16 && offsetof(epoch_block, cells) == 64);
+static_assert(sizeof(epoch_block) == 64 + 16 * epoch_block::cell_count);
+
+/// The epoch of each space that was ever cleared, for all processes of a host: they all change in
+/// the moment in which their node does. A view, cheap to copy; the memory is a `pool_memory`'s.
+///
+/// Threads: `raise` and `raise_floor` are the node's alone, one thread at a time; all else any
+/// thread of any process that maps the pool. Bound: 3072 spaces of their own; when there is no room
+/// for another one, the floor takes the place of all (`raise`).
+/// Invariant: no epoch ever falls.
+class epoch_table {
+public:
+  /// So many spaces have an epoch of their own: a reader finds or misses a cell in a few steps.
+  static constexpr std::size_t spaces_max = epoch_block::cell_count / 4 * 3;
+  /// No page has this epoch: what is read while a table is in a change that does not end.
+  static constexpr epoch_number no_epoch = 0xffffffff;
+
+  /// Nothing is ever old.
+  epoch_table() = default;
+  explicit epoch_table(epoch_block& block) noexcept : block_(&block) {}
+
+  /// Whether there is anything to look into.
+  bool exists() const noexcept { return block_ != nullptr; }
+  /// Nothing was ever cleared, so that keys are as callers make them.
+  bool untouched() const noexcept {
+    return block_ == nullptr || block_->changes.load(std::memory_order_acquire) == 0;
+  }
+  epoch_number epoch_of(space_id space) const noexcept;
+  /// A page of an epoch before its space's: nobody is to have it.
+  bool is_old(const page_key& key) const noexcept;
+
+  /// The space's epoch is at least this from here on. Without room the floor rises to the highest
+  /// epoch of all: whatever was set anywhere is a miss then. False when nothing had to change.
+  bool raise(space_id space, epoch_number epoch);
+  /// The epoch of every space is at least this from here on; spaces below it leave their cells.
+  bool raise_floor(epoch_number floor);
+
+  /// Calls `visit(space_id, epoch_number)` for each space with an epoch of its own.
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    for (std::size_t i = 0; block_ != nullptr && i < block_->cells.size(); ++i)
+      if (const auto& cell = block_->cells[i]; cell.space.load() != 0)
+        visit(space_id{cell.space.load()}, cell.epoch.load());
+  }
+  epoch_number floor() const noexcept { return block_ == nullptr ? 0 : block_->floor.load(); }
+
+private:
+  class change;
+  epoch_block::cell* place_of(space_id space) const noexcept;
+  epoch_number look(space_id space) const noexcept;
+
+  epoch_block* block_ = nullptr;
+};
+
+} // namespace peercache::storage

@@ -1,0 +1,76 @@
+#include "storage/pool_leftovers.hpp"
+
+#include "storage/pool_header.hpp"
+#include "storage/shared_object.hpp"
+
+#include <array>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace peercache::storage {
+namespace {
+
+/// Where the parts of one of our objects begin and end.
+struct parts_of_pool {
+  std::uint64_t pages_offset = 0;
+  std::uint64_t object_bytes = 0;
+};
+
+/// Nothing for a foreign file, or for one that is too young to say whose it is.
+std::optional<parts_of_pool> recognize(int file) {
+  struct stat status {};
+  std::array<std::byte, sizeof(pool_header)> bytes;
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
+      ::pread(file, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return std::nullopt;
+  const auto word_at = [&bytes](std::size_t offset) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + offset, sizeof word);
+    return word;
+  };
+  const auto magic = word_at(offsetof(pool_header, magic));
+  if (magic != pool_magic && magic != unfinished_pool_magic)
+    return std::nullopt;
+  parts_of_pool parts{word_at(offsetof(pool_header, pages_offset)),
+                      static_cast<std::uint64_t>(status.st_size)};
+  if (parts.pages_offset == 0 || parts.pages_offset > parts.object_bytes)
+    parts.pages_offset = parts.object_bytes;
+  return parts;
+}
+
+bool remove_if_abandoned(const std::string& name) {
+  auto file = shared_object::open(name, O_RDWR | O_NONBLOCK);
+  if (file < 0)
+    return false; // Gone, or another user's.
+  const auto parts = recognize(file);
+  const bool abandoned = parts && shared_object::lock_if_abandoned(file, name);
+  if (abandoned) {
+    shared_object::unlink(name);
+    // Header and slot table first: as long as a reader finds a generation, the bytes are there.
+    shared_object::punch_hole(file, 0, parts->pages_offset);
+    shared_object::punch_hole(file, parts->pages_offset, parts->object_bytes);
+  }
+  ::close(file);
+  return abandoned;
+}
+
+} // namespace
+
+std::size_t remove_abandoned_pools(const std::string& directory, const std::string& name_start,
+                                   const std::string& prefix) {
+  std::size_t removed = 0;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it(directory, failed), end; !failed && it != end;
+       it.increment(failed)) {
+    auto file = it->path().filename().string();
+    if (file.starts_with(prefix + "-"))
+      removed += remove_if_abandoned(std::string{name_start}.append("/").append(file));
+  }
+  return removed;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace peercache::storage {
+
+/// Removes the pools in `directory` whose names start with `prefix` and "-", which this user made
+/// and whose owner is gone; returns how many. Their names as `shared_object` takes them are
+/// `name_start` + "/" + file. Their memory comes back at once, also of those that are still mapped:
+/// whoever reads there finds generation 0 in each slot, and so a miss, before a page's bytes go.
+///
+/// A process that still writes to a page that it was filling makes new memory there, until it
+/// unmaps the pool: no more than what it had leased.
+/// Threads: any. Errors: what cannot be removed stays.
+std::size_t remove_abandoned_pools(const std::string& directory, const std::string& name_start,
+                                   const std::string& prefix);
+
+} // namespace peercache::storage

@@ -1,0 +1,190 @@
+#include "actors/cleared_spaces.hpp"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace peercache::actors::cleared_spaces_test {
+namespace {
+
+const auto llama = space_named("llama");
+const auto qwen = space_named("qwen");
+
+discovery::member named(const std::string& name, std::uint64_t life = 1) {
+  discovery::member member;
+  member.name = name;
+  member.id = node_id_of(name);
+  member.inc = {member.id.value, life};
+  return member;
+}
+
+discovery::view view_of(std::uint64_t version, std::vector<discovery::member> members) {
+  discovery::view view;
+  view.term = 1;
+  view.version = version;
+  std::sort(members.begin(), members.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  view.members = std::move(members);
+  return view;
+}
+
+/// What one node knows, and its memory.
+struct knowing {
+  discovery::member self;
+  std::unique_ptr<storage::epoch_block> memory = std::make_unique<storage::epoch_block>();
+  cleared_spaces spaces;
+
+  explicit knowing(const std::string& name, std::uint64_t life = 1)
+      : self(named(name, life)), spaces(storage::epoch_table(*memory), self.inc) {}
+};
+
+/// `asker` tells `other`, which answers: as two gateways do.
+void tell(knowing& asker, knowing& other) {
+  auto question = cleared_spaces::decode_telling(asker.spaces.tell(other.self.inc));
+  ASSERT_TRUE(question);
+  ASSERT_TRUE(other.spaces.hear(*question));
+  auto answer = cleared_spaces::decode_telling(other.spaces.tell(question->from));
+  ASSERT_TRUE(answer);
+  ASSERT_TRUE(asker.spaces.hear(*answer));
+}
+
+using strings = std::vector<std::string>;
+
+TEST(cleared_spaces, those_who_tell_each_other_know_the_same) {
+  knowing a("a"), b("b");
+  a.spaces.raise(llama, 3);
+  a.spaces.raise(qwen, 1);
+  b.spaces.raise(qwen, 2);
+  tell(a, b);
+  for (auto* node : {&a, &b}) {
+    EXPECT_EQ(node->spaces.epoch_of(llama), 3u);
+    EXPECT_EQ(node->spaces.epoch_of(qwen), 2u);
+  }
+  EXPECT_FALSE(a.spaces.is_to_hear(b.self.inc));
+  a.spaces.raise(llama, 4);
+  EXPECT_TRUE(a.spaces.is_to_hear(b.self.inc));
+}
+
+TEST(cleared_spaces, what_a_node_knew_it_knows_again_from_its_disk) {
+  knowing before("a"), after("a", 2);
+  before.spaces.raise(llama, 3);
+  EXPECT_TRUE(*after.spaces.merge(before.spaces.encode()));
+  EXPECT_EQ(after.spaces.epoch_of(llama), 3u);
+  EXPECT_FALSE(*after.spaces.merge(before.spaces.encode())) << "nothing rose";
+}
+
+TEST(cleared_spaces, damaged_bytes_change_nothing) {
+  knowing a("a"), b("b");
+  a.spaces.raise(llama, 3);
+  const auto whole = a.spaces.encode();
+  for (std::size_t cut = 0; cut < whole.size(); ++cut)
+    EXPECT_FALSE(b.spaces.merge(whole.substr(0, cut))) << cut;
+  EXPECT_FALSE(b.spaces.merge(whole + "x"));
+  auto newer = whole;
+  newer[0] = 99;
+  EXPECT_FALSE(b.spaces.merge(newer));
+  EXPECT_FALSE(cleared_spaces::decode_telling("short"));
+  EXPECT_EQ(b.spaces.epoch_of(llama), 0u);
+}
+
+TEST(cleared_spaces, an_epoch_that_leaves_no_room_for_later_clears_is_refused) {
+  knowing a("a");
+  EXPECT_FALSE(a.spaces.raise(llama, 0xfffffff0));
+  EXPECT_EQ(a.spaces.epoch_of(llama), 0u);
+}
+
+TEST(cleared_spaces, a_node_alone_has_caught_up_with_itself) {
+  knowing a("a");
+  EXPECT_FALSE(a.spaces.caught_up()) << "it is in no view yet";
+  a.spaces.adopt(view_of(1, {named("b")}));
+  EXPECT_FALSE(a.spaces.caught_up());
+  a.spaces.adopt(view_of(2, {named("a")}));
+  EXPECT_TRUE(a.spaces.caught_up());
+}
+
+TEST(cleared_spaces, a_node_that_joins_has_caught_up_when_a_member_has_told_it) {
+  knowing old("old"), fresh("fresh");
+  old.spaces.adopt(view_of(1, {old.self}));
+  old.spaces.raise(llama, 1);
+  const auto both = view_of(2, {old.self, fresh.self});
+  fresh.spaces.adopt(both);
+  EXPECT_FALSE(fresh.spaces.caught_up());
+  old.spaces.adopt(both);
+  tell(fresh, old);
+  EXPECT_TRUE(fresh.spaces.caught_up());
+  EXPECT_EQ(fresh.spaces.epoch_of(llama), 1u);
+}
+
+/// Such a member may be part of a clear that asks, by the view of before, everybody but the one
+/// that joins.
+TEST(cleared_spaces, a_member_that_does_not_know_the_new_view_does_not_count) {
+  knowing old("old"), fresh("fresh");
+  old.spaces.adopt(view_of(1, {old.self}));
+  fresh.spaces.adopt(view_of(2, {old.self, fresh.self}));
+  tell(fresh, old);
+  EXPECT_FALSE(fresh.spaces.caught_up());
+  old.spaces.raise(llama, 1);
+  old.spaces.adopt(view_of(2, {old.self, fresh.self}));
+  tell(fresh, old);
+  EXPECT_TRUE(fresh.spaces.caught_up());
+  EXPECT_EQ(fresh.spaces.epoch_of(llama), 1u);
+}
+
+TEST(cleared_spaces, those_who_all_start_have_caught_up_when_all_have_told) {
+  knowing a("a"), b("b"), c("c");
+  c.spaces.raise(llama, 2); // Its disk knew.
+  const auto all = view_of(1, {a.self, b.self, c.self});
+  for (auto* node : {&a, &b, &c})
+    node->spaces.adopt(all);
+  tell(a, b);
+  EXPECT_FALSE(a.spaces.caught_up());
+  EXPECT_FALSE(b.spaces.caught_up());
+  tell(c, a);
+  EXPECT_TRUE(a.spaces.caught_up());
+  EXPECT_EQ(a.spaces.epoch_of(llama), 2u);
+  tell(b, a);
+  EXPECT_TRUE(b.spaces.caught_up());
+  EXPECT_EQ(b.spaces.epoch_of(llama), 2u);
+}
+
+TEST(cleared_spaces, who_left_is_missing_until_it_is_back) {
+  knowing a("a");
+  a.spaces.adopt(view_of(1, {a.self, named("b"), named("c")}));
+  EXPECT_EQ(a.spaces.missing(), strings{});
+  a.spaces.adopt(view_of(2, {a.self, named("c")}));
+  EXPECT_EQ(a.spaces.missing(), strings{"b"});
+  a.spaces.adopt(view_of(3, {a.self, named("c"), named("b", 2)}));
+  EXPECT_EQ(a.spaces.missing(), strings{}) << "its process was replaced";
+}
+
+TEST(cleared_spaces, a_node_that_joins_hears_who_is_missing) {
+  knowing a("a"), later("later");
+  a.spaces.adopt(view_of(1, {a.self, named("b")}));
+  a.spaces.adopt(view_of(2, {a.self}));
+  const auto now = view_of(3, {a.self, later.self});
+  a.spaces.adopt(now);
+  later.spaces.adopt(now);
+  tell(later, a);
+  EXPECT_EQ(later.spaces.missing(), strings{"b"});
+}
+
+TEST(cleared_spaces, an_operator_says_that_a_node_will_never_be_back) {
+  knowing a("a"), c("c");
+  a.spaces.adopt(view_of(1, {a.self, named("b"), c.self}));
+  c.spaces.adopt(view_of(1, {a.self, named("b"), c.self}));
+  a.spaces.adopt(view_of(2, {a.self, c.self}));
+  c.spaces.adopt(view_of(2, {a.self, c.self}));
+  a.spaces.forgive("b");
+  EXPECT_EQ(a.spaces.missing(), strings{});
+  EXPECT_EQ(c.spaces.missing(), strings{"b"});
+  tell(c, a);
+  EXPECT_EQ(c.spaces.missing(), strings{});
+  a.spaces.adopt(view_of(3, {a.self, c.self, named("b", 2)}));
+  a.spaces.adopt(view_of(4, {a.self, c.self}));
+  EXPECT_EQ(a.spaces.missing(), strings{"b"}) << "another process, lost again";
+}
+
+} // namespace
+} // namespace peercache::actors::cleared_spaces_test

@@ -1,0 +1,93 @@
+#include "survival_ring.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace peercache::real::large_call_test {
+
+namespace {
+
+constexpr std::uint32_t keys_count = 1'000'000;
+constexpr milliseconds grace(50);
+
+/// Calls of a million keys, most of which nobody has: what takes long is the work itself.
+class large_call : public survival_ring {
+protected:
+  void SetUp() override {
+    start_ring({.count = 3});
+    if (HasFatalFailure())
+      return;
+    for (std::uint32_t id = 0; id < keys_count; ++id)
+      keys.push_back(key_of(id));
+    results.resize(keys.size());
+  }
+
+  std::uint32_t count(page_status wanted) const {
+    return static_cast<std::uint32_t>(std::count_if(
+        results.begin(), results.end(), [&](const auto& each) { return each.status == wanted; }));
+  }
+
+  /// The best of some rounds comes back in time, and says so of what there was no time for.
+  template <class Call>
+  void expect_in_time(const char* name, Call&& call) {
+    for (const auto patience : {milliseconds(0), milliseconds(20), milliseconds(100)}) {
+      testing::AssertionResult outcome = testing::AssertionFailure();
+      for (int round = 0; round < rounds_max && !outcome; ++round) {
+        const auto begin = clock::now();
+        call(begin + patience);
+        outcome = took_at_most(patience + grace, begin);
+      }
+      EXPECT_TRUE(outcome) << name << " of a million keys in " << patience.count() << " ms";
+      EXPECT_GE(count(page_status::timed_out), keys_count / 4) << name;
+      EXPECT_EQ(count(page_status::unreachable), 0u) << name << ": nobody asked, or all answered";
+    }
+  }
+
+  std::vector<page_key> keys;
+  std::vector<client::page_result> results;
+};
+
+} // namespace
+
+TEST_F(large_call, of_a_million_keys_ends_in_time) {
+  auto client = client_of(0);
+  ASSERT_NE(client, nullptr);
+  expect_in_time("exists", [&](auto until) { client->exists(keys, results, until); });
+  expect_in_time("remove", [&](auto until) { client->remove(keys, results, until); });
+  expect_in_time("remove everywhere", [&](auto until) {
+    client->remove(keys, results, until, client::remove_scope::every_node);
+  });
+}
+
+TEST_F(large_call, of_a_million_pages_ends_in_time) {
+  auto client = client_of(0);
+  ASSERT_NE(client, nullptr);
+  std::vector<std::byte> memory(4096);
+  const client::const_part from{memory.data(), 4096};
+  const rdma::page_part to{memory.data(), 4096};
+  std::vector<client::set_page> sets;
+  std::vector<client::get_page> gets;
+  for (const auto& key : keys) {
+    sets.push_back({key, {&from, 1}});
+    gets.push_back({key, {&to, 1}});
+  }
+  expect_in_time("get", [&](auto until) { client->get(gets, results, until); });
+  // The pool holds 4,096 of them.
+  expect_in_time("set", [&](auto until) { client->set(sets, results, until); });
+}
+
+TEST_F(large_call, to_locate_a_million_keys_ends_in_time) {
+  auto client = client_of(0);
+  ASSERT_NE(client, nullptr);
+  for (const auto patience : {milliseconds(0), milliseconds(20), milliseconds(100)}) {
+    testing::AssertionResult outcome = testing::AssertionFailure();
+    for (int round = 0; round < rounds_max && !outcome; ++round) {
+      const auto begin = clock::now();
+      EXPECT_FALSE(client->locate(keys, begin + patience));
+      outcome = took_at_most(patience + grace, begin);
+    }
+    EXPECT_TRUE(outcome);
+  }
+}
+
+} // namespace peercache::real::large_call_test

@@ -1,0 +1,164 @@
+#include "stress/thread_times.hpp"
+#include "survival_ring.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace peercache::real::late_calls_test {
+
+namespace {
+
+constexpr milliseconds grace(50);
+constexpr std::uint32_t callers = 4;
+constexpr std::uint32_t pages_known = 256;
+constexpr std::uint32_t large_page = 512u << 10;
+
+std::uint32_t setting(const char* name, std::uint32_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::atoi(text));
+}
+
+/// How late calls came back: PEERCACHE_LATE_CALLS of them (a few by default), by
+/// PEERCACHE_LATE_NODES nodes.
+class late_calls : public survival_ring {
+protected:
+  /// In milliseconds after the deadline; the last one has no end.
+  static constexpr std::array<int, 8> bounds{0, 1, 5, 10, 20, 30, 40, 50};
+
+  /// One caller's memory and its dice.
+  struct caller {
+    explicit caller(std::uint32_t number) : random(number) {}
+
+    std::mt19937 random;
+    std::vector<std::byte> memory = std::vector<std::byte>(64u * large_page);
+    std::vector<client::page_result> results = std::vector<client::page_result>(200'000);
+
+    std::uint32_t below(std::uint32_t limit) {
+      return static_cast<std::uint32_t>(random() % limit);
+    }
+  };
+
+  template <class Page, class Part>
+  std::vector<Page> pages_in(caller& by, std::vector<Part>& parts, std::uint32_t pages) {
+    std::vector<Page> made;
+    parts.reserve(pages);
+    for (std::uint32_t i = 0; i < pages; ++i) {
+      parts.push_back({by.memory.data() + std::size_t{i} * large_page, large_page});
+      made.push_back({key_of(by.below(pages_known)), {&parts.back(), 1}});
+    }
+    return made;
+  }
+
+  std::vector<page_key> any_keys(caller& by, std::uint32_t most) {
+    std::vector<page_key> keys;
+    for (std::uint32_t i = by.below(most) + 1; i > 0; --i)
+      keys.push_back(key_of(by.below(2 * pages_known)));
+    return keys;
+  }
+
+  /// A call of any kind. @param patience from the moment that its arguments are ready
+  clock::time_point call(client::cache_client& client, caller& by, milliseconds patience,
+                         clock::time_point& begin) {
+    const auto kind = by.below(8);
+    std::vector<client::const_part> from;
+    std::vector<rdma::page_part> to;
+    std::vector<client::set_page> sets;
+    std::vector<client::get_page> gets;
+    std::vector<page_key> keys;
+    if (kind < 3)
+      gets = pages_in<client::get_page>(by, to, by.below(64) + 1);
+    else if (kind < 5)
+      sets = pages_in<client::set_page>(by, from, by.below(16) + 1);
+    else
+      keys = any_keys(by, kind == 5 ? 200'000 : 64);
+    const auto results = std::span(by.results).first(gets.size() + sets.size() + keys.size());
+    begin = clock::now();
+    const auto until = begin + patience;
+    if (kind < 3)
+      client.get(gets, results, until);
+    else if (kind < 5)
+      client.set(sets, results, until);
+    else if (kind < 7)
+      client.exists(keys, results, until);
+    else
+      client.remove(keys, results, until);
+    return until;
+  }
+
+  void call_often(std::size_t at, std::uint32_t number, std::uint32_t calls) {
+    caller by{number};
+    auto client = client_of(at);
+    ASSERT_NE(client, nullptr);
+    for (std::uint32_t i = 0; i < calls; ++i) {
+      const milliseconds patience(by.below(496) + 5);
+      const auto before = stress::thread_times::now();
+      clock::time_point begin;
+      const auto until = call(*client, by, patience, begin);
+      const auto end = clock::now();
+      // What its own thread had to wait for a processor says nothing about the call either.
+      const auto waited = stress::thread_times::now().waited - before.waited;
+      const auto late = end - until <= grace ? end - until : end - until - waited;
+      count(late);
+      EXPECT_TRUE(took_at_most(patience + grace, begin, until + late));
+    }
+  }
+
+  void count(clock::duration late) {
+    const auto above = std::find_if(bounds.begin(), bounds.end(),
+                                    [&](int bound) { return late <= milliseconds(bound); });
+    ++histogram[static_cast<std::size_t>(above - bounds.begin())];
+  }
+
+  void print_histogram() {
+    std::cout << "late by at most ";
+    for (std::size_t i = 0; i < bounds.size(); ++i)
+      std::cout << bounds[i] << " ms: " << histogram[i] << ", ";
+    std::cout << "more: " << histogram[bounds.size()] << " (with stalls of the machine)\n";
+  }
+
+  std::array<std::atomic<std::uint32_t>, bounds.size() + 1> histogram{};
+};
+
+} // namespace
+
+TEST_F(late_calls, of_all_kinds_end_in_time_while_nodes_die_and_freeze) {
+  const auto calls = setting("PEERCACHE_LATE_CALLS", 600);
+  const auto nodes = std::max(setting("PEERCACHE_LATE_NODES", 3), 3u);
+  start_ring({.count = nodes, .pool_bytes = 64u << 20});
+  if (HasFatalFailure())
+    return;
+  std::atomic<std::uint32_t> calling{callers};
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < callers; ++i)
+    threads.emplace_back([&, i] {
+      call_often(i % 2, i, calls / callers);
+      --calling;
+    });
+  // Of all nodes but the two that callers are at, one after another is frozen, or killed and
+  // started again.
+  for (std::uint32_t turn = 0; calling > 0; ++turn) {
+    const auto victim = 2 + turn % (nodes - 2);
+    if (turn % 2 == 0) {
+      freeze(victim);
+      within(milliseconds(1500), [&] { return calling == 0; });
+      thaw(victim);
+    } else {
+      kill(victim);
+      within(milliseconds(300), [&] { return calling == 0; });
+      EXPECT_TRUE(restart(victim));
+    }
+    within(milliseconds(500), [&] { return calling == 0; });
+  }
+  for (auto& thread : threads)
+    thread.join();
+  print_histogram();
+}
+
+} // namespace peercache::real::late_calls_test

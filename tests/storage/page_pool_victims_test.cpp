@@ -1,0 +1,85 @@
+// Which pages a pool gives up when others are kept elsewhere, and how early.
+
+#include "storage/page_pool.hpp"
+
+#include "heap_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace peercache::storage::page_pool_victims_test {
+namespace {
+
+constexpr std::uint32_t granule = limits::granule_bytes;
+
+/// A pool of 64 pages in LRU order, some of which are kept elsewhere too.
+class page_pool_victims : public testing::Test {
+protected:
+  slot_id put(std::uint64_t number) {
+    auto slot = pool.reserve(granule, victims, kept);
+    EXPECT_TRUE(slot);
+    fill page{*slot, key_of(number), granule, number};
+    commit_outcome outcome;
+    pool.commit({&page, 1}, {&outcome, 1});
+    numbers[outcome.slot.value] = number;
+    return outcome.slot;
+  }
+
+  bool has(std::uint64_t number) const { return pool.find(key_of(number)).has_value(); }
+
+  heap_pool memory{64, false};
+  page_pool pool{memory.slots(),
+                 make_eviction_policy(eviction_kind::lru, 64ull * granule),
+                 {.free_low_bytes = 1, .free_high_bytes = 1}};
+  std::map<std::uint32_t, std::uint64_t> numbers; ///< Of the page in each slot.
+  std::set<std::uint64_t> elsewhere;
+  page_pool::kept_elsewhere kept = [this](slot_id slot) {
+    return elsewhere.contains(numbers.at(slot.value));
+  };
+  std::vector<evicted> victims;
+};
+
+TEST_F(page_pool_victims, a_page_that_is_kept_elsewhere_goes_before_an_older_one_that_is_not) {
+  for (std::uint64_t i = 0; i < 64; ++i)
+    put(i);
+  elsewhere = {5, 9};
+  put(100);
+  put(101);
+  ASSERT_EQ(victims.size(), 2u);
+  EXPECT_FALSE(has(5));
+  EXPECT_FALSE(has(9));
+  EXPECT_TRUE(has(0));
+}
+
+TEST_F(page_pool_victims, the_oldest_goes_when_none_of_the_next_ones_is_kept_elsewhere) {
+  for (std::uint64_t i = 0; i < 64; ++i)
+    put(i);
+  elsewhere = {50};
+  put(100);
+  ASSERT_EQ(victims.size(), 1u);
+  EXPECT_FALSE(has(0));
+  EXPECT_TRUE(has(50));
+}
+
+TEST_F(page_pool_victims, all_pages_that_are_left_can_go_though_none_is_kept_elsewhere) {
+  for (std::uint64_t i = 0; i < 64; ++i)
+    put(i);
+  for (std::uint64_t i = 100; i < 1000; ++i)
+    put(i);
+  EXPECT_EQ(pool.stats().pages, 64u);
+  EXPECT_EQ(victims.size(), 900u);
+}
+
+TEST_F(page_pool_victims, as_much_is_kept_free_as_is_wanted) {
+  for (std::uint64_t i = 0; i < 64; ++i)
+    put(i);
+  EXPECT_FALSE(pool.evict_ahead(victims, nullptr, 10 * granule));
+  EXPECT_EQ(victims.size(), 10u);
+  EXPECT_FALSE(pool.evict_ahead(victims, nullptr, 0));
+  EXPECT_EQ(victims.size(), 10u);
+}
+
+} // namespace
+} // namespace peercache::storage::page_pool_victims_test

@@ -1,5 +1,8 @@
 #include "python/arguments.hpp"
 
+#include "python/gil.hpp"
+
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -20,64 +23,113 @@ std::string_view text_of(PyObject* key) {
   throw py::type_error("a key is str or bytes");
 }
 
-/// A view of a list or tuple, or a list made of another sequence.
-py::object fast_sequence(py::handle object, const char* what) {
-  auto* fast = PySequence_Fast(object.ptr(), what);
-  if (fast == nullptr)
+/// The items of a sequence while they are taken one by one, which may run code of Python's that
+/// changes it. Errors: py::type_error, py::value_error for one that has changed.
+class item_list {
+public:
+  item_list(py::handle sequence, const char* what) {
+    // What has no order would give each page some other page's name.
+    if (PySequence_Check(sequence.ptr()) == 0)
+      throw py::type_error(what);
+    auto* fast = or_park([&] { return PySequence_Fast(sequence.ptr(), what); });
+    if (fast == nullptr)
+      throw py::error_already_set();
+    fast_ = py::reinterpret_steal<py::object>(fast);
+    count_ = PySequence_Fast_GET_SIZE(fast);
+  }
+
+  std::size_t size() const noexcept { return static_cast<std::size_t>(count_); }
+  /// Borrowed: stays as long as no code of Python's runs.
+  PyObject* operator[](std::size_t index) const {
+    if (PySequence_Fast_GET_SIZE(fast_.ptr()) != count_)
+      throw py::value_error("a sequence has changed while it was read");
+    return PySequence_Fast_GET_ITEM(fast_.ptr(), static_cast<Py_ssize_t>(index));
+  }
+
+private:
+  py::object fast_;
+  Py_ssize_t count_ = 0;
+};
+
+std::uint64_t checked(unsigned long long number) {
+  if (PyErr_Occurred() != nullptr)
     throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(fast);
+  return number;
+}
+
+/// What is no int, but counts as one (numpy's numbers), goes the slower way.
+std::uint64_t integer_of(PyObject* number) {
+  if (PyLong_CheckExact(number))
+    return checked(PyLong_AsUnsignedLongLong(number));
+  const auto held = py::reinterpret_borrow<py::object>(number);
+  auto* index = or_park([&] { return PyNumber_Index(held.ptr()); });
+  if (index == nullptr)
+    throw py::error_already_set();
+  return checked(PyLong_AsUnsignedLongLong(py::reinterpret_steal<py::object>(index).ptr()));
+}
+
+/// As the array, which is signed, means it.
+bool is_negative(std::uint64_t number) noexcept {
+  return static_cast<std::int64_t>(number) < 0;
+}
+
+[[noreturn]] void throw_negative(const char* what) {
+  PyErr_Format(PyExc_OverflowError, "%s: a number is negative", what);
+  throw py::error_already_set();
 }
 
 std::vector<std::uint64_t> from_array(py::handle array, const char* what) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_ND | PyBUF_FORMAT) != 0)
-    throw py::error_already_set();
-  const std::string_view format = view.format == nullptr ? "" : view.format;
-  const bool fits = view.itemsize == sizeof(std::uint64_t) && view.ndim == 1 &&
-                    format.find_first_not_of("<=@lLqQnN") == std::string_view::npos;
-  std::vector<std::uint64_t> numbers;
-  if (fits) {
-    numbers.resize(static_cast<std::size_t>(view.len) / sizeof(std::uint64_t));
-    if (!numbers.empty())
-      std::memcpy(numbers.data(), view.buf, static_cast<std::size_t>(view.len));
-  }
-  PyBuffer_Release(&view);
-  if (!fits)
+  const lent_buffer lent{array, PyBUF_ND | PyBUF_FORMAT};
+  const auto& view = lent.view();
+  if (!is_row_of_integers(view, sizeof(std::uint64_t)))
     throw py::type_error(std::string{what} + ": an array must hold 64-bit integers in one row");
+  std::vector<std::uint64_t> numbers(static_cast<std::size_t>(view.len) / sizeof(std::uint64_t));
+  if (!numbers.empty())
+    std::memcpy(numbers.data(), view.buf, static_cast<std::size_t>(view.len));
+  const bool is_signed =
+      std::string_view{view.format}.find_first_of("lqn") != std::string_view::npos;
+  if (is_signed && std::any_of(numbers.begin(), numbers.end(), is_negative))
+    throw_negative(what);
   return numbers;
 }
 
 std::vector<std::uint64_t> from_sequence(py::handle sequence, const char* what) {
-  auto fast = fast_sequence(sequence, what);
-  const auto count = PySequence_Fast_GET_SIZE(fast.ptr());
-  auto** items = PySequence_Fast_ITEMS(fast.ptr());
-  std::vector<std::uint64_t> numbers(static_cast<std::size_t>(count));
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    // What is no int, but counts as one (numpy's numbers), goes the slower way.
-    numbers[static_cast<std::size_t>(i)] = PyLong_CheckExact(items[i])
-                                               ? PyLong_AsUnsignedLongLong(items[i])
-                                               : py::cast<std::uint64_t>(py::handle(items[i]));
-    if (PyErr_Occurred() != nullptr)
-      throw py::error_already_set();
-  }
+  const auto why_not = std::string{what} + " are a sequence of integers";
+  if (PyUnicode_Check(sequence.ptr()) || PyBytes_Check(sequence.ptr()))
+    throw py::type_error(why_not);
+  const item_list items{sequence, why_not.c_str()};
+  std::vector<std::uint64_t> numbers(items.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = integer_of(items[i]);
   return numbers;
 }
 
 } // namespace
 
+lent_buffer::lent_buffer(py::handle object, int flags) {
+  if (or_park([&] { return PyObject_GetBuffer(object.ptr(), &view_, flags); }) != 0)
+    throw py::error_already_set();
+}
+
 key_strings take_keys(py::handle keys) {
   if (PyUnicode_Check(keys.ptr()) || PyBytes_Check(keys.ptr()))
     throw py::type_error("keys is a sequence of keys, not one key");
-  auto fast = fast_sequence(keys, "keys is a sequence of str or bytes");
-  const auto count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
-  auto** items = PySequence_Fast_ITEMS(fast.ptr());
+  const item_list items{keys, "keys is a sequence of str or bytes"};
   key_strings taken;
-  taken.ends.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
+  taken.ends.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
     taken.text += text_of(items[i]);
     taken.ends.push_back(taken.text.size());
   }
   return taken;
+}
+
+bool is_row_of_integers(const Py_buffer& view, std::size_t bytes_each) {
+  const std::string_view format = view.format == nullptr ? "" : view.format;
+  const auto kind = format.substr(std::min(format.size(), format.find_first_not_of("<=@")));
+  return view.ndim == 1 && static_cast<std::size_t>(view.itemsize) == bytes_each &&
+         kind.size() == 1 && kind.find_first_of("iIlLqQnN") == 0 &&
+         PyBuffer_IsContiguous(&view, 'C') != 0;
 }
 
 std::vector<std::uint64_t> take_integers(py::handle numbers, const char* what) {

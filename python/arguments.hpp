@@ -26,11 +26,31 @@ struct key_strings {
   }
 };
 
-/// A sequence of str or bytes. Needs the GIL. Errors: py::type_error.
+/// A buffer that an object of Python's lends for as long as this lives: its bytes stay where they
+/// are, and as many. Needs the GIL.
+class lent_buffer {
+public:
+  /// @param flags as PyObject_GetBuffer's. Errors: py::error_already_set, as the object raises it.
+  lent_buffer(py::handle object, int flags);
+  ~lent_buffer() { PyBuffer_Release(&view_); }
+  lent_buffer(const lent_buffer&) = delete;
+  lent_buffer& operator=(const lent_buffer&) = delete;
+
+  const Py_buffer& view() const noexcept { return view_; }
+
+private:
+  Py_buffer view_{};
+};
+
+/// A sequence of str or bytes; what has no order (a set, a dict) is none. Needs the GIL. Errors:
+/// py::type_error, py::value_error when it changes meanwhile.
 key_strings take_keys(py::handle keys);
 
-/// A list or tuple of non-negative int, or one contiguous array of 64-bit integers (numpy). Needs
-/// the GIL. Errors: py::type_error, py::value_error.
+/// Whether these are integers of that size, one behind the other without gaps.
+bool is_row_of_integers(const Py_buffer& view, std::size_t bytes_each);
+
+/// A sequence of non-negative int, or one contiguous array of 64-bit integers (numpy). Needs the
+/// GIL. Errors: py::type_error, py::value_error, OverflowError for what is negative or too large.
 std::vector<std::uint64_t> take_integers(py::handle numbers, const char* what);
 
 /// The keys of all pages of a call: each key in each space, the spaces of one key together. Without

@@ -3,11 +3,15 @@
 
 #include "config/options.hpp"
 #include "config/render.hpp"
+#include "python/gil.hpp"
 #include "python/native_client.hpp"
 #include "python/page_rows.hpp"
 #include "python/token_chain.hpp"
 
+#include <deque>
+#include <future>
 #include <pybind11/stl.h>
+#include <thread>
 
 namespace peercache::python {
 namespace {
@@ -25,9 +29,14 @@ void raise_error(py::handle type, const error& why) {
 
 std::unique_ptr<native_client> open_client(std::map<std::string, std::string> options,
                                            bool embedded, bool wait_for_node) {
-  const auto open = [&] {
-    py::gil_scoped_release release;
-    return open_cache({std::move(options), embedded, wait_for_node});
+  const auto open = [&]() -> result<opened_cache> {
+    const without_gil outside;
+    if (end_announced())
+      return {errc::closed, "the interpreter ends"};
+    auto made = open_cache({std::move(options), embedded, wait_for_node});
+    if (made && end_announced()) // Nobody would close it.
+      return {errc::closed, "the interpreter ends"};
+    return made;
   };
   auto opened = open();
   if (!opened)
@@ -48,28 +57,75 @@ py::bytes digest_of(const key_space& space, const std::string& key) {
   return {reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()};
 }
 
-/// The keys of the full pages of a prompt, as `chain_keys` says. `tokens` has the buffer protocol
-/// and holds 32-bit integers; it must not change meanwhile.
-std::vector<std::string> chain_of(const key_space& space, py::buffer tokens,
+/// The keys of the full pages of a prompt, as `chain_keys` says. Errors: py::type_error for tokens
+/// that are not one contiguous row of 32-bit integers, py::value_error.
+std::vector<std::string> chain_of(const key_space& space, py::handle tokens,
                                   std::size_t page_tokens) {
-  const auto view = tokens.request();
-  if (view.itemsize != sizeof(std::uint32_t) || view.ndim != 1 || page_tokens == 0)
-    throw py::value_error("tokens are one row of 32-bit integers, pages have at least one token");
-  py::gil_scoped_release release;
-  return chain_keys(
-      space, {static_cast<const std::uint32_t*>(view.ptr), static_cast<std::size_t>(view.size)},
-      page_tokens);
+  if (page_tokens == 0)
+    throw py::value_error("pages have at least one token");
+  const lent_buffer lent{tokens, PyBUF_FULL_RO};
+  const auto& view = lent.view();
+  if (!is_row_of_integers(view, sizeof(std::uint32_t)))
+    throw py::type_error(
+        "tokens are one contiguous row of 32-bit integers, such as array(\"I\") or "
+        "numpy.ascontiguousarray(tokens, numpy.uint32)");
+  const without_gil outside;
+  return chain_keys(space,
+                    {static_cast<const std::uint32_t*>(view.buf),
+                     static_cast<std::size_t>(view.len) / sizeof(std::uint32_t)},
+                    page_tokens);
 }
 
-/// Where the bytes of an object with the buffer protocol lie. They must be contiguous.
-std::pair<std::uint64_t, std::uint64_t> memory_of(py::handle object, bool writable) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(object.ptr(), &view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
-    throw py::error_already_set();
-  std::pair<std::uint64_t, std::uint64_t> place{reinterpret_cast<std::uint64_t>(view.buf),
-                                                static_cast<std::uint64_t>(view.len)};
-  PyBuffer_Release(&view);
-  return place;
+/// Memory of objects with the buffer protocol: stays where it is, and of its size, while this
+/// lives. Needs the GIL.
+class lent_memory {
+public:
+  /// (address, bytes). Errors: what the object raises when its bytes are not contiguous, or not
+  /// writable.
+  std::pair<std::uint64_t, std::uint64_t> lend(py::handle object, bool writable) {
+    const auto& view = lent_.emplace_back(object, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE).view();
+    return {reinterpret_cast<std::uint64_t>(view.buf), static_cast<std::uint64_t>(view.len)};
+  }
+
+private:
+  std::deque<lent_buffer> lent_;
+};
+
+/// The interpreter ends: no client opens any more, and those that are open end within `seconds`,
+/// or are left to the end of the process.
+void end_clients(const py::list& clients, double seconds) {
+  announce_end();
+  std::vector<native_client*> open;
+  for (const auto each : clients)
+    open.push_back(&py::cast<native_client&>(each));
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+  auto ended = std::make_shared<std::promise<void>>();
+  auto when_ended = ended->get_future();
+  for (auto* each : open)
+    each->gate().shut();
+  // A thread of its own: the end of an embedded node may wait for a peer that is frozen.
+  std::thread ending([open, until, ended] {
+    for (auto* each : open)
+      each->gate().close(until);
+    ended->set_value();
+  });
+  bool all_ended = false;
+  {
+    const without_gil outside;
+    all_ended = when_ended.wait_until(until) == std::future_status::ready;
+    if (!wait_for_other_threads(until) || !all_ended || clients_alive() > 0)
+      leave_without_destructors();
+  }
+  if (all_ended)
+    return ending.join();
+  ending.detach();
+  clients.inc_ref(); // It goes on with them.
+}
+
+void forked() {
+  forget_other_threads();
+  forget_clients();
 }
 
 /// (name, form, meaning) of each option.
@@ -183,9 +239,13 @@ void bind_all(py::module_& module) {
   bind_results(module);
   bind_rows(module);
   bind_client(module);
-  module.def("memory_of", &memory_of, py::arg("buffer"), py::arg("writable"));
+  py::class_<lent_memory>(module, "LentMemory")
+      .def(py::init<>())
+      .def("lend", &lent_memory::lend, py::arg("buffer"), py::arg("writable"));
   module.def("chain_keys", &chain_of, py::arg("space"), py::arg("tokens"), py::arg("page_tokens"));
   module.def("option_table", &option_table);
+  module.def("end_clients", &end_clients, py::arg("clients"), py::arg("seconds"));
+  module.def("forked", &forked);
   module.attr("status_words") = words<page_status>(page_status_count);
   module.attr("origin_words") = words<page_origin>(page_origin_count);
   module.attr("parts_per_page_max") = limits::parts_per_page_max;

@@ -1,5 +1,7 @@
 #include "python/native_client.hpp"
 
+#include "python/gil.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,6 +11,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::size_t withdrawn_at_once = 2048;
+constexpr auto rest_at_end = std::chrono::milliseconds(5);
 
 std::uint64_t ns_between(std::chrono::steady_clock::time_point begin,
                          std::chrono::steady_clock::time_point end) {
@@ -112,7 +115,7 @@ public:
   private:
     timed_call& in_;
     clock::time_point begin_;
-    std::optional<py::gil_scoped_release> release_;
+    std::optional<without_gil> release_;
   };
 
 private:
@@ -121,7 +124,7 @@ private:
 };
 
 native_client::native_client(opened_cache opened)
-    : cache_(std::move(opened.client)), node_address_(std::move(opened.node_address)),
+    : gate_(std::move(opened.client)), node_address_(std::move(opened.node_address)),
       default_timeout_(opened.options.timeout) {}
 
 native_client::~native_client() {
@@ -129,17 +132,34 @@ native_client::~native_client() {
 }
 
 void native_client::close() {
-  auto last = std::move(cache_);
-  cache_ = nullptr;
-  py::gil_scoped_release release;
-  last.reset();
+  without_gil outside;
+  gate_.close(clock::time_point::max());
+}
+
+bool native_client::may_begin() const {
+  if (gate_.is_open())
+    return true;
+  if (end_announced())
+    rest_without_gil(rest_at_end);
+  return false;
+}
+
+template <class Result, class Work>
+Result native_client::borrow(Result otherwise, Work&& work) {
+  if (!may_begin())
+    return otherwise;
+  without_gil outside;
+  cache_gate::loan cache{gate_}; // Whoever closes meanwhile does not take it from under this call.
+  return cache ? work(*cache) : std::move(otherwise);
 }
 
 client::deadline native_client::until(timeout within) const {
   if (!within)
     return clock::now() + default_timeout_;
   constexpr double day = 86'400;
-  auto seconds = std::isfinite(*within) ? std::clamp(*within, 0.0, day) : day;
+  if (std::isnan(*within))
+    throw py::value_error("a timeout is a number of seconds");
+  const auto seconds = std::clamp(*within, 0.0, day);
   return clock::now() +
          std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds});
 }
@@ -150,13 +170,15 @@ double native_client::default_timeout_seconds() const noexcept {
 
 template <class Work>
 page_results native_client::run(timed_call& timing, std::size_t pages, Work&& work) {
-  auto cache = cache_; // Whoever closes meanwhile does not take it from under this call.
-  timed_call::released without_gil{timing};
-  std::vector<client::page_result> results(
-      pages, client::page_result{page_status::closed, page_origin::none, 0});
-  if (cache != nullptr)
+  const auto all_closed = [pages] {
+    return std::vector(pages, client::page_result{page_status::closed, page_origin::none, 0});
+  };
+  if (!may_begin())
+    return page_results{all_closed()};
+  timed_call::released outside{timing};
+  auto results = all_closed();
+  if (cache_gate::loan cache{gate_}; cache)
     work(*cache, std::span{results});
-  cache.reset(); // Perhaps the last one: the client ends here, without the GIL.
   return page_results{std::move(results)};
 }
 
@@ -218,82 +240,70 @@ void native_client::remember_moved(std::size_t most) {
 
 bool native_client::withdraw_moved(timeout within) {
   const auto limit = until(within);
-  auto cache = cache_;
-  if (cache == nullptr || !moved_)
+  if (!moved_)
     return false;
-  py::gil_scoped_release release;
-  // What another call has taken out of `moved_` is not withdrawn yet.
-  const std::unique_lock alone{withdrawing_, limit};
-  const auto all = alone && withdraw(*cache, *moved_, limit);
-  cache.reset();
-  return all;
+  return borrow(false, [&](auto& cache) {
+    // What another call has taken out of `moved_` is not withdrawn yet.
+    const std::unique_lock alone{withdrawing_, limit};
+    return alone && withdraw(cache, *moved_, limit);
+  });
 }
 
 void native_client::prefetch(const spaces& in, py::handle keys) {
   auto strings = take_keys(keys);
-  auto cache = cache_;
-  py::gil_scoped_release release;
-  if (cache != nullptr)
-    cache->prefetch(keys_of(strings, in));
-  cache.reset();
+  borrow(false, [&](auto& cache) {
+    cache.prefetch(keys_of(strings, in));
+    return true;
+  });
 }
 
 std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys, timeout within) {
   const auto limit = until(within);
   auto strings = take_keys(keys);
-  auto cache = cache_;
-  std::string masks;
-  {
-    py::gil_scoped_release release;
-    if (cache == nullptr)
+  using masks = std::optional<std::string>;
+  const auto found = borrow(masks{}, [&](auto& cache) -> masks {
+    const auto places = cache.locate(keys_of(strings, in), limit);
+    if (!places)
       return std::nullopt;
-    const auto found = cache->locate(keys_of(strings, in), limit);
-    cache.reset();
-    if (!found)
-      return std::nullopt;
-    for (const auto& locations : *found)
-      masks.push_back(tier_mask(locations));
-  }
-  return py::bytes{masks};
+    std::string each;
+    for (const auto& locations : *places)
+      each.push_back(tier_mask(locations));
+    return each;
+  });
+  return found ? std::optional{py::bytes{*found}} : std::nullopt;
 }
 
 std::tuple<bool, std::uint64_t, std::uint64_t> native_client::flush(timeout within) {
-  auto cache = cache_;
+  using answer = std::tuple<bool, std::uint64_t, std::uint64_t>;
   const auto limit = until(within);
-  py::gil_scoped_release release;
-  if (cache == nullptr)
-    return {false, 0, 0};
-  auto outcome = cache->flush(limit);
-  cache.reset();
-  if (!outcome)
-    return {false, 0, 0};
-  return {true, outcome->failed, outcome->duplicates};
+  return borrow(answer{false, 0, 0}, [&](auto& cache) {
+    const auto outcome = cache.flush(limit);
+    return outcome ? answer{true, outcome->failed, outcome->duplicates} : answer{false, 0, 0};
+  });
 }
 
 std::optional<std::string> native_client::register_memory(std::uint64_t address,
                                                           std::uint64_t bytes) {
-  auto cache = cache_;
-  py::gil_scoped_release release;
-  if (cache == nullptr)
-    return "the client is closed";
-  auto done = cache->register_buffer({at(address), static_cast<std::size_t>(bytes)});
-  cache.reset();
-  return done ? std::nullopt : std::optional{to_string(done.error())};
+  using fault = std::optional<std::string>;
+  return borrow(fault{"the client is closed"}, [&](auto& cache) {
+    const auto done = cache.register_buffer({at(address), static_cast<std::size_t>(bytes)});
+    return done ? fault{} : fault{to_string(done.error())};
+  });
 }
 
 void native_client::unregister_memory(std::uint64_t address) {
-  auto cache = cache_;
-  py::gil_scoped_release release;
-  if (cache != nullptr)
-    cache->unregister_buffer(at(address));
-  cache.reset();
+  borrow(false, [&](auto& cache) {
+    cache.unregister_buffer(at(address));
+    return true;
+  });
 }
 
 py::dict native_client::stats() {
   py::dict all;
-  if (cache_ == nullptr)
+  const cache_gate::loan cache{gate_};
+  if (!cache)
     return all;
-  const auto totals = cache_->stats();
+  const auto totals = cache->stats();
   all["directory_messages"] = totals.directory_messages;
   all["location_cache_hits"] = totals.location_cache_hits;
   all["get_pages"] = named_counts(totals.get_pages);
@@ -309,18 +319,20 @@ py::dict native_client::stats() {
 
 py::list native_client::members() {
   py::list list;
-  if (cache_ != nullptr)
-    for (const auto& member : cache_->view().members)
+  if (const cache_gate::loan cache{gate_}; cache)
+    for (const auto& member : cache->view().members)
       list.append(py::make_tuple(member.name, member.host, member.control_port));
   return list;
 }
 
-std::vector<std::string> native_client::nodes_gone() const {
-  return cache_ == nullptr ? std::vector<std::string>{} : cache_->nodes_gone();
+std::vector<std::string> native_client::nodes_gone() {
+  const cache_gate::loan cache{gate_};
+  return cache ? cache->nodes_gone() : std::vector<std::string>{};
 }
 
 std::string native_client::data_plane() {
-  return cache_ == nullptr ? "closed" : cache_->data_plane();
+  const cache_gate::loan cache{gate_};
+  return cache ? cache->data_plane() : "closed";
 }
 
 std::tuple<std::uint64_t, double, double> native_client::call_times() const {

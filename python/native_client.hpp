@@ -1,6 +1,7 @@
 #pragma once
 
 #include "python/arguments.hpp"
+#include "python/cache_gate.hpp"
 #include "python/moved_pages.hpp"
 #include "python/open_cache.hpp"
 #include "python/page_results.hpp"
@@ -8,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,9 +23,9 @@ namespace peercache::python {
 /// all that takes longer than to convert its arguments. Ownership: memory is named by address, lent
 /// for the duration of the call: when a method returns nothing reads or writes it any more
 /// (client/get_call waits for every batch, and a data plane closes what could still write before it
-/// completes one). `close` ends the client, and an embedded node, as soon as the last running call
-/// has returned. Errors: Python exceptions for arguments that make no sense, and nothing else;
-/// after `close` every page is `closed`.
+/// completes one). `close` ends the client, and an embedded node, when the last running call has
+/// ended. Errors: Python exceptions for arguments that make no sense, and nothing else; after
+/// `close`, and in a child that was forked since, every page is `closed`.
 class native_client {
 public:
   explicit native_client(opened_cache opened);
@@ -67,12 +67,14 @@ public:
   /// (name, host, control port) of each node of the view.
   py::list members();
   /// Names of nodes that were in a view of this client and are in the present one no more.
-  std::vector<std::string> nodes_gone() const;
+  std::vector<std::string> nodes_gone();
   std::string data_plane();
   const std::string& node_address() const noexcept { return node_address_; }
   double default_timeout_seconds() const noexcept;
-  bool closed() const noexcept { return cache_ == nullptr; }
+  bool closed() const noexcept { return !gate_.is_open(); }
   void close();
+  /// For who ends several clients at once, without the GIL.
+  cache_gate& gate() noexcept { return gate_; }
 
   /// (calls, seconds within them, seconds of these without the GIL) of set, get, exists and remove.
   std::tuple<std::uint64_t, double, double> call_times() const;
@@ -84,6 +86,12 @@ private:
 
   client::deadline until(timeout within) const;
 
+  /// Whether a call may begin. While the interpreter ends, a call that may not takes a moment:
+  /// threads that go on calling would keep the GIL from the thread that ends it.
+  bool may_begin() const;
+  /// What `work(cache)` says, which runs without the GIL; `otherwise` when the client is closed.
+  template <class Result, class Work>
+  Result borrow(Result otherwise, Work&& work);
   /// Runs `work(cache, results)` without the GIL; without a client every page is `closed`.
   template <class Work>
   page_results run(timed_call& timing, std::size_t pages, Work&& work);
@@ -92,7 +100,7 @@ private:
   page_results move_pages(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
                           timeout within, Move&& move);
 
-  std::shared_ptr<client::cache_client> cache_; ///< By the GIL; null once closed.
+  cache_gate gate_;
   const std::string node_address_;
   const std::chrono::milliseconds default_timeout_;
   std::optional<moved_pages> moved_;

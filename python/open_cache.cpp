@@ -6,10 +6,23 @@
 #include "config/options.hpp"
 #include "config/process_sources.hpp"
 
+#include <atomic>
 #include <mutex>
 
 namespace peercache::python {
 namespace {
+
+std::atomic<int> alive{0};
+
+/// The same client, counted until it has ended.
+std::shared_ptr<client::cache_client> counted(std::shared_ptr<client::cache_client> whole) {
+  alive.fetch_add(1);
+  auto* client = whole.get();
+  return {client, [whole = std::move(whole)](auto*) mutable {
+            whole.reset();
+            alive.fetch_sub(1);
+          }};
+}
 
 result<config::loaded_config> configure(const open_request& request) {
   auto sources = config::sources_of_process(std::nullopt);
@@ -41,7 +54,7 @@ result<opened_cache> embed(const config::loaded_config& loaded) {
     return started.error();
   std::shared_ptr<client::embedded_cache> whole{*std::move(started)};
   opened_cache opened;
-  opened.client = {whole, &whole->client()};
+  opened.client = counted({whole, &whole->client()});
   opened.options = client::options_of(loaded.config);
   const auto& self = whole->node().self();
   opened.node_address = self.host + ':' + std::to_string(self.control_port);
@@ -64,8 +77,16 @@ result<opened_cache> open_cache(const open_request& request) {
   auto connected = client::cache_client::connect(opened.options);
   if (!connected)
     return connected.error();
-  opened.client = *std::move(connected);
+  opened.client = counted(*std::move(connected));
   return opened;
+}
+
+int clients_alive() noexcept {
+  return alive.load() + client::ending_systems();
+}
+
+void forget_clients() noexcept {
+  alive.store(0);
 }
 
 } // namespace peercache::python

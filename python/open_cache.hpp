@@ -28,4 +28,9 @@ struct opened_cache {
 /// any. Errors: `invalid_argument` for the options, else why there is no connection or no node.
 result<opened_cache> open_cache(const open_request& request);
 
+/// Clients of this process that were opened and have not ended yet. Threads: any.
+int clients_alive() noexcept;
+/// In a forked child, which has none of them.
+void forget_clients() noexcept;
+
 } // namespace peercache::python

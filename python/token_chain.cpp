@@ -7,6 +7,8 @@ namespace peercache::python {
 std::vector<std::string> chain_keys(const key_space& space, std::span<const std::uint32_t> tokens,
                                     std::size_t page_tokens) {
   const auto pages = tokens.size() / page_tokens;
+  if (pages == 0)
+    return {};
   const auto token_bytes = page_tokens * sizeof(std::uint32_t);
   auto last = space.key_of({});
   std::string link(last.bytes.size() + token_bytes, '\0');

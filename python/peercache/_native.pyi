@@ -111,7 +111,8 @@ class Client:
         """Names of nodes that were in a view of this client and are in the present one no more."""
     def call_times(self) -> tuple[int, float, float]:
         """(calls, seconds within them, seconds of these without the GIL)"""
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Returns when the calls that run, and the client, have ended."""
     @property
     def data_plane(self) -> str: ...
     @property
@@ -121,12 +122,25 @@ class Client:
     @property
     def closed(self) -> bool: ...
 
-def memory_of(buffer: Any, writable: bool) -> tuple[int, int]:
-    """(address, bytes) of an object with the buffer protocol."""
+class LentMemory:
+    """Memory of objects with the buffer protocol: stays where it is, and of its size, while this lives."""
+
+    def __init__(self) -> None: ...
+    def lend(self, buffer: Any, writable: bool) -> tuple[int, int]:
+        """(address, bytes). Errors: TypeError, BufferError, or what the object raises; its bytes must lie
+        without gaps, and be writable where that is asked for."""
 
 def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
     """A key for each full page of a prompt, of all tokens up to its end (BLAKE3, chained page by page).
-    `tokens` has the buffer protocol and holds 32-bit integers: array("I", ...), numpy.uint32."""
+    `tokens` has the buffer protocol and holds 32-bit integers without gaps: array("I", ...), numpy.uint32.
+    Errors: TypeError for anything else, such as every second token of an array."""
+
+def end_clients(clients: list[Client], seconds: float) -> None:
+    """For the interpreter's end: no client opens from here on; the calls of these end, and so do they. What
+    does not end within `seconds` goes with the process, which then ends without C++'s static destructors."""
+
+def forked() -> None:
+    """To be called in each forked child: its parent's threads and clients are not there."""
 
 def option_table() -> list[tuple[str, str, str]]:
     """(name, form, meaning) of every option."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import enum
+import os
 import weakref
+from collections.abc import Set
 from numbers import Integral
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
@@ -78,14 +80,21 @@ class FlushResult(NamedTuple):
     duplicates: int
 
 
+END_SECONDS = 1.0
+"""What the interpreter's end waits for calls that other threads are in: all of them end at once, unless
+the machine stands still."""
+
 _open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
 
 @atexit.register
-def _close_all() -> None:
-    """The client's threads end before the interpreter's memory does."""
-    for client in list(_open_clients):
-        client.close()
+def _end_all() -> None:
+    """Clients end before the interpreter does. Hooks that were registered before this one run after it:
+    their calls are CLOSED. Threads that have not ended by then (daemons) stay where they are."""
+    _native.end_clients([client.native for client in list(_open_clients)], END_SECONDS)
+
+
+os.register_at_fork(after_in_child=_native.forked)
 
 
 def option_names() -> frozenset[str]:
@@ -125,8 +134,11 @@ def _is_range(memory: Any) -> bool:
     return isinstance(memory, tuple) and len(memory) == 2 and isinstance(memory[0], Integral)
 
 
-def memory_of(memory: Memory, writable: bool) -> Tuple[int, int]:
-    """(address, bytes) of a piece of memory. Errors: TypeError, ValueError, BufferError."""
+def memory_of(
+    memory: Memory, writable: bool, lent: Optional[_native.LentMemory] = None
+) -> Tuple[int, int]:
+    """(address, bytes) of a piece of memory, which `lent` keeps in place where it has the buffer protocol:
+    nobody resizes a bytearray meanwhile. Errors: TypeError, ValueError, BufferError."""
     if _is_range(memory):
         return int(memory[0]), int(memory[1])
     if isinstance(memory, Integral):  # Numpy's are buffers too: a page of a number's own bytes.
@@ -137,32 +149,37 @@ def memory_of(memory: Memory, writable: bool) -> Tuple[int, int]:
         if memory.device.type != "cpu":
             raise ValueError(f"the tensor is in the memory of {memory.device}, not of the host")
         return int(memory.data_ptr()), int(memory.numel()) * int(memory.element_size())
-    return _native.memory_of(memory, writable)
+    return (lent or _native.LentMemory()).lend(memory, writable)
 
 
 def _is_list_of_parts(page: Page) -> bool:
     return isinstance(page, list) or (isinstance(page, tuple) and not _is_range(page))
 
 
-def _parts_of(
-    keys: Sequence[str], pages: Sequence[Page], writable: bool
-) -> Tuple[List[int], List[int]]:
-    """Addresses and sizes of all parts. Errors: ValueError when pages differ in their number."""
-    if len(keys) != len(pages):
-        raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
-    addresses: List[int] = []
-    sizes: List[int] = []
-    count = -1
-    for page in pages:
-        parts = page if _is_list_of_parts(page) else [page]
-        if count not in (-1, len(parts)):
-            raise ValueError("the pages of one call have the same number of parts")
-        count = len(parts)
-        for part in parts:
-            address, size = memory_of(part, writable)
-            addresses.append(address)
-            sizes.append(size)
-    return addresses, sizes
+class _Parts:
+    """The memory of a call's pages, all parts one after the other. It lives as long as the call: a sequence
+    may make its pages as it is asked for them, and other threads may change it meanwhile."""
+
+    def __init__(self, keys: Sequence[str], pages: Sequence[Page], writable: bool) -> None:
+        """Errors: TypeError for pages in no order, ValueError when pages differ in their number."""
+        if isinstance(pages, (Set, Mapping)):
+            raise TypeError("pages is a sequence, in the order of the keys")
+        if len(keys) != len(pages):
+            raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
+        self.addresses: List[int] = []
+        self.sizes: List[int] = []
+        self._lent = _native.LentMemory()
+        self._pages = list(pages)
+        count = -1
+        for page in self._pages:
+            parts = page if _is_list_of_parts(page) else [page]
+            if count not in (-1, len(parts)):
+                raise ValueError("the pages of one call have the same number of parts")
+            count = len(parts)
+            for part in parts:
+                address, size = memory_of(part, writable, self._lent)
+                self.addresses.append(address)
+                self.sizes.append(size)
 
 
 def _results(native: _native.Results) -> List[PageResult]:
@@ -185,14 +202,17 @@ class Client:
     also for pages that were missed; those may hold any bytes. Deadlines: `timeout` in seconds, default
     the option `client.timeout`; no call returns more than 50 ms later. Errors: `peercache.Error` when
     the cache cannot be opened; TypeError, ValueError, OverflowError and BufferError for arguments that make
-    no sense; nothing else: each page has a status, and after `close` every one is CLOSED. Not to be used
-    across a fork.
+    no sense; nothing else: each page has a status, and after `close` every one is CLOSED. Forks: in a
+    child the client is closed; it may open one of its own. End of the process: clients are closed by a hook
+    of atexit, so daemon threads may be in any call.
     """
 
     def __init__(
         self, options: Optional[Options] = None, *, embedded: bool = False, wait_for_node: bool = True
     ) -> None:
         self.native = _native.Client(option_texts(options or {}), embedded, wait_for_node)
+        self._registered: Dict[int, _native.LentMemory] = {}
+        """By address."""
         _open_clients.add(self)
 
     def space(self, *fields: str) -> KeySpace:
@@ -208,8 +228,8 @@ class Client:
     ) -> List[PageResult]:
         """Copies the pages into this host's pool. On return their memory may be used again; `flush`
         waits until other hosts can find them."""
-        addresses, sizes = _parts_of(keys, pages, writable=False)
-        return _results(self.native.set([space], keys, addresses, sizes, timeout))
+        parts = _Parts(keys, pages, writable=False)
+        return _results(self.native.set([space], keys, parts.addresses, parts.sizes, timeout))
 
     def get(
         self,
@@ -218,9 +238,10 @@ class Client:
         pages: Sequence[Page],
         timeout: Optional[float] = None,
     ) -> List[PageResult]:
-        """Reads the pages into the given memory, from wherever they are."""
-        addresses, sizes = _parts_of(keys, pages, writable=True)
-        return _results(self.native.get([space], keys, addresses, sizes, timeout))
+        """Reads the pages into the given memory, from wherever they are. Where pieces of it overlap, any
+        of their pages' bytes are in the end."""
+        parts = _Parts(keys, pages, writable=True)
+        return _results(self.native.get([space], keys, parts.addresses, parts.sizes, timeout))
 
     def exists(
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
@@ -252,13 +273,18 @@ class Client:
         """Makes memory known to the RDMA devices, so that pages of other hosts are read straight into
         it; over TCP it changes nothing. It stays the caller's, and in place until `unregister` or
         `close`. Ranges do not overlap. Errors: ValueError with the reason."""
-        fault = self.native.register_memory(*memory_of(memory, writable=True))
+        lent = _native.LentMemory()
+        address, size = memory_of(memory, True, lent)
+        fault = self.native.register_memory(address, size)
         if fault is not None:
             raise ValueError(fault)
+        self._registered[address] = lent
 
     def unregister(self, memory: Memory) -> None:
         """Takes it back; no `get` into it may be running."""
-        self.native.unregister_memory(memory_of(memory, writable=True)[0])
+        address, _ = memory_of(memory, writable=True)
+        self.native.unregister_memory(address)
+        self._registered.pop(address, None)
 
     def stats(self) -> Mapping[str, Any]:
         """Totals since the client was made: pages by status, bytes and hits by origin."""
@@ -285,6 +311,7 @@ class Client:
     def close(self) -> None:
         """Ends the client, and its embedded node. Calls of other threads that are running end first."""
         self.native.close()
+        self._registered.clear()
 
     def __enter__(self) -> "Client":
         return self

@@ -6,7 +6,7 @@ import time
 import numpy
 import peercache
 import pytest
-from local_nodes import until
+from local_nodes import late_watch, until
 from peercache import Origin, Status
 
 PAGE = 64 << 10
@@ -351,3 +351,28 @@ def test_what_is_no_host_memory_is_not_registered(ring, connect):
     client.close()
     with pytest.raises(ValueError, match="the client is closed"):
         client.register(page(18))
+
+
+def test_close_returns_when_the_calls_that_run_have_ended_and_they_end_at_once(fragile_ring, connect):
+    node = fragile_ring(1)[0]
+    client = connect(node)
+    space, begun, ended = client.space("closed meanwhile"), threading.Semaphore(0), []
+
+    def call(what):
+        begun.release()
+        ended.append(what())
+
+    calls = [lambda: client.get(space, ["none"], [page(1)], timeout=30)[0].status,
+             lambda: client.exists(space, ["none"], timeout=30)[0].status,
+             lambda: client.remove(space, ["none"], timeout=30)[0].status]
+    node.freeze()
+    threads = [threading.Thread(target=call, args=[each]) for each in calls]
+    for thread in threads:
+        thread.start()
+        begun.acquire()
+    with late_watch() as watch:
+        client.close()
+    assert watch.seconds - watch.stalled < 1.5
+    for thread in threads:
+        thread.join()
+    assert ended == [Status.CLOSED] * len(calls)

@@ -349,14 +349,16 @@ def test_misuse_is_said_at_once(ring, serve):
 
 
 def test_keys_are_what_another_blake3_says(ring, serve):
-    """Computed with @noble/hashes 2.4.0 (JavaScript), where a field is its length (64-bit little-endian) and its
-    bytes, and h hashes the fields it is given: space = h("model=known", "dtype=bfloat16"), link 0 = h(space, ""),
-    link n + 1 = h(space, link n + tokens of the page (32-bit little-endian)), which is the key of page n."""
+    """Computed with a BLAKE3 in plain Python, after its paper, where a field is its length (64-bit little-endian) and its
+    bytes, and h hashes the fields it is given: tail = the first 8 bytes of h("model=known") and 4 zero bytes, and
+    cut(d) = the first 20 bytes of d and that tail: space = cut(h("model=known", "dtype=bfloat16")), link 0 =
+    cut(h(space, "")), link n + 1 = cut(h(space, link n + tokens of the page (32-bit little-endian))), which is the
+    key of page n."""
     tokens = [0, 1, 2, 3, 4, 5, 6, (1 << 32) - 1, 128000, 9, 10, 11, 12]
     assert serve(ring[0], "known").connector.page_keys(tokens) == [
-        "f4c6b94756e423dbd2d64c928e65b9daca09f19a1bb4f9e24e097def84e12519",
-        "e2769f28929cc9130b61ff8be567511bf0784e6c993ef65318dba1cdb1c70254",
-        "f413ad0090541ee1f3ebc5478eb58bb0f3b0350aa4e1e2ebc28377dcc21183d2"]
+        "b0396d82559bacac880dc86779bfd1d89d60b0470ea6e23a5a6515b200000000",
+        "9a85f11d1c248bf3a3fe1c1688d3a876df9eb98d0ea6e23a5a6515b200000000",
+        "99ac785df266220ebd0487648750d75396b1ad3c0ea6e23a5a6515b200000000"]
 
 
 def test_keys_of_tokens_depend_on_all_tokens_before_and_on_the_model(ring, serve):

@@ -12,7 +12,7 @@ from engines import fresh_keys, published, put
 from host_pools import FlatOnlyPool, MhaPool, MlaPool
 from local_nodes import LATE_SECONDS, late_watch, until
 from natives import SlowNative
-from peercache.hicache import guard
+from peercache.hicache import guard, host_pool, pieces
 from traffic import Traffic
 
 PATTERN = 0xEE
@@ -112,6 +112,35 @@ def test_a_frozen_peer_is_a_list_of_false_before_the_deadline(fragile_ring, engi
     read_beside(reader, pool, keys, others)
     assert [pool.bytes_of(p) for p in others] == [source.bytes_of(p) for p in pages]
     assert is_untouched(pool, pages), "what the thawed node still sends arrives nowhere"
+
+
+def test_a_frozen_peer_costs_large_pages_one_deadline_together(fragile_ring, engine, monkeypatch):
+    """Pages in pieces are asked for in several questions, and set in several calls."""
+    monkeypatch.setattr(host_pool, "page_bytes_max", 1 << 20)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 256 << 10)
+    ring = fragile_ring(2, pool="128MiB")
+    source, pool = big_pool(8), big_pool(16)
+    writer = engine(ring[1], source, 2)
+    reader = engine(ring[0], pool, 2, extra={"client.timeout": "400ms"})
+    keys, targets, others = fresh_keys(8), list(range(8)), list(range(8, 16))
+    put(writer, source, keys, range(8))
+    assert reader._pools["kv"].host.pieces == 8 and until(lambda: reader.batch_exists(keys) == 8)
+    theirs, ours = [source.bytes_of(p) for p in range(8)], [pool.bytes_of(p) for p in others]
+    ring[1].freeze()
+    pool.wipe(targets)
+    calls = [lambda: reader.batch_get_v1(keys, pool.indices(targets)), lambda: reader.batch_exists(keys),
+             lambda: reader.batch_set_v1(keys, pool.indices(others))]
+    for call in calls:
+        with late_watch() as watch:
+            answer = call()
+        assert watch.seconds < 0.4 + LATE_SECONDS + watch.stalled
+        if call is calls[0]:
+            assert answer == [False] * 8
+    ring[1].thaw()
+    read_beside(reader, pool, keys, others)
+    assert is_untouched(pool, targets), "what the thawed node still sends arrives nowhere"
+    read = [pool.bytes_of(p) for p in others]
+    assert all(page in writers for page, writers in zip(read, zip(theirs, ours))), "each of one writer"
 
 
 def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, engine, caplog, monkeypatch):
@@ -216,6 +245,40 @@ def test_a_frozen_peer_costs_named_pools_one_deadline_together(fragile_ring, eng
     assert watch.seconds < 0.4 + LATE_SECONDS + watch.stalled
     assert answer == {name: [False] * 2 for name in NAMED}
     ring[1].thaw()
+
+
+def longest_wait(store, pool):
+    """What the longest question of a prefetch of 1,024 tokens may take."""
+    keys = fresh_keys(1024 // pool.page_size)
+    native = store._backend.client.native
+    watched = store._backend.client.native = SlowNative(native, pause=0)
+    indices = pool.indices(range(pool.page_num)).repeat(len(keys) // pool.page_num)
+    assert store.batch_set_v1(keys[:1], pool.indices([0])) == [True]
+    watched.given.clear()
+    store.batch_exists(keys)
+    store.batch_exists_v2(keys, [])
+    store.batch_set_v1(keys, indices)
+    store.batch_get_v2([SimpleNamespace(name="kv", keys=keys[:1], host_indices=pool.indices([0]),
+                                        hit_policy="all_pages")])
+    store._backend.client.native = native
+    exists, exists_v2, _, get_v2 = watched.given
+    return exists, exists_v2, get_v2
+
+
+def test_a_call_takes_no_longer_than_the_tree_waits_that_made_it(ring, engine):
+    """The unified tree gives up after 1 s and 0.25 s for 1,024 tokens, the other one after 2 s and 0.1 s."""
+    pool, timeout = MhaPool(), {"client.timeout": "10s"}
+    in_radix_tree = engine(ring[0], pool, extra=timeout)
+    assert [round(s, 1) for s in longest_wait(in_radix_tree, pool)] == [2.1, 2.1, 2.0]
+    in_unified_tree = engine(ring[0], pool, extra=timeout)
+    in_unified_tree.register_mem_host_pool_v2(pool, "kv")
+    group = SimpleNamespace(**vars(pool), anchor_entry=SimpleNamespace(host_pool=pool),
+                            get_page_buffer_meta=pool.get_page_buffer_meta)
+    for store in (in_unified_tree, engine(ring[0], group, extra=timeout)):
+        waits = longest_wait(store, pool)
+        assert all(1.15 < s <= 1.25 for s in waits[:2]) and 0.9 < waits[2] <= 1.001, waits
+    in_unified_tree.register_mem_pool_host(pool)
+    assert longest_wait(in_unified_tree, pool)[0] > 2, "attached anew, to the other tree"
 
 
 def test_copies_that_are_slow_end_with_the_deadline(ring, engine):

@@ -176,3 +176,38 @@ def test_an_attached_store_is_used_by_threads_that_outlive_it(ring):
     for thread in threads:
         thread.join(10)
     assert ended
+
+
+def test_memory_of_a_group_and_its_anchor_is_registered_once(ring, held):
+    """SGLang hands the KV's memory over twice: as a group, and as the pool named kv in it. To pin it a second
+    time takes seconds where it has hundreds of GiB."""
+    pool, state = MhaPool(), StatePool()
+    group = SimpleNamespace(**vars(pool), anchor_entry=SimpleNamespace(host_pool=pool),
+                            get_page_buffer_meta=pool.get_page_buffer_meta)
+    store, keys = make_store(ring[0], group), fresh_keys(2)
+    registrations = held.registrations
+    store.register_mem_host_pool_v2(pool, "kv")
+    store.register_mem_host_pool_v2(state, "mamba")
+    store.register_mem_host_pool_v2(pool, "kv")
+    assert held[pool.kv_buffer.data_ptr()] == 1 == registrations
+    assert held.registrations == registrations + len(store._pools["mamba"].host.memory)
+    put(store, pool, keys, [0, 1])
+    assert store.batch_get_v1(keys, pool.indices([2, 3])) == [True] * 2
+    store.close()
+    assert set(held.values()) == {0}
+
+
+def test_memory_within_what_is_registered_is_not_registered_again(ring, held):
+    """Two pools that are views of one allocation, as the whole of it is a third one."""
+    whole = MhaPool(pages=32)
+    halves = [MhaPool() for _ in range(2)]
+    for index, half in enumerate(halves):
+        half.kv_buffer = whole.kv_buffer[index].view(half.kv_buffer.shape)
+    store = make_store(ring[0], whole)
+    for index, half in enumerate(halves):
+        store.register_mem_host_pool_v2(half, f"half {index}")
+    assert held == {whole.kv_buffer.data_ptr(): 1}
+    store.register_mem_host_pool_v2(MhaPool(), "kv")
+    assert held[whole.kv_buffer.data_ptr()] == 1, "the halves are still pools"
+    store.close()
+    assert set(held.values()) == {0}

@@ -1,11 +1,13 @@
 """Change anything that decides what a page's bytes mean, and it is a miss."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
 from engines import config_of, fresh_keys, make_store, published, put
-from host_pools import AsymmetricPool, MhaPool, MlaPool, StatePool
+from host_pools import AsymmetricPool, LogicalPool, MhaPool, MlaPool, RowPool, StatePool
+from natives import SlowNative
 from peercache.hicache.contract import Ranks
 from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, spaces_of
 from peercache.hicache.stored_pool import DRAFT_SHAPES_MAX
@@ -105,6 +107,54 @@ def test_the_kinds_of_fp8_are_told_apart(ring, engine):
     keys = fresh_keys(1)
     put(stores[0], pools[0], keys, [0])
     assert [s.batch_exists(keys) for s in stores] == [1, 0]
+
+
+FP8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+
+
+def fp8_pool(kind, where):
+    """A pool of bytes, of which SGLang knows in different places that they are this kind of fp8."""
+    pool, device_pool = MhaPool(dtype=torch.uint8), SimpleNamespace(dtype=f"torch.{kind}")
+    if where == "in the host pool":
+        pool.device_pool = device_pool
+        return pool
+    anchor = SimpleNamespace(host_pool=pool, device_pool=device_pool)
+    return SimpleNamespace(**vars(pool), anchor_entry=anchor, get_page_buffer_meta=pool.get_page_buffer_meta)
+
+
+@pytest.mark.parametrize("where", ["in the host pool", "in the entry of its group"])
+@pytest.mark.parametrize("kind", FP8)
+def test_pools_beside_fp8_are_of_its_kind_too(ring, engine, kind, where):
+    """DeepSeek-V4's pools and a draft's flat pages are bytes: what these mean, the KV's device pool knows."""
+    stores = [engine(ring[0], fp8_pool(each, where)) for each in FP8]
+    (key,), side = fresh_keys(1), RowPool()
+    for store in stores:
+        store.register_mem_host_pool_v2(side, "deepseek_v4_c4")
+    writer = stores[FP8.index(kind)]
+    assert writer.batch_set_v2([transfer("deepseek_v4_c4", [key], side, [0])]) == {"deepseek_v4_c4": [True]}
+    assert writer.batch_set_v1([key], MhaPool().indices([0])) == [True]
+    assert writer.batch_set([f"{key}.draft"], [torch.ones(64, dtype=torch.uint8)])
+    published(writer)
+    alone = [each == kind for each in FP8]
+    read = [store.batch_get_v2([transfer("deepseek_v4_c4", [key], side, [3])]) for store in stores]
+    assert [each["deepseek_v4_c4"] for each in read] == [[there] for there in alone]
+    assert [store.batch_exists([key]) == 1 for store in stores] == alone
+    drafts = [store.batch_get([f"{key}.draft"], [torch.zeros(64, dtype=torch.uint8)]) for store in stores]
+    assert [read[0] is not None for read in drafts] == alone
+
+
+def test_a_logical_anchor_has_the_engines_kind_of_fp8(ring, engine, monkeypatch):
+    """DeepSeek-V4 as newer versions of SGLang register it: no pool of it has a device pool."""
+    (key,), pools, stores = fresh_keys(1), [RowPool(), RowPool()], []
+    for kind, pool in zip(("fp8_e4m3", "fp8_e5m2"), pools):
+        args = SimpleNamespace(get_global_server_args=lambda kind=kind: SimpleNamespace(kv_cache_dtype=kind))
+        monkeypatch.setitem(sys.modules, "sglang.srt.server_args", args)
+        stores.append(engine(ring[0], LogicalPool("page_first")))
+        stores[-1].register_mem_host_pool_v2(pool, "deepseek_v4_c4")
+    assert stores[0].batch_set_v2([transfer("deepseek_v4_c4", [key], pools[0], [0])]) == {"deepseek_v4_c4": [True]}
+    published(stores[0])
+    for store, pool, there in zip(stores, pools, (True, False)):
+        assert store.batch_get_v2([transfer("deepseek_v4_c4", [key], pool, [3])]) == {"deepseek_v4_c4": [there]}
 
 
 def test_mla_is_written_once_and_read_by_all_ranks(ring, engine):
@@ -265,6 +315,49 @@ def test_a_group_of_heads_that_is_missing_makes_the_page_a_miss(ring, engine):
     put(writing[1], sources[1], keys[:1], [0])
     assert reading.batch_exists(keys) == 1
     assert reading.batch_get_v1(keys, target.indices([0, 1, 2])) == [True, False, False]
+
+
+class Asked(SlowNative):
+    """A native client that counts the pages that `exists` is asked for."""
+
+    def __init__(self, native):
+        super().__init__(native, pause=0)
+        self.pages = 0
+
+    def exists(self, spaces, keys, seconds):
+        self.pages += len(spaces) * len(keys)
+        return self._native.exists(spaces, keys, seconds)
+
+
+@pytest.mark.parametrize("interface_v1", [1, 0])
+@pytest.mark.parametrize("own_only", [True, False])
+def test_n_ranks_ask_for_n_pages_a_key_where_their_own_ones_are_enough(ring, engine, own_only, interface_v1):
+    extra = {"own_pages_only": own_only, "interface_v1": interface_v1}
+    pools, ranks = [MhaPool(seed=rank) for rank in range(4)], range(4)
+    stores = [engine(ring[0], pools[rank], tp_rank=rank, tp_size=4, extra=extra, model_name=f"{extra}")
+              for rank in ranks]
+    keys = fresh_keys(3)
+    for rank in ranks:
+        stores[rank].register_mem_host_pool_v2(MhaPool(), "swa")
+        held = keys[: 3 - rank % 2]
+        flat = [pools[rank].get_data_page(page * 4) for page in range(len(held))]
+        if interface_v1:
+            put(stores[rank], pools[rank], held, range(len(held)))
+        else:
+            assert stores[rank].batch_set(held, flat)
+        assert stores[rank].batch_set_v2([transfer("swa", held, pools[rank], range(len(held)))])
+        published(stores[rank])
+        stores[rank]._backend.client.native = Asked(stores[rank]._backend.client.native)
+    assert [store.batch_exists(keys) for store in stores] == ([3, 2, 3, 2] if own_only else [2] * 4)
+    asked = sum(store._backend.client.native.pages for store in stores)
+    assert asked == (4 if own_only else 16) * len(keys)
+    found = [store.batch_exists_v2(keys, [transfer("swa", None)]).kv_hit_pages for store in stores]
+    assert found == ([3, 2, 3, 2] if own_only else [2] * 4)
+    assert [store.exists(keys[2]) for store in stores] == ([True, False] * 2 if own_only else [False] * 4)
+    for rank in ranks if interface_v1 else []:
+        least = min(found)
+        assert stores[rank].batch_get_v1(keys[:least], pools[rank].indices(range(8, 8 + least))) == [True] * least
+        assert pools[rank].bytes_of(8) == pools[rank].bytes_of(0), "its own"
 
 
 def test_heads_that_cannot_be_shared_out_are_refused_loudly(ring, engine, caplog):

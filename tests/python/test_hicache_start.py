@@ -54,7 +54,7 @@ WRONG = {
     "a text": [("space", 0), ("space", False), ("space", {}), ("space", {"a": 1}), ("space", "\ud800"),
                ("kv_events.endpoint", 0), ("kv_events.topic", ["kv"]),
                ("cluster.name", False), ("cluster.name", NAN), ("client.node_host", ["a"])],
-    "true or false is allowed": [("embedded", "false"), ("embedded", 2), ("embedded", []), ("embedded", {"a": 1}),
+    "true or false is allowed": [("own_pages_only", "yes"), ("embedded", "false"), ("embedded", 2), ("embedded", []), ("embedded", {"a": 1}),
                                  ("interface_v1", "0"), ("interface_v1", 2), ("interface_v1", [])],
     "one text, number": [("client.node_port", [1]), ("client.node_port", {}), ("client.timeout", ["1s"])],
     "a text or a list of texts": [("discovery.seeds", {"a": 1}), ("discovery.seeds", [1]), ("rdma.devices", 1)],
@@ -154,6 +154,14 @@ def test_a_time_of_0_is_a_time():
     assert settings_of({most: 0}).batch_budget_s(2048) == 0
 
 
+def test_the_unified_tree_waits_for_another_time():
+    base, per_ki, most = (f"prefetch_timeout_{name}" for name in ("base", "per_ki_token", "max"))
+    assert settings_of(None).batch_budget_s(1024, unified=True) == 1.25
+    assert settings_of(None).batch_budget_s(1 << 20, unified=True) == 257, "without a bound"
+    assert settings_of({base: 3, per_ki: 1}).batch_budget_s(2048, unified=True) == 5
+    assert settings_of({most: 4}).batch_budget_s(1 << 20, unified=True) == 4
+
+
 def test_an_engine_may_start_before_its_node(fragile_ring):
     ring = fragile_ring(1)
     ring[0].kill()
@@ -185,6 +193,22 @@ def test_ranks_with_an_embedded_node_share_the_first_ones(bind):
         store.close()
 
 
+def test_the_first_set_of_a_rank_beside_an_embedded_node_is_kept():
+    """A rank's first pages often come before its client could find the other rank's node by itself."""
+    extra = {"interface_v1": 1, "embedded": True, "pool.size": "16MiB", "log.level": "error",
+             "cluster.name": "embedded-first-set", "net.data_port": 0, "net.http_port": 0, "net.lookup_port": 0}
+    for _ in range(5):
+        extra["net.control_port"] = free_port()
+        pools = [MhaPool(seed=1), MhaPool(seed=2)]
+        stores = []
+        for rank, pool in enumerate(pools):
+            stores.append(PeerCacheStore(config_of(extra, tp_rank=rank, tp_size=2), {}))
+            stores[-1].register_mem_pool_host(pool)
+            assert stores[-1].batch_set_v1(fresh_keys(2), pool.indices([0, 1])) == [True] * 2, rank
+        for store in reversed(stores):
+            store.close()
+
+
 @pytest.mark.parametrize("given, host", [
     ({}, "127.0.0.1"), ({"net.bind": "10.0.0.11"}, "10.0.0.11"), ({"net.bind": "0.0.0.0"}, "127.0.0.1"),
     ({"net.bind": "::"}, "::1"), ({"net.bind": "10.0.0.11", "client.node_host": "10.0.0.12"}, "10.0.0.12")])
@@ -204,13 +228,11 @@ def free_port():
 def test_pages_that_are_too_small_or_too_large_are_told(ring, engine, caplog):
     engine(ring[0], MhaPool(page_size=1, pages=4))
     assert "--page-size 64" in caplog.text
-    pages = MhaPool(pages=1, page_size=16, layers=16, heads=64, head_dim=1040)
     copies = FlatOnlyPool()
     copies.size_per_token = 1 << 30
     state = FlatOnlyPool(page_size=1)
     state.size_per_token = 65 << 20
-    for huge, cure in [(pages, "use a smaller --page-size"), (copies, "use a smaller --page-size"),
-                       (state, "a larger --tp may make it smaller")]:
+    for huge, cure in [(copies, "use a smaller --page-size"), (state, "a larger --tp may make it smaller")]:
         caplog.clear()
         store = engine(ring[0], huge)
         assert cure in caplog.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Dict, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Set, Tuple
 
 from peercache.client import Client, Option
 from peercache._native import Error
@@ -17,6 +17,8 @@ logger = logging.getLogger("peercache.hicache")
 
 PAGES_REMEMBERED_MAX = 1 << 18
 CLOSE_SECONDS = 5.0
+OTHER_RANKS_NODE_SECONDS = 30.0
+"""How long a rank waits for the node that another one of its engine embeds: it may be touching its pool."""
 LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}
 """Where a node is reached on its own host that listens at all addresses."""
 
@@ -48,7 +50,21 @@ def open_client(settings: Settings) -> Client:
             return Client(settings.options, wait_for_node=False)
         logger.warning("no node of our own, we take the one of this host: %s", why)
     # Another rank of this engine has the ports, and so the node that all of them use.
-    return Client(options_of_embedded(settings.options), wait_for_node=False)
+    return _client_of_other_rank(options_of_embedded(settings.options))
+
+
+def _client_of_other_rank(options: Mapping[str, Option]) -> Client:
+    """Waits for its node: SGLang drops the rest of a backup whose first set fails."""
+    limit = Deadline(OTHER_RANKS_NODE_SECONDS)
+    while True:
+        try:
+            return Client(options)
+        except Error as why:
+            if why.code != "incompatible" and not limit.passed():
+                time.sleep(0.1)
+                continue
+            logger.error("L3 misses until this is mended: %s", why)
+            return Client(options, wait_for_node=False)
 
 
 def options_of_embedded(options: Mapping[str, Option]) -> Dict[str, Option]:
@@ -68,6 +84,8 @@ class Backend:
     def __init__(self, settings: Settings) -> None:
         self.client = open_client(settings)
         self._settings = settings
+        self.unified_tree = False
+        """Which of SGLang's trees prefetches: each waits for a time of its own."""
         self.client.native.remember_moved(PAGES_REMEMBERED_MAX)
         self._timeout_s = self.client.native.timeout
         self._idle = threading.Condition()
@@ -96,15 +114,15 @@ class Backend:
         """Of a call that begins now; of one for a prefetch of so many tokens, no later than SGLang waits."""
         if tokens is None:
             return Deadline(self._timeout_s)
-        return Deadline(min(self._timeout_s, self._settings.batch_budget_s(tokens)))
+        return Deadline(min(self._timeout_s, self._settings.batch_budget_s(tokens, self.unified_tree)))
 
     def register(self, pool: HostPool) -> None:
         """Makes the pool known to the RDMA devices; without it pages come through a buffer of ours. Errors:
         PoolFault while one that lay there and is gone is still known to them: its memory was another."""
-        if self._leaving and not self._give_back() and any(self._is_leaving(*piece) for piece in pool.memory):
+        if self._leaving and not self._give_back() and self._overlaps(self._leaving, pool.memory):
             raise PoolFault("a call into the pool that lay there before does not end")
         for address, size in pool.memory:
-            if address in self._registered:
+            if any(at <= address and address + size <= at + has for at, has in self._registered.items()):
                 continue
             fault = self.client.native.register_memory(address, size)
             if fault is None:
@@ -112,8 +130,13 @@ class Backend:
             else:
                 logger.warning("pool %s is not registered, its pages are copied: %s", pool.name, fault)
 
-    def _is_leaving(self, address: int, size: int) -> bool:
-        return any(at < address + size and address < at + self._registered[at] for at in self._leaving)
+    def _overlaps(self, registered: Iterable[int], memory: Sequence[Tuple[int, int]]) -> bool:
+        """Whether one of the ranges that begin there shares a byte with this memory."""
+        return any(
+            at < address + size and address < at + self._registered[at]
+            for at in registered
+            for address, size in memory
+        )
 
     def forget_pools(self) -> None:
         """Another set of pools follows. Waits until no call is running."""
@@ -121,10 +144,12 @@ class Backend:
         self._give_back()
 
     def forget_pool(self, gone: HostPool, kept: Sequence[HostPool]) -> None:
-        """One pool goes, but for memory that others share. Waits until no call is running."""
-        shared = {address for pool in kept for address, _ in pool.memory}
-        self._leaving.update(self._registered.keys() & {address for address, _ in gone.memory} - shared)
-        self._give_back()
+        """One pool goes, but for memory that others share. Waits until no call is running, if any goes."""
+        own = self._registered.keys() & {address for address, _ in gone.memory}
+        leaving = {at for at in own if not any(self._overlaps([at], pool.memory) for pool in kept)}
+        if leaving:
+            self._leaving.update(leaving)
+            self._give_back()
 
     def _give_back(self) -> bool:
         """Unregisters what has gone, when no call is running and before another one begins, which waits

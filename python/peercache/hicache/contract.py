@@ -6,6 +6,7 @@ What differs between SGLang's versions is read with getattr; what only the newer
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
@@ -67,6 +68,15 @@ else:
     StorageBase = _theirs([STORAGE_PAGES], "HiCacheStorage") or OwnStorageBase
     PoolTransferResult = _theirs([STORAGE_PAGES], "PoolTransferResult") or OwnPoolTransferResult
     StorageMetrics = _theirs(METRICS, "StorageMetrics") or OwnStorageMetrics
+
+
+def server_argument(name: str) -> Any:
+    """What SGLang's command line says, or SGLang made of it. None where SGLang is not, or does not tell."""
+    module: Any = sys.modules.get("sglang.srt.server_args")
+    try:
+        return getattr(module.get_global_server_args(), name)
+    except Exception:  # noqa: BLE001 - versions differ in what they have, and raise where nothing is set yet
+        return None
 
 
 def name_of(pool_name: Any) -> str:

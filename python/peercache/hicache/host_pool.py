@@ -7,15 +7,16 @@ import operator
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from peercache._native import KeySpace, page_bytes_max, parts_per_page_max
-from peercache.hicache.contract import Ranks
+from peercache.hicache.contract import Ranks, server_argument
 from peercache.hicache.page_rows import Parts, Rows, probed_indices, rows_of
+from peercache.hicache.pieces import LARGE_PAGE_BYTES_MAX, cut, pieces_of
 
 logger = logging.getLogger("peercache.hicache")
 
 SMALL_PAGE_BYTES = 64 << 10
 
-ZERO_COPY, FLAT = "parts", "flat"
-"""The forms of a page: its parts where they lie, or one flat copy that the pool made."""
+ZERO_COPY, LARGE, FLAT = "parts", "large", "flat"
+"""The forms of a page: its parts where they lie, the same in pieces, or one flat copy that the pool made."""
 
 GEOMETRY = (
     "layer_num", "head_num", "head_dim", "v_head_dim", "kv_cache_dim", "kv_lora_rank",
@@ -31,7 +32,10 @@ STATE_GEOMETRY = (
 SHARDED = ("head_num", "conv_state_shapes", "temporal_state_shape")
 """Attributes of pools that are cut over the ranks of a TP group, whatever the model's attention is."""
 
-WHOLE = frozenset({"kv", "swa", "indexer", "draft", "draft_indexer", "draft_swa"})
+DRAFTS = frozenset({"draft", "draft_indexer", "draft_swa"})
+"""Names of a draft model's pools."""
+
+WHOLE = frozenset({"kv", "swa", "indexer"}) | DRAFTS
 WHOLE_PREFIX = "deepseek_v4_"
 """Names of pools that every rank of an MLA engine (DeepSeek-V4's counts as one) has in full."""
 
@@ -48,9 +52,25 @@ def _tensors(buffer: Any) -> Iterator[Any]:
         yield buffer
 
 
+def is_group(pool: Any) -> bool:
+    """Whether it is SGLang's HostPoolGroup: an anchor and the pools beside it."""
+    return hasattr(pool, "anchor_entry")
+
+
 def _shape_of(pool: Any) -> Any:
     """The pool whose attributes tell a page's shape: of SGLang's HostPoolGroup its anchor."""
     return getattr(getattr(pool, "anchor_entry", None), "host_pool", pool)
+
+
+def _device_dtype(pool: Any, beside: str) -> str:
+    """The type of the numbers on the device: all kinds of fp8 (e4m3fn, e5m2, fnuz) are stored as uint8. Pools
+    that have no device pool, as DeepSeek-V4's, hold what the KV `beside` them is made of."""
+    owners = (_shape_of(pool), getattr(pool, "anchor_entry", None))
+    for owner in owners:
+        dtype = getattr(getattr(owner, "device_pool", None), "dtype", None)
+        if dtype is not None:
+            return str(dtype)
+    return beside or str(server_argument("kv_cache_dtype") or "")
 
 
 def _is_replicated(shape: Any, name: str, ranks: Ranks) -> bool:
@@ -96,19 +116,25 @@ class HostPool:
     """One host pool of SGLang, as PeerCache sees it. Immutable; threads: any.
 
     A page of it is `split` pages of the cache, one for each group of heads that this rank holds; the
-    parts of one are K and V, K and V of each layer, or one piece.
+    parts of one are K and V, K and V of each layer, or one piece. Each of these is cut into `pieces` where
+    it is larger than the cache takes.
     """
 
-    def __init__(self, pool: Any, name: str, ranks: Ranks) -> None:
-        """Errors: PoolFault."""
+    def __init__(self, pool: Any, name: str, ranks: Ranks, kv_dtype: str = "") -> None:
+        """`kv_dtype` is the KV's on the device, for pools that do not tell theirs. Errors: PoolFault."""
         self.pool = pool
         self.name = name
         self.page_size = int(getattr(pool, "page_size", 1) or 1)
         self.layout = str(getattr(pool, "layout", "") or "")
         self._shape = _shape_of(pool)
+        self.device_dtype = _device_dtype(pool, kv_dtype)
         self.replicated = _is_replicated(self._shape, name, ranks)
         """One copy serves all ranks of the TP group."""
-        self.memory = _memory_of(_buffers_of(pool))
+        self.buffers = _buffers_of(pool)
+        """Held, so that nothing else comes to lie there while the memory is registered."""
+        self.cut_draft = name in DRAFTS and ranks.is_mla and ranks.tp_size > 1 and not self.replicated
+        """A draft of which each rank has its share, and SGLang backs up the first one's only."""
+        self.memory = _memory_of(self.buffers)
         self.logical_only = not self.memory
         if self.logical_only and not _is_logical(pool):
             raise PoolFault(f"its memory is not found in a {type(pool).__name__}; no call would move a byte")
@@ -116,6 +142,9 @@ class HostPool:
         self.split = self._split(ranks)
         self.page_bytes = int(getattr(pool, "size_per_token", 0) or 0) * self.page_size
         """0: not known."""
+        self.pieces = 1
+        self.first_part_bytes = 0
+        """Of a page whose parts' places are known: pages whose first parts lie apart do so themselves."""
         self._rows: Optional[Rows] = None
         self.zero_copy = self._is_zero_copy()
         if self.zero_copy:
@@ -137,13 +166,25 @@ class HostPool:
         if self.logical_only or not hasattr(self.pool, "get_page_buffer_meta"):
             return False
         try:
-            self.page_bytes = int(sum(self.parts(probed_indices(self.page_size), 1)[1]))
+            sizes = self.parts(probed_indices(self.page_size), 1)[1]
+            self.page_bytes, self.first_part_bytes = int(sum(sizes)), int(sizes[0])
+            self.pieces = self._pieces(sizes)
         except PoolFault:
             raise
         except Exception as why:  # noqa: BLE001 - whatever a pool of any version raises
             logger.info("pool %s: pages are copied, for %s", self.name, why)
             return False
         return True
+
+    def _pieces(self, sizes: Sequence[int]) -> int:
+        """Of a page whose parts have these lengths."""
+        if self.page_bytes // self.split <= page_bytes_max:
+            return 1
+        pieces = pieces_of(self.page_bytes // self.split)
+        if min(sizes) < pieces:
+            raise PoolFault(f"a page has {self.page_bytes} bytes, and a part of {min(sizes)} bytes is none for each "
+                            f"of its {pieces} pieces")
+        return pieces
 
     def _rows_of_all(self) -> Optional[Rows]:
         """Where all pages lie, in every layout of SGLang's: to ask the pool costs more than all the rest
@@ -166,7 +207,7 @@ class HostPool:
 
     def _check_sizes(self) -> None:
         """Errors: PoolFault for pages that the cache does not take."""
-        size, most = self.page_bytes, page_bytes_max * self.split
+        size, most = self.page_bytes, (LARGE_PAGE_BYTES_MAX if self.zero_copy else page_bytes_max) * self.split
         if size > most:
             # A state has one size, however many tokens a page of KV has.
             cure = "use a smaller --page-size" if self.page_size > 1 else "a larger --tp may make it smaller"
@@ -177,8 +218,8 @@ class HostPool:
             )
 
     def parts(self, host_indices: Any, pages: int) -> Parts:
-        """Addresses and bytes of all parts of `pages` pages, checked to lie in the pool. Errors:
-        PoolFault, and whatever the pool itself raises."""
+        """Addresses and bytes of all parts of `pages` pages, or of the slices of their pieces, checked to lie
+        in the pool. Errors: PoolFault, and whatever the pool itself raises."""
         known = None if self._rows is None else self._rows.parts(host_indices, pages)
         if known is not None:
             return known
@@ -190,6 +231,8 @@ class HostPool:
             raise PoolFault(f"a page has more than {parts_per_page_max} parts: use --hicache-mem-layout page_first")
         if not self._holds(addresses, sizes):
             raise PoolFault("a page lies outside the pool's memory")
+        if self.pieces > 1:
+            return cut((addresses, sizes), len(addresses) // (pages * self.split), self.pieces)
         return addresses, sizes
 
     def first_tokens(self, host_indices: Any, pages: int) -> List[int]:
@@ -224,13 +267,11 @@ class HostPool:
     def geometry(self) -> List[str]:
         """What of the pool decides the meaning of a page's bytes, a field each."""
         whole = self._shape
-        device_dtype = getattr(getattr(whole, "device_pool", None), "dtype", "")
         shape = [f"{name}={getattr(whole, name, '')}" for name in GEOMETRY]
         state = [f"{name}={getattr(whole, name)}" for name in STATE_GEOMETRY if hasattr(whole, name)]
         return [
             f"dtype={getattr(whole, 'dtype', '')}",
-            # The two kinds of fp8 are both stored as uint8.
-            f"device_dtype={device_dtype}",
+            f"device_dtype={self.device_dtype}",
             f"layout={self.layout}",
             f"page_size={self.page_size}",
             f"geometry={','.join(self._per_group(field) for field in shape)}",
@@ -253,7 +294,7 @@ def fields_of(
     Where all ranks hold the same bytes there is one, and no rank in it: written once, read by all.
     `form` tells pages by address from flat ones: their parts may be in another order.
     """
-    split = pool.split if form == ZERO_COPY else 1
+    split = 1 if form == FLAT else pool.split
     groups = ranks.tp_size * split
     first = ranks.tp_rank * split
     if pool.replicated:
@@ -277,11 +318,16 @@ def _fields(pool: HostPool, ranks: Ranks, space: str, form: str, heads: str) -> 
     ]
 
 
-def draft_fields(pool: HostPool, ranks: Ranks, space: str, dtype: str, size: int) -> List[str]:
-    """Of a draft model's flat pages beside those of `pool`. Nothing is known of them but the tensor: so
-    they are this rank's, also where the target's pages are all ranks', and of this type and size."""
-    fields = _fields(pool, ranks, space, "draft", f"{ranks.tp_rank}/{ranks.tp_size}")
+def draft_fields(pool: HostPool, ranks: Ranks, space: str, whole: bool, dtype: str, size: int) -> List[str]:
+    """Of a draft model's flat pages beside those of `pool`. Nothing is known of them but the tensor, its type
+    and size: unless all ranks are said to hold the `whole` of it, they are this rank's."""
+    fields = _fields(pool, ranks, space, "draft", "all" if whole else f"{ranks.tp_rank}/{ranks.tp_size}")
     return [*fields, f"draft_dtype={dtype}", f"draft_bytes={size}"]
+
+
+def piece_space_of(pool: HostPool, ranks: Ranks, space: str) -> KeySpace:
+    """Of the pieces of all large pages of a pool: whose they are, their heads tell."""
+    return KeySpace(_fields(pool, ranks, space, "piece", "any"))
 
 
 def spaces_of(pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool) -> List[KeySpace]:

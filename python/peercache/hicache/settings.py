@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields, replace
 from typing import Any, Container, Dict, Mapping, Optional, Tuple
 
 from peercache.client import Option, option_forms
@@ -31,12 +32,16 @@ SGLANG_KEYS = frozenset(
 RANKS_MAX = 1 << 16
 INT_MAX = (1 << 31) - 1
 EVENT_KEYS = "kv_events."
+PREFETCH = "prefetch_timeout_"
 
 READ_KEYS: Mapping[str, Form] = {
     "interface_v1": SWITCH,
     "embedded": SWITCH,
     "space": TEXT,
     "tp_lcm_size": whole(1, RANKS_MAX),
+    "own_pages_only": SWITCH,
+    "draft_is_mla": SWITCH,
+    "blank_drafts": SWITCH,
     "prefetch_timeout_base": SECONDS,
     "prefetch_timeout_per_ki_token": SECONDS,
     "prefetch_timeout_max": SECONDS,
@@ -58,6 +63,30 @@ INTERFACE_V1_LINE = (
 
 
 @dataclass(frozen=True)
+class PrefetchTime:
+    """How long SGLang waits for a prefetch: seconds."""
+
+    base: float
+    per_ki_token: float
+    max: float
+
+    def of(self, tokens: int) -> float:
+        return min(self.max, self.base + self.per_ki_token * tokens / 1024)
+
+    def with_those_of(self, said: Mapping[str, Any]) -> "PrefetchTime":
+        """With what the extra config says of it."""
+        names = [each.name for each in fields(self)]
+        return replace(self, **{n: float(said[f"{PREFETCH}{n}"]) for n in names if f"{PREFETCH}{n}" in said})
+
+
+RADIX_TREE = PrefetchTime(base=2.0, per_ki_token=0.1, max=30.0)
+"""SGLang's defaults in HiRadixCache."""
+
+UNIFIED_TREE = PrefetchTime(base=1.0, per_ki_token=0.25, max=math.inf)
+"""And where models have pools beside KV: in HybridCacheController, of UnifiedRadixCache."""
+
+
+@dataclass(frozen=True)
 class Settings:
     options: Dict[str, Option]
     """By the names of the option table."""
@@ -67,16 +96,20 @@ class Settings:
     interface_v1: bool
     tp_lcm_size: int
     """0: not said here."""
-    prefetch_base_s: float
-    prefetch_per_ki_token_s: float
-    prefetch_max_s: float
+    own_pages_only: bool
+    """A rank asks for its own pages, and leaves it to SGLang that all ranks have theirs."""
+    draft_is_mla: Optional[bool]
+    """All ranks of an MLA engine hold the same of its draft, too. None: not said here."""
+    blank_drafts: bool
+    """Zeros are given for the shares of a draft that SGLang does not back up."""
+    radix_tree: PrefetchTime
+    unified_tree: PrefetchTime
     events: Optional[EventSettings] = None
     """None: nobody is told which pages are in L3."""
 
-    def batch_budget_s(self, tokens: int) -> float:
+    def batch_budget_s(self, tokens: int, unified: bool = False) -> float:
         """SGLang gives a prefetch of so many tokens up after this time: a batch is not worth more."""
-        grown = self.prefetch_base_s + self.prefetch_per_ki_token_s * tokens / 1024
-        return min(self.prefetch_max_s, grown)
+        return (self.unified_tree if unified else self.radix_tree).of(tokens)
 
 
 def _flat(given: Mapping[str, Any], known: Container[str], prefix: str = "") -> Dict[str, Any]:
@@ -139,8 +172,10 @@ def settings_of(extra_config: Any) -> Settings:
         embedded=bool(rest.get("embedded", False)),
         interface_v1=bool(rest.get("interface_v1", 0)),
         tp_lcm_size=rest.get("tp_lcm_size", 0),
-        prefetch_base_s=float(rest.get("prefetch_timeout_base", 2.0)),
-        prefetch_per_ki_token_s=float(rest.get("prefetch_timeout_per_ki_token", 0.1)),
-        prefetch_max_s=float(rest.get("prefetch_timeout_max", 30.0)),
+        own_pages_only=bool(rest.get("own_pages_only", False)),
+        draft_is_mla=None if rest.get("draft_is_mla") is None else bool(rest["draft_is_mla"]),
+        blank_drafts=bool(rest.get("blank_drafts", False)),
+        radix_tree=RADIX_TREE.with_those_of(rest),
+        unified_tree=UNIFIED_TREE.with_those_of(rest),
         events=EventSettings.of(rest),
     )

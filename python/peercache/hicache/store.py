@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from peercache._native import KeySpace, Results
-from peercache.client import memory_of
+from peercache._native import KeySpace
 from peercache.hicache.backend import Backend, Deadline
 from peercache.hicache.contract import PoolTransferResult, Ranks, StorageBase, is_trailing, name_of
 from peercache.hicache.figures import Figures
 from peercache.hicache.guard import count_of, never_raises, none_of, none_of_each
-from peercache.hicache.hit_policy import Demand, all_or_none, usable_prefix
-from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, fields_of
+from peercache.hicache.hit_policy import Demand, all_or_none, leading_run, usable_prefix
+from peercache.hicache.host_pool import FLAT, LARGE, ZERO_COPY, HostPool, PoolFault, fields_of, is_group
+from peercache.hicache.moves import Moves
 from peercache.hicache.settings import settings_of
-from peercache.hicache.stored_pool import StoredPool, by_key, check_apart, firsts_of, is_draft, tokens_of
+from peercache.hicache.stored_pool import StoredPool, is_draft, tokens_of
 from peercache.kv_events import service as kv_events
 
 logger = logging.getLogger("peercache.hicache")
 
 KV = "kv"
+
+CUT_DRAFT_LINE = (
+    "pool %s is cut over the ranks, and of an MLA engine SGLang backs up the first rank's share only: in the unified "
+    'tree nothing of L3 is usable then. Add "blank_drafts": true to the JSON of the storage backend: the other '
+    "ranks are given zeros for their shares, which makes drafts worse and changes no output"
+)
 
 
 class PeerCacheStore(StorageBase):
@@ -42,7 +47,8 @@ class PeerCacheStore(StorageBase):
     would wait for so many tokens.
 
     Answers of ranks: a page counts as there when all ranks of the TP group have theirs, so that all of
-    them say the same; what appears or goes between two ranks' questions SGLang levels with its MIN.
+    them say the same; what appears or goes between two ranks' questions SGLang levels with its MIN. With
+    "own_pages_only" a rank's own page is enough, and that MIN has to do the rest.
     """
 
     def __init__(self, storage_config: Any, kwargs: Optional[Mapping[str, Any]] = None) -> None:
@@ -50,6 +56,7 @@ class PeerCacheStore(StorageBase):
         self._ranks = Ranks.of(storage_config, self._settings.tp_lcm_size)
         self._backend = Backend(self._settings)
         self._figures = Figures()
+        self._moves = Moves(self._backend, self._figures if self._ranks.wants_metrics else None)
         self._pools: Dict[str, StoredPool] = {}
         self._events: Optional[kv_events.KVEvents] = None
         self._dp_rank = int(getattr(storage_config, "dp_rank", None) or 0)
@@ -66,33 +73,47 @@ class PeerCacheStore(StorageBase):
             self._end_events()
             self._backend.forget_pools()
         super().register_mem_pool_host(mem_pool_host)
+        self._backend.unified_tree = is_group(mem_pool_host)
         self._add_pool(mem_pool_host, KV)
         self._begin_events()
 
     @never_raises(lambda *_, **__: None)
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
         super().register_mem_host_pool_v2(host_pool, host_pool_name)
+        if name_of(host_pool_name) == KV:  # Only the unified tree's controller gives it a name.
+            self._backend.unified_tree = True
         self._add_pool(host_pool, name_of(host_pool_name))
 
     def _add_pool(self, pool: Any, name: str) -> None:
+        kv = self._pools.get(KV)
         before = self._pools.pop(name, None)
-        if before is not None:
-            self._backend.forget_pool(before.host, [kept.host for kept in self._pools.values()])
+        hosts = [kept.host for kept in self._pools.values()]
         try:
-            host = HostPool(pool, name, self._ranks)
+            try:
+                host = HostPool(pool, name, self._ranks, "" if kv is None else kv.host.device_dtype)
+                if host.pieces > 1 and name == KV and not self._settings.interface_v1:
+                    raise PoolFault(f'a flat page has {host.page_bytes} bytes: add "interface_v1": 1')
+                hosts.append(host)
+            finally:
+                if before is not None:
+                    # SGLang's HostPoolGroup and its anchor are the same memory: that stays registered.
+                    self._backend.forget_pool(before.host, hosts)
             self._backend.register(host)
         except PoolFault as fault:
             logger.error("pool %s is not kept in L3: %s", name, fault)
             return
-        form = ZERO_COPY if host.zero_copy and self._settings.interface_v1 else FLAT
+        if host.cut_draft and not self._settings.blank_drafts:
+            logger.error(CUT_DRAFT_LINE, name)
+        by_address = host.zero_copy and (self._settings.interface_v1 or name != KV)
+        form = (LARGE if host.pieces > 1 else ZERO_COPY) if by_address else FLAT
         for fields in fields_of(host, self._ranks, self._settings.space, form, False):
             # With these and a page's hash one finds out why it missed (docs/sglang.md).
             logger.info("key space of pool %s: %s", name, json.dumps(fields))
-        self._pools[name] = StoredPool.of(host, self._ranks, self._settings.space)
+        self._pools[name] = StoredPool.of(host, self._ranks, self._settings)
 
-    def _asked(self, pool: StoredPool) -> Sequence[KeySpace]:
+    def _asked(self, pool: StoredPool, own_only: bool) -> Sequence[KeySpace]:
         """Where a pool's pages are looked for: without interface_v1 SGLang puts those of KV as flat ones."""
-        return pool.asked(self._settings.interface_v1 or pool.host.name != KV)
+        return pool.asked(self._settings.interface_v1 or pool.host.name != KV, own_only)
 
     # KV events: the first rank speaks for its TP group
 
@@ -103,7 +124,7 @@ class PeerCacheStore(StorageBase):
         self._events = kv_events.start(
             self._settings.events,
             client=self._backend.client,
-            spaces=self._asked(pool),
+            spaces=self._asked(pool, own_only=False),
             page_tokens=pool.host.page_size,
             dp_rank=self._dp_rank,
         )
@@ -133,7 +154,9 @@ class PeerCacheStore(StorageBase):
         with self._backend as backend:
             if pool.host.logical_only or not keys:
                 return len(keys)
-            spaces = self._asked(pool)
+            spaces = self._asked(pool, self._settings.own_pages_only)
+            if pool.large(spaces) is not None:
+                return leading_run(self._moves.there(pool, spaces, keys, limit))
             return backend.client.native.exists(spaces, keys, limit.left()).run // len(spaces)
 
     @never_raises(lambda *_, **__: False)
@@ -141,10 +164,12 @@ class PeerCacheStore(StorageBase):
         """Whether this key is there, however it was put; a draft in the shapes that came by here so far."""
         pool = self._pools[KV]
         limit = self._backend.deadline(pool.host.page_size)
-        asked = pool.drafts.known() if is_draft(key) else [pool.group, pool.flat_group]
-        with self._backend as backend:
+        own_only = self._settings.own_pages_only
+        forms = [pool.asked(by_address, own_only) for by_address in (True, False)]
+        asked = pool.drafts.known() if is_draft(key) else forms
+        with self._backend:
             return (pool.host.logical_only and not is_draft(key)) or any(
-                backend.client.native.exists(spaces, [key], limit.left()).run == len(spaces) for spaces in asked
+                self._moves.there(pool, spaces, [key], limit) == [True] for spaces in asked
             )
 
     @never_raises(lambda *_, **__: PoolTransferResult(0, {}))
@@ -170,10 +195,8 @@ class PeerCacheStore(StorageBase):
             return [], trailing
         if pool.host.logical_only:
             return [True] * len(keys), trailing
-        spaces = self._asked(pool)
-        with self._backend as backend:
-            there = backend.client.native.exists(spaces, keys, limit.left()).ok
-        return by_key(there, len(spaces)), trailing
+        spaces = self._asked(pool, self._settings.own_pages_only)
+        return self._moves.there(pool, spaces, keys, limit), trailing
 
     # Pages by address
 
@@ -184,7 +207,7 @@ class PeerCacheStore(StorageBase):
         """Reads pages into the host pool, a bool for each key. When it returns, no read is on its way."""
         pool = self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
-        return self._get(pool, keys, host_indices, limit)
+        return self._moves.get(pool, keys, host_indices, limit)
 
     @never_raises(none_of)
     def batch_set_v1(
@@ -192,64 +215,9 @@ class PeerCacheStore(StorageBase):
     ) -> List[bool]:
         """Copies pages out of the host pool, a bool for each key. When it returns, SGLang may overwrite
         them."""
-        stored = self._set(self._pools.get(KV), keys, host_indices, self._backend.deadline())
+        stored = self._moves.set(self._pools.get(KV), keys, host_indices, self._backend.deadline())
         self._announce(keys, stored, extra_info)
         return stored
-
-    def _get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        if pool is None or not keys:
-            return [False] * len(keys)
-        begin = time.monotonic()
-        with self._backend as backend:
-            if pool.host.logical_only:
-                return [True] * len(keys)
-            if not pool.host.zero_copy:
-                return self._get_copies(pool, keys, indices, limit)
-            addresses, sizes = pool.host.parts(indices, len(keys))
-            check_apart(addresses[:: len(addresses) // len(keys)], sizes[0])
-            results = backend.client.native.get(pool.own, keys, addresses, sizes, limit.left())
-        self._note(len(keys), results.success_bytes, begin, self._figures.prefetched)
-        return by_key(results.ok, pool.host.split)
-
-    def _set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        if pool is None or not keys:
-            return [False] * len(keys)
-        begin = time.monotonic()
-        with self._backend as backend:
-            if pool.host.logical_only:
-                return [True] * len(keys)
-            if not pool.host.zero_copy:
-                return self._set_copies(pool, keys, indices, limit)
-            addresses, sizes = pool.host.parts(indices, len(keys))
-            results = backend.client.native.set(pool.own, keys, addresses, sizes, limit.left())
-        self._note(len(keys), results.success_bytes, begin, self._figures.backed_up)
-        return by_key(results.ok, pool.host.split)
-
-    def _note(self, pages: int, moved_bytes: int, begin: float, count: Callable[[int, int, float], None]) -> None:
-        if self._ranks.wants_metrics:
-            count(pages, moved_bytes, time.monotonic() - begin)
-
-    def _get_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        """For pools that do not say where their pages lie: through flat copies. What is not copied when
-        the time is up is a miss."""
-        tokens = pool.host.first_tokens(indices, len(keys))
-        check_apart(tokens, pool.host.page_size)
-        pages = [pool.host.pool.get_dummy_flat_data_page() for _ in keys]
-        read = self._read_flat(pool, keys, pages, limit)
-        for index, (token, page) in enumerate(zip(tokens, pages)):
-            read[index] = read[index] and not limit.passed()
-            if read[index]:
-                pool.host.pool.set_from_flat_data_page(token, page)
-        return read
-
-    def _set_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        pages: List[Any] = []
-        for token in pool.host.first_tokens(indices, len(keys)):
-            if limit.passed():
-                break
-            pages.append(pool.host.pool.get_data_page(token, flat=True))
-        stored = self._write_flat(pool, keys[: len(pages)], pages, limit)
-        return stored + [False] * (len(keys) - len(pages))
 
     # Named pools
 
@@ -259,7 +227,7 @@ class PeerCacheStore(StorageBase):
         # They come for the same tokens: what the longest may take, all may.
         tokens = [tokens_of(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers]
         limit = self._backend.deadline(max(tokens, default=0))
-        results = {t.name: self._transfer(t, transfers, self._get, limit) for t in transfers}
+        results = {t.name: self._transfer(t, transfers, self._moves.get, limit) for t in transfers}
         trailing = [t.name for t in transfers if is_trailing(t.hit_policy)]
         all_or_none({t.name: t.keys or [] for t in transfers}, results, trailing)
         return results
@@ -268,7 +236,7 @@ class PeerCacheStore(StorageBase):
     def batch_set_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
         """Stores pages of several pools."""
         limit = self._backend.deadline()
-        return {t.name: self._transfer(t, transfers, self._set, limit) for t in transfers}
+        return {t.name: self._transfer(t, transfers, self._moves.set, limit) for t in transfers}
 
     def _transfer(self, transfer: Any, transfers: Sequence[Any], move: Any, limit: Deadline) -> List[bool]:
         """One pool's part; some pools use the indices of another one's."""
@@ -299,8 +267,7 @@ class PeerCacheStore(StorageBase):
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
         given = [None] * len(keys) if target_locations is None else target_locations
         pages = [pool.host.pool.get_dummy_flat_data_page() if page is None else page for page in given]
-        with self._backend:
-            read = self._read_flat(pool, keys, pages, limit)
+        read = self._moves.read_flat(pool, keys, pages, limit)
         return [page if there else None for page, there in zip(pages, read)]
 
     @never_raises(lambda *_, **__: False)
@@ -319,43 +286,10 @@ class PeerCacheStore(StorageBase):
     ) -> bool:
         """Stores flat pages; True when all are."""
         limit = self._backend.deadline()
-        with self._backend:
-            stored = self._write_flat(self._pools[KV], keys, values, limit)
+        stored = self._moves.write_flat(self._pools[KV], keys, values, limit)
         if not self._settings.interface_v1 and not any(map(is_draft, keys)):
             self._announce(keys, stored, None)
         return all(stored)
-
-    def _read_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline) -> List[bool]:
-        native, figures = self._backend.client.native, self._figures
-        return self._move_flat(pool, keys, pages, True, native.get, limit, figures.prefetched)
-
-    def _write_flat(self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline) -> List[bool]:
-        whole = [page.contiguous() if hasattr(page, "contiguous") else page for page in pages]
-        native, figures = self._backend.client.native, self._figures
-        return self._move_flat(pool, keys, whole, False, native.set, limit, figures.backed_up)
-
-    def _move_flat(
-        self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], writable: bool,
-        move: Callable[..., Results], limit: Deadline, count: Callable[[int, int, float], None],
-    ) -> List[bool]:
-        """Flat pages by their key spaces; of reads into the same memory the first is done. Errors:
-        ValueError when keys and pages do not go together."""
-        if len(keys) != len(pages):
-            raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
-        begin, moved_bytes = time.monotonic(), 0
-        places = [memory_of(page, writable) for page in pages]
-        moved = [pool.is_empty(key, size) for key, (_, size) in zip(keys, places)]
-        own = firsts_of(places) if writable else [True] * len(places)
-        for spaces, asked in pool.flat_groups(keys, pages, [size for _, size in places]):
-            chosen = [i for i in asked if own[i]]
-            some = [keys[i] for i in chosen]
-            addresses, sizes = [places[i][0] for i in chosen], [places[i][1] for i in chosen]
-            results = move(spaces, some, addresses, sizes, limit.left())
-            moved_bytes += results.success_bytes
-            for index, ok in zip(chosen, results.ok):
-                moved[index] = ok
-        self._note(len(keys), moved_bytes, begin, count)
-        return moved
 
     # Life
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from peercache._native import KeySpace
-from peercache.hicache.contract import Ranks
-from peercache.hicache.host_pool import FLAT, ZERO_COPY, HostPool, PoolFault, draft_fields, spaces_of
+from peercache.hicache.contract import Ranks, server_argument
+from peercache.hicache.host_pool import (
+    FLAT, LARGE, ZERO_COPY, HostPool, PoolFault, draft_fields, piece_space_of, spaces_of)
+from peercache.hicache.large_pages import LargePages
+from peercache.hicache.settings import Settings
+
+logger = logging.getLogger("peercache.hicache")
 
 SUFFIX_MARK = "."
 DRAFT_SHAPES_MAX = 64
 """Kinds of pages of draft models; an engine has one or two."""
+
+UNSAID_LINE = (
+    "drafts are kept by rank, and of an MLA engine SGLang backs up the first rank's only: the others miss theirs. "
+    'If the draft model has MLA as well, add "draft_is_mla": true to the JSON of the storage backend'
+)
 
 
 def is_draft(key: str) -> bool:
@@ -36,6 +47,12 @@ def firsts_of(places: Sequence[Tuple[int, int]]) -> List[bool]:
     return firsts
 
 
+def _is_of_the_target() -> bool:
+    """Whether the draft is a part of the target, as DeepSeek's MTP: its attention is the target's then."""
+    draft = server_argument("speculative_draft_model_path")
+    return draft is not None and draft == server_argument("model_path")
+
+
 def check_apart(starts: Sequence[int], size: int) -> None:
     """That pages of this size share nothing where they begin there: a read of one would write to another.
     Errors: PoolFault."""
@@ -47,8 +64,11 @@ def check_apart(starts: Sequence[int], size: int) -> None:
 class DraftSpaces:
     """Key spaces of draft pages, by the tensors that carry them. Threads: any."""
 
-    def __init__(self, host: HostPool, ranks: Ranks, space: str) -> None:
-        self._host, self._ranks, self._space = host, ranks, space
+    def __init__(self, host: HostPool, ranks: Ranks, settings: Settings) -> None:
+        self._host, self._ranks, self._space = host, ranks, settings.space
+        said = settings.draft_is_mla
+        self._whole = ranks.is_mla and (_is_of_the_target() if said is None else said)
+        self._unsaid = ranks.is_mla and ranks.tp_size > 1 and said is None and not self._whole
         self._spaces: Dict[Tuple[str, int], Sequence[KeySpace]] = {}
 
     def of(self, page: Any, size: int) -> Sequence[KeySpace]:
@@ -59,7 +79,10 @@ class DraftSpaces:
             return known
         if len(self._spaces) >= DRAFT_SHAPES_MAX:
             raise PoolFault(f"drafts of more than {DRAFT_SHAPES_MAX} shapes")
-        return self._spaces.setdefault(kind, [KeySpace(draft_fields(self._host, self._ranks, self._space, *kind))])
+        if self._unsaid and not self._spaces:
+            logger.warning(UNSAID_LINE)
+        fields = draft_fields(self._host, self._ranks, self._space, self._whole, *kind)
+        return self._spaces.setdefault(kind, [KeySpace(fields)])
 
     def known(self) -> List[Sequence[KeySpace]]:
         """Of every kind seen so far."""
@@ -72,23 +95,41 @@ class StoredPool:
 
     host: HostPool
     own: Sequence[KeySpace]
-    """Of this rank's pages by address."""
+    """Of this rank's pages by address; of large pages these are the heads'."""
     group: Sequence[KeySpace]
     """Of all ranks' of the TP group."""
     flat: Sequence[KeySpace]
     """Of this rank's flat pages."""
     flat_group: Sequence[KeySpace]
     drafts: DraftSpaces
+    pieces: KeySpace
+    blanked: bool
+    """Pages that are not there are zeros: this rank's are never put."""
 
     @staticmethod
-    def of(host: HostPool, ranks: Ranks, space: str) -> "StoredPool":
-        forms = [(ZERO_COPY, False), (ZERO_COPY, True), (FLAT, False), (FLAT, True)]
+    def of(host: HostPool, ranks: Ranks, settings: Settings) -> "StoredPool":
+        space = settings.space
+        by_address = LARGE if host.pieces > 1 else ZERO_COPY
+        forms = [(by_address, False), (by_address, True), (FLAT, False), (FLAT, True)]
         own, group, flat, flat_group = [spaces_of(host, ranks, space, *each) for each in forms]
-        return StoredPool(host, own, group, flat, flat_group, DraftSpaces(host, ranks, space))
+        drafts, pieces = DraftSpaces(host, ranks, settings), piece_space_of(host, ranks, space)
+        blank = host.cut_draft and settings.blank_drafts
+        if blank:  # What the first rank has is there for all.
+            group, flat_group = group[: host.split], flat_group[:1]
+        return StoredPool(host, own, group, flat, flat_group, drafts, pieces, blank and ranks.tp_rank > 0)
 
-    def asked(self, by_address: bool) -> Sequence[KeySpace]:
-        """Where pages are looked for: in the form in which they are put."""
-        return self.group if by_address and self.host.zero_copy else self.flat_group
+    def large(self, spaces: Sequence[KeySpace]) -> Optional[LargePages]:
+        """How pages with these key spaces are moved in pieces. None: they are pages of the cache."""
+        if self.host.pieces == 1 or not (spaces is self.own or spaces is self.group):
+            return None
+        return LargePages(spaces, self.pieces, self.host.pieces, self.host.page_bytes // self.host.split)
+
+    def asked(self, by_address: bool, own_only: bool) -> Sequence[KeySpace]:
+        """Where pages are looked for: in the form in which they are put, of this rank or of all."""
+        own_only = own_only and not self.blanked
+        if by_address and self.host.zero_copy:
+            return self.own if own_only else self.group
+        return self.flat if own_only else self.flat_group
 
     def flat_groups(
         self, keys: Sequence[str], pages: Sequence[Any], sizes: Sequence[int]

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <cxxabi.h>
+#include <pybind11/pybind11.h>
+
+namespace peercache::python {
+
+namespace py = pybind11;
+
+/// Where a thread stays that the interpreter's end has overtaken, until the process is gone.
+[[noreturn]] void park() noexcept;
+
+/// Runs `work`, which calls code of Python's. Once the interpreter is gone, CPython before 3.14
+/// ends a thread that wants the GIL by pthread_exit. That unwinds the stack: through destructors,
+/// which it may not leave, and which would give objects of Python back without the GIL. So the
+/// thread is parked before the first of ours, as CPython itself does from 3.14 on.
+template <class Work>
+decltype(auto) or_park(Work&& work) {
+  try {
+    return work();
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+/// Gives the GIL up for its lifetime; threads that return after the interpreter's end are parked.
+class without_gil {
+public:
+  without_gil() noexcept;
+  ~without_gil();
+  without_gil(const without_gil&) = delete;
+  without_gil& operator=(const without_gil&) = delete;
+
+private:
+  PyThreadState* state_;
+};
+
+/// Lets other threads have the GIL for so long. For threads that nobody waits for.
+void rest_without_gil(std::chrono::milliseconds pause);
+
+/// The end of the interpreter, as the package's exit hook announces it: clients that are opened
+/// from here on are refused. Threads: any.
+void announce_end() noexcept;
+bool end_announced() noexcept;
+
+/// Until no other thread is within our code without the GIL; false: some still are at `until`.
+/// @pre the calling thread is, itself
+bool wait_for_other_threads(std::chrono::steady_clock::time_point until);
+
+/// From `exit` on the process ends at once, with its own status and what it has written, but
+/// without C++'s destructors of what is static: for when threads of ours still use that.
+void leave_without_destructors();
+
+/// In a forked child: the threads that were within our code are not here.
+void forget_other_threads() noexcept;
+
+} // namespace peercache::python

@@ -1,0 +1,151 @@
+"""A process that uses the cache until it is told to end: what test_process_end.py starts.
+
+    ending.py OPTIONS ENDING THREADS
+
+Daemon threads are in calls of each kind, with deadlines far away, when "ready" is printed. A line comes
+in, the process ends.
+"""
+
+import atexit
+import gc
+import itertools
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import peercache
+
+SECONDS, FIRST_SECONDS = 30.0, 0.2
+PAGE = 64 << 10
+STATUS = 7
+END_SECONDS = 2.0
+
+
+def calls_of(client, options):
+    """What a thread may be in, for so many seconds."""
+    space, memory, count = client.space("ending"), bytearray(PAGE), itertools.count()
+
+    def names():
+        return [f"{threading.get_ident()} {next(count)}"]
+
+    return [
+        lambda seconds: client.set(space, names(), [memory], timeout=seconds),
+        lambda seconds: client.get(space, names(), [memory], timeout=seconds),
+        lambda seconds: client.exists(space, names(), timeout=seconds),
+        lambda seconds: client.remove(space, names(), timeout=seconds),
+        lambda seconds: client.flush(timeout=seconds),
+        lambda seconds: client.native.tiers([space], names(), seconds),
+        lambda seconds: client.prefetch(space, names() * 100),
+        lambda seconds: open_another(options, seconds),
+    ]
+
+
+def open_another(options, seconds):
+    try:
+        peercache.Client({**options, "client.timeout": f"{seconds * 1000:.0f}ms"}).close()
+    except peercache.Error:
+        time.sleep(0.01)
+
+
+def start_threads(client, options, count):
+    """Returns when each has called once."""
+    begun = threading.Semaphore(0)
+
+    def work(call):
+        call(FIRST_SECONDS)
+        begun.release()
+        while True:
+            call(SECONDS)
+
+    kinds = calls_of(client, options)
+    for index in range(count):
+        threading.Thread(target=work, args=[kinds[index % len(kinds)]], daemon=True).start()
+    for _ in range(count):
+        begun.acquire()
+
+
+def end_of(child):
+    """The status of a child; 99 when it does not end in time."""
+    until = time.monotonic() + END_SECONDS
+    while time.monotonic() < until:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    return 99
+
+
+def forked(in_child):
+    """Forks; the parent ends as its child did."""
+    child = os.fork()
+    if child == 0:
+        in_child()
+        sys.exit(STATUS)
+    sys.exit(end_of(child))
+
+
+def use_closed(client):
+    """In a child every page is closed, and nothing waits."""
+    space = client.space("ending")
+    statuses = [r.status for r in client.set(space, ["child"], [bytearray(PAGE)])]
+    statuses += [r.status for r in client.get(space, ["child"], [bytearray(PAGE)])]
+    statuses += [r.status for r in client.exists(space, ["child"]) + client.remove(space, ["child"])]
+    client.prefetch(space, ["child"])
+    whole = client.closed, client.flush().complete, client.native.tiers([space], ["child"])
+    if set(statuses) != {peercache.Status.CLOSED} or whole != (True, False, None) or client.members():
+        os._exit(98)
+    client.close()
+
+
+def collect(clients):
+    clients.clear()
+    gc.collect()
+
+
+def use_until_the_end(client):
+    """A hook of the user's, registered after ours, so it runs before: the cache still works."""
+    space = client.space("ending")
+    if client.closed or client.exists(space, ["late"], timeout=FIRST_SECONDS)[0].status == peercache.Status.CLOSED:
+        os._exit(97)
+
+
+def end(ending, clients):
+    if ending == "exit":
+        sys.exit(STATUS)
+    if ending == "exception":
+        raise RuntimeError("the end")
+    if ending == "interrupt":
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(SECONDS)
+    if ending == "terminate":
+        signal.raise_signal(signal.SIGTERM)
+    if ending == "_exit":
+        os._exit(STATUS)
+    if ending == "close":
+        clients[0].close()
+    if ending == "fork":
+        forked(lambda: None)
+    if ending == "fork and use":
+        forked(lambda: use_closed(clients[0]))
+    if ending == "fork and collect":
+        forked(lambda: collect(clients))
+
+
+def main():
+    options, ending, threads = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    # The list alone keeps it: what a child collects is gone.
+    clients = [peercache.Client(options, wait_for_node="--no-node" not in sys.argv)]
+    if threads:
+        start_threads(clients[0], options, threads)
+    if ending == "hook":
+        atexit.register(use_until_the_end, clients[0])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    end(ending, clients)
+
+
+main()

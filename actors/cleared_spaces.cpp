@@ -78,7 +78,7 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
     rose = table_.raise(space, epoch) || rose;
   if (rose)
     told_.clear();
-  take_departures(std::move(gone));
+  take_departures(gone);
   return rose;
 }
 

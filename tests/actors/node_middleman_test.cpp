@@ -75,7 +75,9 @@ protected:
 
   system_config config{1};
   caf::actor_system system{config};
-  caf::actor served = system.spawn([] { return caf::behavior{[](int asked) { return asked; }}; });
+  // CAF 0.17 binds a reference to null for a function that is spawned without an argument.
+  caf::actor served = system.spawn(
+      [](int more) { return caf::behavior{[more](int asked) { return asked + more; }}; }, 0);
   std::uint16_t port = 0;
 };
 

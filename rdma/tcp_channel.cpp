@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -149,9 +150,11 @@ bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
   if (got <= 0)
     return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
   bytes = static_cast<std::size_t>(got);
-  // A short read of a stream has emptied it: what comes later makes a new event. The end of the
-  // stream made its event already, so then the read that returns it is still needed.
-  if (bytes < asked && !hung_up_)
+  // A short read has emptied the stream, and what comes later makes a new event; unless it stopped
+  // at memory that cannot be written to, of which the next read tells. The end of the stream made
+  // its event already, so then the read that returns it is still needed.
+  int left = 0;
+  if (bytes < asked && !hung_up_ && (::ioctl(fd_.get(), FIONREAD, &left) != 0 || left == 0))
     readable_ = false;
   return true;
 }

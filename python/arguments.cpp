@@ -23,6 +23,13 @@ std::string_view text_of(PyObject* key) {
   throw py::type_error("a key is str or bytes");
 }
 
+/// Looks at the clock once in so many items, and not at the first: of a call without time something
+/// is done.
+bool is_over(std::chrono::steady_clock::time_point limit, std::size_t item) {
+  constexpr std::size_t items_per_look = 1024;
+  return item % items_per_look == 0 && item != 0 && std::chrono::steady_clock::now() >= limit;
+}
+
 /// The items of a sequence while they are taken one by one, which may run code of Python's that
 /// changes it. Errors: py::type_error, py::value_error for one that has changed.
 class item_list {
@@ -111,13 +118,14 @@ lent_buffer::lent_buffer(py::handle object, int flags) {
     throw py::error_already_set();
 }
 
-key_strings take_keys(py::handle keys) {
+key_strings take_keys(py::handle keys, std::chrono::steady_clock::time_point limit) {
   if (PyUnicode_Check(keys.ptr()) || PyBytes_Check(keys.ptr()))
     throw py::type_error("keys is a sequence of keys, not one key");
   const item_list items{keys, "keys is a sequence of str or bytes"};
   key_strings taken;
+  taken.asked = items.size();
   taken.ends.reserve(items.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
+  for (std::size_t i = 0; i < items.size() && !is_over(limit, i); ++i) {
     taken.text += text_of(items[i]);
     taken.ends.push_back(taken.text.size());
   }
@@ -138,10 +146,11 @@ std::vector<std::uint64_t> take_integers(py::handle numbers, const char* what) {
   return from_sequence(numbers, what);
 }
 
-std::vector<page_key> keys_of(const key_strings& keys, const std::vector<key_space>& spaces) {
+std::vector<page_key> keys_of(const key_strings& keys, const std::vector<key_space>& spaces,
+                              std::chrono::steady_clock::time_point limit) {
   std::vector<page_key> digests;
   digests.reserve(keys.size() * spaces.size());
-  for (std::size_t i = 0; i < keys.size(); ++i)
+  for (std::size_t i = 0; i < keys.size() && !is_over(limit, i); ++i)
     for (const auto& space : spaces)
       digests.push_back(space.key_of(keys[i]));
   return digests;

@@ -3,6 +3,7 @@
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <pybind11/pybind11.h>
 #include <string>
@@ -18,6 +19,7 @@ namespace py = pybind11;
 struct key_strings {
   std::string text;
   std::vector<std::size_t> ends; ///< One for each key.
+  std::size_t asked = 0;         ///< More than these, when the deadline came before the last.
 
   std::size_t size() const noexcept { return ends.size(); }
   std::string_view operator[](std::size_t index) const noexcept {
@@ -43,8 +45,9 @@ private:
 };
 
 /// A sequence of str or bytes; what has no order (a set, a dict) is none. Needs the GIL. Errors:
-/// py::type_error, py::value_error when it changes meanwhile.
-key_strings take_keys(py::handle keys);
+/// py::type_error, py::value_error when it changes meanwhile. What comes after the deadline is not
+/// looked at.
+key_strings take_keys(py::handle keys, std::chrono::steady_clock::time_point limit);
 
 /// Whether these are integers of that size, one behind the other without gaps.
 bool is_row_of_integers(const Py_buffer& view, std::size_t bytes_each);
@@ -53,9 +56,10 @@ bool is_row_of_integers(const Py_buffer& view, std::size_t bytes_each);
 /// GIL. Errors: py::type_error, py::value_error, OverflowError for what is negative or too large.
 std::vector<std::uint64_t> take_integers(py::handle numbers, const char* what);
 
-/// The keys of all pages of a call: each key in each space, the spaces of one key together. Without
-/// the GIL.
-std::vector<page_key> keys_of(const key_strings& keys, const std::vector<key_space>& spaces);
+/// The keys of all pages of a call: each key in each space, the spaces of one key together; of the
+/// first ones only, when the deadline comes before the last. Without the GIL.
+std::vector<page_key> keys_of(const key_strings& keys, const std::vector<key_space>& spaces,
+                              std::chrono::steady_clock::time_point limit);
 
 /// Memory of the caller's that pages lie in, as a call names it.
 struct page_memory {

@@ -45,7 +45,7 @@ std::unique_ptr<native_client> open_client(std::map<std::string, std::string> op
 }
 
 key_space make_space(py::handle fields) {
-  const auto strings = take_keys(fields);
+  const auto strings = take_keys(fields, std::chrono::steady_clock::time_point::max());
   std::vector<std::string_view> views;
   for (std::size_t i = 0; i < strings.size(); ++i)
     views.push_back(strings[i]);
@@ -145,12 +145,11 @@ py::list words(std::size_t count) {
   return list;
 }
 
-template <class Field>
-py::bytes codes(const page_results& results, Field field) {
+py::bytes statuses(const page_results& results) {
   std::string packed;
   packed.reserve(results.size());
   for (const auto& page : results.pages())
-    packed.push_back(static_cast<char>(page.*field));
+    packed.push_back(static_cast<char>(page.status));
   return packed;
 }
 
@@ -162,10 +161,18 @@ py::list successes(const page_results& results) {
   return list;
 }
 
-py::list lengths(const page_results& results) {
-  py::list list(results.size());
-  for (std::size_t i = 0; i < results.size(); ++i)
-    list[i] = results.pages()[i].length_bytes;
+py::list groups(const page_results& results) {
+  const auto& pages = results.pages();
+  py::list list;
+  for (auto first = pages.begin(); first != pages.end();) {
+    const auto last = std::find_if(first, pages.end(), [&](const auto& page) {
+      return page.status != first->status || page.origin != first->origin ||
+             page.length_bytes != first->length_bytes;
+    });
+    list.append(py::make_tuple(static_cast<int>(first->status), static_cast<int>(first->origin),
+                               first->length_bytes, last - first));
+    first = last;
+  }
   return list;
 }
 
@@ -175,13 +182,8 @@ void bind_results(py::module_& module) {
       .def_property_readonly("run", &page_results::leading_run)
       .def_property_readonly("success_bytes", &page_results::success_bytes)
       .def_property_readonly("ok", &successes)
-      .def_property_readonly("lengths", &lengths)
-      .def_property_readonly(
-          "statuses",
-          [](const page_results& all) { return codes(all, &client::page_result::status); })
-      .def_property_readonly("origins", [](const page_results& all) {
-        return codes(all, &client::page_result::origin);
-      });
+      .def_property_readonly("statuses", &statuses)
+      .def_property_readonly("groups", &groups);
 }
 
 void bind_rows(py::module_& module) {

@@ -169,7 +169,9 @@ double native_client::default_timeout_seconds() const noexcept {
 }
 
 template <class Work>
-page_results native_client::run(timed_call& timing, std::size_t pages, Work&& work) {
+page_results native_client::run(timed_call& timing, const key_strings& keys, const spaces& in,
+                                client::deadline limit, Work&& work) {
+  const auto pages = keys.asked * in.size();
   const auto all_closed = [pages] {
     return std::vector(pages, client::page_result{page_status::closed, page_origin::none, 0});
   };
@@ -177,8 +179,13 @@ page_results native_client::run(timed_call& timing, std::size_t pages, Work&& wo
     return page_results{all_closed()};
   timed_call::released outside{timing};
   auto results = all_closed();
-  if (cache_gate::loan cache{gate_}; cache)
-    work(*cache, std::span{results});
+  if (cache_gate::loan cache{gate_}; cache) {
+    const auto digests = keys_of(keys, in, limit);
+    const auto named = static_cast<std::ptrdiff_t>(digests.size());
+    work(*cache, digests, std::span{results}.first(digests.size()));
+    std::fill(results.begin() + named, results.end(),
+              client::page_result{page_status::timed_out, page_origin::none, 0});
+  }
   return page_results{std::move(results)};
 }
 
@@ -187,10 +194,9 @@ page_results native_client::move_pages(const spaces& in, py::handle keys, py::ha
                                        py::handle sizes, timeout within, Move&& move) {
   timed_call timing{*this};
   const auto limit = until(within);
-  auto strings = take_keys(keys);
-  const auto memory = take_memory(addresses, sizes, strings.size() * in.size());
-  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
-    const auto digests = keys_of(strings, in);
+  auto strings = take_keys(keys, limit);
+  const auto memory = take_memory(addresses, sizes, strings.asked * in.size());
+  return run(timing, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
     const page_list<Part, Page> list{digests, memory};
     move(cache, list.pages, results, limit);
     if (moved_)
@@ -219,18 +225,18 @@ page_results native_client::get(const spaces& in, py::handle keys, py::handle ad
 page_results native_client::exists(const spaces& in, py::handle keys, timeout within) {
   timed_call timing{*this};
   const auto limit = until(within);
-  auto strings = take_keys(keys);
-  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
-    cache.exists(keys_of(strings, in), results, limit);
+  auto strings = take_keys(keys, limit);
+  return run(timing, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
+    cache.exists(digests, results, limit);
   });
 }
 
 page_results native_client::remove(const spaces& in, py::handle keys, timeout within) {
   timed_call timing{*this};
   const auto limit = until(within);
-  auto strings = take_keys(keys);
-  return run(timing, strings.size() * in.size(), [&](auto& cache, auto results) {
-    cache.remove(keys_of(strings, in), results, limit);
+  auto strings = take_keys(keys, limit);
+  return run(timing, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
+    cache.remove(digests, results, limit);
   });
 }
 
@@ -250,19 +256,23 @@ bool native_client::withdraw_moved(timeout within) {
 }
 
 void native_client::prefetch(const spaces& in, py::handle keys) {
-  auto strings = take_keys(keys);
+  constexpr auto limit = client::deadline::max();
+  auto strings = take_keys(keys, limit);
   borrow(false, [&](auto& cache) {
-    cache.prefetch(keys_of(strings, in));
+    cache.prefetch(keys_of(strings, in, limit));
     return true;
   });
 }
 
 std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys, timeout within) {
   const auto limit = until(within);
-  auto strings = take_keys(keys);
+  auto strings = take_keys(keys, limit);
   using masks = std::optional<std::string>;
   const auto found = borrow(masks{}, [&](auto& cache) -> masks {
-    const auto places = cache.locate(keys_of(strings, in), limit);
+    const auto digests = keys_of(strings, in, limit);
+    if (digests.size() < strings.asked * in.size())
+      return std::nullopt;
+    const auto places = cache.locate(digests, limit);
     if (!places)
       return std::nullopt;
     std::string each;

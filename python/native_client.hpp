@@ -92,9 +92,11 @@ private:
   /// What `work(cache)` says, which runs without the GIL; `otherwise` when the client is closed.
   template <class Result, class Work>
   Result borrow(Result otherwise, Work&& work);
-  /// Runs `work(cache, results)` without the GIL; without a client every page is `closed`.
+  /// Runs `work(cache, digests, results)` without the GIL; without a client every page is `closed`,
+  /// and those whose keys were not made by the deadline are `timed_out`.
   template <class Work>
-  page_results run(timed_call& timing, std::size_t pages, Work&& work);
+  page_results run(timed_call& timing, const key_strings& keys, const spaces& in,
+                   client::deadline limit, Work&& work);
   /// `set` and `get`: calls `move(cache, pages, results, limit)`.
   template <class Part, class Page, class Move>
   page_results move_pages(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,

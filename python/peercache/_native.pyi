@@ -41,13 +41,11 @@ class Results:
     @property
     def ok(self) -> list[bool]: ...
     @property
-    def lengths(self) -> list[int]: ...
-    @property
     def statuses(self) -> bytes:
         """One byte a page: an index into `status_words`."""
     @property
-    def origins(self) -> bytes:
-        """One byte a page: an index into `origin_words`."""
+    def groups(self) -> list[tuple[int, int, int, int]]:
+        """Status, origin and length (bytes), and how many pages in a row have them."""
 
 class PageRows:
     """Where the parts of a pool's pages lie, when part i of page p begins at firsts[i] + p * steps[i]."""

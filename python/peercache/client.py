@@ -183,10 +183,10 @@ class _Parts:
 
 
 def _results(native: _native.Results) -> List[PageResult]:
-    return [
-        PageResult(Status(status), Origin(origin), length)
-        for status, origin, length in zip(native.statuses, native.origins, native.lengths)
-    ]
+    pages: List[PageResult] = []
+    for status, origin, length, count in native.groups:
+        pages += [PageResult(Status(status), Origin(origin), length)] * count
+    return pages
 
 
 class Client:

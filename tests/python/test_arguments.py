@@ -3,6 +3,7 @@
 import gc
 import math
 import threading
+import time
 from array import array
 
 import numpy
@@ -201,3 +202,29 @@ def test_memory_that_is_not_one_piece_or_read_only_is_refused(client, cut):
         if cut != "read-only":
             with pytest.raises((BufferError, ValueError)):
                 client.set(SPACE, ["cut"], [memory])
+
+
+# Time
+
+
+def test_of_a_million_keys_nothing_is_made_after_the_deadline(client):
+    keys = [f"a key of a chain of pages, of some length {i:040d}" for i in range(1_000_000)]
+
+    def processor_time(timeout):
+        begin = time.thread_time()
+        results = client.native.exists([SPACE], keys, timeout)
+        spent = time.thread_time() - begin
+        assert len(results) == len(keys)
+        return spent, results.groups
+
+    spent, groups = min(processor_time(0) for _ in range(3))
+    assert [(Status(status), count) for status, _, _, count in groups] == [(Status.TIMED_OUT, len(keys))]
+    assert spent < min(processor_time(30)[0] for _ in range(3)) / 4
+
+
+def test_results_are_one_for_each_key_in_their_order(client):
+    assert client.set(SPACE, ["x", "y"], [page(1), page(2)])[1].ok
+    published(client)
+    found = client.exists(SPACE, ["none", "x", "y", "neither", "nor"])
+    assert [(r.status, r.length) for r in found] == [
+        (Status.NOT_FOUND, 0), (Status.HIT, PAGE), (Status.HIT, PAGE), (Status.NOT_FOUND, 0), (Status.NOT_FOUND, 0)]

@@ -19,7 +19,8 @@ enum class guard : std::uint8_t {
   withdraw,     ///< A withdrawal removes no newer fact than the one it names.
   majority,     ///< The view after one of three or more masters needs most of these.
   filled,       ///< Only a slot whose filler has said that all is in place is read or published.
-  epoch         ///< Pages that were set before their space was cleared are refused.
+  epoch,        ///< Pages that were set before their space was cleared are refused.
+  adoption      ///< What a pool's former process left is read only where bytes have their checksum.
 };
 
 /// True in every program that users run. Threads: any.
@@ -42,8 +43,10 @@ enum class fault : std::uint8_t {
                          ///< order of storage::disk_step), …
   disk_kill_count,       ///< … when it comes there for the n-th time.
   old_views_one_in,      ///< The leader sends, after every n-th view, the one before it once more.
-  withdrawals_unheard ///< Whatever is not 0: a pool never hears that its withdrawals arrived, and
-                      ///< sends them again.
+  withdrawals_unheard, ///< Whatever is not 0: a pool never hears that its withdrawals arrived, and
+                       ///< sends them again.
+  take_over_kill_point ///< The process kills itself at this step of taking a pool over (1 to 8, in
+                       ///< the order of storage::take_over_step).
 };
 
 /// 0, hence no fault, in every program that users run. Threads: any.
@@ -51,8 +54,8 @@ enum class fault : std::uint8_t {
 /// PEERCACHE_TEST_SEND_CHUNK_BYTES, PEERCACHE_TEST_SEND_PAUSE_US, PEERCACHE_TEST_VIEWS_LATE_MS,
 /// PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN, PEERCACHE_TEST_DISK_ERROR_PERCENT,
 /// PEERCACHE_TEST_DISK_STALL_MS, PEERCACHE_TEST_DISK_FAULTS_FOR_MS, PEERCACHE_TEST_DISK_KILL_POINT,
-/// PEERCACHE_TEST_DISK_KILL_COUNT, PEERCACHE_TEST_OLD_VIEWS_ONE_IN and
-/// PEERCACHE_TEST_WITHDRAWALS_UNHEARD, read once.
+/// PEERCACHE_TEST_DISK_KILL_COUNT, PEERCACHE_TEST_OLD_VIEWS_ONE_IN,
+/// PEERCACHE_TEST_WITHDRAWALS_UNHEARD and PEERCACHE_TEST_TAKE_OVER_KILL_POINT, read once.
 std::uint32_t fault_setting(fault which) noexcept;
 
 } // namespace peercache

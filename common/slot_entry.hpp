@@ -18,7 +18,10 @@ namespace peercache {
 ///       40      4  length       of the page, bytes
 ///       44      4  pins         readers in the owner's process that send from the slot right now
 ///       48      8  checksum     XXH3-64 of the page
-///       56      4  uses         reads since the pool last folded them into its eviction order
+///       56      4  uses         reads since the pool last folded them into its eviction order;
+///       while
+///                            the slot is being filled the high bit, the granules less one that
+///                            are kept for it (14 bits), and 17 bits of reads
 ///       60      4  filled       low half of the odd generation whose bytes, key, length and
 ///                            checksum are in place; 0: of none
 ///

@@ -10,10 +10,10 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 13> names = {
+constexpr std::array<std::string_view, 14> names = {
     "generation", "incarnation", "checksum", "key",      "pin",    "session_lock", "fence",
-    "view",       "purge",       "withdraw", "majority", "filled", "epoch"};
-static_assert(names.size() == static_cast<std::size_t>(guard::epoch) + 1);
+    "view",       "purge",       "withdraw", "majority", "filled", "epoch",        "adoption"};
+static_assert(names.size() == static_cast<std::size_t>(guard::adoption) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {
   return std::uint32_t{1} << index;
@@ -52,8 +52,8 @@ std::uint32_t number_of_environment(const char* name) noexcept {
   return value != nullptr ? static_cast<std::uint32_t>(std::strtoul(value, nullptr, 10)) : 0;
 }
 
-std::array<std::atomic<std::uint32_t>, 12>& fault_settings() noexcept {
-  static std::array<std::atomic<std::uint32_t>, 12> settings = {
+std::array<std::atomic<std::uint32_t>, 13>& fault_settings() noexcept {
+  static std::array<std::atomic<std::uint32_t>, 13> settings = {
       number_of_environment("PEERCACHE_TEST_FLIP_ONE_IN"),
       number_of_environment("PEERCACHE_TEST_SEND_CHUNK_BYTES"),
       number_of_environment("PEERCACHE_TEST_SEND_PAUSE_US"),
@@ -65,7 +65,8 @@ std::array<std::atomic<std::uint32_t>, 12>& fault_settings() noexcept {
       number_of_environment("PEERCACHE_TEST_DISK_KILL_POINT"),
       number_of_environment("PEERCACHE_TEST_DISK_KILL_COUNT"),
       number_of_environment("PEERCACHE_TEST_OLD_VIEWS_ONE_IN"),
-      number_of_environment("PEERCACHE_TEST_WITHDRAWALS_UNHEARD")};
+      number_of_environment("PEERCACHE_TEST_WITHDRAWALS_UNHEARD"),
+      number_of_environment("PEERCACHE_TEST_TAKE_OVER_KILL_POINT")};
   return settings;
 }
 

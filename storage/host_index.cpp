@@ -50,6 +50,12 @@ void host_index::prefetch(const page_key& key) const noexcept {
       __builtin_prefetch(&buckets_[number]);
 }
 
+void host_index::clear() noexcept {
+  for (auto& [cells] : buckets_)
+    for (auto& word : cells)
+      word.store(0, memory_order_relaxed);
+}
+
 std::optional<host_index::page> host_index::find(const page_key& key,
                                                  std::uint32_t length_bytes) const noexcept {
   if (buckets_.empty())

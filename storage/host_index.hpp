@@ -60,6 +60,9 @@ public:
   /// `slot` holds no page of this key any more, and readers cannot take it for one.
   void erase(const page_key& key, slot_id slot) noexcept;
 
+  /// Finds nothing from here on but what is inserted anew. For a new owner, before it serves.
+  void clear() noexcept;
+
   /// Starts loading what `find` and `insert` of this key will look at first.
   void prefetch(const page_key& key) const noexcept;
 

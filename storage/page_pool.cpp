@@ -16,10 +16,6 @@ constexpr std::uint32_t spared_max = 16;
 /// Pages that were read since they were last looked at, and are kept instead, per victim.
 constexpr std::uint32_t second_chances_max = 16;
 
-std::uint32_t granules_for(std::uint32_t length_bytes) noexcept {
-  return (length_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
-}
-
 page_pool_options with_defaults(page_pool_options options, std::uint64_t capacity_bytes) {
   if (options.free_low_bytes == 0)
     options.free_low_bytes = capacity_bytes / 128;
@@ -52,7 +48,7 @@ slot_id page_pool::start_filling(std::uint32_t first, std::uint32_t granules) {
   PEERCACHE_ASSERT(is(slot, slot_state::free));
   pages_[first].state = slot_state::filling;
   pages_[first].granules_less_one = static_cast<std::uint16_t>(granules - 1);
-  slots_.begin_fill(slot);
+  slots_.begin_fill(slot, granules);
   ++stats_.filling;
   return slot;
 }
@@ -71,6 +67,7 @@ generation page_pool::finish_filling(const fill& page) {
 
 void page_pool::drop_filling(slot_id slot) {
   PEERCACHE_ASSERT(is(slot, slot_state::filling));
+  slots_.drop(slot);
   auto granules = pages_[slot.value].granules();
   pages_[slot.value].state = slot_state::free;
   free_.free(slot.value, granules);

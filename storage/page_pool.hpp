@@ -7,6 +7,7 @@
 #include "storage/eviction_policy.hpp"
 #include "storage/extent_allocator.hpp"
 #include "storage/page_index.hpp"
+#include "storage/pool_remains.hpp"
 #include "storage/probation.hpp"
 #include "storage/slot_table.hpp"
 
@@ -76,6 +77,7 @@ struct page_pool_stats {
   std::uint64_t index_bytes = 0;
   // Since the start.
   std::uint64_t stored = 0;
+  std::uint64_t adopted = 0; ///< Of a process before.
   std::uint64_t duplicates = 0;
   std::uint64_t abandoned = 0;
   std::uint64_t removed = 0;
@@ -102,9 +104,23 @@ struct page_pool_stats {
 /// odd and no pin was seen after that.
 class page_pool {
 public:
-  /// @pre the slots' entries are as `pool_memory::create` left them: nothing was ever published
+  /// @pre the slots' entries are as `pool_memory::create` left them: nothing was ever published; or
+  /// as `survey` did, and the next call is `claim`
   page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
             const page_pool_options& options);
+
+  // --- what a process before has left (page_pool_adoption.cpp)
+
+  /// These extents are in use; nothing is found in them before `adopt`.
+  void claim(const pool_remains& remains);
+  /// The pages in these claimed slots can be had from here on, as they are; of a key that is here
+  /// already the slot is free. Oldest first, as they come from `remains_check`. Returns which of
+  /// them were adopted.
+  std::vector<resident_page> adopt(std::span<const slot_id> slots);
+  /// The page that is in a claimed slot, as its entry says.
+  page_key claimed_key(slot_id slot) const;
+  /// A claimed slot is free: its page is none, or nobody can write there any more.
+  void give_back(slot_id slot);
 
   /// Whether the page in this slot can be had again once it is given up.
   using kept_elsewhere = std::function<bool(slot_id)>;

@@ -26,9 +26,14 @@ namespace peercache::storage {
 ///       56      8  object_bytes    of the whole object
 ///       64      8  index_offset    of the host index: before the table, for table and pages are
 ///                                  what other hosts READ
+///       72      8  maker           digest of the names of cluster and node: whose pages these are
+///       80      4  first_session   index of the lock of the owner's session 0
+///       84      4  reserved        zero
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner
-/// for its life, byte 4096 + i by the client process of session i for its life.
+/// for its life, byte 4096 + first_session + i by the client process of session i for its life. A
+/// node that takes the pool of a dead one over starts `sessions_per_owner` further on: who holds a
+/// lock elsewhere is a client of somebody before it.
 struct pool_header {
   std::atomic<std::uint64_t> magic;
   std::uint32_t layout_version;
@@ -40,14 +45,18 @@ struct pool_header {
   std::uint64_t pages_offset;
   std::uint64_t object_bytes;
   std::uint64_t index_offset;
+  std::uint64_t maker;
+  std::uint32_t first_session;
+  std::uint32_t reserved;
 };
 
 inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350; // "PCPOOL\0\0", little endian
 inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350; // "PCMAKE\0\0"
-inline constexpr std::uint32_t pool_layout_version = 3;
+inline constexpr std::uint32_t pool_layout_version = 4;
 inline constexpr std::uint32_t epoch_block_offset = 4096;
 inline constexpr std::uint32_t pool_header_bytes = 72u << 10; ///< With the epoch block.
 inline constexpr std::uint32_t sessions_max = 1u << 20;       ///< Indices of session locks.
+inline constexpr std::uint32_t sessions_per_owner = 1u << 10; ///< Of them, for one process.
 
 static_assert(offsetof(pool_header, magic) == 0);
 static_assert(offsetof(pool_header, layout_version) == 8);
@@ -58,7 +67,10 @@ static_assert(offsetof(pool_header, table_offset) == 40);
 static_assert(offsetof(pool_header, pages_offset) == 48);
 static_assert(offsetof(pool_header, object_bytes) == 56);
 static_assert(offsetof(pool_header, index_offset) == 64);
-static_assert(sizeof(pool_header) == 72 && sizeof(pool_header) <= pool_header_bytes);
+static_assert(offsetof(pool_header, maker) == 72);
+static_assert(offsetof(pool_header, first_session) == 80);
+static_assert(sessions_max % sessions_per_owner == 0);
+static_assert(sizeof(pool_header) == 88 && sizeof(pool_header) <= pool_header_bytes);
 static_assert(sizeof(incarnation) == 16);
 static_assert(sizeof(pool_header) <= epoch_block_offset);
 static_assert(epoch_block_offset + sizeof(epoch_block) <= pool_header_bytes);

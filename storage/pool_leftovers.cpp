@@ -18,6 +18,7 @@ namespace {
 struct parts_of_pool {
   std::uint64_t pages_offset = 0;
   std::uint64_t object_bytes = 0;
+  bool finished = false; ///< A node once served it.
 };
 
 /// Nothing for a foreign file, or for one that is too young to say whose it is.
@@ -36,7 +37,7 @@ std::optional<parts_of_pool> recognize(int file) {
   if (magic != pool_magic && magic != unfinished_pool_magic)
     return std::nullopt;
   parts_of_pool parts{word_at(offsetof(pool_header, pages_offset)),
-                      static_cast<std::uint64_t>(status.st_size)};
+                      static_cast<std::uint64_t>(status.st_size), magic == pool_magic};
   if (parts.pages_offset == 0 || parts.pages_offset > parts.object_bytes)
     parts.pages_offset = parts.object_bytes;
   return parts;
@@ -59,6 +60,14 @@ bool remove_if_abandoned(const std::string& name) {
 }
 
 } // namespace
+
+std::optional<std::uint64_t> abandoned_pool_bytes(int file, const std::string& name) {
+  const auto parts = recognize(file);
+  if (!parts || !parts->finished || parts->object_bytes < pool_header_bytes ||
+      !shared_object::lock_if_abandoned(file, name))
+    return std::nullopt;
+  return parts->object_bytes;
+}
 
 std::size_t remove_abandoned_pools(const std::string& directory, const std::string& name_start,
                                    const std::string& prefix) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace peercache::storage {
@@ -15,5 +17,9 @@ namespace peercache::storage {
 /// Threads: any. Errors: what cannot be removed stays.
 std::size_t remove_abandoned_pools(const std::string& directory, const std::string& name_start,
                                    const std::string& prefix);
+
+/// The size of a complete pool that this user made and whose owner is gone; `file`, which is open
+/// under this name, holds the owner's lock of it from here on. Nothing for any other file.
+std::optional<std::uint64_t> abandoned_pool_bytes(int file, const std::string& name);
 
 } // namespace peercache::storage

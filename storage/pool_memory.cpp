@@ -1,9 +1,11 @@
 #include "storage/pool_memory.hpp"
 
 #include "common/assert.hpp"
+#include "common/checksum.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "storage/pool_header.hpp"
+#include "storage/pool_layout.hpp"
 #include "storage/pool_leftovers.hpp"
 #include "storage/shared_object.hpp"
 
@@ -15,6 +17,7 @@
 #include <linux/magic.h>
 #include <mutex>
 #include <new>
+#include <span>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -26,56 +29,15 @@
 namespace peercache::storage {
 namespace {
 
-constexpr std::uint64_t huge_page_bytes = 2u << 20;
 constexpr std::uint64_t pretouch_step_bytes = 64u << 20;
 constexpr std::uint64_t session_byte = 4096;
 constexpr std::size_t node_name_in_object_name_max = 100;
-constexpr const char* shm_directory = "/dev/shm";
 /// While a piece is unmapped, no other thread of the process can map or unmap anything.
 constexpr std::uint64_t unmap_step_bytes = 64u << 20;
 
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-struct layout {
-  std::uint32_t granules = 0;
-  std::uint32_t index_buckets = 0;
-  std::uint64_t table_offset = 0;
-  std::uint64_t pages_offset = 0;
-  std::uint64_t object_bytes = 0;
-};
-
-result<layout> layout_for(const pool_memory_options& options) {
-  auto unit = options.huge_page_directory.empty() ? limits::granule_bytes : huge_page_bytes;
-  auto pages_bytes = options.size_bytes / unit * unit;
-  auto granules = pages_bytes / limits::granule_bytes;
-  if (granules == 0 || granules >= UINT32_MAX)
-    return {errc::invalid_argument,
-            "pool.size must be at least " + std::to_string(unit) + " bytes and below 16 TiB"};
-  layout plan;
-  plan.granules = static_cast<std::uint32_t>(granules);
-  plan.index_buckets = host_index::buckets_for(plan.granules);
-  plan.table_offset =
-      round_up(pool_header_bytes + plan.index_buckets * std::uint64_t{sizeof(host_index::bucket)},
-               limits::granule_bytes);
-  plan.pages_offset = round_up(plan.table_offset + granules * sizeof(slot_entry), unit);
-  plan.object_bytes = plan.pages_offset + pages_bytes;
-  return plan;
-}
-
-std::string object_name(const pool_memory_options& options) {
-  auto node = options.node_name.substr(0, node_name_in_object_name_max);
-  for (auto& c : node)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-')
-      c = '_';
-  return options.huge_page_directory + "/" + options.name_prefix + "-" + node + "-" +
-         to_string(options.owner);
-}
-
 result<void> check_space(const pool_memory_options& options, std::uint64_t needed_bytes) {
   auto huge = !options.huge_page_directory.empty();
-  std::string where = huge ? options.huge_page_directory : shm_directory;
+  std::string where = huge ? options.huge_page_directory : shared_object::posix_directory;
   struct statfs status {};
   if (::statfs(where.c_str(), &status) != 0)
     return shared_object::failed("cannot use", where);
@@ -111,29 +73,24 @@ int populate(int file, std::byte* base, std::uint64_t offset, std::uint64_t size
   return 0;
 }
 
-result<void> check_header(const pool_header& header, std::uint64_t object_bytes,
-                          const std::string& name) {
-  if (header.magic.load(std::memory_order_acquire) != pool_magic)
-    return {errc::incompatible, name + " is not a PeerCache pool, or not ready yet"};
-  if (header.layout_version != pool_layout_version || header.granule_bytes != limits::granule_bytes)
-    return {errc::incompatible, name + " has layout version " +
-                                    std::to_string(header.layout_version) + ", this program " +
-                                    std::to_string(pool_layout_version) +
-                                    "; use the same release for node and client"};
-  auto index_end = header.index_offset + header.index_buckets * sizeof(host_index::bucket);
-  auto table_end = header.table_offset + std::uint64_t{header.granules} * sizeof(slot_entry);
-  auto pages_end = header.pages_offset + std::uint64_t{header.granules} * limits::granule_bytes;
-  if (header.object_bytes != object_bytes || header.index_offset < sizeof(pool_header) ||
-      header.index_offset > object_bytes ||
-      header.index_offset % alignof(host_index::bucket) != 0 || header.index_buckets == 0 ||
-      index_end > header.table_offset || header.table_offset % alignof(slot_entry) != 0 ||
-      table_end > header.pages_offset || header.pages_offset > object_bytes ||
-      pages_end > object_bytes || header.granules == 0)
-    return {errc::incompatible, name + ": the header's sizes contradict the object's"};
-  return {};
+} // namespace
+
+std::string pool_memory_options::object_name_start() const {
+  auto node = node_name.substr(0, node_name_in_object_name_max);
+  for (auto& c : node)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-')
+      c = '_';
+  return name_prefix + "-" + node + "-";
 }
 
-} // namespace
+std::string pool_memory_options::object_name() const {
+  return huge_page_directory + "/" + object_name_start() + to_string(owner);
+}
+
+std::uint64_t pool_memory_options::maker() const {
+  const auto names = cluster_name + '\0' + node_name;
+  return checksum_of(std::as_bytes(std::span(names)));
+}
 
 pool_memory::pool_memory(pool_memory&& other) noexcept {
   *this = std::move(other);
@@ -143,14 +100,12 @@ pool_memory& pool_memory::operator=(pool_memory&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(owner_, other.owner_);
   std::swap(base_, other.base_);
-  std::swap(object_bytes_, other.object_bytes_);
-  std::swap(index_offset_, other.index_offset_);
-  std::swap(table_offset_, other.table_offset_);
-  std::swap(pages_offset_, other.pages_offset_);
-  std::swap(granules_, other.granules_);
-  std::swap(index_buckets_, other.index_buckets_);
+  std::swap(mapped_bytes_, other.mapped_bytes_);
+  std::swap(layout_, other.layout_);
+  std::swap(first_session_, other.first_session_);
   std::swap(file_, other.file_);
   std::swap(is_owner_, other.is_owner_);
+  std::swap(outlives_, other.outlives_);
   std::swap(home_, other.home_);
   return *this;
 }
@@ -162,10 +117,10 @@ pool_memory::~pool_memory() {
 void pool_memory::release() noexcept {
   if (!home_.is_here())
     return; // The name is the parent's, and what lies at these addresses now is not the pool.
-  if (is_owner_)
+  if (is_owner_ && !outlives_)
     shared_object::unlink(name_); // Before the lock goes, so that nobody else has to.
-  for (std::uint64_t at = 0; base_ != nullptr && at < object_bytes_; at += unmap_step_bytes)
-    ::munmap(base_ + at, std::min(unmap_step_bytes, object_bytes_ - at));
+  for (std::uint64_t at = 0; base_ != nullptr && at < mapped_bytes_; at += unmap_step_bytes)
+    ::munmap(base_ + at, std::min(unmap_step_bytes, mapped_bytes_ - at));
   if (file_ < 0)
     return;
   keep_in_children(file_);
@@ -173,21 +128,21 @@ void pool_memory::release() noexcept {
 }
 
 std::size_t pool_memory::remove_leftovers(const pool_memory_options& options) {
-  auto removed = remove_abandoned_pools(shm_directory, "", options.name_prefix);
+  auto removed = remove_abandoned_pools(shared_object::posix_directory, "", options.name_prefix);
   if (const auto& huge = options.huge_page_directory; !huge.empty())
     removed += remove_abandoned_pools(huge, huge, options.name_prefix);
   return removed;
 }
 
 result<pool_memory> pool_memory::create(const pool_memory_options& options) {
-  auto plan = layout_for(options);
+  auto plan = plan_layout(options.size_bytes, !options.huge_page_directory.empty());
   if (!plan)
     return plan.error();
   remove_leftovers(options);
   if (auto enough = check_space(options, plan->object_bytes); !enough)
     return enough.error();
   pool_memory pool;
-  pool.name_ = object_name(options);
+  pool.name_ = options.object_name();
   auto file = shared_object::create_locked(pool.name_);
   if (!file && file.error().code == errc::refused)
     file = shared_object::create_locked(pool.name_);
@@ -197,11 +152,7 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
   close_in_children(pool.file_);
   pool.is_owner_ = true;
   pool.owner_ = options.owner;
-  pool.granules_ = plan->granules;
-  pool.index_offset_ = pool_header_bytes;
-  pool.index_buckets_ = plan->index_buckets;
-  pool.table_offset_ = plan->table_offset;
-  pool.pages_offset_ = plan->pages_offset;
+  pool.layout_ = *plan;
   if (::ftruncate(pool.file_, static_cast<off_t>(plan->object_bytes)) != 0)
     return shared_object::failed("cannot size", pool.name_);
   if (auto mapped = pool.map(plan->object_bytes); !mapped)
@@ -215,15 +166,9 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
   header->magic.store(unfinished_pool_magic, std::memory_order_release);
   if (auto touched = pool.pretouch(options); !touched)
     return touched.error();
-  header->layout_version = pool_layout_version;
-  header->granule_bytes = limits::granule_bytes;
+  write_layout(*header, *plan);
   header->owner = options.owner;
-  header->granules = plan->granules;
-  header->index_buckets = plan->index_buckets;
-  header->index_offset = pool.index_offset_;
-  header->table_offset = pool.table_offset_;
-  header->pages_offset = pool.pages_offset_;
-  header->object_bytes = plan->object_bytes;
+  header->maker = options.maker();
   header->magic.store(pool_magic, std::memory_order_release);
   return pool;
 }
@@ -246,16 +191,14 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
   if (auto mapped = pool.map(object_bytes); !mapped)
     return mapped.error();
   const auto& header = *std::launder(reinterpret_cast<const pool_header*>(pool.base_));
-  if (auto fits = check_header(header, object_bytes, name); !fits)
-    return fits.error();
+  auto layout = read_layout(header, object_bytes, name);
+  if (!layout)
+    return layout.error();
   if (guard_on(guard::incarnation) && header.owner != expected)
     return {errc::not_found, name + " belongs to another start of the node"};
   pool.owner_ = header.owner;
-  pool.granules_ = header.granules;
-  pool.index_buckets_ = header.index_buckets;
-  pool.index_offset_ = header.index_offset;
-  pool.table_offset_ = header.table_offset;
-  pool.pages_offset_ = header.pages_offset;
+  pool.layout_ = *layout;
+  pool.first_session_ = header.first_session % sessions_max;
   return pool;
 }
 
@@ -271,13 +214,13 @@ result<void> pool_memory::map(std::uint64_t object_bytes) {
   (void)::madvise(at, object_bytes, MADV_HUGEPAGE); // Taken where shmem_enabled is `advise`.
 #endif
   base_ = static_cast<std::byte*>(at);
-  object_bytes_ = object_bytes;
+  mapped_bytes_ = object_bytes;
   return {};
 }
 
 result<void> pool_memory::pretouch(const pool_memory_options& options) const {
   // Without threads only header and table are touched, from here.
-  auto total_bytes = options.pretouch_threads == 0 ? pages_offset_ : object_bytes_;
+  auto total_bytes = options.pretouch_threads == 0 ? layout_.pages_offset : layout_.object_bytes;
   std::atomic<std::uint64_t> next{0};
   std::atomic<int> failure{0};
   std::mutex progress; // Guards `done_bytes` and the callback; once per 64 MiB.
@@ -311,17 +254,17 @@ result<void> pool_memory::pretouch(const pool_memory_options& options) const {
 }
 
 std::uint64_t pool_memory::page_bytes() const noexcept {
-  return std::uint64_t{granules_} * limits::granule_bytes;
+  return std::uint64_t{layout_.granules} * limits::granule_bytes;
 }
 
 slot_table pool_memory::slots() const noexcept {
-  auto* entries = std::launder(reinterpret_cast<slot_entry*>(base_ + table_offset_));
-  return slot_table({entries, granules_}, {base_ + pages_offset_, page_bytes()});
+  auto* entries = std::launder(reinterpret_cast<slot_entry*>(base_ + layout_.table_offset));
+  return slot_table({entries, layout_.granules}, {base_ + layout_.pages_offset, page_bytes()});
 }
 
 host_index pool_memory::index() const noexcept {
-  auto* buckets = std::launder(reinterpret_cast<host_index::bucket*>(base_ + index_offset_));
-  return {{buckets, index_buckets_}, slots()};
+  auto* buckets = std::launder(reinterpret_cast<host_index::bucket*>(base_ + layout_.index_offset));
+  return {{buckets, layout_.index_buckets}, slots()};
 }
 
 epoch_table pool_memory::epochs() const noexcept {
@@ -329,21 +272,47 @@ epoch_table pool_memory::epochs() const noexcept {
 }
 
 std::span<std::byte> pool_memory::readable_region() const noexcept {
-  return {base_ + table_offset_, object_bytes_ - table_offset_};
+  return {base_ + layout_.table_offset, layout_.object_bytes - layout_.table_offset};
+}
+
+std::uint64_t pool_memory::lock_of(std::uint32_t session) const noexcept {
+  PEERCACHE_ASSERT(session < sessions_per_owner);
+  return session_byte + first_session_ + session;
 }
 
 result<void> pool_memory::lock_session(std::uint32_t index) {
-  PEERCACHE_ASSERT(index < sessions_max);
-  if (!shared_object::try_lock(file_, session_byte + index))
+  if (index >= sessions_per_owner)
+    return {errc::refused, name_ + " has no session " + std::to_string(index)};
+  if (!shared_object::try_lock(file_, lock_of(index)))
     return {errc::refused,
             "session " + std::to_string(index) + " of " + name_ + " is held by another process"};
   return {};
 }
 
 bool pool_memory::session_is_dead(std::uint32_t index) const {
-  PEERCACHE_ASSERT(index < sessions_max);
   return !guard_on(guard::session_lock) ||
-         !shared_object::is_locked_by_another(file_, session_byte + index);
+         !shared_object::is_locked_by_another(file_, lock_of(index));
+}
+
+bool pool_memory::former_clients_are_dead() const {
+  if (!guard_on(guard::session_lock))
+    return true;
+  const auto held = [this](std::uint32_t from, std::uint32_t to) {
+    return from < to && shared_object::is_locked_by_another(file_, session_byte + from, to - from);
+  };
+  return !held(0, first_session_) && !held(first_session_ + sessions_per_owner, sessions_max);
+}
+
+result<void> pool_memory::make_anew(slot_id slot, std::uint32_t granules) {
+  const auto from = layout_.pages_offset + std::uint64_t{slot.value} * limits::granule_bytes;
+  const auto bytes = std::uint64_t{granules} * limits::granule_bytes;
+  PEERCACHE_ASSERT(from + bytes <= layout_.object_bytes);
+  shared_object::punch_hole(file_, from, from + bytes);
+  if (auto number = populate(file_, base_, from, bytes); number != 0) {
+    errno = number;
+    return shared_object::failed("no memory for the pool (lower pool.size):", name_);
+  }
+  return {};
 }
 
 } // namespace peercache::storage

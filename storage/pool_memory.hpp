@@ -6,6 +6,7 @@
 #include "common/slot_entry.hpp"
 #include "storage/epoch_table.hpp"
 #include "storage/host_index.hpp"
+#include "storage/pool_layout.hpp"
 #include "storage/slot_table.hpp"
 
 #include <cstddef>
@@ -19,6 +20,7 @@ namespace peercache::storage {
 struct pool_memory_options {
   /// Objects of this prefix without a living owner are leftovers.
   std::string name_prefix = "peercache";
+  std::string cluster_name;
   std::string node_name;
   incarnation owner;            ///< Of the node; clients attach by it.
   std::uint64_t size_bytes = 0; ///< Of the pages; rounded down to 4 KiB (2 MiB with huge pages).
@@ -30,6 +32,12 @@ struct pool_memory_options {
   /// Bytes touched so far and in all; called from one thread at a time, with growing first
   /// argument.
   std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress;
+
+  /// What the name of each pool of this node starts with.
+  std::string object_name_start() const;
+  std::string object_name() const;
+  /// Digest of the names of cluster and node.
+  std::uint64_t maker() const;
 };
 
 /// One pool's shared memory, mapped: header, host index, slot table, pages (`pool_header.hpp` has
@@ -41,15 +49,27 @@ struct pool_memory_options {
 /// Threads: after construction all methods may be called from any thread. `create` touches the
 /// pages with `pretouch_threads` threads, itself one of them, and has joined the others when it
 /// returns; nothing else here starts a thread.
-/// Ownership: the creator holds a lock on the object for its life and unlinks its name when
-/// destroyed. An attached process keeps its mapping when the owner is gone, with all bytes until
-/// another owner of the prefix starts. Who destroys a mapping takes the time that unmapping takes
-/// (35 ms a GiB that was touched), in pieces between which other threads may map.
-/// A forked child inherits neither mapping nor file: there only the destructor may be called.
-/// Errors: what the kernel or another program did is a `result`; its message says what to do.
+/// Ownership: the creator, or who took it over, holds a lock on the object for its life and unlinks
+/// its name when destroyed, unless the pool is to `outlive` it. An attached process keeps its
+/// mapping when the owner is gone, with all bytes until another owner of the prefix starts; one
+/// that takes the pool over leaves readers their pages until it needs the room. Who destroys a
+/// mapping takes the time that unmapping takes (35 ms a GiB that was touched), in pieces between
+/// which other threads may map. A forked child inherits neither mapping nor file: there only the
+/// destructor may be called. Errors: what the kernel or another program did is a `result`; its
+/// message says what to do.
 class pool_memory {
 public:
   static result<pool_memory> create(const pool_memory_options& options);
+
+  /// Takes over, with all that is in it, the pool that a dead process of the same node left: it has
+  /// a new owner and name then, and the index of the host is empty; `survey`
+  /// (storage/pool_remains.hpp) says what is in it. Who is killed in here leaves a pool that the
+  /// next one can take over. Other leftovers are removed. Clients of the dead process may still map
+  /// it, hence write to slots that it had them fill, until `former_clients_are_dead`. Errors:
+  /// `not_found` when nothing was left; `incompatible`, and why, when what was left has another
+  /// layout version, size or cluster, or huge pages: it stays for `create` to remove. In huge pages
+  /// it cannot be made sure that no device writes any more on the dead one's behalf.
+  static result<pool_memory> take_over(const pool_memory_options& options);
 
   /// Maps the pool called `name`. `incompatible` when it is no pool of this layout, `not_found`
   /// when it is gone or belongs to another incarnation than the expected one.
@@ -68,7 +88,7 @@ public:
   /// "/peercache-<node>-<incarnation>", or a path in the huge-page folder: what `attach` takes.
   const std::string& name() const noexcept { return name_; }
   const incarnation& owner() const noexcept { return owner_; }
-  std::uint32_t granules() const noexcept { return granules_; }
+  std::uint32_t granules() const noexcept { return layout_.granules; }
   std::uint64_t page_bytes() const noexcept;
 
   slot_table slots() const noexcept;
@@ -77,6 +97,13 @@ public:
   epoch_table epochs() const noexcept;
   /// Slot table and pages, for a data plane that registers them; the table comes first.
   std::span<std::byte> readable_region() const noexcept;
+
+  /// Owner: the object keeps its name when this ends, for somebody to take it over.
+  void outlive(bool wanted) noexcept { outlives_ = wanted; }
+  /// Owner: these granules have other memory from here on, all zeros: what a device still writes to
+  /// the old one on behalf of a dead process goes nowhere. Not with huge pages, nor when a device
+  /// of this process has registered the memory.
+  result<void> make_anew(slot_id slot, std::uint32_t granules);
 
   // --- sessions
   // -------------------------------------------------------------------------------------- A client
@@ -87,26 +114,28 @@ public:
   /// Client: locks for the life of this object. `refused` when somebody holds the index already.
   result<void> lock_session(std::uint32_t index);
   /// Owner: nobody holds the session's lock any more, hence nobody can write to its slots.
-  /// @pre index < sessions_max
+  /// @pre index < sessions_per_owner
   bool session_is_dead(std::uint32_t index) const;
+  /// Owner: no client of a process that had the pool before has it mapped.
+  bool former_clients_are_dead() const;
 
 private:
   pool_memory() = default;
   result<void> map(std::uint64_t object_bytes);
   result<void> pretouch(const pool_memory_options& options) const;
   void release() noexcept;
+  std::uint64_t lock_of(std::uint32_t session) const noexcept;
+  result<void> change_owner(const pool_memory_options& options);
 
   std::string name_;
   incarnation owner_;
   std::byte* base_ = nullptr;
-  std::uint64_t object_bytes_ = 0;
-  std::uint64_t index_offset_ = 0;
-  std::uint64_t table_offset_ = 0;
-  std::uint64_t pages_offset_ = 0;
-  std::uint32_t granules_ = 0;
-  std::uint32_t index_buckets_ = 0;
+  std::uint64_t mapped_bytes_ = 0;
+  pool_layout layout_;
+  std::uint32_t first_session_ = 0;
   int file_ = -1;
   bool is_owner_ = false;
+  bool outlives_ = false;
   home_process home_;
 };
 

@@ -1,6 +1,7 @@
 #include "storage/shared_object.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -76,8 +77,9 @@ bool try_lock(int file, std::uint64_t byte) {
   return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-bool is_locked_by_another(int file, std::uint64_t byte) {
+bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes) {
   auto lock = exclusive(byte);
+  lock.l_len = static_cast<off_t>(bytes);
   // A failing call must not make a living client look dead.
   return ::fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
@@ -94,6 +96,13 @@ bool lock_if_abandoned(int file, const std::string& name) {
   if (named >= 0)
     ::close(named);
   return same;
+}
+
+bool rename(const std::string& from, const std::string& to) {
+  const auto path_of = [](const std::string& name) {
+    return is_posix_name(name) ? std::string(posix_directory).append(name) : name;
+  };
+  return ::rename(path_of(from).c_str(), path_of(to).c_str()) == 0;
 }
 
 void punch_hole(int file, std::uint64_t from, std::uint64_t to) {

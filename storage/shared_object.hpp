@@ -13,6 +13,9 @@ namespace peercache::storage {
 /// known.
 namespace shared_object {
 
+/// Where glibc has the POSIX ones.
+inline constexpr const char* posix_directory = "/dev/shm";
+
 /// errno as a `result` of a call on `name`.
 error failed(const std::string& what, const std::string& name);
 
@@ -25,11 +28,16 @@ result<int> create_locked(const std::string& name);
 /// Byte-range locks that belong to the open file description: they end with it, hence with its
 /// process.
 bool try_lock(int file, std::uint64_t byte);
-bool is_locked_by_another(int file, std::uint64_t byte);
+/// Of the `bytes` > 0 from `byte` on, any.
+bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes = 1);
 
 /// Takes the owner's lock of an object that nobody holds it of any more, and which still has this
 /// name. It ends with the descriptor.
 bool lock_if_abandoned(int file, const std::string& name);
+
+/// The object has this name from here on, and the old one no more, in one step. Both are of one
+/// kind. Returns false where that cannot be; see errno.
+bool rename(const std::string& from, const std::string& to);
 
 /// Gives the memory of a range back; it reads as zeros afterwards, for whoever maps it. Ends are
 /// those of memory pages.

@@ -63,6 +63,13 @@ bool key_equals(const slot_entry& entry, const page_key& key) noexcept {
   return difference == 0;
 }
 
+// `uses` of a slot that is being filled.
+constexpr std::uint32_t being_filled = 1u << 31;
+constexpr std::uint32_t granules_shift = 17;
+constexpr std::uint32_t granules_mask = limits::granules_per_page_max - 1;
+static_assert(granules_mask << granules_shift < being_filled);
+static_assert((granules_mask & (granules_mask + 1)) == 0);
+
 /// The odd generation before any later store, streaming ones included.
 void fence_before_overwriting() noexcept {
   std::atomic_thread_fence(memory_order_seq_cst);
@@ -80,13 +87,16 @@ slot_table::slot_table(std::span<slot_entry> entries, std::span<std::byte> pages
   PEERCACHE_ASSERT(pages.size() / limits::granule_bytes >= entries.size());
 }
 
-generation slot_table::begin_fill(slot_id slot) noexcept {
+generation slot_table::begin_fill(slot_id slot, std::uint32_t granules) noexcept {
   PEERCACHE_HOT_ASSERT(slot.value < granules_);
+  PEERCACHE_HOT_ASSERT(granules > 0 && granules <= limits::granules_per_page_max);
   auto& word = entries_[slot.value].generation;
   auto before = word.load(memory_order_relaxed);
   PEERCACHE_ASSERT(before == 0 || before % 2 == 1);
   generation filling{before == 0 ? 1 : before + 2};
   entries_[slot.value].filled.store(0, memory_order_relaxed);
+  entries_[slot.value].uses.store(being_filled | (granules - 1) << granules_shift,
+                                  memory_order_relaxed);
   // No fence: readers miss since `give_up`, whose fence stands before every later store.
   word.store(filling.value, memory_order_relaxed);
   return filling;
@@ -125,6 +135,7 @@ void slot_table::drop(slot_id slot) noexcept {
   auto& entry = entries_[slot.value];
   const auto filling = entry.generation.load(memory_order_relaxed);
   PEERCACHE_ASSERT(filling % 2 == 1);
+  entry.uses.store(0, memory_order_relaxed);
   if (!guard_on(guard::filled))
     return;
   entry.generation.store(filling + 2, memory_order_relaxed);
@@ -182,6 +193,36 @@ std::optional<slot_contents> slot_table::page_in(slot_id slot) const noexcept {
   if (!still_readable(slot, page.gen) || !in_range(slot, page.length_bytes))
     return std::nullopt;
   return page;
+}
+
+std::uint32_t slot_table::granules_being_filled(slot_id slot) const noexcept {
+  const auto& entry = entries_[slot.value];
+  const auto uses = entry.uses.load(memory_order_relaxed);
+  const generation now{entry.generation.load(memory_order_relaxed)};
+  if (now.readable() || (uses & being_filled) == 0)
+    return 0;
+  return (uses >> granules_shift & granules_mask) + 1;
+}
+
+void slot_table::refuse_fill(slot_id slot) noexcept {
+  auto& entry = entries_[slot.value];
+  PEERCACHE_ASSERT(!generation{entry.generation.load(memory_order_relaxed)}.readable());
+  // `fill` takes nothing now. One that has looked already may store `filled` yet, which no even
+  // generation asks for and the next `begin_fill` takes away.
+  entry.generation.store(0, memory_order_relaxed);
+  entry.filled.store(0, memory_order_relaxed);
+  fence_before_overwriting();
+}
+
+void slot_table::end_fill(slot_id slot) noexcept {
+  if (granules_being_filled(slot) != 0)
+    entries_[slot.value].uses.store(0, memory_order_relaxed);
+}
+
+void slot_table::clear_pins(slot_id slot) noexcept {
+  auto& pins = entries_[slot.value].pins;
+  if (pins.load(memory_order_relaxed) != 0)
+    pins.store(0, memory_order_relaxed);
 }
 
 std::uint32_t slot_table::pins(slot_id slot) const noexcept {

@@ -2,6 +2,7 @@
 
 #include "common/guards.hpp"
 #include "common/ids.hpp"
+#include "common/limits.hpp"
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
 #include "common/slot_entry.hpp"
@@ -12,6 +13,11 @@
 #include <span>
 
 namespace peercache::storage {
+
+/// How many a page of this length takes.
+constexpr std::uint32_t granules_for(std::uint32_t length_bytes) noexcept {
+  return (length_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
+}
 
 /// What a slot's entry says about its page.
 struct slot_contents {
@@ -37,9 +43,11 @@ struct slot_contents {
 /// fills the slot; the readers' half is safe from any thread of any process that maps the pool,
 /// while they write. Errors: a record that does not
 /// fit is a `page_status`; a slot from another host is range-checked. Invariants: (1) a slot's
-/// generation only grows; (2) each filling has its own odd generation and, when published, the even
-/// one after it; (3) key, length and checksum change only while it is odd; (4) what was given up or
-/// dropped has another generation than what was filled, so no reader takes it for complete.
+/// generation only grows, and those that were published do so over the whole pool (`refuse_fill` of
+/// one that was not begins anew); (2) each filling has its own odd generation and, when published,
+/// the even one after it; (3) key, length and checksum change only while it is odd; (4) what was
+/// given up or dropped has another generation than what was filled, so no reader takes it for
+/// complete.
 class slot_table {
 public:
   slot_table() = default;
@@ -51,8 +59,9 @@ public:
   // --- owner
   // ---------------------------------------------------------------------------------------
 
-  /// The slot is being filled from here on. @pre not readable; `pins` was zero
-  generation begin_fill(slot_id slot) noexcept;
+  /// The slot is being filled from here on, and so many granules are whose page it becomes.
+  /// @pre not readable; `pins` was zero; 1 <= granules <= limits::granules_per_page_max
+  generation begin_fill(slot_id slot, std::uint32_t granules = 1) noexcept;
 
   /// The page is complete: readers may have it. The copy into the slot ended with a store fence
   /// (`copy_page`) before its end became known here. @pre being filled
@@ -84,6 +93,19 @@ public:
   /// The owner's own words, which nobody else changes.
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
+
+  // --- a new owner, of what a process that is dead has left
+
+  /// How many granules it kept for the slot that it had somebody fill; 0: nobody fills it.
+  std::uint32_t granules_being_filled(slot_id slot) const noexcept;
+
+  /// The page is never complete, whatever its filler says who lives on: until `end_fill` and the
+  /// next `begin_fill`, once the filler is dead. The generation is 0 meanwhile.
+  void refuse_fill(slot_id slot) noexcept;
+  void end_fill(slot_id slot) noexcept;
+
+  /// Forgets the pins of its readers, who are dead too.
+  void clear_pins(slot_id slot) noexcept;
 
   // --- fillers
   // -------------------------------------------------------------------------------------

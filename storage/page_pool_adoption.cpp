@@ -1,0 +1,68 @@
+// How the pages of a process before become this pool's, one by one.
+
+#include "storage/page_pool.hpp"
+
+#include "common/assert.hpp"
+#include "storage/take_over_step.hpp"
+
+#include <algorithm>
+
+namespace peercache::storage {
+
+void page_pool::claim(const pool_remains& remains) {
+  PEERCACHE_ASSERT(stats_.pages == 0 && stats_.filling == 0 && last_published_ == generation{});
+  last_published_ = remains.newest;
+  std::uint32_t free_from = 0; // The free extent that reaches from here to the end.
+  for (const auto& claimed : remains.extents) {
+    free_.allocate_at(free_from, claimed.slot.value, claimed.granules);
+    free_from = claimed.slot.value + claimed.granules;
+    auto& note = pages_[claimed.slot.value];
+    note.state = slot_state::filling;
+    note.granules_less_one = static_cast<std::uint16_t>(claimed.granules - 1);
+    ++stats_.filling;
+  }
+}
+
+std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
+  std::vector<resident_page> adopted;
+  for (const auto slot : slots) {
+    PEERCACHE_ASSERT(is(slot, slot_state::filling));
+    const auto page = describe(slot);
+    PEERCACHE_ASSERT(page.gen.readable() && page.gen <= last_published_);
+    if (index_.find(page.key)) {
+      give_back(slot);
+      continue;
+    }
+    pages_[slot.value].state = slot_state::readable;
+    index_.insert(page.key, slot);
+    --stats_.filling;
+    ++stats_.pages;
+    ++stats_.adopted;
+    stats_.page_bytes += page.length_bytes;
+    adopted.push_back(page);
+  }
+  // As in `commit`: what was filled together has its head first, and loses its tail first.
+  for (auto page = adopted.rbegin(); page != adopted.rend(); ++page)
+    put_in_order(page->slot, page->key, false);
+  return adopted;
+}
+
+page_key page_pool::claimed_key(slot_id slot) const {
+  PEERCACHE_ASSERT(is(slot, slot_state::filling));
+  return slots_.contents(slot).key;
+}
+
+void page_pool::give_back(slot_id slot) {
+  PEERCACHE_ASSERT(is(slot, slot_state::filling));
+  auto& note = pages_[slot.value];
+  if (slots_.contents(slot).gen.readable())
+    slots_.give_up(slot);
+  reached(take_over_step::page_refused);
+  for (std::uint32_t i = 0; i < note.granules(); ++i)
+    slots_.end_fill({slot.value + i});
+  note.state = slot_state::free;
+  free_.free(slot.value, note.granules());
+  --stats_.filling;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,82 @@
+#include "storage/pool_layout.hpp"
+
+#include "common/limits.hpp"
+#include "common/slot_entry.hpp"
+#include "storage/host_index.hpp"
+
+#include <atomic>
+
+namespace peercache::storage {
+namespace {
+
+constexpr std::uint64_t huge_page_bytes = 2u << 20;
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+bool fits(const pool_layout& at, std::uint64_t object_bytes) {
+  const auto index_end = at.index_offset + at.index_buckets * sizeof(host_index::bucket);
+  const auto table_end = at.table_offset + std::uint64_t{at.granules} * sizeof(slot_entry);
+  const auto pages_end = at.pages_offset + std::uint64_t{at.granules} * limits::granule_bytes;
+  return at.object_bytes == object_bytes && at.index_offset >= sizeof(pool_header) &&
+         at.index_offset <= object_bytes && at.index_offset % alignof(host_index::bucket) == 0 &&
+         at.index_buckets != 0 && index_end <= at.table_offset &&
+         at.table_offset % alignof(slot_entry) == 0 && table_end <= at.pages_offset &&
+         at.pages_offset <= object_bytes && pages_end <= object_bytes && at.granules != 0;
+}
+
+} // namespace
+
+result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages) {
+  const auto unit = huge_pages ? huge_page_bytes : limits::granule_bytes;
+  const auto pages_bytes = size_bytes / unit * unit;
+  const auto granules = pages_bytes / limits::granule_bytes;
+  if (granules == 0 || granules >= UINT32_MAX)
+    return {errc::invalid_argument,
+            "pool.size must be at least " + std::to_string(unit) + " bytes and below 16 TiB"};
+  pool_layout plan;
+  plan.granules = static_cast<std::uint32_t>(granules);
+  plan.index_buckets = host_index::buckets_for(plan.granules);
+  plan.index_offset = pool_header_bytes;
+  plan.table_offset =
+      round_up(pool_header_bytes + plan.index_buckets * std::uint64_t{sizeof(host_index::bucket)},
+               limits::granule_bytes);
+  plan.pages_offset = round_up(plan.table_offset + granules * sizeof(slot_entry), unit);
+  plan.object_bytes = plan.pages_offset + pages_bytes;
+  return plan;
+}
+
+result<pool_layout> read_layout(const pool_header& header, std::uint64_t object_bytes,
+                                const std::string& name) {
+  if (object_bytes < pool_header_bytes ||
+      header.magic.load(std::memory_order_acquire) != pool_magic)
+    return {errc::incompatible, name + " is not a PeerCache pool, or not ready yet"};
+  if (header.layout_version != pool_layout_version || header.granule_bytes != limits::granule_bytes)
+    return {errc::incompatible, name + " has layout version " +
+                                    std::to_string(header.layout_version) + ", this program " +
+                                    std::to_string(pool_layout_version) +
+                                    "; use the same release for node and client"};
+  const pool_layout found{.granules = header.granules,
+                          .index_buckets = header.index_buckets,
+                          .index_offset = header.index_offset,
+                          .table_offset = header.table_offset,
+                          .pages_offset = header.pages_offset,
+                          .object_bytes = header.object_bytes};
+  if (!fits(found, object_bytes))
+    return {errc::incompatible, name + ": the header's sizes contradict the object's"};
+  return found;
+}
+
+void write_layout(pool_header& header, const pool_layout& layout) {
+  header.layout_version = pool_layout_version;
+  header.granule_bytes = limits::granule_bytes;
+  header.granules = layout.granules;
+  header.index_buckets = layout.index_buckets;
+  header.index_offset = layout.index_offset;
+  header.table_offset = layout.table_offset;
+  header.pages_offset = layout.pages_offset;
+  header.object_bytes = layout.object_bytes;
+}
+
+} // namespace peercache::storage

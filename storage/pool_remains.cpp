@@ -1,0 +1,116 @@
+#include "storage/pool_remains.hpp"
+
+#include "common/checksum.hpp"
+#include "common/guards.hpp"
+#include "common/limits.hpp"
+#include "storage/take_over_step.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::storage {
+namespace {
+
+/// No pool comes so far; an entry that says so is damaged.
+constexpr std::uint64_t generation_max = std::uint64_t{1} << 62;
+
+class surveyor {
+public:
+  explicit surveyor(slot_table slots) : slots_(slots) {}
+
+  pool_remains run() && {
+    for (at_ = 0; at_ < slots_.granules(); ++at_)
+      look_at({static_cast<std::uint32_t>(at_)});
+    end_run();
+    return std::move(found_);
+  }
+
+private:
+  void look_at(slot_id slot) {
+    slots_.clear_pins(slot);
+    const auto entry = slots_.contents(slot);
+    if (entry.gen.readable()) {
+      if (at_ >= page_end_ && can_be_page(slot, entry))
+        return take_page(slot, entry);
+      slots_.give_up(slot);
+      ++found_.impossible;
+      reached(take_over_step::entry_withdrawn);
+    }
+    if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
+      slots_.refuse_fill(slot);
+      filled_until_ = std::max(filled_until_, at_ + granules);
+    }
+    if (at_ < page_end_ || at_ >= filled_until_)
+      return end_run();
+    if (run_granules_ == limits::granules_per_page_max)
+      end_run();
+    ++run_granules_;
+  }
+
+  bool can_be_page(slot_id slot, const slot_contents& entry) const {
+    return entry.gen.value < generation_max && entry.length_bytes != 0 &&
+           slots_.in_range(slot, entry.length_bytes) && entry.checksum != 0;
+  }
+
+  void take_page(slot_id slot, const slot_contents& entry) {
+    end_run();
+    const auto granules = granules_for(entry.length_bytes);
+    page_end_ = at_ + granules;
+    found_.extents.push_back({slot, granules, false});
+    ++found_.pages;
+    found_.newest = std::max(found_.newest, entry.gen);
+  }
+
+  /// Of granules that somebody may fill, which ends before `at_`.
+  void end_run() {
+    if (run_granules_ != 0)
+      found_.extents.push_back(
+          {{static_cast<std::uint32_t>(at_ - run_granules_)}, run_granules_, true});
+    run_granules_ = 0;
+  }
+
+  slot_table slots_;
+  pool_remains found_;
+  std::uint64_t at_ = 0;
+  std::uint64_t page_end_ = 0;     ///< Of the last page.
+  std::uint64_t filled_until_ = 0; ///< Where what is being filled ends, as far as seen.
+  std::uint32_t run_granules_ = 0;
+};
+
+} // namespace
+
+pool_remains survey(slot_table slots) {
+  return surveyor(slots).run();
+}
+
+bool is_intact(const slot_table& slots, slot_id slot) {
+  if (!guard_on(guard::adoption))
+    return true;
+  const auto page = slots.contents(slot);
+  return checksum_of(slots.bytes(slot, page.length_bytes)) == page.checksum;
+}
+
+remains_check::remains_check(slot_table slots, const std::vector<claimed_extent>& extents)
+    : slots_(slots) {
+  std::vector<std::pair<generation, slot_id>> pages;
+  for (const auto& extent : extents)
+    if (!extent.being_filled)
+      pages.emplace_back(slots.contents(extent.slot).gen, extent.slot);
+  std::sort(pages.begin(), pages.end());
+  pages_.reserve(pages.size());
+  for (const auto& [gen, slot] : pages)
+    pages_.push_back(slot);
+}
+
+std::vector<remains_check::outcome> remains_check::next(std::uint64_t about_bytes) {
+  std::vector<outcome> outcomes;
+  for (std::uint64_t bytes = 0; at_ < pages_.size() && bytes < about_bytes; ++at_) {
+    const auto slot = pages_[at_];
+    bytes += slots_.contents(slot).length_bytes;
+    outcomes.push_back({slot, is_intact(slots_, slot)});
+    reached(take_over_step::page_compared);
+  }
+  return outcomes;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,207 @@
+#include "storage/pool_remains.hpp"
+
+#include "common/test_guards.hpp"
+#include "left_pool.hpp"
+
+namespace peercache::storage::pool_remains_test {
+namespace {
+
+constexpr std::uint32_t granules = 256;
+constexpr std::uint32_t large = 3 * limits::granule_bytes - 100;
+
+/// A pool on the heap whose first process is over: its notes are gone, its memory is there.
+class pool_remains_test : public testing::Test {
+protected:
+  slot_id put(std::uint64_t number, std::uint32_t length_bytes = large) {
+    return storage::put(*before, slots, number, length_bytes);
+  }
+  /// The entry as it lies in memory.
+  slot_entry& entry(slot_id slot) { return memory.entries()[slot.value]; }
+
+  heap_pool memory{granules};
+  slot_table slots = memory.slots();
+  std::unique_ptr<page_pool> before = pool_of(slots);
+};
+
+TEST_F(pool_remains_test, all_pages_are_adopted_under_their_generations) {
+  std::vector<resident_page> pages;
+  for (std::uint64_t number = 1; number <= 40; ++number)
+    put(number, static_cast<std::uint32_t>(number * 300));
+  before->for_each_page([&](const resident_page& page) { pages.push_back(page); });
+  const auto stats = before->stats();
+  adopted_pool after(slots);
+  EXPECT_EQ(after.adopted, 40u);
+  EXPECT_EQ(after.remains.impossible, 0u);
+  EXPECT_EQ(after.pool->newest(), before->newest());
+  for (const auto& page : pages)
+    EXPECT_EQ(after.pool->find(page.key)->gen, page.gen);
+  for (std::uint64_t number = 1; number <= 40; ++number)
+    EXPECT_TRUE(holds(*after.pool, slots, number, static_cast<std::uint32_t>(number * 300)));
+  EXPECT_EQ(after.pool->stats().free_bytes, stats.free_bytes);
+  EXPECT_EQ(after.pool->stats().page_bytes, stats.page_bytes);
+  EXPECT_EQ(after.pool->stats().filling, 0u);
+}
+
+TEST_F(pool_remains_test, an_adopted_pool_takes_new_pages_and_gives_old_ones_up_oldest_first) {
+  for (std::uint64_t number = 1; number <= 60; ++number)
+    put(number);
+  adopted_pool after(slots);
+  for (std::uint64_t number = 100; number < 160; ++number)
+    storage::put(*after.pool, slots, number, large);
+  for (std::uint64_t number = 100; number < 160; ++number)
+    EXPECT_TRUE(holds(*after.pool, slots, number, large)) << number;
+  EXPECT_FALSE(after.pool->find(key_of(1)));
+  std::uint32_t pages = 0;
+  after.pool->for_each_page([&](const resident_page& page) {
+    ++pages;
+    EXPECT_EQ(slots.check(page.slot, page.gen, page.key, page.length_bytes), page_status::hit);
+  });
+  EXPECT_EQ(pages, after.pool->stats().pages);
+  EXPECT_GT(after.pool->newest(), before->newest());
+}
+
+TEST_F(pool_remains_test, nothing_is_found_before_it_is_adopted_and_its_room_is_not_taken) {
+  for (std::uint64_t number = 1; number <= 85; ++number)
+    put(number); // All 255 granules that three go into.
+  auto pool = pool_of(slots);
+  pool->claim(survey(slots));
+  EXPECT_FALSE(pool->find(key_of(1)));
+  std::vector<evicted> victims;
+  EXPECT_EQ(pool->reserve(large, victims).error().code, errc::out_of_memory);
+  EXPECT_TRUE(victims.empty());
+}
+
+TEST_F(pool_remains_test, flipped_bytes_are_not_adopted_and_without_the_guard_they_are) {
+  const auto torn = put(1);
+  const auto last = put(2);
+  put(3);
+  slots.bytes(torn, large)[large / 2] ^= std::byte{1};
+  slots.bytes(last, large)[large - 1] ^= std::byte{0x80};
+  {
+    guard_switched_off off(guard::adoption);
+    remains_check check(slots, survey(slots).extents);
+    for (const auto& page : check.next(UINT64_MAX))
+      EXPECT_TRUE(page.intact);
+  }
+  adopted_pool after(slots);
+  EXPECT_EQ(after.adopted, 1u);
+  EXPECT_FALSE(after.pool->find(key_of(1)));
+  EXPECT_FALSE(after.pool->find(key_of(2)));
+  EXPECT_TRUE(holds(*after.pool, slots, 3, large));
+  EXPECT_FALSE(slots.page_in(torn));
+  EXPECT_EQ(after.pool->stats().filling, 0u);
+  // Its room is as good as any.
+  for (std::uint64_t number = 10; number < 94; ++number)
+    storage::put(*after.pool, slots, number, large);
+  EXPECT_EQ(after.pool->stats().evictions, 0u);
+}
+
+TEST_F(pool_remains_test, entries_that_can_be_no_page_are_taken_back) {
+  const auto too_long = put(1);
+  const auto empty = put(2);
+  const auto other_length = put(3);
+  const auto without_checksum = put(4);
+  const auto not_even = put(5);
+  put(6);
+  entry(too_long).length_bytes = granules * limits::granule_bytes + 1;
+  entry(empty).length_bytes = 0;
+  entry(other_length).length_bytes = large - 1;
+  entry(without_checksum).checksum = 0;
+  entry(not_even).generation.fetch_add(1);
+  adopted_pool after(slots);
+  EXPECT_EQ(after.adopted, 1u);
+  EXPECT_EQ(after.remains.impossible, 3u);
+  EXPECT_TRUE(holds(*after.pool, slots, 6, large));
+  for (const auto slot : {too_long, empty, other_length, without_checksum, not_even})
+    EXPECT_FALSE(slots.page_in(slot));
+  EXPECT_EQ(after.pool->stats().filling, 0u);
+}
+
+TEST_F(pool_remains_test, of_two_pages_in_one_place_the_second_is_none) {
+  const auto first = put(1);
+  put(2);
+  // A page in the middle of another one, complete in itself.
+  const slot_id within{first.value + 1};
+  auto& stray = entry(within);
+  const auto bytes = slots.bytes(within, 100);
+  stray.key = key_of(3);
+  stray.length_bytes = 100;
+  stray.checksum = checksum_of(bytes);
+  stray.generation = 8;
+  adopted_pool after(slots);
+  EXPECT_EQ(after.adopted, 2u);
+  EXPECT_EQ(after.remains.impossible, 1u);
+  EXPECT_TRUE(holds(*after.pool, slots, 1, large));
+  EXPECT_FALSE(after.pool->find(key_of(3)));
+  EXPECT_FALSE(slots.page_in(within));
+}
+
+TEST_F(pool_remains_test, of_a_page_that_was_set_again_meanwhile_the_new_one_stays) {
+  const auto old = put(1);
+  auto pool = pool_of(slots);
+  const auto remains = survey(slots);
+  pool->claim(remains);
+  const auto next = storage::put(*pool, slots, 1, large);
+  EXPECT_TRUE(pool->adopt({&old, 1}).empty());
+  EXPECT_EQ(pool->find(key_of(1))->slot, next);
+  EXPECT_FALSE(slots.page_in(old));
+  EXPECT_EQ(pool->stats().pages, 1u);
+  EXPECT_EQ(pool->stats().filling, 0u);
+}
+
+TEST_F(pool_remains_test, pins_of_dead_readers_hold_nothing) {
+  const auto slot = put(1);
+  const auto page = *before->find(key_of(1));
+  ASSERT_EQ(slots.pin_if(slot, page.gen, page.key, large), page_status::hit);
+  adopted_pool after(slots);
+  EXPECT_EQ(slots.pins(slot), 0u);
+  EXPECT_TRUE(after.pool->remove(key_of(1)));
+  EXPECT_EQ(after.pool->stats().limbo, 0u);
+}
+
+TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
+  put(1);
+  const auto half = filled(*before, slots, 2, large); // Its engine lives, and is not through yet.
+  put(3);
+  const auto remains = survey(slots);
+  ASSERT_EQ(remains.extents.size(), 3u);
+  EXPECT_TRUE(remains.extents[1].being_filled);
+  EXPECT_EQ(remains.extents[1].slot, half.slot);
+  EXPECT_EQ(remains.extents[1].granules, 3u);
+  auto pool = pool_of(slots);
+  pool->claim(remains);
+  for (std::uint64_t number = 10; number < 92; ++number)
+    EXPECT_NE(storage::put(*pool, slots, number, large), half.slot);
+  // Whatever it says now, nobody takes it for a page: its memory may be other memory by now.
+  EXPECT_FALSE(slots.fill(half.slot, half.key, half.length_bytes, half.checksum));
+  EXPECT_FALSE(slots.page_in(half.slot));
+  pool->give_back(half.slot);
+  EXPECT_EQ(storage::put(*pool, slots, 100, large), half.slot);
+  EXPECT_TRUE(holds(*pool, slots, 100, large));
+}
+
+TEST_F(pool_remains_test, what_is_being_filled_is_known_to_the_next_one_too) {
+  const auto half = filled(*before, slots, 2, large);
+  EXPECT_EQ(survey(slots).extents.size(), 1u);
+  const auto again = survey(slots); // By the process after the one that was killed.
+  ASSERT_EQ(again.extents.size(), 1u);
+  EXPECT_EQ(again.extents[0].slot, half.slot);
+  EXPECT_EQ(again.extents[0].granules, 3u);
+  auto pool = pool_of(slots);
+  pool->claim(again);
+  pool->give_back(half.slot);
+  EXPECT_TRUE(survey(slots).extents.empty());
+}
+
+TEST_F(pool_remains_test, what_was_given_up_is_free) {
+  put(1);
+  put(2);
+  ASSERT_TRUE(before->remove(key_of(1)));
+  ASSERT_TRUE(before->abandon(filled(*before, slots, 3, large).slot));
+  const auto remains = survey(slots);
+  ASSERT_EQ(remains.extents.size(), 1u);
+  EXPECT_FALSE(remains.extents[0].being_filled);
+}
+
+} // namespace
+} // namespace peercache::storage::pool_remains_test

@@ -136,6 +136,8 @@ def end(ending, clients):
 
 
 def main():
+    # A shell starts what runs in its background with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options, ending, threads = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     # The list alone keeps it: what a child collects is gone.
     clients = [peercache.Client(options, wait_for_node="--no-node" not in sys.argv)]

@@ -31,9 +31,11 @@ void disk_incidents::look_at_failures(const storage::disk_tier_stats& stats, int
     ends(fmt::format("{} works again", path_));
 }
 
-/// A full device is tried again twice a second: it has room when a write has ended well.
+/// A full device is tried again twice a second: it has room when a write has ended well. It may
+/// have been full between two looks only.
 void disk_incidents::look_at_room(const storage::disk_tier_stats& stats) {
-  if (stats.read_only) {
+  if (stats.read_only || stats.no_space_errors != no_space_told_) {
+    no_space_told_ = stats.no_space_errors;
     writes_when_full_ = stats.writes;
     if (!std::exchange(full_, true))
       begins(fmt::format("the file system of {} is full before the tier is: nothing is written "

@@ -43,6 +43,7 @@ private:
   bool fails_ = false;
   bool full_ = false;
   std::uint64_t writes_when_full_ = 0;
+  std::uint64_t no_space_told_ = 0;
   std::uint64_t rotten_told_ = 0;
   time_point rot_next_{};
   bool hangs_ = false;

@@ -131,10 +131,12 @@ void disk_tier::judge(const disk_event& event) noexcept {
     breaker.on_success();
   else if (event.status == disk_status::io_failed)
     breaker.on_failure(now_);
-  if (wrote && event.status == disk_status::no_space)
+  if (wrote && event.status == disk_status::no_space) {
+    ++stats_.no_space_errors;
     full_until_ = now_ + options_.full_pause;
-  else if (wrote && event.status == disk_status::ok)
+  } else if (wrote && event.status == disk_status::ok) {
     full_until_ = {};
+  }
 }
 
 bool disk_tier::erase(const page_key& key) {
@@ -380,7 +382,7 @@ disk_tier_stats disk_tier::stats() const {
   if (now.breaker == circuit_breaker::state::closed)
     now.breaker = read_breaker_.current();
   now.breaker_opened = write_breaker_.opened_total() + read_breaker_.opened_total();
-  now.read_only = read_only();
+  now.read_only = full_until_ != disk_clock::time_point{};
   return now;
 }
 

@@ -61,7 +61,8 @@ struct disk_tier_stats {
   std::uint64_t breaker_opened = 0;
   /// Of writes, or of reads when writes are well.
   circuit_breaker::state breaker = circuit_breaker::state::closed;
-  bool read_only = false;
+  std::uint64_t no_space_errors = 0; ///< Writes that the device had no room for.
+  bool read_only = false;            ///< The device was full, and no write has ended well since.
 };
 
 /// What a poll tells its caller.

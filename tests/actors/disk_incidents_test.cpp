@@ -66,6 +66,17 @@ TEST(disk_incidents, a_full_disk_has_room_when_a_write_ends_well) {
   EXPECT_EQ(said(all, long_ago + 3s, stats), "+/disk has room again");
 }
 
+TEST(disk_incidents, a_disk_that_was_full_between_two_looks_is_told) {
+  disk_incidents all("/disk");
+  disk_tier_stats stats;
+  stats.writes = 5;
+  stats.no_space_errors = 1;
+  EXPECT_TRUE(has(said(all, long_ago, stats), "-the file system of /disk is full"));
+  EXPECT_EQ(said(all, long_ago + 1s, stats), "");
+  stats.writes = 6;
+  EXPECT_EQ(said(all, long_ago + 2s, stats), "+/disk has room again");
+}
+
 TEST(disk_incidents, wrong_bytes_are_counted_in_few_lines) {
   disk_incidents all("/disk");
   disk_tier_stats stats;

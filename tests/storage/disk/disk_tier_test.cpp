@@ -130,6 +130,7 @@ TEST_F(disk_tier_test, a_full_device_is_read_only_until_it_has_room_again) {
   EXPECT_EQ(poll().done[0].status, disk_status::ok);
   EXPECT_EQ(write(3), write_skip::read_only) << "a read makes no room";
   now += 1s;
+  EXPECT_TRUE(tier->stats().read_only) << "until a write has found room";
   EXPECT_EQ(write(3), write_skip::none);
   poll();
   EXPECT_FALSE(tier->stats().read_only);

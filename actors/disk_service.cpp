@@ -137,13 +137,9 @@ void disk_service::write(std::string kept_pages) {
       request.key = page.key;
       request.gen = {page.gen};
       request.checksum = page.checksum;
-      // Nothing is on disk without a checksum, also when its writer did without.
-      if (request.checksum == 0)
-        request.checksum = checksum_of(slots_.bytes(page.slot, page.length_bytes));
       request.length_bytes = page.length_bytes;
       request.memory = slots_.bytes(page.slot, page.length_bytes).data();
       request.tag = next_tag_++;
-      page.checksum = request.checksum;
       const auto skip = tier_->write(request, now_);
       if (skip == storage::write_skip::none) {
         keeping_.insert({request.tag, {page, now_}});

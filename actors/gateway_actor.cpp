@@ -36,6 +36,8 @@ using namespace std::chrono_literals;
 /// time-out.
 constexpr auto pool_timeout = caf::infinite;
 
+constexpr const char* not_mapped = "the session's process has not mapped the pool";
+
 /// Why a hello is refused, in words for whoever asked; no error when it is welcome. Version and
 /// cluster have codes of their own, by which others tell them from a failure.
 caf::error refusal_of(std::uint32_t version, const std::string& cluster, const std::string& own) {
@@ -69,7 +71,7 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
                                           const session_actor& events) {
   auto& state = self->state;
-  auto id = state.sessions.open(client_name, events);
+  auto id = state.sessions.open(client_name, events, state.options.session_is_held);
   if (!id)
     return refused("too many sessions on this node");
   self->monitor(events);
@@ -82,6 +84,15 @@ caf::result<session_welcome> open_session(gateway_pointer self, const std::strin
   welcome.directory_replicas = state.options.directory_replicas;
   welcome.mirror = state.options.mirror;
   return welcome;
+}
+
+/// Whether a process of this host has mapped the pool for this session, and has it mapped yet. A
+/// stranger who opens one could otherwise have slots published that it never filled, with what some
+/// page before left in them.
+bool has_pool(gateway_state& state, session_table::session& owner) {
+  const bool held = state.options.session_is_held(owner.lock_index);
+  owner.mapped |= held;
+  return held;
 }
 
 /// Remembers slots as the session's; when it was closed meanwhile nobody will fill them.
@@ -113,6 +124,10 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
   auto* owner = state.sessions.find(id);
   if (owner == nullptr)
     return refused("no such session");
+  // What a client has filled may arrive when it is gone: it had the pool when it got the slots.
+  const bool more = has_pool(state, *owner) && state.takes_pages();
+  if (!owner->mapped)
+    return refused(not_mapped);
   auto taken = take_filled(state.sessions, *owner, filled);
   if (taken.size() != filled.size()) { // A fault of the client's: give nothing of it to readers.
     std::string slots;
@@ -123,7 +138,7 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
   }
   auto promise = self->make_response_promise<std::string, std::string>();
   self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), mode,
-                state.takes_pages() ? next_lengths : std::string())
+                more ? next_lengths : std::string())
       .then(
           [self, id, promise](std::string& statuses, std::string& slots) mutable {
             if (!grant(self, id, slots))
@@ -138,8 +153,11 @@ caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
                                         const std::string& lengths) {
   if (!self->state.takes_pages())
     return refused("draining");
-  if (self->state.sessions.find(id) == nullptr)
+  auto* owner = self->state.sessions.find(id);
+  if (owner == nullptr)
     return refused("no such session");
+  if (!has_pool(self->state, *owner))
+    return refused(not_mapped);
   auto promise = self->make_response_promise<std::string>();
   self->request(self->state.options.pool, pool_timeout, reserve_atom_v, lengths)
       .then(

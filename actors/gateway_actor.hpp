@@ -33,8 +33,10 @@ struct gateway_options {
   promoter_actor promoter;
   /// Share of the disk's scan that is done; the node is not ready before it is 1.
   std::function<double()> disk_scanned = [] { return 1.0; };
-  std::function<bool(std::uint32_t lock_index)>
-      session_is_dead; ///< Asks the kernel, never a clock.
+  /// Both ask the kernel, never a clock: nobody can write to the session's slots any more; a
+  /// process that has the pool mapped holds the session's lock.
+  std::function<bool(std::uint32_t lock_index)> session_is_dead;
+  std::function<bool(std::uint32_t lock_index)> session_is_held;
   /// Told with each change: whether the node takes work, and if not, why. Called in this actor.
   std::function<void(bool ready, const std::string& reason)> ready;
 };

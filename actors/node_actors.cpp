@@ -143,6 +143,9 @@ void node::impl::spawn_gateway() {
   options.session_is_dead = [memory = &*memory_](std::uint32_t index) {
     return memory->session_is_dead(index);
   };
+  options.session_is_held = [memory = &*memory_](std::uint32_t index) {
+    return memory->session_is_held(index);
+  };
   options.ready = [board = board_](bool now, const std::string& reason) {
     board->ready.store({now, reason});
   };

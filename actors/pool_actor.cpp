@@ -73,7 +73,7 @@ std::string pool_state::remove(const std::string& keys) {
   std::vector<storage::evicted> removed;
   auto count = record_count<page_key>(keys);
   for (std::size_t i = 0; count && i < *count; ++i) {
-    auto page = pool->remove(record_at<page_key>(keys, i));
+    auto page = pool->remove(record_at<page_key>(keys, i), storage::page_pool::bytes_after::zeroed);
     if (page) {
       disk.forget(page->slot); // There too.
       removed.push_back(*page);
@@ -156,10 +156,22 @@ namespace {
 /// when it is chosen.
 constexpr std::uint32_t folds_per_beat = 2048;
 
+/// Between two messages of others.
+constexpr std::uint64_t scrub_step_bytes = 1u << 20;
+
+void scrub(pool_pointer self) {
+  auto& state = self->state;
+  if (!state.scrubbing && state.pool->scrub(scrub_step_bytes)) {
+    state.scrubbing = true;
+    self->send(self, scrub_atom_v);
+  }
+}
+
 void beat(pool_pointer self) {
   auto& state = self->state;
   state.demand.beat();
   state.pool->reclaim();
+  scrub(self);
   state.pool->fold_uses(folds_per_beat);
   state.evict_ahead();
   send_withdrawals(self);
@@ -198,7 +210,11 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       },
       [self](abandon_atom, const std::string& slots) { self->state.abandon(slots); },
       [self](used_atom, const std::string& pages) { self->state.count_uses(pages); },
-      [self](remove_atom, const std::string& keys) { return remove_pages(self, keys); },
+      [self](remove_atom, const std::string& keys) {
+        auto answer = remove_pages(self, keys);
+        scrub(self);
+        return answer;
+      },
       [self](locate_atom, const std::string& keys) { return locate_pages(self->state, keys); },
       [self](restore_atom, const std::string& filled) { return restore_pages(self, filled); },
       [self](stored_atom, const std::string& pages) { note_stored(self, pages); },
@@ -213,6 +229,10 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](drain_atom) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
+      [self](scrub_atom) {
+        self->state.scrubbing = false;
+        scrub(self);
+      },
       [self](beat_atom) { beat(self); },
   };
 }

@@ -51,7 +51,8 @@ struct pool_state {
   unpublished_pages unpublished;
   rate_limit republishing; ///< Records.
   std::uint64_t republished = 0;
-  bool leaving = false; ///< For good: what was withdrawn is not published again.
+  bool leaving = false;   ///< For good: what was withdrawn is not published again.
+  bool scrubbing = false; ///< A message to go on with that is on its way.
   std::vector<pending_withdrawal> withdrawals;
   pool_disk disk;
   recent_demand demand; ///< Of `reserve`.

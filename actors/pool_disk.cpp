@@ -18,10 +18,9 @@ namespace {
 constexpr auto disk_timeout = caf::infinite;
 constexpr std::uint32_t walk_pages = 1024;
 
-/// Whether what is on disk is what lies in the slot, whose checksum may not have been computed.
+/// Whether what is on disk is what lies in the slot.
 bool same_page(const storage::resident_page& held, const stored_page& on_disk) noexcept {
-  return held.length_bytes == on_disk.length_bytes &&
-         (held.checksum == 0 || held.checksum == on_disk.checksum);
+  return held.length_bytes == on_disk.length_bytes && held.checksum == on_disk.checksum;
 }
 
 } // namespace

@@ -131,8 +131,9 @@ owner_batches batches_of(const pool_state& state, const commit_job& job) {
     if (job.outcomes[i].status != page_status::stored)
       continue;
     const auto& fill = job.fills[i];
-    auto location = state.location_of(
-        {fill.key, job.outcomes[i].slot, job.outcomes[i].gen, fill.length_bytes, fill.checksum});
+    const auto& stored = job.outcomes[i];
+    auto location =
+        state.location_of({fill.key, stored.slot, stored.gen, fill.length_bytes, stored.checksum});
     batches.add(static_cast<std::uint32_t>(i), {fill.key, location, mode});
   }
   return batches;

@@ -59,14 +59,18 @@ void add(client_report& sum, const client_report& more) {
 
 } // namespace
 
-std::optional<std::uint64_t> session_table::open(std::string client_name, session_actor events) {
+std::optional<std::uint64_t> session_table::open(std::string client_name, session_actor events,
+                                                 const lock_held& held) {
   std::uint32_t lock_index = 0;
-  while (locks_in_use_.contains(lock_index))
+  while (lock_index < sessions_max &&
+         (locks_in_use_.contains(lock_index) || (held && held(lock_index))))
     ++lock_index;
   if (lock_index >= sessions_max)
     return std::nullopt;
   locks_in_use_.insert(lock_index);
-  auto id = next_id_++;
+  auto id = incarnation::random().low;
+  while (id == 0 || sessions_.contains(id))
+    id = incarnation::random().low;
   auto& opened = sessions_[id];
   opened.client_name = std::move(client_name);
   opened.events = std::move(events);

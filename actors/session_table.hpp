@@ -4,6 +4,7 @@
 #include "common/ids.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,13 +28,20 @@ public:
     std::uint32_t lock_index = 0;
     std::unordered_set<std::uint32_t> slots;
     client_report totals;
+    bool mapped = false; ///< Its process was seen to hold its lock, hence to have the pool mapped.
     bool silent = false; ///< The connection is gone; the process may live.
   };
 
   static constexpr std::uint32_t sessions_max = 1024;
 
-  /// Opens a session; nothing when there are too many.
-  std::optional<std::uint64_t> open(std::string client_name, session_actor events);
+  /// Whether some process holds the lock of this index.
+  using lock_held = std::function<bool(std::uint32_t lock_index)>;
+
+  /// Opens a session; nothing when there are too many. Its id is drawn, so that nobody speaks for a
+  /// session that it did not open. Its lock is one that nobody holds (a client that has just closed
+  /// its session may, for a moment): who holds it later is who was told of it.
+  std::optional<std::uint64_t> open(std::string client_name, session_actor events,
+                                    const lock_held& held = nullptr);
 
   session* find(std::uint64_t id) noexcept;
 
@@ -59,7 +67,6 @@ private:
   std::map<std::uint64_t, session> sessions_;
   std::unordered_set<std::uint32_t> locks_in_use_;
   client_report ended_;
-  std::uint64_t next_id_ = 1;
 };
 
 } // namespace peercache::actors

@@ -40,8 +40,9 @@ struct client_options {
   std::uint32_t verify_sample = 64; ///< With `sample`: one page of so many.
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
-  bool checksum =
-      true; ///< `set` computes XXH3 of each page; without it nobody can verify the page.
+  /// `set` computes the checksum of each page while it copies it; otherwise the node does so before
+  /// anybody has the page, which takes the node longer.
+  bool checksum = true;
   std::uint64_t location_cache_keys = 1u << 20;      ///< 0 switches the cache off.
   std::uint64_t unacknowledged_bytes_max = 1u << 30; ///< Set but not yet acknowledged by the node.
   rdma::rail_settings rails; ///< Which devices pages of other hosts come over, if any.

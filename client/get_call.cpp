@@ -251,7 +251,7 @@ void get_call::read_own_host(const open_page& page) {
     results_[page.index].status = page_status::timed_out; // Its location is as good as before.
     return;
   }
-  bool verify = page.location.checksum != 0 && client_.verify(client_.options.verify_own_host);
+  const bool verify = client_.verify(client_.options.verify_own_host);
   auto status = page.location.length_bytes == results_[page.index].length_bytes
                     ? copy_out(page, verify)
                     : page_status::bad_size;
@@ -315,8 +315,7 @@ void get_call::add_to_batch(const open_page& page) {
   read.length_bytes = where.length_bytes;
   read.first_part = static_cast<std::uint32_t>(batch.parts.size());
   read.part_count = static_cast<std::uint32_t>(parts.size());
-  read.verify = where.checksum != 0 &&
-                client_.verify(by_rail ? client_.options.verify_rdma : client_.options.verify_tcp);
+  read.verify = client_.verify(by_rail ? client_.options.verify_rdma : client_.options.verify_tcp);
   batch.pages.push_back(read);
   batch.parts.insert(batch.parts.end(), parts.begin(), parts.end());
   target.indices.push_back(page.index);

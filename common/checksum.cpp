@@ -64,7 +64,7 @@ std::uint64_t finish(const copy_kernels& kernels, xxh3_accumulators state,
   kernels.hash_stripes(state, secret(), last_block, (last_block_bytes - 1) / stripe_bytes);
   kernels.hash_stripes(state, secret() + last_stripe_secret,
                        last_block + last_block_bytes - stripe_bytes, 1);
-  return merge(state, total_bytes);
+  return checksum_from(merge(state, total_bytes));
 }
 
 /// A block is complete only when a byte follows it: the last one is never scrambled.
@@ -77,7 +77,7 @@ std::size_t blocks_before_last(std::size_t size_bytes) noexcept {
 std::uint64_t checksum_with(const copy_kernels& kernels,
                             std::span<const std::byte> bytes) noexcept {
   if (bytes.size() <= short_bytes_max)
-    return XXH3_64bits(bytes.data(), bytes.size());
+    return checksum_from(XXH3_64bits(bytes.data(), bytes.size()));
   auto state = initial_accumulators;
   auto blocks = blocks_before_last(bytes.size());
   kernels.hash_blocks(state, secret(), bytes.data(), blocks);
@@ -90,7 +90,7 @@ std::uint64_t copy_and_checksum_with(const copy_kernels& kernels, std::span<std:
   PEERCACHE_ASSERT(to.size() == from.size());
   if (from.size() <= short_bytes_max) {
     kernels.copy(to.data(), from.data(), from.size());
-    return XXH3_64bits(from.data(), from.size());
+    return checksum_from(XXH3_64bits(from.data(), from.size()));
   }
   auto state = initial_accumulators;
   auto blocks = blocks_before_last(from.size());
@@ -186,7 +186,7 @@ void checksum_stream::keep_last_stripe(const std::byte* end) noexcept {
 std::uint64_t checksum_stream::digest() const noexcept {
   auto* held_block = window_ + detail::stripe_bytes;
   if (total_bytes_ <= detail::short_bytes_max)
-    return XXH3_64bits(held_block, static_cast<std::size_t>(total_bytes_));
+    return checksum_from(XXH3_64bits(held_block, static_cast<std::size_t>(total_bytes_)));
   return detail::finish(*kernels_, state_, held_block, held_bytes(), total_bytes_);
 }
 

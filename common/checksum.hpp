@@ -8,10 +8,17 @@
 
 namespace peercache {
 
-/// XXH3-64 of `bytes`, unseeded. Threads: any. The instruction set is chosen at run time.
+/// The checksum of a page with this XXH3-64. Where a checksum stands, 0 says that there is none, so
+/// the one digest in 2^64 that is 0 counts as 1, for writers and readers alike.
+constexpr std::uint64_t checksum_from(std::uint64_t digest) noexcept {
+  return digest != 0 ? digest : 1;
+}
+
+/// XXH3-64 of `bytes`, unseeded, never 0 (`checksum_from`). Threads: any. The instruction set is
+/// chosen at run time.
 std::uint64_t checksum_of(std::span<const std::byte> bytes) noexcept;
 
-/// XXH3-64 of bytes that arrive in pieces; equals `checksum_of` of the whole.
+/// The checksum of bytes that arrive in pieces; equals `checksum_of` of the whole.
 /// Threads: one at a time. Size: about 1.2 KiB, no allocation.
 class checksum_stream {
 public:

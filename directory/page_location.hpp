@@ -15,7 +15,7 @@ struct page_location {
   node_id node;
   incarnation owner; ///< The process that holds the page.
   generation gen;
-  std::uint64_t checksum = 0; ///< XXH3-64 of the page.
+  std::uint64_t checksum = 0; ///< Of the page; 0 is no page's.
   slot_id slot;
   std::uint32_t length_bytes = 0;
   tier where = tier::memory;

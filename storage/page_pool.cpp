@@ -1,6 +1,7 @@
 #include "storage/page_pool.hpp"
 
 #include "common/assert.hpp"
+#include "common/checksum.hpp"
 #include "common/limits.hpp"
 
 #include <algorithm>
@@ -53,16 +54,18 @@ slot_id page_pool::start_filling(std::uint32_t first, std::uint32_t granules) {
   return slot;
 }
 
-generation page_pool::finish_filling(const fill& page) {
+commit_outcome page_pool::finish_filling(const fill& page) {
   PEERCACHE_ASSERT(is(page.slot, slot_state::filling));
+  const auto checksum =
+      page.checksum != 0 ? page.checksum : checksum_of(slots_.bytes(page.slot, page.length_bytes));
   pages_[page.slot.value].state = slot_state::readable;
-  auto gen = slots_.publish(page.slot, page.key, page.length_bytes, page.checksum, last_published_);
+  auto gen = slots_.publish(page.slot, page.key, page.length_bytes, checksum, last_published_);
   last_published_ = gen;
   index_.insert(page.key, page.slot);
   --stats_.filling;
   ++stats_.pages;
   stats_.page_bytes += page.length_bytes;
-  return gen;
+  return {page_status::stored, page.slot, gen, checksum};
 }
 
 void page_pool::drop_filling(slot_id slot) {
@@ -74,7 +77,7 @@ void page_pool::drop_filling(slot_id slot) {
   --stats_.filling;
 }
 
-std::uint32_t page_pool::give_up(slot_id slot) {
+std::uint32_t page_pool::give_up(slot_id slot, bytes_after after) {
   PEERCACHE_ASSERT(is(slot, slot_state::readable));
   auto page = slots_.contents(slot);
   slots_.give_up(slot);
@@ -84,6 +87,10 @@ std::uint32_t page_pool::give_up(slot_id slot) {
   pages_[slot.value].state = slot_state::limbo;
   limbo_granules_ += pages_[slot.value].granules();
   ++stats_.limbo;
+  if (after == bytes_after::zeroed) {
+    to_scrub_.push_back({slot});
+    return no_extent;
+  }
   if (slots_.pins(slot) == 0)
     return release(slot);
   limbo_.push_back(slot);
@@ -120,6 +127,8 @@ result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evict
 std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evicted>& victims,
                                         const kept_elsewhere& kept) {
   reclaim();
+  scrub(std::uint64_t{granules} *
+        limits::granule_bytes); // As much as who fills the slot will write.
   std::optional<window> best;
   if (auto first = free_.allocate(granules))
     return start_filling(*first, granules);
@@ -159,20 +168,21 @@ void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> ou
 
 commit_outcome page_pool::commit_one(const fill& page) {
   if (!is(page.slot, slot_state::filling))
-    return {page_status::refused, page.slot, {}};
+    return {.status = page_status::refused, .slot = page.slot};
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
       granules_for(page.length_bytes) != pages_[page.slot.value].granules()) {
     drop_filling(page.slot);
     ++stats_.abandoned;
-    return {page_status::bad_size, page.slot, {}};
+    return {.status = page_status::bad_size, .slot = page.slot};
   }
   if (auto resident = index_.find(page.key)) {
     drop_filling(page.slot);
     ++stats_.duplicates;
-    return {page_status::duplicate, *resident, slots_.contents(*resident).gen};
+    return {
+        .status = page_status::duplicate, .slot = *resident, .gen = slots_.contents(*resident).gen};
   }
   ++stats_.stored;
-  return {page_status::stored, page.slot, finish_filling(page)};
+  return finish_filling(page);
 }
 
 bool page_pool::abandon(slot_id slot) {
@@ -196,14 +206,35 @@ std::optional<resident_page> page_pool::find(const page_key& key) const {
   return slot ? std::optional(describe(*slot)) : std::nullopt;
 }
 
-std::optional<evicted> page_pool::remove(const page_key& key) {
+std::optional<evicted> page_pool::remove(const page_key& key, bytes_after after) {
   auto page = find(key);
   if (!page)
     return std::nullopt;
   order_.erase(page->slot);
-  give_up(page->slot);
+  give_up(page->slot, after);
   ++stats_.removed;
   return evicted{page->key, page->slot, page->gen, page->length_bytes, page->checksum};
+}
+
+bool page_pool::scrub(std::uint64_t bytes_max) {
+  for (auto looks = to_scrub_.size(); looks > 0 && bytes_max > 0; --looks) {
+    auto next = to_scrub_.front();
+    to_scrub_.pop_front();
+    if (slots_.pins(next.slot) != 0) {
+      to_scrub_.push_back(next);
+      continue;
+    }
+    const auto whole = std::uint64_t{pages_[next.slot.value].granules()} * limits::granule_bytes;
+    const auto piece = std::min(bytes_max, whole - next.done_bytes);
+    slots_.zero(next.slot, next.done_bytes, piece);
+    next.done_bytes += piece;
+    bytes_max -= piece;
+    if (next.done_bytes == whole)
+      release(next.slot);
+    else
+      to_scrub_.push_front(next);
+  }
+  return bytes_max == 0 && !to_scrub_.empty();
 }
 
 bool page_pool::count_use(slot_id slot, generation gen) noexcept {

@@ -12,6 +12,7 @@
 #include "storage/slot_table.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,7 +29,8 @@ struct page_pool_options {
   std::uint32_t evict_batch_pages_max = 1024; ///< Victims of one `evict_ahead`.
 };
 
-/// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave.
+/// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave. Checksum 0: its producer
+/// has computed none, and the pool does.
 struct fill {
   slot_id slot;
   page_key key;
@@ -43,6 +45,7 @@ struct commit_outcome {
   page_status status = page_status::pending;
   slot_id slot;
   generation gen;
+  std::uint64_t checksum = 0; ///< Of a stored page; never 0 then.
 };
 
 /// A page that was given up: readers of this generation miss from now on, the directory is to be
@@ -101,7 +104,7 @@ struct page_pool_stats {
 /// Errors: the world's (no space, a late commit) are values; a wrong transition is an assertion.
 /// Invariants: (1) a slot is in exactly one state, and each transition is one method; (2) the index
 /// and the policy hold exactly the readable slots; (3) a slot is reused only when its generation is
-/// odd and no pin was seen after that.
+/// odd and no pin was seen after that; (4) each page has a checksum.
 class page_pool {
 public:
   /// @pre the slots' entries are as `pool_memory::create` left them: nothing was ever published; or
@@ -143,8 +146,14 @@ public:
   bool abandon(slot_id slot);
 
   std::optional<resident_page> find(const page_key& key) const;
-  /// Gives the page up; nothing when it is not here.
-  std::optional<evicted> remove(const page_key& key);
+  /// What becomes of the bytes of a removed page: they stay until the next page overwrites them, or
+  /// they are gone before anybody has the slot.
+  enum class bytes_after : bool { left, zeroed };
+  /// Gives the page up; nothing when it is not here. `zeroed` takes calls of `scrub`.
+  std::optional<evicted> remove(const page_key& key, bytes_after after = bytes_after::left);
+  /// Zeroes so many bytes at most of what is to be zeroed and nobody reads any more. True when
+  /// another call has more to do at once.
+  bool scrub(std::uint64_t bytes_max);
   /// A read of the filling `gen` that no CPU of this host saw. False, and nothing is counted, when
   /// the slot does not hold that any more, if it ever did.
   bool count_use(slot_id slot, generation gen) noexcept;
@@ -219,9 +228,10 @@ private:
 
   // Transitions.
   slot_id start_filling(std::uint32_t first, std::uint32_t granules);
-  generation finish_filling(const fill& page);
+  commit_outcome finish_filling(const fill& page);
   void drop_filling(slot_id slot);
-  std::uint32_t give_up(slot_id slot); ///< To free or limbo; returns the free extent, or no_extent.
+  /// To free or limbo; returns the free extent, or no_extent.
+  std::uint32_t give_up(slot_id slot, bytes_after after = bytes_after::left);
   std::uint32_t release(slot_id slot);
 
   bool is(slot_id slot, slot_state state) const noexcept;
@@ -252,6 +262,11 @@ private:
   page_index index_;
   std::vector<page_note> pages_;
   std::vector<slot_id> limbo_;
+  struct scrubbing {
+    slot_id slot;
+    std::uint64_t done_bytes = 0;
+  };
+  std::deque<scrubbing> to_scrub_; ///< In limbo as well, until they are zeroed.
   std::uint64_t limbo_granules_ = 0;
   generation last_published_; ///< Of all slots: a later filling has a higher generation.
   std::uint32_t fold_cursor_ = 0;

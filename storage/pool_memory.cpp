@@ -185,6 +185,9 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
   struct stat status {};
   if (::fstat(pool.file_, &status) != 0)
     return shared_object::failed("cannot stat", name);
+  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return {errc::refused, name + " is another user's, or others may use it: who has it reads and "
+                                  "changes all pages; run node and client as the same user"};
   auto object_bytes = static_cast<std::uint64_t>(status.st_size);
   if (object_bytes < pool_header_bytes)
     return {errc::incompatible, name + " is not a PeerCache pool, or not ready yet"};
@@ -292,6 +295,10 @@ result<void> pool_memory::lock_session(std::uint32_t index) {
 bool pool_memory::session_is_dead(std::uint32_t index) const {
   return !guard_on(guard::session_lock) ||
          !shared_object::is_locked_by_another(file_, lock_of(index));
+}
+
+bool pool_memory::session_is_held(std::uint32_t index) const {
+  return shared_object::is_locked_by_another(file_, lock_of(index));
 }
 
 bool pool_memory::former_clients_are_dead() const {

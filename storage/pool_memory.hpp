@@ -72,7 +72,8 @@ public:
   static result<pool_memory> take_over(const pool_memory_options& options);
 
   /// Maps the pool called `name`. `incompatible` when it is no pool of this layout, `not_found`
-  /// when it is gone or belongs to another incarnation than the expected one.
+  /// when it is gone or belongs to another incarnation than the expected one, `refused` when it is
+  /// another user's, or others than its user may use it: only the node's word says whose it is.
   static result<pool_memory> attach(const std::string& name, const incarnation& expected);
 
   /// Removes all pools of the prefix and of this user whose owner is gone, in /dev/shm and in the
@@ -116,6 +117,9 @@ public:
   /// Owner: nobody holds the session's lock any more, hence nobody can write to its slots.
   /// @pre index < sessions_per_owner
   bool session_is_dead(std::uint32_t index) const;
+  /// Owner: somebody who has the pool mapped holds the session's lock.
+  /// @pre index < sessions_per_owner
+  bool session_is_held(std::uint32_t index) const;
   /// Owner: no client of a process that had the pool before has it mapped.
   bool former_clients_are_dead() const;
 

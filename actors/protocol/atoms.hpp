@@ -43,5 +43,6 @@ CAF_ADD_ATOM(peercache_atoms, peercache::actors, restore_atom, "restore")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, compare_atom, "compare")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, list_atom, "list")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, pump_atom, "pump")
+CAF_ADD_ATOM(peercache_atoms, peercache::actors, scrub_atom, "scrub")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

@@ -16,7 +16,7 @@ namespace peercache::actors {
 ///
 ///   offset  bytes  field
 ///        0     32  key
-///       32      8  checksum   XXH3-64, 0: not computed
+///       32      8  checksum   of the page; 0: not computed, the pool does
 ///       40      4  slot
 ///       44      4  length     bytes
 struct filled_slot {

@@ -119,12 +119,13 @@ protected:
     return record_at<slot_id>(*slots, 0);
   }
 
-  page_status commit(const page_key& key, slot_id slot, commit_mode mode = commit_mode::skip) {
+  page_status commit(const page_key& key, slot_id slot, commit_mode mode = commit_mode::skip,
+                     std::uint32_t length_bytes = 4096) {
     std::string filled;
     filled_slot page;
     page.key = key;
     page.slot = slot;
-    page.length_bytes = 4096;
+    page.length_bytes = length_bytes;
     append_record(filled, page);
     auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
                                  static_cast<std::uint8_t>(mode), std::string{});

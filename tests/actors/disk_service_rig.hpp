@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/disk_service.hpp"
+#include "common/checksum.hpp"
 #include "common/limits.hpp"
 #include "common/page_status.hpp"
 #include "tests/actors/cluster_fixture.hpp"
@@ -63,16 +64,19 @@ protected:
   std::string kept(std::uint32_t number) {
     auto slots = memory->slots();
     std::fill(bytes_of(number).begin(), bytes_of(number).end(), std::byte(number + 1));
+    const auto checksum = checksum_of(bytes_of(number));
     auto gen = generations[number];
     if (gen.value == 0) {
       slots.begin_fill(slot_of(number));
-      gen = generations[number] = slots.publish(slot_of(number), key_of(number), page_bytes_, 0);
+      gen = generations[number] =
+          slots.publish(slot_of(number), key_of(number), page_bytes_, checksum);
     }
     EXPECT_EQ(slots.pin_if(slot_of(number), gen, key_of(number), page_bytes_), page_status::hit);
     disk->gate().set_open(true);
     EXPECT_TRUE(disk->gate().enter(page_bytes_));
     std::string record;
-    append_record(record, kept_page{key_of(number), gen.value, 0, slot_of(number), page_bytes_});
+    append_record(record,
+                  kept_page{key_of(number), gen.value, checksum, slot_of(number), page_bytes_});
     return record;
   }
 

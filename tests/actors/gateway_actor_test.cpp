@@ -2,7 +2,11 @@
 
 #include "tests/actors/cluster_fixture.hpp"
 
+#include "common/checksum.hpp"
 #include "discovery/view_codec.hpp"
+
+#include <algorithm>
+#include <set>
 
 namespace peercache::actors {
 namespace {
@@ -26,6 +30,7 @@ session_actor::behavior_type fake_client(session_actor::pointer, std::string* la
 class gateway_actor_test : public cluster_fixture {
 protected:
   bool process_is_dead = false;
+  std::set<std::uint32_t> locks_held;
   double disk_scanned = 1;
   std::string readiness = "never told";
   bool announced_draining = false;
@@ -50,14 +55,22 @@ protected:
     options.pool = pool;
     options.disk_scanned = [this] { return disk_scanned; };
     options.session_is_dead = [this](std::uint32_t) { return process_is_dead; };
+    options.session_is_held = [this](std::uint32_t index) { return locks_held.contains(index); };
     options.ready = [this](bool ready, const std::string& reason) {
       readiness = ready ? "ready" : reason;
     };
     return system.spawn(run_gateway, std::move(options));
   }
 
+  session_welcome welcome() {
+    return *ask<session_welcome>(gateway, session_atom_v, std::string{"client"}, client);
+  }
+
+  /// Of a process that has mapped the pool.
   std::uint64_t open() {
-    return ask<session_welcome>(gateway, session_atom_v, std::string{"client"}, client)->session;
+    const auto session = welcome();
+    locks_held.insert(session.lock_index);
+    return session.session;
   }
 
   std::uint64_t filling() { return ask<pool_report>(pool, stats_atom_v)->filling; }
@@ -129,6 +142,61 @@ TEST_F(gateway_actor_test, a_session_reserves_fills_and_commits) {
   EXPECT_TRUE(commit_slot(session, record_at<slot_id>(*slots, 0)));
   EXPECT_EQ(filling(), 1u);
   EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u);
+}
+
+/// What a page before left in a slot would be a stranger's to publish under any key.
+TEST_F(gateway_actor_test, a_session_of_a_process_that_has_not_mapped_the_pool_gets_no_slots) {
+  tell_everyone(both());
+  const auto stranger = welcome();
+  EXPECT_FALSE(reserve_pages(stranger.session, 1));
+  EXPECT_FALSE(commit_slot(stranger.session, {0}));
+  std::string lengths;
+  append_record(lengths, std::uint32_t{4096});
+  auto pending = self->request(gateway, caf::infinite, commit_atom_v, stranger.session,
+                               std::string{}, std::uint8_t{0}, lengths);
+  settle();
+  pending.receive([](const std::string&, const std::string& slots) { EXPECT_TRUE(slots.empty()); },
+                  [](const caf::error&) {});
+  EXPECT_EQ(filling(), 0u);
+}
+
+TEST_F(gateway_actor_test, what_was_filled_is_committed_though_its_process_has_ended_since) {
+  tell_everyone(both());
+  const auto session = open();
+  const auto slots = reserve_pages(session, 1);
+  ASSERT_TRUE(slots);
+  locks_held.clear();
+  std::string more;
+  append_record(more, std::uint32_t{4096});
+  EXPECT_TRUE(commit_slot(session, record_at<slot_id>(*slots, 0), more));
+  EXPECT_EQ(filling(), 0u) << "nobody would fill another one";
+  EXPECT_FALSE(reserve_pages(session, 1));
+}
+
+TEST_F(gateway_actor_test, a_page_whose_producer_computed_no_checksum_has_one_all_the_same) {
+  tell_everyone(both());
+  const auto session = open();
+  const auto slot = record_at<slot_id>(*reserve_pages(session, 1), 0);
+  const auto bytes = memory.slots().bytes(slot, 4096);
+  std::fill(bytes.begin(), bytes.end(), std::byte{7});
+  ASSERT_TRUE(commit_slot(session, slot));
+  const auto found = locations(shard_here, key_named("a"));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].checksum, checksum_of(bytes));
+  EXPECT_EQ(memory.slots().contents(slot).checksum, checksum_of(bytes));
+}
+
+TEST_F(gateway_actor_test, the_bytes_of_a_removed_page_are_gone) {
+  tell_everyone(both());
+  const auto slot = reserve(3 * 4096 - 5);
+  const auto bytes = memory.slots().bytes(slot, 3 * 4096);
+  std::fill(bytes.begin(), bytes.end(), std::byte{7});
+  ASSERT_EQ(commit(key_named("a"), slot, commit_mode::skip, 3 * 4096 - 5), page_status::stored);
+  std::string keys;
+  append_record(keys, key_named("a"));
+  EXPECT_TRUE(ask<std::string>(gateway, remove_atom_v, keys));
+  EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == std::byte{0}; }));
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->bytes_used, 0u);
 }
 
 TEST_F(gateway_actor_test, refuses_slots_that_the_session_does_not_hold) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace peercache::actors {
 namespace {
 
@@ -46,6 +48,28 @@ TEST(session_table, lock_indices_are_not_shared_and_come_back) {
   auto index = table.find(first)->lock_index;
   table.close(first);
   EXPECT_EQ(table.find(*table.open("c", {}))->lock_index, index);
+}
+
+TEST(session_table, a_lock_that_somebody_holds_yet_is_given_to_nobody) {
+  session_table table;
+  const auto held = [](std::uint32_t index) { return index < 3; };
+  EXPECT_EQ(table.find(*table.open("a", {}, held))->lock_index, 3u);
+  EXPECT_FALSE(table.open("b", {}, [](std::uint32_t) { return true; }));
+}
+
+/// Who knows its own id must not know those of others: it could give their slots back.
+TEST(session_table, ids_tell_nothing_of_other_ids) {
+  std::set<std::uint64_t> ids;
+  std::uint64_t any_bits = 0;
+  for (int i = 0; i < 64; ++i) {
+    session_table table; // Of one process each.
+    const auto first = *table.open("a", {}), second = *table.open("b", {});
+    EXPECT_NE(second, first + 1);
+    any_bits |= first;
+    ids.insert({first, second});
+  }
+  EXPECT_EQ(ids.size(), 128u);
+  EXPECT_EQ(any_bits, UINT64_MAX);
 }
 
 TEST(session_table, refuses_more_than_its_limit) {

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <gtest/gtest.h>
 #include <random>
 #include <vector>
@@ -36,6 +37,19 @@ TEST_P(checksum, equals_the_librarys_for_every_length_up_to_five_blocks) {
     auto part = std::span<const std::byte>(bytes).first(length);
     ASSERT_EQ(detail::checksum_with(*GetParam(), part), library_checksum(part)) << length;
   }
+}
+
+/// Found by inverting XXH3, which takes 8 bytes one to one.
+TEST_P(checksum, whose_digest_is_0_is_1_because_0_says_that_there_is_none) {
+  constexpr std::array<unsigned char, 8> digest_0{0x42, 0xd5, 0x68, 0xe1, 0x38, 0xd7, 0x27, 0xff};
+  const auto bytes = std::as_bytes(std::span(digest_0));
+  ASSERT_EQ(library_checksum(bytes), 0u);
+  EXPECT_EQ(detail::checksum_with(*GetParam(), bytes), 1u);
+  std::array<std::byte, 8> copy;
+  EXPECT_EQ(detail::copy_and_checksum_with(*GetParam(), copy, bytes), 1u);
+  checksum_stream stream(*GetParam());
+  stream.update(bytes);
+  EXPECT_EQ(stream.digest(), 1u);
 }
 
 TEST_P(checksum, equals_the_librarys_at_every_alignment_of_a_long_input) {

@@ -101,7 +101,7 @@ private:
     while (!filling_.empty() && fills.size() < 5) {
       auto [slot, length] = *filling_.begin();
       numbers.push_back(random_() % 300);
-      fills.push_back({{slot}, key_of(numbers.back()), length, random_()});
+      fills.push_back({{slot}, key_of(numbers.back()), length, random_() | 1});
       filling_.erase(filling_.begin());
     }
     std::vector<commit_outcome> outcomes(fills.size());
@@ -215,7 +215,7 @@ double held_share(page_pool& pool, std::uint64_t& number, std::uint32_t length) 
   for (std::uint64_t i = 0; i < offered; ++i) {
     auto slot = pool.reserve(length, victims);
     EXPECT_TRUE(slot);
-    fill page{*slot, key_of(++number), length, 0};
+    fill page{*slot, key_of(++number), length, 1};
     commit_outcome outcome;
     pool.commit({&page, 1}, {&outcome, 1});
   }
@@ -257,7 +257,7 @@ TEST(page_pool, large_pages_find_room_among_randomly_placed_small_ones) {
     auto length = static_cast<std::uint32_t>(random() % 50 == 0 ? 1u << 20 : 1 + random() % 40'000);
     auto slot = pool.reserve(length, victims);
     ASSERT_TRUE(slot);
-    fill page{*slot, key_of(++number), length, 0};
+    fill page{*slot, key_of(++number), length, 1};
     commit_outcome outcome;
     pool.commit({&page, 1}, {&outcome, 1});
   }

@@ -31,7 +31,7 @@ protected:
   }
 
   commit_outcome put(std::uint64_t number, std::uint32_t length = granule) {
-    fill page{reserve(length), key_of(number), length, number};
+    fill page{reserve(length), key_of(number), length, std::max<std::uint64_t>(number, 1)};
     commit_outcome outcome;
     pool->commit({&page, 1}, {&outcome, 1});
     return outcome;
@@ -39,7 +39,7 @@ protected:
 
   /// A page from disk.
   slot_id promote(std::uint64_t number) {
-    fill page{reserve(granule), key_of(number), granule, number};
+    fill page{reserve(granule), key_of(number), granule, std::max<std::uint64_t>(number, 1)};
     commit_outcome outcome;
     pool->commit({&page, 1}, {&outcome, 1}, /*promoted=*/true);
     EXPECT_EQ(outcome.status, page_status::stored);
@@ -50,7 +50,8 @@ protected:
   void put_chain(std::uint64_t first, std::uint64_t count) {
     std::vector<fill> fills;
     for (auto number = first; number < first + count; ++number)
-      fills.push_back({reserve(granule), key_of(number), granule, number});
+      fills.push_back(
+          {reserve(granule), key_of(number), granule, std::max<std::uint64_t>(number, 1)});
     std::vector<commit_outcome> outcomes(fills.size());
     pool->commit(fills, outcomes);
   }
@@ -157,8 +158,8 @@ TEST_F(page_pool_test, a_key_that_is_here_already_is_a_duplicate_and_its_new_slo
 
 TEST_F(page_pool_test, a_key_twice_in_one_put_is_stored_once) {
   make(16);
-  std::vector<fill> fills{{reserve(granule), key_of(1), granule, 0},
-                          {reserve(granule), key_of(1), granule, 0}};
+  std::vector<fill> fills{{reserve(granule), key_of(1), granule, 1},
+                          {reserve(granule), key_of(1), granule, 1}};
   std::vector<commit_outcome> outcomes(2);
   pool->commit(fills, outcomes);
   EXPECT_EQ(outcomes[0].status, page_status::stored);
@@ -171,7 +172,7 @@ TEST_F(page_pool_test, a_late_commit_or_abandon_changes_nothing) {
   EXPECT_TRUE(pool->abandon(slot));
   EXPECT_FALSE(pool->abandon(slot));
   EXPECT_FALSE(pool->abandon({UINT32_MAX}));
-  fill late{slot, key_of(1), granule, 0};
+  fill late{slot, key_of(1), granule, 1};
   commit_outcome outcome;
   pool->commit({&late, 1}, {&outcome, 1});
   EXPECT_EQ(outcome.status, page_status::refused);
@@ -181,7 +182,7 @@ TEST_F(page_pool_test, a_late_commit_or_abandon_changes_nothing) {
 
 TEST_F(page_pool_test, a_commit_of_another_size_than_reserved_frees_the_slot) {
   make(16);
-  fill page{reserve(granule), key_of(1), granule + 1, 0};
+  fill page{reserve(granule), key_of(1), granule + 1, 1};
   commit_outcome outcome;
   pool->commit({&page, 1}, {&outcome, 1});
   EXPECT_EQ(outcome.status, page_status::bad_size);
@@ -368,7 +369,7 @@ TEST_F(page_pool_test, a_pool_whose_slots_are_all_being_filled_refuses) {
 
 TEST_F(page_pool_test, for_each_page_visits_the_readable_pages) {
   make(64);
-  for (std::uint64_t i = 0; i < 5; ++i)
+  for (std::uint64_t i = 1; i < 6; ++i)
     put(i, static_cast<std::uint32_t>(i * granule + 1));
   reserve(granule);
   pool->remove(key_of(2));
@@ -378,7 +379,7 @@ TEST_F(page_pool_test, for_each_page_visits_the_readable_pages) {
     seen.push_back(page.checksum);
   });
   std::ranges::sort(seen);
-  EXPECT_EQ(seen, (std::vector<std::uint64_t>{0, 1, 3, 4}));
+  EXPECT_EQ(seen, (std::vector<std::uint64_t>{1, 3, 4, 5}));
 }
 
 TEST_F(page_pool_test, a_change_of_page_size_gives_up_old_pages_before_new_ones) {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -20,7 +21,7 @@ protected:
   slot_id put(std::uint64_t number) {
     auto slot = pool.reserve(granule, victims, kept);
     EXPECT_TRUE(slot);
-    fill page{*slot, key_of(number), granule, number};
+    fill page{*slot, key_of(number), granule, std::max<std::uint64_t>(number, 1)};
     commit_outcome outcome;
     pool.commit({&page, 1}, {&outcome, 1});
     numbers[outcome.slot.value] = number;

@@ -274,6 +274,39 @@ TEST(pool_memory, a_stopped_client_is_alive_and_a_killed_one_is_dead) {
   EXPECT_TRUE(owner->session_is_dead(3));
 }
 
+TEST(pool_memory, a_session_is_held_by_who_has_the_pool_mapped_whatever_the_guard) {
+  auto owner = pool_memory::create(options_for("held"));
+  ASSERT_TRUE(owner);
+  guard_switched_off off(guard::session_lock);
+  EXPECT_FALSE(owner->session_is_held(3));
+  {
+    auto client = pool_memory::attach(owner->name(), owner->owner());
+    ASSERT_TRUE(client);
+    EXPECT_FALSE(owner->session_is_held(3)) << "nor by who has only mapped it";
+    ASSERT_TRUE(client->lock_session(3));
+    EXPECT_TRUE(owner->session_is_held(3));
+    EXPECT_FALSE(owner->session_is_held(4));
+  }
+  EXPECT_FALSE(owner->session_is_held(3));
+}
+
+/// Who listens at a node's port names the pool; its user has all pages that are put there.
+TEST(pool_memory, of_another_user_or_open_to_others_is_not_attached) {
+  auto owner = pool_memory::create(options_for("squatter"));
+  ASSERT_TRUE(owner);
+  const auto path = "/dev/shm" + owner->name();
+  for (const auto mode : {0666, 0602, 0640}) {
+    ASSERT_EQ(::chmod(path.c_str(), static_cast<mode_t>(mode)), 0);
+    EXPECT_EQ(pool_memory::attach(owner->name(), owner->owner()).error().code, errc::refused);
+  }
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  EXPECT_TRUE(pool_memory::attach(owner->name(), owner->owner()));
+  if (::geteuid() != 0)
+    return; // Nobody else can give a file away.
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(pool_memory::attach(owner->name(), owner->owner()).error().code, errc::refused);
+}
+
 TEST(pool_memory, one_session_index_has_one_holder_also_within_a_process) {
   auto owner = pool_memory::create(options_for("holder"));
   ASSERT_TRUE(owner);

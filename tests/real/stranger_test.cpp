@@ -1,0 +1,125 @@
+// What somebody can do who speaks the protocol and is no client of ours.
+
+#include "actors/protocol/message_types.hpp"
+#include "actors/protocol/pool_wire.hpp"
+#include "actors/system_config.hpp"
+#include "directory/wire.hpp"
+#include "local_ring.hpp"
+
+#include <array>
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+
+namespace peercache::real::stranger_test {
+
+namespace {
+
+using namespace actors;
+
+session_actor::behavior_type deaf(session_actor::pointer) {
+  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+}
+
+/// A CAF program that greets node 1 as anybody may.
+class foreign_program : public local_ring {
+protected:
+  void SetUp() override {
+    local_ring::SetUp();
+    if (HasFatalFailure())
+      return;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto found =
+          system_.middleman().remote_actor("127.0.0.1", node(i).ports().control_port);
+      ASSERT_TRUE(found);
+      gateways_.push_back(caf::actor_cast<gateway_actor>(*found));
+      const auto welcome = ask<peer_welcome>(gateways_.back(), hello_atom_v, wire_version,
+                                             cluster(), std::string{"me"});
+      ASSERT_TRUE(welcome);
+      shards_.push_back(welcome->directory);
+    }
+    events_ = system_.spawn(deaf);
+  }
+  void TearDown() override {
+    caf::anon_send_exit(events_, caf::exit_reason::user_shutdown);
+    events_ = nullptr;
+    gateways_.clear();
+    shards_.clear();
+    system_.await_actors_before_shutdown(false);
+    local_ring::TearDown();
+  }
+
+  template <class Answer, class Handle, class... Args>
+  std::optional<Answer> ask(const Handle& whom, Args... args) {
+    std::optional<Answer> answer;
+    self_->request(whom, std::chrono::seconds(5), std::move(args)...)
+        .receive([&](Answer& value) { answer = std::move(value); }, [](const caf::error&) {});
+    return answer;
+  }
+
+  std::optional<directory::page_location> location_of(const directory_actor& shard,
+                                                      const page_key& key) {
+    std::string request;
+    directory::append_lookup(request, key);
+    const auto answer = ask<std::string>(shard, lookup_atom_v, request);
+    std::array<directory::page_location, limits::locations_per_key_max> found;
+    std::size_t count = 0;
+    if (!answer || !directory::answer_reader{*answer}.next(found, count) || count == 0)
+      return std::nullopt;
+    return found[0];
+  }
+
+  system_config config_{1};
+  caf::actor_system system_{config_};
+  caf::scoped_actor self_{system_};
+  std::vector<gateway_actor> gateways_;
+  std::vector<directory_actor> shards_;
+  session_actor events_;
+};
+
+} // namespace
+
+/// Slots hold what pages before left there: whoever could commit one would read it.
+TEST_F(foreign_program, that_has_not_mapped_the_pool_gets_no_slot_and_commits_none) {
+  put(*client_of(0), 0, 20);
+  const auto& gateway = gateways_.front();
+  const auto session = ask<session_welcome>(gateway, session_atom_v, std::string{"me"}, events_);
+  ASSERT_TRUE(session);
+  std::string lengths;
+  append_record(lengths, std::uint32_t{page_bytes});
+  EXPECT_FALSE(ask<std::string>(gateway, reserve_atom_v, session->session, lengths));
+  std::string filled;
+  append_record(filled, filled_slot{.key = key_of(1000), .slot = {0}, .length_bytes = page_bytes});
+  std::optional<std::string> statuses;
+  self_
+      ->request(gateway, std::chrono::seconds(5), commit_atom_v, session->session, filled,
+                std::uint8_t{0}, lengths)
+      .receive([&](std::string& said, const std::string&) { statuses = said; },
+               [](const caf::error&) {});
+  EXPECT_FALSE(statuses);
+  EXPECT_NE(get(*client_of(0), 1000).result.status, page_status::hit);
+}
+
+/// A record of its own making, without a checksum, must not spare readers the comparison.
+TEST_F(foreign_program, whose_record_has_no_checksum_makes_no_hit_where_checksums_are_compared) {
+  const auto key = key_of(1);
+  put(*client_of(0), 1, 1);
+  std::optional<directory::page_location> location;
+  for (const auto& shard : shards_)
+    if (auto known = location_of(shard, key))
+      location = known;
+  ASSERT_TRUE(location);
+  EXPECT_NE(location->checksum, 0u);
+  std::string withdrawal, publication;
+  directory::append_withdraw(withdrawal, {key, location->owner, location->gen});
+  location->checksum = 0;
+  directory::append_publish(publication, {key, *location, directory::publish_mode::always});
+  for (const auto& shard : shards_) {
+    EXPECT_TRUE(ask<std::uint64_t>(shard, withdraw_atom_v, withdrawal));
+    EXPECT_TRUE(ask<std::string>(shard, publish_atom_v, publication));
+    EXPECT_EQ(location_of(shard, key).value_or(directory::page_location{}).gen, location->gen);
+  }
+  for (std::size_t i = 0; i < 2; ++i) // On the own host, and over TCP.
+    EXPECT_EQ(get(*client_of(i), 1).result.status, page_status::corrupt) << "at node " << i + 1;
+}
+
+} // namespace peercache::real::stranger_test

@@ -1,0 +1,87 @@
+#include "left_pool.hpp"
+
+#include <algorithm>
+
+namespace peercache::storage::page_pool_bytes_test {
+namespace {
+
+constexpr std::uint32_t granules = 8;
+constexpr std::uint32_t length = 2 * limits::granule_bytes;
+
+/// What becomes of a page's bytes, in a pool that four of them fill.
+class page_pool_bytes : public testing::Test {
+protected:
+  bool is_zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) {
+    const auto bytes = slots.bytes(slot, length).subspan(offset_bytes, size_bytes);
+    return std::all_of(bytes.begin(), bytes.end(), [](auto byte) { return byte == std::byte{0}; });
+  }
+  void remove(std::uint64_t number) {
+    EXPECT_TRUE(pool->remove(key_of(number), page_pool::bytes_after::zeroed));
+  }
+
+  heap_pool memory{granules};
+  slot_table slots = memory.slots();
+  std::unique_ptr<page_pool> pool = pool_of(slots);
+};
+
+TEST_F(page_pool_bytes, without_a_checksum_get_one_before_anybody_has_the_page) {
+  auto page = filled(*pool, slots, 1, length);
+  const auto computed = std::exchange(page.checksum, 0);
+  commit_outcome outcome;
+  pool->commit({&page, 1}, {&outcome, 1});
+  EXPECT_EQ(outcome.checksum, computed);
+  EXPECT_EQ(slots.contents(page.slot).checksum, computed);
+  EXPECT_EQ(pool->find(key_of(1))->checksum, computed);
+}
+
+TEST_F(page_pool_bytes, of_a_removed_page_are_zeroed_piece_by_piece_before_the_slot_is_free) {
+  const auto slot = put(*pool, slots, 1, length);
+  remove(1);
+  EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes() - length);
+  EXPECT_TRUE(pool->scrub(5000));
+  EXPECT_TRUE(is_zero(slot, 0, 5000));
+  EXPECT_FALSE(is_zero(slot, 5000, length - 5000));
+  EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes() - length);
+  EXPECT_FALSE(pool->scrub(5000));
+  EXPECT_TRUE(is_zero(slot, 0, length));
+  EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes());
+  EXPECT_EQ(pool->stats().limbo, 0u);
+}
+
+TEST_F(page_pool_bytes, of_a_removed_page_stay_while_a_reader_sends_them) {
+  const auto slot = put(*pool, slots, 1, length);
+  const auto other = put(*pool, slots, 2, length);
+  const auto page = *pool->find(key_of(1));
+  ASSERT_EQ(slots.pin_if(slot, page.gen, page.key, length), page_status::hit);
+  remove(1);
+  remove(2);
+  EXPECT_FALSE(pool->scrub(UINT64_MAX));
+  EXPECT_FALSE(is_zero(slot, 0, length));
+  EXPECT_TRUE(is_zero(other, 0, length)) << "it waits for no other page's readers";
+  slots.unpin(slot);
+  pool->scrub(UINT64_MAX);
+  EXPECT_TRUE(is_zero(slot, 0, length));
+}
+
+TEST_F(page_pool_bytes, of_a_removed_page_make_room_in_a_full_pool_at_once) {
+  for (std::uint64_t number = 1; number <= 4; ++number)
+    put(*pool, slots, number, length);
+  const auto slot = pool->find(key_of(3))->slot;
+  remove(3);
+  std::vector<evicted> victims;
+  const auto next = pool->reserve(length, victims);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(*next, slot);
+  EXPECT_TRUE(is_zero(slot, 0, length));
+  EXPECT_TRUE(victims.empty());
+}
+
+TEST_F(page_pool_bytes, of_an_evicted_page_are_left_to_the_next_one_to_overwrite) {
+  const auto slot = put(*pool, slots, 1, length);
+  EXPECT_TRUE(pool->remove(key_of(1)));
+  EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes());
+  EXPECT_FALSE(is_zero(slot, 0, length));
+}
+
+} // namespace
+} // namespace peercache::storage::page_pool_bytes_test

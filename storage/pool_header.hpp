@@ -28,7 +28,7 @@ namespace peercache::storage {
 ///                                  what other hosts READ
 ///       72      8  maker           digest of the names of cluster and node: whose pages these are
 ///       80      4  first_session   index of the lock of the owner's session 0
-///       84      4  reserved        zero
+///       84      4  prefix          digest of pool.name_prefix: whose leftover it is one day
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner
 /// for its life, byte 4096 + first_session + i by the client process of session i for its life. A
@@ -47,7 +47,7 @@ struct pool_header {
   std::uint64_t index_offset;
   std::uint64_t maker;
   std::uint32_t first_session;
-  std::uint32_t reserved;
+  std::uint32_t prefix;
 };
 
 inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350; // "PCPOOL\0\0", little endian
@@ -69,6 +69,7 @@ static_assert(offsetof(pool_header, object_bytes) == 56);
 static_assert(offsetof(pool_header, index_offset) == 64);
 static_assert(offsetof(pool_header, maker) == 72);
 static_assert(offsetof(pool_header, first_session) == 80);
+static_assert(offsetof(pool_header, prefix) == 84);
 static_assert(sessions_max % sessions_per_owner == 0);
 static_assert(sizeof(pool_header) == 88 && sizeof(pool_header) <= pool_header_bytes);
 static_assert(sizeof(incarnation) == 16);

@@ -1,5 +1,6 @@
 #include "storage/pool_leftovers.hpp"
 
+#include "common/checksum.hpp"
 #include "storage/pool_header.hpp"
 #include "storage/shared_object.hpp"
 
@@ -8,6 +9,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,7 +20,8 @@ namespace {
 struct parts_of_pool {
   std::uint64_t pages_offset = 0;
   std::uint64_t object_bytes = 0;
-  bool finished = false; ///< A node once served it.
+  bool finished = false;    ///< A node once served it.
+  std::uint32_t prefix = 0; ///< 0: it does not say.
 };
 
 /// Nothing for a foreign file, or for one that is too young to say whose it is.
@@ -38,17 +41,19 @@ std::optional<parts_of_pool> recognize(int file) {
     return std::nullopt;
   parts_of_pool parts{word_at(offsetof(pool_header, pages_offset)),
                       static_cast<std::uint64_t>(status.st_size), magic == pool_magic};
+  std::memcpy(&parts.prefix, bytes.data() + offsetof(pool_header, prefix), sizeof parts.prefix);
   if (parts.pages_offset == 0 || parts.pages_offset > parts.object_bytes)
     parts.pages_offset = parts.object_bytes;
   return parts;
 }
 
-bool remove_if_abandoned(const std::string& name) {
+bool remove_if_abandoned(const std::string& name, std::uint32_t prefix) {
   auto file = shared_object::open(name, O_RDWR | O_NONBLOCK);
   if (file < 0)
     return false; // Gone, or another user's.
   const auto parts = recognize(file);
-  const bool abandoned = parts && shared_object::lock_if_abandoned(file, name);
+  const bool abandoned = parts && (parts->prefix == 0 || parts->prefix == prefix) &&
+                         shared_object::lock_if_abandoned(file, name);
   if (abandoned) {
     shared_object::unlink(name);
     // Header and slot table first: as long as a reader finds a generation, the bytes are there.
@@ -61,6 +66,11 @@ bool remove_if_abandoned(const std::string& name) {
 
 } // namespace
 
+std::uint32_t digest_of_prefix(std::string_view prefix) {
+  const auto digest = static_cast<std::uint32_t>(checksum_of(std::as_bytes(std::span(prefix))));
+  return digest != 0 ? digest : 1;
+}
+
 std::optional<std::uint64_t> abandoned_pool_bytes(int file, const std::string& name) {
   const auto parts = recognize(file);
   if (!parts || !parts->finished || parts->object_bytes < pool_header_bytes ||
@@ -71,13 +81,14 @@ std::optional<std::uint64_t> abandoned_pool_bytes(int file, const std::string& n
 
 std::size_t remove_abandoned_pools(const std::string& directory, const std::string& name_start,
                                    const std::string& prefix) {
+  const auto digest = digest_of_prefix(prefix);
   std::size_t removed = 0;
   std::error_code failed;
   for (std::filesystem::directory_iterator it(directory, failed), end; !failed && it != end;
        it.increment(failed)) {
     auto file = it->path().filename().string();
     if (file.starts_with(prefix + "-"))
-      removed += remove_if_abandoned(std::string{name_start}.append("/").append(file));
+      removed += remove_if_abandoned(std::string{name_start}.append("/").append(file), digest);
   }
   return removed;
 }

@@ -4,11 +4,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace peercache::storage {
 
-/// Removes the pools in `directory` whose names start with `prefix` and "-", which this user made
-/// and whose owner is gone; returns how many. Their names as `shared_object` takes them are
+/// What the header of a pool says of its name's prefix; never 0. By the name alone nobody can tell
+/// where the prefix ends.
+std::uint32_t digest_of_prefix(std::string_view prefix);
+
+/// Removes the pools in `directory` of this prefix, which this user made and whose owner is gone;
+/// returns how many. Their names as `shared_object` takes them are
 /// `name_start` + "/" + file. Their memory comes back at once, also of those that are still mapped:
 /// whoever reads there finds generation 0 in each slot, and so a miss, before a page's bytes go.
 ///

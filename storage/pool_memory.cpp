@@ -163,6 +163,7 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
     return shared_object::failed("no memory for the pool (lower pool.size):", pool.name_);
   }
   auto* header = new (pool.base_) pool_header{};
+  header->prefix = digest_of_prefix(options.name_prefix);
   header->magic.store(unfinished_pool_magic, std::memory_order_release);
   if (auto touched = pool.pretouch(options); !touched)
     return touched.error();

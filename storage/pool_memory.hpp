@@ -76,10 +76,10 @@ public:
   /// another user's, or others than its user may use it: only the node's word says whose it is.
   static result<pool_memory> attach(const std::string& name, const incarnation& expected);
 
-  /// Removes all pools of the prefix and of this user whose owner is gone, in /dev/shm and in the
-  /// huge-page folder, and frees their memory at once: also of those that some process still maps,
-  /// where every slot then reads as empty. `create` does so first. Whatever else has such a name
-  /// stays as it is. Returns the number removed.
+  /// Removes all pools of exactly this prefix and of this user whose owner is gone, in /dev/shm and
+  /// in the huge-page folder, and frees their memory at once: also of those that some process still
+  /// maps, where every slot then reads as empty. `create` does so first. Whatever else has such a
+  /// name stays as it is. Returns the number removed.
   static std::size_t remove_leftovers(const pool_memory_options& options);
 
   pool_memory(pool_memory&& other) noexcept;

@@ -100,6 +100,15 @@ TEST_F(pool_take_over, other_options_are_refused_and_said) {
   EXPECT_TRUE(pool_memory::take_over(options)) << "it is still there";
 }
 
+TEST_F(pool_take_over, what_a_node_of_a_longer_prefix_left_is_its_own) {
+  leave_pages();
+  auto shorter = options;
+  shorter.name_prefix = options.name_prefix.substr(0, options.name_prefix.rfind('-'));
+  ASSERT_TRUE(options.name_prefix.starts_with(shorter.name_prefix + "-"));
+  EXPECT_EQ(pool_memory::remove_leftovers(shorter), 0u);
+  EXPECT_TRUE(pool_memory::take_over(options)) << "it is still there";
+}
+
 TEST_F(pool_take_over, another_layout_version_is_refused_and_said) {
   leave_pages();
   ASSERT_EQ(objects().size(), 1u);

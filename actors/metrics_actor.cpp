@@ -145,6 +145,8 @@ void metrics_state::take(const node_report& node) {
   set(metric::pool_pages_filling, node.pool.filling);
   set(metric::evictions_total, node.pool.evictions);
   set(metric::evicted_bytes_total, node.pool.evicted_bytes);
+  set(metric::adopted_pages_total, node.pool.adopted);
+  set(metric::adopted_refused_total, node.pool.adopted_refused);
   set(metric::directory_records, node.directory.records);
   set(metric::directory_record_bytes,
       node.directory.records > 0 ? node.directory.bytes / node.directory.records : 0);

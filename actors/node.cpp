@@ -33,10 +33,8 @@ result<void> node::impl::start() {
   log::info("data plane: {}", choice->why);
   if (auto held = hold_ports(); !held)
     return held;
-  auto memory = storage::pool_memory::create(memory_options(config_, self_));
-  if (!memory)
-    return memory.error();
-  memory_ = std::move(*memory);
+  if (auto opened = open_pool(); !opened)
+    return opened;
   disk_ = disk_service::open(config_, self_, *memory_);
   auto rails = rail_service::open(*choice, config_, self_, *memory_);
   if (!rails)
@@ -48,6 +46,50 @@ result<void> node::impl::start() {
   if (auto opened = open_ports(); !opened)
     return opened;
   spawn_actors();
+  memory_->outlive(false);
+  return {};
+}
+
+namespace {
+
+/// Where the process before let its disk read into, no device writes on its behalf any more.
+result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_remains& remains) {
+  for (const auto& extent : remains.extents)
+    if (extent.being_filled)
+      if (auto done = memory.make_anew(extent.slot, extent.granules); !done)
+        return done;
+  return {};
+}
+
+} // namespace
+
+/// That of the process before, with its pages, or a new one. Before any device has registered it.
+result<void> node::impl::open_pool() {
+  const auto options = memory_options(config_, self_);
+  if (config_.pool.keep) {
+    auto left = storage::pool_memory::take_over(options);
+    auto why = left ? error{} : left.error();
+    if (left) {
+      auto remains = storage::survey(left->slots());
+      const auto cut_off = cut_devices_off(*left, remains);
+      if (cut_off) {
+        log::info("pool: the process before has left {} pages; they are compared with their "
+                  "checksums",
+                  remains.pages);
+        memory_ = std::move(*left);
+        memory_->outlive(true); // As long as this start may fail.
+        remains_ = std::move(remains);
+        return {};
+      }
+      why = cut_off.error();
+    }
+    if (why.code != errc::not_found)
+      log::warn("pool: the pages of the process before are lost: {}", to_string(why));
+  }
+  auto made = storage::pool_memory::create(options);
+  if (!made)
+    return made.error();
+  memory_ = std::move(*made);
   return {};
 }
 
@@ -179,6 +221,12 @@ void node::impl::stop() {
   if (stopped_ || !system_)
     return;
   stopped_ = true;
+  *stopping_at_ = "comparing the pages of the process before";
+  if (adoption_thread_) {
+    stop_adoption_ = true;
+    wait_for_thread_actor(*system_, adoption_thread_);
+    adoption_thread_ = nullptr;
+  }
   *stopping_at_ = "stopping the page server";
   if (pages_ && page_thread_) {
     pages_->stop();
@@ -259,9 +307,15 @@ bool node::ready() const {
   return impl_->ready();
 }
 
-void node::drain_and_stop() {
+std::size_t node::discard_pools(const config::node_config& config) {
+  return storage::pool_memory::remove_leftovers(memory_options(config, {}));
+}
+
+void node::drain_and_stop(pool_after after) {
   impl_->drain();
   impl_->stop();
+  if (after == pool_after::kept)
+    impl_->keep_pool();
 }
 
 std::shared_ptr<const std::atomic<const char*>> node::stopping_at() const noexcept {

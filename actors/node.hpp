@@ -5,6 +5,7 @@
 #include "discovery/view.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 
 namespace peercache::actors {
@@ -19,6 +20,9 @@ namespace peercache::actors {
 class node {
 public:
   static result<std::unique_ptr<node>> start(const config::node_config& config);
+  /// Frees the memory of all pools of pool.name_prefix and this user that no process serves.
+  /// Returns how many there were.
+  static std::size_t discard_pools(const config::node_config& config);
   ~node();
   node(const node&) = delete;
   node& operator=(const node&) = delete;
@@ -28,9 +32,12 @@ public:
   /// In a view of the cluster, and not draining. Any thread.
   bool ready() const;
 
+  /// What becomes of the pool's memory when the node is destroyed.
+  enum class pool_after : bool { freed, kept };
   /// Leaves in good order: unready → withdrawn → told the masters → reads finished → stopped.
-  /// Bounded by drain.timeout. Idempotent.
-  void drain_and_stop();
+  /// Bounded by drain.timeout. Idempotent. `kept`: the pages are left for the next node of this
+  /// name, if pool.keep says so.
+  void drain_and_stop(pool_after after = pool_after::freed);
   /// What `drain_and_stop` is at, in words. Any thread; outlives the node.
   std::shared_ptr<const std::atomic<const char*>> stopping_at() const noexcept;
 

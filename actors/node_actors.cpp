@@ -80,7 +80,18 @@ void node::impl::spawn_pool() {
     pool.disk.slots = memory_->slots();
     pool.disk.write_through = config_.disk.policy == config::disk_policy::write_through;
   }
-  pool_ = system.spawn(run_pool, pool, make_pool(config_, *memory_));
+  auto pages = make_pool(config_, *memory_);
+  if (remains_) {
+    pages->claim(*remains_);
+    for (const auto& extent : remains_->extents)
+      if (extent.being_filled)
+        pool.adoption.being_filled.push_back(extent.slot);
+    pool.adoption.former_clients_are_dead = [memory = &*memory_] {
+      return memory->former_clients_are_dead();
+    };
+  }
+  pool_ = system.spawn(run_pool, pool, std::move(pages));
+  spawn_adoption();
   disk_writer_ = system.spawn(run_disk_writer, disk_.get(), pool_);
   if (!disk_->on())
     return;
@@ -94,6 +105,20 @@ void node::impl::spawn_pool() {
   disk_thread_ = spawn_thread_actor(system, [disk = disk_.get(), actor = disk_writer_] {
     disk->run([&](disk_turn_ptr turn) { caf::anon_send(actor, turn_atom_v, std::move(turn)); });
   });
+}
+
+void node::impl::spawn_adoption() {
+  if (!remains_)
+    return;
+  auto remains = std::make_shared<const storage::pool_remains>(std::move(*remains_));
+  remains_.reset();
+  adoption_thread_ = spawn_thread_actor(
+      *system_, [remains, slots = memory_->slots(), pool = pool_, stop = &stop_adoption_] {
+        storage::remains_check check(slots, remains->extents);
+        compare_remains(check, *stop, [&pool](std::string compared) {
+          caf::anon_send(pool, adopt_atom_v, std::move(compared));
+        });
+      });
 }
 
 void node::impl::spawn_membership() {

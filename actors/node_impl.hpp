@@ -12,6 +12,7 @@
 #include "metrics/http_server.hpp"
 #include "rdma/socket.hpp"
 #include "storage/pool_memory.hpp"
+#include "storage/pool_remains.hpp"
 
 #include <atomic>
 #include <memory>
@@ -37,14 +38,21 @@ public:
   const discovery::member& self() const noexcept { return self_; }
   bool ready() const { return board_->ready.load()->ready; }
   const home_process& home() const noexcept { return home_; }
+  /// @pre stopped
+  void keep_pool() {
+    if (memory_ && config_.pool.keep && config_.pool.huge_pages == config::huge_pages::off)
+      memory_->outlive(true);
+  }
 
 private:
+  result<void> open_pool();
   result<void> hold_ports();
   result<void> open_ports();
   result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
   void spawn_actors();
   void spawn_rails();
   void spawn_pool();
+  void spawn_adoption();
   void spawn_membership();
   void spawn_gateway();
   void spawn_metrics();
@@ -55,6 +63,7 @@ private:
   std::vector<discovery::endpoint> seeds_;
   std::vector<rdma::unique_fd> held_ports_; ///< From the start until they are listened at.
   std::optional<storage::pool_memory> memory_;
+  std::optional<storage::pool_remains> remains_; ///< Of the process before; until they are claimed.
   std::unique_ptr<disk_service> disk_;
   std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.
   std::unique_ptr<page_server> pages_;
@@ -74,7 +83,8 @@ private:
   promoter_actor promoter_;
   gateway_actor gateway_;
   metrics_actor metrics_;
-  caf::actor page_thread_, http_thread_, disk_thread_;
+  caf::actor page_thread_, http_thread_, disk_thread_, adoption_thread_;
+  std::atomic<bool> stop_adoption_{false};
   std::vector<caf::actor> rail_threads_;
   bool stopped_ = false;
   const std::shared_ptr<std::atomic<const char*>> stopping_at_ =

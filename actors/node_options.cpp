@@ -28,6 +28,7 @@ storage::pool_memory_options memory_options(const config::node_config& config,
                                             const discovery::member& self) {
   storage::pool_memory_options options;
   options.name_prefix = config.pool.name_prefix;
+  options.cluster_name = config.cluster.name;
   options.node_name = self.name;
   options.owner = self.inc;
   options.size_bytes = config.pool.size_bytes;

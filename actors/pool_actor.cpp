@@ -135,6 +135,8 @@ pool_report pool_state::report() const {
   now.duplicates = stats.duplicates;
   now.evictions = stats.evictions;
   now.evicted_bytes = stats.evicted_bytes;
+  now.adopted = stats.adopted;
+  now.adopted_refused = adoption.refused;
   now.unpublished = unpublished.size();
   now.republished = republished;
   now.mirrored = mirrored;
@@ -171,6 +173,7 @@ void beat(pool_pointer self) {
   auto& state = self->state;
   state.demand.beat();
   state.pool->reclaim();
+  free_former_fills(state);
   scrub(self);
   state.pool->fold_uses(folds_per_beat);
   state.evict_ahead();
@@ -201,6 +204,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   repair.settling = options.repair_settling;
   state.repair = record_repair(repair);
   state.disk = pool_disk(options.disk, options.self, options.inc);
+  state.adoption = {.options = options.adoption, .begun = self->clock().now()};
   self->delayed_send(self, options.beat, beat_atom_v);
   return {
       [self](reserve_atom, const std::string& lengths) { return self->state.reserve(lengths); },
@@ -229,6 +233,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](drain_atom) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
+      [self](adopt_atom, const std::string& compared) { adopt_pages(self, compared); },
       [self](scrub_atom) {
         self->state.scrubbing = false;
         scrub(self);

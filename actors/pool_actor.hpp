@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/mirror_share.hpp"
+#include "actors/pool_adoption.hpp"
 #include "actors/pool_disk.hpp"
 #include "actors/protocol/pool.hpp"
 #include "actors/protocol/pool_wire.hpp"
@@ -35,6 +36,7 @@ struct pool_actor_options {
   std::chrono::milliseconds repair_settling = record_repair::options{}.settling;
   std::uint64_t mirrored_bytes_max = 0; ///< Copies of other hosts' pages.
   pool_disk_options disk;
+  pool_adoption_options adoption;
 };
 
 /// A withdrawal that some directory owner has not heard of yet.
@@ -55,6 +57,7 @@ struct pool_state {
   bool scrubbing = false; ///< A message to go on with that is on its way.
   std::vector<pending_withdrawal> withdrawals;
   pool_disk disk;
+  pool_adoption adoption;
   recent_demand demand; ///< Of `reserve`.
   mirror_share mirrors;
   std::uint64_t mirrored = 0, mirrored_refused = 0;

@@ -290,18 +290,31 @@ caf::result<bool> withdraw_everything(pool_pointer self) {
 
 namespace {
 
-/// Of each page, the owners that had it not by the ring of before. They count against the budget.
-void tell_new_owners(pool_state& state, const discovery::hash_ring& before) {
+/// The owners that had the page not by the ring of before. They count against the budget.
+void tell_new_owners(pool_state& state, const discovery::hash_ring& before,
+                     const storage::resident_page& page) {
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
-  state.pool->for_each_page([&](const storage::resident_page& page) {
-    auto count =
-        discovery::new_owners(before, state.cluster->ring, page.key, state.options.replicas, fresh);
-    for (std::size_t i = 0; i < count; ++i)
-      state.unpublished.add({page.key, fresh[i]});
-  });
+  auto count =
+      discovery::new_owners(before, state.cluster->ring, page.key, state.options.replicas, fresh);
+  for (std::size_t i = 0; i < count; ++i)
+    state.unpublished.add({page.key, fresh[i]});
+}
+
+void tell_new_owners(pool_state& state, const discovery::hash_ring& before) {
+  state.pool->for_each_page(
+      [&](const storage::resident_page& page) { tell_new_owners(state, before, page); });
 }
 
 } // namespace
+
+void tell_owners(pool_pointer self, const std::vector<storage::resident_page>& pages) {
+  auto& state = self->state;
+  if (!state.publishes())
+    return;
+  for (const auto& page : pages)
+    tell_new_owners(state, {}, page);
+  publish_unpublished(self);
+}
 
 void publish_again(pool_pointer self) {
   auto& state = self->state;
@@ -318,8 +331,10 @@ void adopt_topology(pool_pointer self, const topology_ptr& next) {
   state.cluster = next;
   if (!state.publishes() || (before && before->view == next->view))
     return;
-  // In a view that was missed a member may have been out, which forgot everything since.
-  bool saw_all = before && next->view.version == before->view.version + 1;
+  // In a view that was missed a member may have been out, which forgot everything since; and who
+  // was in no view itself has told nobody anything.
+  const bool saw_all = before && before->find(state.options.inc) != nullptr &&
+                       next->view.version == before->view.version + 1;
   discovery::hash_ring none;
   const auto& old_ring = saw_all ? before->ring : none;
   if (!saw_all)

@@ -44,6 +44,10 @@ void withdraw_from_owners(pool_pointer self, const std::vector<directory::withdr
 /// after its answers. Pages are dropped by the same rule as in `commit`.
 void publish_unpublished(pool_pointer self);
 
+/// These pages are new here: each owner is told of them, within the budget. Before the node is in a
+/// view nobody is; the view tells everybody.
+void tell_owners(pool_pointer self, const std::vector<storage::resident_page>& pages);
+
 /// Sends all pending withdrawals, one message an owner.
 void send_withdrawals(pool_pointer self);
 

@@ -84,6 +84,7 @@ std::vector<std::string> arguments_of(const node_launch& launch) {
                                         std::to_string(launch.data_port),
                                         "--net-http-port",
                                         std::to_string(launch.http_port)};
+  arguments.push_back(launch.keep_pool ? "--pool-keep" : "--no-pool-keep");
   std::string seeds;
   for (const auto& seed : launch.seeds)
     seeds += (seeds.empty() ? "" : ",") + seed;

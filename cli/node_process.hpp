@@ -24,6 +24,7 @@ struct node_launch {
   std::uint16_t control_port = 0; ///< 0: any free port, like the next two.
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
+  bool keep_pool = false;         ///< Its pages outlive it (pool.keep).
   std::vector<std::string> flags; ///< More of peercache-node's flags.
   std::vector<std::pair<std::string, std::string>> environment;
   std::chrono::milliseconds start_timeout{30'000};

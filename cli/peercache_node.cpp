@@ -88,7 +88,9 @@ int serve(const config::node_config& config) {
     signal = stop_signal_within(std::chrono::hours(1));
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
   watch_over_drain(node, config.drain.timeout);
-  node.drain_and_stop();
+  // Who presses Ctrl-C is done with it; a service manager may start the next one at once.
+  using after = actors::node::pool_after;
+  node.drain_and_stop(*signal == SIGTERM ? after::kept : after::freed);
   log::info("stopped");
   return exit_ok;
 }
@@ -97,6 +99,7 @@ struct program_options {
   std::string config_path;
   bool check_config = false;
   bool print_config = false;
+  bool discard_pool = false;
 };
 
 result<config::loaded_config> configuration(const program_options& options,
@@ -121,6 +124,11 @@ int run_with(const program_options& options, const config::loaded_config& loaded
     return exit_ok;
   }
   const auto& config = loaded.config;
+  if (options.discard_pool) {
+    const auto freed = actors::node::discard_pools(config);
+    fmt::print("{} {} without a process freed\n", freed, freed == 1 ? "pool" : "pools");
+    return exit_ok;
+  }
   init_log(config.node.name, std::string(config::to_string(config.log.level)), config.log.json);
   for (const auto& warning : loaded.warnings)
     log::warn("{}", warning);
@@ -145,6 +153,8 @@ int main(int argc, char** argv) {
                  "Configuration file [default: the one that PEERCACHE_CONFIG names, if any]");
   app.add_flag("--check-config", options.check_config, "Check the configuration and end");
   app.add_flag("--print-config", options.print_config, "Print every value with its origin and end");
+  app.add_flag("--discard-pool", options.discard_pool,
+               "Free the pools that nodes of pool.name_prefix have left in shared memory, and end");
   app.set_version_flag("--version", std::string("peercache-node ") + PEERCACHE_VERSION,
                        "Print the version and end");
   config::cli_options flags(app);

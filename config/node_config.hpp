@@ -116,6 +116,7 @@ struct node_config {
     double free_low = 0;  ///< Fraction of the pool; below it eviction starts.
     double free_high = 0; ///< Fraction of the pool; here it stops.
     std::string name_prefix;
+    bool keep = false; ///< Pages outlive the process.
     mirror_mode mirror = mirror_mode::off;
     double mirror_share = 0; ///< Fraction of the pool.
     bool operator==(const pool_section&) const = default;

@@ -192,6 +192,16 @@ void add_eviction(std::vector<option>& table) {
                    "`_` and `-`, at "
                    "most 64.",
         .store = into([](node_config & c) -> auto& { return c.pool.name_prefix; })},
+       {.name = "pool.keep",
+        .type = type::boolean,
+        .default_value = true,
+        .meaning =
+            "Pages outlive the process: a node that was killed or told to stop by SIGTERM leaves "
+            "its pool in shared memory, and the next one of its name goes on with the pages. "
+            "SIGINT (Ctrl-C) frees the memory, and so does `peercache-node --discard-pool`; not "
+            "with huge pages.",
+        .dev_default = false,
+        .store = into([](node_config & c) -> auto& { return c.pool.keep; })},
        {.name = "pool.mirror",
         .type = type::choice,
         .default_value = "off",

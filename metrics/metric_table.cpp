@@ -83,6 +83,8 @@ void add_node(table& rows) {
       {op_seconds, "peercache_op_seconds", histogram, s.only_op, "How long a call took, from its entry to its return."},
       {evictions_total, "peercache_evictions_total", counter, {}, "Pages that left the pool to make room."},
       {evicted_bytes_total, "peercache_evicted_bytes_total", counter, {}, "Bytes of the pages that left the pool to make room."},
+      {adopted_pages_total, "peercache_adopted_pages_total", counter, {}, "Pages of the process before that this one took over with its pool."},
+      {adopted_refused_total, "peercache_adopted_refused_total", counter, {}, "Pages of the process before that were dropped because their bytes had another checksum."},
       {directory_records, "peercache_directory_records", gauge, {}, "Location records that this node's directory shard holds."},
       {directory_record_bytes, "peercache_directory_record_bytes", gauge, {}, "Memory of the shard divided by its records."},
       {directory_publishes_total, "peercache_directory_publishes_total", counter, {}, "Records that were published to this shard."},

@@ -26,6 +26,8 @@ enum class metric : std::uint8_t {
   op_seconds,
   evictions_total,
   evicted_bytes_total,
+  adopted_pages_total,
+  adopted_refused_total,
   directory_records,
   directory_record_bytes,
   directory_publishes_total,

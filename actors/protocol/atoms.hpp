@@ -44,5 +44,6 @@ CAF_ADD_ATOM(peercache_atoms, peercache::actors, compare_atom, "compare")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, list_atom, "list")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, pump_atom, "pump")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, scrub_atom, "scrub")
+CAF_ADD_ATOM(peercache_atoms, peercache::actors, adopt_atom, "adopt")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

@@ -6,7 +6,7 @@
 namespace peercache::actors {
 
 /// Changes with any change of what travels between processes.
-inline constexpr std::uint32_t wire_version = 10;
+inline constexpr std::uint32_t wire_version = 11;
 
 /// What a client process hears from the gateway of its host.
 using session_actor = caf::typed_actor<

@@ -49,6 +49,9 @@ using pool_actor = caf::typed_actor<
     caf::replies_to<stats_atom>::with<pool_report>,
     // Own membership: who owns which key now; re-publishes what changed owner.
     caf::reacts_to<topology_atom, topology_ptr>,
+    // The node's start: pages (compared_page) of the process before, compared with their checksums;
+    // none: that was all.
+    caf::reacts_to<adopt_atom, std::string>,
     // Itself: goes on zeroing what was removed.
     caf::reacts_to<scrub_atom>,
     // Itself: evicts ahead of need, retries what no directory owner acknowledged.

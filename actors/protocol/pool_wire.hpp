@@ -48,6 +48,17 @@ struct used_page {
 };
 static_assert(sizeof(used_page) == 16 && std::is_trivially_copyable_v<used_page>);
 
+/// A page that the process before left in the pool; within a node.
+///
+///   offset  bytes  field
+///        0      4  slot
+///        4      4  intact    1: its bytes have their checksum, 0: others
+struct compared_page {
+  slot_id slot;
+  std::uint32_t intact = 0;
+};
+static_assert(sizeof(compared_page) == 8 && std::is_trivially_copyable_v<compared_page>);
+
 /// Of one message; more are not looked at.
 inline constexpr std::size_t used_pages_max = 4096;
 

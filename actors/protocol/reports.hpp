@@ -45,9 +45,11 @@ struct pool_report {
   std::uint64_t duplicates = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
-  std::uint64_t unpublished = 0; ///< Pages that no directory owner has acknowledged yet.
-  std::uint64_t republished = 0; ///< Records told to new owners after a change of view.
-  std::uint64_t mirrored = 0;    ///< Copies of other hosts' pages that were taken in.
+  std::uint64_t adopted = 0;         ///< Pages of the process before that were taken over.
+  std::uint64_t adopted_refused = 0; ///< Others of it, whose bytes are not those of the checksum.
+  std::uint64_t unpublished = 0;     ///< Pages that no directory owner has acknowledged yet.
+  std::uint64_t republished = 0;     ///< Records told to new owners after a change of view.
+  std::uint64_t mirrored = 0;        ///< Copies of other hosts' pages that were taken in.
   std::uint64_t mirrored_refused = 0;
   std::uint64_t mirrored_bytes = 0; ///< That are held now.
   std::uint64_t repair_passes = 0;
@@ -58,9 +60,10 @@ struct pool_report {
   template <class Inspector>
   friend auto inspect(Inspector& f, pool_report& x) {
     return f(x.bytes_used, x.bytes_capacity, x.pages, x.filling, x.limbo, x.puts, x.evicting_puts,
-             x.duplicates, x.evictions, x.evicted_bytes, x.unpublished, x.republished, x.mirrored,
-             x.mirrored_refused, x.mirrored_bytes, x.repair_passes, x.repair_bytes,
-             x.repair_differing, x.repair_published, x.repair_withdrawn);
+             x.duplicates, x.evictions, x.evicted_bytes, x.adopted, x.adopted_refused,
+             x.unpublished, x.republished, x.mirrored, x.mirrored_refused, x.mirrored_bytes,
+             x.repair_passes, x.repair_bytes, x.repair_differing, x.repair_published,
+             x.repair_withdrawn);
   }
 };
 

@@ -116,7 +116,7 @@ class LocalNode:
 
     def start(self, seeds=()):
         control, data, http = self.ports
-        words = [PROGRAM, "--node-name", self.name, "--cluster-name", self.cluster,
+        words = [PROGRAM, "--no-pool-keep", "--node-name", self.name, "--cluster-name", self.cluster,
                  "--pool-size", self.pool, "--net-control-port", control,
                  "--net-data-port", data, "--net-http-port", http, *self.flags]
         if seeds:

@@ -1,5 +1,7 @@
 #include "survival_ring.hpp"
 
+#include "storage/pool_memory.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <unistd.h>
@@ -12,11 +14,19 @@ void survival_ring::TearDown() {
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     thaw(i); // A node that stands still would not end.
   local_ring::TearDown();
+  if (plan_.keep_pools)
+    storage::pool_memory::remove_leftovers({.name_prefix = pool_prefix()});
+}
+
+std::string survival_ring::pool_prefix() {
+  return "kept-" + std::to_string(::getpid());
 }
 
 cli::node_launch survival_ring::launch_of(std::size_t index) const {
   cli::node_launch launch;
-  launch.program = PEERCACHE_CLI_DIR "/peercache-node";
+  launch.program = plan_.program;
+  launch.environment = plan_.environment;
+  launch.keep_pool = plan_.keep_pools;
   launch.name = "node-" + std::to_string(index + 1);
   launch.cluster = "survival-" + std::to_string(::getpid());
   launch.pool_bytes = plan_.pool_bytes;
@@ -24,6 +34,8 @@ cli::node_launch survival_ring::launch_of(std::size_t index) const {
   launch.flags = {"--discovery-heartbeat", std::to_string(plan_.heartbeat.count()) + "ms",
                   "--discovery-expiry", std::to_string(plan_.expiry.count()) + "ms"};
   launch.flags.insert(launch.flags.end(), plan_.flags.begin(), plan_.flags.end());
+  if (plan_.keep_pools)
+    launch.flags.insert(launch.flags.end(), {"--pool-name-prefix", pool_prefix()});
   if (plan_.disk)
     launch.flags.insert(launch.flags.end(),
                         {"--disk-path", (launch.folder / "disk").string(), "--disk-size", "128MiB",

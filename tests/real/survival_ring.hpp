@@ -24,6 +24,9 @@ protected:
     bool disk = false;
     std::uint64_t pool_bytes = 16u << 20;
     std::vector<std::string> flags; ///< More of them, of all nodes.
+    bool keep_pools = false;        ///< Pages outlive the nodes, and nothing the test.
+    std::string program = PEERCACHE_CLI_DIR "/peercache-node";
+    std::vector<std::pair<std::string, std::string>> environment;
   };
 
   void SetUp() override {} // `start_ring` does it.
@@ -40,6 +43,8 @@ protected:
   void spawn_again(std::size_t index, std::vector<std::string> seeds = {});
   cli::node_launch launch_of(std::size_t index) const;
   std::vector<std::string> all_addresses() const;
+  /// What the names of the nodes' pools start with. No other test frees them by its start.
+  static std::string pool_prefix();
 
   /// What the node believes now; nothing when it does not say within `patience`.
   std::optional<discovery::view> view_of(std::size_t index);

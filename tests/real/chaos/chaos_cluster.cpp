@@ -36,6 +36,7 @@ cli::node_launch launch_of(const chaos_plan& plan, const std::filesystem::path& 
   launch.cluster = fmt::format("chaos-{}", ::getpid());
   launch.pool_bytes = pool_bytes_per_node(plan.load);
   launch.folder = folder / launch.name;
+  launch.keep_pool = plan.keep_pools;
   launch.host = real::net_lab::address(host);
   launch.control_port = chaos_cluster::control_port;
   launch.data_port = 31999;

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "actors/protocol/pool.hpp"
+#include "storage/pool_remains.hpp"
+
+#include <caf/actor_clock.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+// How the pool actor comes by the pages of the process before: a thread compares them with their
+// checksums, oldest first, and the actor adopts and publishes them piece by piece while it serves.
+namespace peercache::actors {
+
+struct pool_adoption_options {
+  /// Slots that clients of the process before may still write to, claimed by the pool.
+  std::vector<slot_id> being_filled;
+  /// Asks the kernel; see storage::pool_memory.
+  std::function<bool()> former_clients_are_dead = [] { return true; };
+};
+
+/// What the pool knows of the process before. Threads: none; the pool actor serializes.
+struct pool_adoption {
+  pool_adoption_options options;
+  caf::actor_clock::time_point begun{};
+  std::uint64_t refused = 0; ///< Pages whose bytes were others than their checksum says.
+};
+
+/// The thread's part: tells `send` what became of each piece (compared_page records), and at last,
+/// with nothing in it, that this was all. Returns early when `stop` is set, and says so to nobody.
+void compare_remains(storage::remains_check& remains, const std::atomic<bool>& stop,
+                     const std::function<void(std::string compared)>& send);
+
+struct pool_state;
+using pool_pointer = pool_actor::stateful_pointer<pool_state>;
+
+/// Takes in what is intact, and tells the directory of it as of pages whose keys have new owners;
+/// the slots of the rest are free.
+void adopt_pages(pool_pointer self, const std::string& compared);
+
+/// The slots that nobody can write to any more are free.
+void free_former_fills(pool_state& state);
+
+} // namespace peercache::actors

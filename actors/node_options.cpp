@@ -54,7 +54,8 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
   options.free_high_bytes = static_cast<std::uint64_t>(size * config.pool.free_high);
   return std::make_unique<storage::page_pool>(
       memory.slots(),
-      storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options);
+      storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options,
+      memory.index());
 }
 
 /// Addresses are compared as text from here on, so names become numbers once, at start.

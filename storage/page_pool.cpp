@@ -30,8 +30,8 @@ page_pool_options with_defaults(page_pool_options options, std::uint64_t capacit
 } // namespace
 
 page_pool::page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
-                     const page_pool_options& options)
-    : slots_(slots),
+                     const page_pool_options& options, host_index host)
+    : slots_(slots), host_(host),
       options_(with_defaults(options, std::uint64_t{slots.granules()} * limits::granule_bytes)),
       order_(std::move(policy), std::uint64_t{slots.granules()} * limits::granule_bytes),
       free_(slots.granules()), index_(slots),
@@ -62,15 +62,19 @@ commit_outcome page_pool::finish_filling(const fill& page) {
   auto gen = slots_.publish(page.slot, page.key, page.length_bytes, checksum, last_published_);
   last_published_ = gen;
   index_.insert(page.key, page.slot);
+  host_.insert(page.key, page.slot);
   --stats_.filling;
   ++stats_.pages;
   stats_.page_bytes += page.length_bytes;
-  return {page_status::stored, page.slot, gen, checksum};
+  return {page_status::stored, page.slot, gen, checksum, {}};
 }
 
 void page_pool::drop_filling(slot_id slot) {
   PEERCACHE_ASSERT(is(slot, slot_state::filling));
+  const auto filled = slots_.page_in(slot);
   slots_.drop(slot);
+  if (filled)
+    host_.erase(filled->key, slot);
   auto granules = pages_[slot.value].granules();
   pages_[slot.value].state = slot_state::free;
   free_.free(slot.value, granules);
@@ -82,6 +86,7 @@ std::uint32_t page_pool::give_up(slot_id slot, bytes_after after) {
   auto page = slots_.contents(slot);
   slots_.give_up(slot);
   index_.erase(page.key, slot);
+  host_.erase(page.key, slot);
   --stats_.pages;
   stats_.page_bytes -= page.length_bytes;
   pages_[slot.value].state = slot_state::limbo;
@@ -154,19 +159,32 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
 void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
                        bool promoted) {
   PEERCACHE_ASSERT(fills.size() == outcomes.size());
-  for (std::size_t i = 0; i < fills.size(); ++i)
-    outcomes[i] = commit_one(fills[i]);
   // From the last to the first, so that the policy sees the head as the newest; what was here
   // already is the chain's front.
-  for (std::size_t i = fills.size(); i-- > 0;)
-    if (outcomes[i].status == page_status::stored)
-      put_in_order(fills[i].slot, fills[i].key, promoted);
-  for (std::size_t i = fills.size(); i-- > 0;)
-    if (outcomes[i].status == page_status::duplicate)
-      order_.touch(outcomes[i].slot);
+  const auto in_order = [&](std::size_t from, std::size_t end) {
+    for (auto i = end; i-- > from;)
+      if (outcomes[i].status == page_status::stored)
+        put_in_order(fills[i].slot, fills[i].key, promoted);
+    for (auto i = end; i-- > from;)
+      if (outcomes[i].status == page_status::duplicate)
+        order_.touch(outcomes[i].slot);
+  };
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < fills.size(); ++i) {
+    const auto resident = index_.find(fills[i].key);
+    const bool replaces =
+        resident && !promoted && slots_.contents(*resident).length_bytes != fills[i].length_bytes;
+    if (replaces) {
+      in_order(done, i); // What gives way is in the order then.
+      done = i;
+    }
+    outcomes[i] = commit_one(fills[i], resident, replaces);
+  }
+  in_order(done, fills.size());
 }
 
-commit_outcome page_pool::commit_one(const fill& page) {
+commit_outcome page_pool::commit_one(const fill& page, const std::optional<slot_id>& resident,
+                                     bool replaces) {
   if (!is(page.slot, slot_state::filling))
     return {.status = page_status::refused, .slot = page.slot};
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
@@ -175,14 +193,19 @@ commit_outcome page_pool::commit_one(const fill& page) {
     ++stats_.abandoned;
     return {.status = page_status::bad_size, .slot = page.slot};
   }
-  if (auto resident = index_.find(page.key)) {
+  std::optional<evicted> replaced;
+  if (replaces) {
+    replaced = remove(page.key);
+  } else if (resident) {
     drop_filling(page.slot);
     ++stats_.duplicates;
     return {
         .status = page_status::duplicate, .slot = *resident, .gen = slots_.contents(*resident).gen};
   }
   ++stats_.stored;
-  return finish_filling(page);
+  auto outcome = finish_filling(page);
+  outcome.replaced = replaced;
+  return outcome;
 }
 
 bool page_pool::abandon(slot_id slot) {

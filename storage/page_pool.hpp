@@ -6,6 +6,7 @@
 #include "common/result.hpp"
 #include "storage/eviction_policy.hpp"
 #include "storage/extent_allocator.hpp"
+#include "storage/host_index.hpp"
 #include "storage/page_index.hpp"
 #include "storage/pool_remains.hpp"
 #include "storage/probation.hpp"
@@ -38,16 +39,6 @@ struct fill {
   std::uint64_t checksum = 0;
 };
 
-/// What became of a fill. `stored`: `slot` and `gen` are its place. `duplicate`: the pool had the
-/// page already, at `slot` and `gen`. `refused`: `slot` is not being filled; nothing changed.
-/// `bad_size`: the length is not the reserved one; the slot is free again.
-struct commit_outcome {
-  page_status status = page_status::pending;
-  slot_id slot;
-  generation gen;
-  std::uint64_t checksum = 0; ///< Of a stored page; never 0 then.
-};
-
 /// A page that was given up: readers of this generation miss from now on, the directory is to be
 /// told.
 struct evicted {
@@ -56,6 +47,18 @@ struct evicted {
   generation gen; ///< The readable one, as it was published.
   std::uint32_t length_bytes = 0;
   std::uint64_t checksum = 0;
+};
+
+/// What became of a fill. `stored`: `slot` and `gen` are its place. `duplicate`: the pool had the
+/// page already, at `slot` and `gen`. `refused`: `slot` is not being filled; nothing changed.
+/// `bad_size`: the length is not the reserved one; the slot is free again.
+struct commit_outcome {
+  page_status status = page_status::pending;
+  slot_id slot;
+  generation gen;
+  std::uint64_t checksum = 0; ///< Of a stored page; never 0 then.
+  /// Under this key the pool had a page of another length, which gave way.
+  std::optional<evicted> replaced;
 };
 
 /// A page that can be read.
@@ -103,14 +106,16 @@ struct page_pool_stats {
 /// Units: bytes at the interface, 4 KiB granules inside.
 /// Errors: the world's (no space, a late commit) are values; a wrong transition is an assertion.
 /// Invariants: (1) a slot is in exactly one state, and each transition is one method; (2) the index
-/// and the policy hold exactly the readable slots; (3) a slot is reused only when its generation is
-/// odd and no pin was seen after that; (4) each page has a checksum.
+/// and the policy hold exactly the readable slots, and the host's index none that is free; (3) a
+/// slot is reused only when its generation is odd and no pin was seen after that; (4) each page has
+/// a checksum.
 class page_pool {
 public:
   /// @pre the slots' entries are as `pool_memory::create` left them: nothing was ever published; or
   /// as `survey` did, and the next call is `claim`
+  /// @param host where the host's processes find pages by themselves; one of no memory: nowhere
   page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
-            const page_pool_options& options);
+            const page_pool_options& options, host_index host = {});
 
   // --- what a process before has left (page_pool_adoption.cpp)
 
@@ -136,7 +141,9 @@ public:
                           const kept_elsewhere& kept = nullptr);
 
   /// Publishes one put: `fills` are a prefix chain, head first, and will be evicted tail first.
-  /// `promoted`: they came from disk, and are on probation (storage/probation.hpp).
+  /// The newest page of a key counts: one of another length gives way to it.
+  /// `promoted`: they came from disk or from another host, and are on probation
+  /// (storage/probation.hpp); nothing gives way to them.
   /// @pre outcomes.size() == fills.size()
   void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
               bool promoted = false);
@@ -236,7 +243,8 @@ private:
 
   bool is(slot_id slot, slot_state state) const noexcept;
   resident_page describe(slot_id slot) const;
-  commit_outcome commit_one(const fill& page);
+  commit_outcome commit_one(const fill& page, const std::optional<slot_id>& resident,
+                            bool replaces);
   std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims,
                                const kept_elsewhere& kept);
   void put_in_order(slot_id slot, const page_key& key, bool promoted);
@@ -255,6 +263,7 @@ private:
 
   // Constant after construction.
   slot_table slots_;
+  host_index host_;
   page_pool_options options_;
   // The owner's.
   probation order_;

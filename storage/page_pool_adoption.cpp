@@ -35,6 +35,7 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
     }
     pages_[slot.value].state = slot_state::readable;
     index_.insert(page.key, slot);
+    host_.insert(page.key, slot);
     --stats_.filling;
     ++stats_.pages;
     ++stats_.adopted;

@@ -282,7 +282,13 @@ bool slot_table::still_readable(slot_id slot, generation gen) const noexcept {
   if (!guard_on(guard::generation))
     return true;
   std::atomic_thread_fence(memory_order_acquire);
-  return entries_[slot.value].generation.load(memory_order_relaxed) == gen.value;
+  const auto& entry = entries_[slot.value];
+  const generation now{entry.generation.load(memory_order_relaxed)};
+  if (now == gen)
+    return true;
+  // `begin_fill` takes `filled` away before anybody can overwrite the bytes.
+  return !gen.readable() && now.readable() &&
+         entry.filled.load(memory_order_relaxed) == static_cast<std::uint32_t>(gen.value);
 }
 
 page_status slot_table::pin_if(slot_id slot, generation gen, const page_key& key,

@@ -128,7 +128,8 @@ public:
   page_status check(slot_id slot, generation gen, const page_key& key,
                     std::uint32_t length_bytes) const noexcept;
 
-  /// Whether everything that this thread read from the slot since `check` was the page of `gen`.
+  /// Whether everything that this thread read from the slot since `check` was the page of `gen`. A
+  /// filling that was published meanwhile is the same page.
   bool still_readable(slot_id slot, generation gen) const noexcept;
 
   /// As `check`, of published pages only; on `hit` the slot is pinned: its bytes stay until

@@ -1,5 +1,6 @@
 #include "storage/host_index.hpp"
 
+#include "common/test_guards.hpp"
 #include "heap_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -79,6 +80,17 @@ TEST_F(host_index_test, a_slot_that_holds_another_page_now_is_found_under_its_ke
   put(7, 2);
   EXPECT_FALSE(index.find(key_of(1)));
   EXPECT_EQ(index.find(key_of(2))->slot, slot_id{7});
+}
+
+TEST_F(host_index_test, a_slot_that_is_being_filled_anew_is_not_found_by_a_cell_that_was_left) {
+  make(64);
+  put(7, 1);
+  slots.publish({7}, key_of(1), length, 1);
+  slots.give_up({7});
+  slots.begin_fill({7}); // Other bytes come here, and the entry still has the key of before.
+  EXPECT_FALSE(index.find(key_of(1)));
+  guard_switched_off off(guard::filled);
+  EXPECT_TRUE(index.find(key_of(1))) << "the guard is what keeps wrong bytes away";
 }
 
 TEST_F(host_index_test, a_full_pool_of_the_smallest_pages_is_found) {

@@ -20,7 +20,8 @@ class pool_against_model {
 public:
   pool_against_model(std::uint64_t seed, std::uint32_t granules, eviction_kind kind)
       : random_(seed), memory_(granules, false), slots_(memory_.slots()),
-        pool_(slots_, make_eviction_policy(kind, granules * std::uint64_t{granule}), {}) {}
+        pool_(slots_, make_eviction_policy(kind, granules * std::uint64_t{granule}), {},
+              memory_.index()) {}
 
   void step() {
     auto dice = random_() % 100;
@@ -108,10 +109,14 @@ private:
     pool_.commit(fills, outcomes);
     for (std::size_t i = 0; i < fills.size(); ++i) {
       auto here = resident_.find(numbers[i]);
-      if (here != resident_.end()) {
+      if (here != resident_.end() && here->second.length_bytes == fills[i].length_bytes) {
         ASSERT_EQ(outcomes[i].status, page_status::duplicate);
         ASSERT_EQ(outcomes[i].gen, here->second.gen);
         continue;
+      }
+      ASSERT_EQ(outcomes[i].replaced.has_value(), here != resident_.end());
+      if (outcomes[i].replaced) {
+        ASSERT_EQ(outcomes[i].replaced->gen, here->second.gen);
       }
       ASSERT_EQ(outcomes[i].status, page_status::stored);
       auto& newest = newest_[fills[i].slot.value];
@@ -134,8 +139,11 @@ private:
     auto found = pool_.find(key_of(number));
     auto here = resident_.find(number);
     ASSERT_EQ(found.has_value(), here != resident_.end());
+    const auto on_host = memory_.index().find(key_of(number));
+    ASSERT_EQ(on_host.has_value(), found.has_value());
     if (!found)
       return;
+    ASSERT_EQ(on_host->slot, found->slot);
     ASSERT_EQ(found->slot, here->second.slot);
     ASSERT_EQ(slots_.check(found->slot, found->gen, key_of(number), here->second.length_bytes),
               page_status::hit);

@@ -2,6 +2,7 @@
 // which page it is, so that a wrong byte is seen. Each guard, switched off, must let wrong bytes
 // through.
 
+#include "common/copy.hpp"
 #include "common/test_guards.hpp"
 #include "heap_pool.hpp"
 #include "storage/page_pool.hpp"
@@ -30,7 +31,8 @@ struct bulletin {
 /// bytes are wanted, at the first of them; in any case after 100 s.
 class race {
 public:
-  enum class reading : std::uint8_t { copied, pinned };
+  /// `found`: copied from where the host's index says, also while the owner does not know it yet.
+  enum class reading : std::uint8_t { copied, pinned, found };
 
   explicit race(reading how) : how_(how) {}
 
@@ -49,6 +51,7 @@ public:
   std::uint64_t hits() const { return hits_; }
   std::uint64_t wrong() const { return wrong_; }
   std::uint64_t misses() const { return misses_; }
+  std::uint64_t filling_hits() const { return filling_hits_; }
 
 private:
   /// The bytes of a page are its key's number, in each word. Plain stores, as memcpy would make
@@ -67,6 +70,15 @@ private:
       return; // Both readers hold a pin, and limbo the rest.
     write(slots_.bytes(*slot, length), number);
     fill page{*slot, key_of(number), length, 0};
+    if (how_ == reading::found) {
+      copy_fence();
+      slots_.fill(page.slot, page.key, length, 0);
+      memory_.index().insert(page.key, page.slot);
+      if (random_() % 4 == 0) {
+        pool_.abandon(page.slot);
+        return;
+      }
+    }
     commit_outcome outcome;
     pool_.commit({&page, 1}, {&outcome, 1});
     auto& note = notes_[number - 1];
@@ -82,8 +94,9 @@ private:
       auto& note = notes_[number - 1];
       generation gen{note.gen.load(std::memory_order_acquire)};
       slot_id slot{note.slot.load(std::memory_order_relaxed)};
-      auto hit = how_ == reading::copied ? copy_page(slot, gen, number, copy)
-                                         : pin_page(slot, gen, number, copy);
+      auto hit = how_ == reading::copied   ? copy_page(slot, gen, number, copy)
+                 : how_ == reading::pinned ? pin_page(slot, gen, number, copy)
+                                           : find_page(number, copy);
       if (!hit) {
         ++misses_;
         continue;
@@ -112,6 +125,14 @@ private:
     return slots_.still_readable(slot, gen);
   }
 
+  bool find_page(std::uint64_t number, std::vector<std::uint64_t>& copy) {
+    const auto found = memory_.index().find(key_of(number), length);
+    if (!found || !copy_page(found->slot, found->contents.gen, number, copy))
+      return false;
+    filling_hits_ += found->contents.gen.readable() ? 0 : 1;
+    return true;
+  }
+
   bool pin_page(slot_id slot, generation gen, std::uint64_t number,
                 std::vector<std::uint64_t>& copy) {
     if (slots_.pin_if(slot, gen, key_of(number), length) != page_status::hit)
@@ -124,13 +145,17 @@ private:
   const reading how_;
   heap_pool memory_{slots_in_pool * 8};
   slot_table slots_ = memory_.slots();
-  page_pool pool_{slots_, make_eviction_policy(eviction_kind::lru, slots_in_pool* length), {}};
+  page_pool pool_{slots_,
+                  make_eviction_policy(eviction_kind::lru, slots_in_pool* length),
+                  {},
+                  how_ == reading::found ? memory_.index() : host_index{}};
   std::vector<evicted> victims_;
   std::mt19937_64 random_{42};
   bulletin notes_[keys];
   std::atomic<std::uint64_t> hits_{0};
   std::atomic<std::uint64_t> wrong_{0};
   std::atomic<std::uint64_t> misses_{0};
+  std::atomic<std::uint64_t> filling_hits_{0}; ///< Of pages that were not published yet.
   std::atomic<bool> stop_{false};
 };
 
@@ -150,6 +175,22 @@ TEST(slot_race, a_pinned_page_is_never_wrong) {
   EXPECT_EQ(it.wrong(), 0u);
   EXPECT_GE(it.hits(), enough);
   EXPECT_GT(it.misses(), 0u);
+}
+
+TEST(slot_race, a_page_that_the_host_finds_is_never_wrong) {
+  race it(race::reading::found);
+  it.run(enough, false);
+  EXPECT_EQ(it.wrong(), 0u);
+  EXPECT_GE(it.hits(), enough);
+  EXPECT_GT(it.misses(), 0u);
+  EXPECT_GT(it.filling_hits(), 0u);
+}
+
+TEST(slot_race, without_the_generation_guard_a_page_that_the_host_finds_is_wrong) {
+  guard_switched_off off(guard::generation);
+  race it(race::reading::found);
+  it.run(UINT64_MAX, true);
+  EXPECT_GT(it.wrong(), 0u);
 }
 
 TEST(slot_race, without_the_generation_guard_a_copied_page_is_wrong) {

@@ -15,7 +15,8 @@ const directory::page_location& choose_location(const lookup_answer& answer,
     const bool elsewhere = at.owner != reader.own;
     const auto spread = (at.owner.low ^ reader.own_node.value) * 0x9e3779b97f4a7c15ull;
     const bool away = elsewhere && reader.is_away(at.owner);
-    return std::tuple(at.owner == reader.avoided, away, at.where, elsewhere, !at.mirrored,
+    const bool other = reader.length_bytes != 0 && at.length_bytes != reader.length_bytes;
+    return std::tuple(other, at.owner == reader.avoided, away, at.where, elsewhere, !at.mirrored,
                       elsewhere ? reader.outstanding(at.owner) : 0, spread);
   };
   const auto all = std::span(answer.locations).first(answer.count);

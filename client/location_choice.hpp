@@ -19,11 +19,13 @@ struct reader_place {
   /// Whether this process has no way to the holder now.
   std::function<bool(const incarnation&)> is_away = [](const incarnation&) { return false; };
   incarnation avoided; ///< Its location was out of date just now: only when there is no other.
+  std::uint32_t length_bytes = 0; ///< Of the page that is wanted; 0: of any length.
 };
 
-/// Memory before disk, then the own host, then a mirrored copy before its producer's, then the peer
-/// with the fewest bytes outstanding; readers on different hosts prefer different ones of those
-/// that are equal. A holder that is away comes last. @pre answer.count > 0
+/// A page of the wanted length before others; then memory before disk, then the own host, then a
+/// mirrored copy before its producer's, then the peer with the fewest bytes outstanding; readers on
+/// different hosts prefer different ones of those that are equal. A holder that is away comes last.
+/// @pre answer.count > 0
 const directory::page_location& choose_location(const lookup_answer& answer,
                                                 const reader_place& reader);
 

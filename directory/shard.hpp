@@ -20,8 +20,9 @@ namespace peercache::directory {
 /// One byte a record in the answer to a publish batch; the numbers are part of the wire format.
 enum class publish_outcome : std::uint8_t {
   accepted = 0,  ///< Recorded, or recorded before with the same content.
-  duplicate = 1, ///< Others within reach have the page in memory: one when `if_absent`, as many as
-                 ///< a key may have when `always`. Or it is a mirror too many. Nothing stored.
+  duplicate = 1, ///< Others within reach have the page in memory, of this length: one when
+                 ///< `if_absent`, as many as a key may have when `always`. Or it is a mirror too
+                 ///< many. Nothing stored.
   stale = 2,     ///< A newer fact about the same process's page is known.
   refused = 3,   ///< A limit was reached, or the location makes no sense.
   unknown_owner = 4, ///< The incarnation is not a member here.

@@ -34,6 +34,19 @@ std::uint64_t chosen(const lookup_answer& answer, const reader_place& reader) {
   return choose_location(answer, reader).owner.low;
 }
 
+TEST(location_choice, takes_the_page_of_the_wanted_length_wherever_it_is) {
+  reader_place reader;
+  reader.own = {1, 1};
+  auto wanted = at(2, tier::disk);
+  wanted.length_bytes = 8192;
+  const auto answer = answer_of({at(1), wanted});
+  EXPECT_EQ(chosen(answer, reader), 1u) << "whoever wants a page of any length";
+  reader.length_bytes = 8192;
+  EXPECT_EQ(chosen(answer, reader), 2u);
+  reader.length_bytes = 100;
+  EXPECT_EQ(chosen(answer, reader), 1u) << "there is none";
+}
+
 TEST(location_choice, takes_memory_then_the_own_host_then_mirrors_then_who_is_idle) {
   reader_place reader;
   reader.own = {1, 1};

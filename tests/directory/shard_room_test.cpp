@@ -49,6 +49,28 @@ protected:
   shard subject;
 };
 
+page_location longer(std::uint64_t of) {
+  auto made = location(of);
+  made.length_bytes = 8192;
+  return made;
+}
+
+TEST_F(shard_room, a_page_of_another_length_is_no_duplicate) {
+  publish(location(1));
+  EXPECT_EQ(publish(longer(2), publish_mode::if_absent), publish_outcome::accepted);
+  EXPECT_EQ(publish(longer(3), publish_mode::if_absent), publish_outcome::duplicate);
+  EXPECT_TRUE(knows(1));
+  EXPECT_TRUE(knows(2));
+}
+
+TEST_F(shard_room, pages_of_another_length_give_way_where_a_key_has_too_many) {
+  for (std::uint64_t i : {1, 2, 3, 4})
+    publish(location(i));
+  EXPECT_EQ(publish(longer(5), publish_mode::if_absent), publish_outcome::accepted);
+  EXPECT_TRUE(knows(5));
+  EXPECT_EQ(subject.locations(), 4u);
+}
+
 TEST_F(shard_room, a_page_in_memory_takes_the_place_of_the_oldest_on_disk) {
   publish(location(1));
   for (std::uint64_t i : {2, 3, 4})

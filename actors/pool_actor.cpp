@@ -177,6 +177,7 @@ void beat(pool_pointer self) {
   scrub(self);
   state.pool->fold_uses(folds_per_beat);
   state.evict_ahead();
+  decide_late_commits(self);
   send_withdrawals(self);
   catch_up(self);
   send_to_disk(self);

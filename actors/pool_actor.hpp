@@ -6,6 +6,7 @@
 #include "actors/protocol/pool.hpp"
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/protocol/topology.hpp"
+#include "actors/publication.hpp"
 #include "actors/recent_demand.hpp"
 #include "actors/record_repair.hpp"
 #include "actors/unpublished_pages.hpp"
@@ -15,6 +16,7 @@
 #include "storage/page_pool.hpp"
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +28,7 @@ struct pool_actor_options {
   incarnation inc;
   std::uint32_t replicas = 2;
   std::chrono::milliseconds beat{50};
-  /// Longest wait for one directory owner's answer; a commit's acknowledgement takes no longer.
+  /// Longest wait for one directory owner's answer.
   std::chrono::milliseconds directory_timeout{1000};
   /// Records a second that are published because their keys have new owners; 0: no limit.
   std::uint64_t republish_rate = 0;
@@ -55,6 +57,11 @@ struct pool_state {
   std::uint64_t republished = 0;
   bool leaving = false;   ///< For good: what was withdrawn is not published again.
   bool scrubbing = false; ///< A message to go on with that is on its way.
+  struct open_commit {
+    std::chrono::steady_clock::time_point since;
+    std::weak_ptr<publication> on_way; ///< Expired: all its owners have answered.
+  };
+  std::deque<open_commit> committing; ///< Those that are not answered among them.
   std::vector<pending_withdrawal> withdrawals;
   pool_disk disk;
   pool_adoption adoption;

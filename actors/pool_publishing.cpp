@@ -12,11 +12,15 @@
 
 namespace peercache::actors {
 
-void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,
-             std::function<void(publication&)> done) {
+publication_ptr publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,
+                        std::function<void(publication&)> done,
+                        std::function<void(publication&)> decided) {
   auto job = std::make_shared<publication>(pages);
+  job->decided = std::move(decided);
   job->done = std::move(done);
   job->waiting = batches.size() + 1; // One is ours: `done` must not run before all are sent.
+  for (const auto& batch : batches)
+    job->will_ask(batch.indices);
   for (auto& batch : batches) {
     const auto* owner = self->state.cluster->find(batch.owner);
     if (owner == nullptr || !owner->linked()) {
@@ -31,6 +35,7 @@ void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pa
               [job, indices](const caf::error&) { job->failed(*indices); });
   }
   job->finish_one();
+  return job;
 }
 
 std::vector<storage::fill> fills_of(const std::string& filled) {
@@ -52,13 +57,20 @@ struct commit_job {
   std::vector<storage::fill> fills;
   std::vector<storage::commit_outcome> outcomes;
   commit_mode mode = commit_mode::store;
+  bool settled = false;
 };
 
 /// Takes into the pool what it may take. Of mirrored pages no more than their share; the slots of
 /// the rest come back.
 void take_in(pool_state& state, commit_job& job) {
-  if (job.mode != commit_mode::mirror)
-    return state.pool->commit(job.fills, job.outcomes);
+  if (job.mode != commit_mode::mirror) {
+    state.pool->commit(job.fills, job.outcomes);
+    std::vector<storage::evicted> replaced;
+    for (const auto& outcome : job.outcomes)
+      if (outcome.replaced)
+        replaced.push_back(*outcome.replaced);
+    return state.withdraw(replaced);
+  }
   std::vector<storage::fill> taken;
   std::vector<std::size_t> places;
   std::uint64_t bytes = 0;
@@ -86,10 +98,12 @@ void take_in(pool_state& state, commit_job& job) {
   }
 }
 
-/// A mirrored page that no owner has taken is found by nobody: keys have as many locations as they
-/// may have.
-bool is_useless_mirror(const commit_job& job, const publication& published, std::size_t i) {
-  return job.mode == commit_mode::mirror && !published.recorded[i] && !published.unheard[i];
+/// Nobody would find this copy: other hosts have enough of them, or keys have as many locations as
+/// they may have.
+bool is_useless(const commit_job& job, const publication& published, std::size_t i) {
+  const bool unwanted_mirror =
+      job.mode == commit_mode::mirror && !published.recorded[i] && !published.may_be_recorded(i);
+  return published.is_useless(i) || unwanted_mirror;
 }
 
 /// Unless it has been put again meanwhile.
@@ -99,28 +113,39 @@ void drop(pool_state& state, const page_key& key, generation gen,
     dropped.push_back(*state.pool->remove(key));
 }
 
-/// Drops the pages that the cluster had already, remembers those to be published again; the answer
-/// to the gateway.
-std::string settle(pool_state& state, const commit_job& job, const publication& published) {
-  std::string statuses;
+/// Every owner has answered, or its time is up: drops the pages that the cluster had already,
+/// remembers those to be published again.
+void settle(pool_state& state, commit_job& job, const publication& published) {
+  if (std::exchange(job.settled, true))
+    return;
   std::vector<storage::evicted> dropped;
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
-    auto status = job.outcomes[i].status;
-    const bool useless = is_useless_mirror(job, published, i);
-    const auto sequel = published.after_put(i);
-    if (status == page_status::stored && (sequel == publication::sequel::drop || useless)) {
+    if (job.outcomes[i].status != page_status::stored)
+      continue;
+    if (is_useless(job, published, i))
       drop(state, job.fills[i].key, job.outcomes[i].gen, dropped);
-      status = page_status::duplicate;
-    } else if (status == page_status::stored && sequel == publication::sequel::tell_all) {
+    else if (published.after_put(i) == publication::sequel::tell_all)
       state.unpublished.add_first(job.fills[i].key);
-    }
-    if (status == page_status::stored && state.disk.write_through() &&
-        job.mode != commit_mode::mirror)
+  }
+  state.withdraw(dropped);
+}
+
+/// The answer to the gateway, by what is known so far. What stays goes to disk.
+std::string statuses_of(pool_state& state, const commit_job& job, const publication& published) {
+  std::string statuses;
+  const bool write = state.disk.write_through() && job.mode != commit_mode::mirror;
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    auto status = job.outcomes[i].status;
+    if (status == page_status::stored && is_useless(job, published, i))
+      status = page_status::duplicate;
+    else if (status == page_status::stored && !published.recorded[i] && !published.duplicate[i])
+      status = page_status::unreachable;
+    const bool stays = status == page_status::stored || status == page_status::unreachable;
+    if (stays && write)
       if (const auto held = state.pool->find(job.fills[i].key))
         state.disk.keep(*held);
     statuses.push_back(static_cast<char>(status));
   }
-  state.withdraw(dropped);
   return statuses;
 }
 
@@ -155,19 +180,34 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
   take_in(state, *job);
   state.evict_ahead();
   auto promise = self->make_response_promise<std::string, std::string>();
-  auto done = [self, job, promise, next_lengths](publication& published) mutable {
-    auto statuses = settle(self->state, *job, published);
+  auto decided = [self, job, promise, next_lengths](publication& published) mutable {
+    if (published.waiting == 0)
+      settle(self->state, *job, published); // What is dropped makes room for the next ones.
+    auto statuses = statuses_of(self->state, *job, published);
     send_to_disk(self);
     promise.deliver(std::move(statuses), self->state.reserve(next_lengths));
   };
+  auto done = [self, job](publication& published) { settle(self->state, *job, published); };
   if (!state.publishes()) {
     publication nobody{job->fills.size()};
     nobody.unheard.assign(job->fills.size(), true);
-    done(nobody);
+    decided(nobody);
   } else {
-    publish(self, batches_of(state, *job).take(), job->fills.size(), done);
+    state.committing.push_back({self->clock().now(), publish(self, batches_of(state, *job).take(),
+                                                             job->fills.size(), done, decided)});
   }
   return promise;
+}
+
+void decide_late_commits(pool_pointer self) {
+  auto& committing = self->state.committing;
+  const auto late = self->clock().now() - self->state.options.directory_timeout / 4;
+  while (!committing.empty() && committing.front().since <= late) {
+    const auto open = committing.front().on_way.lock();
+    committing.pop_front();
+    if (open)
+      open->decide();
+  }
 }
 
 namespace {

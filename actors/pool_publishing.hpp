@@ -11,8 +11,11 @@
 // The pool actor's half of the conversation with the directory's shards.
 namespace peercache::actors {
 
-/// Publishes a put; the answer waits until every owner has answered or timed out, and brings slots
-/// for the next put.
+/// Publishes a put. The answer brings slots for the next put, and waits until each page is recorded
+/// by one of its owners, or all of them have answered: one that is frozen holds up nothing that
+/// another one knows. After a quarter of the time that owners have it comes in any case, and a page
+/// that no owner has or knows elsewhere is `unreachable`: in the pool, for this host to find, and
+/// still on its way to its owners.
 ///
 /// A page is dropped again when every owner has answered, at least one of them `duplicate` (with
 /// `skip` another member has it in memory, else as many as may), and none has recorded it: nobody
@@ -29,9 +32,13 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
 /// A number of the wire; one that nobody knows stores.
 commit_mode mode_of(std::uint8_t number) noexcept;
 
-/// Sends the batches to their owners; `done` is called once, after the last answer.
-void publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,
-             std::function<void(publication&)> done);
+/// Answers the commits that have waited long enough.
+void decide_late_commits(pool_pointer self);
+
+/// Sends the batches to their owners; for the calls see `publication`.
+publication_ptr publish(pool_pointer self, std::vector<owner_batch> batches, std::size_t pages,
+                        std::function<void(publication&)> done,
+                        std::function<void(publication&)> decided = nullptr);
 
 /// The pages of a `commit` or `restore` message.
 std::vector<storage::fill> fills_of(const std::string& filled);

@@ -12,8 +12,9 @@ using pool_actor = caf::typed_actor<
     // be made.
     caf::replies_to<reserve_atom, std::string>::with<std::string>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is
-    // a commit_mode. Answers one page_status byte a page, once every reachable directory owner has
-    // answered, and slots as `reserve` does.
+    // a commit_mode. Answers one page_status byte a page, once each is recorded by a directory
+    // owner or all of its owners have answered, and slots as `reserve` does. `unreachable`: it is
+    // in the pool, and no owner knows it.
     caf::replies_to<commit_atom, std::string, std::uint8_t, std::string>::with<std::string,
                                                                                std::string>,
     // Gateway: these reserved slots will never be filled.

@@ -80,6 +80,108 @@ TEST_F(pool_actor_test, a_page_whose_owner_is_out_of_reach_is_published_later) {
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 
+/// The node `there` stands still, and its connections do not know yet.
+class frozen_owner_test : public pool_actor_test {
+protected:
+  void SetUp() override {
+    const auto freeze = [](caf::event_based_actor* frozen, const std::string&) -> caf::behavior {
+      frozen->set_default_handler(caf::skip);
+      return {[](caf::ok_atom) {}};
+    };
+    stopped = system.spawn(freeze, std::string{}); // UBSan: CAF minds no arguments at all.
+    caf::anon_send(shard_there, topology_atom_v, both());
+    tell_everyone(
+        topology_of({{here, shard_here}, {there, caf::actor_cast<directory_actor>(stopped)}}, 1));
+  }
+  void TearDown() override {
+    caf::anon_send_exit(stopped, caf::exit_reason::kill);
+    settle();
+  }
+
+  using response = decltype(self->request(pool, caf::infinite, commit_atom_v, std::string{},
+                                          std::uint8_t{}, std::string{}));
+  response begin_commit(const page_key& key) {
+    std::string filled;
+    append_record(filled, filled_slot{key, 0, reserve(), 4096});
+    auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
+                                 static_cast<std::uint8_t>(commit_mode::skip), std::string{});
+    settle();
+    return pending;
+  }
+  static page_status answer_to(response& pending) {
+    auto status = page_status::pending;
+    pending.receive([&](const std::string& statuses,
+                        const std::string&) { status = static_cast<page_status>(statuses.at(0)); },
+                    [](const caf::error&) { FAIL() << "commit was refused"; });
+    return status;
+  }
+  bool is_answered() { return self->has_next_message(); }
+
+  caf::actor stopped;
+};
+
+TEST_F(frozen_owner_test, a_commit_is_done_when_one_owner_has_it) {
+  auto pending = begin_commit(key_named("a"));
+  ASSERT_TRUE(is_answered()) << "no time has passed";
+  EXPECT_EQ(answer_to(pending), page_status::stored);
+  EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u);
+  pass(std::chrono::milliseconds(1000)); // The owner that did not answer is given up,
+  tell_everyone(both(1));
+  pass(std::chrono::milliseconds(50)); // and told again.
+  EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
+}
+
+TEST_F(frozen_owner_test, a_page_that_one_owner_knows_elsewhere_waits_a_quarter_of_a_second) {
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
+  auto pending = begin_commit(key_named("a"));
+  EXPECT_FALSE(is_answered()) << "the other owner may rely on this copy";
+  for (int i = 0; i < 6; ++i)
+    pass(std::chrono::milliseconds(50));
+  ASSERT_TRUE(is_answered());
+  EXPECT_EQ(answer_to(pending), page_status::stored) << "and others find it";
+}
+
+TEST_F(frozen_owner_test, a_page_that_no_owner_has_heard_of_is_not_published) {
+  tell_everyone(topology_of({{here, caf::actor_cast<directory_actor>(stopped)}, {there, {}}}, 1));
+  auto pending = begin_commit(key_named("a"));
+  EXPECT_FALSE(is_answered());
+  for (int i = 0; i < 6; ++i)
+    pass(std::chrono::milliseconds(50));
+  ASSERT_TRUE(is_answered());
+  EXPECT_EQ(answer_to(pending), page_status::unreachable);
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 1u) << "its own host has it";
+  pass(std::chrono::milliseconds(1000));
+  tell_everyone(both(1));
+  pass(std::chrono::milliseconds(50));
+  for (const auto& shard : {shard_here, shard_there})
+    EXPECT_EQ(locations(shard, key_named("a")).size(), 1u);
+}
+
+TEST_F(pool_actor_test, the_newest_page_of_a_key_is_the_one_that_is_known) {
+  tell_everyone(both());
+  const auto set = [&](std::uint32_t length_bytes) {
+    std::string filled;
+    append_record(filled, filled_slot{key_named("a"), 0, reserve(length_bytes), length_bytes});
+    auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
+                                 static_cast<std::uint8_t>(commit_mode::skip), std::string{});
+    settle();
+    auto status = page_status::pending;
+    pending.receive([&](const std::string& statuses,
+                        const std::string&) { status = static_cast<page_status>(statuses.at(0)); },
+                    [](const caf::error&) {});
+    return status;
+  };
+  for (const std::uint32_t length_bytes : {4096u, 8192u}) {
+    EXPECT_EQ(set(length_bytes), page_status::stored);
+    pass(std::chrono::milliseconds(200)); // What gave way is withdrawn.
+    for (const auto& shard : {shard_here, shard_there}) {
+      const auto found = locations(shard, key_named("a"));
+      ASSERT_EQ(found.size(), 1u);
+      EXPECT_EQ(found[0].length_bytes, length_bytes);
+    }
+  }
+}
+
 TEST_F(pool_actor_test, evicted_pages_are_withdrawn) {
   tell_everyone(both());
   for (int i = 0; i < 100; ++i)
@@ -215,7 +317,7 @@ TEST_F(crowded_key_test, nor_is_one_whose_owners_are_heard_later) {
   tell_everyone(crowd(shard_there, 1));
   const auto key = key_of_the_others();
   tell_everyone(crowd({}, 2));
-  EXPECT_EQ(commit(key, reserve(), commit_mode::store), page_status::stored);
+  EXPECT_EQ(commit(key, reserve(), commit_mode::store), page_status::stored) << "others find it";
   EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 1u) << "the other owner may know it";
   tell_everyone(crowd(shard_there, 3));
   pass(std::chrono::milliseconds(500));

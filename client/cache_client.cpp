@@ -5,6 +5,7 @@
 #include "client/call_pieces.hpp"
 #include "client/client_impl.hpp"
 #include "client/connect_fault.hpp"
+#include "client/exists_call.hpp"
 #include "client/get_call.hpp"
 #include "client/remove_call.hpp"
 #include "client/set_call.hpp"
@@ -67,7 +68,7 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
             return report;
           },
           [this](const page_key& key, const directory::page_location& location) {
-            locations.store(key, location);
+            remember(key, location);
           }),
       read_threads_(spawn_read_threads(session.system(), *reads)) {}
 
@@ -108,6 +109,14 @@ deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
 
 directory_lookup cache_client::impl::lookup() {
   return {session, channels, health, totals};
+}
+
+void cache_client::impl::remember(const page_key& key,
+                                  const directory::page_location& location) noexcept {
+  const auto own = session.board().pool();
+  const bool here = own && location.owner == own->node.inc;
+  if (!here || location.where != directory::tier::memory)
+    locations.store(key, location);
 }
 
 void cache_client::impl::look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
@@ -218,44 +227,13 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
     return;
   auto started = steady_clock::now();
   const auto limit = impl_->deadline_of(until);
-  auto lookup = impl_->lookup();
-  std::vector<lookup_answer> answers;
+  exists_call call{*impl_, limit};
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
-    answers.resize(count);
-    lookup.run(keys.subspan(done, count), answers, limit);
-    impl_->take_existing(keys.subspan(done, count), answers, results.subspan(done, count));
+    call.run(keys.subspan(done, count), results.subspan(done, count));
   });
   impl_->settle_closed(results);
   counters::count_statuses(results, impl_->totals.exists_status);
   impl_->totals.exists_latency.record(steady_clock::now() - started);
-}
-
-/// What an `exists` says of these keys, and remembers.
-void cache_client::impl::take_existing(std::span<const page_key> keys,
-                                       std::span<const lookup_answer> answers,
-                                       std::span<page_result> results) {
-  const auto own = session.board().pool();
-  const auto place = place_of(*this, own);
-  cold_pages cold;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    results[i] = {};
-    results[i].status = answers[i].status;
-    if (answers[i].status == page_status::not_found)
-      locations.erase(keys[i]);
-    if (answers[i].status == page_status::hit) {
-      const auto& best = choose_location(answers[i], place);
-      bool here = own && best.owner == own->node.inc;
-      results[i].origin = here ? page_origin::own_host : page_origin::other_host;
-      if (best.where == directory::tier::disk) {
-        results[i].origin = page_origin::disk;
-        cold.add(static_cast<std::uint32_t>(i), keys[i], best);
-      }
-      results[i].length_bytes = best.length_bytes;
-      locations.store(keys[i], best);
-    }
-  }
-  if (!cold.empty())
-    cold.warm(*session.board().topology());
 }
 
 void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,

@@ -41,10 +41,11 @@ struct client_options {
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
   /// `set` computes the checksum of each page while it copies it; otherwise the node does so before
-  /// anybody has the page, which takes the node longer.
+  /// anybody has the page, which takes the node longer, and only the directory finds the page.
   bool checksum = true;
-  std::uint64_t location_cache_keys = 1u << 20;      ///< 0 switches the cache off.
-  std::uint64_t unacknowledged_bytes_max = 1u << 30; ///< Set but not yet acknowledged by the node.
+  std::uint64_t location_cache_keys = 1u << 20; ///< 0 switches the cache off.
+  /// Set but not yet acknowledged by the node; an eighth of its pool at most, and at least one set.
+  std::uint64_t unacknowledged_bytes_max = 1u << 30;
   rdma::rail_settings rails; ///< Which devices pages of other hosts come over, if any.
   verify_mode verify_rdma = verify_mode::sample;
   std::size_t bounce_bytes = 32u << 20; ///< Of each rail: for reads into memory not registered.
@@ -101,8 +102,11 @@ struct client_stats {
 
 /// What became of the pages that `set` called `stored`, since the last flush.
 struct flush_result {
-  std::uint64_t failed = 0;     ///< Did not make it.
+  std::uint64_t failed = 0;     ///< Did not make it: other hosts do not find them.
   std::uint64_t duplicates = 0; ///< Were in the cluster already; this copy was dropped again.
+  /// Of the failed ones: lie in this host's pool, whose clients find them, and are told to the
+  /// directory as soon as one of their owners there answers.
+  std::uint64_t unpublished = 0;
 
   /// The pages that did not make it: the number that a caller has to look at.
   operator std::uint64_t() const noexcept { return failed; }
@@ -145,14 +149,17 @@ public:
   const std::string& data_plane() const noexcept;
 
   /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one
-  /// call are taken as one prefix chain, in order. `stored` means: in its final place, and on its
-  /// way to the directory, which may still find that the cluster has the page; see `flush`.
+  /// call are taken as one prefix chain, in order. `stored` means: in its final place, where every
+  /// client of this host finds it from here on, and on its way to the directory, some hundred
+  /// microseconds later found by other hosts. The directory may still know that the cluster has the
+  /// page; see `flush`. Of one key the newest page counts on each host: one of another length
+  /// gives way to it, and readers elsewhere take the one of the length that they ask for.
   /// With a different number of results every result is `bad_size`.
   void set(std::span<const set_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
-  /// Waits until everything set so far is published in the directory (or refused, or no longer ours
-  /// to wait for). Returns how many pages did not make it since the last flush, and how many were
+  /// Waits until everything set so far is published (known to an owner in the directory), or it is
+  /// known why not. Returns how many pages did not make it since the last flush, and how many were
   /// found to be duplicates.
   result<flush_result> flush(std::optional<deadline> until = {});
 
@@ -161,7 +168,8 @@ public:
   void get(std::span<const get_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
-  /// Which pages could be read; pins nothing. Feeds the location cache.
+  /// Which pages could be read; pins nothing. Those in this host's pool are found there, whatever
+  /// the directory knows. Feeds the location cache.
   void exists(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {});
 

@@ -46,8 +46,8 @@ public:
   deadline deadline_of(std::optional<deadline> until) const;
   /// For a call that asks the directory in pieces.
   directory_lookup lookup();
-  void take_existing(std::span<const page_key> keys, std::span<const lookup_answer> answers,
-                     std::span<page_result> results);
+  /// Into the location cache, unless it is a page of the own pool, whose place is looked up there.
+  void remember(const page_key& key, const directory::page_location& location) noexcept;
   /// Asks the directory; one message an owner.
   void look_up(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
   /// Whether the checksum of this read is to be compared.

@@ -141,11 +141,14 @@ void send_next(committer_pointer self);
 /// What became of the pages of a commit. A page without a status did not make it.
 flush_result outcome_of(const commit_job& job, const std::string& statuses) {
   flush_result outcome;
+  if (job.mode == commit_mode::mirror)
+    return outcome; // Nobody set them.
   outcome.failed = job.filled.size() / sizeof(filled_slot);
   for (std::size_t i = 0; i < statuses.size() && outcome.failed > 0; ++i) {
     auto status = static_cast<page_status>(statuses[i]);
     outcome.failed -= is_success(status) ? 1 : 0;
     outcome.duplicates += status == page_status::duplicate ? 1 : 0;
+    outcome.unpublished += status == page_status::unreachable ? 1 : 0;
   }
   return outcome;
 }

@@ -35,6 +35,8 @@ get_call::get_call(cache_client::impl& client, std::span<const get_page> pages,
       cluster_(client.session.board().topology()), own_(client.session.board().pool()) {}
 
 void get_call::run() {
+  begin();
+  find_on_own_host();
   resolve_from_cache();
   look_up();
   read();
@@ -44,6 +46,7 @@ void get_call::run() {
   client_.totals.retries.fetch_add(missing_.size(), std::memory_order_relaxed);
   cluster_ = client_.session.board().topology();
   own_ = client_.session.board().pool();
+  find_on_own_host();
   auto holders = ask_holders();
   look_up();
   if (holders)
@@ -51,23 +54,47 @@ void get_call::run() {
   read(holders ? &*holders : nullptr);
 }
 
-void get_call::resolve_from_cache() {
-  std::uint64_t found = 0;
+void get_call::begin() {
+  missing_.reserve(pages_.size());
   for (std::uint32_t i = 0; i < pages_.size(); ++i) {
     results_[i] = {};
     results_[i].length_bytes = length_of(pages_[i].parts);
-    if (results_[i].length_bytes == 0) {
+    if (results_[i].length_bytes == 0)
       results_[i].status = page_status::bad_size;
-      continue;
-    }
-    auto known = client_.locations.find(pages_[i].key);
-    if (known && cluster_->find(known->owner) != nullptr) {
-      located_.push_back({i, *known});
-      ++found;
-    } else {
+    else
       missing_.push_back(i);
-    }
   }
+}
+
+void get_call::find_on_own_host() {
+  std::vector<std::uint32_t> elsewhere;
+  elsewhere.reserve(missing_.size());
+  find_each(
+      own_, missing_.size(),
+      [this](std::size_t i) -> const page_key& { return pages_[missing_[i]].key; },
+      [this](std::size_t i) { return results_[missing_[i]].length_bytes; },
+      [&](std::size_t i, const std::optional<directory::page_location>& here) {
+        const auto index = missing_[i];
+        if (!here)
+          return elsewhere.push_back(index);
+        located_.push_back({index, *here});
+        if (index < denied_.size())
+          denied_[index] = {}; // Nobody else need be asked for it.
+      });
+  missing_.swap(elsewhere);
+}
+
+void get_call::resolve_from_cache() {
+  std::uint64_t found = 0;
+  std::erase_if(missing_, [&](std::uint32_t index) {
+    const auto known = client_.locations.find(pages_[index].key);
+    if (!known || known->length_bytes != results_[index].length_bytes ||
+        cluster_->find(known->owner) == nullptr)
+      return false;
+    located_.push_back({index, *known});
+    ++found;
+    return true;
+  });
   client_.totals.location_cache_hits.fetch_add(found, std::memory_order_relaxed);
 }
 
@@ -87,8 +114,9 @@ void get_call::look_up() {
     auto index = missing_[i];
     if (answers[i].status == page_status::hit) {
       place.avoided = avoided_[index];
+      place.length_bytes = results_[index].length_bytes;
       const auto& best = choose_location(answers[i], place);
-      client_.locations.store(keys[i], best);
+      client_.remember(keys[i], best);
       located_.push_back({index, best});
     } else {
       results_[index].status = answers[i].status;
@@ -146,7 +174,7 @@ void get_call::locate_at_holders(promote_call& asked) {
     auto& status = results_[place.index].status;
     const auto& key = pages_[place.index].key;
     if (place.location) {
-      client_.locations.store(key, *place.location);
+      client_.remember(key, *place.location);
       located_.push_back({place.index, *place.location});
       from_disk_[place.index] = true;
     } else if (std::chrono::steady_clock::now() >= until_) {
@@ -184,7 +212,7 @@ void get_call::locate_promoted(promote_call& asked) {
   for (const auto& place : places) {
     const auto& key = pages_[place.index].key;
     if (place.location) {
-      client_.locations.store(key, *place.location);
+      client_.remember(key, *place.location);
       located_.push_back({place.index, *place.location});
       from_disk_[place.index] = true;
       continue;
@@ -237,7 +265,7 @@ void get_call::decide(std::uint32_t index, const directory::page_location& used,
   }
   // In the second round the directory itself said so, just now; and the holder denied it, not a
   // view that may be older than the record.
-  if (location_was_stale(status) && origin != page_origin::none)
+  if (location_was_stale(status) && origin != page_origin::none && used.gen.readable())
     client_.session.board().stale.add({pages_[index].key, used.owner, used.gen});
   result.status = status;
   const bool promoted = index < from_disk_.size() && from_disk_[index];
@@ -292,7 +320,8 @@ page_status get_call::copy_out(const open_page& page, bool verify) {
     return page_status::stale;
   if (digest != where.checksum && guard_on(guard::checksum))
     return page_status::corrupt;
-  slots.count_use(where.slot);
+  if (where.gen.readable()) // Of a filling, the owner has its own words there.
+    slots.count_use(where.slot);
   return page_status::hit;
 }
 

@@ -34,7 +34,11 @@ private:
     std::optional<rdma::striped_read> over; ///< The lanes.
   };
 
-  /// Rejects malformed pages, takes locations from the cache; what is left is to be looked up.
+  /// Rejects malformed pages; all others are `missing_`.
+  void begin();
+  /// Takes those of `missing_` that lie in the pool of this host: nobody is asked.
+  void find_on_own_host();
+  /// The same for those whose place is remembered.
   void resolve_from_cache();
   /// Asks the directory for the pages of `missing_`.
   void look_up();

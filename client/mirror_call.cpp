@@ -84,6 +84,7 @@ void mirror_call::run() {
   take_slots();
   commit_job job;
   std::string abandoned;
+  std::vector<actors::filled_slot> copied;
   for (const auto& each : chosen_) {
     const auto to = pool_->slots.bytes(each.slot, each.length_bytes);
     if (!copy_compared(each.page->parts, to, each.checksum)) {
@@ -95,11 +96,18 @@ void mirror_call::run() {
     filled.slot = each.slot;
     filled.length_bytes = each.length_bytes;
     filled.checksum = each.checksum;
+    copied.push_back(filled);
+  }
+  copy_fence();
+  for (const auto& filled : copied) {
+    if (!pool_->make_readable(filled)) {
+      actors::append_record(abandoned, filled.slot);
+      continue;
+    }
     actors::append_record(job.filled, filled);
     client_.heat.mark_mirrored(filled.key, steady_clock::now());
     client_.locations.erase(filled.key);
   }
-  copy_fence();
   if (!abandoned.empty())
     caf::anon_send(pool_->gateway, actors::abandon_atom_v, pool_->session, std::move(abandoned));
   if (job.filled.empty())

@@ -1,14 +1,20 @@
 #pragma once
 
 #include "actors/protocol/gateway.hpp"
+#include "actors/protocol/pool_wire.hpp"
 #include "client/slot_leases.hpp"
 #include "config/node_config.hpp"
+#include "directory/page_location.hpp"
 #include "discovery/view.hpp"
+#include "storage/host_index.hpp"
 #include "storage/pool_memory.hpp"
 #include "storage/slot_table.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace peercache::client {
 
@@ -17,10 +23,21 @@ namespace peercache::client {
 /// the node, and ends on a thread of its own (client/pool_unmapper.hpp).
 struct own_pool {
   explicit own_pool(storage::pool_memory mapped)
-      : memory(std::move(mapped)), slots(memory.slots()) {}
+      : memory(std::move(mapped)), slots(memory.slots()), index(memory.index()) {}
+
+  /// Whoever looks for the page on this host finds it from here on, though the node knows nothing
+  /// of it yet. False: the node has taken the slot back. @pre the slot is leased to this process,
+  /// its bytes are in place, and a store fence (`copy_fence`) stands behind them
+  bool make_readable(const actors::filled_slot& page) noexcept;
+
+  /// A page of the pool as the directory would name it; of this length, unless that is 0. One
+  /// without a checksum is not found here: nobody could compare its bytes.
+  std::optional<directory::page_location> find(const page_key& key,
+                                               std::uint32_t length_bytes = 0) const noexcept;
 
   storage::pool_memory memory;
   storage::slot_table slots;
+  storage::host_index index;
   discovery::member node;
   actors::gateway_actor gateway;
   std::uint64_t session = 0;
@@ -29,5 +46,21 @@ struct own_pool {
   slot_leases leases;
 };
 using own_pool_ptr = std::shared_ptr<own_pool>;
+
+/// Calls `visit(i, location)` for each of `count` keys, in order; the location is empty where this
+/// host has no such page in memory, or no pool. The memory behind the next keys is on its way
+/// meanwhile. @param key_at, length_at of page i
+template <class KeyAt, class LengthAt, class Visitor>
+void find_each(const own_pool_ptr& pool, std::size_t count, KeyAt&& key_at, LengthAt&& length_at,
+               Visitor&& visit) {
+  constexpr std::size_t ahead = 8;
+  for (std::size_t i = 0; pool && i < std::min(ahead, count); ++i)
+    pool->index.prefetch(key_at(i));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pool && i + ahead < count)
+      pool->index.prefetch(key_at(i + ahead));
+    visit(i, pool ? pool->find(key_at(i), length_at(i)) : std::nullopt);
+  }
+}
 
 } // namespace peercache::client

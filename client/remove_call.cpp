@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace peercache::client {
 
@@ -11,6 +12,15 @@ using namespace std::chrono_literals;
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+namespace {
+
+/// A set that has returned is in its node's pool after a message; longer than this it takes where
+/// that is frozen or gone.
+constexpr auto put_patience = 50ms;
+constexpr auto put_look_interval = 100us;
+
+} // namespace
 
 page_status join_removals(page_status so_far, page_status said) noexcept {
   auto rank = [](page_status status) {
@@ -30,9 +40,39 @@ page_status join_removals(page_status so_far, page_status said) noexcept {
 
 remove_call::remove_call(cache_client::impl& client, std::span<const page_key> keys,
                          std::span<page_result> results, deadline until)
-    : client_(client), keys_(keys), results_(results), until_(until), answers_(keys.size()) {}
+    : client_(client), keys_(keys), results_(results), until_(until),
+      own_(client.session.board().pool()), answers_(keys.size()) {}
+
+void remove_call::await_own_puts() {
+  const auto limit = std::min(until_, steady_clock::now() + put_patience);
+  find_each(
+      own_, keys_.size(), [this](std::size_t i) -> const page_key& { return keys_[i]; },
+      [](std::size_t) { return std::uint32_t{0}; },
+      [&](std::size_t i, std::optional<directory::page_location> here) {
+        while (here && !here->gen.readable() && steady_clock::now() < limit) {
+          std::this_thread::sleep_for(put_look_interval);
+          here = own_->find(keys_[i]);
+        }
+        if (here)
+          on_own_host_.push_back(i);
+      });
+}
+
+void remove_call::add_own_host(const actors::topology& cluster, shares& holders) const {
+  const auto* self = own_ ? cluster.find(own_->node.inc) : nullptr;
+  for (const auto i : self != nullptr ? on_own_host_ : std::vector<std::size_t>{}) {
+    const auto known = std::span(answers_[i].locations).first(answers_[i].count);
+    if (std::any_of(known.begin(), known.end(),
+                    [&](const auto& at) { return at.owner == self->self.inc; }))
+      continue;
+    auto& part = holders[self];
+    actors::append_record(part.keys, keys_[i]);
+    part.indices.push_back(i);
+  }
+}
 
 void remove_call::run(directory_lookup& lookup) {
+  await_own_puts();
   lookup.run(keys_, answers_, until_);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     results_[i] = {};
@@ -40,7 +80,9 @@ void remove_call::run(directory_lookup& lookup) {
       results_[i].status = answers_[i].status;
   }
   const auto cluster = client_.session.board().topology();
-  if (auto holders = shares_of(*cluster); !holders.empty())
+  auto holders = shares_of(*cluster);
+  add_own_host(*cluster, holders);
+  if (!holders.empty())
     ask(holders);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     client_.locations.erase(keys_[i]);
@@ -50,6 +92,7 @@ void remove_call::run(directory_lookup& lookup) {
 }
 
 void remove_call::run_everywhere() {
+  await_own_puts();
   const auto cluster = client_.session.board().topology();
   std::fill(results_.begin(), results_.end(), page_result{});
   auto members = shares_of_everybody(*cluster);

@@ -47,6 +47,11 @@ private:
   };
   using shares = std::map<const actors::peer*, share>;
 
+  /// What a set of this host has put is in the pool before it is removed there. Notes which of the
+  /// keys are.
+  void await_own_puts();
+  /// This node holds pages that the directory does not know of (yet).
+  void add_own_host(const actors::topology& cluster, shares& holders) const;
   shares shares_of(const actors::topology& cluster) const;
   shares shares_of_everybody(const actors::topology& cluster) const;
   /// Asks all holders before it waits for the first: one that is silent holds up no other.
@@ -64,6 +69,8 @@ private:
   std::span<const page_key> keys_;
   std::span<page_result> results_;
   const deadline until_;
+  own_pool_ptr own_;
+  std::vector<std::size_t> on_own_host_; ///< Keys whose page is in the own pool, before it is gone.
   std::vector<incarnation>* silent_ = nullptr;
   bool is_last_ = true;
   std::vector<lookup_answer> answers_;

@@ -85,8 +85,10 @@ void session_board::set_pool(own_pool_ptr next) {
   {
     std::lock_guard guard{lock_};
     pool_.swap(next);
-    if (pool_)
+    if (pool_) {
       fault_.reset();
+      window.follow(pool_->memory.page_bytes());
+    }
   }
   changed_.notify_all();
 }

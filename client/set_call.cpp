@@ -47,8 +47,8 @@ void set_call::run() {
     copy_in();
   }
   copy_fence();
-  abandon_unfilled();
   commit();
+  abandon_unfilled();
 }
 
 bool set_call::is_late() const noexcept {
@@ -62,21 +62,28 @@ void set_call::sort_out() {
     result.length_bytes = length_of(pages_[i].parts);
     if (result.length_bytes == 0)
       result.status = page_status::bad_size;
-    else if (already_here(pages_[i].key, result.length_bytes))
-      result.status = page_status::duplicate;
-    else
-      bytes_ += result.length_bytes;
   }
+  leave_out_those_here();
+  for (const auto& result : results_)
+    if (result.status == page_status::pending)
+      bytes_ += result.length_bytes;
 }
 
-bool set_call::already_here(const page_key& key, std::uint32_t length_bytes) {
+void set_call::leave_out_those_here() {
   // Only what this host's own slot table confirms now: a remembered location elsewhere may be out
   // of date. The directory finds those duplicates when the page is published.
-  if (client_.options.duplicate == duplicate_mode::store || !pool_)
-    return false;
-  auto known = client_.locations.find(key);
-  return known && known->owner == pool_->node.inc &&
-         pool_->slots.check(known->slot, known->gen, key, length_bytes) == page_status::hit;
+  if (client_.options.duplicate == duplicate_mode::store)
+    return;
+  const auto key_at = [this](std::size_t i) -> const page_key& { return pages_[i].key; };
+  const auto length_at = [this](std::size_t i) { return results_[i].length_bytes; };
+  find_each(pool_, pages_.size(), key_at, length_at,
+            [this](std::size_t i, const std::optional<directory::page_location>& here) {
+              if (!here || results_[i].status != page_status::pending)
+                return;
+              results_[i].status = page_status::duplicate;
+              if (here->gen.readable()) // Otherwise it is the newest anyway.
+                pool_->slots.count_use(here->slot);
+            });
 }
 
 std::vector<std::uint32_t> set_call::take_leases() {
@@ -155,7 +162,7 @@ bool set_call::copy_in(std::uint32_t index) {
   return true;
 }
 
-std::string set_call::filled_slots() const {
+std::string set_call::make_readable() {
   std::string packed;
   packed.reserve(pages_.size() * sizeof(actors::filled_slot));
   for (std::size_t i = 0; i < pages_.size(); ++i) {
@@ -166,7 +173,12 @@ std::string set_call::filled_slots() const {
     filled.slot = slots_[i];
     filled.length_bytes = results_[i].length_bytes;
     filled.checksum = checksums_[i];
-    append_record(packed, filled);
+    if (pool_->make_readable(filled)) {
+      append_record(packed, filled);
+    } else {
+      results_[i].status = page_status::refused;
+      append_record(unfilled_, filled.slot);
+    }
   }
   return packed;
 }
@@ -187,7 +199,7 @@ std::string set_call::next_lengths(const std::string& filled) {
 void set_call::commit() {
   auto& board = client_.session.board();
   commit_job job;
-  job.filled = filled_slots();
+  job.filled = make_readable();
   if (job.filled.empty()) {
     board.window.leave(bytes_, 1, {});
     return;

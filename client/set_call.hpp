@@ -19,7 +19,7 @@ public:
 private:
   /// Rejects malformed pages and those that this host's pool has; sums up the bytes of the others.
   void sort_out();
-  bool already_here(const page_key& key, std::uint32_t length_bytes);
+  void leave_out_those_here();
   bool is_late() const noexcept;
   /// Gives leased slots to the pending pages; those that get none, in order.
   std::vector<std::uint32_t> take_leases();
@@ -31,8 +31,9 @@ private:
   void copy_in();
   /// False when the deadline passed meanwhile: the slot is not filled.
   bool copy_in(std::uint32_t index);
-  /// What the copied pages are, in the order of the call.
-  std::string filled_slots() const;
+  /// All clients of this host find the copied pages from here on. What they are, in the order of
+  /// the call.
+  std::string make_readable();
   void commit();
   std::string next_lengths(const std::string& filled);
   /// Gives the slots back that there was no time to fill.

@@ -2,7 +2,17 @@
 
 #include "common/assert.hpp"
 
+#include <algorithm>
+
 namespace peercache::client {
+
+void set_window::follow(std::uint64_t pool_bytes) {
+  {
+    std::lock_guard guard{lock_};
+    bytes_max_ = std::min(option_bytes_, pool_bytes / parts_of_pool);
+  }
+  changed_.notify_all();
+}
 
 bool set_window::enter(std::uint64_t bytes, deadline until) {
   std::unique_lock guard{lock_};
@@ -23,6 +33,7 @@ void set_window::leave(std::uint64_t bytes, std::uint64_t sets, const flush_resu
     calls_ -= sets;
     outcome_.failed += outcome.failed;
     outcome_.duplicates += outcome.duplicates;
+    outcome_.unpublished += outcome.unpublished;
   }
   changed_.notify_all();
 }

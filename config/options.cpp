@@ -279,7 +279,8 @@ void add_client_node(std::vector<option>& table) {
         .default_value = gib,
         .min = mib,
         .max = tib,
-        .meaning = "Bytes set but not yet acknowledged by the node; pages beyond that are refused.",
+        .meaning = "Bytes set but not yet acknowledged by the node, an eighth of its pool at most; "
+                   "sets wait for room.",
         .store =
             into([](node_config & c) -> auto& { return c.client.unacknowledged_bytes_max; })}});
 }

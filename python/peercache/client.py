@@ -77,6 +77,7 @@ class FlushResult(NamedTuple):
     complete: bool
     """False: some were not acknowledged in time."""
     failed: int
+    """Pages that other hosts do not find; those that this host still has are found by its clients."""
     duplicates: int
 
 
@@ -226,8 +227,8 @@ class Client:
         pages: Sequence[Page],
         timeout: Optional[float] = None,
     ) -> List[PageResult]:
-        """Copies the pages into this host's pool. On return their memory may be used again; `flush`
-        waits until other hosts can find them."""
+        """Copies the pages into this host's pool. On return their memory may be used again, and every
+        client of this host finds them; `flush` waits until other hosts can."""
         parts = _Parts(keys, pages, writable=False)
         return _results(self.native.set([space], keys, parts.addresses, parts.sizes, timeout))
 
@@ -266,7 +267,7 @@ class Client:
         self.native.prefetch([space], keys)
 
     def flush(self, timeout: Optional[float] = None) -> FlushResult:
-        """Waits until everything set so far can be found by other hosts."""
+        """Waits until everything set so far can be found by other hosts, or is known not to be."""
         return FlushResult(*self.native.flush(timeout))
 
     def register(self, memory: Memory) -> None:

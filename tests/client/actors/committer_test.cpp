@@ -28,6 +28,30 @@ TEST_F(committer_test, a_flush_tells_duplicates_from_failures) {
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->failed, 2u);
   EXPECT_EQ(outcome->duplicates, 1u);
+  EXPECT_EQ(outcome->unpublished, 0u);
+}
+
+TEST_F(committer_test, a_flush_does_not_call_published_what_no_owner_has_recorded) {
+  commit(0, 2, board->pool());
+  answer_commit(
+      {static_cast<char>(page_status::stored), static_cast<char>(page_status::unreachable)});
+  const auto outcome = flushed();
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->failed, 1u);
+  EXPECT_EQ(outcome->unpublished, 1u);
+}
+
+TEST_F(committer_test, a_flush_counts_no_mirrored_pages_which_nobody_has_set) {
+  commit_job job;
+  job.pool = board->pool();
+  job.filled = std::string(sizeof(actors::filled_slot), '\0');
+  job.mode = actors::commit_mode::mirror;
+  ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
+  ASSERT_TRUE(board->commits.push(std::move(job)));
+  caf::anon_send(committer, actors::commit_atom_v);
+  settle();
+  answer_commit({static_cast<char>(page_status::no_space)});
+  EXPECT_EQ(flushed(), 0u);
 }
 
 TEST_F(committer_test, everything_that_waits_for_a_node_that_is_gone_fails_at_once) {

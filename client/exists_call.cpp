@@ -1,0 +1,66 @@
+#include "client/exists_call.hpp"
+
+#include "client/location_choice.hpp"
+#include "client/promote_call.hpp"
+
+#include <optional>
+
+namespace peercache::client {
+
+exists_call::exists_call(cache_client::impl& client, deadline until)
+    : client_(client), until_(until), lookup_(client.lookup()),
+      own_(client.session.board().pool()) {}
+
+void exists_call::run(std::span<const page_key> keys, std::span<page_result> results) {
+  find_on_own_host(keys, results);
+  std::vector<page_key> some;
+  if (elsewhere_.size() < keys.size())
+    for (const auto index : elsewhere_)
+      some.push_back(keys[index]);
+  const auto asked = elsewhere_.size() < keys.size() ? std::span<const page_key>(some) : keys;
+  if (asked.empty())
+    return;
+  answers_.resize(asked.size());
+  lookup_.run(asked, answers_, until_);
+  take(asked, results);
+}
+
+void exists_call::find_on_own_host(std::span<const page_key> keys, std::span<page_result> results) {
+  elsewhere_.clear();
+  find_each(
+      own_, keys.size(), [keys](std::size_t i) -> const page_key& { return keys[i]; },
+      [](std::size_t) { return std::uint32_t{0}; },
+      [&](std::size_t i, const std::optional<directory::page_location>& here) {
+        if (here)
+          results[i] = {page_status::hit, page_origin::own_host, here->length_bytes};
+        else
+          elsewhere_.push_back(static_cast<std::uint32_t>(i));
+      });
+}
+
+void exists_call::take(std::span<const page_key> asked, std::span<page_result> results) {
+  const auto place = place_of(client_, own_);
+  cold_pages cold;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    auto& result = results[elsewhere_[i]];
+    result = {};
+    result.status = answers_[i].status;
+    if (answers_[i].status == page_status::not_found)
+      client_.locations.erase(asked[i]);
+    if (answers_[i].status != page_status::hit)
+      continue;
+    const auto& best = choose_location(answers_[i], place);
+    const bool here = own_ && best.owner == own_->node.inc;
+    result.origin = here ? page_origin::own_host : page_origin::other_host;
+    if (best.where == directory::tier::disk) {
+      result.origin = page_origin::disk;
+      cold.add(elsewhere_[i], asked[i], best);
+    }
+    result.length_bytes = best.length_bytes;
+    client_.remember(asked[i], best);
+  }
+  if (!cold.empty())
+    cold.warm(*client_.session.board().topology());
+}
+
+} // namespace peercache::client

@@ -1,0 +1,27 @@
+#include "client/own_pool.hpp"
+
+namespace peercache::client {
+
+bool own_pool::make_readable(const actors::filled_slot& page) noexcept {
+  if (!slots.fill(page.slot, page.key, page.length_bytes, page.checksum))
+    return false;
+  index.insert(page.key, page.slot); // Where it has no room, the directory knows the page soon.
+  return true;
+}
+
+std::optional<directory::page_location> own_pool::find(const page_key& key,
+                                                       std::uint32_t length_bytes) const noexcept {
+  const auto found = index.find(key, length_bytes);
+  if (!found || found->contents.checksum == 0)
+    return std::nullopt;
+  directory::page_location location;
+  location.node = node.id;
+  location.owner = node.inc;
+  location.gen = found->contents.gen;
+  location.checksum = found->contents.checksum;
+  location.slot = found->slot;
+  location.length_bytes = found->contents.length_bytes;
+  return location;
+}
+
+} // namespace peercache::client

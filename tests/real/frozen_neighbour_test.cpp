@@ -1,0 +1,129 @@
+#include "survival_ring.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+#include <vector>
+
+namespace peercache::real::frozen_neighbour_test {
+
+namespace {
+
+constexpr std::uint32_t batch = 64; ///< Pages of one set: 1 MiB.
+
+/// Another node stands still, PEERCACHE_FROZEN_MS long (by default as long as all believe in it).
+class frozen_neighbour : public survival_ring {
+protected:
+  static milliseconds frozen_for() {
+    const char* text = std::getenv("PEERCACHE_FROZEN_MS");
+    return milliseconds(text == nullptr ? 1500 : std::atoi(text));
+  }
+
+  struct outcome {
+    std::uint32_t sets = 0;
+    std::uint32_t refused = 0; ///< Pages that were not stored.
+    std::uint64_t failed = 0, duplicates = 0;
+    std::vector<clock::duration> visible; ///< A flush after each 16th set.
+  };
+
+  /// Sets for so long, one each 4 ms: what is counted is who is refused or held up.
+  outcome set_for(client::cache_client& client, milliseconds how_long) {
+    outcome all;
+    std::vector<std::byte> bytes(std::size_t{batch} * page_bytes);
+    std::vector<client::const_part> parts(batch);
+    std::vector<client::set_page> pages(batch);
+    std::vector<client::page_result> results(batch);
+    const auto begin = clock::now();
+    for (; clock::now() < begin + how_long; ++all.sets) {
+      for (std::uint32_t i = 0; i < batch; ++i) {
+        const auto memory = std::span(bytes).subspan(std::size_t{i} * page_bytes, page_bytes);
+        bench::fill_page(next_, 0, memory);
+        parts[i] = {memory.data(), page_bytes};
+        pages[i] = {key_of(next_++), {&parts[i], 1}};
+      }
+      client.set(pages, results);
+      all.refused += static_cast<std::uint32_t>(
+          std::count_if(results.begin(), results.end(),
+                        [](const auto& page) { return page.status != page_status::stored; }));
+      if (all.sets % 16 == 0)
+        flush(client, all);
+      std::this_thread::sleep_until(begin + (all.sets + 1) * milliseconds(4));
+    }
+    flush(client, all);
+    return all;
+  }
+
+  void flush(client::cache_client& client, outcome& all) {
+    const auto begin = clock::now();
+    const auto flushed = client.flush();
+    ASSERT_TRUE(flushed) << flushed.error().message;
+    all.visible.push_back(clock::now() - begin);
+    all.failed += flushed->failed;
+    all.duplicates += flushed->duplicates;
+  }
+
+  static double median_ms(std::vector<clock::duration> times) {
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    return std::chrono::duration<double, std::milli>(*middle).count();
+  }
+
+  std::uint32_t next_ = 0;
+};
+
+} // namespace
+
+TEST_F(frozen_neighbour, costs_no_set_and_no_time) {
+  start_ring(
+      {.heartbeat = milliseconds(500), .expiry = milliseconds(2000), .pool_bytes = 256u << 20});
+  if (HasFatalFailure())
+    return;
+  const auto client = client_of(0);
+  const auto quiet = set_for(*client, frozen_for());
+  freeze(2);
+  const auto frozen = set_for(*client, frozen_for());
+  const auto longest = *std::max_element(frozen.visible.begin(), frozen.visible.end());
+  std::cout << "quiet: " << quiet.sets << " sets, acknowledged after " << median_ms(quiet.visible)
+            << " ms; frozen: " << frozen.sets << " sets, " << median_ms(frozen.visible)
+            << " ms, at most " << median_ms({longest}) << "\n";
+  for (const auto& each : {quiet, frozen}) {
+    EXPECT_EQ(each.refused, 0u);
+    EXPECT_EQ(each.failed, 0u) << "an owner that answers has recorded it";
+  }
+  EXPECT_GE(frozen.sets, quiet.sets * 3 / 4);
+  EXPECT_LE(median_ms(frozen.visible), 20);
+  EXPECT_EQ(count_existing(*client_of(1), next_ - batch, batch), batch);
+}
+
+TEST_F(frozen_neighbour, leaves_what_only_this_host_has_to_be_found_here_and_is_told_by_flush) {
+  start_ring(
+      {.heartbeat = milliseconds(500), .expiry = milliseconds(2000), .pool_bytes = 64u << 20});
+  if (HasFatalFailure())
+    return;
+  constexpr std::uint32_t pages = 300;
+  const auto client = client_of(0), neighbour = client_of(0);
+  freeze(1);
+  freeze(2);
+  for (std::uint32_t id = 0; id < pages; ++id)
+    ASSERT_EQ(to_string(put_one(*client, id, 0)), to_string(page_status::stored)) << id;
+  const auto outcome = client->flush(clock::now() + milliseconds(20'000));
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_GT(outcome->unpublished, 0u) << "a third of the keys has no owner that answers";
+  EXPECT_LT(outcome->unpublished, pages);
+  EXPECT_EQ(outcome->failed, outcome->unpublished);
+  for (const auto& reader : {client.get(), neighbour.get()}) {
+    EXPECT_EQ(count_existing(*reader, 0, pages), pages);
+    for (std::uint32_t id = 0; id < pages; ++id)
+      ASSERT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit)) << id;
+  }
+  thaw(1);
+  thaw(2);
+  const auto there = client_of(1, milliseconds(20'000));
+  ASSERT_NE(there, nullptr);
+  EXPECT_TRUE(
+      within(milliseconds(20'000), [&] { return count_existing(*there, 0, pages) == pages; }));
+}
+
+} // namespace peercache::real::frozen_neighbour_test

@@ -1,0 +1,158 @@
+#include "survival_ring.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+#include <thread>
+#include <vector>
+
+namespace peercache::real::read_after_write_test {
+
+namespace {
+
+constexpr std::uint32_t other_length = 2 * 16384;
+
+/// Pages that were set a moment ago: PEERCACHE_WRITES of them (some by default).
+class read_after_write : public survival_ring {
+protected:
+  static std::uint32_t writes() {
+    const char* text = std::getenv("PEERCACHE_WRITES");
+    return text == nullptr ? 2000 : static_cast<std::uint32_t>(std::atoi(text));
+  }
+
+  /// No page has to go: the youngest one may, where all others were read meanwhile.
+  void start() {
+    start_ring(
+        {.count = 3, .pool_bytes = (64u << 20) + std::uint64_t{writes()} * page_bytes * 5 / 4});
+  }
+
+  static page_status exists(client::cache_client& client, std::uint32_t id) {
+    const auto key = key_of(id);
+    client::page_result result;
+    client.exists({&key, 1}, {&result, 1});
+    return result.status;
+  }
+
+  /// A page of another length than those of the ring.
+  static page_status put_long(client::cache_client& client, std::uint32_t id) {
+    std::vector<std::byte> bytes(other_length);
+    bench::fill_page(id, 0, bytes);
+    const client::const_part part{bytes.data(), other_length};
+    const client::set_page page{key_of(id), {&part, 1}};
+    client::page_result result;
+    client.set({&page, 1}, {&result, 1});
+    return result.status;
+  }
+  static page_status get_long(client::cache_client& client, std::uint32_t id) {
+    std::vector<std::byte> bytes(other_length);
+    const rdma::page_part part{bytes.data(), other_length};
+    const client::get_page page{key_of(id), {&part, 1}};
+    client::page_result result;
+    client.get({&page, 1}, {&result, 1});
+    EXPECT_TRUE(result.status != page_status::hit || bench::check_page(id, bytes).wrong_bytes == 0);
+    return result.status;
+  }
+};
+
+} // namespace
+
+TEST_F(read_after_write, a_page_is_there_when_its_set_returns) {
+  start();
+  if (HasFatalFailure())
+    return;
+  const auto writer = client_of(0), neighbour = client_of(0);
+  for (std::uint32_t id = 0; id < writes(); ++id) {
+    ASSERT_EQ(to_string(put_one(*writer, id, 0)), to_string(page_status::stored)) << id;
+    for (const auto& reader : {writer.get(), neighbour.get()}) {
+      ASSERT_EQ(to_string(exists(*reader, id)), to_string(page_status::hit)) << id;
+      const auto read = get(*reader, id);
+      ASSERT_EQ(to_string(read.result.status), to_string(page_status::hit)) << id;
+      ASSERT_EQ(read.check.wrong_bytes, 0u) << id;
+    }
+  }
+  EXPECT_EQ(writer->stats().directory_messages, 0u);
+  EXPECT_EQ(neighbour->stats().directory_messages, 0u) << "nobody need be asked";
+}
+
+/// What happens while the whole machine stands still says nothing.
+TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
+  start();
+  if (HasFatalFailure())
+    return;
+  constexpr milliseconds patience(5), pause(1);
+  const auto writer = client_of(0), reader = client_of(1);
+  std::deque<std::pair<std::uint32_t, clock::time_point>> set;
+  std::uint32_t missed = 0, missed_in_stalls = 0;
+  const auto look = [&] {
+    const auto [id, begin] = set.front();
+    set.pop_front();
+    std::this_thread::sleep_until(begin + patience);
+    if (exists(*reader, id) == page_status::hit && get(*reader, id).check.wrong_bytes == 0)
+      return;
+    const auto looked = clock::now();
+    EXPECT_TRUE(within(milliseconds(2000), [&] { return exists(*reader, id) == page_status::hit; }))
+        << id;
+    ++(took_at_most(patience, begin, looked) ? missed_in_stalls : missed);
+  };
+  for (std::uint32_t id = 0; id < writes(); ++id) {
+    ASSERT_EQ(to_string(put_one(*writer, id, 0)), to_string(page_status::stored)) << id;
+    set.emplace_back(id, clock::now());
+    std::this_thread::sleep_for(pause);
+    while (!set.empty() && set.front().second + patience <= clock::now())
+      look();
+  }
+  while (!set.empty())
+    look();
+  std::cout << missed << " of " << writes() << " pages were not found after 5 ms, "
+            << missed_in_stalls << " more while the machine stood still\n";
+  EXPECT_LE(missed, std::max(2u, writes() / 10'000)) << "of " << writes();
+}
+
+TEST_F(read_after_write, a_page_that_was_just_set_can_be_removed) {
+  start();
+  if (HasFatalFailure())
+    return;
+  const auto writer = client_of(0), reader = client_of(1);
+  for (std::uint32_t id = 0; id < 200; ++id) {
+    ASSERT_EQ(put_one(*writer, id, 0), page_status::stored);
+    const auto key = key_of(id);
+    client::page_result result;
+    writer->remove({&key, 1}, {&result, 1});
+    ASSERT_EQ(to_string(result.status), to_string(page_status::hit)) << id;
+    ASSERT_EQ(to_string(exists(*writer, id)), to_string(page_status::not_found)) << id;
+  }
+  ASSERT_TRUE(writer->flush());
+  EXPECT_EQ(count_existing(*reader, 0, 200), 0u) << "none comes back";
+}
+
+TEST_F(read_after_write, a_page_of_another_length_does_not_block_its_key) {
+  start();
+  if (HasFatalFailure())
+    return;
+  const auto one = client_of(0), same_host = client_of(0), other = client_of(1);
+  constexpr std::uint32_t pages = 16;
+  put(*one, 0, 2 * pages);
+  for (std::uint32_t id = 0; id < pages; ++id) {
+    ASSERT_EQ(to_string(put_long(*same_host, id)), to_string(page_status::stored));
+    ASSERT_EQ(to_string(put_long(*other, pages + id)), to_string(page_status::stored));
+  }
+  for (const auto& writer : {same_host.get(), other.get()}) {
+    const auto outcome = writer->flush();
+    ASSERT_TRUE(outcome);
+    EXPECT_EQ(outcome->failed + outcome->duplicates, 0u);
+  }
+  const auto third = client_of(2);
+  for (const auto& reader : {one.get(), same_host.get(), other.get(), third.get()})
+    for (std::uint32_t id = 0; id < 2 * pages; ++id)
+      EXPECT_EQ(to_string(get_long(*reader, id)), to_string(page_status::hit)) << id;
+  for (std::uint32_t id = pages; id < 2 * pages; ++id) {
+    EXPECT_EQ(to_string(get(*third, id).result.status), to_string(page_status::hit))
+        << "the shorter one is where it was";
+    EXPECT_EQ(to_string(get(*third, id - pages).result.status), to_string(page_status::bad_size))
+        << "of one host the newest counts";
+  }
+}
+
+} // namespace peercache::real::read_after_write_test

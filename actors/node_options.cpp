@@ -52,6 +52,7 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
   auto size = static_cast<double>(memory.page_bytes());
   options.free_low_bytes = static_cast<std::uint64_t>(size * config.pool.free_low);
   options.free_high_bytes = static_cast<std::uint64_t>(size * config.pool.free_high);
+  options.epochs = memory.epochs();
   return std::make_unique<storage::page_pool>(
       memory.slots(),
       storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options,

@@ -62,8 +62,10 @@ epoch_number epoch_table::epoch_of(space_id space) const noexcept {
 }
 
 bool epoch_table::is_old(const page_key& key) const noexcept {
-  return !untouched() && guard_on(guard::epoch) &&
-         peercache::epoch_of(key) < epoch_of(space_of(key));
+  if (untouched() || !guard_on(guard::epoch))
+    return false;
+  const auto now = epoch_of(space_of(key));
+  return now != no_epoch && peercache::epoch_of(key) < now;
 }
 
 bool epoch_table::raise(space_id space, epoch_number epoch) {
@@ -93,8 +95,12 @@ bool epoch_table::raise_floor(epoch_number floor) {
     if (epoch > floor)
       higher.emplace_back(space, epoch);
   });
+  // Whoever dies in here leaves the highest epoch of all to every space, and never a lower one.
+  auto highest = floor;
+  for (const auto& [space, epoch] : higher)
+    highest = std::max(highest, epoch);
   const change now(*block_);
-  block_->floor.store(floor, std::memory_order_relaxed);
+  block_->floor.store(highest, std::memory_order_seq_cst);
   for (auto& cell : block_->cells) {
     cell.space.store(0, std::memory_order_relaxed);
     cell.epoch.store(0, std::memory_order_relaxed);
@@ -104,7 +110,29 @@ bool epoch_table::raise_floor(epoch_number floor) {
     cell->epoch.store(epoch, std::memory_order_relaxed);
     cell->space.store(space.value, std::memory_order_relaxed);
   }
+  block_->floor.store(floor, std::memory_order_seq_cst);
   return true;
+}
+
+void epoch_table::close() noexcept {
+  if (block_ != nullptr)
+    block_->closed.store(1, std::memory_order_seq_cst);
+}
+
+void epoch_table::open() noexcept {
+  if (block_ == nullptr)
+    return;
+  if (block_->changes.load() % 2 != 0)
+    const change now(*block_);
+  block_->closed.store(0, std::memory_order_seq_cst);
+}
+
+void epoch_table::copy_to(epoch_block& to) const {
+  if (untouched())
+    return;
+  epoch_table copy(to);
+  copy.raise_floor(floor());
+  for_each([&](space_id space, epoch_number epoch) { copy.raise(space, epoch); });
 }
 
 } // namespace peercache::storage

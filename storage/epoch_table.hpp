@@ -15,7 +15,8 @@ namespace peercache::storage {
 ///   offset  bytes  field
 ///        0      8  changes   twice their number; odd while one is being made
 ///        8      4  floor     the epoch of every space whose own is not higher
-///       12     52  reserved  zero
+///       12      4  closed    1: the node is not of its cluster, the pool is not to be read
+///       16     48  reserved  zero
 ///       64     16  a cell, 4096 times: 8 bytes space (0: empty), 4 bytes epoch, 4 bytes zero
 struct epoch_block {
   struct cell {
@@ -27,7 +28,8 @@ struct epoch_block {
 
   std::atomic<std::uint64_t> changes;
   std::atomic<epoch_number> floor;
-  std::uint32_t reserved[13];
+  std::atomic<std::uint32_t> closed;
+  std::uint32_t reserved[12];
   std::array<cell, cell_count> cells;
 };
 static_assert(sizeof(epoch_block::cell) == 16 && offsetof(epoch_block, cells) == 64);
@@ -36,10 +38,10 @@ static_assert(sizeof(epoch_block) == 64 + 16 * epoch_block::cell_count);
 /// The epoch of each space that was ever cleared, for all processes of a host: they all change in
 /// the moment in which their node does. A view, cheap to copy; the memory is a `pool_memory`'s.
 ///
-/// Threads: `raise` and `raise_floor` are the node's alone, one thread at a time; all else any
-/// thread of any process that maps the pool. Bound: 3072 spaces of their own; when there is no room
-/// for another one, the floor takes the place of all (`raise`).
-/// Invariant: no epoch ever falls.
+/// Threads: `raise`, `raise_floor`, `open` and `close` are the node's alone, one thread at a time;
+/// all else any thread of any process that maps the pool. Bound: 3072 spaces of their own; when
+/// there is no room for another one, the floor takes the place of all (`raise`).
+/// Invariant: no epoch ever falls, also when the node dies in a change.
 class epoch_table {
 public:
   /// So many spaces have an epoch of their own: a reader finds or misses a cell in a few steps.
@@ -58,7 +60,8 @@ public:
     return block_ == nullptr || block_->changes.load(std::memory_order_acquire) == 0;
   }
   epoch_number epoch_of(space_id space) const noexcept;
-  /// A page of an epoch before its space's: nobody is to have it.
+  /// A page of an epoch before its space's: nobody is to have it. False while a change does not
+  /// end: whoever makes it looks for such pages after it.
   bool is_old(const page_key& key) const noexcept;
 
   /// The space's epoch is at least this from here on. Without room the floor rises to the highest
@@ -66,6 +69,18 @@ public:
   bool raise(space_id space, epoch_number epoch);
   /// The epoch of every space is at least this from here on; spaces below it leave their cells.
   bool raise_floor(epoch_number floor);
+
+  /// The node has left its cluster and hears of no clear any more: nobody is to read its pool, for
+  /// as long as the memory lives or until a successor opens it.
+  void close() noexcept;
+  /// The node knows what was cleared. Ends a change that the node before died in.
+  void open() noexcept;
+  bool closed() const noexcept {
+    return block_ != nullptr && block_->closed.load(std::memory_order_acquire) != 0;
+  }
+
+  /// What it says now, for whoever outlives this memory. @pre `to` is all zero
+  void copy_to(epoch_block& to) const;
 
   /// Calls `visit(space_id, epoch_number)` for each space with an epoch of its own.
   template <class Visitor>

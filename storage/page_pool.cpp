@@ -193,6 +193,11 @@ commit_outcome page_pool::commit_one(const fill& page, const std::optional<slot_
     ++stats_.abandoned;
     return {.status = page_status::bad_size, .slot = page.slot};
   }
+  if (options_.epochs.is_old(page.key)) {
+    drop_filling(page.slot);
+    ++stats_.abandoned;
+    return {.status = page_status::stale, .slot = page.slot};
+  }
   std::optional<evicted> replaced;
   if (replaces) {
     replaced = remove(page.key);

@@ -4,6 +4,7 @@
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
 #include "common/result.hpp"
+#include "storage/epoch_table.hpp"
 #include "storage/eviction_policy.hpp"
 #include "storage/extent_allocator.hpp"
 #include "storage/host_index.hpp"
@@ -28,6 +29,7 @@ struct page_pool_options {
   std::uint64_t free_low_bytes = 0;
   std::uint64_t free_high_bytes = 0;
   std::uint32_t evict_batch_pages_max = 1024; ///< Victims of one `evict_ahead`.
+  epoch_table epochs;                         ///< By which pages are too old to be taken in.
 };
 
 /// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave. Checksum 0: its producer
@@ -51,7 +53,8 @@ struct evicted {
 
 /// What became of a fill. `stored`: `slot` and `gen` are its place. `duplicate`: the pool had the
 /// page already, at `slot` and `gen`. `refused`: `slot` is not being filled; nothing changed.
-/// `bad_size`: the length is not the reserved one; the slot is free again.
+/// `bad_size`: the length is not the reserved one; the slot is free again. `stale`: the page's
+/// space was cleared since its set began; the slot is free again.
 struct commit_outcome {
   page_status status = page_status::pending;
   slot_id slot;
@@ -122,8 +125,8 @@ public:
   /// These extents are in use; nothing is found in them before `adopt`.
   void claim(const pool_remains& remains);
   /// The pages in these claimed slots can be had from here on, as they are; of a key that is here
-  /// already the slot is free. Oldest first, as they come from `remains_check`. Returns which of
-  /// them were adopted.
+  /// already, or of a space that was cleared since, the slot is free. Oldest first, as they come
+  /// from `remains_check`. Returns which of them were adopted.
   std::vector<resident_page> adopt(std::span<const slot_id> slots);
   /// The page that is in a claimed slot, as its entry says.
   page_key claimed_key(slot_id slot) const;

@@ -29,7 +29,7 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
     PEERCACHE_ASSERT(is(slot, slot_state::filling));
     const auto page = describe(slot);
     PEERCACHE_ASSERT(page.gen.readable() && page.gen <= last_published_);
-    if (index_.find(page.key)) {
+    if (index_.find(page.key) || options_.epochs.is_old(page.key)) {
       give_back(slot);
       continue;
     }

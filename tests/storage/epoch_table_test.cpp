@@ -116,5 +116,42 @@ TEST_F(epoch_table_test, a_reader_beside_changes_never_sees_an_epoch_fall) {
   EXPECT_EQ(table.epoch_of(a), 40u);
 }
 
+TEST_F(epoch_table_test, is_closed_by_a_node_that_leaves_until_a_successor_opens_it) {
+  EXPECT_FALSE(table.closed());
+  EXPECT_FALSE(epoch_table{}.closed());
+  table.raise(a, 3);
+  table.close();
+  EXPECT_TRUE(epoch_table(*memory).closed());
+  EXPECT_EQ(table.epoch_of(a), 3u) << "what it knew stays known";
+  table.open();
+  EXPECT_FALSE(table.closed());
+}
+
+TEST_F(epoch_table_test, to_close_and_open_it_costs_calls_nothing_while_nothing_was_cleared) {
+  table.close();
+  table.open();
+  EXPECT_TRUE(table.untouched());
+}
+
+TEST_F(epoch_table_test, a_change_that_a_node_died_in_ends_when_its_successor_opens_the_table) {
+  table.raise(a, 3);
+  memory->changes.fetch_add(1); // It died there.
+  ASSERT_EQ(table.epoch_of(a), epoch_table::no_epoch);
+  EXPECT_FALSE(table.is_old(key_of(a, 1))) << "nobody knows, and whoever opens it looks again";
+  table.open();
+  EXPECT_EQ(table.epoch_of(a), 3u);
+  EXPECT_TRUE(table.is_old(key_of(a, 1)));
+}
+
+TEST_F(epoch_table_test, a_copy_outlives_the_memory) {
+  table.raise(a, 3);
+  table.raise_floor(2);
+  auto other = std::make_unique<epoch_block>();
+  table.copy_to(*other);
+  memory = std::make_unique<epoch_block>();
+  EXPECT_EQ(epoch_table(*other).epoch_of(a), 3u);
+  EXPECT_EQ(epoch_table(*other).epoch_of(b), 2u);
+}
+
 } // namespace
 } // namespace peercache::storage

@@ -236,5 +236,22 @@ INSTANTIATE_TEST_SUITE_P(
       return "step_" + std::to_string(static_cast<std::uint32_t>(info.param));
     });
 
+TEST_F(pool_take_over, what_was_cleared_is_known_to_who_comes_after) {
+  auto crashed = options;
+  crashed.owner = incarnation::random();
+  ASSERT_TRUE(was_killed(status_of([&] {
+    auto memory = pool_memory::create(crashed);
+    if (!memory)
+      ::_exit(1);
+    memory->epochs().raise(space_named("a"), 3);
+    memory->epochs().close();
+    (void)std::raise(SIGKILL);
+  })));
+  auto memory = pool_memory::take_over(options);
+  ASSERT_TRUE(memory) << memory.error().message;
+  EXPECT_EQ(memory->epochs().epoch_of(space_named("a")), 3u);
+  EXPECT_TRUE(memory->epochs().closed()) << "it has not heard what was cleared since";
+}
+
 } // namespace
 } // namespace peercache::storage::pool_take_over_test

@@ -21,7 +21,43 @@ constexpr std::uint8_t encoding_version = 1;
 /// would leave no room for later clears.
 constexpr epoch_number epoch_max = 0x7fffffff;
 
+/// Of a telling, before the encoded spaces: who, four flags, and the stamp of a view.
+constexpr std::size_t head_bytes = 16 + 4 + 8 + 8 + 16;
+
+/// The clock's part of an epoch counts seconds of 2026 and the 34 years after; what is beyond is
+/// left to counting.
+constexpr std::uint64_t first_second = 1'767'225'600;
+constexpr std::uint64_t clock_epoch_max = 0x3fffffff;
+
+/// What was encoded says this of the space.
+epoch_number epoch_in(std::string_view encoded, space_id wanted) {
+  byte_reader in(encoded);
+  in.number<std::uint8_t>();
+  auto epoch = in.number<epoch_number>();
+  for (auto left = in.number<std::uint32_t>(); left > 0 && in.ok(); --left) {
+    const space_id space{in.number<std::uint64_t>()};
+    const auto own = in.number<epoch_number>();
+    if (space == wanted)
+      epoch = std::max(epoch, own);
+  }
+  return in.ok() ? epoch : 0;
+}
+
+discovery::view_stamp read_stamp(byte_reader& in) {
+  discovery::view_stamp stamp;
+  stamp.term = in.number<std::uint64_t>();
+  stamp.version = in.number<std::uint64_t>();
+  stamp.issuer = in.id();
+  return stamp;
+}
+
 } // namespace
+
+epoch_number cleared_spaces::next_epoch(space_id space, std::uint64_t unix_s) const noexcept {
+  const auto seconds = unix_s > first_second ? unix_s - first_second : 0;
+  return std::max(table_.epoch_of(space) + 1,
+                  static_cast<epoch_number>(std::min(seconds, clock_epoch_max)));
+}
 
 bool cleared_spaces::raise(space_id space, epoch_number epoch) {
   if (epoch > epoch_max || !table_.raise(space, epoch))
@@ -30,7 +66,15 @@ bool cleared_spaces::raise(space_id space, epoch_number epoch) {
   return true;
 }
 
-std::string cleared_spaces::encode() const {
+std::string cleared_spaces::encode_for_disk() const {
+  auto gone = gone_;
+  for (const auto& member : view_.members)
+    if (member.inc != self_)
+      gone[member.name] = {member.inc, false};
+  return encode(gone);
+}
+
+std::string cleared_spaces::encode(const departures& gone) const {
   std::string bytes;
   byte_writer out(bytes);
   out.number(encoding_version);
@@ -43,8 +87,8 @@ std::string cleared_spaces::encode() const {
     out.number(space.value);
     out.number(epoch);
   }
-  out.number(static_cast<std::uint32_t>(gone_.size()));
-  for (const auto& [name, left] : gone_) {
+  out.number(static_cast<std::uint32_t>(gone.size()));
+  for (const auto& [name, left] : gone) {
     out.short_text(name);
     out.id(left.inc);
     out.number(static_cast<std::uint8_t>(left.forgiven));
@@ -63,7 +107,7 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
     spaces.emplace_back(space, in.number<epoch_number>());
     highest = std::max(highest, spaces.back().second);
   }
-  std::map<std::string, departure> gone;
+  departures gone;
   for (auto left = in.number<std::uint32_t>(); left > 0 && in.ok(); --left) {
     const std::string name{in.short_text()};
     const auto inc = in.id();
@@ -82,13 +126,27 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
   return rose;
 }
 
-void cleared_spaces::take_departures(const std::map<std::string, departure>& theirs) {
+/// So many are enough to say that no clear is certain; those that were forgiven make room.
+void cleared_spaces::note_departure(const std::string& name, const departure& left) {
+  if (!gone_.contains(name) && gone_.size() >= missing_max) {
+    const auto forgiven = std::find_if(gone_.begin(), gone_.end(),
+                                       [](const auto& each) { return each.second.forgiven; });
+    if (forgiven == gone_.end())
+      return;
+    gone_.erase(forgiven);
+  }
+  gone_[name] = left;
+}
+
+void cleared_spaces::take_departures(const departures& theirs) {
   for (const auto& [name, left] : theirs) {
-    if (const auto* back = view_.find_name(name); back != nullptr)
+    if (view_.find_name(name) != nullptr)
       continue;
-    const auto [own, fresh] = gone_.try_emplace(name, left);
-    if (fresh)
+    const auto own = gone_.find(name);
+    if (own == gone_.end()) {
+      note_departure(name, left);
       continue;
+    }
     // Two processes may have been lost under one name: each has to be forgiven.
     auto& known = own->second;
     known.forgiven =
@@ -100,12 +158,14 @@ void cleared_spaces::take_departures(const std::map<std::string, departure>& the
 void cleared_spaces::adopt(const discovery::view& view) {
   for (const auto& member : view_.members)
     if (member.inc != self_ && view.find_name(member.name) == nullptr)
-      gone_[member.name] = {member.inc, false};
+      note_departure(member.name, {member.inc, leaving_.contains(member.inc)});
   view_ = view;
   std::erase_if(gone_, [&](const auto& left) { return view.find_name(left.first) != nullptr; });
   const auto left_view = [&](const incarnation& inc) { return view.find(inc) == nullptr; };
   std::erase_if(told_, left_view);
   std::erase_if(heard_, left_view);
+  std::erase_if(leaving_, left_view);
+  std::erase_if(answers_, [&](const auto& each) { return left_view(each.first); });
   look_whether_caught_up();
 }
 
@@ -122,12 +182,31 @@ void cleared_spaces::forgive(const std::string& name) {
     found->second.forgiven = true;
 }
 
-std::string cleared_spaces::tell(const incarnation& whom) const {
+std::vector<std::string> cleared_spaces::unaware(space_id space, epoch_number epoch) const {
+  std::vector<std::string> names;
+  for (const auto& member : view_.members) {
+    if (member.inc == self_)
+      continue;
+    const auto said = answers_.find(member.inc);
+    if (said == answers_.end() || said->second.stamp != view_.stamp() || !said->second.kept ||
+        epoch_in(said->second.spaces, space) < epoch)
+      names.push_back(member.name);
+  }
+  return names;
+}
+
+std::string cleared_spaces::tell(const incarnation& whom, bool kept, bool leaves) const {
   std::string bytes;
   byte_writer out(bytes);
   out.id(self_);
   out.number(static_cast<std::uint8_t>(view_.find(whom) != nullptr));
   out.number(static_cast<std::uint8_t>(caught_up_));
+  out.number(static_cast<std::uint8_t>(kept));
+  out.number(static_cast<std::uint8_t>(leaves));
+  const auto stamp = view_.stamp();
+  out.number(stamp.term);
+  out.number(stamp.version);
+  out.id(stamp.issuer);
   out.text(encode());
   return bytes;
 }
@@ -138,9 +217,12 @@ result<cleared_spaces::telling> cleared_spaces::decode_telling(std::string_view 
   said.from = in.id();
   said.welcome = in.number<std::uint8_t>() != 0;
   said.caught_up = in.number<std::uint8_t>() != 0;
+  said.kept = in.number<std::uint8_t>() != 0;
+  said.leaves = in.number<std::uint8_t>() != 0;
+  said.stamp = read_stamp(in);
   if (!in.ok())
     return {errc::invalid_argument, "what a node tells of cleared spaces is cut off"};
-  said.spaces = bytes.substr(sizeof(incarnation) + 2);
+  said.spaces = bytes.substr(head_bytes);
   return said;
 }
 
@@ -149,7 +231,15 @@ result<bool> cleared_spaces::hear(const telling& said) {
   if (!rose)
     return rose;
   if (said.spaces == encode())
-    told_.insert(said.from); // It knows all that is known here.
+    told_.insert(said.from);              // It knows all that is known here.
+  if (view_.find(said.from) != nullptr) { // What is remembered of a member goes with it.
+    answers_[said.from] = {said.stamp, said.spaces, said.kept};
+    if (said.leaves)
+      leaving_.insert(said.from);
+  } else if (said.leaves) {
+    for (auto& [name, left] : gone_)
+      left.forgiven = left.forgiven || left.inc == said.from;
+  }
   // Whoever does not know yet that this node is a member would not ask it at a clear: what it tells
   // may be older than a clear that has succeeded without this node.
   if (said.welcome) {

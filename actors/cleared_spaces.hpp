@@ -34,11 +34,20 @@ public:
       : table_(table), self_(self), caught_up_(!table.exists()) {}
 
   epoch_number epoch_of(space_id space) const noexcept { return table_.epoch_of(space); }
+  /// Of a clear that begins now: above all that is known here, and by the clock above what nodes
+  /// out of reach have cleared before: pages that were set there since are older.
+  epoch_number next_epoch(space_id space, std::uint64_t unix_s) const noexcept;
   /// False when nothing had to change.
   bool raise(space_id space, epoch_number epoch);
+  /// Clients of this host may read the pool; nobody may, for the node leaves its cluster.
+  void open() noexcept { table_.open(); }
+  void close() noexcept { table_.close(); }
 
-  /// All of it, for other nodes and for the disk.
-  std::string encode() const;
+  /// All of it, for other nodes.
+  std::string encode() const { return encode(gone_); }
+  /// The same for the disk: to a process that starts with it, members of today are missing until
+  /// they are back.
+  std::string encode_for_disk() const;
   /// Takes in what somebody else has encoded. True when an epoch rose. Errors:
   /// `invalid_argument`, and nothing changed.
   result<bool> merge(std::string_view encoded);
@@ -46,7 +55,8 @@ public:
   // --- who is here
 
   void adopt(const discovery::view& view);
-  /// Members of before that are none now and that nobody forgave, at most `missing_max`.
+  /// Members of before that are none now, did not take their leave and were not forgiven, at most
+  /// `missing_max`.
   std::vector<std::string> missing() const;
   /// An operator's word that the process of this name that was lost will never be back.
   void forgive(const std::string& name);
@@ -58,14 +68,20 @@ public:
     incarnation from;
     bool welcome = false;   ///< The one that it goes to is in the teller's view.
     bool caught_up = false; ///< Of the teller.
-    std::string spaces;     ///< Encoded.
+    bool kept = false;      ///< It will know this after a restart, if it has a disk with pages.
+    bool leaves = false;    ///< In good order: no client reads its pool any more.
+    discovery::view_stamp stamp; ///< Of the teller's view.
+    std::string spaces;          ///< Encoded.
   };
-  std::string tell(const incarnation& whom) const;
+  std::string tell(const incarnation& whom, bool kept = true, bool leaves = false) const;
   static result<telling> decode_telling(std::string_view bytes);
   /// True when an epoch rose. Errors: as of `merge`.
   result<bool> hear(const telling& said);
   /// Whether this member has still to hear what is known here.
   bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
+  /// Members that have not said, by the very view that this node has, that they know this epoch and
+  /// have kept it: they may serve pages of before, or let somebody in who does.
+  std::vector<std::string> unaware(space_id space, epoch_number epoch) const;
 
   /// Somebody who had caught up has told what it knows since the start, or everybody has.
   bool caught_up() const noexcept { return caught_up_; }
@@ -78,15 +94,27 @@ private:
     bool forgiven = false;
   };
 
-  void take_departures(const std::map<std::string, departure>& theirs);
+  /// What a member said last.
+  struct answer {
+    discovery::view_stamp stamp;
+    std::string spaces;
+    bool kept = false;
+  };
+  using departures = std::map<std::string, departure>;
+
+  std::string encode(const departures& gone) const;
+  void note_departure(const std::string& name, const departure& left);
+  void take_departures(const departures& theirs);
   void look_whether_caught_up();
 
   storage::epoch_table table_;
   incarnation self_;
   discovery::view view_;
-  std::map<std::string, departure> gone_; ///< By name; some may be back, seen from a later view.
+  departures gone_;                       ///< By name; some may be back, seen from a later view.
+  std::map<incarnation, answer> answers_; ///< Of members.
   std::set<incarnation> heard_;           ///< Since the start.
   std::set<incarnation> told_;            ///< What is known now.
+  std::set<incarnation> leaving_;         ///< Took their leave.
   bool caught_up_ = false;
 };
 

@@ -62,13 +62,20 @@ result<std::string> directory_state::publish(std::string_view batch, std::uint64
 result<std::string> directory_state::look_up(std::string_view keys) {
   totals.lookups += keys.size() / directory::wire::key_bytes;
   directory::key_ownership ownership;
-  if (cluster && cluster->view.stamp() > left_at) {
+  const bool closed = options.epochs.closed(); // It hears of no clear any more.
+  if (cluster && cluster->view.stamp() > left_at && !closed) {
     ownership.by = {cluster->view.term, cluster->view.version};
     ownership.owns = [this](const page_key& key) { return owns(key); };
   } else {
     // Of no view that its node could tell: whoever asks goes on to the next owner.
     ownership.owns = [](const page_key&) { return false; };
   }
+  // Its pools withdraw them, too; until then a client that has not heard of the clear would be sent
+  // to where they were.
+  if (closed || !options.epochs.untouched())
+    ownership.is_old = [this, closed](const page_key& key) {
+      return closed || options.epochs.is_old(key);
+    };
   return directory::lookup_batch(shard, keys, ownership, totals.foreign);
 }
 

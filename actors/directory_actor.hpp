@@ -4,6 +4,7 @@
 #include "actors/protocol/directory.hpp"
 #include "actors/protocol/topology.hpp"
 #include "directory/shard.hpp"
+#include "storage/epoch_table.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -16,6 +17,7 @@ struct directory_options {
   /// How long the shard keeps what a new view gives to other nodes: readers with the older view
   /// still ask here.
   std::chrono::milliseconds grace = discovery::foreign_keys_kept;
+  storage::epoch_table epochs; ///< By which keys are too old to be found.
   /// Of one batch to another shard.
   std::chrono::milliseconds hand_over_timeout{1000};
 };

@@ -3,6 +3,7 @@
 #include "common/checksum.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
+#include "storage/disk/cleared_file.hpp"
 #include "storage/disk/faulty_disk_io.hpp"
 #include "storage/disk/offset_index.hpp"
 
@@ -55,11 +56,13 @@ bool disk_gate::enter(std::uint64_t bytes) noexcept {
 // -- making one
 
 disk_service::disk_service(const config::node_config& config, storage::pool_memory& memory)
-    : config_(config.disk), slots_(memory.slots()), memory_(memory), gate_(queue_bytes(config)) {}
+    : config_(config.disk), slots_(memory.slots()), memory_(memory), epochs_(memory.epochs()),
+      wanted_(config.disk.enabled && !config.disk.path.empty()), gate_(queue_bytes(config)) {}
 
 std::unique_ptr<disk_service> disk_service::open(const config::node_config& config,
                                                  const discovery::member& self,
-                                                 storage::pool_memory& memory) {
+                                                 storage::pool_memory& memory,
+                                                 cleared_spaces* cleared) {
   std::unique_ptr<disk_service> made(new disk_service(config, memory));
   if (!config.disk.enabled)
     made->why_off_ = "disk.enabled is false";
@@ -67,7 +70,7 @@ std::unique_ptr<disk_service> disk_service::open(const config::node_config& conf
     made->why_off_ = "disk.path is not set";
   if (!made->why_off_.empty()) {
     log::info("disk tier: off, {}; what leaves memory is gone", made->why_off_);
-  } else if (auto ready = made->set_up(config, self); !ready) {
+  } else if (auto ready = made->set_up(config, self, cleared); !ready) {
     made->why_off_ = ready.error().message;
     log::warn("disk tier: off, what leaves memory is gone: {}", made->why_off_);
   }
@@ -77,14 +80,20 @@ std::unique_ptr<disk_service> disk_service::open(const config::node_config& conf
   return made;
 }
 
-result<void> disk_service::set_up(const config::node_config& config,
-                                  const discovery::member& self) {
+result<void> disk_service::set_up(const config::node_config& config, const discovery::member& self,
+                                  cleared_spaces* cleared) {
   path_ = config.disk.path + "/" + self.name;
   incidents_ = disk_incidents(path_);
   auto claim = storage::folder_claim::take(path_, {config.cluster.name, self.name});
   if (!claim)
     return claim.error();
   claim_ = std::move(*claim);
+  const auto remembered = storage::read_cleared(path_);
+  if (!remembered)
+    return remembered.error();
+  if (cleared != nullptr && !remembered->empty())
+    if (auto known = cleared->merge(*remembered); !known)
+      return known.error();
   auto disk = storage::open_disk(path_, config.disk.queue_depth);
   if (!disk)
     return disk.error();
@@ -140,6 +149,10 @@ void disk_service::write(std::string kept_pages) {
       request.length_bytes = page.length_bytes;
       request.memory = slots_.bytes(page.slot, page.length_bytes).data();
       request.tag = next_tag_++;
+      if (epochs_.is_old(page.key)) {
+        let_go(page);
+        continue;
+      }
       const auto skip = tier_->write(request, now_);
       if (skip == storage::write_skip::none) {
         keeping_.insert({request.tag, {page, now_}});
@@ -161,7 +174,7 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
     disk_turn::left missing;
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto page = record_at<wanted_page>(batch, i);
-      const auto* there = tier_->find(page.key);
+      const auto* there = epochs_.is_old(page.key) ? nullptr : tier_->find(page.key);
       if (there == nullptr)
         append_record(missing.keys, page.key); // Whoever asked believed a record that is not true.
       if (there == nullptr || there->length_bytes != page.length_bytes)
@@ -204,6 +217,24 @@ void disk_service::remove(std::uint64_t request, std::string keys) {
     }
     turn_.answers.push_back(std::move(answer));
   });
+}
+
+std::string disk_service::why_not_kept() const {
+  return wanted_ && !on() ? "its disk tier is off (" + why_off_ + ") and may hold pages" : "";
+}
+
+void disk_service::keep_cleared(std::uint64_t request, std::string encoded) {
+  post([this, request, bytes = std::move(encoded)] {
+    disk_turn::answer answer;
+    answer.request = request;
+    if (auto kept = storage::write_cleared(path_, bytes); !kept)
+      answer.records = kept.error().message;
+    turn_.answers.push_back(std::move(answer));
+  });
+}
+
+void disk_service::forget_old() {
+  post([this] { forgetting_from_ = 0; });
 }
 
 void disk_service::acknowledge(std::uint64_t ticket) {

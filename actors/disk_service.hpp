@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cleared_spaces.hpp"
 #include "actors/disk_incidents.hpp"
 #include "actors/protocol/disk.hpp"
 #include "actors/protocol/disk_wire.hpp"
@@ -87,9 +88,11 @@ struct disk_turn {
 /// that is off, with the reason: the node goes on without a disk.
 class disk_service {
 public:
+  /// @param cleared takes in what the folder says of cleared spaces; null: nobody wants to know
   static std::unique_ptr<disk_service> open(const config::node_config& config,
                                             const discovery::member& self,
-                                            storage::pool_memory& memory);
+                                            storage::pool_memory& memory,
+                                            cleared_spaces* cleared = nullptr);
 
   bool on() const noexcept { return tier_.has_value(); }
   disk_gate& gate() noexcept { return gate_; }
@@ -108,6 +111,14 @@ public:
   void load(std::uint64_t request, std::string wanted_pages);
   void walk(std::uint64_t request, std::uint64_t after, std::uint32_t count);
   void remove(std::uint64_t request, std::string keys);
+  /// Which spaces were cleared, for the next process of this folder. The answer is why that did not
+  /// work, or empty once it is durable.
+  void keep_cleared(std::uint64_t request, std::string encoded);
+  /// Why nothing can be kept though there may be pages that come back: the tier is wanted and off.
+  /// Empty when nothing has to be kept, or all can.
+  std::string why_not_kept() const;
+  /// Forgets, beside other work, the pages of spaces that were cleared since they were set.
+  void forget_old();
   void acknowledge(std::uint64_t ticket);
   void verify();
   void make_room(std::uint64_t bytes);
@@ -133,7 +144,8 @@ private:
   };
 
   disk_service(const config::node_config& config, storage::pool_memory& memory);
-  result<void> set_up(const config::node_config& config, const discovery::member& self);
+  result<void> set_up(const config::node_config& config, const discovery::member& self,
+                      cleared_spaces* cleared);
   result<std::unique_ptr<storage::disk_store>> make_store(const config::node_config& config,
                                                           const discovery::member& self);
   void post(command what);
@@ -147,6 +159,7 @@ private:
   void finish_load(std::uint64_t request);
   void let_go(const kept_page& page);
   void tell_of_known();
+  bool forget_some_old();
   void publish_report();
   void log_incidents(const storage::disk_tier_stats& stats);
   void shut_down();
@@ -155,6 +168,8 @@ private:
   const config::node_config::disk_section config_;
   storage::slot_table slots_;
   storage::pool_memory& memory_;
+  const storage::epoch_table epochs_;
+  bool wanted_ = false; ///< By the configuration.
   std::string why_off_;
   std::string path_;
   std::string why_fallback_;
@@ -173,6 +188,7 @@ private:
   std::unordered_map<std::uint64_t, open_load> loads_;
   disk_turn turn_;
   storage::recovery_report recovered_;
+  std::optional<std::uint64_t> forgetting_from_; ///< A place of the walk; nothing: it is over.
   disk_incidents incidents_{""};
   int last_error_ = 0; ///< Of a request on the device.
   metrics::latency_histogram write_latency_;

@@ -20,6 +20,8 @@ constexpr auto report_every = 100ms;
 /// What a stopping node waits for its disk.
 constexpr auto close_at_most = 5s;
 constexpr std::size_t completions_per_turn = 64;
+/// Pages of the tier that are looked at between other work.
+constexpr std::uint32_t forgotten_per_turn = 1024;
 
 /// The age of a page outlives the process that wrote it: the only place where the node asks what
 /// time it is rather than how long something took. A clock that jumps makes pages expire early or
@@ -98,6 +100,8 @@ void disk_service::scan() {
     return;
   }
   recovered_ = *found;
+  if (!epochs_.untouched())
+    forgetting_from_ = 0;
   log::info("disk tier: {} pages in {} files found in {} ms; dropped: {} torn, {} foreign, "
             "{} corrupt, {} replaced",
             found->pages, found->files,
@@ -109,6 +113,7 @@ void disk_service::scan() {
 bool disk_service::turn() {
   now_ = disk_clock::now();
   bool moved = run_commands();
+  moved = forget_some_old() || moved;
   std::array<storage::disk_completion, completions_per_turn> done;
   const auto count = io_->reap(done);
   for (std::size_t i = 0; i < count; ++i)
@@ -125,6 +130,27 @@ bool disk_service::turn() {
     publish_report();
   }
   return moved || count != 0 || !events.empty();
+}
+
+/// A piece of the walk over all pages of the tier. False when there is none to make.
+bool disk_service::forget_some_old() {
+  if (!forgetting_from_)
+    return false;
+  std::vector<page_key> old;
+  const auto next = tier_->store().walk(*forgetting_from_, forgotten_per_turn,
+                                        [&](const storage::disk_page& page) {
+                                          if (epochs_.is_old(page.key))
+                                            old.push_back(page.key);
+                                        });
+  disk_turn::left left;
+  for (const auto& key : old) {
+    tier_->erase(key);
+    append_record(left.keys, key);
+  }
+  if (!left.keys.empty())
+    turn_.gone.push_back(std::move(left));
+  forgetting_from_ = next != 0 ? std::optional(next) : std::nullopt;
+  return true;
 }
 
 bool disk_service::run_commands() {
@@ -169,7 +195,9 @@ void disk_service::written(const storage::disk_event& event) {
   const auto found = keeping_.find(event.tag);
   const auto kept = found->second;
   keeping_.erase(found);
-  if (event.status == disk_status::ok) {
+  if (event.status == disk_status::ok && epochs_.is_old(kept.page.key)) {
+    tier_->erase(kept.page.key); // Its space was cleared while it was on its way.
+  } else if (event.status == disk_status::ok) {
     write_latency_.record(now_ - kept.since);
     append_record(turn_.stored, stored_page{kept.page.key, kept.page.gen, kept.page.checksum,
                                             kept.page.length_bytes, 0});

@@ -65,6 +65,15 @@ caf::result<std::string> remove(disk_writer_pointer self, const std::string& key
   return promise;
 }
 
+caf::result<std::string> keep_cleared(disk_writer_pointer self, const std::string& known) {
+  auto& state = self->state;
+  if (!state.disk->on())
+    return state.disk->why_not_kept();
+  auto promise = self->make_response_promise<std::string>();
+  state.disk->keep_cleared(wait_for(state, promise), known);
+  return promise;
+}
+
 } // namespace
 
 disk_writer_actor::behavior_type run_disk_writer(disk_writer_pointer self, disk_service* disk,
@@ -78,6 +87,8 @@ disk_writer_actor::behavior_type run_disk_writer(disk_writer_pointer self, disk_
         return walk(self, after, count);
       },
       [self](remove_atom, const std::string& keys) { return remove(self, keys); },
+      [self](clear_atom) { self->state.disk->forget_old(); },
+      [self](clear_atom, const std::string& known) { return keep_cleared(self, known); },
       [self](ack_atom, std::uint64_t ticket) { self->state.disk->acknowledge(ticket); },
       [self](verify_atom) {
         self->state.disk->verify();

@@ -1,6 +1,7 @@
 #include "actors/gateway_actor.hpp"
 
 #include "actors/gateway_drain.hpp"
+#include "actors/gateway_welcome.hpp"
 #include "actors/protocol/disk_wire.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
@@ -17,6 +18,8 @@ std::string gateway_state::unready_reason() const {
     return "drained: it owns no keys and takes no pages (peercache undrain)";
   if (!in_view)
     return "joining: no view with this node in it yet";
+  if (!options.caught_up())
+    return "joining: no member has told it yet which spaces were cleared";
   const auto scanned = options.disk_scanned();
   return scanned < 1
              ? "disk tier: scanned " + std::to_string(static_cast<int>(scanned * 100)) + " %"
@@ -65,24 +68,6 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
   welcome.directory = own.directory;
   welcome.membership = own.membership;
   welcome.lookup_port = own.lookup_port;
-  return welcome;
-}
-
-caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
-                                          const session_actor& events) {
-  auto& state = self->state;
-  auto id = state.sessions.open(client_name, events, state.options.session_is_held);
-  if (!id)
-    return refused("too many sessions on this node");
-  self->monitor(events);
-  session_welcome welcome;
-  welcome.session = *id;
-  welcome.lock_index = state.sessions.find(*id)->lock_index;
-  welcome.pool_name = state.options.pool_name;
-  welcome.member = discovery::encode_member(state.options.self);
-  welcome.view = state.view;
-  welcome.directory_replicas = state.options.directory_replicas;
-  welcome.mirror = state.options.mirror;
   return welcome;
 }
 
@@ -275,6 +260,18 @@ caf::result<std::string> promote_for(gateway_pointer self, const std::string& pa
   return self->delegate(state.options.promoter, promote_atom_v, pages, within_ms);
 }
 
+caf::result<bool> verify_disk(gateway_pointer self) {
+  if (!self->state.options.disk)
+    return false;
+  return self->delegate(self->state.options.disk, verify_atom_v);
+}
+
+caf::result<bool> evict_disk(gateway_pointer self, std::uint64_t bytes) {
+  if (!self->state.options.disk)
+    return false;
+  return self->delegate(self->state.options.disk, evict_atom_v, bytes);
+}
+
 } // namespace
 
 gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
@@ -318,18 +315,15 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         if (self->state.options.promoter && !self->state.leaving) // Nobody waits for it.
           self->send(self->state.options.promoter, warm_atom_v, pages);
       },
-      [self](verify_atom) -> caf::result<bool> {
-        if (!self->state.options.disk)
-          return false;
-        return self->delegate(self->state.options.disk, verify_atom_v);
-      },
-      [self](evict_atom, std::uint64_t bytes) -> caf::result<bool> {
-        if (!self->state.options.disk)
-          return false;
-        return self->delegate(self->state.options.disk, evict_atom_v, bytes);
-      },
+      [self](verify_atom) { return verify_disk(self); },
+      [self](evict_atom, std::uint64_t bytes) { return evict_disk(self, bytes); },
       [self](status_atom) { return node_status(self); },
       [self](view_atom) { return self->state.view; },
+      [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {
+        return clear_for(self, space, within_ms, gone);
+      },
+      [self](tell_atom, const std::string& known) { return hear_of_clears(self, known); },
+      [self](tell_atom) { let_early_clients_in(self); },
       [self](drain_atom) { return leave(self); },
       [self](drain_atom, bool drained) { return set_drained(self, drained); },
       [self](stats_atom) -> caf::result<client_report, std::uint64_t> {
@@ -339,6 +333,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom) {
         bury_dead_sessions(self);
+        send_late_clients_away(self);
         self->state.tell_readiness();
         self->delayed_send(self, 500ms, beat_atom_v);
       },

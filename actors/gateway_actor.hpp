@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace peercache::actors {
 
@@ -31,8 +32,11 @@ struct gateway_options {
   pool_actor pool;
   disk_writer_actor disk;
   promoter_actor promoter;
+  clearing_actor clearing;
   /// Share of the disk's scan that is done; the node is not ready before it is 1.
   std::function<double()> disk_scanned = [] { return 1.0; };
+  /// Whether this node knows what was cleared while it was away: clients are let in then.
+  std::function<bool()> caught_up = [] { return true; };
   /// Both ask the kernel, never a clock: nobody can write to the session's slots any more; a
   /// process that has the pool mapped holds the session's lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;
@@ -43,8 +47,18 @@ struct gateway_options {
 
 struct gateway_state {
   gateway_state() = default;
+
+  /// A client that came before this node had caught up.
+  struct early_client {
+    std::string name;
+    session_actor events;
+    caf::typed_response_promise<session_welcome> promise;
+    std::uint32_t beats = 0; ///< Since then.
+  };
+
   gateway_options options;
   session_table sessions;
+  std::vector<early_client> early;
   std::string view; ///< Encoded, the newest.
   bool in_view = false;
   bool leaving = false;   ///< For good.
@@ -55,7 +69,9 @@ struct gateway_state {
   caf::actor_clock::time_point started{};
   static inline const char* name = "gateway";
 
-  bool ready() const { return in_view && takes_pages() && options.disk_scanned() >= 1; }
+  bool ready() const {
+    return in_view && options.caught_up() && takes_pages() && options.disk_scanned() >= 1;
+  }
   std::string unready_reason() const;
   void tell_readiness() const { options.ready(ready(), unready_reason()); }
 };

@@ -35,7 +35,8 @@ result<void> node::impl::start() {
     return held;
   if (auto opened = open_pool(); !opened)
     return opened;
-  disk_ = disk_service::open(config_, self_, *memory_);
+  cleared_ = cleared_spaces(memory_->epochs(), self_.inc);
+  disk_ = disk_service::open(config_, self_, *memory_, &cleared_);
   auto rails = rail_service::open(*choice, config_, self_, *memory_);
   if (!rails)
     return rails.error();
@@ -246,10 +247,17 @@ void node::impl::stop() {
     http_->stop();
     wait_for_thread_actor(*system_, http_thread_);
   }
+  if (clearing_) {
+    // Nobody reads pages of this node any more: clears need not wait for it.
+    *stopping_at_ = "saying goodbye";
+    caf::scoped_actor self{*system_};
+    self->request(clearing_, 1s, leave_atom_v).receive([](bool) {}, [](const caf::error&) {});
+  }
   *stopping_at_ = "ending the actors";
   for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
                        caf::actor_cast<caf::strong_actor_ptr>(metrics_),
                        caf::actor_cast<caf::strong_actor_ptr>(gateway_),
+                       caf::actor_cast<caf::strong_actor_ptr>(clearing_),
                        caf::actor_cast<caf::strong_actor_ptr>(membership_),
                        caf::actor_cast<caf::strong_actor_ptr>(links_),
                        caf::actor_cast<caf::strong_actor_ptr>(directory_),
@@ -266,10 +274,13 @@ void node::impl::stop() {
       self->wait_for(pool_);
     if (gateway_)
       self->wait_for(gateway_);
+    if (clearing_)
+      self->wait_for(clearing_);
   }
   metrics_ = nullptr;
   lookups_ = nullptr;
   gateway_ = nullptr;
+  clearing_ = nullptr;
   membership_ = nullptr;
   links_ = nullptr;
   directory_ = nullptr;

@@ -1,5 +1,6 @@
 #include "actors/node_impl.hpp"
 
+#include "actors/clearing_actor.hpp"
 #include "actors/connector_actor.hpp"
 #include "actors/directory_actor.hpp"
 #include "actors/disk_writer_actor.hpp"
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <set>
 
 namespace peercache::actors {
@@ -30,6 +32,7 @@ void node::impl::spawn_actors() {
   directory_options directory;
   directory.self = self_.id;
   directory.replicas = config_.directory.replicas;
+  directory.epochs = memory_->epochs();
   directory_ = system.spawn(run_directory, directory);
   lookup_broker_options lookups;
   lookups.cluster = config_.cluster.name;
@@ -42,11 +45,14 @@ void node::impl::spawn_actors() {
   // Gateway, membership and links know each other: the links get the node's own handles when all
   // are there, and nothing moves before membership's first beat.
   auto own = std::make_shared<peer>();
+  spawn_clearing(own);
   links_options links;
   links.cluster = config_.cluster.name;
   links.own_name = self_.name;
   links.connector = connector_;
-  links.publish = [directory = directory_, pool = pool_, own](const topology_ptr& next) {
+  links.publish = [directory = directory_, pool = pool_, clearing = clearing_,
+                   own](const topology_ptr& next) {
+    caf::anon_send(clearing, topology_atom_v, next);
     caf::anon_send(directory, topology_atom_v, next);
     caf::anon_send(pool, topology_atom_v, next);
     caf::anon_send(own->gateway, topology_atom_v, next);
@@ -75,6 +81,7 @@ void node::impl::spawn_pool() {
   pool.repair_rate = config_.directory.repair_rate;
   pool.mirrored_bytes_max = static_cast<std::uint64_t>(static_cast<double>(memory_->page_bytes()) *
                                                        config_.pool.mirror_share);
+  pool.epochs = memory_->epochs();
   if (disk_->on()) {
     pool.disk.gate = &disk_->gate();
     pool.disk.slots = memory_->slots();
@@ -135,6 +142,20 @@ void node::impl::spawn_membership() {
   membership_ = system_->spawn(run_membership, std::move(membership));
 }
 
+void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
+  clearing_options options;
+  options.spaces = std::move(cleared_);
+  options.self = self_.inc;
+  options.pool = pool_;
+  options.disk = disk_writer_;
+  options.caught_up = [caught_up = caught_up_, own] {
+    caught_up->store(true);
+    caf::anon_send(own->gateway, tell_atom_v);
+  };
+  options.unix_seconds = [] { return static_cast<std::uint64_t>(std::time(nullptr)); };
+  clearing_ = system_->spawn(run_clearing, std::move(options));
+}
+
 void node::impl::spawn_rails() {
   if (rails_->rails() == 0)
     return;
@@ -164,6 +185,8 @@ void node::impl::spawn_gateway() {
   options.pool = pool_;
   options.disk = disk_writer_;
   options.promoter = promoter_;
+  options.clearing = clearing_;
+  options.caught_up = [caught_up = caught_up_] { return caught_up->load(); };
   options.disk_scanned = [disk = disk_.get()] { return disk->scanned(); };
   options.session_is_dead = [memory = &*memory_](std::uint32_t index) {
     return memory->session_is_dead(index);

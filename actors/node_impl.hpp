@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cleared_spaces.hpp"
 #include "actors/disk_service.hpp"
 #include "actors/links_actor.hpp"
 #include "actors/metrics_actor.hpp"
@@ -55,6 +56,7 @@ private:
   void spawn_adoption();
   void spawn_membership();
   void spawn_gateway();
+  void spawn_clearing(const std::shared_ptr<peer>& own);
   void spawn_metrics();
 
   const config::node_config config_;
@@ -64,6 +66,7 @@ private:
   std::vector<rdma::unique_fd> held_ports_; ///< From the start until they are listened at.
   std::optional<storage::pool_memory> memory_;
   std::optional<storage::pool_remains> remains_; ///< Of the process before; until they are claimed.
+  cleared_spaces cleared_;                       ///< Until its actor has it.
   std::unique_ptr<disk_service> disk_;
   std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.
   std::unique_ptr<page_server> pages_;
@@ -82,11 +85,13 @@ private:
   disk_writer_actor disk_writer_;
   promoter_actor promoter_;
   gateway_actor gateway_;
+  clearing_actor clearing_;
   metrics_actor metrics_;
   caf::actor page_thread_, http_thread_, disk_thread_, adoption_thread_;
   std::atomic<bool> stop_adoption_{false};
   std::vector<caf::actor> rail_threads_;
   bool stopped_ = false;
+  const std::shared_ptr<std::atomic<bool>> caught_up_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<std::atomic<const char*>> stopping_at_ =
       std::make_shared<std::atomic<const char*>>("at its beginning");
 };

@@ -231,6 +231,8 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](hello_atom, const disk_writer_actor& disk) { self->state.disk.actor = disk; },
       [self](publish_atom) { publish_again(self); },
       [self](write_atom, std::uint32_t within_ms) { return write_out(self, within_ms); },
+      [self](clear_atom) { return give_up_old(self); },
+      [self](clear_atom, std::uint32_t from) { go_on_giving_up(self, from); },
       [self](drain_atom) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },

@@ -2,6 +2,7 @@
 
 #include "actors/mirror_share.hpp"
 #include "actors/pool_adoption.hpp"
+#include "actors/pool_clear.hpp"
 #include "actors/pool_disk.hpp"
 #include "actors/protocol/pool.hpp"
 #include "actors/protocol/pool_wire.hpp"
@@ -37,6 +38,7 @@ struct pool_actor_options {
   std::chrono::milliseconds repair_pause = record_repair::options{}.pause;
   std::chrono::milliseconds repair_settling = record_repair::options{}.settling;
   std::uint64_t mirrored_bytes_max = 0; ///< Copies of other hosts' pages.
+  storage::epoch_table epochs;          ///< By which pages are too old.
   pool_disk_options disk;
   pool_adoption_options adoption;
 };
@@ -67,6 +69,7 @@ struct pool_state {
   pool_adoption adoption;
   recent_demand demand; ///< Of `reserve`.
   mirror_share mirrors;
+  pool_clear clearing;
   std::uint64_t mirrored = 0, mirrored_refused = 0;
   record_repair repair{record_repair::options{}};
   decltype(pool_disk::walk::after) repair_after{}; ///< Of its walk over the disk: the last place.

@@ -144,6 +144,8 @@ std::string statuses_of(pool_state& state, const commit_job& job, const publicat
     if (stays && write)
       if (const auto held = state.pool->find(job.fills[i].key))
         state.disk.keep(*held);
+    if (status == page_status::stale) // It was set, and a clear has withdrawn it at once.
+      status = page_status::stored;
     statuses.push_back(static_cast<char>(status));
   }
   return statuses;

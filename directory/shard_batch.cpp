@@ -99,7 +99,7 @@ result<std::string> lookup_batch(const shard& source, std::string_view batch,
   answer.reserve(reader.count() * (1 + wire::location_bytes));
   for_each_prefetched<page_key>(source, batch, [&](const page_key& key) {
     std::array<page_location, limits::locations_per_key_max> found;
-    auto count = source.lookup(key, found);
+    auto count = ownership.is_old && ownership.is_old(key) ? 0 : source.lookup(key, found);
     if (count > 0 || ownership.owns(key))
       return append_answer(answer, {found.data(), count});
     ++foreign;

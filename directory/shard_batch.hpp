@@ -32,6 +32,8 @@ result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch);
 struct key_ownership {
   std::function<bool(const page_key&)> owns;
   view_number by; ///< The view that says so.
+  /// Keys that nobody is to find though their records may be there still; null: there are none.
+  std::function<bool(const page_key&)> is_old = nullptr;
 };
 
 /// The locations of each key, for `answer_reader`; `not_mine` of what it neither knows nor owns,

@@ -45,5 +45,7 @@ CAF_ADD_ATOM(peercache_atoms, peercache::actors, list_atom, "list")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, pump_atom, "pump")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, scrub_atom, "scrub")
 CAF_ADD_ATOM(peercache_atoms, peercache::actors, adopt_atom, "adopt")
+CAF_ADD_ATOM(peercache_atoms, peercache::actors, clear_atom, "clear")
+CAF_ADD_ATOM(peercache_atoms, peercache::actors, tell_atom, "tell")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

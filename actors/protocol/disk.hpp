@@ -24,6 +24,11 @@ using disk_writer_actor = caf::typed_actor<
     caf::replies_to<walk_atom, std::uint64_t, std::uint32_t>::with<std::string, std::uint64_t>,
     // Pool: forget these keys. Answers one page_status byte a key.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
+    // Pool: forget the pages of spaces that were cleared since they were set.
+    caf::reacts_to<clear_atom>,
+    // Clearing: keep these bytes for the next process (storage/disk/cleared_file.hpp). Answers why
+    // that did not work, or nothing once they are durable.
+    caf::replies_to<clear_atom, std::string>::with<std::string>,
     // Pool: the directory knows that the pages of this ticket are gone.
     caf::reacts_to<ack_atom, std::uint64_t>,
     // Gateway: read everything once and compare checksums. Answers when it has begun.

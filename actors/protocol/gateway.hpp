@@ -87,6 +87,13 @@ using gateway_actor = caf::typed_actor<
     // CLI: the node gives its keys away and takes no new pages, but serves those that it has; or it
     // takes part again. Answers how many directory records went to their new owners.
     caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
+    // Clients of this host and the CLI: clears a space (CLEARING protocol).
+    caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string>::with<clear_report>,
+    // Other nodes: what they know of cleared spaces. Answers what this node knows (CLEARING
+    // protocol).
+    caf::replies_to<tell_atom, std::string>::with<std::string>,
+    // Own clearing: this node may know by now what was cleared, so that clients can be let in.
+    caf::reacts_to<tell_atom>,
     // Metrics: the sessions' totals added up, and how many sessions there are.
     caf::replies_to<stats_atom>::with<client_report, std::uint64_t>,
     // Own membership: a new view, for the sessions.

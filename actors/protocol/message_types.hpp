@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/protocol/atoms.hpp"
+#include "actors/protocol/clearing.hpp"
 #include "actors/protocol/directory.hpp"
 #include "actors/protocol/disk.hpp"
 #include "actors/protocol/gateway.hpp"
@@ -26,5 +27,6 @@ CAF_ADD_TYPE_ID(peercache, (peercache::actors::client_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::node_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::disk_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::promote_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::clear_report))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

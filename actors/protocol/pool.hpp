@@ -44,6 +44,11 @@ using pool_actor = caf::typed_actor<
     // Gateway: writes to disk what is in memory only, for so many milliseconds at most. Answers how
     // many pages were written, and how many are left.
     caf::replies_to<write_atom, std::uint32_t>::with<std::uint64_t, std::uint64_t>,
+    // Clearing: gives up the pages of spaces that were cleared since they were set. Answers how
+    // many there were, when none is in memory any more; those on disk go later.
+    caf::replies_to<clear_atom>::with<std::uint64_t>,
+    // Itself: goes on with that, from this granule on.
+    caf::reacts_to<clear_atom, std::uint32_t>,
     // Gateway: withdraws everything from the directory; the node is leaving.
     caf::replies_to<drain_atom>::with<bool>,
     // Gateway and metrics: how full it is.

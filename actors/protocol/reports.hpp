@@ -212,6 +212,20 @@ struct promote_report {
   }
 };
 
+/// What became of a clear.
+struct clear_report {
+  clear_report() = default;
+  bool certain = false;             ///< No page of before is ever a hit, for any client.
+  std::uint32_t epoch = 0;          ///< Of the space from here on.
+  std::vector<std::string> unaware; ///< Members that have not confirmed it.
+  std::vector<std::string> missing; ///< Former members that may live, out of reach.
+  std::string why_not;              ///< In words; empty when it is certain.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, clear_report& x) {
+    return f(x.certain, x.epoch, x.unaware, x.missing, x.why_not);
+  }
+};
+
 /// One node as `peercache status` shows it.
 struct node_report {
   node_report() = default;

@@ -186,5 +186,116 @@ TEST(cleared_spaces, an_operator_says_that_a_node_will_never_be_back) {
   EXPECT_EQ(a.spaces.missing(), strings{"b"}) << "another process, lost again";
 }
 
+/// Each adopts the view of all.
+void meet(std::uint64_t version, std::vector<knowing*> nodes) {
+  std::vector<discovery::member> members;
+  for (const auto* node : nodes)
+    members.push_back(node->self);
+  for (auto* node : nodes)
+    node->spaces.adopt(view_of(version, members));
+}
+
+TEST(cleared_spaces, members_are_unaware_until_they_have_said_the_epoch) {
+  knowing a("a"), b("b"), c("c");
+  meet(1, {&a, &b, &c});
+  a.spaces.raise(llama, 5);
+  EXPECT_EQ(a.spaces.unaware(llama, 5).size(), 2u);
+  tell(a, b);
+  EXPECT_EQ(a.spaces.unaware(llama, 5), strings{"c"});
+  tell(a, c);
+  EXPECT_EQ(a.spaces.unaware(llama, 5), strings{});
+  EXPECT_EQ(a.spaces.unaware(qwen, 1).size(), 2u) << "of another space they have said nothing";
+}
+
+/// Somebody whom this node does not know yet may have caught up with it before.
+TEST(cleared_spaces, what_a_member_said_by_another_view_does_not_count) {
+  knowing a("a"), b("b"), joins("joins");
+  meet(1, {&a, &b});
+  b.spaces.adopt(view_of(2, {a.self, b.self, joins.self}));
+  a.spaces.raise(llama, 5);
+  tell(a, b);
+  EXPECT_EQ(a.spaces.unaware(llama, 5), strings{"b"});
+  meet(2, {&a, &b, &joins});
+  EXPECT_EQ(a.spaces.unaware(llama, 5), strings{"joins"}) << "b has said it by this view";
+  tell(a, joins);
+  EXPECT_EQ(a.spaces.unaware(llama, 5), strings{});
+}
+
+TEST(cleared_spaces, a_member_that_cannot_keep_it_is_unaware) {
+  knowing a("a"), b("b");
+  meet(1, {&a, &b});
+  a.spaces.raise(llama, 5);
+  tell(a, b);
+  ASSERT_TRUE(
+      a.spaces.hear(*cleared_spaces::decode_telling(b.spaces.tell(a.self.inc, /*kept=*/false))));
+  EXPECT_EQ(a.spaces.unaware(llama, 5), strings{"b"});
+}
+
+TEST(cleared_spaces, who_takes_its_leave_is_not_missing) {
+  knowing a("a"), b("b"), c("c");
+  meet(1, {&a, &b, &c});
+  ASSERT_TRUE(a.spaces.hear(
+      *cleared_spaces::decode_telling(b.spaces.tell(a.self.inc, true, /*leaves=*/true))));
+  for (auto* node : {&a, &c})
+    node->spaces.adopt(view_of(2, {a.self, c.self}));
+  EXPECT_EQ(a.spaces.missing(), strings{});
+  EXPECT_EQ(c.spaces.missing(), strings{"b"}) << "it was not told";
+  tell(c, a);
+  EXPECT_EQ(c.spaces.missing(), strings{});
+  a.spaces.adopt(view_of(3, {a.self, named("b", 2), c.self}));
+  a.spaces.adopt(view_of(4, {a.self, c.self}));
+  EXPECT_EQ(a.spaces.missing(), strings{"b"}) << "another process, which was lost";
+}
+
+/// It serves its readers to the end, when it is in no view any more.
+TEST(cleared_spaces, who_says_that_it_leaves_after_it_left_the_view_is_missing_until_then) {
+  knowing a("a"), b("b");
+  meet(1, {&a, &b});
+  a.spaces.adopt(view_of(2, {a.self}));
+  EXPECT_EQ(a.spaces.missing(), strings{"b"});
+  ASSERT_TRUE(a.spaces.hear(
+      *cleared_spaces::decode_telling(b.spaces.tell(a.self.inc, true, /*leaves=*/true))));
+  EXPECT_EQ(a.spaces.missing(), strings{});
+}
+
+TEST(cleared_spaces, after_a_restart_the_members_of_before_are_missing_until_they_are_back) {
+  knowing before("a"), after("a", 2), b("b");
+  before.spaces.adopt(view_of(1, {before.self, b.self, named("c")}));
+  ASSERT_TRUE(after.spaces.merge(before.spaces.encode_for_disk()));
+  after.spaces.adopt(view_of(1, {after.self}));
+  EXPECT_EQ(after.spaces.missing(), (strings{"b", "c"})) << "they may live without it";
+  after.spaces.adopt(view_of(2, {after.self, b.self}));
+  EXPECT_EQ(after.spaces.missing(), strings{"c"});
+}
+
+/// Two halves clear the same space: what one of them has set since is older than the other's clear.
+TEST(cleared_spaces, a_later_clear_has_a_higher_epoch_also_where_nobody_told_of_the_earlier_one) {
+  knowing a("a"), b("b");
+  const std::uint64_t now = 1'800'000'000;
+  const auto earlier = a.spaces.next_epoch(llama, now);
+  EXPECT_GT(b.spaces.next_epoch(llama, now + 1), earlier);
+  a.spaces.raise(llama, earlier);
+  EXPECT_GT(a.spaces.next_epoch(llama, now), earlier) << "within a second";
+  EXPECT_GT(a.spaces.next_epoch(llama, now - 1000), earlier) << "by a clock that was set back";
+  EXPECT_EQ(b.spaces.next_epoch(llama, 0), 1u) << "without a clock they are counted";
+  const auto absurd = b.spaces.next_epoch(llama, ~std::uint64_t{0});
+  EXPECT_TRUE(b.spaces.raise(llama, absurd));
+  EXPECT_TRUE(b.spaces.raise(llama, b.spaces.next_epoch(llama, ~std::uint64_t{0})))
+      << "a clock that is wrong leaves room for later clears";
+}
+
+TEST(cleared_spaces, remembers_so_many_that_are_gone_and_those_first_that_nobody_forgave) {
+  knowing a("a");
+  a.spaces.adopt(view_of(1, {a.self, named("old")}));
+  a.spaces.adopt(view_of(2, {a.self}));
+  a.spaces.forgive("old");
+  auto members = std::vector{a.self};
+  for (std::size_t i = 0; i < cleared_spaces::missing_max + 5; ++i)
+    members.push_back(named("node-" + std::to_string(i)));
+  a.spaces.adopt(view_of(3, members));
+  a.spaces.adopt(view_of(4, {a.self}));
+  EXPECT_EQ(a.spaces.missing().size(), cleared_spaces::missing_max);
+}
+
 } // namespace
 } // namespace peercache::actors::cleared_spaces_test

@@ -1,3 +1,4 @@
+#include "common/test_guards.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 namespace peercache::actors {
@@ -228,6 +229,42 @@ TEST_F(lone_owner, gives_foreign_keys_their_time_from_each_view_on) {
   EXPECT_TRUE(knows_foreign_key());
   pass(options.grace);
   EXPECT_FALSE(knows_foreign_key());
+}
+
+class cleared_directory_test : public cluster_fixture {
+protected:
+  std::unique_ptr<storage::epoch_block> block = std::make_unique<storage::epoch_block>();
+  storage::epoch_table epochs{*block};
+
+  cleared_directory_test() {
+    stop(shard_here);
+    directory_options options;
+    options.self = here.id;
+    options.epochs = epochs;
+    shard_here = system.spawn(run_directory, options);
+    tell_everyone(both());
+    ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
+  }
+};
+
+TEST_F(cleared_directory_test, a_key_of_before_a_clear_is_not_found) {
+  ASSERT_EQ(locations(shard_here, key_named("a")).size(), 1u);
+  epochs.raise(space_of(key_named("a")), 1);
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  guard_switched_off off(guard::epoch);
+  EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u) << "its record is there still";
+}
+
+TEST_F(cleared_directory_test, nothing_is_found_at_a_node_that_has_left) {
+  epochs.close();
+  std::string request;
+  directory::append_lookup(request, key_named("a"));
+  const auto answer = ask<std::string>(shard_here, lookup_atom_v, request);
+  std::array<directory::page_location, limits::locations_per_key_max> found;
+  std::size_t count = 0;
+  directory::answer_reader reader{*answer};
+  ASSERT_TRUE(reader.next(found, count));
+  EXPECT_EQ(count, 0u);
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 namespace peercache::actors {
 namespace {
@@ -170,6 +171,79 @@ TEST_P(disk_service_test, a_stop_with_loads_and_writes_open_ends_and_gives_all_m
   disk->walk(1, 0, 100);
   run_until([&] { return !answers().empty(); });
   EXPECT_EQ(record_count<stored_page>(answers().at(1).records), 2u) << "the folder is well";
+}
+
+/// Keys of all that is gone, of which whoever publishes is told.
+TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(4));
+  open();
+  memory->epochs().raise(space_of(key_of(0)), 1);
+  disk->load(1, wanted({0}));
+  disk->forget_old();
+  const auto gone = [&] {
+    std::set<page_key> keys;
+    for (const auto& turn : told)
+      for (const auto& left : turn.gone)
+        for (std::size_t i = 0; i < record_count<page_key>(left.keys).value_or(0); ++i)
+          keys.insert(record_at<page_key>(left.keys, i));
+    return keys;
+  };
+  run_until([&] { return gone().size() == 4 && !answers().empty(); });
+  EXPECT_EQ(record_at<loaded_page>(answers().at(1).records, 0).found, 0u);
+  EXPECT_EQ(disk->report().pages, 0u);
+}
+
+TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten_at_the_next_start) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(4));
+  memory->epochs().raise(space_of(key_of(0)), 1);
+  open();
+  run_until([&] {
+    std::size_t gone = 0;
+    for (const auto& turn : told)
+      for (const auto& left : turn.gone)
+        gone += record_count<page_key>(left.keys).value_or(0);
+    return gone == 4;
+  });
+  EXPECT_EQ(disk->report().pages, 0u);
+}
+
+TEST_P(disk_service_test, a_page_of_a_space_that_was_cleared_is_not_written) {
+  open();
+  memory->epochs().raise(space_of(key_of(0)), 1);
+  disk->write(kept(0));
+  EXPECT_EQ(disk->gate().bytes(), page_bytes);
+  run_until([&] { return disk->gate().bytes() == 0 || disk->scanned() >= 1; });
+  EXPECT_EQ(stored(), 0u);
+  EXPECT_EQ(disk->gate().bytes(), 0u);
+  EXPECT_EQ(memory->slots().pins(slot_of(0)), 0u);
+}
+
+TEST_P(disk_service_test, what_was_cleared_is_remembered_in_the_folder) {
+  open();
+  cleared_spaces before(memory->epochs(), member_named("here", 1).inc);
+  before.raise(space_named("a"), 3);
+  disk->keep_cleared(1, before.encode_for_disk());
+  run_until([&] { return !answers().empty(); });
+  EXPECT_EQ(answers().at(1).records, "");
+  EXPECT_EQ(disk->why_not_kept(), "");
+  disk.reset();
+  auto other = std::make_unique<storage::epoch_block>();
+  cleared_spaces after(storage::epoch_table(*other), member_named("here", 2).inc);
+  disk = disk_service::open(config, member_named("here", 2), *memory, &after);
+  EXPECT_TRUE(disk->on());
+  EXPECT_EQ(after.epoch_of(space_named("a")), 3u);
+}
+
+/// Nobody knows then which of its pages were cleared.
+TEST_P(disk_service_test, is_off_where_what_was_cleared_cannot_be_read) {
+  open();
+  disk->keep_cleared(1, "of another version");
+  run_until([&] { return !answers().empty(); });
+  disk.reset();
+  cleared_spaces known(memory->epochs(), member_named("here", 1).inc);
+  disk = disk_service::open(config, member_named("here", 1), *memory, &known);
+  EXPECT_FALSE(disk->on());
+  EXPECT_NE(disk->why_not_kept(), "") << "and no clear is certain, for its pages may be back";
 }
 
 TEST_P(disk_service_test, one_that_is_off_says_why_and_does_nothing) {

@@ -32,6 +32,7 @@ protected:
   bool process_is_dead = false;
   std::set<std::uint32_t> locks_held;
   double disk_scanned = 1;
+  bool caught_up = true;
   std::string readiness = "never told";
   bool announced_draining = false;
   membership_actor membership = system.spawn(fake_membership, &announced_draining);
@@ -54,6 +55,7 @@ protected:
     options.membership = membership;
     options.pool = pool;
     options.disk_scanned = [this] { return disk_scanned; };
+    options.caught_up = [this] { return caught_up; };
     options.session_is_dead = [this](std::uint32_t) { return process_is_dead; };
     options.session_is_held = [this](std::uint32_t index) { return locks_held.contains(index); };
     options.ready = [this](bool ready, const std::string& reason) {
@@ -348,6 +350,42 @@ TEST_F(gateway_actor_test, pages_that_others_read_outlive_those_that_nobody_read
   EXPECT_EQ(here_is("read").gen, read.gen);
   EXPECT_TRUE(locations(shard_here, key_named("misread")).empty());
   EXPECT_TRUE(locations(shard_here, key_named("unread")).empty());
+}
+
+/// It may have pages of spaces that were cleared while it was away.
+TEST_F(gateway_actor_test, lets_no_client_in_before_it_has_caught_up) {
+  caught_up = false;
+  tell_everyone(both(2));
+  caf::anon_send(gateway, topology_atom_v, both(2));
+  settle();
+  EXPECT_EQ(readiness, "joining: no member has told it yet which spaces were cleared");
+  const auto ask_in = [this] {
+    return self->request(gateway, caf::infinite, session_atom_v, std::string{"client"}, client);
+  };
+  auto first = ask_in();
+  auto again = ask_in(); // The first one's time was up.
+  settle();
+  std::uint64_t let_in = 0;
+  first.receive([&](const session_welcome&) { ++let_in; }, [](const caf::error&) {});
+  EXPECT_EQ(let_in, 0u) << "its answer would open a session that nobody uses";
+  caught_up = true;
+  caf::anon_send(gateway, tell_atom_v);
+  settle();
+  again.receive([&](const session_welcome& welcome) { let_in += welcome.session; },
+                [](const caf::error&) {});
+  EXPECT_EQ(let_in, 1u);
+  EXPECT_EQ(readiness, "ready");
+}
+
+TEST_F(gateway_actor_test, sends_a_client_away_that_has_waited_too_long_for_it_to_catch_up) {
+  caught_up = false;
+  auto early = self->request(gateway, caf::infinite, session_atom_v, std::string{"client"}, client);
+  settle();
+  for (int beats = 0; beats < 3; ++beats)
+    pass(std::chrono::milliseconds(500));
+  bool refused = false;
+  early.receive([](const session_welcome&) {}, [&](const caf::error&) { refused = true; });
+  EXPECT_TRUE(refused);
 }
 
 TEST_F(gateway_actor_test, its_status_has_all_parts) {

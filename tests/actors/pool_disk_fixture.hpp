@@ -13,6 +13,11 @@ struct played_disk {
   std::string kept; ///< kept_page records that wait for `write_all`.
   std::vector<std::uint64_t> acknowledged;
   std::uint32_t loads = 0;
+  std::uint32_t clears = 0; ///< How often it was told to forget old pages.
+  std::string cleared;      ///< What it was told to remember.
+  std::string why_not_kept; ///< Answered instead.
+  bool holds_clears = false;
+  std::vector<caf::typed_response_promise<std::string>> held_clears;
   bool holds_loads = false;
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held;
   bool holds_removals = false;
@@ -69,6 +74,16 @@ inline disk_writer_actor::behavior_type play_disk(disk_writer_actor::pointer sel
         auto promise = self->make_response_promise<std::string>();
         disk->held_removals.emplace_back(keys, promise);
         return promise;
+      },
+      [disk](clear_atom) { ++disk->clears; },
+      [self, disk](clear_atom, const std::string& known) -> caf::result<std::string> {
+        if (disk->holds_clears) {
+          disk->held_clears.push_back(self->make_response_promise<std::string>());
+          return disk->held_clears.back();
+        }
+        if (disk->why_not_kept.empty())
+          disk->cleared = known;
+        return disk->why_not_kept;
       },
       [disk](ack_atom, std::uint64_t ticket) { disk->acknowledged.push_back(ticket); },
       [](verify_atom) { return true; },

@@ -22,8 +22,10 @@ struct fake_node {
   std::vector<caf::typed_response_promise<std::string, std::string>> commits;
   std::vector<std::string> committed; ///< Packed filled_slot of each commit.
   std::vector<caf::typed_response_promise<std::string>> reservations;
-  std::string abandoned; ///< Packed slot_id.
-  std::string used;      ///< Packed used_page.
+  std::string abandoned;              ///< Packed slot_id.
+  std::string used;                   ///< Packed used_page.
+  std::vector<std::uint64_t> cleared; ///< Spaces.
+  actors::clear_report clear_answer;
   /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
   std::function<void()> at_beat;
 };
@@ -60,6 +62,12 @@ inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_act
       [](evict_atom, std::uint64_t) { return false; },
       [](status_atom) { return node_report{}; },
       [](view_atom) { return std::string{}; },
+      [node](clear_atom, std::uint64_t space, std::uint32_t, const std::string&) {
+        node->cleared.push_back(space);
+        return node->clear_answer;
+      },
+      [](tell_atom, const std::string&) { return std::string{}; },
+      [](tell_atom) {},
       [](drain_atom) { return true; },
       [](drain_atom, bool) { return std::uint64_t{0}; },
       [](stats_atom) -> caf::result<client_report, std::uint64_t> {

@@ -1,0 +1,318 @@
+#include "actors/clearing_actor.hpp"
+
+#include "common/log.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+namespace peercache::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using clearing_pointer = clearing_actor::stateful_pointer<clearing_state>;
+
+/// What a node that leaves waits for those who hear of it.
+constexpr auto goodbye_timeout = 500ms;
+
+/// Pool and disk live in this process and answer for as long as this actor does.
+constexpr auto local_timeout = caf::infinite;
+/// How late a clear may be answered whose time is up. No more than a moment is waited for at a
+/// time: a message to come keeps an actor system from ending.
+constexpr auto look_again = 50ms;
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+} // namespace
+
+clear_report clearing_state::report_of(const open_clear& clear) const {
+  clear_report report;
+  report.epoch = clear.epoch;
+  report.unaware = spaces.unaware(clear.space, clear.epoch);
+  report.missing = spaces.missing();
+  std::vector<std::string> reasons;
+  if (left || !is_member() || !spaces.caught_up())
+    reasons.push_back("this node is in no view of the cluster: it has told nobody");
+  if (!why_not_kept.empty())
+    reasons.push_back("this node cannot remember it: " + why_not_kept);
+  if (keeping != 0)
+    reasons.push_back("this node's disk has not remembered it yet");
+  if (withdrawing != 0)
+    reasons.push_back("pages of before are still being withdrawn here");
+  if (!report.unaware.empty())
+    reasons.push_back(joined(report.unaware) +
+                      " did not confirm it in time: frozen, out of reach, busy withdrawing, or "
+                      "unable to remember it on its disk");
+  if (!report.missing.empty())
+    reasons.push_back(joined(report.missing) +
+                      " left the cluster without saying so, and its clients may still read pages "
+                      "of before; what comes back hears of the clear, what is gone for good has to "
+                      "be named (peercache clear --gone NODE)");
+  for (const auto& reason : reasons)
+    report.why_not += (report.why_not.empty() ? "" : "; ") + reason;
+  report.certain = reasons.empty();
+  return report;
+}
+
+bool clearing_state::is_due(const discovery::member& whom) const {
+  if (!spaces.caught_up() || spaces.is_to_hear(whom.inc))
+    return true;
+  return std::any_of(open.begin(), open.end(), [&](const open_clear& clear) {
+    const auto unaware = spaces.unaware(clear.space, clear.epoch);
+    return std::find(unaware.begin(), unaware.end(), whom.name) != unaware.end();
+  });
+}
+
+namespace {
+
+/// Answers the clears that are certain, or whose time is up. Who is missing stays so: then nothing
+/// is waited for but that all others know.
+void settle_clears(clearing_pointer self) {
+  auto& state = self->state;
+  const auto now = self->clock().now();
+  std::vector<clearing_state::open_clear> left;
+  for (auto& clear : std::exchange(state.open, {})) {
+    auto report = state.report_of(clear);
+    const bool all_said =
+        report.unaware.empty() && state.withdrawing == 0 && state.keeping == 0 && state.is_member();
+    if (!all_said && now < clear.until && !state.left) {
+      left.push_back(std::move(clear));
+      continue;
+    }
+    log::log(report.certain ? log::level::info : log::level::warn, "clear: space {}, epoch {}: {}",
+             to_string(clear.space), clear.epoch,
+             report.certain ? "no page of before is anywhere" : "not certain: " + report.why_not);
+    clear.promise.deliver(std::move(report));
+  }
+  state.open = std::move(left);
+}
+
+/// Answers those who told this node something, once it has done what a clear demands. `impatient`:
+/// they hear what it knows even when the disk takes its time.
+void answer_tellers(clearing_pointer self, bool impatient) {
+  auto& state = self->state;
+  if (state.withdrawing != 0 || (state.keeping != 0 && !impatient))
+    return;
+  for (auto& [whom, promise] : std::exchange(state.tellers, {}))
+    promise.deliver(state.spaces.tell(whom, state.kept()));
+}
+
+void finish_step(clearing_pointer self, std::size_t& steps) {
+  --steps;
+  answer_tellers(self, false);
+  settle_clears(self);
+}
+
+/// For the next process of this node: what was cleared, and who is here now.
+void keep(clearing_pointer self) {
+  auto& state = self->state;
+  auto bytes = state.spaces.encode_for_disk();
+  if (!state.options.disk || (bytes == state.kept_bytes && state.why_not_kept.empty()))
+    return;
+  ++state.keeping;
+  state.kept_bytes = bytes;
+  const auto done = [self](const std::string& why_not) {
+    auto& own = self->state;
+    if (!why_not.empty() && own.why_not_kept.empty())
+      log::warn("clear: which spaces were cleared is not remembered here: {}", why_not);
+    own.why_not_kept = why_not;
+    finish_step(self, own.keeping);
+  };
+  self->request(state.options.disk, local_timeout, clear_atom_v, std::move(bytes))
+      .then(done, [done](const caf::error&) { done("its disk has ended"); });
+}
+
+/// The pool gives up what is older than its space's epoch.
+void withdraw_old(clearing_pointer self) {
+  ++self->state.withdrawing;
+  const auto done = [self] { finish_step(self, self->state.withdrawing); };
+  self->request(self->state.options.pool, local_timeout, clear_atom_v)
+      .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
+}
+
+/// After each change of what is known.
+void take_stock(clearing_pointer self, bool rose) {
+  auto& state = self->state;
+  keep(self);
+  const bool first = !state.announced && state.spaces.caught_up();
+  if (first) {
+    state.announced = true;
+    state.spaces.open();
+  }
+  if (rose) // Answers to what was asked before do not say that the new epoch is known.
+    state.asked.clear();
+  if (rose || first) // What a process before has left may be older than what is known now.
+    withdraw_old(self);
+  if (first)
+    state.options.caught_up();
+}
+
+/// What another node knows.
+result<void> hear(clearing_pointer self, const std::string& bytes, incarnation& from) {
+  auto said = cleared_spaces::decode_telling(bytes);
+  if (!said)
+    return said.error();
+  auto rose = self->state.spaces.hear(*said);
+  if (!rose)
+    return rose.error();
+  from = said->from;
+  take_stock(self, *rose);
+  settle_clears(self);
+  return {};
+}
+
+void tell(clearing_pointer self, const peer& whom) {
+  auto& state = self->state;
+  const auto question = ++state.questions;
+  const auto inc = whom.self.inc;
+  state.asked[inc] = question;
+  const auto answered = [self, inc, question] {
+    if (const auto found = self->state.asked.find(inc);
+        found != self->state.asked.end() && found->second == question)
+      self->state.asked.erase(found);
+  };
+  self->request(whom.gateway, state.options.answer_timeout, tell_atom_v,
+                state.spaces.tell(inc, state.kept()))
+      .then(
+          [self, answered](const std::string& bytes) {
+            answered();
+            incarnation from;
+            if (auto heard = hear(self, bytes, from); !heard)
+              log::warn("clear: {}", heard.error().message);
+          },
+          [answered](const caf::error&) { answered(); });
+}
+
+void tell_whom_it_concerns(clearing_pointer self) {
+  auto& state = self->state;
+  if (!state.cluster || state.left)
+    return;
+  for (const auto& whom : state.cluster->peers)
+    if (whom.self.inc != state.options.self && whom.gateway &&
+        !state.asked.contains(whom.self.inc) && state.is_due(whom.self))
+      tell(self, whom);
+}
+
+caf::result<std::string> on_tell(clearing_pointer self, const std::string& bytes) {
+  auto& state = self->state;
+  if (state.left)
+    return caf::make_error(caf::sec::runtime_error, std::string("it is leaving the cluster"));
+  incarnation from;
+  if (auto heard = hear(self, bytes, from); !heard)
+    return caf::make_error(caf::sec::runtime_error, heard.error().message);
+  auto promise = self->make_response_promise<std::string>();
+  if (auto& waiting = state.tellers[from]; waiting.pending())
+    std::exchange(waiting, promise)
+        .deliver(caf::make_error(caf::sec::runtime_error, std::string("it has told more")));
+  else
+    waiting = promise;
+  answer_tellers(self, false);
+  return promise;
+}
+
+caf::result<clear_report> on_clear(clearing_pointer self, std::uint64_t space,
+                                   std::uint32_t within_ms, const std::string& gone) {
+  auto& state = self->state;
+  for (std::size_t at = 0; at < gone.size();) {
+    const auto end = std::min(gone.find('\n', at), gone.size());
+    state.spaces.forgive(gone.substr(at, end - at));
+    at = end + 1;
+  }
+  clearing_state::open_clear clear;
+  clear.space = {space};
+  clear.until = self->clock().now() + std::chrono::milliseconds(within_ms);
+  clear.promise = self->make_response_promise<clear_report>();
+  auto promise = clear.promise;
+  bool rose = false;
+  if (!state.left) {
+    clear.epoch = state.spaces.next_epoch(clear.space, state.options.unix_seconds());
+    rose = state.spaces.raise(clear.space, clear.epoch);
+    clear.epoch = state.spaces.epoch_of(clear.space);
+  }
+  state.open.push_back(std::move(clear));
+  take_stock(self, rose);
+  tell_whom_it_concerns(self);
+  if (state.open.size() == 1) // Otherwise it goes on already.
+    self->send(self, turn_atom_v);
+  settle_clears(self);
+  return promise;
+}
+
+/// Clients of this host read no page of its pool from here on, whatever is cleared later; so the
+/// others need not wait for this node.
+caf::result<bool> on_leave(clearing_pointer self) {
+  auto& state = self->state;
+  state.left = true;
+  state.spaces.close();
+  settle_clears(self);
+  auto promise = self->make_response_promise<bool>();
+  auto waiting = std::make_shared<std::size_t>(1);
+  auto one_less = [waiting, promise]() mutable {
+    if (--*waiting == 0)
+      promise.deliver(true);
+  };
+  if (state.cluster)
+    for (const auto& whom : state.cluster->peers) {
+      if (whom.self.inc == state.options.self || !whom.gateway)
+        continue;
+      ++*waiting;
+      self->request(whom.gateway, goodbye_timeout, tell_atom_v,
+                    state.spaces.tell(whom.self.inc, state.kept(), true))
+          .then([one_less](const std::string&) mutable { one_less(); },
+                [one_less](const caf::error&) mutable { one_less(); });
+    }
+  one_less();
+  return promise;
+}
+
+void on_topology(clearing_pointer self, const topology_ptr& next) {
+  auto& state = self->state;
+  if (state.left)
+    return;
+  const bool fresh = !state.cluster || state.cluster->view != next->view;
+  for (const auto& whom : next->peers) // A connection that went took its answers with it.
+    if (!whom.gateway)
+      state.asked.erase(whom.self.inc);
+  state.cluster = next;
+  if (fresh) {
+    state.spaces.adopt(next->view);
+    take_stock(self, false);
+  }
+  tell_whom_it_concerns(self);
+  settle_clears(self);
+}
+
+} // namespace
+
+clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_options options) {
+  auto& state = self->state;
+  state.options = std::move(options);
+  state.spaces = std::move(state.options.spaces);
+  self->delayed_send(self, state.options.beat, beat_atom_v);
+  return {
+      [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {
+        return on_clear(self, space, within_ms, gone);
+      },
+      [self](tell_atom, const std::string& bytes) { return on_tell(self, bytes); },
+      [self](leave_atom) { return on_leave(self); },
+      [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
+      [self](beat_atom) {
+        answer_tellers(self, true);
+        tell_whom_it_concerns(self);
+        self->delayed_send(self, self->state.options.beat, beat_atom_v);
+      },
+      [self](turn_atom) {
+        settle_clears(self);
+        if (!self->state.open.empty())
+          self->delayed_send(self, look_again, turn_atom_v);
+      },
+  };
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "actors/cleared_spaces.hpp"
+#include "actors/protocol/clearing.hpp"
+#include "actors/protocol/disk.hpp"
+#include "actors/protocol/pool.hpp"
+#include "actors/protocol/topology.hpp"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace peercache::actors {
+
+struct clearing_options {
+  cleared_spaces spaces; ///< With what the disk remembers.
+  incarnation self;
+  pool_actor pool;
+  disk_writer_actor disk; ///< Remembers for the next process; null: no page outlives this one.
+  /// Called in this actor, once: clients of this host can be let in.
+  std::function<void()> caught_up = [] {};
+  std::function<std::uint64_t()> unix_seconds = [] { return std::uint64_t{0}; };
+  std::chrono::milliseconds beat{100};
+  /// Of another node's answer, which may withdraw millions of pages first.
+  std::chrono::milliseconds answer_timeout{2000};
+};
+
+struct clearing_state {
+  clearing_state() = default;
+
+  /// A clear that is not certain yet.
+  struct open_clear {
+    space_id space;
+    epoch_number epoch = 0;
+    caf::actor_clock::time_point until;
+    caf::typed_response_promise<clear_report> promise;
+  };
+
+  clearing_options options;
+  cleared_spaces spaces;
+  topology_ptr cluster;
+  std::string kept_bytes;      ///< What the disk was given last.
+  std::string why_not_kept;    ///< Empty when that is well.
+  std::size_t keeping = 0;     ///< Requests to the disk that are not answered,
+  std::size_t withdrawing = 0; ///< and to the pool.
+  /// Nodes that wait for the answer to what they told.
+  std::map<incarnation, caf::typed_response_promise<std::string>> tellers;
+  std::map<incarnation, std::uint64_t> asked; ///< Whose answer is awaited, to which question.
+  std::uint64_t questions = 0;
+  std::vector<open_clear> open;
+  bool announced = false; ///< That this node has caught up.
+  bool left = false;      ///< For good.
+  static inline const char* name = "clearing";
+
+  bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }
+  bool kept() const noexcept { return keeping == 0 && why_not_kept.empty(); }
+  clear_report report_of(const open_clear& clear) const;
+  /// Whether this member is to be told something, or asked.
+  bool is_due(const discovery::member& whom) const;
+};
+
+/// Which spaces were cleared, on this node and on all others.
+///
+/// A clear raises the space's epoch here, keeps it on the disk, has the pool give up what is older,
+/// and tells every member, each of which does the same before it answers. It is certain when all
+/// members have answered by the very view that this node has, and nobody who was a member may live
+/// out of reach. Why that is enough: docs/architecture.md, "Clearing a space".
+///
+/// Threads: scheduler. Asks: other nodes, always with a time-out; pool and disk, and waits for the
+/// disk no longer than a beat before it tells others what it knows.
+clearing_actor::behavior_type run_clearing(clearing_actor::stateful_pointer<clearing_state> self,
+                                           clearing_options options);
+
+} // namespace peercache::actors

@@ -1,0 +1,98 @@
+#include "actors/gateway_welcome.hpp"
+
+#include "discovery/view_codec.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace peercache::actors {
+namespace {
+
+/// A client that gets no answer in about this time asks again.
+constexpr std::uint32_t early_beats_max = 2;
+
+/// Nothing when there are too many.
+std::optional<session_welcome> let_in(gateway_pointer self, const std::string& client_name,
+                                      const session_actor& events) {
+  auto& state = self->state;
+  auto id = state.sessions.open(client_name, events, state.options.session_is_held);
+  if (!id)
+    return std::nullopt;
+  self->monitor(events);
+  session_welcome welcome;
+  welcome.session = *id;
+  welcome.lock_index = state.sessions.find(*id)->lock_index;
+  welcome.pool_name = state.options.pool_name;
+  welcome.member = discovery::encode_member(state.options.self);
+  welcome.view = state.view;
+  welcome.directory_replicas = state.options.directory_replicas;
+  welcome.mirror = state.options.mirror;
+  return welcome;
+}
+
+void look_after_early_clients(gateway_pointer self, std::uint32_t beats) {
+  auto& state = self->state;
+  for (auto& client : std::exchange(state.early, {})) {
+    client.beats += beats;
+    if (!state.options.caught_up() && client.beats < early_beats_max)
+      state.early.push_back(std::move(client));
+    else if (!state.options.caught_up())
+      client.promise.deliver(refused("no member has told it yet which spaces were cleared"));
+    else if (auto welcome = let_in(self, client.name, client.events))
+      client.promise.deliver(std::move(*welcome));
+    else
+      client.promise.deliver(refused("too many sessions on this node"));
+  }
+}
+
+} // namespace
+
+caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
+                                          const session_actor& events) {
+  auto& state = self->state;
+  if (state.options.caught_up()) {
+    auto welcome = let_in(self, client_name, events);
+    if (!welcome)
+      return refused("too many sessions on this node");
+    return std::move(*welcome);
+  }
+  // Who asks again does not wait for the answer of before.
+  for (auto& each : state.early)
+    if (each.events == events)
+      each.promise.deliver(refused("it has asked again"));
+  std::erase_if(state.early, [&](const auto& each) { return each.events == events; });
+  if (state.early.size() >= session_table::sessions_max)
+    return refused("too many clients wait for this node");
+  gateway_state::early_client client;
+  client.name = client_name;
+  client.events = events;
+  client.promise = self->make_response_promise<session_welcome>();
+  state.early.push_back(client);
+  return client.promise;
+}
+
+void let_early_clients_in(gateway_pointer self) {
+  look_after_early_clients(self, 0);
+  self->state.tell_readiness();
+}
+
+void send_late_clients_away(gateway_pointer self) {
+  look_after_early_clients(self, 1);
+}
+
+caf::result<clear_report> clear_for(gateway_pointer self, std::uint64_t space,
+                                    std::uint32_t within_ms, const std::string& gone) {
+  const auto& clearing = self->state.options.clearing;
+  if (!clearing)
+    return refused("this node clears nothing");
+  return self->delegate(clearing, clear_atom_v, space, within_ms, gone);
+}
+
+caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string& known) {
+  const auto& clearing = self->state.options.clearing;
+  if (!clearing)
+    return refused("this node clears nothing");
+  return self->delegate(clearing, tell_atom_v, known);
+}
+
+} // namespace peercache::actors

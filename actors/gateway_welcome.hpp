@@ -1,0 +1,25 @@
+#pragma once
+
+#include "actors/gateway_actor.hpp"
+
+#include <cstdint>
+#include <string>
+
+// Whom the gateway lets in, and what it passes on of cleared spaces: nobody reads this host's pool
+// before its node knows what was cleared while it was away.
+namespace peercache::actors {
+
+/// The answer comes when the node has caught up, or is a refusal in about a second.
+caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
+                                          const session_actor& events);
+
+/// The node may have caught up.
+void let_early_clients_in(gateway_pointer self);
+/// With each beat: a client that has waited so long comes again.
+void send_late_clients_away(gateway_pointer self);
+
+caf::result<clear_report> clear_for(gateway_pointer self, std::uint64_t space,
+                                    std::uint32_t within_ms, const std::string& gone);
+caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string& known);
+
+} // namespace peercache::actors

@@ -1,0 +1,68 @@
+#include "actors/pool_clear.hpp"
+
+#include "actors/pool_actor.hpp"
+#include "actors/pool_publishing.hpp"
+#include "common/log.hpp"
+
+#include <string>
+#include <utility>
+
+namespace peercache::actors {
+namespace {
+
+/// Of one message: 128 MiB of a pool, which takes some milliseconds when all of it is old.
+constexpr std::uint32_t granules_at_once = 1u << 15;
+
+void end_walk(pool_pointer self) {
+  auto& state = self->state;
+  auto& clearing = state.clearing;
+  if (clearing.pages != 0)
+    log::info("clear: {} pages given up", clearing.pages);
+  // What was to be published of the disk; its own thread forgets the rest.
+  std::erase_if(state.disk.records,
+                [&](const auto& record) { return state.options.epochs.is_old(record.key); });
+  if (state.disk.on())
+    self->send(state.disk.actor, clear_atom_v);
+  for (auto& each : std::exchange(clearing.waiting, std::exchange(clearing.next, {})))
+    each.deliver(clearing.pages);
+  clearing.pages = 0;
+  clearing.walking = !clearing.waiting.empty();
+  if (clearing.walking)
+    self->send(self, clear_atom_v, std::uint32_t{0});
+}
+
+} // namespace
+
+caf::result<std::uint64_t> give_up_old(pool_pointer self) {
+  auto& clearing = self->state.clearing;
+  auto promise = self->make_response_promise<std::uint64_t>();
+  if (clearing.walking) {
+    clearing.next.push_back(promise);
+    return promise;
+  }
+  clearing.walking = true;
+  clearing.waiting.push_back(promise);
+  go_on_giving_up(self, 0);
+  return promise;
+}
+
+void go_on_giving_up(pool_pointer self, std::uint32_t from) {
+  auto& state = self->state;
+  std::string old;
+  std::uint32_t next = 0;
+  if (!state.options.epochs.untouched())
+    next = state.pool->walk(from, granules_at_once, [&](const storage::resident_page& page) {
+      if (state.options.epochs.is_old(page.key))
+        append_record(old, page.key);
+    });
+  if (!old.empty()) {
+    state.clearing.pages += state.remove(old).size();
+    send_withdrawals(self);
+  }
+  if (next != 0)
+    self->send(self, clear_atom_v, next);
+  else
+    end_walk(self);
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,248 @@
+// Clears among several nodes, on the test's own thread. Each node is its clearing and its gateway.
+
+#include "clearing_rig.hpp"
+
+namespace peercache::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_F(clearing_test, a_clear_is_certain_when_all_members_have_confirmed_it) {
+  for (const auto* name : {"a", "b", "c"})
+    start(name);
+  show_all(view_of(1, {"a", "b", "c"}));
+  const auto report = clear("a");
+  EXPECT_TRUE(report.certain) << report.why_not;
+  EXPECT_EQ(report.why_not, "");
+  for (const auto* name : {"a", "b", "c"}) {
+    EXPECT_EQ(nodes[name].epoch(), report.epoch) << name;
+    EXPECT_GE(nodes[name].withdrawals.asked, 1u) << name;
+  }
+}
+
+TEST_F(clearing_test, a_node_confirms_when_its_pool_has_withdrawn_what_is_older) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  nodes["b"].withdrawals.waits = true;
+  auto answer = begin_clear("a", 5000ms);
+  pass(300ms);
+  EXPECT_FALSE(answer());
+  EXPECT_GT(nodes["b"].epoch(), 0u) << "it holds for clients there at once";
+  caf::anon_send(nodes["b"].pool, beat_atom_v);
+  settle();
+  const auto report = answer();
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->certain);
+}
+
+TEST_F(clearing_test, the_nodes_own_pool_has_to_have_withdrawn_it_too) {
+  start("a");
+  show_all(view_of(1, {"a"}));
+  nodes["a"].withdrawals.waits = true;
+  auto answer = begin_clear("a", 1000ms);
+  EXPECT_FALSE(answer());
+  pass(1100ms);
+  const auto report = answer();
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(report->certain);
+  EXPECT_NE(report->why_not.find("being withdrawn"), std::string::npos);
+}
+
+TEST_F(clearing_test, a_member_that_is_silent_is_named) {
+  for (const auto* name : {"a", "b", "c"})
+    start(name);
+  show_all(view_of(1, {"a", "b", "c"}));
+  nodes["c"].withdrawals.waits = true; // So it never answers.
+  const auto report = clear("a");
+  EXPECT_FALSE(report.certain);
+  EXPECT_EQ(report.unaware, strings{"c"});
+  EXPECT_NE(report.why_not.find("c did not confirm"), std::string::npos) << report.why_not;
+  caf::anon_send(nodes["c"].pool, beat_atom_v);
+  nodes["c"].withdrawals.waits = false;
+  settle();
+  EXPECT_TRUE(clear("a").certain);
+}
+
+TEST_F(clearing_test, a_member_that_was_out_of_reach_hears_of_it_when_it_is_back) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  show("a", view_of(1, {"a", "b"}, {"b"}));
+  settle();
+  EXPECT_EQ(clear("a").unaware, strings{"b"});
+  EXPECT_EQ(nodes["b"].epoch(), 0u);
+  show("a", view_of(1, {"a", "b"}));
+  settle();
+  EXPECT_EQ(nodes["b"].epoch(), nodes["a"].epoch());
+}
+
+TEST_F(clearing_test, a_former_member_that_may_live_is_named_until_it_is_back) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  show("a", view_of(2, {"a"}));
+  settle();
+  auto report = clear("a");
+  EXPECT_FALSE(report.certain);
+  EXPECT_EQ(report.missing, strings{"b"});
+  EXPECT_EQ(nodes["b"].epoch(), 0u) << "its clients read pages of before";
+  show_all(view_of(3, {"a", "b"}));
+  EXPECT_EQ(nodes["b"].epoch(), nodes["a"].epoch()) << "told as soon as it is back";
+  EXPECT_TRUE(clear("a").certain);
+}
+
+TEST_F(clearing_test, an_operator_names_what_is_gone_for_good) {
+  for (const auto* name : {"a", "b", "c"})
+    start(name);
+  show_all(view_of(1, {"a", "b", "c"}));
+  kill(nodes["b"]);
+  kill(nodes["c"]);
+  show("a", view_of(2, {"a"}));
+  settle();
+  EXPECT_EQ(clear("a", "b\n").missing, strings{"c"});
+  EXPECT_TRUE(clear("a", "b\nc").certain);
+  EXPECT_TRUE(clear("a").certain) << "it is remembered";
+}
+
+TEST_F(clearing_test, who_leaves_in_good_order_is_not_waited_for) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  EXPECT_TRUE(ask<bool>(nodes["b"].clearing, leave_atom_v));
+  EXPECT_TRUE(nodes["b"].closed()) << "no client of its host reads its pool any more";
+  show("a", view_of(2, {"a"}));
+  settle();
+  const auto report = clear("a");
+  EXPECT_TRUE(report.certain) << report.why_not;
+  EXPECT_EQ(nodes["b"].epoch(), 0u);
+}
+
+TEST_F(clearing_test, a_node_that_starts_has_caught_up_when_a_member_has_told_it) {
+  start("a");
+  show_all(view_of(1, {"a"}));
+  EXPECT_TRUE(nodes["a"].caught_up);
+  clear("a");
+  start("b");
+  const auto both = view_of(2, {"a", "b"});
+  show("b", both);
+  settle();
+  EXPECT_FALSE(nodes["b"].caught_up) << "a would not ask it yet when it clears";
+  show("a", both);
+  settle();
+  EXPECT_TRUE(nodes["b"].caught_up);
+  EXPECT_EQ(nodes["b"].epoch(), nodes["a"].epoch());
+}
+
+/// The clear would be certain without b, which has caught up with c before c heard of it.
+TEST_F(clearing_test, a_clear_during_a_join_waits_for_the_one_that_joins) {
+  for (const auto* name : {"a", "b", "c"})
+    start(name);
+  show("a", view_of(1, {"a", "c"}));
+  show("c", view_of(1, {"a", "c"}));
+  settle();
+  const auto all = view_of(2, {"a", "b", "c"});
+  show("c", all);
+  show("b", all);
+  settle();
+  EXPECT_TRUE(nodes["b"].caught_up);
+  auto answer = begin_clear("a", 2000ms);
+  pass(200ms);
+  EXPECT_FALSE(answer()) << "c knows a member that a does not know";
+  show("a", all);
+  settle();
+  pass(200ms);
+  const auto report = answer();
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->certain) << report->why_not;
+  EXPECT_EQ(nodes["b"].epoch(), report->epoch);
+}
+
+TEST_F(clearing_test, what_was_cleared_comes_back_with_the_disks_of_a_cluster_that_restarts) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  const auto epoch = clear("a").epoch;
+  const auto disk = nodes["b"].store->cleared;
+  for (const auto* name : {"a", "b"})
+    kill(nodes[name]);
+  start("b", disk);
+  show_all(view_of(1, {"b"}));
+  EXPECT_TRUE(nodes["b"].caught_up);
+  EXPECT_EQ(nodes["b"].epoch(), epoch);
+  EXPECT_EQ(clear("b").missing, strings{"a"}) << "it may live, and it was a member";
+}
+
+TEST_F(clearing_test, a_node_that_cannot_remember_it_makes_it_uncertain) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  nodes["b"].store->why_not_kept = "no space left";
+  EXPECT_EQ(clear("a").unaware, strings{"b"});
+  const auto report = clear("b");
+  EXPECT_FALSE(report.certain);
+  EXPECT_NE(report.why_not.find("no space left"), std::string::npos) << report.why_not;
+  nodes["b"].store->why_not_kept.clear();
+  EXPECT_TRUE(clear("a").certain);
+}
+
+/// Those who start would wait for it, whatever it knows.
+TEST_F(clearing_test, a_disk_that_hangs_keeps_nobody_from_catching_up) {
+  start("a");
+  show_all(view_of(1, {"a"}));
+  nodes["a"].store->holds_clears = true;
+  start("b");
+  show_all(view_of(2, {"a", "b"}));
+  pass(200ms);
+  EXPECT_TRUE(nodes["b"].caught_up);
+  EXPECT_EQ(clear("b").unaware, strings{"a"}) << "it might forget it";
+  EXPECT_FALSE(clear("a").certain);
+}
+
+TEST_F(clearing_test, a_node_without_a_view_clears_for_its_own_clients_only_and_says_so) {
+  start("a");
+  const auto report = clear("a");
+  EXPECT_FALSE(report.certain);
+  EXPECT_NE(report.why_not.find("no view"), std::string::npos);
+  EXPECT_EQ(nodes["a"].epoch(), report.epoch);
+}
+
+TEST_F(clearing_test, a_page_that_a_cut_off_half_has_set_is_older_than_a_later_clear_elsewhere) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  show("a", view_of(2, {"a"}));
+  show("b", view_of(2, {"b"}));
+  settle();
+  const auto there = clear("b").epoch; // Pages that are set there have this epoch from now on.
+  ++clock_s;
+  const auto here = clear("a").epoch;
+  EXPECT_GT(here, there);
+  show_all(view_of(3, {"a", "b"}));
+  EXPECT_EQ(nodes["b"].epoch(), here);
+}
+
+TEST_F(clearing_test, two_clears_at_once_are_both_certain) {
+  for (const auto* name : {"a", "b", "c"})
+    start(name);
+  show_all(view_of(1, {"a", "b", "c"}));
+  auto first = begin_clear("a");
+  auto second = begin_clear("b");
+  pass(300ms);
+  const auto one = first();
+  const auto other = second();
+  ASSERT_TRUE(one && other);
+  EXPECT_TRUE(one->certain) << one->why_not;
+  EXPECT_TRUE(other->certain) << other->why_not;
+}
+
+TEST_F(clearing_test, a_table_that_was_closed_is_opened_when_its_node_has_caught_up) {
+  start("a");
+  storage::epoch_table(*nodes["a"].memory).close(); // By the process before.
+  EXPECT_TRUE(nodes["a"].closed());
+  show_all(view_of(1, {"a"}));
+  EXPECT_FALSE(nodes["a"].closed());
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -1,0 +1,194 @@
+#pragma once
+
+#include "actors/clearing_actor.hpp"
+#include "actors/gateway_actor.hpp"
+#include "tests/actors/pool_disk_fixture.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::actors {
+
+/// A pool that withdraws when the test says so.
+struct played_pool {
+  bool waits = false;
+  std::uint32_t asked = 0;
+  std::vector<caf::typed_response_promise<std::uint64_t>> held;
+};
+
+inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool* pool) {
+  return {[](reserve_atom, const std::string&) { return std::string{}; },
+          [](commit_atom, const std::string&, std::uint8_t,
+             const std::string&) -> caf::result<std::string, std::string> {
+            return {std::string{}, std::string{}};
+          },
+          [](abandon_atom, const std::string&) {},
+          [](used_atom, const std::string&) {},
+          [](remove_atom, const std::string&) { return std::string{}; },
+          [](locate_atom, const std::string&) { return std::string{}; },
+          [](restore_atom, const std::string&) { return std::string{}; },
+          [](stored_atom, const std::string&) {},
+          [](gone_atom, std::uint64_t, const std::string&) {},
+          [](walk_atom) {},
+          [](walk_atom, std::uint64_t) {},
+          [](hello_atom, const disk_writer_actor&) {},
+          [](publish_atom) {},
+          [](write_atom, std::uint32_t) -> caf::result<std::uint64_t, std::uint64_t> {
+            return {std::uint64_t{0}, std::uint64_t{0}};
+          },
+          [self, pool](clear_atom) -> caf::result<std::uint64_t> {
+            ++pool->asked;
+            if (!pool->waits)
+              return std::uint64_t{0};
+            pool->held.push_back(self->make_response_promise<std::uint64_t>());
+            return pool->held.back();
+          },
+          [](clear_atom, std::uint32_t) {},
+          [](drain_atom) { return true; },
+          [](stats_atom) { return pool_report{}; },
+          [](topology_atom, const topology_ptr&) {},
+          [pool](beat_atom) { // The test: answers what was held.
+            for (auto& each : std::exchange(pool->held, {}))
+              each.deliver(std::uint64_t{0});
+          }};
+}
+
+class clearing_test : public test::actor_fixture {
+protected:
+  const space_id llama = space_named("llama");
+
+  struct node {
+    discovery::member self;
+    std::unique_ptr<storage::epoch_block> memory = std::make_unique<storage::epoch_block>();
+    played_pool withdrawals;
+    pool_actor pool;
+    clearing_actor clearing;
+    gateway_actor gateway;
+    bool caught_up = false;
+    played_disk_ptr store = std::make_shared<played_disk>();
+    disk_writer_actor disk;
+
+    epoch_number epoch() const {
+      return storage::epoch_table(*memory).epoch_of(space_named("llama"));
+    }
+    bool closed() const { return storage::epoch_table(*memory).closed(); }
+  };
+
+  std::map<std::string, node> nodes;
+  std::uint64_t lives = 0;
+  std::uint64_t clock_s = 1'800'000'000;
+
+  ~clearing_test() override {
+    for (auto& [name, each] : nodes)
+      kill(each);
+  }
+
+  node& start(const std::string& name, const std::string& disk = {}) {
+    auto& made = nodes[name];
+    made.self = member_named(name, ++lives);
+    made.memory = std::make_unique<storage::epoch_block>();
+    made.withdrawals = {};
+    made.caught_up = false;
+    made.pool = system.spawn(play_pool, &made.withdrawals);
+    clearing_options options;
+    options.spaces = cleared_spaces(storage::epoch_table(*made.memory), made.self.inc);
+    if (!disk.empty()) {
+      EXPECT_TRUE(options.spaces.merge(disk));
+    }
+    options.self = made.self.inc;
+    options.pool = made.pool;
+    options.caught_up = [&made] { made.caught_up = true; };
+    made.disk = system.spawn(play_disk, made.store);
+    options.disk = made.disk;
+    options.unix_seconds = [this] { return clock_s; };
+    made.clearing = system.spawn(run_clearing, std::move(options));
+    gateway_options gate;
+    gate.self = made.self;
+    gate.clearing = made.clearing;
+    gate.pool = made.pool;
+    gate.ready = [](bool, const std::string&) {};
+    gate.caught_up = [&made] { return made.caught_up; };
+    made.gateway = system.spawn(run_gateway, std::move(gate));
+    return made;
+  }
+
+  void kill(node& gone) {
+    if (gone.gateway)
+      stop(gone.gateway);
+    if (gone.clearing)
+      stop(gone.clearing);
+    if (gone.pool)
+      stop(gone.pool);
+    if (gone.disk)
+      stop(gone.disk);
+  }
+
+  /// The view of these, with connections between those that are not `cut` off.
+  topology_ptr view_of(std::uint64_t version, std::vector<std::string> names,
+                       const std::vector<std::string>& cut = {}) {
+    auto made = std::make_shared<topology>();
+    made->view.term = 1;
+    made->view.version = version;
+    std::sort(names.begin(), names.end(),
+              [](const auto& a, const auto& b) { return node_id_of(a) < node_id_of(b); });
+    for (const auto& name : names) {
+      made->view.members.push_back(nodes[name].self);
+      peer known;
+      known.self = nodes[name].self;
+      if (std::find(cut.begin(), cut.end(), name) == cut.end())
+        known.gateway = nodes[name].gateway;
+      made->peers.push_back(known);
+    }
+    made->view.masters = {made->view.members.front().name};
+    return made;
+  }
+
+  void show(const std::string& name, const topology_ptr& cluster) {
+    caf::anon_send(nodes[name].clearing, topology_atom_v, cluster);
+  }
+  void show_all(const topology_ptr& cluster) {
+    for (const auto& member : cluster->view.members)
+      show(member.name, cluster);
+    settle();
+  }
+
+  /// A clear by way of this node's gateway; its answer, once there is one.
+  std::function<std::optional<clear_report>()>
+  begin_clear(const std::string& name,
+              std::chrono::milliseconds within = std::chrono::milliseconds(1000),
+              const std::string& gone = {}) {
+    auto pending = std::make_shared<decltype(self->request(nodes[name].gateway, caf::infinite,
+                                                           clear_atom_v, std::uint64_t{0},
+                                                           std::uint32_t{0}, std::string{}))>(
+        self->request(nodes[name].gateway, caf::infinite, clear_atom_v, llama.value,
+                      static_cast<std::uint32_t>(within.count()), gone));
+    settle();
+    return [this, pending]() -> std::optional<clear_report> {
+      std::optional<clear_report> report;
+      if (self->has_next_message())
+        pending->receive([&](const clear_report& said) { report = said; },
+                         [](const caf::error&) { ADD_FAILURE(); });
+      return report;
+    };
+  }
+  clear_report clear(const std::string& name, const std::string& gone = {}) {
+    auto answer = begin_clear(name, std::chrono::milliseconds(1000), gone);
+    for (int beats = 0; beats < 30; ++beats) {
+      if (auto report = answer())
+        return *report;
+      pass(std::chrono::milliseconds(100));
+    }
+    ADD_FAILURE() << "no answer";
+    return {};
+  }
+
+  using strings = std::vector<std::string>;
+};
+
+} // namespace peercache::actors

@@ -4,6 +4,7 @@
 #include "actors/protocol/message_types.hpp"
 #include "actors/system_config.hpp"
 #include "client/connect_fault.hpp"
+#include "common/key_epoch.hpp"
 #include "discovery/view_codec.hpp"
 #include "rdma/socket.hpp"
 
@@ -135,6 +136,20 @@ result<std::uint64_t> admin_client::set_drained(bool drained, std::chrono::milli
   auto records = impl_->ask<std::uint64_t>(drain_atom_v, drained);
   impl_->timeout = usual;
   return records;
+}
+
+result<actors::clear_report> admin_client::clear(std::string_view space,
+                                                 const std::vector<std::string>& gone,
+                                                 std::chrono::milliseconds within) {
+  std::string names;
+  for (const auto& name : gone)
+    names += name + "\n";
+  // What the node may take, and the way there and back.
+  auto usual = std::exchange(impl_->timeout, within + impl_->timeout);
+  auto report = impl_->ask<clear_report>(clear_atom_v, space_named(space).value,
+                                         static_cast<std::uint32_t>(within.count()), names);
+  impl_->timeout = usual;
+  return report;
 }
 
 result<void> admin_client::drain() {

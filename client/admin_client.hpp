@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace peercache::client {
 
@@ -54,6 +56,11 @@ public:
   /// Has the node give its keys away and take no pages, or take part again. How many directory
   /// records went to their new owners. The view says later that it is so.
   result<std::uint64_t> set_drained(bool drained, std::chrono::milliseconds within);
+
+  /// Has the node clear a space, as `cache_client::clear`. Nodes of these names are gone for good,
+  /// with all clients of their hosts: they are not waited for, nor in later clears.
+  result<actors::clear_report> clear(std::string_view space, const std::vector<std::string>& gone,
+                                     std::chrono::milliseconds within);
 
   /// Begins to read the node's whole disk tier and to compare checksums; its progress is in
   /// `status`. `not_found` when there is no disk tier.

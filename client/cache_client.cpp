@@ -3,6 +3,7 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/thread_actor.hpp"
 #include "client/call_pieces.hpp"
+#include "client/clear_call.hpp"
 #include "client/client_impl.hpp"
 #include "client/connect_fault.hpp"
 #include "client/exists_call.hpp"
@@ -42,6 +43,12 @@ bool may_begin(bool open, std::span<const Page> pages, std::span<page_result> re
   const auto why_not = open ? page_status::bad_size : page_status::closed;
   std::fill(results.begin(), results.end(), page_result{why_not, page_origin::none, 0});
   return false;
+}
+
+/// Of a piece of a call whose epochs cannot be known; see dated_pages.
+void fill_unreachable(std::span<page_result> results) {
+  std::fill(results.begin(), results.end(),
+            page_result{page_status::unreachable, page_origin::none, 0});
 }
 
 error closed_fault() {
@@ -189,7 +196,11 @@ void cache_client::set(std::span<const set_page> pages, std::span<page_result> r
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
-    set_call{*impl_, pages.subspan(done, count), results.subspan(done, count), limit}.run();
+    auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, pages.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    set_call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start.own)}.run();
   });
   impl_->settle_closed(results);
   counters::count_statuses(results, impl_->totals.set_status);
@@ -214,7 +225,11 @@ void cache_client::get(std::span<const get_page> pages, std::span<page_result> r
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
-    get_call{*impl_, pages.subspan(done, count), results.subspan(done, count), limit}.run();
+    auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, pages.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    get_call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start)}.run();
   });
   impl_->settle_closed(results);
   impl_->totals.count_get(results);
@@ -229,7 +244,11 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
   const auto limit = impl_->deadline_of(until);
   exists_call call{*impl_, limit};
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
-    call.run(keys.subspan(done, count), results.subspan(done, count));
+    const auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, keys.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    call.run(now.pages(), results.subspan(done, count), start.own);
   });
   impl_->settle_closed(results);
   counters::count_statuses(results, impl_->totals.exists_status);
@@ -245,7 +264,11 @@ void cache_client::remove(std::span<const page_key> keys, std::span<page_result>
   std::vector<incarnation> silent;
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
     const bool is_last = done + count == keys.size();
-    remove_call call{*impl_, keys.subspan(done, count), results.subspan(done, count), limit};
+    const auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, keys.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    remove_call call{*impl_, now.pages(), results.subspan(done, count), limit};
     call.leave_out(silent, is_last);
     if (scope == remove_scope::every_node)
       call.run_everywhere();
@@ -269,9 +292,14 @@ void cache_client::prefetch(std::span<const page_key> keys) {
   const auto limit = impl_->deadline_of({});
   for (std::size_t done = 0; done < keys.size() && steady_clock::now() < limit;
        done += limits::batch_pages_max) {
+    const auto start = impl_->session.board().start_call();
+    const dated_pages now{
+        start.epochs,
+        keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done))};
+    if (!now.known())
+      return;
     std::string batch;
-    for (const auto& key :
-         keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done)))
+    for (const auto& key : now.pages())
       actors::append_record(batch, key);
     caf::anon_send(impl_->session.committer(), actors::lookup_atom_v, std::move(batch));
   }
@@ -288,8 +316,12 @@ cache_client::locate(std::span<const page_key> keys, std::optional<deadline> unt
   for (std::size_t done = 0; done < keys.size(); done += limits::batch_pages_max) {
     const auto piece =
         keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done));
+    const auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, piece};
+    if (!now.known())
+      return {errc::unreachable, "the node of this host has died in the middle of a clear"};
     answers.resize(piece.size());
-    lookup.run(piece, answers, limit);
+    lookup.run(now.pages(), answers, limit);
     for (const auto& answer : answers) {
       if (answer.status != page_status::hit && answer.status != page_status::not_found)
         return {errc::unreachable,
@@ -298,6 +330,12 @@ cache_client::locate(std::span<const page_key> keys, std::optional<deadline> unt
     }
   }
   return found;
+}
+
+clear_result cache_client::clear(std::string_view space, std::optional<deadline> until) {
+  if (!is_open())
+    return {false, closed_fault().message};
+  return clear_space(impl_->session, space, impl_->deadline_of(until));
 }
 
 discovery::view cache_client::view() const {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::client {
@@ -112,6 +113,16 @@ struct flush_result {
   operator std::uint64_t() const noexcept { return failed; }
 };
 
+/// What became of a `clear`.
+struct clear_result {
+  /// From its return on no page that was set before its begin is a hit, for any client of the
+  /// cluster, also when a node or a disk comes back that was away.
+  bool certain = false;
+  std::string why_not; ///< For people, with the names of the nodes in question.
+
+  explicit operator bool() const noexcept { return certain; }
+};
+
 using deadline = std::chrono::steady_clock::time_point;
 
 /// The cache as an engine sees it: pages in, pages out, in batches.
@@ -179,6 +190,14 @@ public:
   /// its way from the disk into memory at that moment.
   void remove(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);
+
+  /// Withdraws every page of all key spaces whose first field is `space` ("": of those without
+  /// fields), on every node and disk, whoever set it. Where the clear has come, it holds at once
+  /// and for good, whatever the result: the own host's clients first, each node as it hears of it,
+  /// and what is out of reach before it serves anybody again. A set that runs meanwhile may be
+  /// withdrawn or not. Not certain: some node did not confirm it, or was a member and may live out
+  /// of reach.
+  clear_result clear(std::string_view space, std::optional<deadline> until = {});
 
   /// Names of the nodes that were in this client's view once and are not now.
   std::vector<std::string> nodes_gone() const;

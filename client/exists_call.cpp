@@ -8,10 +8,11 @@
 namespace peercache::client {
 
 exists_call::exists_call(cache_client::impl& client, deadline until)
-    : client_(client), until_(until), lookup_(client.lookup()),
-      own_(client.session.board().pool()) {}
+    : client_(client), until_(until), lookup_(client.lookup()) {}
 
-void exists_call::run(std::span<const page_key> keys, std::span<page_result> results) {
+void exists_call::run(std::span<const page_key> keys, std::span<page_result> results,
+                      const own_pool_ptr& own) {
+  own_ = own;
   find_on_own_host(keys, results);
   std::vector<page_key> some;
   if (elsewhere_.size() < keys.size())

@@ -15,8 +15,9 @@ class exists_call {
 public:
   exists_call(cache_client::impl& client, deadline until);
 
+  /// @param own null: no pool of this host is looked into
   /// @pre keys.size() == results.size()
-  void run(std::span<const page_key> keys, std::span<page_result> results);
+  void run(std::span<const page_key> keys, std::span<page_result> results, const own_pool_ptr& own);
 
 private:
   void find_on_own_host(std::span<const page_key> keys, std::span<page_result> results);
@@ -26,7 +27,7 @@ private:
   cache_client::impl& client_;
   const deadline until_;
   directory_lookup lookup_;
-  own_pool_ptr own_;
+  own_pool_ptr own_;                     ///< Of this piece.
   std::vector<std::uint32_t> elsewhere_; ///< Of this piece: keys that are not in the own pool.
   std::vector<lookup_answer> answers_;   ///< Of this piece, as `elsewhere_`.
 };

@@ -30,9 +30,9 @@ void swap_locations_for_tests(std::vector<lookup_answer>& answers) {
 } // namespace
 
 get_call::get_call(cache_client::impl& client, std::span<const get_page> pages,
-                   std::span<page_result> results, deadline until)
+                   std::span<page_result> results, deadline until, call_start start)
     : client_(client), pages_(pages), results_(results), until_(until),
-      cluster_(client.session.board().topology()), own_(client.session.board().pool()) {}
+      cluster_(client.session.board().topology()), own_(std::move(start.own)), left_(start.left) {}
 
 void get_call::run() {
   begin();
@@ -45,7 +45,9 @@ void get_call::run() {
   second_look_ = true;
   client_.totals.retries.fetch_add(missing_.size(), std::memory_order_relaxed);
   cluster_ = client_.session.board().topology();
-  own_ = client_.session.board().pool();
+  const auto again = client_.session.board().start_call();
+  own_ = again.own;
+  left_ = again.left;
   find_on_own_host();
   auto holders = ask_holders();
   look_up();
@@ -328,7 +330,7 @@ page_status get_call::copy_out(const open_page& page, bool verify) {
 void get_call::add_to_batch(const open_page& page) {
   const auto& where = page.location;
   const auto* owner = cluster_->find(where.owner);
-  if (owner == nullptr)
+  if (owner == nullptr || where.owner == left_)
     return decide(page.index, where, page_status::owner_gone, page_origin::none);
   if (where.length_bytes != results_[page.index].length_bytes)
     return decide(page.index, where, page_status::bad_size, page_origin::none);

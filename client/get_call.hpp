@@ -17,7 +17,7 @@ namespace peercache::client {
 class get_call {
 public:
   get_call(cache_client::impl& client, std::span<const get_page> pages,
-           std::span<page_result> results, deadline until);
+           std::span<page_result> results, deadline until, call_start start);
   void run();
 
 private:
@@ -71,6 +71,7 @@ private:
   const deadline until_;
   actors::topology_ptr cluster_;
   own_pool_ptr own_;
+  incarnation left_;                   ///< The own node, when it has left the cluster.
   bool second_look_ = false;           ///< Stale locations are misses from here on.
   std::vector<std::uint32_t> missing_; ///< Without a location.
   std::vector<open_page> located_;     ///< To be read in this round.

@@ -23,7 +23,8 @@ namespace peercache::client {
 /// the node, and ends on a thread of its own (client/pool_unmapper.hpp).
 struct own_pool {
   explicit own_pool(storage::pool_memory mapped)
-      : memory(std::move(mapped)), slots(memory.slots()), index(memory.index()) {}
+      : memory(std::move(mapped)), slots(memory.slots()), index(memory.index()),
+        epochs(memory.epochs()) {}
 
   /// Whoever looks for the page on this host finds it from here on, though the node knows nothing
   /// of it yet. False: the node has taken the slot back. @pre the slot is leased to this process,
@@ -38,6 +39,7 @@ struct own_pool {
   storage::pool_memory memory;
   storage::slot_table slots;
   storage::host_index index;
+  storage::epoch_table epochs;
   discovery::member node;
   actors::gateway_actor gateway;
   std::uint64_t session = 0;

@@ -61,6 +61,25 @@ own_pool_ptr session_board::pool() const {
   return pool_;
 }
 
+call_start session_board::start_call() const {
+  call_start start;
+  std::lock_guard guard{lock_};
+  if (!pool_) {
+    if (last_epochs_)
+      start.epochs = storage::epoch_table(*last_epochs_);
+    start.memory = last_epochs_;
+    return start;
+  }
+  start.epochs = pool_->epochs;
+  if (pool_->epochs.closed()) {
+    start.memory = pool_;
+    start.left = pool_->node.inc;
+  } else {
+    start.own = pool_;
+  }
+  return start;
+}
+
 void session_board::set_topology(actors::topology_ptr next) {
   {
     std::lock_guard guard{lock_};
@@ -82,8 +101,15 @@ std::vector<std::string> session_board::nodes_gone(const actors::topology& now) 
 }
 
 void session_board::set_pool(own_pool_ptr next) {
+  std::shared_ptr<storage::epoch_block> epochs;
+  if (const auto before = pool(); before && !before->epochs.untouched()) {
+    epochs = std::make_shared<storage::epoch_block>();
+    before->epochs.copy_to(*epochs);
+  }
   {
     std::lock_guard guard{lock_};
+    if (epochs)
+      last_epochs_ = std::move(epochs);
     pool_.swap(next);
     if (pool_) {
       fault_.reset();

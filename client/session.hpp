@@ -5,6 +5,7 @@
 #include "actors/protocol/topology.hpp"
 #include "actors/system_config.hpp"
 #include "client/cache_client.hpp"
+#include "client/call_start.hpp"
 #include "client/close_signal.hpp"
 #include "client/commit_queue.hpp"
 #include "client/own_pool.hpp"
@@ -33,6 +34,8 @@ public:
 
   actors::topology_ptr topology() const;
   own_pool_ptr pool() const;
+  /// For a call that begins now.
+  call_start start_call() const;
   void set_topology(actors::topology_ptr next);
   void set_pool(own_pool_ptr next);
   /// Names of members that some topology had and `now` has not.
@@ -70,8 +73,9 @@ private:
   actors::topology_ptr topology_;    ///< By lock_; never null after construction of the session.
   std::set<std::string> nodes_seen_; ///< By lock_.
   own_pool_ptr pool_;                ///< By lock_; null while there is no session.
-  std::optional<error> fault_;       ///< By lock_.
-  bool closed_ = false;              ///< By lock_.
+  std::shared_ptr<storage::epoch_block> last_epochs_; ///< By lock_; of the pool before, or null.
+  std::optional<error> fault_;                        ///< By lock_.
+  bool closed_ = false;                               ///< By lock_.
 };
 
 /// A session's own actor, as the callers' threads see it.

@@ -23,10 +23,9 @@ constexpr std::uint64_t lease_batches = 16;
 } // namespace
 
 set_call::set_call(cache_client::impl& client, std::span<const set_page> pages,
-                   std::span<page_result> results, deadline until)
-    : client_(client), pages_(pages), results_(results), until_(until),
-      pool_(client.session.board().pool()), slots_(pages.size(), no_slot),
-      checksums_(pages.size()) {}
+                   std::span<page_result> results, deadline until, own_pool_ptr pool)
+    : client_(client), pages_(pages), results_(results), until_(until), pool_(std::move(pool)),
+      slots_(pages.size(), no_slot), checksums_(pages.size()) {}
 
 void set_call::run() {
   sort_out();

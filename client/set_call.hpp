@@ -13,7 +13,7 @@ namespace peercache::client {
 class set_call {
 public:
   set_call(cache_client::impl& client, std::span<const set_page> pages,
-           std::span<page_result> results, deadline until);
+           std::span<page_result> results, deadline until, own_pool_ptr pool);
   void run();
 
 private:

@@ -74,5 +74,27 @@ TEST_F(session_board_test, remembers_the_members_that_a_later_view_has_not) {
   EXPECT_EQ(show({"a", "b", "c"}), names{}) << "they are back";
 }
 
+TEST_F(session_board_test, a_call_goes_by_the_epochs_of_the_pool_also_when_its_node_is_gone) {
+  memory.epochs().raise(space_named("a"), 3);
+  EXPECT_EQ(board->start_call().epochs.epoch_of(space_named("a")), 3u);
+  EXPECT_NE(board->start_call().own, nullptr);
+  board->set_pool(nullptr);
+  const auto without = board->start_call();
+  EXPECT_EQ(without.own, nullptr);
+  EXPECT_EQ(without.epochs.epoch_of(space_named("a")), 3u);
+}
+
+TEST_F(session_board_test, a_call_reads_no_pool_whose_node_has_left_its_cluster) {
+  memory.epochs().raise(space_named("a"), 3);
+  memory.epochs().close();
+  const auto start = board->start_call();
+  EXPECT_EQ(start.own, nullptr);
+  EXPECT_EQ(start.left, memory.owner()) << "nor asks that node for pages";
+  EXPECT_EQ(start.epochs.epoch_of(space_named("a")), 3u);
+  memory.epochs().open();
+  EXPECT_NE(board->start_call().own, nullptr);
+  EXPECT_EQ(board->start_call().left, incarnation{});
+}
+
 } // namespace
 } // namespace peercache::client

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "client/own_pool.hpp"
+#include "common/ids.hpp"
+#include "common/key_epoch.hpp"
+#include "storage/epoch_table.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace peercache::client {
+
+/// What a call, or a piece of a large one, begins with.
+struct call_start {
+  own_pool_ptr own; ///< Null while there is no node, or one that has left its cluster.
+  /// Of the own host's pool; of the last one while there is none: the nodes that pages are read
+  /// from know what was cleared since.
+  storage::epoch_table epochs;
+  std::shared_ptr<const void> memory; ///< Where the epochs lie.
+  /// The own node when it has left: it hears of no clear, so nothing of it is read. Otherwise
+  /// nobody.
+  incarnation left;
+};
+
+inline const page_key& key_in(const page_key& key) noexcept {
+  return key;
+}
+inline page_key& key_in(page_key& key) noexcept {
+  return key;
+}
+template <class Page>
+auto& key_in(Page& page) noexcept {
+  return page.key;
+}
+
+/// The pages of a call as its caller gives them, with the epochs of the moment in their keys. While
+/// nothing was ever cleared this is one look at a counter, and no key is copied. Threads: one.
+template <class Page>
+class dated_pages {
+public:
+  dated_pages(const storage::epoch_table& epochs, std::span<const Page> pages) : pages_(pages) {
+    if (!epochs.untouched())
+      date(epochs);
+  }
+  dated_pages(const dated_pages&) = delete;
+  dated_pages& operator=(const dated_pages&) = delete;
+
+  std::span<const Page> pages() const noexcept { return pages_; }
+  /// False: the node died while it wrote an epoch; whoever comes after it ends that.
+  bool known() const noexcept { return known_; }
+
+private:
+  void date(const storage::epoch_table& epochs) {
+    space_id space;
+    epoch_number epoch = 0; // Of that space.
+    for (std::size_t i = 0; i < pages_.size(); ++i) {
+      const auto& key = key_in(pages_[i]);
+      if (const auto of_page = space_of(key); of_page != space) {
+        space = of_page;
+        epoch = epochs.epoch_of(space);
+        known_ = known_ && epoch != storage::epoch_table::no_epoch;
+      }
+      if (epoch_of(key) == epoch)
+        continue;
+      if (copies_.empty())
+        copies_.assign(pages_.begin(), pages_.end());
+      set_epoch(key_in(copies_[i]), epoch);
+    }
+    if (!copies_.empty())
+      pages_ = copies_;
+  }
+
+  std::span<const Page> pages_;
+  std::vector<Page> copies_; ///< Empty when all keys are as they should be.
+  bool known_ = true;
+};
+
+} // namespace peercache::client

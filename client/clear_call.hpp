@@ -1,0 +1,13 @@
+#pragma once
+
+#include "client/session.hpp"
+
+#include <string_view>
+
+namespace peercache::client {
+
+/// Has the node of this host clear a space. Threads: any. Bound: returns by the deadline, whoever
+/// does not answer.
+clear_result clear_space(session& with, std::string_view space, deadline until);
+
+} // namespace peercache::client

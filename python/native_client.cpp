@@ -10,7 +10,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t withdrawn_at_once = 2048;
 constexpr auto rest_at_end = std::chrono::milliseconds(5);
 
 std::uint64_t ns_between(std::chrono::steady_clock::time_point begin,
@@ -39,37 +38,6 @@ struct page_list {
                                                                      memory.parts_per_page)});
   }
 };
-
-bool is_gone(const client::page_result& page) {
-  return page.status == page_status::hit || page.status == page_status::not_found;
-}
-
-/// False when some could not be withdrawn by then: those are in `moved` as before.
-bool withdraw(client::cache_client& cache, moved_pages& moved, client::deadline limit) {
-  // A page that is not committed yet would be nowhere to be found, and there afterwards. Whoever
-  // sets without a pause, or to a node that is gone, does not hold up the rest.
-  const auto begin = std::chrono::steady_clock::now();
-  const bool committed{cache.flush(begin + (limit - begin) / 4)};
-  bool all = committed;
-  // What is moved meanwhile is none of this call's.
-  for (auto left = moved.size(); left > 0;) {
-    if (std::chrono::steady_clock::now() >= limit)
-      return false;
-    const auto keys = moved.take(std::min(left, withdrawn_at_once));
-    if (keys.empty())
-      break; // So many were moved meanwhile that these are forgotten.
-    left -= keys.size();
-    std::vector<client::page_result> results(keys.size());
-    cache.remove(keys, results, limit, client::remove_scope::every_node);
-    std::vector<page_key> kept;
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      if (!committed || !is_gone(results[i]))
-        kept.push_back(keys[i]);
-    moved.add(kept);
-    all = all && kept.empty();
-  }
-  return all;
-}
 
 char tier_mask(const std::vector<directory::page_location>& locations) {
   int mask = 0;
@@ -199,8 +167,6 @@ page_results native_client::move_pages(const spaces& in, py::handle keys, py::ha
   return run(timing, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
     const page_list<Part, Page> list{digests, memory};
     move(cache, list.pages, results, limit);
-    if (moved_)
-      moved_->add(digests);
   });
 }
 
@@ -240,18 +206,12 @@ page_results native_client::remove(const spaces& in, py::handle keys, timeout wi
   });
 }
 
-void native_client::remember_moved(std::size_t most) {
-  moved_.emplace(most);
-}
-
-bool native_client::withdraw_moved(timeout within) {
+std::pair<bool, std::string> native_client::clear(const std::string& space, timeout within) {
+  using answer = std::pair<bool, std::string>;
   const auto limit = until(within);
-  if (!moved_)
-    return false;
-  return borrow(false, [&](auto& cache) {
-    // What another call has taken out of `moved_` is not withdrawn yet.
-    const std::unique_lock alone{withdrawing_, limit};
-    return alone && withdraw(cache, *moved_, limit);
+  return borrow(answer{false, "the client is closed"}, [&](auto& cache) {
+    auto outcome = cache.clear(space, limit);
+    return answer{outcome.certain, std::move(outcome.why_not)};
   });
 }
 
@@ -333,11 +293,6 @@ py::list native_client::members() {
     for (const auto& member : cache->view().members)
       list.append(py::make_tuple(member.name, member.host, member.control_port));
   return list;
-}
-
-std::vector<std::string> native_client::nodes_gone() {
-  const cache_gate::loan cache{gate_};
-  return cache ? cache->nodes_gone() : std::vector<std::string>{};
 }
 
 std::string native_client::data_plane() {

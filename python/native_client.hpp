@@ -2,17 +2,16 @@
 
 #include "python/arguments.hpp"
 #include "python/cache_gate.hpp"
-#include "python/moved_pages.hpp"
 #include "python/open_cache.hpp"
 #include "python/page_results.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace peercache::python {
@@ -52,12 +51,9 @@ public:
   /// (everything is published, pages that failed, pages that were duplicates)
   std::tuple<bool, std::uint64_t, std::uint64_t> flush(timeout within);
 
-  /// From here on remembers the last `most` pages that `get` and `set` were asked for. At most
-  /// once, before the first of them.
-  void remember_moved(std::size_t most);
-  /// Withdraws the pages that are remembered from the whole cluster, and forgets them. False when
-  /// not all of them could be: those stay remembered.
-  bool withdraw_moved(timeout within);
+  /// Clears the space of all key spaces with this first field: whether that is certain, and why
+  /// not.
+  std::pair<bool, std::string> clear(const std::string& space, timeout within);
 
   /// Errors: a sentence; nothing when it worked.
   std::optional<std::string> register_memory(std::uint64_t address, std::uint64_t bytes);
@@ -66,8 +62,6 @@ public:
   py::dict stats();
   /// (name, host, control port) of each node of the view.
   py::list members();
-  /// Names of nodes that were in a view of this client and are in the present one no more.
-  std::vector<std::string> nodes_gone();
   std::string data_plane();
   const std::string& node_address() const noexcept { return node_address_; }
   double default_timeout_seconds() const noexcept;
@@ -105,8 +99,6 @@ private:
   cache_gate gate_;
   const std::string node_address_;
   const std::chrono::milliseconds default_timeout_;
-  std::optional<moved_pages> moved_;
-  std::timed_mutex withdrawing_;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> call_ns_{0};
   std::atomic<std::uint64_t> released_ns_{0};

@@ -6,6 +6,7 @@ HiCache. A miss is always allowed, a wrong byte never is, and no call outlives i
 
 from peercache._native import Error, KeySpace
 from peercache.client import (
+    ClearResult,
     Client,
     FlushResult,
     Memory,
@@ -17,8 +18,10 @@ from peercache.client import (
     Status,
     option_names,
 )
+from peercache.spaces import space_name
 
 __all__ = [
+    "ClearResult",
     "Client",
     "Error",
     "FlushResult",
@@ -31,4 +34,5 @@ __all__ = [
     "PageResult",
     "Status",
     "option_names",
+    "space_name",
 ]

@@ -94,19 +94,13 @@ class Client:
         bit 1 on disk, of any node. None when a part of the directory could not be asked."""
     def flush(self, timeout: Optional[float] = ...) -> tuple[bool, int, int]:
         """(all is published, pages that failed, pages that were duplicates)"""
-    def remember_moved(self, most: int) -> None:
-        """From here on remembers the last `most` pages that `get` and `set` were asked for. At most once,
-        before the first of them."""
-    def withdraw_moved(self, timeout: Optional[float] = ...) -> bool:
-        """Withdraws the pages that are remembered from every node. False when one could not be asked in
-        time, or is not in the cluster now (`nodes_gone`): the pages in question stay remembered."""
+    def clear(self, space: str, timeout: Optional[float] = ...) -> tuple[bool, str]:
+        """Whether it is certain that no page of these key spaces is a hit any more, and why not."""
     def register_memory(self, address: int, bytes: int) -> Optional[str]:
         """None, or why it did not work."""
     def unregister_memory(self, address: int) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def members(self) -> list[tuple[str, str, int]]: ...
-    def nodes_gone(self) -> list[str]:
-        """Names of nodes that were in a view of this client and are in the present one no more."""
     def call_times(self) -> tuple[int, float, float]:
         """(calls, seconds within them, seconds of these without the GIL)"""
     def close(self) -> None:

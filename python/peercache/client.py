@@ -81,6 +81,18 @@ class FlushResult(NamedTuple):
     duplicates: int
 
 
+class ClearResult(NamedTuple):
+    """What became of a clear. True where it is certain."""
+
+    certain: bool
+    """No page that was set before is ever a hit again, for any client of the cluster."""
+    why_not: str
+    """For people, with the names of the nodes in question."""
+
+    def __bool__(self) -> bool:
+        return self.certain
+
+
 END_SECONDS = 1.0
 """What the interpreter's end waits for calls that other threads are in: all of them end at once, unless
 the machine stands still."""
@@ -261,6 +273,12 @@ class Client:
     ) -> List[PageResult]:
         """Withdraws the pages wherever they are: HIT was there and is gone, NOT_FOUND nobody had it."""
         return _results(self.native.remove([space], keys, timeout))
+
+    def clear(self, space: str, timeout: Optional[float] = None) -> ClearResult:
+        """Withdraws every page of all key spaces whose first field is `space`, on every node and disk,
+        whoever set it. What a node has heard of holds at once and for good, whatever the result; a set
+        that runs meanwhile may be withdrawn or not."""
+        return ClearResult(*self.native.clear(space, timeout))
 
     def prefetch(self, space: KeySpace, keys: Sequence[str]) -> None:
         """Starts to bring pages closer; best effort, returns at once."""

@@ -321,6 +321,18 @@ def test_after_close_all_is_a_miss(ring, serve):
     assert engine.connector.finish_req("r")
 
 
+def test_a_clear_withdraws_what_all_engines_of_the_model_stored(ring, serve):
+    model, tokens = fresh_model(), prompt(4, seed=11)
+    engines = [serve(ring[rank], model, members=2, tp_rank=rank, tp_size=2) for rank in (0, 1)]
+    other = serve(ring[0], model, members=2, space="tenant")
+    for engine in [*engines, other]:
+        store(engine, tokens)
+    assert [e.connector.num_external_matched_tokens("r", tokens, 0) for e in [*engines, other]] == [len(tokens)] * 3
+    assert serve(ring[1], model, members=2).connector.clear()
+    assert [e.connector.num_external_matched_tokens("r", tokens, 0) for e in engines] == [0, 0]
+    assert other.connector.num_external_matched_tokens("r", tokens, 0) == len(tokens), "of another tenant"
+
+
 def test_misuse_is_said_at_once(ring, serve):
     engine, tokens = serve(ring[0]), prompt(4, 24)
     connector = engine.connector

@@ -125,18 +125,33 @@ def test_a_set_of_what_is_there_is_a_success(ring, engine):
 
 @SHAPES
 @NODES
-def test_clear_withdraws_what_this_engine_moved_and_nothing_else(ring, engine, shape, there):
+def test_clear_withdraws_what_any_engine_of_the_model_moved_and_nothing_else(ring, engine, shape, there):
     pool, config = pool_of(shape)
     store, other = engine(ring[0], pool, 2, **config), engine(ring[there], pool, 2, **config)
+    tenant = engine(ring[there], pool, 2, extra={"space": "tenant"}, **config)
+    model = engine(ring[there], pool, 2, model_name="another", **config)
     mine, foreign = fresh_keys(3), fresh_keys(2)
     put(store, pool, mine, [0, 1, 2])
-    put(other, pool, foreign, [3, 4])
+    for each in (other, tenant, model):
+        put(each, pool, foreign, [3, 4])
     assert store.batch_exists(mine) == 3
-    assert store.clear() is True
+    assert engine(ring[there], pool, 2, **config).clear() is True, "one that has moved nothing"
     assert store.batch_exists(mine) == 0 == other.batch_exists(mine)
-    assert other.batch_exists(foreign) == 2
+    assert store.batch_exists(foreign) == 0 == other.batch_exists(foreign)
+    assert tenant.batch_exists(foreign) == 2 == model.batch_exists(foreign)
     put(store, pool, mine, [0, 1, 2])
-    assert store.batch_exists(mine) == 3
+    assert other.batch_exists(mine) == 3
+
+
+def test_clear_withdraws_the_pages_of_all_ranks_and_layouts(ring, engine):
+    stores = [engine(ring[rank % 2], MhaPool(layout), 2, tp_rank=rank, tp_size=2)
+              for rank in (0, 1) for layout in ("page_first", "layer_first")]
+    keys = fresh_keys(2)
+    for store in stores:
+        put(store, store.mem_pool_host, keys, [0, 1])
+    assert engine(ring[0], MhaPool(), 2).clear() is True
+    for store in stores:
+        assert store.batch_get_v1(keys, store.mem_pool_host.indices([2, 3])) == [False] * 2
 
 
 @SHAPES

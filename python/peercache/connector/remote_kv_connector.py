@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from peercache._native import Error, KeySpace, chain_keys
-from peercache.client import Client, FlushResult, Option
+from peercache.client import ClearResult, Client, FlushResult, Option
 from peercache.connector.kv_buffers import KVArgsLike, KVBuffers
 from peercache.connector.prefix_match import leading_run
 from peercache.connector.transfers import Move, Transfer, TransferFuture, TransferQueue
+from peercache.spaces import space_name
 
 logger = logging.getLogger("peercache.connector")
 
@@ -84,6 +85,7 @@ class _Spaces(NamedTuple):
 
 def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
     common = [
+        space_name(metadata.model, metadata.space),
         "peercache-connector-1",
         f"space={metadata.space}",
         f"model={metadata.model}",
@@ -154,6 +156,11 @@ class RemoteKVConnector:
         chunk_pages = max(1, self.metadata.chunk_bytes // buffers.page_bytes)
         self._queue = TransferQueue(self.metadata.threads, chunk_pages, self.metadata.waiting_pages_max)
         self._buffers = buffers
+
+    def clear(self, timeout: Optional[float] = None) -> ClearResult:
+        """Withdraws all that is kept for this model in this space, by whomever: for new weights under an
+        old name."""
+        return self.client.clear(space_name(self.metadata.model, self.metadata.space), timeout)
 
     # Prefixes
 

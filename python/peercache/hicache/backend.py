@@ -15,7 +15,6 @@ from peercache.hicache.settings import Settings
 
 logger = logging.getLogger("peercache.hicache")
 
-PAGES_REMEMBERED_MAX = 1 << 18
 CLOSE_SECONDS = 5.0
 OTHER_RANKS_NODE_SECONDS = 30.0
 """How long a rank waits for the node that another one of its engine embeds: it may be touching its pool."""
@@ -86,7 +85,6 @@ class Backend:
         self._settings = settings
         self.unified_tree = False
         """Which of SGLang's trees prefetches: each waits for a time of its own."""
-        self.client.native.remember_moved(PAGES_REMEMBERED_MAX)
         self._timeout_s = self.client.native.timeout
         self._idle = threading.Condition()
         self._running = 0
@@ -164,16 +162,12 @@ class Backend:
             self._leaving.clear()
         return True
 
-    def clear(self, limit: Deadline) -> bool:
-        """Withdraws from every node what this rank has moved and still remembers: its last 262,144
-        pages. Other tenants' pages, and other ranks', stay. False when a node could not be asked in time,
-        or is not in the cluster now; the pages in question are still remembered, and the next call goes
-        on with them."""
-        native = self.client.native
-        done = native.withdraw_moved(limit.left())
-        for name in [] if done else native.nodes_gone():
-            logger.warning("clear: node %s is not in the cluster, its pages come back with it: clear again then", name)
-        return done
+    def clear(self, space: str, limit: Deadline) -> bool:
+        """False, and a warning that says why, where a page of before may still be a hit somewhere."""
+        cleared = self.client.clear(space, limit.left())
+        if not cleared:
+            logger.warning("clear of %s is not certain: %s", space, cleared.why_not)
+        return cleared.certain
 
     def close(self) -> None:
         with self._idle:

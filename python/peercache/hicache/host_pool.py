@@ -10,6 +10,7 @@ from peercache._native import KeySpace, page_bytes_max, parts_per_page_max
 from peercache.hicache.contract import Ranks, server_argument
 from peercache.hicache.page_rows import Parts, Rows, probed_indices, rows_of
 from peercache.hicache.pieces import LARGE_PAGE_BYTES_MAX, cut, pieces_of
+from peercache.spaces import space_name
 
 logger = logging.getLogger("peercache.hicache")
 
@@ -305,6 +306,7 @@ def fields_of(
 
 def _fields(pool: HostPool, ranks: Ranks, space: str, form: str, heads: str) -> List[str]:
     return [
+        space_name(ranks.model, space),
         "sglang-hicache-1",
         f"space={space}",
         f"model={ranks.model}",

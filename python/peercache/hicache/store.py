@@ -18,6 +18,7 @@ from peercache.hicache.moves import Moves
 from peercache.hicache.settings import settings_of
 from peercache.hicache.stored_pool import StoredPool, is_draft, tokens_of
 from peercache.kv_events import service as kv_events
+from peercache.spaces import space_name
 
 logger = logging.getLogger("peercache.hicache")
 
@@ -295,11 +296,12 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(lambda *_, **__: False)
     def clear(self) -> bool:
-        """Withdraws what this rank has moved, the last 262,144 pages, from every node. False when a node
-        could not be asked, also one that is not in the cluster now; the next call goes on with the rest."""
+        """Withdraws all that is kept for this model in this space, on every node and disk, whichever engine
+        and rank put it. False where that is not certain, as while a node is out of reach: a warning has its
+        name, and what it kept is withdrawn when it is back."""
         limit = self._backend.deadline()
         with self._backend as backend:
-            return backend.clear(limit)
+            return backend.clear(space_name(self._ranks.model, self._settings.space), limit)
 
     @never_raises(lambda *_, **__: None)
     def get_stats(self) -> Any:

@@ -82,9 +82,9 @@ local_ring::client_at(const std::string& host, std::uint16_t control_port, milli
   return std::move(*connected);
 }
 
-void local_ring::freeze(std::size_t index) {
-  auto pid = std::to_string(nodes_[index].process().pid());
-  nodes_[index].process().signal(SIGSTOP);
+void freeze_process(cli::child_process& process) {
+  auto pid = std::to_string(process.pid());
+  process.signal(SIGSTOP);
   auto all_stopped = [&] {
     for (const auto& task : std::filesystem::directory_iterator("/proc/" + pid + "/task")) {
       std::ifstream file(task.path() / "stat");

@@ -40,6 +40,9 @@ constexpr int rounds_max = 3;
 /// True as soon as `condition` is, false when it never was.
 bool within(milliseconds at_most, const std::function<bool()>& condition);
 
+/// SIGSTOP, and waits until every thread of the process has really stopped.
+void freeze_process(cli::child_process& process);
+
 /// Three node processes of one cluster with small pools, and clients of them. Pages are 16 KiB and
 /// say themselves what they are (bench/page_content.hpp).
 class local_ring : public testing::Test {
@@ -60,8 +63,7 @@ protected:
                                                   std::uint16_t control_port,
                                                   milliseconds timeout = milliseconds(2000));
   result<void> restart(std::size_t index);
-  /// SIGSTOP, and waits until every thread of the node has really stopped.
-  void freeze(std::size_t index);
+  void freeze(std::size_t index) { freeze_process(nodes_[index].process()); }
 
   /// Puts the pages [first, first + count) and waits until they are published.
   static void put(client::cache_client& client, std::uint32_t first, std::uint32_t count,

@@ -1,0 +1,340 @@
+#pragma once
+
+#include "bench/page_content.hpp"
+#include "client/admin_client.hpp"
+#include "client/cache_client.hpp"
+#include "local_ring.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace peercache::real::clear_test {
+
+using client::cache_client;
+
+inline constexpr std::uint32_t page_bytes = 16384;
+inline constexpr std::uint32_t pages = 16; ///< Of each engine, in each space.
+inline constexpr milliseconds patience(30'000);
+inline constexpr milliseconds clear_time(15'000);
+inline constexpr std::string_view cleared = "llama";
+inline constexpr std::string_view other = "qwen";
+
+inline page_key key_in(std::string_view space, std::uint32_t id) {
+  return key_space{std::span{&space, 1}}.key_of(std::to_string(id));
+}
+
+/// How many of these pages can be found or read by this client, in this version.
+inline std::uint32_t hits_of(cache_client& engine, std::string_view space, std::uint32_t first,
+                             std::uint32_t count, std::uint32_t version) {
+  std::vector<page_key> keys;
+  std::vector<std::vector<std::byte>> bytes(count, std::vector<std::byte>(page_bytes));
+  std::vector<rdma::page_part> parts;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    keys.push_back(key_in(space, first + i));
+    parts.push_back({bytes[i].data(), page_bytes});
+  }
+  std::vector<client::get_page> wanted;
+  for (std::uint32_t i = 0; i < count; ++i)
+    wanted.push_back({keys[i], {&parts[i], 1}});
+  std::vector<client::page_result> results(count);
+  engine.get(wanted, results);
+  std::uint32_t hits = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (results[i].status != page_status::hit)
+      continue;
+    const auto check = bench::check_page(first + i, bytes[i]);
+    EXPECT_EQ(check.wrong_bytes, 0u) << first + i;
+    hits += check.version == version ? 1 : 0;
+  }
+  return hits;
+}
+
+inline std::uint32_t found_by(cache_client& engine, std::string_view space, std::uint32_t first,
+                              std::uint32_t count) {
+  std::vector<page_key> keys;
+  for (std::uint32_t i = 0; i < count; ++i)
+    keys.push_back(key_in(space, first + i));
+  std::vector<client::page_result> results(count);
+  engine.exists(keys, results);
+  return static_cast<std::uint32_t>(
+      std::count_if(results.begin(), results.end(),
+                    [](const auto& page) { return page.status == page_status::hit; }));
+}
+
+inline void set(cache_client& engine, std::string_view space, std::uint32_t first,
+                std::uint32_t count, std::uint32_t version) {
+  for (auto id = first; id < first + count; ++id) {
+    std::vector<std::byte> bytes(page_bytes);
+    bench::fill_page(id, version, bytes);
+    client::const_part part{bytes.data(), page_bytes};
+    client::set_page page{key_in(space, id), {&part, 1}};
+    client::page_result result;
+    engine.set({&page, 1}, {&result, 1});
+  }
+}
+
+/// Looks all the time whether an engine gets a page of before.
+class watch {
+public:
+  watch(cache_client& engine, std::uint32_t all_pages)
+      : thread_([this, &engine, all_pages] {
+          for (; !stop_; ++looks_) {
+            if (found_by(engine, cleared, 0, all_pages) != 0)
+              ++found_;
+            read_ += hits_of(engine, cleared, 0, all_pages, 0);
+            std::this_thread::sleep_for(milliseconds(2));
+          }
+        }) {}
+  ~watch() {
+    stop_ = true;
+    thread_.join();
+  }
+  watch(const watch&) = delete;
+  watch& operator=(const watch&) = delete;
+
+  std::uint32_t looks() const { return looks_; }
+  std::uint32_t read() const { return read_; }
+  std::uint32_t found() const { return found_; }
+
+private:
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> looks_{0}, read_{0}, found_{0};
+  std::thread thread_;
+};
+
+/// Three nodes with disks, an engine at each, and pages of each engine in two spaces. Pages of
+/// version 0 are those of before.
+class cluster {
+public:
+  static constexpr std::size_t count = 3;
+
+  void start() {
+    auto folder = cli::run_folder::make("peercache-clear");
+    ASSERT_TRUE(folder) << folder.error().message;
+    folder_ = std::make_unique<cli::run_folder>(std::move(*folder));
+    cli::local_cluster_options options{.count = count, .folder = folder_->path()};
+    auto& each = options.prototype;
+    each.program = PEERCACHE_CLI_DIR "/peercache-node";
+    each.cluster = "clear-" + std::to_string(::getpid());
+    each.pool_bytes = 8u << 20;
+    each.flags = disk_flags();
+    auto nodes = cli::start_local_cluster(options);
+    ASSERT_TRUE(nodes) << nodes.error().message;
+    nodes_ = std::move(*nodes);
+    for (std::size_t i = 0; i < count; ++i)
+      open_engine(i);
+    for (std::size_t i = 0; i < count; ++i) {
+      put(i, cleared);
+      put(i, other);
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      for (const auto space : {cleared, other})
+        ASSERT_TRUE(within(
+            patience, [&] { return hits_of(engine(i), space, 0, all_pages(), 0) == all_pages(); }))
+            << "engine " << i << " finds " << space;
+  }
+  void stop() {
+    if (testing::Test::HasFailure() && folder_)
+      folder_->keep();
+    for (auto& each : watches_)
+      each.reset();
+    for (auto& each : engines_)
+      each.reset();
+    cli::stop_nodes(nodes_, milliseconds(20'000));
+  }
+
+  static constexpr std::uint32_t all_pages() { return count * pages; }
+  /// Those that some of the interleavings set in the last moment are behind the others.
+  static constexpr std::uint32_t watched_pages() { return all_pages() + pages; }
+  cache_client& engine(std::size_t i) { return *engines_[i]; }
+  cli::node_process& node(std::size_t i) { return nodes_[i]; }
+  std::string name(std::size_t i) const { return nodes_[i].launch().name; }
+
+  void open_engine(std::size_t i) {
+    engines_[i].reset();
+    client::client_options options;
+    options.node_port = nodes_[i].ports().control_port;
+    options.cluster = nodes_[i].launch().cluster;
+    ASSERT_TRUE(within(patience, [&] {
+      auto made = cache_client::connect(options);
+      if (made)
+        engines_[i] = std::move(*made);
+      return static_cast<bool>(made);
+    }));
+  }
+  void put(std::size_t i, std::string_view space, std::uint32_t version = 0) {
+    set(engine(i), space, static_cast<std::uint32_t>(i) * pages, pages, version);
+    const auto flushed = engine(i).flush(clock::now() + patience);
+    ASSERT_TRUE(flushed) << flushed.error().message;
+  }
+
+  // --- what nodes do
+
+  /// Everything that this node has set is on its disk.
+  void settle_disk(std::size_t i) {
+    ASSERT_TRUE(within(patience, [&] {
+      auto admin = admin_of(i);
+      auto status = admin ? admin->status() : result<client::node_status>(errc::unreachable, "");
+      return status && status->disk.scanned >= 1 && status->disk.queue_bytes == 0 &&
+             status->disk.pages >= 2 * pages;
+    }));
+  }
+  /// Of a third space, so many pages that all others leave memory.
+  void push_out(std::size_t i) {
+    settle_disk(i);
+    for (std::uint32_t round = 0; round < 10; ++round) {
+      set(engine(i), "filler", 10'000 + round * 64, 64, 0);
+      ASSERT_TRUE(engine(i).flush(clock::now() + patience));
+    }
+  }
+  void stop_node(std::size_t i) { EXPECT_EQ(nodes_[i].stop(milliseconds(20'000)), 0); }
+  void kill_node(std::size_t i) { nodes_[i].process().kill_now(); }
+  void freeze(std::size_t i) { freeze_process(nodes_[i].process()); }
+  void thaw(std::size_t i) { nodes_[i].process().signal(SIGCONT); }
+  void restart(std::size_t i, std::vector<std::string> seeds = {}) {
+    if (seeds.empty())
+      for (const auto& each : nodes_)
+        seeds.push_back(each.address());
+    const auto restarted = nodes_[i].restart(seeds);
+    ASSERT_TRUE(restarted) << restarted.error().message;
+  }
+  /// Its disk is not looked at.
+  void restart_without_disk(std::size_t i) {
+    auto launch = nodes_[i].launch();
+    launch.control_port = nodes_[i].ports().control_port;
+    launch.data_port = nodes_[i].ports().data_port;
+    launch.http_port = nodes_[i].ports().http_port;
+    launch.flags.clear();
+    for (const auto& each : nodes_)
+      launch.seeds.push_back(each.address());
+    nodes_[i].process().kill_now();
+    auto made = cli::node_process::start(launch);
+    ASSERT_TRUE(made) << made.error().message;
+    nodes_[i] = std::move(*made);
+  }
+  void restart_with_disk(std::size_t i) {
+    auto launch = nodes_[i].launch();
+    launch.flags = disk_flags();
+    nodes_[i].process().kill_now();
+    auto made = cli::node_process::start(launch);
+    ASSERT_TRUE(made) << made.error().message;
+    nodes_[i] = std::move(*made);
+  }
+  void wait_for_members(std::size_t members) {
+    for (const auto& each : nodes_)
+      if (auto joined = cli::wait_for_members(each, members, patience); !joined)
+        ADD_FAILURE() << joined.error().message;
+  }
+  /// The view of this node has so many members.
+  void wait_for_view(std::size_t i, std::size_t members) {
+    auto admin = admin_of(i);
+    ASSERT_NE(admin, nullptr);
+    ASSERT_TRUE(within(patience, [&] {
+      const auto view = admin->view();
+      return view && view->members.size() == members;
+    }));
+  }
+
+  // --- what is expected
+
+  client::clear_result clear(std::size_t i, milliseconds at_most = clear_time) {
+    return engine(i).clear(cleared, clock::now() + at_most);
+  }
+  /// By way of this node; all engines are watched from here on.
+  void clear_for_certain(std::size_t i) {
+    const auto said = clear(i);
+    ASSERT_TRUE(said.certain) << said.why_not;
+    watch_all();
+  }
+  /// The answer is no and names this node; the engines of the others are watched from here on.
+  void clear_but_for(std::size_t i, std::size_t away, milliseconds at_most = milliseconds(1500)) {
+    const auto said = clear(i, at_most);
+    EXPECT_FALSE(said.certain);
+    EXPECT_NE(said.why_not.find(name(away)), std::string::npos) << said.why_not;
+    for (std::size_t each = 0; each < count; ++each)
+      if (each != away)
+        watch_engine(each);
+  }
+  void watch_all() {
+    for (std::size_t i = 0; i < count; ++i)
+      watch_engine(i);
+  }
+  void watch_engine(std::size_t i) {
+    if (!watches_[i] && engines_[i])
+      watches_[i] = std::make_unique<watch>(engine(i), watched_pages());
+  }
+  bool finds_any(std::size_t i) {
+    return found_by(engine(i), cleared, 0, watched_pages()) +
+               hits_of(engine(i), cleared, 0, watched_pages(), 0) !=
+           0;
+  }
+  /// The node that was away has heard of it.
+  void wait_until_gone(std::size_t i) {
+    ASSERT_TRUE(within(patience, [&] { return !finds_any(i); })) << "engine " << i;
+    watch_engine(i);
+  }
+  /// Nobody had or has a page of before; the space can be used again, and the other one is as it
+  /// was.
+  void finish() {
+    watch_all();
+    for (const auto& each : watches_)
+      EXPECT_TRUE(within(patience, [&] { return each->looks() > 3; }));
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(within(patience,
+                         [&] {
+                           set(engine(i), cleared, 1000 + static_cast<std::uint32_t>(i), 1, 1);
+                           const auto flushed = engine(i).flush(clock::now() + patience);
+                           return flushed &&
+                                  hits_of(engine(i), cleared, 1000 + static_cast<std::uint32_t>(i),
+                                          1, 1) == 1;
+                         }))
+          << "engine " << i << " uses the space again";
+      EXPECT_FALSE(finds_any(i)) << "engine " << i;
+    }
+    const auto kept = [&] { return hits_of(engine(0), other, 0, pages, 0); };
+    EXPECT_TRUE(within(patience, [&] { return kept() == pages; }))
+        << "the other space has " << kept() << " of " << pages;
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(watches_[i]->read(), 0u) << "engine " << i << " has read pages of before";
+      EXPECT_EQ(watches_[i]->found(), 0u) << "engine " << i << " has found pages of before";
+    }
+  }
+  void stop_watching(std::size_t i) {
+    if (watches_[i]) {
+      EXPECT_EQ(watches_[i]->read() + watches_[i]->found(), 0u) << "engine " << i;
+      watches_[i].reset();
+    }
+  }
+  /// A new process, as far as the cache knows.
+  void restart_engine(std::size_t i) {
+    stop_watching(i);
+    open_engine(i);
+  }
+  std::unique_ptr<client::admin_client> admin_of(std::size_t i) {
+    auto made = client::admin_client::connect("127.0.0.1", nodes_[i].ports().control_port,
+                                              nodes_[i].launch().cluster, milliseconds(2000));
+    return made ? std::move(*made) : nullptr;
+  }
+
+private:
+  std::vector<std::string> disk_flags() const {
+    return {"--disk-path",        (folder_->path() / "disks").string(),
+            "--disk-size",        "256MiB",
+            "--disk-bucket-size", "1MiB"};
+  }
+
+  std::unique_ptr<cli::run_folder> folder_;
+  std::vector<cli::node_process> nodes_;
+  std::array<std::unique_ptr<cache_client>, count> engines_;
+  std::array<std::unique_ptr<watch>, count> watches_;
+};
+
+} // namespace peercache::real::clear_test

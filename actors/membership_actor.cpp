@@ -19,6 +19,7 @@ membership_report membership_state::report() const {
   now.master = machine->is_master();
   const auto* own = view.find(machine->self().inc);
   now.draining = own != nullptr && own->draining;
+  now.masters_lost = view.masters_lost();
   return now;
 }
 
@@ -96,6 +97,10 @@ void adopt(membership_pointer self, const discovery::view& latest) {
   auto& state = self->state;
   log::info("membership: view {}.{} with {} members, leader {}", latest.term, latest.version,
             latest.members.size(), latest.masters.empty() ? "none" : latest.masters.front());
+  if (latest.fragment())
+    log::warn("membership: this view is a fragment: {} of {} masters are not in it; it is whole "
+              "again when most of them have been started again",
+              latest.masters_lost(), latest.former_masters.size());
   self->send(state.options.links, view_atom_v, discovery::encode_view(latest));
 }
 
@@ -106,7 +111,9 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
     else if (const auto* news = std::get_if<discovery::adopt_view>(&action))
       adopt(self, news->latest);
     else if (const auto* no = std::get_if<discovery::join_refused>(&action))
-      log::warn("membership: the cluster refuses this node: {}", no->reason);
+      log::warn("membership: the cluster does not take this node in: {}", no->reason);
+    else if (const auto* silence = std::get_if<discovery::join_unanswered>(&action))
+      log::warn("membership: {}", silence->reason);
   }
 }
 

@@ -161,6 +161,7 @@ void metrics_state::take(const node_report& node) {
   set(metric::members, node.membership.members);
   set(metric::view_term, node.membership.term);
   set(metric::view_version, node.membership.version);
+  set(metric::view_masters_lost, node.membership.masters_lost);
   set(metric::is_master, node.membership.master);
   set(metric::sessions, node.sessions);
 }

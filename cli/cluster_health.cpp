@@ -38,7 +38,22 @@ void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults
                                  name, name));
 }
 
-void add_faults(const node_answer& answer, const discovery::view& view,
+/// Of a view that was made without most of its masters.
+void add_fragment(const discovery::view& view, std::vector<std::string>& faults) {
+  if (!view.fragment())
+    return;
+  std::vector<std::string> lost;
+  for (const auto& master : view.former_masters)
+    if (view.find(master.id) == nullptr)
+      lost.push_back(master.name);
+  faults.push_back(fmt::format(
+      "the view is a fragment: {} of the {} masters of the view before it were lost ({}), and the "
+      "others go on without them; start them again, under their names on any host",
+      lost.size(), view.former_masters.size(), fmt::join(lost, ", ")));
+}
+
+/// @param answering How many of the view's nodes do.
+void add_faults(const node_answer& answer, const discovery::view& view, std::size_t answering,
                 std::vector<std::string>& faults) {
   const auto& name = answer.member.name;
   if (!answer.status) {
@@ -55,10 +70,10 @@ void add_faults(const node_answer& answer, const discovery::view& view,
     faults.push_back(fmt::format("{} has another view: term {}, version {}; ask again, and if it "
                                  "stays so look at the network between it and the masters",
                                  name, status.view_term, status.view_version));
-  else if (status.links + 1 < view.members.size())
+  else if (status.links + 1 < answering) // The others are named as such.
     faults.push_back(fmt::format("{} is connected to {} of {} other nodes; look at the network "
                                  "between them",
-                                 name, status.links, view.members.size() - 1));
+                                 name, status.links, answering - 1));
   add_disk_faults(answer, faults);
 }
 
@@ -91,14 +106,19 @@ std::vector<std::string> faults_of(const client::node_status& asked, const disco
   std::vector<std::string> faults;
   if (view.members.empty())
     faults.push_back(fmt::format("{} is in no cluster: {}", asked.self.name, asked.unready_reason));
+  add_fragment(view, faults);
+  const auto answering = static_cast<std::size_t>(
+      std::count_if(answers.begin(), answers.end(),
+                    [](const node_answer& answer) { return answer.status.has_value(); }));
   std::size_t masters_well = 0;
   for (const auto& answer : answers) {
-    add_faults(answer, view, faults);
+    add_faults(answer, view, answering, faults);
     masters_well += answer.status && is_master(view, answer.member.name);
   }
   if (view.masters.size() >= 3 && masters_well <= view.masters.size() / 2)
     faults.push_back(fmt::format(
-        "{} of {} masters answer, no majority: nobody can join or leave; start the others again",
+        "{} of {} masters answer, no majority: nobody can join or leave until those who are left "
+        "have made a view without them; start the others again",
         masters_well, view.masters.size()));
   return faults;
 }

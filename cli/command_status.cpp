@@ -44,8 +44,8 @@ std::string states_of(const std::vector<node_answer>& answers) {
 
 void add_cluster(fact_list& facts, const discovery::view& view,
                  const std::vector<node_answer>& answers, const std::vector<std::string>& faults) {
-  facts.add("view", fmt::format("{} nodes, term {}, version {}", view.members.size(), view.term,
-                                view.version));
+  facts.add("view", fmt::format("{} nodes, term {}, version {}{}", view.members.size(), view.term,
+                                view.version, view.fragment() ? ", a fragment" : ""));
   facts.add("masters", view.masters.empty()
                            ? "none: it is in no cluster yet"
                            : fmt::format("{}, the first one leads", fmt::join(view.masters, ", ")));
@@ -81,6 +81,8 @@ exit_code show_status(const global_options& globals) {
   add_cluster(facts, *view, answers, faults);
   auto data = to_json(*status);
   data["masters"] = view->masters;
+  data["fragment"] = view->fragment();
+  data["masters_lost"] = view->masters_lost();
   data["nodes"] = health_of(*view, answers);
   data["degraded"] = !faults.empty();
   data["faults"] = faults;

@@ -20,7 +20,8 @@ enum class guard : std::uint8_t {
   majority,     ///< The view after one of three or more masters needs most of these.
   filled,       ///< Only a slot whose filler has said that all is in place is read or published.
   epoch,        ///< Pages that were set before their space was cleared are refused.
-  adoption      ///< What a pool's former process left is read only where bytes have their checksum.
+  adoption,     ///< What a pool's former process left is read only where bytes have their checksum.
+  fragment      ///< Nobody makes a view of the rest while enough masters answer.
 };
 
 /// True in every program that users run. Threads: any.

@@ -10,10 +10,10 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 14> names = {
-    "generation", "incarnation", "checksum", "key",      "pin",    "session_lock", "fence",
-    "view",       "purge",       "withdraw", "majority", "filled", "epoch",        "adoption"};
-static_assert(names.size() == static_cast<std::size_t>(guard::adoption) + 1);
+constexpr std::array<std::string_view, 15> names = {
+    "generation", "incarnation", "checksum", "key",    "pin",   "session_lock", "fence",   "view",
+    "purge",      "withdraw",    "majority", "filled", "epoch", "adoption",     "fragment"};
+static_assert(names.size() == static_cast<std::size_t>(guard::fragment) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {
   return std::uint32_t{1} << index;

@@ -33,7 +33,7 @@ bool names_as_master(const view& in, const incarnation& inc) {
 membership::membership(membership_options options, member self, time_point now)
     : options_(std::move(options)), self_(std::move(self)),
       liveness_(options_.expiry, lost_heartbeats * options_.heartbeat), now_(now), next_beat_(now),
-      began_(now), rejoining_since_(now) {
+      began_(now), rejoining_since_(now), cluster_heard_at_(now) {
   PEERCACHE_ASSERT(self_.id == node_id_of(self_.name) && self_.inc != incarnation{});
   PEERCACHE_ASSERT(options_.heartbeat > duration::zero() && options_.expiry > options_.heartbeat);
   PEERCACHE_ASSERT(options_.max_masters > 0);
@@ -52,10 +52,13 @@ std::vector<action> membership::tick(time_point now) {
   notice_own_pause(now);
   if (phase_ == phase::left)
     return tick_after_leaving();
-  if (phase_ == phase::looking)
+  if (phase_ == phase::looking) {
     found_if_due();
+    complain_if_unanswered();
+  }
   pursue();
   ask_again_if_due();
+  survey_if_cut_off();
   if (beat_is_due()) {
     if (phase_ != phase::joined)
       send_joins();
@@ -115,7 +118,7 @@ bool membership::frozen(time_point now) const {
     return false;
   auto answering = std::count_if(view_.masters.begin(), view_.masters.end(), [&](const auto& name) {
     auto at = answered_.find(control_endpoint(*view_.find_name(name)));
-    return name == self_.name || (at != answered_.end() && now - at->second <= options_.expiry);
+    return name == self_.name || (at != answered_.end() && now - at->second.at <= options_.expiry);
   });
   return static_cast<std::size_t>(answering) < needed;
 }
@@ -124,9 +127,12 @@ void membership::handle(const heartbeat_packet& p) {
   if (p.inc == self_.inc || leavers_.count(p.inc) > 0) // Sent before it left.
     return;
   hear_of(p.known);
+  note_sign_of_life(p.inc);
   // Masters judge each other by answers: one that hears nobody is of no use as a master. Nor is a
   // node in touch that hears of newer views and gets none.
   const bool ahead = p.known > newest_.stamp();
+  if (ahead && p.known <= outbid_)
+    elsewhere_.insert(p.inc);
   if (!ahead && (!is_master() || !names_as_master(view_, p.inc)))
     liveness_.heard(p.inc, now_);
   auto answer = answer_to_heartbeat();
@@ -140,9 +146,16 @@ void membership::handle(const heartbeat_answer_packet& p) {
     return;
   liveness_.heard(p.inc, now_);
   note_answer(p);
-  if (p.newer)
+  note_sign_of_life(p.inc);
+  if (p.newer) {
     consider(*p.newer);
-  else if (newest_.stamp() > p.known)
+    if (p.known > newest_.stamp()) {
+      // It lives in a view that this node does not follow, at least not for one that it has a vote
+      // in.
+      elsewhere_.insert(p.inc);
+      consider(*p.newer);
+    }
+  } else if (newest_.stamp() > p.known)
     send(p.from, view_packet{newest_});
 }
 
@@ -151,7 +164,8 @@ void membership::handle(const view_packet& p) {
 }
 
 heartbeat_answer_packet membership::answer_to_heartbeat() const {
-  return {control_endpoint(self_), self_.inc, newest_.stamp(), phase_ == phase::looking, {}};
+  return {control_endpoint(self_),  self_.inc,      newest_.stamp(),
+          phase_ == phase::looking, in_touch(now_), {}};
 }
 
 /// Only ticks may be late, and only by our own standing still: the actor's clock sends them.
@@ -162,8 +176,10 @@ void membership::notice_own_pause(time_point now) {
   if (gap <= pause_heartbeats * options_.heartbeat)
     return;
   liveness_.forgive(gap, now_);
-  for (auto& [at, answered_at] : answered_)
-    answered_at = std::min(answered_at + gap, now_);
+  for (auto& [at, said] : answered_)
+    said.at = std::min(said.at + gap, now_);
+  cluster_heard_at_ = std::min(cluster_heard_at_ + gap, now_);
+  survey_.reset();
 }
 
 /// A view came from somewhere. Older ones change nothing; one without this node is a reason to join
@@ -174,7 +190,13 @@ void membership::consider(const view& received) {
       stand_on(received);
     return;
   }
+  if (is_to_be_outbid(received)) {
+    outbid_ = std::max(outbid_, received.stamp());
+    change_is_due_ = true;
+    return;
+  }
   newest_ = received;
+  cluster_heard_at_ = now_;
   round_.reset();
   const auto* own = received.find(self_.inc);
   if (own != nullptr && same_process(*own, self_)) {
@@ -183,13 +205,24 @@ void membership::consider(const view& received) {
   }
   if (phase_ == phase::left)
     return;
+  if (is_master())
+    tell_who_is_out_as_well();
   if (phase_ == phase::joined)
     phase_ = phase::rejoining;
+  survey_.reset();
   // Give that cluster the time to answer before carrying on or founding alone.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
   stand_in_after(options_.heartbeat);
   send_joins();
+}
+
+/// Those who hear this master live in a view that is superseded, too: they need not find out one
+/// after another.
+void membership::tell_who_is_out_as_well() {
+  for (const auto& m : view_.members)
+    if (m.inc != self_.inc && newest_.find(m.id) == nullptr)
+      send(control_endpoint(m), view_packet{newest_});
 }
 
 /// It is newer than the own view, but somewhere a yet newer one was made without this process: not
@@ -204,6 +237,8 @@ void membership::succeed_own_view(const view& latest, bool was_master) {
   const auto before = std::exchange(view_, latest);
   const auto& old_masters = before.masters;
   round_.reset();
+  survey_.reset();
+  elsewhere_.clear();
   liveness_.watch(view_.members, now_);
   // Plain members send no heartbeats to plain members: a new master starts to count now.
   if (!was_master)
@@ -242,7 +277,8 @@ void membership::watch_masters(const std::vector<std::string>& old_masters) {
     auto at = control_endpoint(*view_.find_name(name));
     bool was = std::find(old_masters.begin(), old_masters.end(), name) != old_masters.end();
     auto known = before.find(at);
-    answered_[at] = was && known != before.end() ? known->second : now_;
+    answered_[at] =
+        was && known != before.end() ? known->second : answer{now_, view_.find_name(name)->inc};
   }
 }
 
@@ -273,6 +309,13 @@ void membership::send_heartbeats() {
     // Every master does: one that restarted does not remember them.
     send(control_endpoint(former_[probe_next_++ % former_.size()]), p);
   }
+  if (is_master())
+    for (const auto& m : view_.former_masters)
+      if (view_.find(m.id) == nullptr)
+        send(control_endpoint(m), p);
+  if (survey_)
+    for (auto& target : survey_->to_ask(now_))
+      send(std::move(target), p);
 }
 
 /// Seeds that are no members may lead another half of the cluster, or be a head that came back.

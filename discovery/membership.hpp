@@ -3,12 +3,14 @@
 #include "discovery/liveness.hpp"
 #include "discovery/packet.hpp"
 #include "discovery/quorum.hpp"
+#include "discovery/survey.hpp"
 #include "discovery/view.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,7 +36,13 @@ struct join_refused {
   std::string reason;
 };
 
-using action = std::variant<send_packet, adopt_view, join_refused>;
+/// Nobody whom this node asked to take it in has answered so far. It goes on asking; say so to the
+/// operator. Emitted once.
+struct join_unanswered {
+  std::string reason;
+};
+
+using action = std::variant<send_packet, adopt_view, join_refused, join_unanswered>;
 
 struct membership_options {
   std::vector<endpoint>
@@ -44,8 +52,8 @@ struct membership_options {
   duration expiry = std::chrono::seconds(2);
 };
 
-/// Masters of a cluster of these members: the pinned head if it is there, then in natural order of
-/// names.
+/// Masters of a cluster of these members: the pinned head if it is there, then by node_id. An id is
+/// a hash of the name: neighbours, who may go together, are no likelier masters than others.
 /// @pre `members` is not empty.
 std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
                                         std::uint32_t max_masters);
@@ -72,6 +80,15 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// meet, the higher stamp wins and the others join it. What three or more decided is final as long
 /// as no such view comes after it: when the masters of that one are gone, those of the view before
 /// go on, as far as they remember.
+///
+/// Who hears too few of its masters to change the view (so many that it needs are gone, or all) for
+/// an expiry, and then for two more, looks who else is left (`survey`); the first of them makes a
+/// fragment of them, in which all goes on as in any view. It has the term of the view it comes
+/// from, so whatever the majority made or makes is newer, and who was cut off joins that; two
+/// fragments that meet join by their stamps. Once a majority of the former masters is back, the
+/// next view is none any more. Who lives in the view before and is in touch with its masters
+/// ignores a fragment of it, and its leader makes a newer view. Nothing but views is decided by
+/// views: bytes are checked by incarnation, generation and key.
 ///
 /// Name conflicts: a node that starts with the name of a member on the same host replaces it (it is
 /// that node, restarted), and so does whoever asks at the member's own address. From another host,
@@ -125,7 +142,7 @@ public:
   /// old.
   bool isolated(time_point now) const;
   /// Three or more masters, and fewer than a majority of them (this node included) answers here:
-  /// as far as this master sees, the view cannot change.
+  /// as far as this master sees, the view cannot change until there is a fragment.
   bool frozen(time_point now) const;
 
 private:
@@ -146,12 +163,23 @@ private:
   void stand_on(const view& decided);
   void succeed_own_view(const view& latest, bool was_master);
   void watch_masters(const std::vector<std::string>& old_masters);
+  void tell_who_is_out_as_well();
+  void note_sign_of_life(const incarnation& who);
   heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
   void send_heartbeats();
   void send(endpoint to, packet body);
   bool beat_is_due();
   std::vector<action> take_actions();
+
+  // Who is left of a cluster (membership_fragment.cpp).
+  bool in_touch(time_point now) const;
+  bool cut_off() const;
+  void survey_if_cut_off();
+  view fragment_of(std::vector<member> members) const;
+  bool is_whole_with(const std::vector<member>& members) const;
+  bool is_to_be_outbid(const view& received) const;
+  bool wants_other_view(const std::vector<member>& members) const;
 
   // Who leaves (membership_leaving.cpp).
   bool hears_after_leaving(const packet& received);
@@ -176,11 +204,13 @@ private:
   void forward(const join_packet& p);
   void hear_of(const view_stamp& known);
   void found_if_due();
+  void complain_if_unanswered();
   bool all_seeds_ask() const;
 
   // Masters (membership_master.cpp).
   void pursue();
   bool may_propose() const;
+  bool lives_here(const member& master) const;
   bool first_living_master() const;
   std::vector<member> wanted_members() const;
   view next_view(std::uint64_t term, std::vector<member> members) const;
@@ -235,14 +265,24 @@ private:
   view_stamp heard_of_;    ///< While looking: the newest that somebody said it knows,
   time_point told_by_;     ///< and until when that is waited for.
   time_point left_at_;
-  time_point rejoining_since_; ///< Or since the newer cluster was last heard of.
+  time_point rejoining_since_;      ///< Or since the newer cluster was last heard of.
+  time_point cluster_heard_at_;     ///< Of the newest view: one of its members, or what one tells.
+  bool was_answered_ = false;       ///< Somebody answered when this process asked to come in, or
+  bool complained_ = false;         ///< that nobody does was said.
+  std::optional<survey> survey_;    ///< There while this node is cut off.
+  view_stamp outbid_;               ///< Of a fragment that the next view has to be newer than;
+  std::set<incarnation> elsewhere_; ///< who lives in such a one, though the own view has it.
   std::size_t probe_next_ = 0;
   std::vector<member> former_; ///< Were in views, and are in the own one no more; newest last.
   bool change_is_due_ = false; ///< Something happened that may call for another view.
 
   // Of masters.
-  std::map<node_id, applicant> joining_;      ///< Who asked lately; not only masters keep them.
-  std::map<endpoint, time_point> answered_;   ///< When a master's address last answered.
+  std::map<node_id, applicant> joining_; ///< Who asked lately; not only masters keep them.
+  struct answer {
+    time_point at;
+    incarnation by;
+  };
+  std::map<endpoint, answer> answered_;       ///< When a master's address last answered.
   std::map<incarnation, time_point> vouched_; ///< Heard by another master; until when.
   std::map<incarnation, time_point> leavers_; ///< Who said lately that it goes, and when.
   std::optional<voting_round> round_;         ///< The attempt that is on its way.

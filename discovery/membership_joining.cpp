@@ -63,7 +63,8 @@ void membership::handle(const join_packet& p) {
     joining_.insert_or_assign(p.who.id, asks);
     change_is_due_ = true;
     if (frozen(now_))
-      reason = "too few masters answer for a change: one of them must come back";
+      reason = "too few masters answer for a change: until they do, or those who are left have "
+               "made a view without them";
   }
   if (!reason.empty())
     send(control_endpoint(p.who), refused_packet{std::move(reason)});
@@ -114,8 +115,10 @@ void membership::take_in(std::vector<member>& members, const member& who) {
 }
 
 void membership::handle(const refused_packet& p) {
+  was_answered_ = true;
   if (phase_ == phase::joined)
     return;
+  cluster_heard_at_ = now_;
   // Somebody leads there: no reason to take over or to found here.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
@@ -153,7 +156,7 @@ void membership::forward(const join_packet& p) {
     return;
   for (const auto& name : newest_.masters) {
     const auto* master = newest_.find_name(name);
-    bool watched = view_.find(master->inc) != nullptr;
+    const bool watched = view_.find(master->inc) != nullptr;
     if (name == self_.name || master->id == p.who.id ||
         (watched && liveness_.silent(master->inc, now_)))
       continue;
@@ -162,6 +165,11 @@ void membership::forward(const join_packet& p) {
     send(control_endpoint(*master), std::move(onward));
     return;
   }
+  // Who may act for a master or go on from an older view is not to be kept from it.
+  if (!p.was_member && !newest_.is_master(p.who.name))
+    send(control_endpoint(p.who),
+         refused_packet{"no master of its view answers " + self_.name +
+                        ": until one does, or those who are left have made a view without them"});
 }
 
 /// Somebody knows of a newer cluster, and is about to tell.
@@ -174,16 +182,42 @@ void membership::hear_of(const view_stamp& known) {
 
 /// The pinned head asked around and found no cluster. Should it have heard of one that cannot take
 /// it in (all its masters are dead), the new term is above that one's and its members join here;
-/// unless that one has three masters or more: then only a majority can end it.
+/// unless that one has three masters or more: then only a majority can end it, and what is made
+/// once nobody of it is heard any more is a fragment.
 void membership::found_if_due() {
-  if (!founds_ || votes_needed(newest_.masters.size()) > 1)
+  if (!founds_)
     return;
+  if (votes_needed(newest_.masters.size()) > 1) {
+    if (now_ - cluster_heard_at_ > (1 + survey::waits) * options_.expiry)
+      commit(fragment_of(with_applicants({self_})));
+    return;
+  }
   const bool is_to_be_told = heard_of_ > newest_.stamp() && now_ < told_by_;
   if (is_to_be_told && now_ < began_ + options_.expiry)
     return;
   const bool nobody_to_ask = all_seeds_ask() && newest_is_orphaned();
   if (now_ >= found_at_ || (now_ >= listened_at_ && nobody_to_ask))
     commit(next_view(newest_.term + 1, with_applicants({self_})));
+}
+
+/// This process or the cluster that it knows of should have been heard of for long.
+void membership::complain_if_unanswered() {
+  if (complained_ || was_answered_ || now_ - began_ < 2 * options_.expiry)
+    return;
+  complained_ = true;
+  std::string asked;
+  for (const auto& target : who_may_lead())
+    asked += (asked.empty() ? "" : ", ") + target.host + ":" + std::to_string(target.port);
+  if (!asked.empty())
+    actions_.push_back(join_unanswered{"nobody answers who was asked to take this node in (" +
+                                       asked + "); it goes on asking"});
+}
+
+/// From a member of the newest view, or while none is known from anybody who lives in one.
+void membership::note_sign_of_life(const incarnation& who) {
+  was_answered_ = true;
+  if (newest_.find(who) != nullptr)
+    cluster_heard_at_ = now_;
 }
 
 /// Whether all other seeds ask this node to take them in: none of them led a cluster when it asked.

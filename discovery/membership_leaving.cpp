@@ -18,7 +18,7 @@ std::vector<action> membership::leave(time_point now) {
   left_at_ = now_;
   round_.reset();
   if (decides)
-    commit(next_view(view_.term, std::move(members)));
+    commit(next_view(view_.term + 1, std::move(members)));
   else
     tell_of_leaving();
   return take_actions();
@@ -86,7 +86,7 @@ void membership::handle(const leave_packet& p) {
   // It says so for as long as it has a vote.
   if (const auto* leaver = view_.find(p.inc))
     if (auto at = answered_.find(control_endpoint(*leaver)); at != answered_.end())
-      at->second = now_;
+      at->second = {now_, p.inc};
 }
 
 } // namespace peercache::discovery

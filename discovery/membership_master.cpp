@@ -21,7 +21,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
   std::sort(order.begin(), order.end(), [&head](const member* a, const member* b) {
     bool a_is_head = control_endpoint(*a) == head;
     bool b_is_head = control_endpoint(*b) == head;
-    return a_is_head != b_is_head ? a_is_head : natural_less(a->name, b->name);
+    return a_is_head != b_is_head ? a_is_head : a->id < b->id;
   });
   order.resize(std::min<std::size_t>({order.size(), max_masters, masters_max}));
   std::vector<std::string> names;
@@ -44,12 +44,12 @@ void membership::pursue() {
   if (round_ || !may_propose())
     return;
   auto members = wanted_members();
-  if (members.empty() || (phase_ == phase::joined && members == view_.members))
+  if (members.empty() || !wants_other_view(members))
     return;
   if (votes_needed(base().masters.size()) > 1)
     start_round(std::move(members));
   else
-    commit(next_view(leads() ? view_.term : newest_.term + 1, std::move(members)));
+    commit(next_view(newest_.term + 1, std::move(members)));
 }
 
 /// Whether it is this node that should make the next view.
@@ -63,12 +63,17 @@ bool membership::may_propose() const {
   return (phase_ == phase::joined || time_is_up) && first_living_master();
 }
 
-/// @return Whether this node is a master of its view and all masters before it are silent.
+/// Whether this member of the own view is heard and follows it.
+bool membership::lives_here(const member& master) const {
+  return !liveness_.silent(master.inc, now_) && elsewhere_.count(master.inc) == 0;
+}
+
+/// @return Whether this node is a master of its view and no master before it lives in that.
 bool membership::first_living_master() const {
   for (const auto& name : view_.masters) {
     if (name == self_.name)
       return true;
-    if (!liveness_.silent(view_.find_name(name)->inc, now_))
+    if (lives_here(*view_.find_name(name)))
       return false;
   }
   return false;
@@ -93,9 +98,14 @@ std::vector<member> membership::wanted_members() const {
   return with_applicants(std::move(members));
 }
 
+/// @param term Unless it is a fragment as well.
 view membership::next_view(std::uint64_t term, std::vector<member> members) const {
   view next;
   next.term = term;
+  if (!is_whole_with(members)) {
+    next.term = std::max(base().term, newest_.term);
+    next.former_masters = base().former_masters;
+  }
   next.version = std::max(view_.version, newest_.version) + 1;
   next.masters = choose_masters(members, head_, options_.max_masters);
   next.members = std::move(members);
@@ -151,7 +161,9 @@ void membership::remember_former(const view& before) {
 /// An address that a member had answers: somebody runs there, perhaps another process.
 void membership::note_answer(const heartbeat_answer_packet& p) {
   if (auto at = answered_.find(p.from); at != answered_.end())
-    at->second = now_;
+    at->second = {now_, p.inc};
+  if (survey_)
+    survey_->heard(p.inc, p.in_touch, now_);
   if (!p.fresh)
     return;
   for (const auto& m : view_.members)

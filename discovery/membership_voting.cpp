@@ -44,10 +44,11 @@ void membership::start_round(std::vector<member> members) {
   if (leads() && led_ != view_.stamp()) {
     led_ = view_.stamp();
     round_.emplace(base(), ballot{view_.term, self_.inc}, now_);
-    propose(next_view(view_.term, std::move(members)), false);
+    propose(next_view(view_.term + 1, std::move(members)), false);
     return;
   }
-  term_seen_ = std::max({term_seen_, newest_.term, view_.term}) + 1;
+  // The leader's first attempt makes a view in the next term.
+  term_seen_ = std::max({term_seen_, newest_.term, view_.term + 1}) + 1;
   round_.emplace(base(), ballot{term_seen_, self_.inc}, now_);
   ask_masters();
   proceed();
@@ -159,7 +160,7 @@ void membership::proceed() {
     return;
   }
   auto members = wanted_members();
-  if (!may_propose() || (phase_ == phase::joined && members == view_.members))
+  if (!may_propose() || !wants_other_view(members))
     round_.reset();
   else
     propose(next_view(round_->attempt().term, std::move(members)), false);
@@ -183,7 +184,7 @@ bool membership::votes_can_suffice() const {
     const auto& master = *round_->base().find_name(name);
     bool answers = acts_as_successor();
     if (auto at = answered_.find(control_endpoint(master)); at != answered_.end())
-      answers = answers || now_ - at->second <= options_.expiry;
+      answers = answers || now_ - at->second.at <= options_.expiry;
     return name != self_.name && answers && !round_->decided(master) && vote_is_wanted(master);
   });
   const auto* own = round_->base().find(self_.id);
@@ -286,7 +287,7 @@ bool membership::better_placed_lives(const prepare_packet& p, bool as_successor)
     if (master.id == p.who)
       return !as_successor && phase_ != phase::left && master.inc != p.attempt.issuer;
     bool lives = name == self_.name ? !as_successor || acts_as_successor()
-                                    : !as_successor && !liveness_.silent(master.inc, now_);
+                                    : !as_successor && lives_here(master);
     if (lives && phase_ != phase::left)
       return true;
   }

@@ -44,6 +44,7 @@ struct heartbeat_answer_packet {
   incarnation inc;
   view_stamp known;
   bool fresh = false;        ///< The sender was never in a view: who was there before it is gone.
+  bool in_touch = false;     ///< So many masters of its view answer the sender that it can change.
   std::optional<view> newer; ///< There when the heartbeat's sender knew an older view.
   bool operator==(const heartbeat_answer_packet&) const = default;
 };

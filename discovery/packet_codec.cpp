@@ -113,6 +113,7 @@ void write_body(byte_writer& out, const heartbeat_answer_packet& p) {
   out.id(p.inc);
   write_stamp(out, p.known);
   out.number(static_cast<std::uint8_t>(p.fresh));
+  out.number(static_cast<std::uint8_t>(p.in_touch));
   out.number(static_cast<std::uint8_t>(p.newer.has_value()));
   if (p.newer)
     write_view(out, *p.newer);
@@ -190,6 +191,7 @@ heartbeat_answer_packet read_heartbeat_answer(byte_reader& in) {
   p.inc = in.id();
   p.known = read_stamp(in);
   p.fresh = read_flag(in);
+  p.in_touch = read_flag(in);
   if (read_flag(in))
     p.newer = read_view(in);
   return p;

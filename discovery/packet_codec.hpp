@@ -22,7 +22,7 @@
 ///     heartbeat         endpoint | incarnation 16 | stamp
 ///
 ///     heartbeat answer  endpoint | incarnation 16 | stamp | u8 fresh |
-///                       u8 view follows | [view]
+///                       u8 in_touch | u8 view follows | [view]
 ///
 ///     view              view
 ///
@@ -38,7 +38,7 @@
 ///                       u8 accepted follows | [ballot | view]
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t packet_wire_version = 4;
+inline constexpr std::uint8_t packet_wire_version = 5;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
 inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 

@@ -70,6 +70,12 @@ bool view::is_master(std::string_view name) const noexcept {
   return std::find(masters.begin(), masters.end(), name) != masters.end();
 }
 
+std::size_t view::masters_lost() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(former_masters.begin(), former_masters.end(),
+                    [this](const member& m) { return find(m.id) == nullptr; }));
+}
+
 bool view::newer_than(const view& other) const noexcept {
   return stamp() > other.stamp();
 }

@@ -2,6 +2,7 @@
 
 #include "common/ids.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,14 +45,21 @@ struct view_stamp {
   auto operator<=>(const view_stamp&) const = default;
 };
 
-/// Who is in the cluster. Compared by (term, version, issuer): terms only grow, a node ignores an
-/// older view. Term 0 is no view at all.
+/// Who is in the cluster. Compared by (term, version, issuer): a node ignores an older view. Term 0
+/// is no view at all.
+///
+/// A fragment is what is left of a cluster that lost a majority of its masters. It keeps the term
+/// of the view that it comes from, and every other view has a higher term than the one before: so
+/// whatever a majority makes after that view is newer than all fragments of it.
 struct view {
   std::uint64_t term = 0;
-  std::uint64_t version = 0;
+  std::uint64_t version = 0;        ///< Grows with every view.
   std::vector<member> members;      ///< Sorted by node_id.
-  std::vector<std::string> masters; ///< Pinned head first, then natural order. The first one leads.
-  incarnation issuer;               ///< The leader that made this view.
+  std::vector<std::string> masters; ///< Pinned head first, then by node_id. The first one leads.
+  incarnation issuer;               ///< Who made this view.
+  /// Of a fragment: the masters of the last view that was none, of whom no majority is in here.
+  /// Empty: this is no fragment.
+  std::vector<member> former_masters;
   bool operator==(const view&) const = default;
 
   /// Binary search. Null when there is none.
@@ -61,6 +69,9 @@ struct view {
   /// The first master; null in an empty view.
   const member* leader() const noexcept;
   bool is_master(std::string_view name) const noexcept;
+  bool fragment() const noexcept { return !former_masters.empty(); }
+  /// Of a fragment: how many of the former masters are no members.
+  std::size_t masters_lost() const noexcept;
   view_stamp stamp() const noexcept { return {term, version, issuer}; }
   bool newer_than(const view& other) const noexcept;
 };

@@ -37,6 +37,17 @@ void read_masters(byte_reader& in, view& to) {
   }
 }
 
+/// Those of a fragment; @pre the members are read.
+void read_former_masters(byte_reader& in, view& to) {
+  const auto count = in.number<std::uint8_t>();
+  if (count > masters_max || (count > 0 && to.members.empty()))
+    in.fail();
+  for (unsigned i = 0; in.ok() && i < count; ++i)
+    to.former_masters.push_back(read_member(in));
+  if (!ids_ascend(to.former_masters))
+    in.fail();
+}
+
 } // namespace
 
 bool is_printable_name(std::string_view name) noexcept {
@@ -91,6 +102,10 @@ void write_view(byte_writer& out, const view& what) {
     PEERCACHE_ASSERT(m != nullptr);
     out.number(static_cast<std::uint16_t>(m - what.members.data()));
   }
+  PEERCACHE_ASSERT(what.former_masters.size() <= masters_max);
+  out.number(static_cast<std::uint8_t>(what.former_masters.size()));
+  for (const auto& m : what.former_masters)
+    write_member(out, m);
 }
 
 view read_view(byte_reader& in) {
@@ -108,6 +123,8 @@ view read_view(byte_reader& in) {
     to.members.push_back(read_member(in));
   if (in.ok())
     read_masters(in, to);
+  if (in.ok())
+    read_former_masters(in, to);
   // A view has a leader, and no view has nobody: nothing in between.
   if (!ids_ascend(to.members) || to.members.empty() != to.masters.empty() ||
       to.members.empty() != (to.term == 0))

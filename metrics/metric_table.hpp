@@ -47,6 +47,7 @@ enum class metric : std::uint8_t {
   members,
   view_term,
   view_version,
+  view_masters_lost,
   is_master,
   sessions,
   data_connections,

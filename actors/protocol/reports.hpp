@@ -75,10 +75,12 @@ struct membership_report {
   bool member = false; ///< This incarnation is in the view.
   bool leader = false;
   bool master = false;
-  bool draining = false; ///< By the view.
+  bool draining = false;          ///< By the view.
+  std::uint64_t masters_lost = 0; ///< That the view, which is a fragment, is without; else 0.
   template <class Inspector>
   friend auto inspect(Inspector& f, membership_report& x) {
-    return f(x.term, x.version, x.members, x.member, x.leader, x.master, x.draining);
+    return f(x.term, x.version, x.members, x.member, x.leader, x.master, x.draining,
+             x.masters_lost);
   }
 };
 

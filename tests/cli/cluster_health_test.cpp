@@ -75,6 +75,24 @@ TEST(cluster_health, without_a_majority_of_masters_views_are_frozen) {
   EXPECT_THAT(c.faults().back(), HasSubstr("1 of 3 masters answer, no majority"));
 }
 
+TEST(cluster_health, a_fragment_says_how_many_masters_it_has_lost) {
+  cluster c;
+  for (const auto* name : {"gone-1", "gone-2"})
+    c.view.former_masters.push_back({.name = name, .id = node_id_of(name), .inc = {9, 9}});
+  c.view.former_masters.push_back(c.view.members[0]);
+  EXPECT_THAT(c.faults(),
+              ElementsAre(HasSubstr("2 of the 3 masters of the view before it were lost (gone-1, "
+                                    "gone-2), and the others go on")));
+}
+
+/// That it is not connected to who does not answer is nothing new.
+TEST(cluster_health, the_network_is_not_blamed_for_a_node_that_is_dead) {
+  cluster c;
+  c.silence(2);
+  c.answers[0].status->links = c.answers[1].status->links = 1;
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-3 does not answer")));
+}
+
 TEST(cluster_health, another_view_and_missing_links_are_faults_but_not_both_at_once) {
   cluster c;
   c.answers[0].status->view_version = 1;

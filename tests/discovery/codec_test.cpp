@@ -31,15 +31,24 @@ view view_of(std::size_t members) {
   return v;
 }
 
+/// What is left of a cluster that had two of these masters, and one more.
+view fragment_of(view v) {
+  v.former_masters = {v.members[0], v.members[1], member_named("gone", 9)};
+  std::sort(v.former_masters.begin(), v.former_masters.end(),
+            [](const member& a, const member& b) { return a.id < b.id; });
+  return v;
+}
+
 std::vector<packet> one_of_each() {
   view_stamp stamp{7, 41, {1, 2}};
   endpoint from{"host-a", 31998};
   return {join_packet{member_named("n"), stamp, true, false},
           refused_packet{"the cluster is full"},
           heartbeat_packet{from, {1, 2}, stamp},
-          heartbeat_answer_packet{from, {1, 2}, stamp, true, std::nullopt},
-          heartbeat_answer_packet{from, {1, 2}, stamp, false, view_of(3)},
+          heartbeat_answer_packet{from, {1, 2}, stamp, true, false, std::nullopt},
+          heartbeat_answer_packet{from, {1, 2}, stamp, false, true, view_of(3)},
           view_packet{view_of(5)},
+          view_packet{fragment_of(view_of(3))},
           leave_packet{{3, 4}},
           prepare_packet{from, {17}, stamp, {8, {1, 2}}},
           propose_packet{from, stamp, {8, {1, 2}}, true, view_of(4)},
@@ -74,6 +83,21 @@ TEST(view_codec, members_and_views_come_back_as_they_were) {
     ASSERT_TRUE(decoded) << size;
     EXPECT_EQ(*decoded, v);
   }
+}
+
+TEST(view_codec, a_fragment_comes_back_with_the_masters_it_has_lost) {
+  const auto v = fragment_of(view_of(5));
+  auto back = decode_view(encode_view(v));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, v);
+  EXPECT_TRUE(back->fragment());
+  EXPECT_EQ(back->masters_lost(), 1u);
+  auto wrong = v;
+  std::swap(wrong.former_masters[0], wrong.former_masters[1]);
+  EXPECT_FALSE(decode_view(encode_view(wrong))) << "out of order";
+  view nobody;
+  nobody.former_masters = v.former_masters;
+  EXPECT_FALSE(decode_view(encode_view(nobody))) << "a fragment without members";
 }
 
 TEST(view_codec, every_truncation_and_every_extra_byte_is_an_error) {

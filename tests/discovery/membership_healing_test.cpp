@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using tests::converged_net;
 using tests::membership_net;
+using tests::node_name;
 
 constexpr auto heartbeat = milliseconds(500);
 constexpr auto expiry = seconds(2);
@@ -25,8 +26,7 @@ constexpr auto in_time = 3 * heartbeat;
 membership_net two_seeds(std::size_t count, std::uint64_t seed) {
   membership_net net(seed);
   for (std::size_t i = 1; i <= count; ++i)
-    net.start("node" + std::to_string(i), i,
-              {membership_net::address(1), membership_net::address(2)});
+    net.start(node_name(i), i, {membership_net::address(1), membership_net::address(2)});
   return net;
 }
 
@@ -43,7 +43,7 @@ TEST(membership_healing, a_new_cluster_with_two_seeds_is_one_view_at_once) {
 
 TEST(membership_healing, a_head_waits_for_a_seed_that_is_down) {
   membership_net net(1);
-  net.start("node1", 1, {membership_net::address(1), membership_net::address(2)});
+  net.start(node_name(1), 1, {membership_net::address(1), membership_net::address(2)});
   net.run_for(in_time);
   EXPECT_EQ(net.machine(0).state(), membership::phase::looking) << "node2 may have a cluster";
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(2)));
@@ -86,7 +86,7 @@ TEST(membership_healing, a_veto_names_everybody_who_is_heard) {
   propose_packet lonely{
       control_endpoint(net.at(0).self), base.stamp(), {base.term, net.at(0).self.inc}, false, base};
   lonely.value.version += 1;
-  std::erase_if(lonely.value.members, [](const member& m) { return m.name > "node3"; });
+  std::erase_if(lonely.value.members, [](const member& m) { return m.name > node_name(3); });
   auto actions = net.machine(1).on_packet(lonely, net.now());
   ASSERT_EQ(actions.size(), 1u);
   const auto& vote = std::get<vote_packet>(std::get<send_packet>(actions[0]).body);
@@ -117,8 +117,8 @@ TEST(membership_healing, a_view_whose_masters_were_replaced_is_waited_for_by_nob
   auto net = converged_net(3);
   auto lost = net.view_of(0);
   lost.term += 5;
-  std::erase_if(lost.members, [](const member& m) { return m.name != "node2"; });
-  lost.masters = {"node2"};
+  std::erase_if(lost.members, [](const member& m) { return m.name != node_name(2); });
+  lost.masters = {node_name(2)};
   net.restart(1);
   net.machine(0).on_packet(view_packet{lost}, net.now());
   net.machine(2).on_packet(view_packet{lost}, net.now());
@@ -210,7 +210,7 @@ TEST(membership_healing, a_vote_is_not_forgotten_for_another_about_an_older_view
   older.version -= 1;
   auto left = base;
   left.term += 5;
-  left.masters = {"node3"};
+  left.masters = {node_name(3)};
   net.restart(1);
   auto& asked = net.machine(1);
   asked.on_packet(view_packet{left}, net.now());
@@ -248,8 +248,8 @@ TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   net.restart(2);
   net.machine(2).on_packet(view_packet{base}, net.now());
   ASSERT_TRUE(net.run_until([&] { return asked.has_value(); }, seconds(3)));
-  const vote_packet refused{.voter = base.find_name("node1")->id,
-                            .inc = base.find_name("node1")->inc,
+  const vote_packet refused{.voter = base.find_name(node_name(1))->id,
+                            .inc = base.find_name(node_name(1))->inc,
                             .base = base.stamp(),
                             .attempt = asked->attempt,
                             .step = voting_step::prepare,
@@ -262,8 +262,8 @@ TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   net.machine(2).on_packet(
       [&] {
         auto other = refused;
-        other.voter = base.find_name("node2")->id;
-        other.inc = base.find_name("node2")->inc;
+        other.voter = base.find_name(node_name(2))->id;
+        other.inc = base.find_name(node_name(2))->inc;
         return other;
       }(),
       net.now());
@@ -283,7 +283,7 @@ TEST(membership_healing, who_asked_before_the_view_was_known_has_replaced_its_ma
   net.restart(1);
   net.restart(2);
   std::find_if(base.members.begin(), base.members.end(), [](const member& m) {
-    return m.name == "node3";
+    return m.name == node_name(3);
   })->inc = net.at(2).self.inc;
   for (std::size_t i : {0, 1})
     net.machine(2).on_packet(join_packet{net.at(i).self, {}, false, false}, net.now());
@@ -301,7 +301,7 @@ TEST(membership_healing, who_was_refused_while_the_view_stood_still_is_in_the_ne
     net.reachable = [](std::size_t a, std::size_t b) { return (a % 5 == 0) == (b % 5 == 0); };
     net.run_for(expiry + heartbeat);
     ASSERT_TRUE(net.machine(0).frozen(net.now()));
-    auto late = net.start("node6", 6, {membership_net::address(1)});
+    auto late = net.start(node_name(6), 6, {membership_net::address(1)});
     ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
     net.reachable = [late](std::size_t from, std::size_t to) {
       return from != late || to != 0; // It does not ask again.

@@ -11,6 +11,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using tests::converged_net;
 using tests::membership_net;
+using tests::node_name;
 
 constexpr auto heartbeat = milliseconds(500);
 constexpr auto expiry = seconds(2);
@@ -126,7 +127,7 @@ TEST(membership_leaving, who_leaves_before_it_was_taken_in_is_in_no_view) {
   net.reachable = [](std::size_t a, std::size_t b) { return (a % 5 == 0) == (b % 5 == 0); };
   net.run_for(milliseconds(2500));
   ASSERT_TRUE(net.machine(0).frozen(net.now()));
-  const auto late = net.start("node6", 6, {membership_net::address(1)});
+  const auto late = net.start(node_name(6), 6, {membership_net::address(1)});
   ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
   net.leave(late);
   EXPECT_TRUE(net.machine(late).may_end(net.now()));
@@ -136,7 +137,7 @@ TEST(membership_leaving, who_leaves_before_it_was_taken_in_is_in_no_view) {
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, milliseconds(1500)));
   net.run_for(heartbeat);
   for (const auto& view : net.at(0).adopted)
-    EXPECT_EQ(view.find_name("node6"), nullptr);
+    EXPECT_EQ(view.find_name(node_name(6)), nullptr);
 }
 
 } // namespace

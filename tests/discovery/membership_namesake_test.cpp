@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using tests::converged_net;
 using tests::membership_net;
+using tests::node_name;
 
 constexpr auto in_time = 3 * milliseconds(500);
 
@@ -21,7 +22,7 @@ constexpr auto in_time = 3 * milliseconds(500);
 TEST(membership_namesake, a_namesake_of_the_leader_is_refused) {
   auto net = converged_net(4);
   const auto before = net.view_of(0);
-  const auto late = net.start("node1", 9, {membership_net::address(1)});
+  const auto late = net.start(node_name(1), 9, {membership_net::address(1)});
   net.run_for(seconds(6));
   EXPECT_EQ(net.view_of(0), before);
   EXPECT_EQ(net.machine(late).state(), membership::phase::looking);
@@ -32,11 +33,10 @@ TEST(membership_namesake, a_namesake_of_the_head_is_not_in_the_first_view_instea
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     membership_net net(seed);
     for (std::size_t i : {1, 2})
-      net.start("node" + std::to_string(i), i,
-                {membership_net::address(1), membership_net::address(2)});
-    net.start("node1", 9, {membership_net::address(1)});
+      net.start(node_name(i), i, {membership_net::address(1), membership_net::address(2)});
+    net.start(node_name(1), 9, {membership_net::address(1)});
     net.run_for(seconds(2));
-    EXPECT_EQ(net.view_of(1).find_name("node1")->inc, net.at(0).self.inc) << seed;
+    EXPECT_EQ(net.view_of(1).find_name(node_name(1))->inc, net.at(0).self.inc) << seed;
     EXPECT_EQ(net.machine(2).state(), membership::phase::looking) << seed;
   }
 }
@@ -47,7 +47,7 @@ TEST(membership_namesake, a_namesake_elsewhere_does_not_vote_in_a_masters_place)
   auto net = converged_net(5);
   const auto base = net.view_of(0);
   net.kill(1);
-  const auto namesake = net.start("node3", 9, {membership_net::address(2)});
+  const auto namesake = net.start(node_name(3), 9, {membership_net::address(2)});
   net.restart(1);
   for (std::size_t i : {std::size_t{1}, namesake})
     net.machine(i).on_packet(view_packet{base}, net.now());
@@ -65,11 +65,11 @@ TEST(membership_namesake, a_namesake_elsewhere_takes_nobodys_vote) {
   auto net = converged_net(4);
   auto lost = net.view_of(0);
   lost.term += 5;
-  std::erase_if(lost.members, [](const member& m) { return m.name != "node4"; });
-  lost.masters = {"node4"};
+  std::erase_if(lost.members, [](const member& m) { return m.name != node_name(4); });
+  lost.masters = {node_name(4)};
   net.kill(1);
   net.restart(3);
-  net.start("node3", 9, {membership_net::address(1)});
+  net.start(node_name(3), 9, {membership_net::address(1)});
   for (std::size_t i : {0, 2})
     net.machine(i).on_packet(view_packet{lost}, net.now());
   const auto goes_on = [&] {
@@ -98,9 +98,9 @@ TEST(membership_namesake, who_stands_in_takes_no_namesake_for_a_member) {
     auto net = converged_net(5, seed);
     for (std::size_t i : {0, 1, 2})
       net.restart(i);
-    net.start("node5", 9, {membership_net::address(1)});
+    net.start(node_name(5), 9, {membership_net::address(1)});
     net.run_for(seconds(5));
-    EXPECT_EQ(net.view_of(0).find_name("node5")->inc, net.at(4).self.inc) << seed;
+    EXPECT_EQ(net.view_of(0).find_name(node_name(5))->inc, net.at(4).self.inc) << seed;
     EXPECT_EQ(net.machine(5).state(), membership::phase::looking) << seed;
   }
 }

@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using tests::converged_net;
 using tests::membership_net;
+using tests::node_name;
 
 constexpr auto heartbeat = milliseconds(500);
 constexpr auto expiry = seconds(2);
@@ -28,11 +29,11 @@ void heal(membership_net& net) {
   net.reachable = [](auto, auto) { return true; };
 }
 
-TEST(membership_quorum, a_minority_keeps_its_view_and_the_majority_goes_on) {
+TEST(membership_quorum, a_minority_keeps_its_view_at_first_and_the_majority_goes_on) {
   auto net = converged_net(5);
   auto before = net.view_of(0);
   split(net, 1);
-  net.run_for(seconds(20));
+  net.run_for(expiry + heartbeat);
   EXPECT_EQ(net.view_of(0), before) << "the leader alone is no majority";
   EXPECT_TRUE(net.machine(0).frozen(net.now()));
   EXPECT_TRUE(net.machine(1).leads());
@@ -44,47 +45,29 @@ TEST(membership_quorum, a_minority_keeps_its_view_and_the_majority_goes_on) {
   EXPECT_LE(*took, 3 * heartbeat);
 }
 
-TEST(membership_quorum, three_parts_without_a_majority_change_nothing_and_heal) {
+TEST(membership_quorum, three_parts_without_a_majority_that_find_back_soon_change_nothing) {
   auto net = converged_net(6);
   auto before = net.view_of(5);
   net.reachable = [](std::size_t a, std::size_t b) { return a % 3 == b % 3; };
-  net.run_for(seconds(20));
-  for (std::size_t i = 0; i < 6; ++i)
-    EXPECT_EQ(net.view_of(i), before) << i;
+  net.run_for(2 * expiry);
   heal(net);
   net.run_for(seconds(10));
   EXPECT_TRUE(net.converged());
   EXPECT_EQ(net.view_of(5), before) << "nobody was gone";
 }
 
-TEST(membership_quorum, with_two_of_three_masters_lost_the_view_stands_still) {
-  auto net = converged_net(6);
-  auto before = net.view_of(5);
-  net.kill(0);
-  net.kill(1);
-  net.run_for(seconds(20));
-  for (std::size_t i : {2, 3, 4, 5})
-    EXPECT_EQ(net.view_of(i), before) << i;
-  EXPECT_TRUE(net.machine(2).frozen(net.now()));
-  // A newcomer is told why it has to wait.
-  auto late = net.start("node7", 7, {membership_net::address(3)});
-  net.run_for(seconds(5));
-  ASSERT_EQ(net.at(late).refusals.size(), 1u);
-  EXPECT_NE(net.at(late).refusals[0].find("too few masters"), std::string::npos);
-  EXPECT_EQ(net.machine(late).state(), membership::phase::looking);
-}
-
-TEST(membership_quorum, a_lost_master_that_thaws_brings_the_view_back) {
+TEST(membership_quorum, a_lost_master_that_thaws_soon_brings_the_view_back) {
   auto net = converged_net(6);
   net.kill(0);
   net.freeze(1);
-  net.run_for(seconds(20));
+  net.run_for(2 * expiry);
   net.thaw(1);
   auto took = net.run_until([&] { return net.converged(); }, seconds(10));
   ASSERT_TRUE(took);
   // It slept and does not count that time against the dead leader.
   EXPECT_LE(*took, expiry + heartbeat);
   EXPECT_TRUE(net.machine(1).leads());
+  EXPECT_FALSE(net.view_of(5).fragment());
 }
 
 TEST(membership_quorum, one_restarted_master_without_memory_is_no_majority_two_are) {
@@ -92,9 +75,8 @@ TEST(membership_quorum, one_restarted_master_without_memory_is_no_majority_two_a
   auto before = net.view_of(5);
   net.kill(0);
   net.kill(1);
-  net.run_for(seconds(10));
   net.restart(0);
-  net.run_for(seconds(10));
+  net.run_for(2 * expiry);
   EXPECT_EQ(net.view_of(5), before) << "the other may live on with a newer view";
   EXPECT_EQ(net.machine(0).state(), membership::phase::looking);
   net.restart(1);
@@ -105,36 +87,6 @@ TEST(membership_quorum, one_restarted_master_without_memory_is_no_majority_two_a
   EXPECT_TRUE(net.machine(0).leads());
 }
 
-TEST(membership_quorum, plain_members_keep_the_view_until_two_of_the_masters_run_again) {
-  auto net = converged_net(6);
-  auto last = net.view_of(4);
-  for (std::size_t master : {0, 1, 2})
-    net.kill(master);
-  net.run_for(seconds(20));
-  EXPECT_EQ(net.view_of(4), last);
-  EXPECT_TRUE(net.machine(4).isolated(net.now()));
-  net.restart(2);
-  net.run_for(seconds(10));
-  EXPECT_EQ(net.view_of(4), last);
-  net.restart(1);
-  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  EXPECT_GT(net.view_of(4).term, last.term);
-  EXPECT_FALSE(net.machine(4).isolated(net.now()));
-  EXPECT_TRUE(net.machine(1).leads());
-}
-
-TEST(membership_quorum, an_operator_revives_a_master_on_another_host) {
-  auto net = converged_net(5);
-  net.kill(0);
-  net.kill(1);
-  net.restart(0);
-  net.run_for(seconds(10));
-  EXPECT_EQ(net.view_of(4).members.size(), 5u);
-  net.start("node2", 9, {membership_net::address(1), membership_net::address(3)});
-  ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  EXPECT_EQ(net.view_of(4).members.size(), 5u);
-}
-
 TEST(membership_quorum, dead_masters_are_replaced_one_after_another) {
   auto net = converged_net(8);
   for (std::size_t dead = 0; dead < 5; ++dead) {
@@ -143,7 +95,8 @@ TEST(membership_quorum, dead_masters_are_replaced_one_after_another) {
     ASSERT_TRUE(took) << dead;
     EXPECT_LE(*took, expiry + heartbeat) << dead;
   }
-  EXPECT_EQ(net.view_of(7).masters, (std::vector<std::string>{"node6", "node7", "node8"}));
+  EXPECT_EQ(net.view_of(7).masters,
+            (std::vector<std::string>{node_name(6), node_name(7), node_name(8)}));
 }
 
 TEST(membership_quorum, a_deaf_leader_is_replaced) {
@@ -177,7 +130,7 @@ TEST(membership_quorum, a_member_that_only_the_leader_does_not_hear_stays) {
   net.run_for(seconds(20));
   EXPECT_EQ(net.view_of(0), before);
   // Others can still come in meanwhile.
-  net.start("node6", 6, {membership_net::address(1)});
+  net.start(node_name(6), 6, {membership_net::address(1)});
   EXPECT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 6; }, seconds(5)));
 }
 
@@ -194,12 +147,12 @@ TEST(membership_quorum, five_masters_need_three) {
   membership_net net(3);
   net.max_masters = 5;
   for (std::size_t i = 1; i <= 7; ++i)
-    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+    net.start(node_name(i), i, {membership_net::address(1)});
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.run_for(seconds(3));
   auto before = net.view_of(6);
   split(net, 2);
-  net.run_for(seconds(10));
+  net.run_for(2 * expiry);
   EXPECT_EQ(net.view_of(0), before);
   EXPECT_EQ(net.view_of(6).members.size(), 5u);
   EXPECT_TRUE(net.machine(2).leads());
@@ -225,7 +178,7 @@ TEST(membership_quorum, two_of_four_masters_restarted_are_enough_with_the_other_
   membership_net net(4);
   net.max_masters = 4;
   for (std::size_t i = 1; i <= 5; ++i)
-    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+    net.start(node_name(i), i, {membership_net::address(1)});
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.run_for(seconds(3));
   net.kill(0);
@@ -235,34 +188,35 @@ TEST(membership_quorum, two_of_four_masters_restarted_are_enough_with_the_other_
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
 
-/// Views of one cluster whose bases all had three masters or more are a chain: one view a version.
-/// @param first Version of the view that all had before the faults.
+/// Views of one cluster whose bases all had three masters or more, and which are no fragments, are
+/// a chain: one view a term.
+/// @param first Term of the view that all had before the faults.
 void check_chain(const membership_net& net, std::uint64_t first) {
   auto last = std::numeric_limits<std::uint64_t>::max();
   std::map<std::uint64_t, view> chain;
   for (std::size_t i = 0; i < net.size(); ++i)
     for (const auto& v : net.at(i).adopted)
-      if (v.masters.size() < 3 && v.version > first)
-        last = std::min(last, v.version);
+      if ((v.masters.size() < 3 && v.term > first) || v.fragment())
+        last = std::min(last, v.term);
   for (std::size_t i = 0; i < net.size(); ++i)
     for (const auto& v : net.at(i).adopted) {
-      if (v.version > last || v.version < first)
+      if (v.term > last || v.term < first || v.fragment())
         continue;
-      auto [known, fresh] = chain.emplace(v.version, v);
-      EXPECT_EQ(known->second, v) << "version " << v.version << " was decided twice";
+      auto [known, fresh] = chain.emplace(v.term, v);
+      EXPECT_EQ(known->second, v) << "term " << v.term << " was decided twice";
     }
 }
 
 /// Partitions, losses, reordering and pauses, but no restarts; then none of them any more.
-/// @return The version of the view before, 0 when there was none.
+/// @return The term of the view before, 0 when there was none.
 std::uint64_t shake(membership_net& net, bool some_leave) {
   std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
   auto count = 5 + net.random() % 5;
   for (std::size_t i = 1; i <= count; ++i)
-    net.start("node" + std::to_string(i), i, seeds);
+    net.start(node_name(i), i, seeds);
   if (!net.run_until([&] { return net.converged(); }, seconds(10)))
     return 0;
-  const auto first = net.view_of(0).version;
+  const auto first = net.view_of(0).term;
   net.net = {0.1, milliseconds(1), milliseconds(300)};
   for (int fault = 0; fault < 15; ++fault) {
     auto i = net.random() % count;

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 namespace peercache::discovery::membership_test {
 namespace {
 
@@ -11,6 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using tests::converged_net;
 using tests::membership_net;
+using tests::node_name;
 using tests::started_net;
 
 constexpr auto heartbeat = milliseconds(500);
@@ -34,19 +38,49 @@ TEST(membership, three_nodes_converge_on_one_view_within_three_heartbeats) {
   ASSERT_TRUE(took);
   // The head listens for two heartbeats before it founds; a join is at most one heartbeat later.
   EXPECT_LE(*took, 3 * heartbeat + slack);
-  EXPECT_EQ(net.view_of(2).masters, (std::vector<std::string>{"node1", "node2", "node3"}));
+  EXPECT_EQ(net.view_of(2).masters,
+            (std::vector<std::string>{node_name(1), node_name(2), node_name(3)}));
   EXPECT_TRUE(net.machine(0).leads());
   EXPECT_FALSE(net.machine(1).leads());
 }
 
-TEST(membership, masters_are_the_head_and_the_next_in_natural_order) {
+TEST(membership, masters_are_the_head_and_the_first_ones_by_id) {
   membership_net net(1);
   net.start("zebra", 1, {membership_net::address(1)});
-  for (auto number : {10, 9, 2, 1})
-    net.start("host" + std::to_string(number), static_cast<std::size_t>(number) + 1,
-              {membership_net::address(1)});
+  std::vector<std::string> names;
+  for (std::size_t number = 1; number <= 6; ++number) {
+    names.push_back("host" + std::to_string(number));
+    net.start(names.back(), number + 1, {membership_net::address(1)});
+  }
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return node_id_of(a) < node_id_of(b);
+  });
+  ASSERT_NE(names[1], "host2") << "another order than the natural one";
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
-  EXPECT_EQ(net.view_of(3).masters, (std::vector<std::string>{"zebra", "host1", "host2"}));
+  EXPECT_EQ(net.view_of(3).masters, (std::vector<std::string>{"zebra", names[0], names[1]}));
+}
+
+/// Racks of ten hosts with consecutive names: it is luck, not rule, that two masters stand in one.
+TEST(membership, masters_are_spread_whatever_the_order_of_names) {
+  int together = 0;
+  constexpr int clusters = 200;
+  for (int cluster = 0; cluster < clusters; ++cluster) {
+    std::vector<member> members;
+    for (int host = 0; host < 100; ++host) {
+      member m;
+      m.name = "cluster" + std::to_string(cluster) + "-gpu" + std::to_string(host);
+      m.id = node_id_of(m.name);
+      m.host = std::to_string(host / 10); // Its rack.
+      members.push_back(m);
+    }
+    const auto masters = choose_masters(members, {}, 3);
+    std::set<std::string> racks;
+    for (const auto& m : members)
+      if (std::count(masters.begin(), masters.end(), m.name) > 0)
+        racks.insert(m.host);
+    together += racks.size() < 3 ? 1 : 0;
+  }
+  EXPECT_LT(together, clusters / 2) << "of ten racks: 28 of 100 by chance, all in natural order";
 }
 
 TEST(membership, a_stable_cluster_changes_no_view) {
@@ -85,11 +119,11 @@ TEST(membership, a_head_that_is_refused_does_not_found_a_cluster) {
   membership_net net(1);
   std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
   for (std::size_t i = 1; i <= 3; ++i)
-    net.start("node" + std::to_string(i), i, seeds);
+    net.start(node_name(i), i, seeds);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.kill(0);
   // Somebody starts the head's machine under a name that lives elsewhere.
-  auto wrong = net.start("node3", 1, seeds);
+  auto wrong = net.start(node_name(3), 1, seeds);
   net.run_for(seconds(30));
   EXPECT_EQ(net.view_of(wrong).term, 0u);
   EXPECT_FALSE(net.at(wrong).refusals.empty());
@@ -127,12 +161,12 @@ TEST(membership, a_leaving_leader_hands_over_at_once) {
 TEST(membership, a_second_node_of_the_same_name_is_refused_while_the_first_lives) {
   auto net = converged_net(3);
   auto first = net.at(2).self.inc;
-  auto second = net.start("node3", 9, {membership_net::address(1)});
+  auto second = net.start(node_name(3), 9, {membership_net::address(1)});
   net.run_for(seconds(20));
   EXPECT_NE(net.view_of(0).find(first), nullptr);
   EXPECT_EQ(net.machine(second).state(), membership::phase::looking);
   ASSERT_EQ(net.at(second).refusals.size(), 1u) << "the same reason is told once";
-  EXPECT_NE(net.at(second).refusals[0].find("node3"), std::string::npos);
+  EXPECT_NE(net.at(second).refusals[0].find(node_name(3)), std::string::npos);
   net.kill(2);
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
@@ -142,7 +176,7 @@ TEST(membership, a_replaced_process_does_not_throw_its_successor_out) {
   auto old_process = net.at(2).self.inc;
   // The successor runs on the same host while the old process is only frozen and keeps its port.
   net.freeze(2);
-  auto successor = net.start("node3", 3, {membership_net::address(1)}, 31990);
+  auto successor = net.start(node_name(3), 3, {membership_net::address(1)}, 31990);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.thaw(2);
   net.run_for(seconds(20));
@@ -154,7 +188,7 @@ TEST(membership, a_replaced_process_does_not_throw_its_successor_out) {
 TEST(membership, a_full_cluster_of_masters_forwards_joins_to_its_leader) {
   auto net = converged_net(3);
   // The new node knows only a seed that does not lead.
-  net.start("node4", 4, {membership_net::address(3)});
+  net.start(node_name(4), 4, {membership_net::address(3)});
   auto took = net.run_until([&] { return net.converged(); }, seconds(5));
   ASSERT_TRUE(took);
   EXPECT_LE(*took, slack);
@@ -162,7 +196,7 @@ TEST(membership, a_full_cluster_of_masters_forwards_joins_to_its_leader) {
 
 TEST(membership, one_seed_that_answers_is_enough) {
   auto net = converged_net(3);
-  net.start("node4", 4,
+  net.start(node_name(4), 4,
             {membership_net::address(77), membership_net::address(88), membership_net::address(2)});
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(2)));
 }
@@ -171,11 +205,11 @@ TEST(membership, nodes_join_through_another_seed_while_the_head_is_dead) {
   membership_net net(1);
   std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
   for (std::size_t i = 1; i <= 3; ++i)
-    net.start("node" + std::to_string(i), i, seeds);
+    net.start(node_name(i), i, seeds);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.kill(0);
   net.run_for(seconds(5));
-  net.start("node4", 4, seeds);
+  net.start(node_name(4), 4, seeds);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(2)));
   net.restart(0);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
@@ -185,7 +219,7 @@ TEST(membership, nodes_join_through_another_seed_while_the_head_is_dead) {
 TEST(membership, five_nodes_join_at_once) {
   auto net = converged_net(3);
   for (std::size_t i = 4; i <= 8; ++i)
-    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+    net.start(node_name(i), i, {membership_net::address(1)});
   auto took = net.run_until([&] { return net.converged(); }, seconds(5));
   ASSERT_TRUE(took);
   EXPECT_LE(*took, heartbeat);

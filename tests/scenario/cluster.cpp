@@ -3,7 +3,6 @@
 #include "tests/scenario/cluster.hpp"
 
 #include "discovery/packet_codec.hpp"
-#include "discovery/quorum.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
@@ -99,33 +98,10 @@ void cluster::end_when_not_needed(std::size_t index, const incarnation& inc, tim
     if (at.running && world_.now() < limit && !at.running->machine().may_end(local_now(at)))
       return end_when_not_needed(index, inc, limit);
     kill(at, false);
-    // What was down has just been started; some who leave are needed by it.
-    if (healing_ && is_needed(at))
+    // What was down has just been started; who was never a member needs a seed.
+    if (healing_ && is_last_seed(at))
       start(at);
   });
-}
-
-bool cluster::is_needed(const host& at) const {
-  return is_last_seed(at) || is_lost_master(at);
-}
-
-bool cluster::is_lost_master(const host& at) const {
-  const discovery::view* newest = nullptr;
-  for (const auto& other : hosts_)
-    if (other.running && (newest == nullptr || other.running->view().newer_than(*newest)))
-      newest = &other.running->view();
-  if (newest == nullptr || !newest->is_master(at.name))
-    return false;
-  const auto stays = [&](const std::string& name) {
-    const auto* inside = newest->find_name(name);
-    return std::any_of(hosts_.begin(), hosts_.end(), [&](const host& one) {
-      return one.running && one.self.inc == inside->inc &&
-             one.running->machine().state() != discovery::membership::phase::left;
-    });
-  };
-  const auto left = std::count_if(newest->masters.begin(), newest->masters.end(), stays);
-  const auto needed = discovery::votes_needed(newest->masters.size());
-  return needed > 1 && static_cast<std::size_t>(left) < needed;
 }
 
 bool cluster::is_last_seed(const host& at) const {
@@ -179,7 +155,7 @@ void cluster::later(const process& in, duration after, std::function<void(proces
 }
 
 void cluster::send(const process& from, const discovery::send_packet& order) {
-  oracle_.judge_packet(order.body);
+  oracle_.judge_packet(order.body, world_.now());
   auto found = host_at_.find(order.to);
   if (found == host_at_.end())
     return;

@@ -31,6 +31,8 @@ struct outcome {
   std::uint64_t handed_over = 0;    ///< Records that were given to a key's new owner.
   std::uint64_t view_refreshes = 0; ///< A shard told a client of a newer view.
   duration healed{};                ///< From the end of the faults to one view.
+  duration rest_found{};            ///< From the loss of some nodes to one view of the others.
+  std::uint64_t fragments = 0;      ///< Sides that were left without a majority of masters.
 };
 
 /// A machine: what outlives the processes that run on it.
@@ -95,13 +97,8 @@ private:
   void apply(const step& what);
   void apply_to_network(const step& what);
   void apply_to_host(const step& what, host& at);
-  /// Whether who leaves must come back, as docs/architecture.md says of hosts that are gone for
-  /// good.
-  bool is_needed(const host& at) const;
   /// It is a seed, and no other one stays: who never was a member finds nobody.
   bool is_last_seed(const host& at) const;
-  /// It is one of a view's masters of which no majority stays: somebody must run in its place.
-  bool is_lost_master(const host& at) const;
   /// Nothing passes between those of these names and the others.
   void split(const std::vector<std::string>& names);
   void expect(const step& what);
@@ -117,9 +114,24 @@ private:
   std::shared_ptr<reads> read_from_others(host& by);
 
   void heal();
+  void end_faults();
   void repair(duration least);
   void expect_one_view();
-  bool converged() const;
+  void expect_one_view(const std::vector<std::size_t>& side, duration limit);
+  bool converged(const std::vector<std::size_t>& side) const;
+  const discovery::view* newest_view() const;
+  std::vector<std::size_t> all_hosts() const;
+
+  // Some go at once (cluster_loss.cpp).
+  void lose_some();
+  struct side {
+    std::vector<std::size_t> hosts;
+    bool has_majority = false;           ///< Of the masters.
+    std::optional<duration> found_after; ///< One view.
+  };
+  std::vector<side> sides_left(const discovery::view& before) const;
+  void expect_rest(std::vector<side>& sides, time_point since);
+  void judge_rest(const side& one, duration took);
   void run_until(time_point end);
   /// @return Whether the time came before the script's limit of events.
   bool run_within_limit(time_point end);

@@ -1,9 +1,11 @@
 // The end of a run: everything works again, and what must hold then.
 
+#include "discovery/quorum.hpp"
 #include "tests/scenario/cluster.hpp"
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 
 namespace peercache::scenario {
@@ -17,6 +19,8 @@ namespace {
 
 /// There is one view again after at most so long. `outcome::healed` says how long it took.
 constexpr auto heal_limit = 3 * heartbeat;
+/// Or after so long, where a majority of the masters is gone.
+constexpr auto rest_limit = 15s;
 
 /// It gives away what it has, and then leaves or owns no more keys.
 bool departs(const host& at) {
@@ -30,6 +34,25 @@ bool departs(const host& at) {
 void cluster::heal() {
   healing_ = true;
   clients_work_ = false;
+  end_faults();
+  expect_one_view();
+  // Who was about to leave does so; then there is one view of the others.
+  for (const auto end = world_.now() + 30s;
+       world_.now() < end && std::any_of(hosts_.begin(), hosts_.end(), departs);)
+    run_until(world_.now() + 10ms);
+  if (std::any_of(hosts_.begin(), hosts_.end(), departs))
+    oracle_.fault("somebody has not given away its keys in 30 s");
+  expect_one_view();
+  repair(8s);
+  if (!converged(all_hosts()))
+    oracle_.fault("did not stay together");
+  check_directory();
+  read_everything();
+  repair(4s);
+  check_directory();
+}
+
+void cluster::end_faults() {
   world_.mend();
   world_.loss_percent = 0;
   world_.repeat_percent = 0;
@@ -40,31 +63,57 @@ void cluster::heal() {
     if (!at.running)
       start(at);
   }
-  expect_one_view();
-  // Who was about to leave does so; then there is one view of the others.
-  for (const auto end = world_.now() + 30s;
-       world_.now() < end && std::any_of(hosts_.begin(), hosts_.end(), departs);)
-    run_until(world_.now() + 10ms);
-  if (std::any_of(hosts_.begin(), hosts_.end(), departs))
-    oracle_.fault("somebody has not given away its keys in 30 s");
-  expect_one_view();
-  repair(8s);
-  if (!converged())
-    oracle_.fault("did not stay together");
-  check_directory();
-  read_everything();
-  repair(4s);
-  check_directory();
 }
 
-/// From now on it takes no longer than it may.
+const discovery::view* cluster::newest_view() const {
+  const discovery::view* newest = nullptr;
+  for (const auto& at : hosts_)
+    if (at.running && (newest == nullptr || at.running->view().newer_than(*newest)))
+      newest = &at.running->view();
+  return newest;
+}
+
+std::vector<std::size_t> cluster::all_hosts() const {
+  std::vector<std::size_t> all(hosts_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// All nodes that run, from now on, and no later than may be: soon where somebody runs in the
+/// places of most of the masters.
 void cluster::expect_one_view() {
+  const auto* newest = newest_view();
+  const auto runs = [this](const std::string& name) {
+    const auto& at = *find(name);
+    return at.running && at.running->machine().state() != phase::left;
+  };
+  const bool has_majority =
+      newest == nullptr || static_cast<std::size_t>(std::count_if(newest->masters.begin(),
+                                                                  newest->masters.end(), runs)) >=
+                               discovery::votes_needed(newest->masters.size());
   const auto since = world_.now();
-  while (!converged() && world_.now() < since + 30s)
+  expect_one_view(all_hosts(), has_majority ? heal_limit : rest_limit);
+  outcome_.healed = std::max(outcome_.healed, world_.now() - since);
+  // Whose masters have come back, too: their next view is no fragment any more.
+  const auto is_back = [&] {
+    const auto* now = newest_view();
+    return now == nullptr || now->former_masters.size() - now->masters_lost() <
+                                 discovery::votes_needed(now->former_masters.size());
+  };
+  const auto until = world_.now() + heartbeat;
+  while (newest_view() != nullptr && newest_view()->fragment() && !is_back() &&
+         world_.now() < until)
     run_until(world_.now() + 10ms);
-  const auto took = world_.now() - since;
-  outcome_.healed = std::max(outcome_.healed, took);
-  if (took > heal_limit)
+  if (newest_view() != nullptr && newest_view()->fragment() && !is_back())
+    oracle_.fault("most of the lost masters are back, and the view is a fragment");
+}
+
+/// Those of the side who run.
+void cluster::expect_one_view(const std::vector<std::size_t>& side, duration limit) {
+  const auto since = world_.now();
+  while (!converged(side) && world_.now() < since + 30s)
+    run_until(world_.now() + 10ms);
+  if (const auto took = world_.now() - since; took > limit)
     oracle_.fault("one view only after " + to_text(took));
 }
 
@@ -88,14 +137,15 @@ void cluster::repair(duration least) {
       oracle_.fault(at.name + " has not compared its pages with the directory");
 }
 
-bool cluster::converged() const {
+bool cluster::converged(const std::vector<std::size_t>& side) const {
   const discovery::view* first = nullptr;
   std::size_t running = 0;
-  for (const auto& at : hosts_) {
+  for (auto index : side) {
+    const auto& at = hosts_[index];
     if (!at.running)
       continue;
     if (at.running->machine().state() == phase::left) {
-      if (is_needed(at))
+      if (is_last_seed(at))
         return false; // It comes back.
       continue;
     }
@@ -106,7 +156,7 @@ bool cluster::converged() const {
       return false;
     first = &view;
   }
-  return first != nullptr && first->members.size() == running;
+  return running == 0 || first->members.size() == running;
 }
 
 /// Each key that some node has can be had from anywhere.

@@ -34,6 +34,7 @@ outcome cluster::run() {
       std::any_of(script_.steps.begin(), script_.steps.end(), is_expectation))
     oracle_.fault("its events are used up before its end: nobody knows what was expected");
   heal();
+  lose_some();
   outcome_.trace = world_.trace();
   outcome_.events = world_.events();
   outcome_.faults = oracle_.faults();
@@ -144,7 +145,8 @@ void cluster::expect_of(const step& what, host& at) {
   auto wrong = [this, place = to_text(what.when) + " expected " + what.verb + " " + at.name +
                               ": "](const std::string& why) { oracle_.fault(place + why); };
   static const std::set<std::string> known = {"gone",  "unchanged", "changed", "frozen",
-                                              "leads", "joined",    "serves",  "found"};
+                                              "leads", "joined",    "serves",  "found",
+                                              "whole", "fragment"};
   if (known.count(what.verb) == 0)
     return wrong("nobody knows what that is");
   if (what.verb == "gone")
@@ -159,6 +161,10 @@ void cluster::expect_of(const step& what, host& at) {
     wrong("its view stands still");
   else if (what.verb == "frozen" && !machine.frozen(local_now(at)))
     wrong("a majority answers");
+  else if (what.verb == "fragment" && !view.fragment())
+    wrong("its view is none");
+  else if (what.verb == "whole" && view.fragment())
+    wrong("its view is a fragment");
   else if (what.verb == "leads" && !machine.leads())
     wrong("it does not lead");
   else if (what.verb == "joined" && machine.state() != phase::joined)

@@ -54,6 +54,10 @@ TEST(scenario_guards, without_the_majority_two_views_come_after_one) {
   expect_needed(guard::majority, "two views after");
 }
 
+TEST(scenario_guards, without_listening_for_masters_a_fragment_comes_beside_their_view) {
+  expect_needed(guard::fragment, "though a majority answered");
+}
+
 TEST(scenario_guards, without_the_generation_bytes_are_wrong) {
   expect_needed(guard::generation, "wrong bytes");
 }

@@ -1,6 +1,7 @@
 #include "tests/scenario/oracle.hpp"
 
 #include "discovery/quorum.hpp"
+#include "discovery/survey.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
@@ -9,6 +10,17 @@
 
 namespace peercache::scenario {
 namespace {
+
+using discovery::duration;
+using discovery::time_point;
+using namespace std::chrono_literals;
+
+/// The expiry of every process, as in cluster.hpp.
+constexpr duration silent_after = 2s;
+/// For so long before a fragment its maker was without a majority. Its clock may be fast, and be
+/// set by up to two heartbeats a few times without noticing it.
+constexpr duration unheard = discovery::survey::waits * silent_after - 1500ms;
+constexpr duration answers_kept = 10s;
 
 constexpr std::uint64_t odd_factor = 0x9e3779b97f4a7c15ull;
 
@@ -55,16 +67,33 @@ void oracle::judge_hit(const page_key& key, const incarnation& owner,
     return fault("wrong bytes: of another process than the record names");
 }
 
-void oracle::judge_view(const discovery::view& adopted, const discovery::view_stamp& before) {
+void oracle::judge_view(const discovery::view& adopted, const discovery::view_stamp& before,
+                        time_point now) {
   if (adopted.stamp() <= before)
     fault("view " + named(adopted.stamp()) + " came after " + named(before));
   auto hash = std::hash<std::string>{}(discovery::encode_view(adopted));
   if (views_.emplace(adopted.stamp(), hash).first->second != hash)
     fault("two views " + named(adopted.stamp()));
-  note_decided(adopted);
+  note_decided(adopted, now);
 }
 
-void oracle::judge_packet(const discovery::packet& sent) {
+void oracle::lives_in(const incarnation& process, const discovery::view_stamp& stamp) {
+  lives_[process].view = stamp;
+}
+
+void oracle::was_answered(const incarnation& process, const incarnation& by, time_point now) {
+  auto& answers = lives_[process].answers;
+  answers.emplace_back(now, by);
+  while (answers.front().first < now - answers_kept)
+    answers.pop_front();
+}
+
+void oracle::has_ended(const incarnation& process) {
+  ended_.insert(process);
+  lives_.erase(process);
+}
+
+void oracle::judge_packet(const discovery::packet& sent, time_point now) {
   if (const auto* proposed = std::get_if<discovery::propose_packet>(&sent)) {
     bases_.emplace(proposed->value.stamp(), proposed->base);
     attempts_[{proposed->base, proposed->attempt}].value = proposed->value.stamp();
@@ -73,21 +102,24 @@ void oracle::judge_packet(const discovery::packet& sent) {
         vote->answer == discovery::verdict::granted)
       attempts_[{vote->base, vote->attempt}].voters.insert(vote->voter);
   } else if (const auto* told = std::get_if<discovery::view_packet>(&sent)) {
-    note_decided(told->latest);
+    note_decided(told->latest, now);
   }
 }
 
 /// A view is told of when it is decided, not before.
-void oracle::note_decided(const discovery::view& one) {
+void oracle::note_decided(const discovery::view& one, time_point now) {
   auto [its, fresh] = masters_.try_emplace(one.stamp());
   for (const auto& name : one.masters)
     if (fresh)
       its->second.push_back(one.find_name(name)->inc);
-  if (one.masters.size() < 3)
+  if (one.masters.size() < 3 && !one.fragment())
     few_masters_ = std::max(few_masters_, one.stamp());
   const auto base = bases_.find(one.stamp());
-  if (base == bases_.end())
+  if (base == bases_.end()) {
+    if (fresh)
+      judge_unvoted(one, now);
     return;
+  }
   if (fresh && !has_votes(one.stamp(), base->second))
     fault("view " + named(one.stamp()) + " came after " + named(base->second) +
           " without a majority");
@@ -97,6 +129,50 @@ void oracle::note_decided(const discovery::view& one) {
   if (first != one.stamp() && majority_runs(base->second))
     fault("two views after " + named(base->second) + ": " + named(first) + " and " +
           named(one.stamp()));
+}
+
+/// Nobody proposed it: its issuer was never in a view, is one of one or two masters, or was cut
+/// off.
+void oracle::judge_unvoted(const discovery::view& one, time_point now) {
+  const auto issuer = lives_.find(one.issuer);
+  if (issuer == lives_.end() || issuer->second.view.term == 0)
+    return;
+  const auto base = masters_.find(issuer->second.view);
+  if (base == masters_.end())
+    return;
+  const auto& masters = base->second;
+  const bool decides = std::find(masters.begin(), masters.end(), one.issuer) != masters.end() &&
+                       discovery::votes_needed(masters.size()) == 1;
+  if (decides)
+    return;
+  if (!one.fragment() && discovery::votes_needed(masters.size()) > 1)
+    fault("view " + named(one.stamp()) + " came after " + named(base->first) +
+          " without a majority: nobody was asked");
+  if (one.fragment() && heard_majority(one.issuer, masters, now))
+    fault("fragment " + named(one.stamp()) + " came after " + named(base->first) +
+          " though a majority answered");
+}
+
+/// Within an expiry before some answer of the time that it had to wait.
+bool oracle::heard_majority(const incarnation& process, const std::vector<incarnation>& masters,
+                            time_point now) const {
+  const auto& its = lives_.at(process);
+  const auto is_master = [&](const incarnation& inc) {
+    return std::find(masters.begin(), masters.end(), inc) != masters.end();
+  };
+  for (const auto& [until, last] : its.answers) {
+    if (until < now - unheard)
+      continue;
+    std::set<incarnation> heard;
+    if (is_master(process))
+      heard.insert(process);
+    for (const auto& [at, by] : its.answers)
+      if (at <= until && at >= until - silent_after && is_master(by))
+        heard.insert(by);
+    if (heard.size() >= discovery::votes_needed(masters.size()))
+      return true;
+  }
+  return false;
 }
 
 /// Votes count from when they are sent, and the proposer's as one, whether it has one or not.

@@ -2,11 +2,13 @@
 
 #include "common/ids.hpp"
 #include "common/page_key.hpp"
+#include "discovery/liveness.hpp"
 #include "discovery/packet.hpp"
 #include "discovery/view.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <span>
@@ -32,12 +34,18 @@ public:
   /// A reader was given these bytes as `key`, by a record that named `owner`.
   void judge_hit(const page_key& key, const incarnation& owner, std::span<const std::byte> bytes);
   /// A process lives in this view now; `before` is the stamp of the one before.
-  void judge_view(const discovery::view& adopted, const discovery::view_stamp& before);
+  void judge_view(const discovery::view& adopted, const discovery::view_stamp& before,
+                  discovery::time_point now);
   /// Somebody sends this. What comes after a view of three masters or more has the votes of most of
   /// them; and only one does, as long as a majority of these runs, and no view of fewer masters,
-  /// which decide alone, comes after it.
-  void judge_packet(const discovery::packet& sent);
-  void has_ended(const incarnation& process) { ended_.insert(process); }
+  /// which decide alone, comes after it. Exempt are fragments: who makes one has not been answered
+  /// by a majority of its masters for as long as it has to wait.
+  void judge_packet(const discovery::packet& sent, discovery::time_point now);
+  /// The view that the process goes by from now on.
+  void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
+  /// The process got an answer of another one to a heartbeat.
+  void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);
+  void has_ended(const incarnation& process);
   void fault(std::string what);
 
   /// Empty: all is well. At most the first few.
@@ -50,7 +58,10 @@ private:
     std::set<node_id> voters; ///< Besides the proposer.
   };
 
-  void note_decided(const discovery::view& one);
+  void note_decided(const discovery::view& one, discovery::time_point now);
+  void judge_unvoted(const discovery::view& one, discovery::time_point now);
+  bool heard_majority(const incarnation& process, const std::vector<incarnation>& masters,
+                      discovery::time_point now) const;
   bool has_votes(const discovery::view_stamp& one, const discovery::view_stamp& base) const;
   bool majority_runs(const discovery::view_stamp& base) const;
 
@@ -64,6 +75,11 @@ private:
   std::map<discovery::view_stamp, std::vector<incarnation>> masters_; ///< Of each decided view.
   std::map<attempt_key, attempt> attempts_;
   std::unordered_set<incarnation> ended_;
+  struct life {
+    discovery::view_stamp view;
+    std::deque<std::pair<discovery::time_point, incarnation>> answers; ///< The last few seconds'.
+  };
+  std::unordered_map<incarnation, life> lives_;
   std::vector<std::string> faults_;
 };
 

@@ -41,6 +41,8 @@ void process::receive(const std::string& bytes) {
   auto packet = discovery::decode_packet(bytes, "scenario");
   if (!packet)
     return cluster_.judge().fault("a packet could not be read");
+  if (const auto* answer = std::get_if<discovery::heartbeat_answer_packet>(&*packet))
+    cluster_.judge().was_answered(inc_, answer->inc, cluster_.time().now());
   auto before = machine_->state();
   step(machine_->on_packet(*packet, cluster_.local_now(host_)), before);
 }
@@ -62,6 +64,7 @@ void process::step(std::vector<discovery::action> actions, phase before) {
     else if (const auto* news = std::get_if<discovery::adopt_view>(&action))
       adopt(news->latest);
   }
+  cluster_.judge().lives_in(inc_, machine_->current().stamp());
   if (before == phase::rejoining && machine_->state() == phase::joined)
     publish_everything();
 }
@@ -69,7 +72,8 @@ void process::step(std::vector<discovery::action> actions, phase before) {
 void process::adopt(const discovery::view& next) {
   auto before = std::exchange(
       known_, succeeded(*known_, next, cluster_.ring_of(next), cluster_.time().now()));
-  cluster_.judge().judge_view(next, before->view.stamp());
+  cluster_.judge().judge_view(next, before->view.stamp(), cluster_.time().now());
+  cluster_.judge().lives_in(inc_, next.stamp());
   cluster_.time().note(next.version);
   // Mostly at once; one in eight long enough after that others have asked by the view before.
   const auto late = cluster_.time().below(8) == 0 ? 1'000'000 : 5'000;

@@ -31,6 +31,8 @@ public:
     auto faults = 3 + below(30);
     for (std::uint64_t i = 0; i < faults; ++i)
       add_fault(milliseconds(below(static_cast<std::uint64_t>(made_.run / milliseconds(1)))));
+    if (below(2) == 0)
+      add_loss();
     std::stable_sort(made_.steps.begin(), made_.steps.end(),
                      [](const step& a, const step& b) { return a.when < b.when; });
     return made_;
@@ -53,10 +55,37 @@ private:
       add(when, "split", std::move(side));
   }
 
+  /// Each goes with the same probability, which differs; at least one goes and one stays.
+  void add_loss() {
+    const auto percent = 10 + below(85);
+    const bool two_sides = below(3) == 0;
+    for (std::uint32_t i = 1; i <= made_.nodes; ++i) {
+      const auto name = "node" + std::to_string(i);
+      if (below(100) < percent && made_.lost.size() + 1 < made_.nodes)
+        made_.lost.push_back(name);
+      else if (two_sides && below(2) == 0)
+        made_.apart.push_back(name);
+    }
+    if (made_.lost.empty())
+      made_.lost.push_back(any_node());
+  }
+
+  /// Some go at once and stay away, mostly for longer than it takes to go on without them.
+  void add_kills(duration when) {
+    const auto later = when + milliseconds(2000 + below(12000));
+    const auto percent = 20 + below(70);
+    for (std::uint32_t i = 1; i <= made_.nodes; ++i)
+      if (below(100) < percent) {
+        const auto name = "node" + std::to_string(i);
+        add(when, "kill", {name});
+        add(later + milliseconds(below(1000)), "restart", {name});
+      }
+  }
+
   void add_fault(duration when) {
     auto later = when + milliseconds(100 + below(6000));
     auto who = any_node();
-    switch (below(12)) {
+    switch (below(13)) {
     case 0:
     case 1:
     case 2:
@@ -71,7 +100,7 @@ private:
     case 4:
     case 5:
       add_split(when);
-      add(later, "mend");
+      add(below(3) == 0 ? later + milliseconds(below(9000)) : later, "mend");
       break;
     case 6:
       add(when, "cut", {who, any_node()});
@@ -91,6 +120,9 @@ private:
       break;
     case 10:
       add(when, "jump", {who, std::to_string(below(4000)) + "ms"});
+      break;
+    case 11:
+      add_kills(when);
       break;
     default:
       add_change_of_size(when, later, who);

@@ -32,6 +32,7 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   std::uint64_t handed_over = 0;
   int failures = 0;
   std::vector<duration> healed;
+  std::vector<duration> rest_found;
   auto count = (seeds_to_run() + parts - 1) / parts;
   for (auto seed = GetParam() * count + 1; seed <= (GetParam() + 1) * count; ++seed) {
     auto what = random_script(seed);
@@ -47,6 +48,8 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
     refreshes += came.view_refreshes;
     handed_over += came.handed_over;
     healed.push_back(came.healed);
+    if (came.fragments > 0)
+      rest_found.push_back(came.rest_found);
   }
   std::printf("[ measured ] %llu clusters, %llu events, %llu hits, %llu views fetched from a "
               "shard, %llu records handed over\n",
@@ -55,11 +58,16 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
               static_cast<unsigned long long>(handed_over));
   std::printf("[ measured ] one view: half after %s, 99 of 100 after %s, all after %s\n",
               share(healed, 0.5).c_str(), share(healed, 0.99).c_str(), share(healed, 1).c_str());
+  if (!rest_found.empty())
+    std::printf("[ measured ] one view of the rest without a majority of masters, %zu times: half "
+                "after %s, all after %s\n",
+                rest_found.size(), share(rest_found, 0.5).c_str(), share(rest_found, 1).c_str());
   EXPECT_GT(hits, 5 * count);
   EXPECT_GT(events, 10'000 * count);
   if (count >= 50) { // Few clusters may have no such view, and nobody who leaves.
     EXPECT_GT(refreshes, count / 2);
     EXPECT_GT(handed_over, count / 2);
+    EXPECT_GT(rest_found.size(), count / 20);
   }
 }
 

@@ -52,8 +52,10 @@ bool take_setting(const std::vector<std::string>& words, script& to) {
     return parse_number(words[1], to.seed);
   if (name == "events")
     return parse_number(words[1], to.events_max);
-  if (name == "seeds") {
-    to.seeds.assign(words.begin() + 1, words.end());
+  const std::map<std::string, std::vector<std::string>*> names = {
+      {"seeds", &to.seeds}, {"lost", &to.lost}, {"apart", &to.apart}};
+  if (auto list = names.find(name); list != names.end()) {
+    list->second->assign(words.begin() + 1, words.end());
     return true;
   }
   if (name == "disk" || name == "repair") {
@@ -119,6 +121,13 @@ std::string to_text(const script& what) {
       << "\nrepair " << (what.repair ? "on" : "off") << "\nrepublish " << what.republish
       << "\noperations " << what.operations_per_second << "\nevents " << what.events_max << "\nrun "
       << to_text(what.run) << '\n';
+  for (const auto& [word, names] : {std::pair("lost", &what.lost), std::pair("apart", &what.apart)})
+    if (!names->empty()) {
+      out << word;
+      for (const auto& name : *names)
+        out << ' ' << name;
+      out << '\n';
+    }
   for (const auto& one : what.steps) {
     out << "at " << to_text(one.when) << ' ' << one.verb;
     for (const auto& argument : one.arguments)

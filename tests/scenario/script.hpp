@@ -25,6 +25,8 @@ struct step {
 ///   # comment
 ///   nodes 5             node1 … node5 start at once
 ///   seeds node1 node2   whom they ask; the first one is the pinned head
+///   lost node1 node3    after all is over these go at once, see cluster_loss.cpp
+///   apart node2         and these do not hear the others
 ///   at 2s kill node1    and so on: `script.cpp` has the table of verbs
 struct script {
   std::uint64_t seed = 1; ///< Of everything that the scenario does not say.
@@ -41,6 +43,8 @@ struct script {
   std::uint64_t events_max = 10'000;       ///< Or until so many have happened.
   std::uint32_t operations_per_second = 20; ///< Of each node's clients.
   std::vector<step> steps;                  ///< In order of time.
+  std::vector<std::string> lost;  ///< Who goes, all at once, after everything has healed; and
+  std::vector<std::string> apart; ///< who hears nobody else then.
 };
 
 /// Nothing, and `fault` says which line is wrong.

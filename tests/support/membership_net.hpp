@@ -37,6 +37,7 @@ public:
     std::unique_ptr<discovery::membership> machine; ///< Null while it is killed.
     std::vector<discovery::view> adopted;           ///< By this process and its former ones.
     std::vector<std::string> refusals;
+    std::vector<std::string> complaints; ///< That nobody answers it.
     bool frozen = false;
     std::deque<discovery::packet> inbox; ///< What its sockets hold while it is frozen.
     ms tick_offset{0};
@@ -90,6 +91,15 @@ public:
     for (std::size_t j = 0; noticed && j < nodes_.size(); ++j)
       if (nodes_[j].machine)
         perform(j, nodes_[j].machine->on_peer_lost(inc, now_));
+  }
+
+  /// Kills them, and then all others see their connections break: what was on its way has arrived.
+  void kill_noticed(const std::vector<std::size_t>& these) {
+    for (auto i : these)
+      kill(i);
+    run_for(net.delay_max);
+    for (auto i : these)
+      kill(i, true);
   }
 
   void freeze(std::size_t i) { nodes_[i].frozen = true; }
@@ -192,8 +202,10 @@ private:
         put_on_wire(i, *out);
       else if (const auto* adopted = std::get_if<discovery::adopt_view>(&a))
         nodes_[i].adopted.push_back(adopted->latest);
+      else if (const auto* refused = std::get_if<discovery::join_refused>(&a))
+        nodes_[i].refusals.push_back(refused->reason);
       else
-        nodes_[i].refusals.push_back(std::get<discovery::join_refused>(a).reason);
+        nodes_[i].complaints.push_back(std::get<discovery::join_unanswered>(a).reason);
     }
   }
 
@@ -215,11 +227,22 @@ private:
   std::uint64_t packets_sent_ = 0;
 };
 
-/// `count` nodes node1..nodeN on hosts 1..N, all with the first as their only seed.
+/// Names whose ids ascend with the number, as far as there are 128 of them: masters are the head
+/// and then the first ones.
+inline std::string node_name(std::size_t number) {
+  PEERCACHE_ASSERT(number < 128);
+  for (std::size_t more = 0;; ++more) {
+    auto name = "node" + std::to_string(number) + "-" + std::to_string(more);
+    if (node_id_of(name).value >> 57 == number)
+      return name;
+  }
+}
+
+/// `count` nodes, node_name(1) and so on, on hosts 1..N, all with the first as their only seed.
 inline membership_net started_net(std::size_t count, std::uint64_t seed = 1) {
   membership_net net(seed);
   for (std::size_t i = 1; i <= count; ++i)
-    net.start("node" + std::to_string(i), i, {membership_net::address(1)});
+    net.start(node_name(i), i, {membership_net::address(1)});
   return net;
 }
 

@@ -1,0 +1,123 @@
+// What becomes of those who are left when a majority of the masters is not heard any more.
+
+#include "common/guards.hpp"
+#include "discovery/membership.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::discovery {
+
+namespace {
+
+void sort_by_id(std::vector<member>& members) {
+  std::sort(members.begin(), members.end(),
+            [](const member& a, const member& b) { return a.id < b.id; });
+}
+
+/// The masters in their order, then the others by id.
+void append_in_order(std::vector<member>& order, const view& of) {
+  const auto append = [&order](const member& m) {
+    const auto known = [&m](const member& other) { return other.id == m.id; };
+    if (std::none_of(order.begin(), order.end(), known))
+      order.push_back(m);
+  };
+  for (const auto& name : of.masters)
+    append(*of.find_name(name));
+  for (const auto& m : of.members)
+    if (!of.is_master(m.name))
+      append(m);
+}
+
+} // namespace
+
+/// Whether so many masters of the own view answer that it can change. Those who run in the places
+/// of others count as they do in a vote.
+bool membership::in_touch(time_point now) const {
+  if (phase_ != phase::joined || !guard_on(guard::fragment))
+    return false;
+  std::size_t originals = 0;
+  std::size_t successors = 0;
+  for (const auto& name : view_.masters) {
+    const auto& master = *view_.find_name(name);
+    const auto at = answered_.find(control_endpoint(master));
+    if (name == self_.name)
+      ++originals;
+    else if (elsewhere_.count(master.inc) > 0)
+      continue;
+    else if (at != answered_.end() && now - at->second.at <= options_.expiry)
+      ++(at->second.by == master.inc ? originals : successors);
+  }
+  const auto needed = votes_needed(view_.masters.size());
+  const bool originals_cannot = view_.masters.size() - successors < needed;
+  return originals >= needed || (originals_cannot && originals + successors >= needed);
+}
+
+bool membership::cut_off() const {
+  if (phase_ == phase::rejoining)
+    return now_ - cluster_heard_at_ > options_.expiry;
+  return phase_ == phase::joined && !in_touch(now_);
+}
+
+/// Makes a view of those who are left, should it be this node that has to.
+void membership::survey_if_cut_off() {
+  if (!cut_off()) {
+    survey_.reset();
+    return;
+  }
+  if (!survey_) {
+    std::vector<member> order;
+    append_in_order(order, newest_);
+    append_in_order(order, view_);
+    // While rejoining the newest view may name another process in this one's place.
+    if (auto own = std::find_if(order.begin(), order.end(),
+                                [this](const member& m) { return m.id == self_.id; });
+        own != order.end())
+      *own = *view_.find(self_.inc);
+    survey_.emplace(std::move(order), self_.inc, options_.heartbeat, options_.expiry, now_);
+  }
+  auto left = survey_->survivors(now_);
+  if (left.empty())
+    return;
+  std::erase_if(left, [this](const member& m) { return leavers_.count(m.inc) > 0; });
+  sort_by_id(left);
+  survey_.reset();
+  commit(fragment_of(with_applicants(std::move(left))));
+}
+
+/// A view of these, which is newer than the newest one and older than what its masters make.
+view membership::fragment_of(std::vector<member> members) const {
+  auto made = next_view(newest_.term, std::move(members));
+  made.term = newest_.term;
+  made.former_masters = newest_.former_masters;
+  if (!newest_.fragment())
+    for (const auto& name : newest_.masters)
+      made.former_masters.push_back(*newest_.find_name(name));
+  sort_by_id(made.former_masters);
+  return made;
+}
+
+/// A fragment becomes whole when a majority of those masters that it had lost is in it again, or of
+/// processes in their places.
+bool membership::is_whole_with(const std::vector<member>& members) const {
+  const auto& former = base().former_masters;
+  const auto back = std::count_if(former.begin(), former.end(), [&members](const member& master) {
+    return std::any_of(members.begin(), members.end(),
+                       [&master](const member& m) { return m.id == master.id; });
+  });
+  return former.empty() || static_cast<std::size_t>(back) >= votes_needed(former.size());
+}
+
+/// Somebody who was cut off made it of the view that this node and a majority of its masters live
+/// in: they go on, and their next view is the newer one.
+bool membership::is_to_be_outbid(const view& received) const {
+  return received.fragment() && !view_.fragment() && received.term == view_.term && in_touch(now_);
+}
+
+/// Whether there should be another view than the own one, which would have these members.
+bool membership::wants_other_view(const std::vector<member>& members) const {
+  return phase_ != phase::joined || members != view_.members || outbid_ > view_.stamp() ||
+         (view_.fragment() && is_whole_with(members));
+}
+
+} // namespace peercache::discovery

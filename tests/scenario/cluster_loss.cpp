@@ -1,0 +1,96 @@
+// Some nodes go at once: what becomes of the others.
+
+#include "discovery/quorum.hpp"
+#include "tests/scenario/cluster.hpp"
+
+#include <algorithm>
+
+namespace peercache::scenario {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// One view of those who are left, with a majority of the masters: those who are gone are silent
+/// for the expiry first.
+constexpr auto limit_with_majority = expiry + 3 * heartbeat;
+constexpr auto limit_without = 15s;
+
+} // namespace
+
+/// All that the script says go at once; the others are on one side or on two that do not hear each
+/// other. Each has one view in time and keeps it; then everything comes back. @pre one view
+void cluster::lose_some() {
+  if (script_.lost.empty() || newest_view() == nullptr)
+    return;
+  const auto before = *newest_view();
+  split(script_.apart);
+  for (const auto& name : script_.lost)
+    if (auto* at = find(name))
+      kill(*at, false);
+  const auto since = world_.now();
+  auto sides = sides_left(before);
+  expect_rest(sides, since);
+  run_until(world_.now() + 5s);
+  for (const auto& one : sides)
+    if (!converged(one.hosts))
+      oracle_.fault("those who were left did not stay together");
+  if (sides.size() == 1) {
+    repair(8s);
+    check_directory();
+  }
+  end_faults();
+  expect_one_view();
+  repair(8s);
+  check_directory();
+}
+
+/// Those who run; the sides that `script::apart` makes.
+std::vector<cluster::side> cluster::sides_left(const discovery::view& before) const {
+  std::vector<side> sides;
+  for (bool apart : {false, true}) {
+    side one;
+    std::size_t masters = 0;
+    for (const auto& at : hosts_) {
+      const bool is_apart = std::count(script_.apart.begin(), script_.apart.end(), at.name) > 0;
+      if (!at.running || is_apart != apart)
+        continue;
+      one.hosts.push_back(at.index);
+      masters += before.is_master(at.name) ? 1 : 0;
+    }
+    one.has_majority = masters >= discovery::votes_needed(before.masters.size());
+    if (!one.hosts.empty())
+      sides.push_back(std::move(one));
+  }
+  return sides;
+}
+
+/// Looks at all sides again and again until each has one view.
+void cluster::expect_rest(std::vector<side>& sides, time_point since) {
+  const auto is_late = [this](const side& one) {
+    return !one.found_after && !converged(one.hosts);
+  };
+  while (world_.now() < since + 30s && std::any_of(sides.begin(), sides.end(), is_late)) {
+    for (auto& one : sides)
+      if (!one.found_after && converged(one.hosts))
+        one.found_after = world_.now() - since;
+    run_until(world_.now() + 10ms);
+  }
+  for (const auto& one : sides)
+    judge_rest(one, one.found_after.value_or(world_.now() - since));
+}
+
+void cluster::judge_rest(const side& one, duration took) {
+  const auto limit = one.has_majority ? limit_with_majority : duration(limit_without);
+  if (took > limit)
+    oracle_.fault("one view of those who are left only after " + to_text(took));
+  outcome_.fragments += one.has_majority ? 0 : 1;
+  if (!one.has_majority)
+    outcome_.rest_found = std::max(outcome_.rest_found, took);
+  const auto& found = hosts_[one.hosts.front()].running->view();
+  if (found.fragment() == one.has_majority)
+    oracle_.fault(one.has_majority ? "a view that a majority made is a fragment"
+                                   : "a view that no majority made is no fragment");
+}
+
+} // namespace peercache::scenario

@@ -1,6 +1,7 @@
 #include "chaos_cluster.hpp"
 #include "chaos_plan.hpp"
 #include "cluster_watch.hpp"
+#include "half_loss.hpp"
 #include "heal_check.hpp"
 #include "nemesis.hpp"
 
@@ -27,6 +28,7 @@ constexpr int cannot_run_here = 77;
 struct run_outcome {
   std::vector<std::string> faults; ///< Sentences: what must not be, and was.
   std::vector<heal_report> heals;
+  std::vector<heal_report> rests; ///< Of those who were left when the others had been killed.
   std::uint64_t stale_records = 0;
   std::uint64_t nodes_died = 0;
 };
@@ -79,6 +81,38 @@ void judge(const chaos_plan& plan, const stress::stress_ledger& ledger, const cl
   for (const auto& heal : outcome.heals)
     if (!heal.healed)
       outcome.faults.push_back("not healed: " + heal.fault);
+  for (const auto& rest : outcome.rests)
+    if (!rest.healed)
+      outcome.faults.push_back("half of the nodes gone, the others not whole: " + rest.fault);
+}
+
+void tell(const char* what, const heal_report& healed) {
+  fmt::print(stderr,
+             "chaos: {} {}: one view after {:.2f} s, all {} pages readable after {:.2f} s, "
+             "{} stale records{}{}\n",
+             what, healed.healed ? "yes" : "NO", healed.view_seconds, healed.pages,
+             healed.keys_seconds, healed.stale_records, healed.fault.empty() ? "" : "; ",
+             healed.fault);
+}
+
+/// Some load, then half of the nodes go; when the others have been judged, they come back.
+result<void> play_half_round(chaos_cluster& cluster, half_loss& halves, run_outcome& outcome,
+                             clock::time_point until) {
+  constexpr std::chrono::seconds load_before{5};
+  std::this_thread::sleep_until(std::min(until, clock::now() + load_before));
+  halves.kill();
+  outcome.rests.push_back(halves.judge_rest());
+  tell("half is gone, the rest is whole", outcome.rests.back());
+  auto healed = halves.bring_back();
+  if (!healed)
+    return healed.error();
+  tell("healed", *healed);
+  outcome.heals.push_back(std::move(*healed));
+  for (const auto& dead : cluster.died()) {
+    fmt::print(stderr, "chaos: {}\n", dead);
+    outcome.nodes_died += 1;
+  }
+  return {};
 }
 
 /// Faults for one round, then all of them end and the cluster heals.
@@ -103,11 +137,7 @@ result<void> play_round(const chaos_plan& plan, chaos_cluster& cluster, nemesis&
     return ended;
   auto healed = check.run(clock::now());
   outcome.stale_records += healed.stale_records;
-  fmt::print(stderr,
-             "chaos: healed {}: one view after {:.2f} s, all {} pages readable after {:.2f} s, "
-             "{} stale records{}{}\n",
-             healed.healed ? "yes" : "NO", healed.view_seconds, healed.pages, healed.keys_seconds,
-             healed.stale_records, healed.fault.empty() ? "" : "; ", healed.fault);
+  tell("healed", healed);
   outcome.heals.push_back(std::move(healed));
   return {};
 }
@@ -141,6 +171,12 @@ nlohmann::json report(const chaos_plan& plan, const stress::stress_ledger& ledge
                {"nodes_died", outcome.nodes_died},
                {"view_regressions", ledger.view_regressions + watch.view_regressions()},
                {"found", outcome.faults}});
+  if (plan.kill_half) {
+    double rest_max = 0;
+    for (const auto& rest : outcome.rests)
+      rest_max = std::max(rest_max, rest.view_seconds);
+    json.update({{"halves_killed", outcome.rests.size()}, {"rest_view_seconds_max", rest_max}});
+  }
   if (!plan.load.guard.empty())
     json["guards_off"] = plan.load.guards_off;
   return json;
@@ -204,6 +240,7 @@ int run(const chaos_plan& plan) {
     return failed(started.error());
   nemesis faults(plan, *cluster, watch);
   heal_check check(plan, *cluster, watch, ledger);
+  half_loss halves(plan, *cluster, watch, check);
   run_outcome outcome;
   auto begin = clock::now();
   {
@@ -217,7 +254,10 @@ int run(const chaos_plan& plan) {
         judge(plan, ledger, watch, outcome);
         return stops && !outcome.faults.empty();
       };
-      if (auto played = play_round(plan, *cluster, faults, check, outcome, until, found); !played)
+      auto played = plan.kill_half
+                        ? play_half_round(*cluster, halves, outcome, until)
+                        : play_round(plan, *cluster, faults, check, outcome, until, found);
+      if (!played)
         return failed(played.error());
       found();
     }
@@ -226,6 +266,10 @@ int run(const chaos_plan& plan) {
   auto seconds = bench::seconds_between(begin, clock::now());
   cluster->stop();
   summarize(plan, ledger, faults, outcome, seconds);
+  if (plan.kill_half)
+    fmt::print("{} nodes killed, {} of them masters; {} of {} times most of the masters\n",
+               halves.killed(), halves.masters_killed(), halves.rounds_without_majority(),
+               outcome.rests.size());
   if (!outcome.faults.empty() && plan.load.guard.empty()) {
     folder->keep();
     fmt::print("the nodes' logs are in {}\n", folder->path().string());

@@ -78,9 +78,14 @@ result<chaos_plan> parse_plan(int argc, char** argv) {
   app.add_option("--nodes", plan.load.nodes, "That run at a time")
       ->default_val(5u)
       ->check(CLI::Range(2u, 50u));
+  auto* half = app.add_flag("--kill-half", plan.kill_half,
+                            "Half of the nodes go at once, the others have one view in 15 s");
   auto* no_guard =
       app.add_option("--without", without, "Switch one guard off, and find what it keeps away");
-  app.add_option("--control", control, "The same run with the guard on: clean")->excludes(no_guard);
+  app.add_option("--control", control, "The same run with the guard on: clean")
+      ->excludes(no_guard)
+      ->excludes(half);
+  no_guard->excludes(half);
   app.add_option("--node-program", plan.load.node_program, "Path of peercache-node")->required();
   try {
     app.parse(argc, argv);

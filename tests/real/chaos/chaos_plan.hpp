@@ -35,6 +35,7 @@ struct chaos_plan {
   std::uint64_t disk_bytes = 64u << 20;         ///< 0: no disk tier.
   std::string disk_store = "bucket";
   bool keep_pools = false;       ///< Pages outlive their nodes.
+  bool kill_half = false;        ///< Half of the nodes at once, over and over, and no other faults.
   bool repairs = true;           ///< Nodes compare what they hold with the directory.
   std::vector<fault_kind> kinds; ///< That may come.
   int nodes_priority =
@@ -45,7 +46,7 @@ struct chaos_plan {
   std::uint32_t hosts() const { return load.nodes + 1; }
 };
 
-/// The command line: --minutes M --seed N [--nodes N] [--keep-pools] [--without GUARD |
+/// The command line: --minutes M --seed N [--nodes N] [--keep-pools] [--kill-half | --without GUARD |
 /// --control GUARD] --node-program PATH.
 /// Guards: view, purge, withdraw; each makes its kind of fault frequent and ends the run at the
 /// first thing that is found.

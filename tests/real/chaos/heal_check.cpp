@@ -34,11 +34,12 @@ heal_check::heal_check(const chaos_plan& plan, const chaos_cluster& cluster,
 
 heal_check::~heal_check() = default;
 
-heal_report heal_check::run(clock::time_point since) {
+heal_report heal_check::run(clock::time_point since, std::chrono::milliseconds view_limit) {
   heal_report report;
-  auto until = since + plan_.heal_limit;
-  if (!wait_for_one_view(report, since))
+  if (!wait_for_one_view(report, since, view_limit))
     return report;
+  const auto begin = view_limit > plan_.heal_limit ? clock::now() : since;
+  auto until = begin + plan_.heal_limit;
   let_workers_rest();
   for (std::uint32_t host = 0; host < cluster_.hosts(); ++host)
     if (!cluster_.running(host))
@@ -53,11 +54,12 @@ heal_report heal_check::run(clock::time_point since) {
   return report;
 }
 
-bool heal_check::wait_for_one_view(heal_report& report, clock::time_point since) {
+bool heal_check::wait_for_one_view(heal_report& report, clock::time_point since,
+                                   std::chrono::milliseconds limit) {
   auto nodes = cluster_.all_running();
   while (!watch_.one_view(nodes, since)) {
     report.view_seconds = seconds_since(since);
-    if (clock::now() - since > plan_.heal_limit) {
+    if (clock::now() - since > limit) {
       report.fault = "no view is shared by all: " + watch_.views(nodes);
       return false;
     }

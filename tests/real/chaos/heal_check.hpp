@@ -40,13 +40,16 @@ public:
   ~heal_check();
 
   /// @param since When the last fault ended.
-  heal_report run(clock::time_point since);
+  heal_report run(clock::time_point since) { return run(since, plan_.heal_limit); }
+  /// Of the nodes that run, with more time for their view. @param since When the others went.
+  heal_report run(clock::time_point since, std::chrono::milliseconds view_limit);
 
 private:
   class host_reader;
   using page_ids = std::vector<std::uint32_t>;
 
-  bool wait_for_one_view(heal_report& report, clock::time_point since);
+  bool wait_for_one_view(heal_report& report, clock::time_point since,
+                         std::chrono::milliseconds limit);
   void let_workers_rest();
   page_ids ids_in_pools(heal_report& report);
   void judge_records(heal_report& report, clock::time_point until);

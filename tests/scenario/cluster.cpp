@@ -24,7 +24,8 @@ discovery::endpoint address_of(const std::string& name) {
 
 } // namespace
 
-cluster::cluster(const script& what) : script_(what), world_(what.seed) {
+cluster::cluster(const script& what, tests::history* record)
+    : script_(what), record_(record), world_(what.seed) {
   for (std::uint32_t i = 0; i < script_.keys; ++i) {
     page_key key;
     for (std::size_t word = 0; word < 4; ++word) {
@@ -74,6 +75,9 @@ void cluster::kill(host& on, bool wiped) {
   if (!on.running)
     return;
   auto inc = on.self.inc;
+  record_stall(on);
+  if (record_ != nullptr)
+    record_->gone(world_.now(), to_string(inc));
   on.running.reset();
   oracle_.has_ended(inc);
   on.waiting.clear();
@@ -117,10 +121,17 @@ bool cluster::is_last_seed(const host& at) const {
 void cluster::freeze(host& on, bool frozen) {
   if (!on.running || on.frozen == frozen)
     return;
+  record_stall(on);
   on.frozen = frozen;
+  on.frozen_since = world_.now();
   if (!frozen)
     for (auto& what : std::exchange(on.waiting, {}))
       world_.at(world_.now(), std::move(what));
+}
+
+void cluster::record_stall(const host& of) {
+  if (record_ != nullptr && of.frozen)
+    record_->stall(of.frozen_since, world_.now(), to_string(of.self.inc));
 }
 
 time_point cluster::local_now(const host& at) const {

@@ -4,6 +4,7 @@
 #include "tests/scenario/process.hpp"
 #include "tests/scenario/script.hpp"
 #include "tests/scenario/world.hpp"
+#include "tests/support/history.hpp"
 
 #include <chrono>
 #include <deque>
@@ -44,6 +45,7 @@ struct host {
   std::unique_ptr<process> running;       ///< Null while it is dead.
   std::map<page_key, std::uint64_t> disk; ///< Which put of each key is on it.
   bool frozen = false;
+  time_point frozen_since;
   std::vector<world::task> waiting; ///< What reached it while it was frozen.
   double drift = 1;                 ///< Its clock's speed.
   duration jumped{};                ///< By which its clock is ahead.
@@ -54,13 +56,15 @@ struct host {
 /// crash, freeze and cannot hear each other, as a script says.
 class cluster {
 public:
-  explicit cluster(const script& what);
+  /// @param record Gets all that happens; may be null, and outlives the cluster otherwise.
+  explicit cluster(const script& what, tests::history* record = nullptr);
   /// Chaos, then healing; judges both.
   outcome run();
 
   // For processes.
   world& time() noexcept { return world_; }
   oracle& judge() noexcept { return oracle_; }
+  tests::history* record() const noexcept { return record_; }
   const script& settings() const noexcept { return script_; }
   const page_key& key(std::size_t i) const { return keys_[i]; }
   outcome& counts() noexcept { return outcome_; }
@@ -87,6 +91,8 @@ private:
   void start(host& on);
   void kill(host& on, bool wiped);
   void freeze(host& on, bool frozen);
+  /// What it has stood still, if it does.
+  void record_stall(const host& of);
   /// Looks again and again, up to `limit`.
   void end_when_not_needed(std::size_t index, const incarnation& inc, time_point limit);
   void deliver(std::size_t to, const incarnation& expected, std::function<void(process&)> what);
@@ -145,6 +151,7 @@ private:
   std::optional<std::pair<incarnation, generation>> holding(const page_key& key) const;
 
   const script script_;
+  tests::history* const record_;
   world world_;
   oracle oracle_;
   std::vector<page_key> keys_;

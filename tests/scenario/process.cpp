@@ -74,6 +74,8 @@ void process::adopt(const discovery::view& next) {
       known_, succeeded(*known_, next, cluster_.ring_of(next), cluster_.time().now()));
   cluster_.judge().judge_view(next, before->view.stamp(), cluster_.time().now());
   cluster_.judge().lives_in(inc_, next.stamp());
+  if (auto* record = cluster_.record())
+    record->view(cluster_.time().now(), to_string(inc_), next);
   cluster_.time().note(next.version);
   // Mostly at once; one in eight long enough after that others have asked by the view before.
   const auto late = cluster_.time().below(8) == 0 ? 1'000'000 : 5'000;

@@ -13,6 +13,7 @@
 #include "tests/scenario/known_cluster.hpp"
 #include "tests/scenario/lookup.hpp"
 #include "tests/scenario/script.hpp"
+#include "tests/support/history.hpp"
 
 #include <cstddef>
 #include <deque>
@@ -20,7 +21,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::scenario {
@@ -143,6 +146,10 @@ private:
   void promote(const operation& op, const directory::page_location& where);
   void stale(const operation& op, const directory::page_location& where);
   void look_again(const operation& op, const directory::page_location& where);
+  // What the history is told (tests/support/history.hpp), if there is one.
+  void record_hold(const page_key& key, std::span<const std::byte> bytes) const;
+  tests::history::call_number record_ask(time_point until, std::string_view kind) const;
+  void record_return(tests::history::call_number call) const;
   void hit(const operation& op, const directory::page_location& where,
            const std::vector<std::byte>& bytes);
   void miss(const operation& op);

@@ -28,6 +28,7 @@ constexpr std::size_t warm_up_puts = 5;
 struct get_operation {
   page_key key;
   time_point until;
+  tests::history::call_number recorded = 0;
   bool second_look = false;
   incarnation avoided; ///< Its location was stale.
   int promotions = 0;
@@ -83,6 +84,8 @@ void process::put(const page_key& key, bool always) {
   ++cluster_.counts().puts;
   std::vector<std::byte> page(length);
   oracle::write(page, number);
+  if (auto* record = cluster_.record())
+    record->put(world.now(), to_string(inc_), key, page);
   std::memcpy(slots_.bytes(*slot, length).data(), page.data(), length / 2);
   cluster_.later(*this, std::chrono::microseconds(world.below(3000)),
                  [key, length, number, always, at = *slot](process& self) {
@@ -99,6 +102,7 @@ void process::fill_rest(const page_key& key, slot_id slot, std::uint32_t length,
   pool_->commit({&filled, 1}, {&outcome, 1});
   if (outcome.status != page_status::stored)
     return;
+  record_hold(key, slots_.bytes(slot, length));
   if (cluster_.settings().disk)
     cluster_.later(*this, 5ms, [key](process& self) { self.keep_on_disk(key); });
   using directory::publish_mode;
@@ -118,13 +122,34 @@ void process::get(const page_key& key, std::function<void(bool)> done) {
   op->key = key;
   op->until = cluster_.time().now() + deadline;
   op->done = std::move(done);
+  op->recorded = record_ask(op->until, "get");
   look_up(op);
 }
 
 void process::exists(std::vector<page_key> keys, lookup::told done) {
-  std::make_shared<lookup>(cluster_, *this, std::move(keys), cluster_.time().now() + deadline,
-                           std::move(done))
+  const auto until = cluster_.time().now() + deadline;
+  std::make_shared<lookup>(
+      cluster_, *this, std::move(keys), until,
+      [this, call = record_ask(until, "exists"), done = std::move(done)](const auto& told) {
+        record_return(call);
+        done(told);
+      })
       ->begin();
+}
+
+void process::record_hold(const page_key& key, std::span<const std::byte> bytes) const {
+  if (auto* record = cluster_.record())
+    record->hold(cluster_.time().now(), to_string(inc_), key, bytes);
+}
+
+tests::history::call_number process::record_ask(time_point until, std::string_view kind) const {
+  auto* record = cluster_.record();
+  return record != nullptr ? record->ask(cluster_.time().now(), until, to_string(inc_), kind) : 0;
+}
+
+void process::record_return(tests::history::call_number call) const {
+  if (auto* record = cluster_.record())
+    record->returned(call, cluster_.time().now());
 }
 
 void process::look_up(const operation& op) {
@@ -170,25 +195,26 @@ void process::read_own(const operation& op, const page_location& where) {
 
 /// One-sided: the payload, then the entry; over a connection with the process that runs there.
 void process::read_remote(const operation& op, const page_location& where) {
-  auto failed = std::make_shared<bool>(true);
-  cluster_.later(*this, op->until - cluster_.time().now(), [op, failed](process& self) {
-    if (*failed)
+  auto open = std::make_shared<bool>(true); // Whichever comes first ends it: the owner or the time.
+  cluster_.later(*this, op->until - cluster_.time().now(), [op, open](process& self) {
+    if (std::exchange(*open, false))
       self.miss(op);
   });
   auto fits = [where](const process* there) {
     return there != nullptr && (there->inc() == where.owner || !guard_on(guard::incarnation));
   };
-  cluster_.reach(*this, where.owner, [this, op, where, failed, fits](process* owner) {
+  cluster_.reach(*this, where.owner, [this, op, where, open, fits](process* owner) {
+    if (!*open)
+      return;
     if (!fits(owner) || !owner->slots_.in_range(where.slot, where.length_bytes)) {
-      *failed = false;
+      *open = false;
       return stale(op, where);
     }
     auto page = owner->slots_.bytes(where.slot, where.length_bytes);
     auto copy = std::make_shared<std::vector<std::byte>>(page.begin(), page.end());
-    cluster_.reach(*this, where.owner, [this, op, where, failed, fits, copy](process* then) {
-      if (!*failed)
+    cluster_.reach(*this, where.owner, [this, op, where, open, fits, copy](process* then) {
+      if (!std::exchange(*open, false))
         return;
-      *failed = false;
       if (!fits(then) || then->slots_.check(where.slot, where.gen, op->key, where.length_bytes) !=
                              page_status::hit)
         return stale(op, where);
@@ -225,7 +251,8 @@ void process::read_pinned(const operation& op, const page_location& where) {
             if (said->empty())
               return stale(op, where);
             // The rest comes as soon as the owner gets to it; a frozen one does not.
-            cluster_.later(*this, 500ms, [op, where, one](process& self) {
+            const auto left = op->until - cluster_.time().now();
+            cluster_.later(*this, std::min<duration>(500ms, left), [op, where, one](process& self) {
               if (one->size() != where.length_bytes)
                 return self.miss(op);
               self.hit(op, where, *one);
@@ -269,12 +296,16 @@ void process::look_again(const operation& op, const page_location& where) {
 void process::hit(const operation& op, const page_location& where,
                   const std::vector<std::byte>& bytes) {
   cluster_.judge().judge_hit(op->key, where.owner, bytes);
+  if (auto* record = cluster_.record())
+    record->hit(op->recorded, op->key, bytes, to_string(where.owner));
+  record_return(op->recorded);
   ++cluster_.counts().hits;
   cluster_.time().note(where.gen.value);
   op->done(true);
 }
 
 void process::miss(const operation& op) {
+  record_return(op->recorded);
   ++cluster_.counts().misses;
   op->done(false);
 }

@@ -200,6 +200,8 @@ void process::publish_disk_records() {
 /// Pages that left memory: on disk only, or gone.
 void process::give_up(const std::vector<storage::evicted>& pages) {
   for (const auto& page : pages) {
+    if (auto* record = cluster_.record())
+      record->drop(cluster_.time().now(), to_string(inc_), page.key);
     if (host_.disk.count(page.key) > 0)
       add_disk_record(page.key, page.gen);
     else
@@ -253,6 +255,7 @@ std::string process::serve_promote(const page_key& key) {
       storage::fill filled{*slot, key, 64, 0};
       storage::commit_outcome outcome;
       pool_->commit({&filled, 1}, {&outcome, 1}, true);
+      record_hold(key, slots_.bytes(*slot, 64));
       unpublished_.add_first(key);
     }
     give_up(victims);

@@ -2,9 +2,24 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <fstream>
 
 namespace peercache::scenario {
+
+outcome run(const script& what) {
+  static const char* const folder = std::getenv("PEERCACHE_SCENARIO_HISTORY");
+  if (folder == nullptr)
+    return cluster(what).run();
+  static std::uint64_t runs = 0;
+  auto record = tests::history::create(fmt::format("{}/{}-{}.txt", folder, what.seed, runs++), {});
+  if (!record) {
+    outcome failed;
+    failed.faults.push_back(to_string(record.error()));
+    return failed;
+  }
+  return cluster(what, record->get()).run();
+}
 
 script shrunk(script failing) {
   auto fails = [](const script& candidate) { return !run(candidate).faults.empty(); };

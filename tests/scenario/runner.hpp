@@ -7,9 +7,8 @@
 
 namespace peercache::scenario {
 
-inline outcome run(const script& what) {
-  return cluster(what).run();
-}
+/// Recorded when PEERCACHE_SCENARIO_HISTORY names a folder: in "<seed>-<how many runs before>.txt".
+outcome run(const script& what);
 
 /// A part of the script's steps that still fails, found by leaving out ever smaller pieces.
 /// @pre it fails

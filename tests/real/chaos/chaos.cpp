@@ -234,8 +234,16 @@ int run(const chaos_plan& plan) {
   auto cluster = chaos_cluster::make(plan, *folder);
   if (!cluster)
     return failed(cluster.error());
+  std::unique_ptr<tests::history> record;
+  if (!plan.history.empty()) {
+    auto made = tests::history::create(plan.history, clock::now());
+    if (!made)
+      return failed(made.error());
+    record = std::move(*made);
+  }
   stress::stress_ledger ledger(plan.load.keys);
-  cluster_watch watch(*cluster);
+  ledger.record = record.get();
+  cluster_watch watch(*cluster, record.get());
   if (auto started = start_all(plan, *cluster, watch); !started)
     return failed(started.error());
   nemesis faults(plan, *cluster, watch);
@@ -262,6 +270,9 @@ int run(const chaos_plan& plan) {
       found();
     }
   }
+  if (record)
+    for (const auto& [from, to] : ledger.stalls.all())
+      record->stall(from, to, "*");
   judge(plan, ledger, watch, outcome);
   auto seconds = bench::seconds_between(begin, clock::now());
   cluster->stop();

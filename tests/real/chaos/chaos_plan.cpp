@@ -86,6 +86,8 @@ result<chaos_plan> parse_plan(int argc, char** argv) {
       ->excludes(no_guard)
       ->excludes(half);
   no_guard->excludes(half);
+  app.add_option("--history", plan.history,
+                 "Record what happens there, for scripts/check_history.py");
   app.add_option("--node-program", plan.load.node_program, "Path of peercache-node")->required();
   try {
     app.parse(argc, argv);

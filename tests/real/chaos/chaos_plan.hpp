@@ -41,13 +41,14 @@ struct chaos_plan {
   int nodes_priority =
       0; ///< Nice value of the nodes; the clients, whose returns are timed, get more.
   std::string clock_library; ///< libfaketime, preloaded into the nodes.
+  std::string history;       ///< Where what happens is recorded; empty: nowhere.
 
   /// Hosts: one more than nodes that run, for the next that joins.
   std::uint32_t hosts() const { return load.nodes + 1; }
 };
 
-/// The command line: --minutes M --seed N [--nodes N] [--keep-pools] [--kill-half | --without GUARD |
-/// --control GUARD] --node-program PATH.
+/// The command line: --minutes M --seed N [--nodes N] [--history FILE] [--keep-pools]
+/// [--kill-half | --without GUARD | --control GUARD] --node-program PATH.
 /// Guards: view, purge, withdraw; each makes its kind of fault frequent and ends the run at the
 /// first thing that is found.
 result<chaos_plan> parse_plan(int argc, char** argv);

@@ -19,8 +19,8 @@ std::uint64_t records_of_nobody(const actors::directory_report& shard) {
 
 } // namespace
 
-cluster_watch::cluster_watch(const chaos_cluster& cluster)
-    : cluster_(cluster), expected_(cluster.hosts()), admins_(cluster.hosts()),
+cluster_watch::cluster_watch(const chaos_cluster& cluster, tests::history* record)
+    : cluster_(cluster), record_(record), expected_(cluster.hosts()), admins_(cluster.hosts()),
       seen_(cluster.hosts()), thread_([this] { run(); }) {}
 
 cluster_watch::~cluster_watch() {
@@ -60,6 +60,8 @@ void cluster_watch::note(std::uint32_t host, std::chrono::steady_clock::time_poi
                          const client::node_status& status, discovery::view view) {
   std::lock_guard guard(lock_);
   auto& seen = seen_[host];
+  if (record_ != nullptr && (seen.inc != status.self.inc || seen.view.stamp() != view.stamp()))
+    record_->view(asked_at, to_string(status.self.inc), view);
   if (seen.inc != status.self.inc) {
     former_puts_ += seen.puts;
     former_evictions_ += seen.evictions;

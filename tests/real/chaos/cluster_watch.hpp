@@ -2,6 +2,7 @@
 
 #include "chaos_cluster.hpp"
 #include "client/admin_client.hpp"
+#include "tests/support/history.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -32,8 +33,8 @@ struct seen_node {
 /// Invariant looked after: a process never goes back to an older view than one that it told.
 class cluster_watch {
 public:
-  /// @pre `cluster` outlives it
-  explicit cluster_watch(const chaos_cluster& cluster);
+  /// @param record Gets each view of each process; may be null. It and `cluster` outlive this.
+  explicit cluster_watch(const chaos_cluster& cluster, tests::history* record = nullptr);
   ~cluster_watch();
   cluster_watch(const cluster_watch&) = delete;
   cluster_watch& operator=(const cluster_watch&) = delete;
@@ -60,6 +61,7 @@ private:
             const client::node_status& status, discovery::view view);
 
   const chaos_cluster& cluster_;
+  tests::history* const record_;
   std::vector<std::atomic<bool>> expected_;
   std::vector<std::unique_ptr<client::admin_client>> admins_; ///< The thread's own.
   mutable std::mutex lock_; ///< Of the next three: readers must not see half an answer.

@@ -43,12 +43,14 @@ void heal_check::host_reader::read(std::span<const std::uint32_t> ids,
   auto begin = clock::now();
   auto until = begin + call_deadline;
   client_->get(pages, results, until);
-  ledger_.note_call("get", begin, until, before);
+  const auto call = ledger_.note_call("get", host_, begin, until, before);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (results[i].status != page_status::hit) {
       missing.push_back(ids[i]);
       continue;
     }
+    if (ledger_.record != nullptr)
+      ledger_.record->hit(call, keys[ids[i]], memory[i], "-");
     auto found = bench::check_page(ids[i], memory[i]);
     if (found.wrong_bytes != 0)
       ledger_.report_wrong(ids[i], found, found.wrong_bytes, results[i].origin);

@@ -32,6 +32,12 @@ stall_watch::clock::duration stall_watch::stood_still(clock::time_point begin,
   return sum;
 }
 
+std::vector<std::pair<stall_watch::clock::time_point, stall_watch::clock::time_point>>
+stall_watch::all() const {
+  std::lock_guard guard(lock_);
+  return stalls_;
+}
+
 stall_watch::clock::duration stall_watch::longest() const {
   std::lock_guard guard(lock_);
   clock::duration most{};

@@ -25,6 +25,7 @@ public:
   /// How much of the time between these two the process stood still. Waits a moment for a stall
   /// that is just ending to be noticed.
   clock::duration stood_still(clock::time_point begin, clock::time_point end) const;
+  std::vector<std::pair<clock::time_point, clock::time_point>> all() const;
   /// The longest stall so far.
   clock::duration longest() const;
 

@@ -17,9 +17,10 @@ std::string processor_pressure() {
 
 } // namespace
 
-void stress_ledger::note_call(std::string_view what, std::chrono::steady_clock::time_point begin,
-                              std::chrono::steady_clock::time_point until,
-                              const thread_times& before) {
+tests::history::call_number stress_ledger::note_call(std::string_view what, std::string_view by,
+                                                     std::chrono::steady_clock::time_point begin,
+                                                     std::chrono::steady_clock::time_point until,
+                                                     const thread_times& before) {
   auto now = std::chrono::steady_clock::now();
   const auto after = thread_times::now();
   auto late = now - until;
@@ -39,6 +40,11 @@ void stress_ledger::note_call(std::string_view what, std::chrono::steady_clock::
   for (auto most = latest_return_us.load(); late_us > most;)
     if (latest_return_us.compare_exchange_weak(most, late_us))
       break;
+  if (record == nullptr)
+    return 0;
+  const auto call = record->ask(begin, until, by, what);
+  record->returned(call, now);
+  return call;
 }
 
 void stress_ledger::report_wrong(std::uint32_t key, const bench::page_check& check,

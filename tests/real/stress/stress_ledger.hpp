@@ -4,6 +4,7 @@
 #include "client/cache_client.hpp"
 #include "common/page_status.hpp"
 #include "stall_watch.hpp"
+#include "tests/support/history.hpp"
 #include "thread_times.hpp"
 
 #include <array>
@@ -36,9 +37,11 @@ public:
 
   /// A call of this thread that had to return by `until` returned just now. Time in which this
   /// whole process stood still is not the call's fault. `what` and `before`, the thread's times
-  /// when it began, are for the report.
-  void note_call(std::string_view what, std::chrono::steady_clock::time_point begin,
-                 std::chrono::steady_clock::time_point until, const thread_times& before);
+  /// when it began, are for the report. `by` and the call's number are for the history.
+  tests::history::call_number note_call(std::string_view what, std::string_view by,
+                                        std::chrono::steady_clock::time_point begin,
+                                        std::chrono::steady_clock::time_point until,
+                                        const thread_times& before);
 
   /// A hit whose bytes no producer ever put under that key.
   void report_wrong(std::uint32_t key, const bench::page_check& check, std::uint64_t bytes,
@@ -65,6 +68,7 @@ public:
   std::atomic<std::uint32_t> rounds_running{0}; ///< Workers in the middle of a call, about.
 
   stall_watch stalls;
+  tests::history* record = nullptr; ///< Set before workers run, if anybody wants a history.
 
 private:
   void add_example(std::string text);

@@ -19,7 +19,7 @@ page_key key_of(std::uint32_t key) {
 stress_worker::stress_worker(const stress_plan& plan, stress_ledger& ledger, std::uint32_t number,
                              worker_home home)
     : plan_(plan), ledger_(ledger), home_(std::move(home)), random_(plan.seed * 1000 + number),
-      memory_(batch_pages_max * page_stride_) {}
+      number_(number), memory_(batch_pages_max * page_stride_) {}
 
 client::cache_client* stress_worker::client() {
   constexpr std::uint32_t lost_calls_max = 20;
@@ -41,6 +41,7 @@ client::cache_client* stress_worker::client() {
     return nullptr;
   ledger_.reconnects += 1;
   client_ = std::move(*connected);
+  name_ = "worker" + std::to_string(number_) + "." + std::to_string(++clients_);
   last_view_ = {};
   return client_.get();
 }
@@ -68,12 +69,12 @@ std::optional<client::deadline> stress_worker::draw_deadline() {
 }
 
 template <class Call>
-void stress_worker::timed(std::string_view what, Call call) {
+tests::history::call_number stress_worker::timed(std::string_view what, Call call) {
   const auto before = thread_times::now();
   auto until = draw_deadline();
   auto begin = std::chrono::steady_clock::now();
   call(until);
-  ledger_.note_call(what, begin, until.value_or(begin + client_timeout), before);
+  return ledger_.note_call(what, name_, begin, until.value_or(begin + client_timeout), before);
 }
 
 /// A view that is older than one that this client told before must not come back. One without any
@@ -85,6 +86,8 @@ void stress_worker::watch_view(const client::cache_client& client) {
                   [this](const auto& member) { return last_view_.find(member.inc) != nullptr; });
   if (goes_on && view.stamp() < last_view_.stamp())
     ledger_.view_regressions += 1;
+  if (ledger_.record != nullptr && view.stamp() != last_view_.stamp())
+    ledger_.record->view(std::chrono::steady_clock::now(), name_, view);
   last_view_ = std::move(view);
 }
 
@@ -127,6 +130,7 @@ void stress_worker::put_some(client::cache_client& client) {
   }
   for (std::size_t i = 0; i < drawn_.size(); ++i)
     pages.push_back({keys_[i], {&parts[i], 1}});
+  record_puts();
   timed("set", [&](auto until) { client.set(pages, results_, until); });
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
     ledger_.put[static_cast<std::size_t>(results_[i].status)] += 1;
@@ -135,6 +139,14 @@ void stress_worker::put_some(client::cache_client& client) {
   }
   ledger_.ops += drawn_.size();
   note(results_);
+}
+
+void stress_worker::record_puts() {
+  if (ledger_.record == nullptr)
+    return;
+  const auto now = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < drawn_.size(); ++i)
+    ledger_.record->put(now, name_, keys_[i], page(i));
 }
 
 void stress_worker::remove_some(client::cache_client& client) {
@@ -173,9 +185,12 @@ void stress_worker::get_some(client::cache_client& client) {
   }
   for (std::size_t i = 0; i < drawn_.size(); ++i)
     pages.push_back({keys_[i], {&parts[i], 1}});
-  timed("get", [&](auto until) { client.get(pages, results_, until); });
-  for (std::size_t i = 0; i < drawn_.size(); ++i)
+  const auto call = timed("get", [&](auto until) { client.get(pages, results_, until); });
+  for (std::size_t i = 0; i < drawn_.size(); ++i) {
     check(drawn_[i], i, results_[i]);
+    if (ledger_.record != nullptr && results_[i].status == page_status::hit)
+      ledger_.record->hit(call, keys_[i], page(i), "-");
+  }
   ledger_.gets += drawn_.size();
   ledger_.ops += drawn_.size();
   note(results_);

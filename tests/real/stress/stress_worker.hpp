@@ -46,9 +46,10 @@ private:
   void note(std::span<const client::page_result> results);
   /// The deadline of the next call; nothing: the client's own.
   std::optional<client::deadline> draw_deadline();
-  /// Calls, and compares how long it took with its deadline.
+  /// Calls, and compares how long it took with its deadline. Returns the call's number in the
+  /// history.
   template <class Call>
-  void timed(std::string_view what, Call call);
+  tests::history::call_number timed(std::string_view what, Call call);
   void watch_view(const client::cache_client& client);
   /// One round of a loop, unless its kind is told to rest.
   template <class Round>
@@ -58,6 +59,7 @@ private:
   void get_some(client::cache_client& client);
   void remove_some(client::cache_client& client);
   void check(std::uint32_t key, std::size_t index, const client::page_result& result);
+  void record_puts();
 
   void draw_keys(std::uint32_t recent_percent);
   /// One of the keys that were put lately or, as often, that this reader has read itself: it knows
@@ -72,6 +74,9 @@ private:
   stress_ledger& ledger_;
   worker_home home_;
   std::mt19937_64 random_;
+  const std::uint32_t number_;
+  std::uint32_t clients_ = 0; ///< That it has had.
+  std::string name_;          ///< Of its client, in the history.
   std::unique_ptr<client::cache_client> client_;
   static constexpr std::size_t known_keys = 512;
   std::vector<std::uint32_t> known_; ///< Hits of this reader.

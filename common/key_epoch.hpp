@@ -13,8 +13,8 @@
 
 namespace peercache {
 
-// The bytes of a page_key (little endian; they lie in shared memory and on disk, and travel: bump
-// those versions with any change):
+// The bytes of a page_key (little endian). They travel, lie in shared memory and on disk: any
+// change is another `wire_version`, `pool_layout_version` and `record_version`.
 //
 //   offset  bytes  field
 //        0     20  digest  BLAKE3 of all fields and of the caller's key, cut to 160 bits

@@ -8,7 +8,7 @@
 
 namespace peercache {
 
-/// Where the bytes of a hit came from.
+/// Where the bytes of a hit came from. The numbers travel in reports: `wire_version`.
 enum class page_origin : std::uint8_t {
   none,
   own_host,

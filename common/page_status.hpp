@@ -6,7 +6,8 @@
 namespace peercache {
 
 /// The fate of one page in one call. The first three are successes; everything else is a miss or a
-/// refusal, and the word is its reason in answers, metrics and logs.
+/// refusal, and the word is its reason in answers, metrics and logs. The numbers travel:
+/// `wire_version` and `tcp_wire_version`.
 enum class page_status : std::uint8_t {
   hit,        ///< get, exists: there.
   stored,     ///< set: in the pool.

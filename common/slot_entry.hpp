@@ -10,7 +10,7 @@
 namespace peercache {
 
 /// One entry of a pool's slot table, as it lies in shared memory and as a remote READ sees it
-/// (little endian; bump `wire_version` with any change):
+/// (little endian; any change is another `pool_layout_version` and another `verbs_wire_version`):
 ///
 ///   offset  bytes  field
 ///        0      8  generation   even: readable; odd: being filled or given up

@@ -10,7 +10,7 @@ namespace peercache::directory {
 enum class tier : std::uint8_t { memory = 0, disk = 1 };
 
 /// Where one page can be read, and which filling of the slot it is. No address and no rkey: those
-/// are exchanged once per data connection.
+/// are exchanged once per data connection. It travels (directory/wire.hpp, `wire_version`).
 struct page_location {
   node_id node;
   incarnation owner; ///< The process that holds the page.

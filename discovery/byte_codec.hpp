@@ -13,7 +13,8 @@ namespace peercache::discovery {
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 
-/// Appends numbers and short texts to a string. Limits are the caller's to keep: they are asserted.
+/// Appends numbers and short texts to a string, for packets (`packet_wire_version`), views
+/// (`view_format`) and cleared spaces. Limits are the caller's to keep: they are asserted.
 class byte_writer {
 public:
   explicit byte_writer(std::string& out) noexcept : out_(out) {}

@@ -11,6 +11,7 @@ namespace peercache::discovery {
 
 /// What membership machines tell each other. All are one-way: nobody waits for an answer, so a peer
 /// that never answers holds up nothing. A packet that is lost is made good by the next heartbeat.
+/// Packets travel (discovery/packet_codec.hpp, `packet_wire_version`).
 
 /// "Take me in." To every master and seed that the sender knows, once a heartbeat until it is in.
 struct join_packet {

@@ -10,6 +10,8 @@
 
 namespace peercache::discovery {
 
+// What this header describes travels (discovery/view_codec.hpp, `view_format`).
+
 /// One node as the cluster knows it.
 struct member {
   std::string name; ///< Configured or host name; unique in a view.

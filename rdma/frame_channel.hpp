@@ -11,7 +11,8 @@
 
 namespace peercache::rdma {
 
-/// Questions and answers over one TCP connection, little endian:
+/// Questions and answers over one TCP connection, little endian (any change is another
+/// `wire_version`, which is the `version` of the greeting):
 ///
 ///   greeting   offset bytes                    frame   offset bytes
 ///     magic         0     4  "PCL1"              length     0     4  of the payload

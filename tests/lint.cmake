@@ -8,7 +8,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 # Checks must not leave __pycache__ in the tree.
 set(python ${Python3_EXECUTABLE} -B)
 
-foreach(check includes lengths style)
+foreach(check includes lengths style wire)
   peercache_lint(${check} ${python} scripts/check_${check}.py)
 endforeach()
 peercache_lint(checkers ${python} -m unittest discover -s tests/lint -p "*_test.py")

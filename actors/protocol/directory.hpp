@@ -11,7 +11,7 @@ namespace peercache::actors {
 struct topology; // actors/protocol/topology.hpp
 using topology_ptr = std::shared_ptr<const topology>;
 
-/// The DIRECTORY protocol. Batches are packed records (directory/wire.hpp).
+/// The DIRECTORY protocol (`wire_version`). Batches are packed records (directory/wire.hpp).
 using directory_actor = caf::typed_actor<
     // Records where pages can be read. Answers one publish_outcome byte a record.
     caf::replies_to<publish_atom, std::string>::with<std::string>,

@@ -2,7 +2,8 @@
 
 #include "actors/protocol/pool_wire.hpp"
 
-// The records of the DISK and PROMOTER protocols' batches, packed as those of pool_wire.hpp.
+// The records of the DISK and PROMOTER protocols' batches, packed as those of pool_wire.hpp. Only
+// `promoted_page` travels between processes: it changes with `wire_version`.
 namespace peercache::actors {
 
 /// A page that lies in a slot and is to be kept.

@@ -4,7 +4,8 @@
 
 namespace peercache::actors {
 
-/// The MEMBERSHIP protocol. Packets are encoded discovery messages (discovery/packet_codec.hpp).
+/// The MEMBERSHIP protocol (`wire_version`). Packets are encoded discovery messages
+/// (discovery/packet_codec.hpp).
 using membership_actor = caf::typed_actor<
     // Other nodes' membership actors: one message of the membership protocol.
     caf::reacts_to<packet_atom, std::string>,

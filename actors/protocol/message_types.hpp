@@ -9,7 +9,8 @@
 #include "actors/protocol/pool.hpp"
 #include "actors/protocol/reports.hpp"
 
-// Everything that may travel between processes besides numbers, strings and atoms, in one list.
+// Everything that may travel between processes besides numbers, strings and atoms, in one list
+// (`wire_version`; tests/actors/messages_test.cpp has each message's way there and back).
 CAF_BEGIN_TYPE_ID_BLOCK(peercache, caf::id_block::peercache_atoms::end)
 
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::directory_actor))

@@ -66,8 +66,8 @@ inline constexpr std::size_t used_pages_max = 4096;
 inline constexpr slot_id no_slot{0xffffffff};
 
 /// Arrays of trivially copyable records in a string: `u32` lengths, `slot_id`s, `filled_slot`s,
-/// `used_page`s, `page_key`s. Little-endian hosts only; the hello's wire version stands for the
-/// layout.
+/// `used_page`s, `page_key`s. Little-endian hosts only; the hello's `wire_version` stands for
+/// the layout.
 template <class T>
 void append_record(std::string& blob, const T& record) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -11,8 +11,9 @@
 
 namespace peercache::actors {
 
-// What actors say of themselves: totals since the start, gauges of now. User-declared constructors
-// keep g++ from taking them for paren-initialisable aggregates (caf.md 1.1).
+// What actors say of themselves: totals since the start, gauges of now. They travel field by field,
+// in the order of their `inspect`: another field is another `wire_version`. User-declared
+// constructors keep g++ from taking the structs for paren-initialisable aggregates.
 
 struct directory_report {
   directory_report() = default;

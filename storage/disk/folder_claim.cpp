@@ -18,7 +18,7 @@ constexpr const char* lock_name = "disk.lock";
 constexpr const char* owner_name = "disk.owner";
 constexpr const char* new_owner_name = "disk.owner.new";
 /// Grows with every change of how the files of a folder are to be understood.
-constexpr std::string_view format = "peercache disk 1";
+constexpr std::string_view folder_format = "peercache disk 1";
 
 /// What the file says, at most 4 KiB of it; longer ones are not ours. Errors are errnos.
 int read_text(int fd, std::string& text) {
@@ -40,7 +40,7 @@ int write_text(int fd, std::string_view text) {
 }
 
 std::string text_of(const folder_owner& owner) {
-  return std::string(format) + "\ncluster=" + owner.cluster + "\nnode=" + owner.node + "\n";
+  return std::string(folder_format) + "\ncluster=" + owner.cluster + "\nnode=" + owner.node + "\n";
 }
 
 std::optional<std::string_view> take_line(std::string_view& text, std::string_view prefix) {
@@ -53,7 +53,7 @@ std::optional<std::string_view> take_line(std::string_view& text, std::string_vi
 }
 
 std::optional<folder_owner> owner_in(std::string_view text) {
-  const auto rest_of_first = take_line(text, format);
+  const auto rest_of_first = take_line(text, folder_format);
   const auto cluster = take_line(text, "cluster=");
   const auto node = take_line(text, "node=");
   if (!rest_of_first || !rest_of_first->empty() || !cluster || !node || !text.empty())

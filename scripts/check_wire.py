@@ -75,7 +75,7 @@ FORMATS = [
             "storage/host_index.hpp#bucket", "storage/host_index.cpp#place_of", "storage/epoch_table.hpp#epoch_block"]),
     Format("folder_format", "storage/disk/folder_claim.cpp",
            "how the files of a disk tier are called and to be understood",
-           "the node does not start on that folder",
+           "the node's disk tier stays off, and `peercache status` says why",
            ["storage/disk/folder_claim.cpp#text_of", "storage/disk/file_names.hpp", "storage/disk/file_names.cpp",
             "storage/disk/bucket_format.cpp#bucket_path", "storage/disk/rocks_index.cpp#sequence_note",
             "storage/disk/rocks_index.cpp#to_rocks"]),
@@ -90,11 +90,11 @@ FORMATS = [
             "storage/disk/bucket_format.cpp#place_group"]),
     Format("magic", "storage/disk/cleared_file.cpp",
            "the file in which a disk tier keeps what was cleared",
-           "the node does not start on that folder",
+           "the node's disk tier stays off, and `peercache status` says why",
            ["storage/disk/cleared_file.cpp#write_cleared"]),
     Format("encoding_version", "actors/cleared_spaces.cpp",
            "what nodes tell each other and keep of cleared spaces",
-           "who reads it takes it for malformed; the node does not start on that folder",
+           "who reads it takes it for malformed; a disk tier that keeps it stays off",
            ["actors/cleared_spaces.cpp#encode", "actors/cleared_spaces.cpp#tell"]),
 ]
 

@@ -150,8 +150,8 @@ void membership::handle(const heartbeat_answer_packet& p) {
   if (p.newer) {
     consider(*p.newer);
     if (p.known > newest_.stamp()) {
-      // It lives in a view that this node does not follow, at least not for one that it has a vote
-      // in.
+      // The sender lives in a fragment that this node ignores: it has no vote here any more.
+      // Without that vote there may be nothing left to stay for.
       elsewhere_.insert(p.inc);
       consider(*p.newer);
     }

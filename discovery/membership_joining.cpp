@@ -200,7 +200,7 @@ void membership::found_if_due() {
     commit(next_view(newest_.term + 1, with_applicants({self_})));
 }
 
-/// This process or the cluster that it knows of should have been heard of for long.
+/// Seeds that are dead or out of reach look like a node that does nothing: says whom it asks.
 void membership::complain_if_unanswered() {
   if (complained_ || was_answered_ || now_ - began_ < 2 * options_.expiry)
     return;
@@ -213,7 +213,7 @@ void membership::complain_if_unanswered() {
                                        asked + "); it goes on asking"});
 }
 
-/// From a member of the newest view, or while none is known from anybody who lives in one.
+/// A heartbeat of this process came, or its answer to one.
 void membership::note_sign_of_life(const incarnation& who) {
   was_answered_ = true;
   if (newest_.find(who) != nullptr)

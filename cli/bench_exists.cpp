@@ -98,8 +98,12 @@ result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
   auto client = setup.connect(0, {});
   if (!client)
     return client.error();
+  // Pages of the own host would be found without a question.
+  auto producer = setup.connect(1, {});
+  if (!producer)
+    return producer.error();
   auto keys = setup.fresh_keys(keys_stored);
-  if (auto stored = store_pages(**client, keys, setup.own_memory(), small_page_bytes); !stored)
+  if (auto stored = store_pages(**producer, keys, setup.own_memory(), small_page_bytes); !stored)
     return stored;
   setup.pin(pinning::apart);
   if (setup.options().wants("exists"))

@@ -120,7 +120,7 @@ bool shard::within_reach_in_memory(const record& rec) const noexcept {
 }
 
 /// A key has as many locations as it may: what somebody put takes the place of the oldest on disk,
-/// else of the oldest mirror, or of one that is out of reach or of another length.
+/// else of the oldest mirror or of one that is out of reach.
 publish_outcome shard::make_room(std::size_t position, const page_location& wanted) noexcept {
   std::size_t there = 0;
   auto on_disk = no_record;
@@ -129,8 +129,7 @@ publish_outcome shard::make_room(std::size_t position, const page_location& want
     ++there;
     if (at(i).where == tier::disk)
       on_disk = i;
-    else if (at(i).mirrored || !within_reach_in_memory(at(i)) ||
-             at(i).length_bytes != wanted.length_bytes)
+    else if (at(i).mirrored || !within_reach_in_memory(at(i)))
       spare = i;
   }
   if (there < limits::locations_per_key_max)

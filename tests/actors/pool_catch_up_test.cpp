@@ -154,6 +154,7 @@ TEST_F(pool_catch_up_test, nobody_waits_for_a_disk_that_takes_nothing) {
 TEST_F(pool_catch_up_test, a_pool_without_a_disk_has_nothing_to_write) {
   stop(pool);
   pool = spawn_pool();
+  tell_everyone(both());
   put_some(3);
   EXPECT_EQ(write_out(60'000, [] {}).left, 0u);
 }

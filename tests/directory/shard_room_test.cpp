@@ -63,14 +63,6 @@ TEST_F(shard_room, a_page_of_another_length_is_no_duplicate) {
   EXPECT_TRUE(knows(2));
 }
 
-TEST_F(shard_room, pages_of_another_length_give_way_where_a_key_has_too_many) {
-  for (std::uint64_t i : {1, 2, 3, 4})
-    publish(location(i));
-  EXPECT_EQ(publish(longer(5), publish_mode::if_absent), publish_outcome::accepted);
-  EXPECT_TRUE(knows(5));
-  EXPECT_EQ(subject.locations(), 4u);
-}
-
 TEST_F(shard_room, a_page_in_memory_takes_the_place_of_the_oldest_on_disk) {
   publish(location(1));
   for (std::uint64_t i : {2, 3, 4})

@@ -100,6 +100,8 @@ void process::fill_rest(const page_key& key, slot_id slot, std::uint32_t length,
   storage::fill filled{slot, key, length, 0};
   storage::commit_outcome outcome;
   pool_->commit({&filled, 1}, {&outcome, 1});
+  if (outcome.replaced)
+    give_up({*outcome.replaced});
   if (outcome.status != page_status::stored)
     return;
   record_hold(key, slots_.bytes(slot, length));

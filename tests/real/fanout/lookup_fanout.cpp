@@ -86,16 +86,23 @@ result<point> measure(std::uint32_t nodes, const std::string& program) {
   if (!started)
     return started.error();
   client::client_options wanted;
-  wanted.node_host = started->front().launch().host;
-  wanted.node_port = started->front().ports().control_port;
   wanted.cluster = options.prototype.cluster;
   wanted.location_cache_keys = 0;
-  auto client = client::cache_client::connect(wanted);
+  const auto connect_to = [&](const cli::node_process& node) {
+    wanted.node_host = node.launch().host;
+    wanted.node_port = node.ports().control_port;
+    return client::cache_client::connect(wanted);
+  };
+  auto producer = connect_to(started->back()); // Pages of the own host are found without messages.
+  if (!producer)
+    return producer.error();
+  auto client = connect_to(started->front());
   if (!client)
     return client.error();
-  auto keys = put_pages(**client);
+  auto keys = put_pages(**producer);
   auto found = ask_again_and_again(**client, keys);
   client->reset();
+  producer->reset();
   cli::stop_nodes(*started, std::chrono::seconds(15));
   return found;
 }

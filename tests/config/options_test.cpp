@@ -106,6 +106,7 @@ eviction = "s3fifo"
 free_low = 0.1
 free_high = 0.25
 name_prefix = "pp"
+keep = true
 mirror = "all"
 mirror_share = 0.5
 [data]
@@ -187,6 +188,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .free_low = 0.1,
                    .free_high = 0.25,
                    .name_prefix = "pp",
+                   .keep = true,
                    .mirror = mirror_mode::all,
                    .mirror_share = 0.5};
   expected.data = {data_plane_mode::verbs, 9, milliseconds(6000)};

@@ -41,6 +41,15 @@ protected:
     return names;
   }
 
+  int times_taken_over() {
+    const auto log = log_of(0);
+    int times = 0;
+    for (auto at = log.find(" taken over, "); at != std::string::npos;
+         at = log.find(" taken over, ", at + 1))
+      ++times;
+    return times;
+  }
+
   std::string log_of(std::size_t index) {
     std::ifstream file(node(index).launch().folder / "node.log");
     return {std::istreambuf_iterator<char>(file), {}};
@@ -314,6 +323,8 @@ bool own_shared_memory(std::uint64_t bytes) {
          ::mount("peercache-test", "/dev/shm", "tmpfs", 0, size.c_str()) == 0;
 }
 
+constexpr std::uint32_t large_page = 512u << 10;
+
 } // namespace
 
 /// PEERCACHE_ADOPTION_SHM_MIB says how large /dev/shm is.
@@ -330,8 +341,14 @@ TEST_F(adoption, of_three_fifths_of_dev_shm_takes_two_seconds_at_most_under_sets
     const auto client = client_of(0);
     std::atomic<bool> stop{false};
     std::thread engine([&] {
-      for (std::uint32_t id = 0; !stop; ++id)
-        (void)put_one(*client, id, 0);
+      std::vector<std::byte> bytes(large_page);
+      for (std::uint32_t id = 0; !stop; ++id) {
+        bench::fill_page(id, 0, bytes);
+        client::const_part part{bytes.data(), large_page};
+        client::set_page page{key_of(id), {&part, 1}};
+        client::page_result result;
+        client->set({&page, 1}, {&result, 1});
+      }
     });
     EXPECT_TRUE(within(milliseconds(60'000), [&] {
       const auto admin = client::admin_client::connect("127.0.0.1", node(0).ports().control_port,
@@ -352,6 +369,10 @@ TEST_F(adoption, of_three_fifths_of_dev_shm_takes_two_seconds_at_most_under_sets
           static_cast<long long>(std::chrono::duration_cast<milliseconds>(end - begin).count()),
           killed ? "kill -9" : "SIGTERM");
       EXPECT_TRUE(took_at_most(milliseconds(2000), begin, end));
+      EXPECT_TRUE(within(milliseconds(60'000), [&] { return times_taken_over() == round + 1; }));
+      std::printf("[ measured ] its pages are compared %lld ms later\n",
+                  static_cast<long long>(
+                      std::chrono::duration_cast<milliseconds>(clock::now() - end).count()));
     }
     stop = true;
     engine.join();

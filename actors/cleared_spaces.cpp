@@ -15,7 +15,7 @@ using discovery::byte_writer;
 ///
 ///     u8 version | u32 floor | u32 count | count × (u64 space, u32 epoch)
 ///                | u32 count | count × (u8 length, name, incarnation 16, u8 forgiven)
-constexpr std::uint8_t encoding_version = 1;
+constexpr std::uint8_t encoding_version = 2;
 
 /// Epochs count the clears of a space: higher ones come from nobody who keeps to the protocol, and
 /// would leave no room for later clears.

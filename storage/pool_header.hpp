@@ -52,7 +52,7 @@ struct pool_header {
 
 inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350; // "PCPOOL\0\0", little endian
 inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350; // "PCMAKE\0\0"
-inline constexpr std::uint32_t pool_layout_version = 4;
+inline constexpr std::uint32_t pool_layout_version = 5;
 inline constexpr std::uint32_t epoch_block_offset = 4096;
 inline constexpr std::uint32_t pool_header_bytes = 72u << 10; ///< With the epoch block.
 inline constexpr std::uint32_t sessions_max = 1u << 20;       ///< Indices of session locks.

@@ -7,7 +7,8 @@
 
 namespace peercache::actors {
 
-/// The CLEARING protocol, spoken inside one node; its gateway passes on what comes from elsewhere.
+/// The CLEARING protocol, spoken inside one node; its gateway passes on what comes from elsewhere
+/// (`wire_version`).
 using clearing_actor = caf::typed_actor<
     // Gateway, for clients and the CLI: clear this space (space_id), within so many milliseconds;
     // the nodes of these names, a line each, are gone for good. Answers when it is certain, or when

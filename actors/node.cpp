@@ -218,10 +218,8 @@ void node::impl::drain() {
     self->receive([](caf::unit_t) {}, caf::after(100ms) >> [] {});
 }
 
-void node::impl::stop() {
-  if (stopped_ || !system_)
-    return;
-  stopped_ = true;
+/// After this nobody reads pages of this node any more.
+void node::impl::stop_threads() {
   *stopping_at_ = "comparing the pages of the process before";
   if (adoption_thread_) {
     stop_adoption_ = true;
@@ -247,12 +245,9 @@ void node::impl::stop() {
     http_->stop();
     wait_for_thread_actor(*system_, http_thread_);
   }
-  if (clearing_) {
-    // Nobody reads pages of this node any more: clears need not wait for it.
-    *stopping_at_ = "saying goodbye";
-    caf::scoped_actor self{*system_};
-    self->request(clearing_, 1s, leave_atom_v).receive([](bool) {}, [](const caf::error&) {});
-  }
+}
+
+void node::impl::end_actors() {
   *stopping_at_ = "ending the actors";
   for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
                        caf::actor_cast<caf::strong_actor_ptr>(metrics_),
@@ -289,6 +284,20 @@ void node::impl::stop() {
   disk_writer_ = nullptr;
   pool_ = nullptr;
   page_thread_ = http_thread_ = disk_thread_ = nullptr;
+}
+
+void node::impl::stop() {
+  if (stopped_ || !system_)
+    return;
+  stopped_ = true;
+  stop_threads();
+  if (clearing_) {
+    // Clears need not wait for this node any more.
+    *stopping_at_ = "saying goodbye";
+    caf::scoped_actor self{*system_};
+    self->request(clearing_, 1s, leave_atom_v).receive([](bool) {}, [](const caf::error&) {});
+  }
+  end_actors();
   *stopping_at_ = "closing connections";
   system_->await_actors_before_shutdown(false);
   system_.reset();

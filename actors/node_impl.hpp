@@ -58,6 +58,8 @@ private:
   void spawn_gateway();
   void spawn_clearing(const std::shared_ptr<peer>& own);
   void spawn_metrics();
+  void stop_threads();
+  void end_actors();
 
   const config::node_config config_;
   const home_process home_;

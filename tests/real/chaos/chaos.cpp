@@ -217,6 +217,13 @@ result<void> start_all(const chaos_plan& plan, chaos_cluster& cluster, cluster_w
           "the nodes do not find each other: " + watch.views(cluster.all_running())};
 }
 
+/// Where the run records what happens; null when it is not to.
+result<std::unique_ptr<tests::history>> record_of(const chaos_plan& plan) {
+  if (plan.history.empty())
+    return std::unique_ptr<tests::history>();
+  return tests::history::create(plan.history, clock::now());
+}
+
 int run(const chaos_plan& plan) {
   auto folder = cli::run_folder::make(fmt::format("peercache-chaos-{}", ::getpid()));
   auto failed = [&](const error& why) {
@@ -234,13 +241,10 @@ int run(const chaos_plan& plan) {
   auto cluster = chaos_cluster::make(plan, *folder);
   if (!cluster)
     return failed(cluster.error());
-  std::unique_ptr<tests::history> record;
-  if (!plan.history.empty()) {
-    auto made = tests::history::create(plan.history, clock::now());
-    if (!made)
-      return failed(made.error());
-    record = std::move(*made);
-  }
+  auto made = record_of(plan);
+  if (!made)
+    return failed(made.error());
+  const auto& record = *made;
   stress::stress_ledger ledger(plan.load.keys);
   ledger.record = record.get();
   cluster_watch watch(*cluster, record.get());

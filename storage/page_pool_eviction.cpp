@@ -1,0 +1,125 @@
+// Which page goes when room is needed, and in which order pages are.
+
+#include "storage/page_pool.hpp"
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace peercache::storage {
+namespace {
+
+/// Victims that are kept nowhere else and stay when another one can go.
+constexpr std::uint32_t spared_max = 16;
+/// Pages that were read since they were last looked at, and are kept instead, per victim.
+constexpr std::uint32_t second_chances_max = 16;
+
+} // namespace
+
+void page_pool::put_in_order(slot_id slot, const page_key& key, bool promoted) {
+  const auto bytes = pages_[slot.value].granules() * limits::granule_bytes;
+  if (promoted)
+    order_.insert_promoted(slot, key, bytes);
+  else
+    order_.insert(slot, key, bytes);
+}
+
+std::optional<slot_id> page_pool::next_victim() {
+  for (std::uint32_t i = 0;; ++i) {
+    const auto victim = order_.victim();
+    if (!victim)
+      return std::nullopt;
+    const auto slot = victim->slot;
+    PEERCACHE_ASSERT(is(slot, slot_state::readable));
+    auto uses = slots_.take_uses(slot);
+    stats_.uses += uses;
+    // A pin is a read that goes on, and giving the page up would free nothing yet.
+    const bool in_use = uses >= victim->reads_to_stay;
+    if (i == second_chances_max || (!in_use && slots_.pins(slot) == 0))
+      return slot;
+    put_in_order(slot, slots_.contents(slot).key, victim->promoted && !in_use);
+    if (in_use || !victim->promoted)
+      order_.touch(slot);
+  }
+}
+
+/// The next one that is kept elsewhere, else the next one. Those before it are new in the order.
+std::optional<slot_id> page_pool::next_victim(const kept_elsewhere& kept) {
+  std::vector<slot_id> spared;
+  auto chosen = next_victim();
+  while (chosen && !kept(*chosen) && spared.size() < spared_max) {
+    spared.push_back(*chosen);
+    chosen = next_victim();
+  }
+  if (!spared.empty() && (!chosen || !kept(*chosen))) {
+    if (chosen)
+      spared.push_back(*chosen);
+    chosen = spared.front();
+    spared.erase(spared.begin());
+  }
+  for (const auto slot : spared)
+    put_in_order(slot, slots_.contents(slot).key, false);
+  return chosen;
+}
+
+void page_pool::evict(slot_id victim, std::vector<evicted>& victims) {
+  auto page = describe(victim);
+  victims.push_back({page.key, page.slot, page.gen, page.length_bytes, page.checksum});
+  ++stats_.evictions;
+  stats_.evicted_bytes += page.length_bytes;
+  give_up(victim);
+}
+
+bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look,
+                            std::uint64_t free_wanted_bytes) {
+  reclaim();
+  const auto low = std::max(options_.free_low_bytes, free_wanted_bytes);
+  const auto high = std::max(options_.free_high_bytes, free_wanted_bytes);
+  // What is in limbo comes back without another victim.
+  auto coming_bytes = [this] {
+    return (free_.free_granules() + limbo_granules_) * limits::granule_bytes;
+  };
+  if (coming_bytes() >= low)
+    return false;
+  for (std::uint32_t i = 0; i < options_.evict_batch_pages_max; ++i) {
+    if (coming_bytes() >= high)
+      return false;
+    auto victim = next_victim();
+    if (!victim)
+      return false;
+    if (look)
+      look(describe(*victim));
+    evict(*victim, victims);
+  }
+  return true;
+}
+
+void page_pool::reclaim() {
+  std::erase_if(limbo_, [this](slot_id slot) {
+    if (slots_.pins(slot) != 0)
+      return false;
+    release(slot);
+    return true;
+  });
+}
+
+void page_pool::fold_uses(std::uint32_t pages_max) {
+  // Once round at most, and not long over pages that are large or missing.
+  auto steps_left = std::min<std::uint64_t>(pages_.size(), std::uint64_t{pages_max} * 16);
+  for (std::uint32_t seen = 0; seen < pages_max && steps_left > 0; --steps_left) {
+    fold_cursor_ =
+        (fold_cursor_ == 0 ? static_cast<std::uint32_t>(pages_.size()) : fold_cursor_) - 1;
+    slot_id slot{fold_cursor_};
+    if (!is(slot, slot_state::readable))
+      continue;
+    ++seen;
+    if (auto uses = slots_.take_uses(slot); uses > 0) {
+      stats_.uses += uses;
+      order_.touch(slot, uses);
+    }
+  }
+}
+
+} // namespace peercache::storage

@@ -55,7 +55,8 @@ discovery::view_stamp read_stamp(byte_reader& in) {
 
 epoch_number cleared_spaces::next_epoch(space_id space, std::uint64_t unix_s) const noexcept {
   const auto seconds = unix_s > first_second ? unix_s - first_second : 0;
-  return std::max(table_.epoch_of(space) + 1,
+  const auto known = table_.epoch_of(space);
+  return std::max(known == storage::epoch_table::no_epoch ? 0 : known + 1,
                   static_cast<epoch_number>(std::min(seconds, clock_epoch_max)));
 }
 
@@ -188,20 +189,20 @@ std::vector<std::string> cleared_spaces::unaware(space_id space, epoch_number ep
     if (member.inc == self_)
       continue;
     const auto said = answers_.find(member.inc);
-    if (said == answers_.end() || said->second.stamp != view_.stamp() || !said->second.kept ||
+    if (said == answers_.end() || said->second.stamp != view_.stamp() || !said->second.done ||
         epoch_in(said->second.spaces, space) < epoch)
       names.push_back(member.name);
   }
   return names;
 }
 
-std::string cleared_spaces::tell(const incarnation& whom, bool kept, bool leaves) const {
+std::string cleared_spaces::tell(const incarnation& whom, bool done, bool leaves) const {
   std::string bytes;
   byte_writer out(bytes);
   out.id(self_);
   out.number(static_cast<std::uint8_t>(view_.find(whom) != nullptr));
   out.number(static_cast<std::uint8_t>(caught_up_));
-  out.number(static_cast<std::uint8_t>(kept));
+  out.number(static_cast<std::uint8_t>(done));
   out.number(static_cast<std::uint8_t>(leaves));
   const auto stamp = view_.stamp();
   out.number(stamp.term);
@@ -217,7 +218,7 @@ result<cleared_spaces::telling> cleared_spaces::decode_telling(std::string_view 
   said.from = in.id();
   said.welcome = in.number<std::uint8_t>() != 0;
   said.caught_up = in.number<std::uint8_t>() != 0;
-  said.kept = in.number<std::uint8_t>() != 0;
+  said.done = in.number<std::uint8_t>() != 0;
   said.leaves = in.number<std::uint8_t>() != 0;
   said.stamp = read_stamp(in);
   if (!in.ok())
@@ -233,7 +234,7 @@ result<bool> cleared_spaces::hear(const telling& said) {
   if (said.spaces == encode())
     told_.insert(said.from);              // It knows all that is known here.
   if (view_.find(said.from) != nullptr) { // What is remembered of a member goes with it.
-    answers_[said.from] = {said.stamp, said.spaces, said.kept};
+    answers_[said.from] = {said.stamp, said.spaces, said.done};
     if (said.leaves)
       leaving_.insert(said.from);
   } else if (said.leaves) {

@@ -66,21 +66,21 @@ public:
   /// Another node's question or answer: what it knows, and whether it had caught up itself.
   struct telling {
     incarnation from;
-    bool welcome = false;   ///< The one that it goes to is in the teller's view.
-    bool caught_up = false; ///< Of the teller.
-    bool kept = false;      ///< It will know this after a restart, if it has a disk with pages.
-    bool leaves = false;    ///< In good order: no client reads its pool any more.
+    bool welcome = false;        ///< The one that it goes to is in the teller's view.
+    bool caught_up = false;      ///< Of the teller.
+    bool done = false;           ///< It has withdrawn what is older, and its disk remembers it.
+    bool leaves = false;         ///< In good order: no client reads its pool any more.
     discovery::view_stamp stamp; ///< Of the teller's view.
     std::string spaces;          ///< Encoded.
   };
-  std::string tell(const incarnation& whom, bool kept = true, bool leaves = false) const;
+  std::string tell(const incarnation& whom, bool done = true, bool leaves = false) const;
   static result<telling> decode_telling(std::string_view bytes);
   /// True when an epoch rose. Errors: as of `merge`.
   result<bool> hear(const telling& said);
   /// Whether this member has still to hear what is known here.
   bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
   /// Members that have not said, by the very view that this node has, that they know this epoch and
-  /// have kept it: they may serve pages of before, or let somebody in who does.
+  /// are done with it: they may serve pages of before, or let somebody in who does.
   std::vector<std::string> unaware(space_id space, epoch_number epoch) const;
 
   /// Somebody who had caught up has told what it knows since the start, or everybody has.
@@ -98,7 +98,7 @@ private:
   struct answer {
     discovery::view_stamp stamp;
     std::string spaces;
-    bool kept = false;
+    bool done = false;
   };
   using departures = std::map<std::string, departure>;
 

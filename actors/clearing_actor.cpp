@@ -100,7 +100,7 @@ void answer_tellers(clearing_pointer self, bool impatient) {
   if (state.withdrawing != 0 || (state.keeping != 0 && !impatient))
     return;
   for (auto& [whom, promise] : std::exchange(state.tellers, {}))
-    promise.deliver(state.spaces.tell(whom, state.kept()));
+    promise.deliver(state.spaces.tell(whom, state.done()));
 }
 
 void finish_step(clearing_pointer self, std::size_t& steps) {
@@ -178,7 +178,7 @@ void tell(clearing_pointer self, const peer& whom) {
       self->state.asked.erase(found);
   };
   self->request(whom.gateway, state.options.answer_timeout, tell_atom_v,
-                state.spaces.tell(inc, state.kept()))
+                state.spaces.tell(inc, state.done()))
       .then(
           [self, answered](const std::string& bytes) {
             answered();
@@ -263,7 +263,7 @@ caf::result<bool> on_leave(clearing_pointer self) {
         continue;
       ++*waiting;
       self->request(whom.gateway, goodbye_timeout, tell_atom_v,
-                    state.spaces.tell(whom.self.inc, state.kept(), true))
+                    state.spaces.tell(whom.self.inc, state.done(), true))
           .then([one_less](const std::string&) mutable { one_less(); },
                 [one_less](const caf::error&) mutable { one_less(); });
     }

@@ -55,7 +55,8 @@ struct clearing_state {
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }
-  bool kept() const noexcept { return keeping == 0 && why_not_kept.empty(); }
+  /// All that it knows is done here: no older page is in memory, and the disk remembers it.
+  bool done() const noexcept { return withdrawing == 0 && keeping == 0 && why_not_kept.empty(); }
   clear_report report_of(const open_clear& clear) const;
   /// Whether this member is to be told something, or asked.
   bool is_due(const discovery::member& whom) const;

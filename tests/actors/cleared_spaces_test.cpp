@@ -221,13 +221,13 @@ TEST(cleared_spaces, what_a_member_said_by_another_view_does_not_count) {
   EXPECT_EQ(a.spaces.unaware(llama, 5), strings{});
 }
 
-TEST(cleared_spaces, a_member_that_cannot_keep_it_is_unaware) {
+TEST(cleared_spaces, a_member_that_is_not_done_with_it_is_unaware) {
   knowing a("a"), b("b");
   meet(1, {&a, &b});
   a.spaces.raise(llama, 5);
   tell(a, b);
   ASSERT_TRUE(
-      a.spaces.hear(*cleared_spaces::decode_telling(b.spaces.tell(a.self.inc, /*kept=*/false))));
+      a.spaces.hear(*cleared_spaces::decode_telling(b.spaces.tell(a.self.inc, /*done=*/false))));
   EXPECT_EQ(a.spaces.unaware(llama, 5), strings{"b"});
 }
 

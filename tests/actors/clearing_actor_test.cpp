@@ -36,6 +36,28 @@ TEST_F(clearing_test, a_node_confirms_when_its_pool_has_withdrawn_what_is_older)
   EXPECT_TRUE(report->certain);
 }
 
+/// It has something to tell itself, before it is done with what it was told.
+TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_nothing) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  nodes["b"].withdrawals.waits = true;
+  auto answer = begin_clear("a", 5000ms);
+  caf::anon_send(nodes["b"].gateway, clear_atom_v, space_named("qwen").value, std::uint32_t{5000},
+                 std::string{});
+  settle();
+  for (int beats = 0; beats < 5; ++beats)
+    pass(100ms);
+  EXPECT_FALSE(answer());
+  nodes["b"].withdrawals.waits = false;
+  caf::anon_send(nodes["b"].pool, beat_atom_v);
+  settle();
+  pass(200ms);
+  const auto report = answer();
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->certain) << report->why_not;
+}
+
 TEST_F(clearing_test, the_nodes_own_pool_has_to_have_withdrawn_it_too) {
   start("a");
   show_all(view_of(1, {"a"}));

@@ -27,8 +27,8 @@ namespace {
 FIELDS_OF(peer_welcome, a, b, c, d)
 FIELDS_OF(session_welcome, a, b, c, d, e, f, g)
 FIELDS_OF(directory_report, a, b, c, d, e, f, g, h, i, j)
-FIELDS_OF(pool_report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)
-FIELDS_OF(membership_report, a, b, c, d, e, f, g)
+FIELDS_OF(pool_report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v)
+FIELDS_OF(membership_report, a, b, c, d, e, f, g, h)
 FIELDS_OF(latency_report, a, b, c, d)
 FIELDS_OF(rail_report, a, b, c, d, e, f)
 FIELDS_OF(rdma_peer_report, a, b, c)
@@ -36,6 +36,7 @@ FIELDS_OF(client_report, a, b, c, d, e, f, g, h, i, j, k, l, m)
 FIELDS_OF(disk_report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, y, z,
           aa, ab, ac, ad, ae, af, ag, ah, ai, aj, ak)
 FIELDS_OF(promote_report, a, b, c, d, e, f, g)
+FIELDS_OF(clear_report, a, b, c, d, e)
 FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
 #undef FIELDS_OF
 
@@ -123,7 +124,7 @@ class message_type : public test::actor_fixture {};
 
 using types = testing::Types<peer_welcome, session_welcome, directory_report, pool_report,
                              membership_report, rail_report, rdma_peer_report, client_report,
-                             node_report, disk_report, promote_report>;
+                             node_report, disk_report, promote_report, clear_report>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

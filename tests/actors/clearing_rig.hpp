@@ -53,6 +53,8 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [](drain_atom) { return true; },
           [](stats_atom) { return pool_report{}; },
           [](topology_atom, const topology_ptr&) {},
+          [](adopt_atom, const std::string&) {},
+          [](scrub_atom) {},
           [pool](beat_atom) { // The test: answers what was held.
             for (auto& each : std::exchange(pool->held, {}))
               each.deliver(std::uint64_t{0});

@@ -80,7 +80,7 @@ public:
   }
   template <message T>
   void fill(T& x) {
-    std::apply([this](auto&... field) { (fill(field), ...); }, fields_of(x));
+    std::apply([this](auto&... field) { (this->fill(field), ...); }, fields_of(x));
   }
 
 private:

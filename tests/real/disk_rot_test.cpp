@@ -13,13 +13,15 @@ namespace {
 class disk_rot : public testing::TestWithParam<std::string> {
 protected:
   /// Flips one bit of each file of the tier, and one more for every 64 KiB, RocksDB's included. How
-  /// many files. The lock is empty; without the owner's name there would be no disk tier at all.
+  /// many files. The lock is empty; without the owner's name, or what was cleared, there would be
+  /// no disk tier at all.
   static std::uint32_t flip_bits(const std::filesystem::path& folder) {
     std::mt19937_64 random(1);
     std::uint32_t files = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const auto bytes = entry.is_regular_file() ? entry.file_size() : 0;
-      if (bytes == 0 || entry.path().filename() == "disk.owner")
+      const auto name = entry.path().filename();
+      if (bytes == 0 || name == "disk.owner" || name == "disk.cleared")
         continue;
       ++files;
       std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);

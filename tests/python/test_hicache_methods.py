@@ -129,7 +129,7 @@ def test_clear_withdraws_what_any_engine_of_the_model_moved_and_nothing_else(rin
     pool, config = pool_of(shape)
     store, other = engine(ring[0], pool, 2, **config), engine(ring[there], pool, 2, **config)
     tenant = engine(ring[there], pool, 2, extra={"space": "tenant"}, **config)
-    model = engine(ring[there], pool, 2, model_name="another", **config)
+    model = engine(ring[there], pool, 2, **{**config, "model_name": f"another {shape}"})
     mine, foreign = fresh_keys(3), fresh_keys(2)
     put(store, pool, mine, [0, 1, 2])
     for each in (other, tenant, model):

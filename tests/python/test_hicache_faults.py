@@ -368,7 +368,7 @@ def test_a_clear_ends_in_time_and_is_heard_of_later(fragile_ring, engine):
 
 def test_a_clear_after_a_restart_of_engine_and_node_withdraws_what_the_disk_kept(fragile_ring, engine, tmp_path):
     """New weights under an old name: neither the engine nor the node that kept the pages knows of them."""
-    flags = ["--disk-path", str(tmp_path / "disks"), "--disk-size", "256MiB"]
+    flags = ["--disk-path", str(tmp_path / "disks"), "--disk-size", "256MiB", "--disk-bucket-size", "1MiB"]
     ring, pool, keys = fragile_ring(2, flags=flags), MhaPool(), fresh_keys(8)
     writer = engine(ring[1], pool)
     put(writer, pool, keys, range(8))

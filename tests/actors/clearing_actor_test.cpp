@@ -42,9 +42,12 @@ TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_n
   start("b");
   show_all(view_of(1, {"a", "b"}));
   nodes["b"].withdrawals.waits = true;
+  show("b", view_of(1, {"a", "b"}, {"a"}));
   auto answer = begin_clear("a", 5000ms);
   caf::anon_send(nodes["b"].gateway, clear_atom_v, space_named("qwen").value, std::uint32_t{5000},
                  std::string{});
+  settle();
+  show("b", view_of(1, {"a", "b"})); // Now it can tell.
   settle();
   for (int beats = 0; beats < 5; ++beats)
     pass(100ms);

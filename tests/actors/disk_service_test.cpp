@@ -193,6 +193,18 @@ TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten) {
   EXPECT_EQ(disk->report().pages, 0u);
 }
 
+TEST_P(disk_service_test, a_page_of_a_space_that_was_cleared_is_not_read) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(2));
+  open();
+  run_until([&] {
+    // After the scan, which would have it forgotten.
+    if (memory->epochs().raise(space_of(key_of(0)), 1))
+      disk->load(1, wanted({0}));
+    return !answers().empty();
+  });
+  EXPECT_EQ(record_at<loaded_page>(answers().at(1).records, 0).found, 0u);
+}
+
 TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten_at_the_next_start) {
   ASSERT_NO_FATAL_FAILURE(store_pages(4));
   memory->epochs().raise(space_of(key_of(0)), 1);

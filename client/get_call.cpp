@@ -318,7 +318,7 @@ page_status get_call::copy_out(const open_page& page, bool verify) {
     if (verify)
       digest = whole.digest();
   }
-  if (!slots.still_readable(where.slot, where.gen))
+  if (!slots.still_readable(where.slot, where.gen) || own_->epochs.is_old(wanted.key))
     return page_status::stale;
   if (digest != where.checksum && guard_on(guard::checksum))
     return page_status::corrupt;

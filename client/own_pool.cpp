@@ -11,6 +11,8 @@ bool own_pool::make_readable(const actors::filled_slot& page) noexcept {
 
 std::optional<directory::page_location> own_pool::find(const page_key& key,
                                                        std::uint32_t length_bytes) const noexcept {
+  if (epochs.is_old(key)) // Filled before a clear, and not committed yet.
+    return std::nullopt;
   const auto found = index.find(key, length_bytes);
   if (!found || found->contents.checksum == 0)
     return std::nullopt;

@@ -39,6 +39,10 @@ private:
     if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
       slots_.refuse_fill(slot);
       filled_until_ = std::max(filled_until_, at_ + granules);
+    } else if (slots_.page_in(slot)) {
+      // Its owner died while it published or dropped what was filled: the granules are free, and no
+      // reader who knows this filling may take it for complete any more.
+      slots_.drop(slot);
     }
     if (at_ < page_end_ || at_ >= filled_until_)
       return end_run();

@@ -283,10 +283,11 @@ bool slot_table::still_readable(slot_id slot, generation gen) const noexcept {
     return true;
   std::atomic_thread_fence(memory_order_acquire);
   const auto& entry = entries_[slot.value];
-  const generation now{entry.generation.load(memory_order_relaxed)};
+  const generation now{entry.generation.load(memory_order_acquire)};
   if (now == gen)
     return true;
-  // `begin_fill` takes `filled` away before anybody can overwrite the bytes.
+  // Before the bytes are overwritten the generation is odd, from `give_up` or `drop` on; before it
+  // is even again `begin_fill` has taken `filled` away, which is why it is loaded second.
   return !gen.readable() && now.readable() &&
          entry.filled.load(memory_order_relaxed) == static_cast<std::uint32_t>(gen.value);
 }

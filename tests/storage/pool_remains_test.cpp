@@ -60,6 +60,19 @@ TEST_F(pool_remains_test, an_adopted_pool_takes_new_pages_and_gives_old_ones_up_
   EXPECT_GT(after.pool->newest(), before->newest());
 }
 
+/// A reader of the host that found it by the index may copy long after.
+TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_nobody_any_more) {
+  std::vector<evicted> victims;
+  const auto slot = *before->reserve(large, victims);
+  const auto filling = slots.fill(slot, key_of(7), large, 1);
+  ASSERT_TRUE(filling);
+  entry(slot).uses = 0; // As `publish` and `drop` leave it between two stores.
+  ASSERT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::hit);
+  adopted_pool after(slots);
+  EXPECT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::stale);
+  EXPECT_FALSE(slots.still_readable(slot, *filling));
+}
+
 TEST_F(pool_remains_test, nothing_is_found_before_it_is_adopted_and_its_room_is_not_taken) {
   for (std::uint64_t number = 1; number <= 85; ++number)
     put(number); // All 255 granules that three go into.

@@ -128,8 +128,6 @@ public:
   /// already, or of a space that was cleared since, the slot is free. Oldest first, as they come
   /// from `remains_check`. Returns which of them were adopted.
   std::vector<resident_page> adopt(std::span<const slot_id> slots);
-  /// The page that is in a claimed slot, as its entry says.
-  page_key claimed_key(slot_id slot) const;
   /// A claimed slot is free: its page is none, or nobody can write there any more.
   void give_back(slot_id slot);
 

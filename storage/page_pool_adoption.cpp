@@ -48,11 +48,6 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
   return adopted;
 }
 
-page_key page_pool::claimed_key(slot_id slot) const {
-  PEERCACHE_ASSERT(is(slot, slot_state::filling));
-  return slots_.contents(slot).key;
-}
-
 void page_pool::give_back(slot_id slot) {
   PEERCACHE_ASSERT(is(slot, slot_state::filling));
   auto& note = pages_[slot.value];

@@ -81,22 +81,24 @@ def test_one_exists_asks_for_2048_keys(ring, engine, tp_size):
     pool = MhaPool(pages=2048, layers=1, heads=1, head_dim=8)
     patient = {"client.timeout": "30s", "prefetch_timeout_base": 30}  # What is not answered by then is a miss.
     stores = [engine(ring[0], pool, extra=patient, tp_rank=rank, tp_size=tp_size) for rank in range(tp_size)]
+    other_host = engine(ring[1], pool, extra=patient, tp_rank=0, tp_size=tp_size)
     keys = fresh_keys(2048)
     for store in stores:
         put(store, pool, keys, list(range(2048)))
+    published(stores[0])
     assert stores[-1].batch_exists_v2(keys, []).kv_hit_pages == 2048
 
     def messages(ask):
-        before = stores[0]._backend.client.stats()["directory_messages"]
+        before = other_host._backend.client.stats()["directory_messages"]
         ask()
-        return stores[0]._backend.client.stats()["directory_messages"] - before
+        return other_host._backend.client.stats()["directory_messages"] - before
 
     def in_parts():
         for first in range(0, 2048, 128):
-            assert stores[0].batch_exists(keys[first : first + 128]) == 128
+            assert other_host.batch_exists(keys[first : first + 128]) == 128
 
     def at_once():
-        assert stores[0].batch_exists(keys) == 2048
+        assert other_host.batch_exists(keys) == 2048
 
     assert 0 < messages(at_once) <= messages(in_parts) / 2, "many keys are one question to each node"
 

@@ -221,6 +221,8 @@ session::~session() {
   unmapping_thread_ = nullptr;
   // Whatever still refers to an actor must not keep the caller's process from ending.
   system_->await_actors_before_shutdown(false);
+  // The system ends in another thread, which waits until no thread is in it any more.
+  actors::leave_actor_system();
   end_system(std::move(config_), std::move(system_));
 }
 

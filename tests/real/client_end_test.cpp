@@ -71,6 +71,15 @@ int open_call_in_child(client::cache_client& client, const page_key& key) {
 
 } // namespace
 
+TEST_F(client_end, beside_a_healthy_node_leaves_no_thread_behind) {
+  for (int round = 0; round < 3; ++round) {
+    auto client = client_of(0);
+    put(*client, static_cast<std::uint32_t>(round), 1);
+    client.reset();
+    EXPECT_EQ(client::ending_systems(), 0) << "its end was left to a thread";
+  }
+}
+
 TEST_F(client_end, in_a_forked_child_it_is_closed_and_the_parent_s_is_not) {
   auto client = client_of(0);
   put(*client, 0, 8);

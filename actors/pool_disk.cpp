@@ -252,6 +252,8 @@ std::string locate_pages(const pool_state& state, const std::string& keys) {
 std::string restore_pages(pool_pointer self, const std::string& filled) {
   auto& state = self->state;
   const auto fills = fills_of(filled);
+  for (const auto& page : fills)
+    state.disk.note_read(page);
   std::vector<storage::commit_outcome> outcomes(fills.size());
   state.pool->commit(fills, outcomes, /*promoted=*/true);
   std::string keys;

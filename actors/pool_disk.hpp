@@ -69,6 +69,10 @@ public:
   bool idle() const noexcept { return options_.gate->bytes() == 0; }
   bool takes_pages() const noexcept { return on() && options_.gate->open(); }
   bool is_pinned(slot_id slot) const noexcept { return options_.slots.pins(slot) != 0; }
+  /// The disk has read this page into its slot, and its bytes have its checksum.
+  void note_read(const storage::fill& page) noexcept {
+    options_.slots.fill(page.slot, page.key, page.length_bytes, page.checksum);
+  }
   /// A set took this page's memory at once: counted, unless the page is on disk or on its way
   /// there.
   void lose(const storage::evicted& page);

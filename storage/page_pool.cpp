@@ -177,20 +177,25 @@ void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> ou
   in_order(done, fills.size());
 }
 
+std::optional<page_status> page_pool::refusal_of(const fill& page) const {
+  if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
+      granules_for(page.length_bytes) != pages_[page.slot.value].granules())
+    return page_status::bad_size;
+  if (!slots_.was_filled(page.slot, page.key, page.length_bytes, page.checksum))
+    return page_status::refused;
+  if (options_.epochs.is_old(page.key))
+    return page_status::stale;
+  return std::nullopt;
+}
+
 commit_outcome page_pool::commit_one(const fill& page, const std::optional<slot_id>& resident,
                                      bool replaces) {
   if (!is(page.slot, slot_state::filling))
     return {.status = page_status::refused, .slot = page.slot};
-  if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
-      granules_for(page.length_bytes) != pages_[page.slot.value].granules()) {
+  if (const auto why_not = refusal_of(page)) {
     drop_filling(page.slot);
     ++stats_.abandoned;
-    return {.status = page_status::bad_size, .slot = page.slot};
-  }
-  if (options_.epochs.is_old(page.key)) {
-    drop_filling(page.slot);
-    ++stats_.abandoned;
-    return {.status = page_status::stale, .slot = page.slot};
+    return {.status = *why_not, .slot = page.slot};
   }
   std::optional<evicted> replaced;
   if (replaces) {

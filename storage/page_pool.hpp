@@ -32,8 +32,9 @@ struct page_pool_options {
   epoch_table epochs;                         ///< By which pages are too old to be taken in.
 };
 
-/// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave. Checksum 0: its producer
-/// has computed none, and the pool does.
+/// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave, and whoever put them
+/// there has said so in the slot table (`slot_table::fill`). Checksum 0: its producer has computed
+/// none, and the pool does.
 struct fill {
   slot_id slot;
   page_key key;
@@ -52,7 +53,8 @@ struct evicted {
 };
 
 /// What became of a fill. `stored`: `slot` and `gen` are its place. `duplicate`: the pool had the
-/// page already, at `slot` and `gen`. `refused`: `slot` is not being filled; nothing changed.
+/// page already, at `slot` and `gen`. `refused`: `slot` is not being filled, and nothing changed;
+/// or its filler has not said that this page is in it (`slot_table::fill`), and it is free again.
 /// `bad_size`: the length is not the reserved one; the slot is free again. `stale`: the page's
 /// space was cleared since its set began; the slot is free again.
 struct commit_outcome {
@@ -244,6 +246,8 @@ private:
 
   bool is(slot_id slot, slot_state state) const noexcept;
   resident_page describe(slot_id slot) const;
+  /// Why a page that lies in a slot that is being filled is none; nothing when it is one.
+  std::optional<page_status> refusal_of(const fill& page) const;
   commit_outcome commit_one(const fill& page, const std::optional<slot_id>& resident,
                             bool replaces);
   std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims,

@@ -119,16 +119,19 @@ protected:
     return record_at<slot_id>(*slots, 0);
   }
 
+  /// As a client of this host does, to whom the slot is leased. The record of its commit.
+  std::string fill_slot(const page_key& key, slot_id slot, std::uint32_t length_bytes = 4096) {
+    memory.slots().fill(slot, key, length_bytes, /*checksum=*/0);
+    std::string filled;
+    append_record(filled, filled_slot{key, 0, slot, length_bytes});
+    return filled;
+  }
+
   page_status commit(const page_key& key, slot_id slot, commit_mode mode = commit_mode::skip,
                      std::uint32_t length_bytes = 4096) {
-    std::string filled;
-    filled_slot page;
-    page.key = key;
-    page.slot = slot;
-    page.length_bytes = length_bytes;
-    append_record(filled, page);
-    auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
-                                 static_cast<std::uint8_t>(mode), std::string{});
+    auto pending =
+        self->request(pool, caf::infinite, commit_atom_v, fill_slot(key, slot, length_bytes),
+                      static_cast<std::uint8_t>(mode), std::string{});
     settle();
     auto status = page_status::pending;
     pending.receive([&](const std::string& statuses,

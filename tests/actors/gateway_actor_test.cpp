@@ -85,13 +85,8 @@ protected:
   }
 
   bool commit_slot(std::uint64_t session, slot_id slot, const std::string& next_lengths = {}) {
-    std::string filled;
-    filled_slot page;
-    page.key = key_named("a");
-    page.slot = slot;
-    page.length_bytes = 4096;
-    append_record(filled, page);
-    auto pending = self->request(gateway, caf::infinite, commit_atom_v, session, filled,
+    auto pending = self->request(gateway, caf::infinite, commit_atom_v, session,
+                                 fill_slot(key_named("a"), slot),
                                  static_cast<std::uint8_t>(commit_mode::skip), next_lengths);
     settle();
     bool accepted = false;

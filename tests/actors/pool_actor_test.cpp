@@ -101,9 +101,7 @@ protected:
   using response = decltype(self->request(pool, caf::infinite, commit_atom_v, std::string{},
                                           std::uint8_t{}, std::string{}));
   response begin_commit(const page_key& key) {
-    std::string filled;
-    append_record(filled, filled_slot{key, 0, reserve(), 4096});
-    auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
+    auto pending = self->request(pool, caf::infinite, commit_atom_v, fill_slot(key, reserve()),
                                  static_cast<std::uint8_t>(commit_mode::skip), std::string{});
     settle();
     return pending;
@@ -160,8 +158,7 @@ TEST_F(frozen_owner_test, a_page_that_no_owner_has_heard_of_is_not_published) {
 TEST_F(pool_actor_test, the_newest_page_of_a_key_is_the_one_that_is_known) {
   tell_everyone(both());
   const auto set = [&](std::uint32_t length_bytes) {
-    std::string filled;
-    append_record(filled, filled_slot{key_named("a"), 0, reserve(length_bytes), length_bytes});
+    const auto filled = fill_slot(key_named("a"), reserve(length_bytes), length_bytes);
     auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
                                  static_cast<std::uint8_t>(commit_mode::skip), std::string{});
     settle();

@@ -240,12 +240,7 @@ TEST_F(pool_disk_test, what_is_to_be_written_is_handed_over_before_anything_is_r
   use(/*write_through=*/false);
   tell_everyone(both(2));
   for (int i = 0; i < 80; ++i) {
-    filled_slot page;
-    page.key = key_named("a" + std::to_string(i));
-    page.slot = reserve();
-    page.length_bytes = 4096;
-    std::string filled;
-    append_record(filled, page);
+    const auto filled = fill_slot(key_named("a" + std::to_string(i)), reserve());
     // Makes room, and waits for the directory.
     self->send(pool, commit_atom_v, filled, static_cast<std::uint8_t>(commit_mode::skip),
                std::string{});

@@ -4,7 +4,9 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "actors/system_config.hpp"
 #include "directory/wire.hpp"
+#include "discovery/view_codec.hpp"
 #include "local_ring.hpp"
+#include "storage/pool_memory.hpp"
 
 #include <array>
 #include <caf/all.hpp>
@@ -68,6 +70,20 @@ protected:
     return found[0];
   }
 
+  /// One status byte a page, when node 1 takes the commit at all.
+  std::optional<std::string> commit(std::uint64_t session, const filled_slot& page,
+                                    const std::string& next_lengths) {
+    std::string filled;
+    append_record(filled, page);
+    std::optional<std::string> statuses;
+    self_
+        ->request(gateways_.front(), std::chrono::seconds(5), commit_atom_v, session, filled,
+                  std::uint8_t{0}, next_lengths)
+        .receive([&](std::string& said, const std::string&) { statuses = said; },
+                 [](const caf::error&) {});
+    return statuses;
+  }
+
   system_config config_{1};
   caf::actor_system system_{config_};
   caf::scoped_actor self_{system_};
@@ -87,16 +103,39 @@ TEST_F(foreign_program, that_has_not_mapped_the_pool_gets_no_slot_and_commits_no
   std::string lengths;
   append_record(lengths, std::uint32_t{page_bytes});
   EXPECT_FALSE(ask<std::string>(gateway, reserve_atom_v, session->session, lengths));
-  std::string filled;
-  append_record(filled, filled_slot{.key = key_of(1000), .slot = {0}, .length_bytes = page_bytes});
-  std::optional<std::string> statuses;
-  self_
-      ->request(gateway, std::chrono::seconds(5), commit_atom_v, session->session, filled,
-                std::uint8_t{0}, lengths)
-      .receive([&](std::string& said, const std::string&) { statuses = said; },
-               [](const caf::error&) {});
-  EXPECT_FALSE(statuses);
+  const filled_slot page{.key = key_of(1000), .slot = {0}, .length_bytes = page_bytes};
+  EXPECT_FALSE(commit(session->session, page, lengths));
   EXPECT_NE(get(*client_of(0), 1000).result.status, page_status::hit);
+}
+
+TEST_F(foreign_program, that_has_mapped_the_pool_publishes_nothing_that_it_has_not_filled) {
+  const auto& gateway = gateways_.front();
+  const auto session = ask<session_welcome>(gateway, session_atom_v, std::string{"me"}, events_);
+  ASSERT_TRUE(session);
+  const auto owner = discovery::decode_member(session->member);
+  ASSERT_TRUE(owner);
+  auto pool = storage::pool_memory::attach(session->pool_name, owner->inc);
+  ASSERT_TRUE(pool) << pool.error().message;
+  ASSERT_TRUE(pool->lock_session(session->lock_index));
+  std::string lengths;
+  append_record(lengths, std::uint32_t{page_bytes});
+  for (const bool fills : {false, true}) {
+    const auto slots = ask<std::string>(gateway, reserve_atom_v, session->session, lengths);
+    ASSERT_TRUE(slots);
+    const filled_slot page{.key = key_of(fills ? 1001 : 1000),
+                           .slot = record_at<slot_id>(*slots, 0),
+                           .length_bytes = page_bytes};
+    if (fills) {
+      bench::fill_page(1001, 0, pool->slots().bytes(page.slot, page_bytes));
+      pool->slots().fill(page.slot, page.key, page.length_bytes, 0);
+    }
+    const auto statuses = commit(session->session, page, {});
+    ASSERT_TRUE(statuses);
+    EXPECT_EQ(static_cast<page_status>(statuses->at(0)),
+              fills ? page_status::stored : page_status::refused);
+    const auto read = get(*client_of(0), fills ? 1001 : 1000);
+    EXPECT_EQ(read.result.status, fills ? page_status::hit : page_status::not_found);
+  }
 }
 
 /// A record of its own making, without a checksum, must not spare readers the comparison.

@@ -1,3 +1,4 @@
+#include "common/test_guards.hpp"
 #include "left_pool.hpp"
 
 #include <algorithm>
@@ -18,6 +19,21 @@ protected:
   void remove(std::uint64_t number) {
     EXPECT_TRUE(pool->remove(key_of(number), page_pool::bytes_after::zeroed));
   }
+  commit_outcome commit(const fill& page) {
+    commit_outcome outcome;
+    pool->commit({&page, 1}, {&outcome, 1});
+    return outcome;
+  }
+  /// Of a page that is gone, as its next owner would commit them who has written nothing.
+  fill leftover_of(std::uint64_t number) {
+    const auto left = put(*pool, slots, number, length);
+    const auto checksum = pool->find(key_of(number))->checksum;
+    pool->remove(key_of(number));
+    std::vector<evicted> victims;
+    const auto slot = *pool->reserve(length, victims);
+    EXPECT_EQ(slot, left);
+    return {slot, key_of(100), length, checksum};
+  }
 
   heap_pool memory{granules};
   slot_table slots = memory.slots();
@@ -27,8 +43,8 @@ protected:
 TEST_F(page_pool_bytes, without_a_checksum_get_one_before_anybody_has_the_page) {
   auto page = filled(*pool, slots, 1, length);
   const auto computed = std::exchange(page.checksum, 0);
-  commit_outcome outcome;
-  pool->commit({&page, 1}, {&outcome, 1});
+  slots.fill(page.slot, page.key, page.length_bytes, 0);
+  const auto outcome = commit(page);
   EXPECT_EQ(outcome.checksum, computed);
   EXPECT_EQ(slots.contents(page.slot).checksum, computed);
   EXPECT_EQ(pool->find(key_of(1))->checksum, computed);
@@ -74,6 +90,29 @@ TEST_F(page_pool_bytes, of_a_removed_page_make_room_in_a_full_pool_at_once) {
   EXPECT_EQ(*next, slot);
   EXPECT_TRUE(is_zero(slot, 0, length));
   EXPECT_TRUE(victims.empty());
+}
+
+TEST_F(page_pool_bytes, that_a_page_before_left_are_no_page_of_who_has_written_none) {
+  for (const bool with_checksum : {false, true}) {
+    auto page = leftover_of(1);
+    page.checksum = with_checksum ? page.checksum : 0;
+    EXPECT_EQ(commit(page).status, page_status::refused);
+    EXPECT_FALSE(pool->find(page.key));
+    EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes()) << "its slot is free";
+  }
+  guard_switched_off off(guard::filled);
+  EXPECT_EQ(commit(leftover_of(1)).status, page_status::stored);
+}
+
+TEST_F(page_pool_bytes, are_of_the_page_that_their_filler_has_named_and_of_no_other) {
+  for (const int other : {1, 2, 3}) {
+    auto page = filled(*pool, slots, 1, length);
+    page.key = other == 1 ? key_of(2) : page.key;
+    page.checksum += other == 2 ? 1 : 0;
+    page.length_bytes -= other == 3 ? 1 : 0;
+    EXPECT_EQ(commit(page).status, page_status::refused) << other;
+    EXPECT_EQ(pool->stats().pages, 0u);
+  }
 }
 
 TEST_F(page_pool_bytes, of_an_evicted_page_are_left_to_the_next_one_to_overwrite) {

@@ -34,7 +34,8 @@ protected:
   }
   page_status commit(bool promoted) {
     std::vector<evicted> victims;
-    fill page{*pool->reserve(granule, victims), key, granule, 1};
+    const fill page{*pool->reserve(granule, victims), key, granule, 1};
+    memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     commit_outcome outcome;
     pool->commit({&page, 1}, {&outcome, 1}, promoted);
     return outcome.status;

@@ -34,8 +34,15 @@ protected:
     return outcome;
   }
 
+  /// Its filler tells the host of nothing.
+  fill unnamed(std::uint64_t number, std::uint32_t length = granule) {
+    fill page{reserve(length), key_of(number), length, number};
+    EXPECT_TRUE(memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum));
+    return page;
+  }
+
   commit_outcome put(std::uint64_t number, std::uint32_t length = granule) {
-    return commit({reserve(length), key_of(number), length, number});
+    return commit(unnamed(number, length));
   }
 
   bool has(std::uint64_t number) const { return pool->find(key_of(number)).has_value(); }
@@ -47,8 +54,7 @@ protected:
 
   /// A process of the host has filled a slot, and nobody has told the pool.
   fill filled(std::uint64_t number, std::uint32_t length = granule) {
-    fill page{reserve(length), key_of(number), length, number};
-    EXPECT_TRUE(memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum));
+    const auto page = unnamed(number, length);
     EXPECT_TRUE(memory->index().insert(page.key, page.slot));
     return page;
   }
@@ -65,7 +71,7 @@ TEST_F(page_pool_on_host, the_host_finds_what_is_here_from_its_filling_to_its_en
   ASSERT_TRUE(on_host(1));
   const auto gen = commit(page).gen;
   EXPECT_EQ(on_host(1)->contents.gen, gen);
-  const auto promoted = commit({reserve(granule), key_of(2), granule, 2}, /*promoted=*/true);
+  const auto promoted = commit(unnamed(2), /*promoted=*/true);
   EXPECT_EQ(on_host(2)->slot, promoted.slot) << "nobody but the pool knows that it is here";
   pool->remove(key_of(1));
   EXPECT_FALSE(on_host(1));
@@ -111,7 +117,7 @@ TEST_F(page_pool_on_host, a_page_of_another_length_gives_way_to_the_newest) {
 TEST_F(page_pool_on_host, nothing_gives_way_to_a_page_that_comes_from_disk) {
   make(16);
   put(1, 2 * granule);
-  const auto outcome = commit({reserve(granule), key_of(1), granule, 1}, /*promoted=*/true);
+  const auto outcome = commit(unnamed(1), /*promoted=*/true);
   EXPECT_EQ(outcome.status, page_status::duplicate);
   EXPECT_EQ(pool->find(key_of(1))->length_bytes, 2 * granule);
 }
@@ -121,7 +127,7 @@ TEST_F(page_pool_on_host, one_put_may_bring_two_pages_of_one_key) {
   put(1);
   std::vector<fill> fills;
   for (const auto length : {granule, 2 * granule, 3 * granule, 3 * granule})
-    fills.push_back({reserve(length), key_of(1), length, 1});
+    fills.push_back(unnamed(1, length));
   std::vector<commit_outcome> outcomes(fills.size());
   pool->commit(fills, outcomes);
   const std::vector expected = {page_status::duplicate, page_status::stored, page_status::stored,

@@ -103,6 +103,7 @@ private:
       auto [slot, length] = *filling_.begin();
       numbers.push_back(random_() % 300);
       fills.push_back({{slot}, key_of(numbers.back()), length, random_() | 1});
+      slots_.fill({slot}, fills.back().key, length, fills.back().checksum);
       filling_.erase(filling_.begin());
     }
     std::vector<commit_outcome> outcomes(fills.size());
@@ -216,16 +217,22 @@ INSTANTIATE_TEST_SUITE_P(policies, page_pool_model,
                          testing::Values(eviction_kind::lru, eviction_kind::s3fifo,
                                          eviction_kind::automatic));
 
+void put(page_pool& pool, slot_table slots, slot_id slot, std::uint64_t number,
+         std::uint32_t length) {
+  const fill page{slot, key_of(number), length, 1};
+  slots.fill(page.slot, page.key, page.length_bytes, page.checksum);
+  commit_outcome outcome;
+  pool.commit({&page, 1}, {&outcome, 1});
+}
+
 /// Bytes of pages of `length` that the pool holds after it was offered twice its size of them.
-double held_share(page_pool& pool, std::uint64_t& number, std::uint32_t length) {
+double held_share(page_pool& pool, slot_table slots, std::uint64_t& number, std::uint32_t length) {
   std::vector<evicted> victims;
   auto offered = 2 * pool.capacity_bytes() / length + 1;
   for (std::uint64_t i = 0; i < offered; ++i) {
     auto slot = pool.reserve(length, victims);
     EXPECT_TRUE(slot);
-    fill page{*slot, key_of(++number), length, 1};
-    commit_outcome outcome;
-    pool.commit({&page, 1}, {&outcome, 1});
+    put(pool, slots, *slot, ++number, length);
   }
   std::uint64_t held = 0;
   pool.for_each_page([&](const resident_page& page) {
@@ -244,7 +251,7 @@ TEST(page_pool, a_change_of_page_size_wins_back_the_whole_pool) {
     std::uint64_t number = 0;
     for (std::uint32_t length :
          {4096u, 1u << 20, 12288u, 65536u, 36864u, 4u << 20, 32769u, 8192u}) {
-      auto share = held_share(pool, number, length);
+      auto share = held_share(pool, memory.slots(), number, length);
       std::printf("page %8u bytes: %.2f %% of the pool lost\n", length, 100 * (1 - share));
       // What rounding to the granule and the pool's own size leave possible.
       auto per_page = (length + granule - 1) / granule;
@@ -265,9 +272,7 @@ TEST(page_pool, large_pages_find_room_among_randomly_placed_small_ones) {
     auto length = static_cast<std::uint32_t>(random() % 50 == 0 ? 1u << 20 : 1 + random() % 40'000);
     auto slot = pool.reserve(length, victims);
     ASSERT_TRUE(slot);
-    fill page{*slot, key_of(++number), length, 1};
-    commit_outcome outcome;
-    pool.commit({&page, 1}, {&outcome, 1});
+    put(pool, memory.slots(), *slot, ++number, length);
   }
   pool.for_each_page([&](const resident_page&) { ++kept; });
   auto stats = pool.stats();

@@ -30,18 +30,25 @@ protected:
     return *slot;
   }
 
-  commit_outcome put(std::uint64_t number, std::uint32_t length = granule) {
-    fill page{reserve(length), key_of(number), length, std::max<std::uint64_t>(number, 1)};
+  fill filled(std::uint64_t number, std::uint32_t length = granule) {
+    const fill page{reserve(length), key_of(number), length, std::max<std::uint64_t>(number, 1)};
+    memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
+    return page;
+  }
+
+  commit_outcome commit(const fill& page, bool promoted = false) {
     commit_outcome outcome;
-    pool->commit({&page, 1}, {&outcome, 1});
+    pool->commit({&page, 1}, {&outcome, 1}, promoted);
     return outcome;
+  }
+
+  commit_outcome put(std::uint64_t number, std::uint32_t length = granule) {
+    return commit(filled(number, length));
   }
 
   /// A page from disk.
   slot_id promote(std::uint64_t number) {
-    fill page{reserve(granule), key_of(number), granule, std::max<std::uint64_t>(number, 1)};
-    commit_outcome outcome;
-    pool->commit({&page, 1}, {&outcome, 1}, /*promoted=*/true);
+    const auto outcome = commit(filled(number), /*promoted=*/true);
     EXPECT_EQ(outcome.status, page_status::stored);
     return outcome.slot;
   }
@@ -50,8 +57,7 @@ protected:
   void put_chain(std::uint64_t first, std::uint64_t count) {
     std::vector<fill> fills;
     for (auto number = first; number < first + count; ++number)
-      fills.push_back(
-          {reserve(granule), key_of(number), granule, std::max<std::uint64_t>(number, 1)});
+      fills.push_back(filled(number));
     std::vector<commit_outcome> outcomes(fills.size());
     pool->commit(fills, outcomes);
   }
@@ -158,8 +164,7 @@ TEST_F(page_pool_test, a_key_that_is_here_already_is_a_duplicate_and_its_new_slo
 
 TEST_F(page_pool_test, a_key_twice_in_one_put_is_stored_once) {
   make(16);
-  std::vector<fill> fills{{reserve(granule), key_of(1), granule, 1},
-                          {reserve(granule), key_of(1), granule, 1}};
+  const std::vector<fill> fills{filled(1), filled(1)};
   std::vector<commit_outcome> outcomes(2);
   pool->commit(fills, outcomes);
   EXPECT_EQ(outcomes[0].status, page_status::stored);
@@ -172,20 +177,14 @@ TEST_F(page_pool_test, a_late_commit_or_abandon_changes_nothing) {
   EXPECT_TRUE(pool->abandon(slot));
   EXPECT_FALSE(pool->abandon(slot));
   EXPECT_FALSE(pool->abandon({UINT32_MAX}));
-  fill late{slot, key_of(1), granule, 1};
-  commit_outcome outcome;
-  pool->commit({&late, 1}, {&outcome, 1});
-  EXPECT_EQ(outcome.status, page_status::refused);
+  EXPECT_EQ(commit({slot, key_of(1), granule, 1}).status, page_status::refused);
   EXPECT_FALSE(has(1));
   EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes());
 }
 
 TEST_F(page_pool_test, a_commit_of_another_size_than_reserved_frees_the_slot) {
   make(16);
-  fill page{reserve(granule), key_of(1), granule + 1, 1};
-  commit_outcome outcome;
-  pool->commit({&page, 1}, {&outcome, 1});
-  EXPECT_EQ(outcome.status, page_status::bad_size);
+  EXPECT_EQ(commit({reserve(granule), key_of(1), granule + 1, 1}).status, page_status::bad_size);
   EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes());
 }
 

@@ -21,7 +21,8 @@ protected:
   slot_id put(std::uint64_t number) {
     auto slot = pool.reserve(granule, victims, kept);
     EXPECT_TRUE(slot);
-    fill page{*slot, key_of(number), granule, std::max<std::uint64_t>(number, 1)};
+    const fill page{*slot, key_of(number), granule, std::max<std::uint64_t>(number, 1)};
+    memory.slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     commit_outcome outcome;
     pool.commit({&page, 1}, {&outcome, 1});
     numbers[outcome.slot.value] = number;

@@ -70,9 +70,9 @@ private:
       return; // Both readers hold a pin, and limbo the rest.
     write(slots_.bytes(*slot, length), number);
     fill page{*slot, key_of(number), length, 0};
+    copy_fence();
+    slots_.fill(page.slot, page.key, length, 0);
     if (how_ == reading::found) {
-      copy_fence();
-      slots_.fill(page.slot, page.key, length, 0);
       memory_.index().insert(page.key, page.slot);
       if (random_() % 4 == 0) {
         pool_.abandon(page.slot);

@@ -57,7 +57,7 @@ namespace {
 /// Where the process before let its disk read into, no device writes on its behalf any more.
 result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_remains& remains) {
   for (const auto& extent : remains.extents)
-    if (extent.being_filled)
+    if (extent.as == storage::claimed_extent::use::being_filled)
       if (auto done = memory.make_anew(extent.slot, extent.granules); !done)
         return done;
   return {};

@@ -91,7 +91,7 @@ void node::impl::spawn_pool() {
   if (remains_) {
     pages->claim(*remains_);
     for (const auto& extent : remains_->extents)
-      if (extent.being_filled)
+      if (extent.as == storage::claimed_extent::use::being_filled)
         pool.adoption.being_filled.push_back(extent.slot);
     pool.adoption.former_clients_are_dead = [memory = &*memory_] {
       return memory->former_clients_are_dead();

@@ -73,7 +73,7 @@ std::string pool_state::remove(const std::string& keys) {
   std::vector<storage::evicted> removed;
   auto count = record_count<page_key>(keys);
   for (std::size_t i = 0; count && i < *count; ++i) {
-    auto page = pool->remove(record_at<page_key>(keys, i), storage::page_pool::bytes_after::zeroed);
+    auto page = pool->remove(record_at<page_key>(keys, i), storage::bytes_after::zeroed);
     if (page) {
       disk.forget(page->slot); // There too.
       removed.push_back(*page);
@@ -236,7 +236,10 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](drain_atom) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
-      [self](adopt_atom, const std::string& compared) { adopt_pages(self, compared); },
+      [self](adopt_atom, const std::string& compared) {
+        adopt_pages(self, compared);
+        scrub(self);
+      },
       [self](scrub_atom) {
         self->state.scrubbing = false;
         scrub(self);

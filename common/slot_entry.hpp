@@ -13,7 +13,8 @@ namespace peercache {
 /// (little endian; any change is another `pool_layout_version` and another `verbs_wire_version`):
 ///
 ///   offset  bytes  field
-///        0      8  generation   even: readable; odd: being filled or given up
+///        0      8  generation   even: readable; odd: being filled or given up; the highest bit
+///                            beside an odd one: removed, and its bytes are not zeroed yet
 ///        8     32  key          of the page in the slot
 ///       40      4  length       of the page, bytes
 ///       44      4  pins         readers in the owner's process that send from the slot right now

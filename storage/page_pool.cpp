@@ -79,14 +79,12 @@ void page_pool::drop_filling(slot_id slot) {
 std::uint32_t page_pool::give_up(slot_id slot, bytes_after after) {
   PEERCACHE_ASSERT(is(slot, slot_state::readable));
   auto page = slots_.contents(slot);
-  slots_.give_up(slot);
+  slots_.give_up(slot, after);
   index_.erase(page.key, slot);
   host_.erase(page.key, slot);
   --stats_.pages;
   stats_.page_bytes -= page.length_bytes;
-  pages_[slot.value].state = slot_state::limbo;
-  limbo_granules_ += pages_[slot.value].granules();
-  ++stats_.limbo;
+  put_in_limbo(slot);
   if (after == bytes_after::zeroed) {
     to_scrub_.push_back({slot});
     return no_extent;
@@ -95,6 +93,12 @@ std::uint32_t page_pool::give_up(slot_id slot, bytes_after after) {
     return release(slot);
   limbo_.push_back(slot);
   return no_extent;
+}
+
+void page_pool::put_in_limbo(slot_id slot) {
+  pages_[slot.value].state = slot_state::limbo;
+  limbo_granules_ += pages_[slot.value].granules();
+  ++stats_.limbo;
 }
 
 std::uint32_t page_pool::release(slot_id slot) {
@@ -255,10 +259,12 @@ bool page_pool::scrub(std::uint64_t bytes_max) {
     slots_.zero(next.slot, next.done_bytes, piece);
     next.done_bytes += piece;
     bytes_max -= piece;
-    if (next.done_bytes == whole)
-      release(next.slot);
-    else
+    if (next.done_bytes != whole) {
       to_scrub_.push_front(next);
+      continue;
+    }
+    slots_.note_zeroed(next.slot);
+    release(next.slot);
   }
   return bytes_max == 0 && !to_scrub_.empty();
 }

@@ -124,13 +124,15 @@ public:
 
   // --- what a process before has left (page_pool_adoption.cpp)
 
-  /// These extents are in use; nothing is found in them before `adopt`.
+  /// These extents are in use; nothing is found in them before `adopt`. Those of removed pages are
+  /// zeroed (`scrub`), and free then.
   void claim(const pool_remains& remains);
   /// The pages in these claimed slots can be had from here on, as they are; of a key that is here
   /// already, or of a space that was cleared since, the slot is free. Oldest first, as they come
   /// from `remains_check`. Returns which of them were adopted.
   std::vector<resident_page> adopt(std::span<const slot_id> slots);
-  /// A claimed slot is free: its page is none, or nobody can write there any more.
+  /// A claimed slot is free: nobody can write there any more; or its page is none, and its bytes
+  /// are zeroed first, which takes calls of `scrub`.
   void give_back(slot_id slot);
 
   /// Whether the page in this slot can be had again once it is given up.
@@ -156,9 +158,6 @@ public:
   bool abandon(slot_id slot);
 
   std::optional<resident_page> find(const page_key& key) const;
-  /// What becomes of the bytes of a removed page: they stay until the next page overwrites them, or
-  /// they are gone before anybody has the slot.
-  enum class bytes_after : bool { left, zeroed };
   /// Gives the page up; nothing when it is not here. `zeroed` takes calls of `scrub`.
   std::optional<evicted> remove(const page_key& key, bytes_after after = bytes_after::left);
   /// Zeroes so many bytes at most of what is to be zeroed and nobody reads any more. True when
@@ -240,6 +239,8 @@ private:
   slot_id start_filling(std::uint32_t first, std::uint32_t granules);
   commit_outcome finish_filling(const fill& page);
   void drop_filling(slot_id slot);
+  void zero_claimed(slot_id slot);
+  void put_in_limbo(slot_id slot);
   /// To free or limbo; returns the free extent, or no_extent.
   std::uint32_t give_up(slot_id slot, bytes_after after = bytes_after::left);
   std::uint32_t release(slot_id slot);

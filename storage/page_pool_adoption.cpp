@@ -20,7 +20,16 @@ void page_pool::claim(const pool_remains& remains) {
     note.state = slot_state::filling;
     note.granules_less_one = static_cast<std::uint16_t>(claimed.granules - 1);
     ++stats_.filling;
+    if (claimed.as == claimed_extent::use::to_be_zeroed)
+      zero_claimed(claimed.slot);
   }
+}
+
+/// Given up by now; its bytes go before anybody has the slot.
+void page_pool::zero_claimed(slot_id slot) {
+  --stats_.filling;
+  put_in_limbo(slot);
+  to_scrub_.push_back({slot});
 }
 
 std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
@@ -51,9 +60,11 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
 void page_pool::give_back(slot_id slot) {
   PEERCACHE_ASSERT(is(slot, slot_state::filling));
   auto& note = pages_[slot.value];
-  if (slots_.contents(slot).gen.readable())
-    slots_.give_up(slot);
-  reached(take_over_step::page_refused);
+  if (slots_.contents(slot).gen.readable()) {
+    slots_.give_up(slot, bytes_after::zeroed);
+    reached(take_over_step::page_refused);
+    return zero_claimed(slot);
+  }
   for (std::uint32_t i = 0; i < note.granules(); ++i)
     slots_.end_fill({slot.value + i});
   note.state = slot_state::free;

@@ -36,6 +36,10 @@ private:
       ++found_.impossible;
       reached(take_over_step::entry_withdrawn);
     }
+    const auto removed = slots_.granules_to_zero(slot);
+    if (removed != 0 && at_ >= page_end_ && at_ >= filled_until_)
+      return take(slot, removed, claimed_extent::use::to_be_zeroed);
+    slots_.note_zeroed(slot); // Its bytes are another extent's, or the entry is damaged.
     if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
       slots_.refuse_fill(slot);
       filled_until_ = std::max(filled_until_, at_ + granules);
@@ -57,26 +61,30 @@ private:
   }
 
   void take_page(slot_id slot, const slot_contents& entry) {
-    end_run();
-    const auto granules = granules_for(entry.length_bytes);
-    page_end_ = at_ + granules;
-    found_.extents.push_back({slot, granules, false});
+    take(slot, granules_for(entry.length_bytes), claimed_extent::use::page);
     ++found_.pages;
     found_.newest = std::max(found_.newest, entry.gen);
+  }
+
+  void take(slot_id slot, std::uint32_t granules, claimed_extent::use as) {
+    end_run();
+    page_end_ = at_ + granules;
+    found_.extents.push_back({slot, granules, as});
   }
 
   /// Of granules that somebody may fill, which ends before `at_`.
   void end_run() {
     if (run_granules_ != 0)
-      found_.extents.push_back(
-          {{static_cast<std::uint32_t>(at_ - run_granules_)}, run_granules_, true});
+      found_.extents.push_back({{static_cast<std::uint32_t>(at_ - run_granules_)},
+                                run_granules_,
+                                claimed_extent::use::being_filled});
     run_granules_ = 0;
   }
 
   slot_table slots_;
   pool_remains found_;
   std::uint64_t at_ = 0;
-  std::uint64_t page_end_ = 0;     ///< Of the last page.
+  std::uint64_t page_end_ = 0;     ///< Of the last page, or of what it left.
   std::uint64_t filled_until_ = 0; ///< Where what is being filled ends, as far as seen.
   std::uint32_t run_granules_ = 0;
 };
@@ -98,7 +106,7 @@ remains_check::remains_check(slot_table slots, const std::vector<claimed_extent>
     : slots_(slots) {
   std::vector<std::pair<generation, slot_id>> pages;
   for (const auto& extent : extents)
-    if (!extent.being_filled)
+    if (extent.as == claimed_extent::use::page)
       pages.emplace_back(slots.contents(extent.slot).gen, extent.slot);
   std::sort(pages.begin(), pages.end());
   pages_.reserve(pages.size());

@@ -9,9 +9,14 @@ namespace peercache::storage {
 
 /// Granules of a pool that a process before has left in use.
 struct claimed_extent {
+  enum class use : std::uint8_t {
+    page,
+    being_filled, ///< Somebody may write there yet.
+    to_be_zeroed  ///< The page was removed.
+  };
   slot_id slot;
   std::uint32_t granules = 0;
-  bool being_filled = false; ///< Somebody may write there yet; otherwise there is a page.
+  use as = use::page;
 };
 
 /// What the entries of a pool say that was taken over.
@@ -25,9 +30,9 @@ struct pool_remains {
 /// Looks at each entry once. A page is in order as far as its entry tells: its generation is even,
 /// its length fits, it has a checksum and begins in no other page. Nothing else is readable
 /// afterwards, and nothing is pinned. What was being filled when the owner died is claimed as well,
-/// where no page lies: its filler may live and write, but what it has filled is never complete.
-/// For the pool's new owner, before it hands a slot out. Threads: the owner's.
-/// Cost: 64 bytes a granule are read, 16 MiB a GiB.
+/// where no page lies: its filler may live and write, but what it has filled is never complete. So
+/// is what was removed and not zeroed before the owner died. For the pool's new owner, before it
+/// hands a slot out. Threads: the owner's. Cost: 64 bytes a granule are read, 16 MiB a GiB.
 pool_remains survey(slot_table slots);
 
 /// Whether the bytes in the slot are those of its entry's checksum. @pre from `survey`

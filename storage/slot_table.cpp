@@ -70,6 +70,9 @@ constexpr std::uint32_t granules_mask = limits::granules_per_page_max - 1;
 static_assert(granules_mask << granules_shift < being_filled);
 static_assert((granules_mask & (granules_mask + 1)) == 0);
 
+// Beside the odd generation of a page that was removed.
+constexpr std::uint64_t to_be_zeroed = std::uint64_t{1} << 63;
+
 /// The odd generation before any later store, streaming ones included.
 void fence_before_overwriting() noexcept {
   std::atomic_thread_fence(memory_order_seq_cst);
@@ -92,7 +95,7 @@ generation slot_table::begin_fill(slot_id slot, std::uint32_t granules) noexcept
   PEERCACHE_HOT_ASSERT(granules > 0 && granules <= limits::granules_per_page_max);
   auto& word = entries_[slot.value].generation;
   auto before = word.load(memory_order_relaxed);
-  PEERCACHE_ASSERT(before == 0 || before % 2 == 1);
+  PEERCACHE_ASSERT(before == 0 || (before % 2 == 1 && (before & to_be_zeroed) == 0));
   generation filling{before == 0 ? 1 : before + 2};
   entries_[slot.value].filled.store(0, memory_order_relaxed);
   entries_[slot.value].uses.store(being_filled | (granules - 1) << granules_shift,
@@ -119,12 +122,13 @@ generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t 
   return published;
 }
 
-void slot_table::give_up(slot_id slot) noexcept {
+void slot_table::give_up(slot_id slot, bytes_after after) noexcept {
   PEERCACHE_HOT_ASSERT(slot.value < granules_);
   auto& word = entries_[slot.value].generation;
   generation before{word.load(memory_order_relaxed)};
   PEERCACHE_ASSERT(before.readable());
-  word.store(before.value + 1, memory_order_relaxed);
+  word.store((before.value + 1) | (after == bytes_after::zeroed ? to_be_zeroed : 0),
+             memory_order_relaxed);
   // Between this store and the look at the pins: a reader that pinned before it is seen, and one
   // that pins after it sees the odd generation.
   fence_before_overwriting();
@@ -154,6 +158,20 @@ void slot_table::zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t si
   const auto at = std::uint64_t{slot.value} * limits::granule_bytes + offset_bytes;
   PEERCACHE_ASSERT(at + size_bytes <= std::uint64_t{granules_} * limits::granule_bytes);
   std::memset(pages_ + at, 0, size_bytes);
+}
+
+void slot_table::note_zeroed(slot_id slot) noexcept {
+  auto& word = entries_[slot.value].generation;
+  if (const auto now = word.load(memory_order_relaxed); (now & to_be_zeroed) != 0)
+    word.store(now & ~to_be_zeroed, memory_order_release);
+}
+
+std::uint32_t slot_table::granules_to_zero(slot_id slot) const noexcept {
+  const auto& entry = entries_[slot.value];
+  const auto word = entry.generation.load(memory_order_relaxed);
+  const auto length_bytes = __atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED);
+  const bool removed = word % 2 == 1 && (word & to_be_zeroed) != 0 && in_range(slot, length_bytes);
+  return removed ? granules_for(length_bytes) : 0;
 }
 
 bool slot_table::was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,

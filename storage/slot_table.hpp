@@ -19,6 +19,10 @@ constexpr std::uint32_t granules_for(std::uint32_t length_bytes) noexcept {
   return (length_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
 }
 
+/// What becomes of the bytes of a page that is given up: they stay until the next page overwrites
+/// them, or they are zeroed before anybody has the slot, if need be by the pool's next owner.
+enum class bytes_after : bool { left, zeroed };
+
 /// What a slot's entry says about its page.
 struct slot_contents {
   page_key key;
@@ -43,11 +47,11 @@ struct slot_contents {
 /// fills the slot; the readers' half is safe from any thread of any process that maps the pool,
 /// while they write. Errors: a record that does not
 /// fit is a `page_status`; a slot from another host is range-checked. Invariants: (1) a slot's
-/// generation only grows, and those that were published do so over the whole pool (`refuse_fill` of
-/// one that was not begins anew); (2) each filling has its own odd generation and, when published,
-/// the even one after it; (3) key, length and checksum change only while it is odd; (4) what was
-/// given up or dropped has another generation than what was filled, so no reader takes it for
-/// complete.
+/// generation only grows, but for the bit that says what is to be zeroed, and those that were
+/// published do so over the whole pool (`refuse_fill` of one that was not begins anew); (2) each
+/// filling has its own odd generation and, when published, the even one after it; (3) key, length
+/// and checksum change only while it is odd; (4) what was given up or dropped has another
+/// generation than what was filled, so no reader takes it for complete.
 class slot_table {
 public:
   slot_table() = default;
@@ -70,8 +74,10 @@ public:
   generation publish(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                      std::uint64_t checksum, generation newer_than = {}) noexcept;
 
-  /// Readers miss from here on; the bytes may be overwritten once `pins` is zero. @pre readable
-  void give_up(slot_id slot) noexcept;
+  /// Readers miss from here on; the bytes may be overwritten once `pins` is zero. With `zeroed` the
+  /// entry says in the same moment that they are to be, until `note_zeroed`: whoever dies in
+  /// between leaves that to the next owner. @pre readable
+  void give_up(slot_id slot, bytes_after after = bytes_after::left) noexcept;
 
   /// What was filled so far is to be neither read nor published; the bytes may be overwritten.
   /// @pre being filled
@@ -79,6 +85,8 @@ public:
 
   /// Zeroes bytes of the slot. @pre given up or dropped, and `pins` is zero
   void zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;
+  /// All of them are zero, and nobody has to do it any more: the slot can be filled again.
+  void note_zeroed(slot_id slot) noexcept;
 
   /// Whether the filling that goes on is complete, and of exactly this page.
   bool was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,
@@ -95,6 +103,9 @@ public:
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 
   // --- a new owner, of what a process that is dead has left
+
+  /// Of how many granules it removed the page and did not come to zero the bytes; 0: of none.
+  std::uint32_t granules_to_zero(slot_id slot) const noexcept;
 
   /// How many granules it kept for the slot that it had somebody fill; 0: nobody fills it.
   std::uint32_t granules_being_filled(slot_id slot) const noexcept;

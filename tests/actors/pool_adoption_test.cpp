@@ -31,7 +31,7 @@ protected:
     if (with_disk)
       options.disk = {&gate, memory.slots(), /*write_through=*/true};
     for (const auto& extent : remains.extents)
-      if (extent.being_filled)
+      if (extent.as == storage::claimed_extent::use::being_filled)
         options.adoption.being_filled.push_back(extent.slot);
     options.adoption.former_clients_are_dead = [this] { return former_clients_are_dead; };
     auto pages = storage::pool_of(memory.slots());

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <functional>
@@ -39,6 +40,10 @@ inline std::unique_ptr<page_pool> pool_of(slot_table slots) {
 inline void fill_bytes(std::span<std::byte> bytes, std::uint64_t number) {
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(number * 31 + i * 7 + (i >> 8));
+}
+
+inline bool is_all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](auto byte) { return byte == std::byte{0}; });
 }
 
 /// Reserves and fills a slot as an engine does.

@@ -1,8 +1,6 @@
 #include "common/test_guards.hpp"
 #include "left_pool.hpp"
 
-#include <algorithm>
-
 namespace peercache::storage::page_pool_bytes_test {
 namespace {
 
@@ -13,11 +11,10 @@ constexpr std::uint32_t length = 2 * limits::granule_bytes;
 class page_pool_bytes : public testing::Test {
 protected:
   bool is_zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) {
-    const auto bytes = slots.bytes(slot, length).subspan(offset_bytes, size_bytes);
-    return std::all_of(bytes.begin(), bytes.end(), [](auto byte) { return byte == std::byte{0}; });
+    return is_all_zero(slots.bytes(slot, length).subspan(offset_bytes, size_bytes));
   }
   void remove(std::uint64_t number) {
-    EXPECT_TRUE(pool->remove(key_of(number), page_pool::bytes_after::zeroed));
+    EXPECT_TRUE(pool->remove(key_of(number), bytes_after::zeroed));
   }
   commit_outcome commit(const fill& page) {
     commit_outcome outcome;

@@ -23,7 +23,7 @@ protected:
   page_key key = key_space{}.key_of("page");
 
   void SetUp() override {
-    memory = std::make_unique<heap_pool>(8, false);
+    memory = std::make_unique<heap_pool>(8);
     make_pool();
   }
   void make_pool() {
@@ -67,6 +67,7 @@ TEST_F(cleared_pool_test, a_page_that_a_process_before_has_left_is_not_adopted_a
   pool->claim(survey(memory->slots()));
   EXPECT_TRUE(pool->adopt({&slot, 1}).empty());
   EXPECT_FALSE(pool->find(key));
+  pool->scrub(UINT64_MAX);
   EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes());
 }
 

@@ -3,6 +3,8 @@
 #include "common/test_guards.hpp"
 #include "left_pool.hpp"
 
+#include <optional>
+
 namespace peercache::storage::pool_remains_test {
 namespace {
 
@@ -103,6 +105,8 @@ TEST_F(pool_remains_test, flipped_bytes_are_not_adopted_and_without_the_guard_th
   EXPECT_TRUE(holds(*after.pool, slots, 3, large));
   EXPECT_FALSE(slots.page_in(torn));
   EXPECT_EQ(after.pool->stats().filling, 0u);
+  after.pool->scrub(UINT64_MAX);
+  EXPECT_TRUE(is_all_zero(slots.bytes(torn, large))) << "whosever they are";
   // Its room is as good as any.
   for (std::uint64_t number = 10; number < 94; ++number)
     storage::put(*after.pool, slots, number, large);
@@ -178,7 +182,7 @@ TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
   put(3);
   const auto remains = survey(slots);
   ASSERT_EQ(remains.extents.size(), 3u);
-  EXPECT_TRUE(remains.extents[1].being_filled);
+  EXPECT_EQ(remains.extents[1].as, claimed_extent::use::being_filled);
   EXPECT_EQ(remains.extents[1].slot, half.slot);
   EXPECT_EQ(remains.extents[1].granules, 3u);
   auto pool = pool_of(slots);
@@ -206,6 +210,53 @@ TEST_F(pool_remains_test, what_is_being_filled_is_known_to_the_next_one_too) {
   EXPECT_TRUE(survey(slots).extents.empty());
 }
 
+TEST_F(pool_remains_test, what_was_removed_is_zeroed_by_whoever_comes_to_it) {
+  put(1);
+  const auto removed = put(2);
+  put(3);
+  ASSERT_TRUE(before->remove(key_of(2), bytes_after::zeroed));
+  before->scrub(5000); // Killed in the middle of it.
+  std::optional<adopted_pool> after;
+  for (int killed = 0; killed < 2; ++killed) { // And so is its successor, before it comes to it.
+    after.emplace(slots);
+    EXPECT_EQ(after->adopted, 2u);
+    EXPECT_EQ(after->pool->stats().limbo, 1u);
+    EXPECT_EQ(after->pool->stats().used_bytes, 9 * limits::granule_bytes) << "it is not free";
+  }
+  EXPECT_FALSE(is_all_zero(slots.bytes(removed, large)));
+  EXPECT_FALSE(slots.page_in(removed));
+  after->pool->scrub(UINT64_MAX);
+  EXPECT_TRUE(is_all_zero(slots.bytes(removed, large)));
+  EXPECT_EQ(after->pool->stats().used_bytes, 6 * limits::granule_bytes);
+  EXPECT_EQ(storage::put(*after->pool, slots, 4, large), removed);
+  EXPECT_TRUE(holds(*after->pool, slots, 4, large));
+}
+
+TEST_F(pool_remains_test, what_was_removed_and_zeroed_is_free) {
+  put(1);
+  ASSERT_TRUE(before->remove(key_of(1), bytes_after::zeroed));
+  before->scrub(UINT64_MAX);
+  EXPECT_TRUE(survey(slots).extents.empty());
+}
+
+TEST_F(pool_remains_test, nothing_is_zeroed_where_an_entry_says_so_that_can_be_none) {
+  const auto slot = put(1);
+  auto& within = entry({slot.value + 1});
+  within.length_bytes = 100;
+  within.generation = 7 | std::uint64_t{1} << 63;
+  auto& too_long = entry({slot.value + 10});
+  too_long.length_bytes = granules * limits::granule_bytes;
+  too_long.generation = 8 | std::uint64_t{1} << 63;
+  adopted_pool after(slots);
+  EXPECT_EQ(after.remains.extents.size(), 1u);
+  after.pool->scrub(UINT64_MAX);
+  EXPECT_TRUE(holds(*after.pool, slots, 1, large));
+  EXPECT_TRUE(after.pool->remove(key_of(1)));
+  for (std::uint64_t number = 10; number < 10 + granules; ++number)
+    storage::put(*after.pool, slots, number, 100);
+  EXPECT_EQ(after.pool->stats().evictions, 0u) << "their entries can be used again";
+}
+
 TEST_F(pool_remains_test, what_was_given_up_is_free) {
   put(1);
   put(2);
@@ -213,7 +264,7 @@ TEST_F(pool_remains_test, what_was_given_up_is_free) {
   ASSERT_TRUE(before->abandon(filled(*before, slots, 3, large).slot));
   const auto remains = survey(slots);
   ASSERT_EQ(remains.extents.size(), 1u);
-  EXPECT_FALSE(remains.extents[0].being_filled);
+  EXPECT_EQ(remains.extents[0].as, claimed_extent::use::page);
 }
 
 } // namespace

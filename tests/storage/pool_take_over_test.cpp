@@ -56,6 +56,26 @@ TEST_F(pool_take_over, what_a_killed_process_left_is_there_with_all_its_pages) {
   EXPECT_EQ(count_held(*after.pool, engine->slots()), pages);
 }
 
+TEST_F(pool_take_over, no_byte_of_a_removed_page_outlives_its_process_in_a_slot_that_is_free) {
+  leave_pool(options, [](page_pool& pool, slot_table slots) {
+    for (std::uint64_t number = 1; number <= pages; ++number)
+      put(pool, slots, number, length);
+    for (std::uint64_t number = 1; number <= pages; number += 2)
+      ASSERT_TRUE(pool.remove(key_of(number), bytes_after::zeroed));
+    ASSERT_TRUE(pool.scrub(10 * length)); // That is as far as it comes.
+  });
+  auto memory = pool_memory::take_over(options);
+  ASSERT_TRUE(memory) << memory.error().message;
+  adopted_pool after(memory->slots());
+  EXPECT_EQ(count_held(*after.pool, memory->slots()), pages / 2);
+  std::vector<evicted> victims;
+  std::uint64_t room = 0;
+  for (auto slot = after.pool->reserve(length, victims); victims.empty() && slot;
+       slot = after.pool->reserve(length, victims), ++room)
+    EXPECT_TRUE(is_all_zero(memory->slots().bytes(*slot, 2 * limits::granule_bytes)));
+  EXPECT_EQ(room, options.size_bytes / limits::granule_bytes / 2 - pages / 2) << "all of it";
+}
+
 TEST_F(pool_take_over, nothing_left_is_not_found_and_a_living_process_is_left_alone) {
   EXPECT_EQ(pool_memory::take_over(options).error().code, errc::not_found);
   auto first = options;

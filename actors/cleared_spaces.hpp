@@ -20,7 +20,8 @@ namespace peercache::actors {
 /// The epochs themselves lie in the pool's shared memory (storage/epoch_table.hpp), where all
 /// clients of the host read them. Epochs only grow, so two nodes that tell each other what they
 /// know know the same, in whatever order that goes. A node that starts has not heard what was
-/// cleared while it was away: it serves no client before it has `caught_up`.
+/// cleared while it was away: it serves no client before it has `caught_up`, and its table is
+/// closed until its owner `open`s it then.
 ///
 /// Beside the epochs it remembers who was a member and is none: such a node may live, out of reach
 /// and with clients of its own, so that no clear is certain before it is back or `forgive`n.
@@ -29,9 +30,12 @@ namespace peercache::actors {
 class cleared_spaces {
 public:
   cleared_spaces() = default;
+  /// Closes the table: until others have told what was cleared, nobody is to find pages here.
   /// Without a table no epoch ever rises, and there is nothing to catch up with.
   cleared_spaces(storage::epoch_table table, const incarnation& self)
-      : table_(table), self_(self), caught_up_(!table.exists()) {}
+      : table_(table), self_(self), caught_up_(!table.exists()) {
+    close();
+  }
 
   epoch_number epoch_of(space_id space) const noexcept { return table_.epoch_of(space); }
   /// Of a clear that begins now: above all that is known here, and by the clock above what nodes

@@ -36,7 +36,6 @@ result<void> node::impl::start() {
   if (auto opened = open_pool(); !opened)
     return opened;
   cleared_ = cleared_spaces(memory_->epochs(), self_.inc);
-  cleared_.close(); // Until others have told what was cleared: nobody is to find pages here.
   disk_ = disk_service::open(config_, self_, *memory_, &cleared_);
   auto rails = rail_service::open(*choice, config_, self_, *memory_);
   if (!rails)

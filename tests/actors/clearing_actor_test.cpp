@@ -261,12 +261,20 @@ TEST_F(clearing_test, two_clears_at_once_are_both_certain) {
   EXPECT_TRUE(other->certain) << other->why_not;
 }
 
-TEST_F(clearing_test, a_table_that_was_closed_is_opened_when_its_node_has_caught_up) {
+TEST_F(clearing_test, a_table_is_closed_until_its_node_knows_what_was_cleared) {
   start("a");
-  storage::epoch_table(*nodes["a"].memory).close(); // By the process before.
   EXPECT_TRUE(nodes["a"].closed());
   show_all(view_of(1, {"a"}));
-  EXPECT_FALSE(nodes["a"].closed());
+  EXPECT_FALSE(nodes["a"].closed()) << "it is alone";
+  clear("a");
+  start("b");
+  const auto both = view_of(2, {"a", "b"});
+  show("b", both);
+  settle();
+  EXPECT_TRUE(nodes["b"].closed()) << "it is a member, and a would not ask it yet when it clears";
+  show("a", both);
+  settle();
+  EXPECT_FALSE(nodes["b"].closed());
 }
 
 } // namespace

@@ -60,6 +60,12 @@ epoch_number cleared_spaces::next_epoch(space_id space, std::uint64_t unix_s) co
                   static_cast<epoch_number>(std::min(seconds, clock_epoch_max)));
 }
 
+std::size_t cleared_spaces::count() const {
+  std::size_t spaces = 0;
+  table_.for_each([&](space_id, epoch_number) { ++spaces; });
+  return spaces;
+}
+
 bool cleared_spaces::raise(space_id space, epoch_number epoch) {
   if (epoch > epoch_max || !table_.raise(space, epoch))
     return false;

@@ -41,6 +41,8 @@ public:
   /// Of a clear that begins now: above all that is known here, and by the clock above what nodes
   /// out of reach have cleared before: pages that were set there since are older.
   epoch_number next_epoch(space_id space, std::uint64_t unix_s) const noexcept;
+  /// Spaces with an epoch of their own.
+  std::size_t count() const;
   /// False when nothing had to change.
   bool raise(space_id space, epoch_number epoch);
   /// Clients of this host may read the pool; nobody may, for the node leaves its cluster.

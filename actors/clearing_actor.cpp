@@ -60,6 +60,15 @@ clear_report clearing_state::report_of(const open_clear& clear) const {
   return report;
 }
 
+clearing_report clearing_state::report() const {
+  clearing_report now;
+  now.certain = certain;
+  now.uncertain = uncertain;
+  now.spaces = spaces.count();
+  now.missing = spaces.missing().size();
+  return now;
+}
+
 bool clearing_state::is_due(const discovery::member& whom) const {
   if (!spaces.caught_up() || spaces.is_to_hear(whom.inc))
     return true;
@@ -88,6 +97,7 @@ void settle_clears(clearing_pointer self) {
     log::log(report.certain ? log::level::info : log::level::warn, "clear: space {}, epoch {}: {}",
              to_string(clear.space), clear.epoch,
              report.certain ? "no page of before is anywhere" : "not certain: " + report.why_not);
+    ++(report.certain ? state.certain : state.uncertain);
     clear.promise.deliver(std::move(report));
   }
   state.open = std::move(left);
@@ -301,6 +311,7 @@ clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_optio
       },
       [self](tell_atom, const std::string& bytes) { return on_tell(self, bytes); },
       [self](leave_atom) { return on_leave(self); },
+      [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom) {
         answer_tellers(self, true);

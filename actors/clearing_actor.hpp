@@ -50,14 +50,16 @@ struct clearing_state {
   std::map<incarnation, std::uint64_t> asked; ///< Whose answer is awaited, to which question.
   std::uint64_t questions = 0;
   std::vector<open_clear> open;
-  bool announced = false; ///< That this node has caught up.
-  bool left = false;      ///< For good.
+  std::uint64_t certain = 0, uncertain = 0; ///< Clears that were answered.
+  bool announced = false;                   ///< That this node has caught up.
+  bool left = false;                        ///< For good.
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }
   /// All that it knows is done here: no older page is in memory, and the disk remembers it.
   bool done() const noexcept { return withdrawing == 0 && keeping == 0 && why_not_kept.empty(); }
   clear_report report_of(const open_clear& clear) const;
+  clearing_report report() const;
   /// Whether this member is to be told something, or asked.
   bool is_due(const discovery::member& whom) const;
 };

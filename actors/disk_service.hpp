@@ -188,6 +188,7 @@ private:
   std::unordered_map<std::uint64_t, open_load> loads_;
   disk_turn turn_;
   storage::recovery_report recovered_;
+  std::uint64_t cleared_ = 0;                    ///< Pages that were forgotten.
   std::optional<std::uint64_t> forgetting_from_; ///< A place of the walk; nothing: it is over.
   disk_incidents incidents_{""};
   int last_error_ = 0; ///< Of a request on the device.

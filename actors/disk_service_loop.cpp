@@ -143,6 +143,7 @@ bool disk_service::forget_some_old() {
                                             old.push_back(page.key);
                                         });
   disk_turn::left left;
+  cleared_ += old.size();
   for (const auto& key : old) {
     tier_->erase(key);
     append_record(left.keys, key);
@@ -197,6 +198,7 @@ void disk_service::written(const storage::disk_event& event) {
   keeping_.erase(found);
   if (event.status == disk_status::ok && epochs_.is_old(kept.page.key)) {
     tier_->erase(kept.page.key); // Its space was cleared while it was on its way.
+    ++cleared_;
   } else if (event.status == disk_status::ok) {
     write_latency_.record(now_ - kept.since);
     append_record(turn_.stored, stored_page{kept.page.key, kept.page.gen, kept.page.checksum,
@@ -282,6 +284,7 @@ void disk_service::publish_report() {
     now.checksum_failures = stats.checksum_failures;
     now.evicted = stats.evicted;
     now.expired = stats.expired;
+    now.cleared = cleared_;
     now.scrubbed_bytes = stats.scrubbed_bytes;
     now.breaker_opened = stats.breaker_opened;
     now.breaker = to_string(stats.breaker);

@@ -247,6 +247,8 @@ caf::result<node_report> node_status(gateway_pointer self) {
     add_part(self, whole, state.options.disk, &node_report::disk);
   if (state.options.promoter)
     add_part(self, whole, state.options.promoter, &node_report::promotes);
+  if (state.options.clearing)
+    add_part(self, whole, state.options.clearing, &node_report::clearing);
   whole->finish_one();
   return promise;
 }

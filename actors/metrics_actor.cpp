@@ -128,12 +128,25 @@ void take_repair(metrics::registry& registry, const pool_report& pool) {
   labelled(metric::mirrored_pages_total, "refused", pool.mirrored_refused);
 }
 
+void take_clears(metrics::registry& registry, const node_report& node) {
+  auto labelled = [&](metric id, std::string_view label, std::uint64_t value) {
+    registry.set(id, {label}, static_cast<double>(value));
+  };
+  labelled(metric::clears_total, "certain", node.clearing.certain);
+  labelled(metric::clears_total, "uncertain", node.clearing.uncertain);
+  labelled(metric::cleared_pages_total, "memory", node.pool.cleared);
+  labelled(metric::cleared_pages_total, "disk", node.disk.cleared);
+  registry.set(metric::cleared_spaces, static_cast<double>(node.clearing.spaces));
+  registry.set(metric::clear_nodes_missing, static_cast<double>(node.clearing.missing));
+}
+
 } // namespace
 
 void metrics_state::take(const node_report& node) {
   take_disk_state(registry, node.disk);
   take_disk_totals(registry, node.disk);
   take_promotes(registry, node.promotes);
+  take_clears(registry, node);
   auto set = [this](metric id, auto value) { registry.set(id, static_cast<double>(value)); };
   registry.set(metric::build_info, {node.version}, 1);
   registry.set(metric::data_plane_info, {node.data_plane}, 1);

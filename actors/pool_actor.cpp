@@ -137,6 +137,7 @@ pool_report pool_state::report() const {
   now.evicted_bytes = stats.evicted_bytes;
   now.adopted = stats.adopted;
   now.adopted_refused = adoption.refused;
+  now.cleared = clearing.pages_in_all;
   now.unpublished = unpublished.size();
   now.republished = republished;
   now.mirrored = mirrored;

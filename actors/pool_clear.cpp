@@ -56,7 +56,9 @@ void go_on_giving_up(pool_pointer self, std::uint32_t from) {
         append_record(old, page.key);
     });
   if (!old.empty()) {
-    state.clearing.pages += state.remove(old).size();
+    const auto pages = state.remove(old).size();
+    state.clearing.pages += pages;
+    state.clearing.pages_in_all += pages;
     send_withdrawals(self);
   }
   if (next != 0)

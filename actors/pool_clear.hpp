@@ -14,7 +14,8 @@ using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 /// One walk through the pool, and who waits for its end.
 struct pool_clear {
   bool walking = false;
-  std::uint64_t pages = 0;                                         ///< Given up in this walk.
+  std::uint64_t pages = 0;                                         ///< Given up in this walk,
+  std::uint64_t pages_in_all = 0;                                  ///< and since the start.
   std::vector<caf::typed_response_promise<std::uint64_t>> waiting; ///< For the end of this walk.
   /// For the end of the next: an epoch may have risen since this one began.
   std::vector<caf::typed_response_promise<std::uint64_t>> next;

@@ -15,6 +15,8 @@ using enum metric_type;
 
 /// Records that a start did not take over.
 constexpr std::array<std::string_view, 4> dropped_words{"torn", "foreign", "replaced", "corrupt"};
+constexpr std::array<std::string_view, 2> clear_words{"certain", "uncertain"};
+constexpr std::array<std::string_view, 2> tier_words{"memory", "disk"};
 constexpr std::array<std::string_view, 2> repair_words{"published", "withdrawn"};
 constexpr std::array<std::string_view, 2> mirror_words{"mirrored", "refused"};
 constexpr std::array<std::string_view, 5> promote_words{"promoted", "joined", "in_pool", "missed",
@@ -51,6 +53,8 @@ struct label_sets {
   std::array<label_info, 1> disk_op{label_info{"op", disk_op_words}};
   std::array<label_info, 1> skip{label_info{"reason", disk_skip_words}};
   std::array<label_info, 1> dropped{label_info{"reason", dropped_words}};
+  std::array<label_info, 1> clear{label_info{"result", clear_words}};
+  std::array<label_info, 1> tier{label_info{"tier", tier_words}};
   std::array<label_info, 1> repair{label_info{"action", repair_words}};
   std::array<label_info, 1> mirror{label_info{"result", mirror_words}};
   std::array<label_info, 1> promote{label_info{"result", promote_words}};
@@ -85,6 +89,10 @@ void add_node(table& rows) {
       {evicted_bytes_total, "peercache_evicted_bytes_total", counter, {}, "Bytes of the pages that left the pool to make room."},
       {adopted_pages_total, "peercache_adopted_pages_total", counter, {}, "Pages of the process before that this one took over with its pool."},
       {adopted_refused_total, "peercache_adopted_refused_total", counter, {}, "Pages of the process before that were dropped because their bytes had another checksum."},
+      {clears_total, "peercache_clears_total", counter, s.clear, "Clears that this node was asked for, by whether it was certain in time that no page of before is a hit anywhere."},
+      {cleared_pages_total, "peercache_cleared_pages_total", counter, s.tier, "Pages that this node gave up because their space was cleared."},
+      {cleared_spaces, "peercache_cleared_spaces", gauge, {}, "Spaces that this node knows to be cleared, but for those that a clear of all spaces has replaced."},
+      {clear_nodes_missing, "peercache_clear_nodes_missing", gauge, {}, "Nodes that left without saying so and are not back; while there are any no clear is certain (peercache clear --gone NODE)."},
       {directory_records, "peercache_directory_records", gauge, {}, "Location records that this node's directory shard holds."},
       {directory_record_bytes, "peercache_directory_record_bytes", gauge, {}, "Memory of the shard divided by its records."},
       {directory_publishes_total, "peercache_directory_publishes_total", counter, {}, "Records that were published to this shard."},

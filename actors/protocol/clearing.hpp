@@ -20,6 +20,8 @@ using clearing_actor = caf::typed_actor<
     // The node, at its end: nobody reads pages of it any more. Answers when the others have heard
     // that, or half a second later.
     caf::replies_to<leave_atom>::with<bool>,
+    // Gateway: how many clears there were, and what keeps the next one from being certain.
+    caf::replies_to<stats_atom>::with<clearing_report>,
     // Own membership: who is to hear it.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: tells those who have not heard it.

@@ -29,5 +29,6 @@ CAF_ADD_TYPE_ID(peercache, (peercache::actors::node_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::disk_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::promote_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::actors::clear_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::actors::clearing_report))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

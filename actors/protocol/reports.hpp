@@ -48,6 +48,7 @@ struct pool_report {
   std::uint64_t evicted_bytes = 0;
   std::uint64_t adopted = 0;         ///< Pages of the process before that were taken over.
   std::uint64_t adopted_refused = 0; ///< Others of it, whose bytes are not those of the checksum.
+  std::uint64_t cleared = 0;         ///< Pages given up because their space was cleared.
   std::uint64_t unpublished = 0;     ///< Pages that no directory owner has acknowledged yet.
   std::uint64_t republished = 0;     ///< Records told to new owners after a change of view.
   std::uint64_t mirrored = 0;        ///< Copies of other hosts' pages that were taken in.
@@ -61,7 +62,7 @@ struct pool_report {
   template <class Inspector>
   friend auto inspect(Inspector& f, pool_report& x) {
     return f(x.bytes_used, x.bytes_capacity, x.pages, x.filling, x.limbo, x.puts, x.evicting_puts,
-             x.duplicates, x.evictions, x.evicted_bytes, x.adopted, x.adopted_refused,
+             x.duplicates, x.evictions, x.evicted_bytes, x.adopted, x.adopted_refused, x.cleared,
              x.unpublished, x.republished, x.mirrored, x.mirrored_refused, x.mirrored_bytes,
              x.repair_passes, x.repair_bytes, x.repair_differing, x.repair_published,
              x.repair_withdrawn);
@@ -175,6 +176,7 @@ struct disk_report {
   std::uint64_t checksum_failures = 0;
   std::uint64_t evicted = 0;
   std::uint64_t expired = 0;
+  std::uint64_t cleared = 0; ///< Pages forgotten because their space was cleared.
   std::uint64_t scrubbed_bytes = 0;
   std::uint64_t breaker_opened = 0;
   std::string breaker; ///< "closed", "open", "half_open".
@@ -193,7 +195,7 @@ struct disk_report {
     return f(x.on, x.why_off, x.path, x.store, x.io, x.why_fallback, x.scanned, x.bytes_used,
              x.bytes_capacity, x.pages, x.page_bytes, x.files, x.queue_bytes, x.queue_pages,
              x.writes, x.written_bytes, x.write_errors, x.skipped, x.reads, x.read_bytes,
-             x.read_errors, x.checksum_failures, x.evicted, x.expired, x.scrubbed_bytes,
+             x.read_errors, x.checksum_failures, x.evicted, x.expired, x.cleared, x.scrubbed_bytes,
              x.breaker_opened, x.breaker, x.read_only, x.verifying, x.recovered, x.torn, x.foreign,
              x.replaced, x.corrupt, x.write_latency, x.read_latency);
   }
@@ -229,6 +231,19 @@ struct clear_report {
   }
 };
 
+/// Clears as one node knows them.
+struct clearing_report {
+  clearing_report() = default;
+  std::uint64_t certain = 0;   ///< Clears that it was asked for and that were certain,
+  std::uint64_t uncertain = 0; ///< and those that were not when their time was up.
+  std::uint64_t spaces = 0;    ///< With an epoch of their own.
+  std::uint64_t missing = 0;   ///< Former members that may live: with any of them none is certain.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, clearing_report& x) {
+    return f(x.certain, x.uncertain, x.spaces, x.missing);
+  }
+};
+
 /// One node as `peercache status` shows it.
 struct node_report {
   node_report() = default;
@@ -244,10 +259,11 @@ struct node_report {
   membership_report membership;
   disk_report disk;
   promote_report promotes;
+  clearing_report clearing;
   template <class Inspector>
   friend auto inspect(Inspector& f, node_report& x) {
     return f(x.member, x.ready, x.unready_reason, x.uptime_ms, x.sessions, x.data_plane, x.version,
-             x.pool, x.directory, x.membership, x.disk, x.promotes);
+             x.pool, x.directory, x.membership, x.disk, x.promotes, x.clearing);
   }
 };
 

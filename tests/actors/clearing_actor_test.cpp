@@ -261,6 +261,26 @@ TEST_F(clearing_test, two_clears_at_once_are_both_certain) {
   EXPECT_TRUE(other->certain) << other->why_not;
 }
 
+TEST_F(clearing_test, counts_clears_and_what_keeps_them_from_being_certain) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  const auto said = [this] {
+    return ask<node_report>(nodes["a"].gateway, status_atom_v)->clearing;
+  };
+  ASSERT_TRUE(clear("a").certain);
+  EXPECT_EQ(said().certain, 1u);
+  EXPECT_EQ(said().spaces, 1u);
+  EXPECT_EQ(said().missing, 0u);
+  show("a", view_of(2, {"a"})); // b has not said that it leaves.
+  settle();
+  ASSERT_FALSE(clear("a").certain);
+  EXPECT_EQ(said().certain, 1u);
+  EXPECT_EQ(said().uncertain, 1u);
+  EXPECT_EQ(said().spaces, 1u);
+  EXPECT_EQ(said().missing, 1u);
+}
+
 TEST_F(clearing_test, a_table_is_closed_until_its_node_knows_what_was_cleared) {
   start("a");
   EXPECT_TRUE(nodes["a"].closed());

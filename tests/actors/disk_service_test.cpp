@@ -217,6 +217,7 @@ TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten_at_the
     return gone == 4;
   });
   EXPECT_EQ(disk->report().pages, 0u);
+  EXPECT_EQ(disk->report().cleared, 4u);
 }
 
 TEST_P(disk_service_test, a_page_of_a_space_that_was_cleared_is_not_written) {

@@ -120,6 +120,24 @@ TEST(metrics_state, the_breaker_counts_as_open_until_it_is_closed_again) {
   }
 }
 
+TEST(metrics_state, what_clears_did_is_in_the_scrape) {
+  node_report node;
+  node.clearing.certain = 1;
+  node.clearing.uncertain = 2;
+  node.clearing.spaces = 3;
+  node.clearing.missing = 4;
+  node.pool.cleared = 5;
+  node.disk.cleared = 6;
+  metrics_state state;
+  state.take(node);
+  EXPECT_EQ(value(state, metric::clears_total, {"certain"}), 1);
+  EXPECT_EQ(value(state, metric::clears_total, {"uncertain"}), 2);
+  EXPECT_EQ(value(state, metric::cleared_spaces), 3);
+  EXPECT_EQ(value(state, metric::clear_nodes_missing), 4);
+  EXPECT_EQ(value(state, metric::cleared_pages_total, {"memory"}), 5);
+  EXPECT_EQ(value(state, metric::cleared_pages_total, {"disk"}), 6);
+}
+
 TEST(metrics_state, a_node_without_a_disk_tier_says_so_and_has_no_open_breaker) {
   metrics_state state;
   state.take(node_report{});

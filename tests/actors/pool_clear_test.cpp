@@ -62,6 +62,9 @@ TEST_F(pool_clear_test, gives_up_the_pages_of_the_space_and_no_others) {
   }
   EXPECT_EQ(disk->clears, 1u) << "and the disk is told";
   EXPECT_EQ(give_up(), 0u);
+  epochs.raise(space_named("b"), 1);
+  EXPECT_EQ(give_up(), 10u);
+  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->cleared, 20u);
 }
 
 TEST_F(pool_clear_test, without_its_guard_pages_of_before_stay) {

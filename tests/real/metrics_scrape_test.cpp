@@ -1,3 +1,4 @@
+#include "clear_cluster.hpp"
 #include "local_ring.hpp"
 
 #include "metrics/metric_table.hpp"
@@ -42,6 +43,21 @@ TEST_F(metrics_scrape, has_every_metric_of_the_table_and_no_other) {
   for (auto at = text.find("# TYPE "); at != std::string::npos; at = text.find("# TYPE ", at + 1))
     ++scraped;
   EXPECT_EQ(scraped, metrics::metric_table().size());
+}
+
+TEST_F(metrics_scrape, counts_what_a_clear_did) {
+  const auto engine = client_of(1);
+  clear_test::set(*engine, "llama", 0, 5, 0);
+  ASSERT_TRUE(engine->flush(clock::now() + publish_patience));
+  const auto said = client_of(0)->clear("llama", clock::now() + publish_patience);
+  ASSERT_TRUE(said.certain) << said.why_not;
+  EXPECT_TRUE(within(milliseconds(10'000), [&] {
+    return value_of(0, R"(peercache_clears_total{result="certain"})") == 1 &&
+           value_of(1, R"(peercache_clears_total{result="certain"})").value_or(0) == 0 &&
+           value_of(1, R"(peercache_cleared_pages_total{tier="memory"})") == 5 &&
+           value_of(1, "peercache_cleared_spaces") == 1 &&
+           value_of(1, "peercache_clear_nodes_missing") == 0;
+  }));
 }
 
 TEST_F(metrics_scrape, counts_what_the_clients_of_the_host_did) {

@@ -47,6 +47,17 @@ TEST_F(disk_burst, that_is_written_through_is_on_disk_when_the_disk_had_time) {
   })) << node.status()->disk.pages;
 }
 
+TEST_F(disk_burst, is_on_disk_when_its_node_is_drained_whatever_the_policy) {
+  disk_node node(with_policy("on_evict"));
+  set_at_once(node);
+  EXPECT_LT(node.status()->disk.pages, pages) << "it would be in memory only";
+  const auto said =
+      run_cli({"--node", node.address(), "--cluster", node.cluster(), "drain", node.name()});
+  EXPECT_EQ(said.exit_code, 0) << said.output;
+  EXPECT_TRUE(node.settled());
+  EXPECT_EQ(node.status()->disk.pages, pages) << node.log();
+}
+
 class disk_burst_restart : public disk_burst, public testing::WithParamInterface<std::string> {};
 INSTANTIATE_TEST_SUITE_P(with, disk_burst_restart, testing::Values("write_through", "on_evict"),
                          [](const auto& info) { return info.param; });

@@ -58,6 +58,7 @@ public:
   std::uint32_t count_hits(std::uint32_t first, std::uint32_t count);
 
   std::string address() const { return node_->address(); }
+  const std::string& name() const { return node_->launch().name; }
   const std::string& cluster() const { return node_->launch().cluster; }
   /// Where `disk.path` is.
   const std::string& disk_path() const { return options_.disk_path; }

@@ -14,7 +14,8 @@ using discovery::byte_writer;
 /// Of what nodes tell each other and keep on disk; grows with any change of the bytes:
 ///
 ///     u8 version | u32 floor | u32 count | count × (u64 space, u32 epoch)
-///                | u32 count | count × (u8 length, name, incarnation 16, u8 forgiven)
+///                | u32 count | count × (u8 length, name, u8 length, host,
+///                                   incarnation 16, u8 forgiven)
 constexpr std::uint8_t encoding_version = 2;
 
 /// Epochs count the clears of a space: higher ones come from nobody who keeps to the protocol, and
@@ -77,7 +78,7 @@ std::string cleared_spaces::encode_for_disk() const {
   auto gone = gone_;
   for (const auto& member : view_.members)
     if (member.inc != self_)
-      gone[member.name] = {member.inc, false};
+      gone[{member.name, member.host}] = {member.inc, false};
   return encode(gone);
 }
 
@@ -95,8 +96,9 @@ std::string cleared_spaces::encode(const departures& gone) const {
     out.number(epoch);
   }
   out.number(static_cast<std::uint32_t>(gone.size()));
-  for (const auto& [name, left] : gone) {
-    out.short_text(name);
+  for (const auto& [at, left] : gone) {
+    out.short_text(at.name);
+    out.short_text(at.host);
     out.id(left.inc);
     out.number(static_cast<std::uint8_t>(left.forgiven));
   }
@@ -117,8 +119,9 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
   departures gone;
   for (auto left = in.number<std::uint32_t>(); left > 0 && in.ok(); --left) {
     const std::string name{in.short_text()};
+    const std::string host{in.short_text()};
     const auto inc = in.id();
-    gone[name] = {inc, in.number<std::uint8_t>() != 0};
+    gone[{name, host}] = {inc, in.number<std::uint8_t>() != 0};
   }
   if (!known || !in.finished() || highest > epoch_max)
     return {errc::invalid_argument, "a list of cleared spaces of " +
@@ -133,28 +136,38 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
   return rose;
 }
 
+bool cleared_spaces::is_back(const place& at, const discovery::view& view) noexcept {
+  const auto* now = view.find_name(at.name);
+  return now != nullptr && now->host == at.host;
+}
+
+/// For people; the name alone where that is clear.
+std::string cleared_spaces::label_of(const place& at) const {
+  return view_.find_name(at.name) == nullptr ? at.name : at.name + " at " + at.host;
+}
+
 /// So many are enough to say that no clear is certain; those that were forgiven make room.
-void cleared_spaces::note_departure(const std::string& name, const departure& left) {
-  if (!gone_.contains(name) && gone_.size() >= missing_max) {
+void cleared_spaces::note_departure(const place& at, const departure& left) {
+  if (!gone_.contains(at) && gone_.size() >= missing_max) {
     const auto forgiven = std::find_if(gone_.begin(), gone_.end(),
                                        [](const auto& each) { return each.second.forgiven; });
     if (forgiven == gone_.end())
       return;
     gone_.erase(forgiven);
   }
-  gone_[name] = left;
+  gone_[at] = left;
 }
 
 void cleared_spaces::take_departures(const departures& theirs) {
-  for (const auto& [name, left] : theirs) {
-    if (view_.find_name(name) != nullptr)
+  for (const auto& [at, left] : theirs) {
+    if (is_back(at, view_))
       continue;
-    const auto own = gone_.find(name);
+    const auto own = gone_.find(at);
     if (own == gone_.end()) {
-      note_departure(name, left);
+      note_departure(at, left);
       continue;
     }
-    // Two processes may have been lost under one name: each has to be forgiven.
+    // Two processes may have been lost at one place: each has to be forgiven.
     auto& known = own->second;
     known.forgiven =
         known.inc == left.inc ? known.forgiven || left.forgiven : known.forgiven && left.forgiven;
@@ -164,10 +177,10 @@ void cleared_spaces::take_departures(const departures& theirs) {
 
 void cleared_spaces::adopt(const discovery::view& view) {
   for (const auto& member : view_.members)
-    if (member.inc != self_ && view.find_name(member.name) == nullptr)
-      note_departure(member.name, {member.inc, leaving_.contains(member.inc)});
+    if (const place at{member.name, member.host}; member.inc != self_ && !is_back(at, view))
+      note_departure(at, {member.inc, leaving_.contains(member.inc)});
   view_ = view;
-  std::erase_if(gone_, [&](const auto& left) { return view.find_name(left.first) != nullptr; });
+  std::erase_if(gone_, [&](const auto& left) { return is_back(left.first, view); });
   const auto left_view = [&](const incarnation& inc) { return view.find(inc) == nullptr; };
   std::erase_if(told_, left_view);
   std::erase_if(heard_, left_view);
@@ -178,15 +191,15 @@ void cleared_spaces::adopt(const discovery::view& view) {
 
 std::vector<std::string> cleared_spaces::missing() const {
   std::vector<std::string> names;
-  for (const auto& [name, left] : gone_)
+  for (const auto& [at, left] : gone_)
     if (!left.forgiven && names.size() < missing_max)
-      names.push_back(name);
+      names.push_back(label_of(at));
   return names;
 }
 
 void cleared_spaces::forgive(const std::string& name) {
-  if (const auto found = gone_.find(name); found != gone_.end())
-    found->second.forgiven = true;
+  for (auto& [at, left] : gone_)
+    left.forgiven = left.forgiven || at.name == name || label_of(at) == name;
 }
 
 std::vector<std::string> cleared_spaces::unaware(space_id space, epoch_number epoch) const {
@@ -244,7 +257,7 @@ result<bool> cleared_spaces::hear(const telling& said) {
     if (said.leaves)
       leaving_.insert(said.from);
   } else if (said.leaves) {
-    for (auto& [name, left] : gone_)
+    for (auto& [at, left] : gone_)
       left.forgiven = left.forgiven || left.inc == said.from;
   }
   // Whoever does not know yet that this node is a member would not ask it at a clear: what it tells

@@ -62,9 +62,11 @@ public:
 
   void adopt(const discovery::view& view);
   /// Members of before that are none now, did not take their leave and were not forgiven, at most
-  /// `missing_max`.
+  /// `missing_max`. Names, and "NAME at HOST" where another host runs the name by now: that says
+  /// nothing of the process that was lost.
   std::vector<std::string> missing() const;
-  /// An operator's word that the process of this name that was lost will never be back.
+  /// An operator's word that the processes of this name that were lost will never be back.
+  /// @param name Or what `missing` says.
   void forgive(const std::string& name);
 
   // --- who knows it
@@ -95,6 +97,13 @@ public:
   static constexpr std::size_t missing_max = 1024;
 
 private:
+  /// A process that starts at the same place has taken the place of the one before; one of the same
+  /// name elsewhere may run beside it.
+  struct place {
+    std::string name;
+    std::string host;
+    auto operator<=>(const place&) const = default;
+  };
   struct departure {
     incarnation inc;
     bool forgiven = false;
@@ -106,17 +115,19 @@ private:
     std::string spaces;
     bool done = false;
   };
-  using departures = std::map<std::string, departure>;
+  using departures = std::map<place, departure>;
 
+  static bool is_back(const place& at, const discovery::view& view) noexcept;
+  std::string label_of(const place& at) const;
   std::string encode(const departures& gone) const;
-  void note_departure(const std::string& name, const departure& left);
+  void note_departure(const place& at, const departure& left);
   void take_departures(const departures& theirs);
   void look_whether_caught_up();
 
   storage::epoch_table table_;
   incarnation self_;
   discovery::view view_;
-  departures gone_;                       ///< By name; some may be back, seen from a later view.
+  departures gone_;                       ///< Some may be back, seen from a later view.
   std::map<incarnation, answer> answers_; ///< Of members.
   std::set<incarnation> heard_;           ///< Since the start.
   std::set<incarnation> told_;            ///< What is known now.

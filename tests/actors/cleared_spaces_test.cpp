@@ -52,6 +52,15 @@ void tell(knowing& asker, knowing& other) {
 
 using strings = std::vector<std::string>;
 
+/// Each adopts the view of all.
+void meet(std::uint64_t version, std::vector<knowing*> nodes) {
+  std::vector<discovery::member> members;
+  for (const auto* node : nodes)
+    members.push_back(node->self);
+  for (auto* node : nodes)
+    node->spaces.adopt(view_of(version, members));
+}
+
 TEST(cleared_spaces, those_who_tell_each_other_know_the_same) {
   knowing a("a"), b("b");
   a.spaces.raise(llama, 3);
@@ -159,6 +168,34 @@ TEST(cleared_spaces, who_left_is_missing_until_it_is_back) {
   EXPECT_EQ(a.spaces.missing(), strings{}) << "its process was replaced";
 }
 
+/// The host that was lost may run on, cut off, with engines that read the pool of its node.
+TEST(cleared_spaces, the_name_at_another_host_says_nothing_of_the_process_that_was_lost) {
+  auto here = named("b");
+  here.host = "10.0.0.1";
+  auto elsewhere = named("b", 2);
+  elsewhere.host = "10.0.0.2";
+  for (const bool at_once : {false, true}) {
+    knowing a("a"), c("c");
+    meet(1, {&a, &c});
+    a.spaces.adopt(view_of(2, {a.self, here, c.self}));
+    if (!at_once)
+      a.spaces.adopt(view_of(3, {a.self, c.self}));
+    for (auto* node : {&a, &c})
+      node->spaces.adopt(view_of(4, {a.self, elsewhere, c.self}));
+    EXPECT_EQ(a.spaces.missing(), strings{"b at 10.0.0.1"});
+    tell(c, a);
+    EXPECT_EQ(c.spaces.missing(), strings{"b at 10.0.0.1"});
+    auto again = here;
+    again.inc = named("b", 3).inc;
+    knowing other("a");
+    ASSERT_TRUE(other.spaces.merge(a.spaces.encode()));
+    other.spaces.adopt(view_of(5, {other.self, again}));
+    EXPECT_EQ(other.spaces.missing(), strings{}) << "it is back where it was";
+    a.spaces.forgive(at_once ? "b" : "b at 10.0.0.1");
+    EXPECT_EQ(a.spaces.missing(), strings{});
+  }
+}
+
 TEST(cleared_spaces, a_node_that_joins_hears_who_is_missing) {
   knowing a("a"), later("later");
   a.spaces.adopt(view_of(1, {a.self, named("b")}));
@@ -184,15 +221,6 @@ TEST(cleared_spaces, an_operator_says_that_a_node_will_never_be_back) {
   a.spaces.adopt(view_of(3, {a.self, c.self, named("b", 2)}));
   a.spaces.adopt(view_of(4, {a.self, c.self}));
   EXPECT_EQ(a.spaces.missing(), strings{"b"}) << "another process, lost again";
-}
-
-/// Each adopts the view of all.
-void meet(std::uint64_t version, std::vector<knowing*> nodes) {
-  std::vector<discovery::member> members;
-  for (const auto* node : nodes)
-    members.push_back(node->self);
-  for (auto* node : nodes)
-    node->spaces.adopt(view_of(version, members));
 }
 
 TEST(cleared_spaces, members_are_unaware_until_they_have_said_the_epoch) {

@@ -290,6 +290,7 @@ private:
   time_point ask_again_at_;                   ///< Those who have not voted.
   time_point stand_in_at_;                    ///< When to act for a gone master.
   std::uint64_t term_seen_ = 0;               ///< The highest one of any attempt.
+  std::uint64_t version_proposed_ = 0;        ///< By this process, to other masters.
   view_stamp led_;                            ///< The base whose first attempt was used.
   vote_memory votes_;                         ///< About the view after `view_`.
   /// About those after views that this process never lived in, by the view; the newest ones.

@@ -55,6 +55,8 @@ void membership::start_round(std::vector<member> members) {
 }
 
 void membership::propose(view value, bool inherited) {
+  if (!inherited)
+    version_proposed_ = value.version;
   round_->propose(std::move(value), inherited, now_);
   ask_masters();
   proceed();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 
 namespace peercache::discovery::membership_fragment_test {
@@ -271,6 +272,33 @@ TEST(membership_fragment, a_deaf_node_takes_nobody_out_of_the_view_of_a_majority
     EXPECT_FALSE(out);
     EXPECT_FALSE(net.view_of(0).fragment());
   }
+}
+
+/// A leader's proposal is accepted, and it does not hear that. It makes a fragment, the others
+/// finish what it had proposed.
+TEST(membership_fragment, what_a_deaf_leader_proposed_is_another_view_than_the_one_it_makes_then) {
+  auto net = converged_net(9);
+  for (std::size_t i : {0, 1, 2})
+    net.kill(i);
+  ASSERT_TRUE(net.run_until([&] { return net.converged() && net.view_of(3).fragment(); }, in_time));
+  ASSERT_TRUE(net.machine(3).leads());
+  bool proposed = false;
+  net.watch = [&](std::size_t from, const send_packet& sent) {
+    proposed = proposed || (from == 3 && std::holds_alternative<propose_packet>(sent.body));
+  };
+  net.reachable = [&](std::size_t, std::size_t to) { return !proposed || to != 3; };
+  net.kill(8);
+  net.run_for(in_time);
+  ASSERT_TRUE(proposed);
+  std::map<view_stamp, view> by_stamp;
+  for (std::size_t i = 3; i < 8; ++i)
+    for (const auto& adopted : net.at(i).adopted)
+      EXPECT_EQ(by_stamp.emplace(adopted.stamp(), adopted).first->second, adopted)
+          << "two views of version " << adopted.version;
+  EXPECT_EQ(net.view_of(3).members.size(), 1u);
+  EXPECT_EQ(net.view_of(4).members.size(), 4u);
+  heal(net);
+  EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
 
 /// It hears that the others are well.

@@ -14,7 +14,7 @@ using discovery::byte_writer;
 /// Of what nodes tell each other and keep on disk; grows with any change of the bytes:
 ///
 ///     u8 version | u32 floor | u32 count | count × (u64 space, u32 epoch)
-///                | u32 count | count × (u8 length, name, u8 length, host,
+///                | u32 count | count × (u8 length, name, u8 length, host, u16 port,
 ///                                   incarnation 16, u8 forgiven)
 constexpr std::uint8_t encoding_version = 2;
 
@@ -78,7 +78,7 @@ std::string cleared_spaces::encode_for_disk() const {
   auto gone = gone_;
   for (const auto& member : view_.members)
     if (member.inc != self_)
-      gone[{member.name, member.host}] = {member.inc, false};
+      gone[place_of(member)] = {member.inc, false};
   return encode(gone);
 }
 
@@ -98,7 +98,8 @@ std::string cleared_spaces::encode(const departures& gone) const {
   out.number(static_cast<std::uint32_t>(gone.size()));
   for (const auto& [at, left] : gone) {
     out.short_text(at.name);
-    out.short_text(at.host);
+    out.short_text(at.address.host);
+    out.number(at.address.port);
     out.id(left.inc);
     out.number(static_cast<std::uint8_t>(left.forgiven));
   }
@@ -118,10 +119,12 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
   }
   departures gone;
   for (auto left = in.number<std::uint32_t>(); left > 0 && in.ok(); --left) {
-    const std::string name{in.short_text()};
-    const std::string host{in.short_text()};
+    place at;
+    at.name = in.short_text();
+    at.address.host = in.short_text();
+    at.address.port = in.number<std::uint16_t>();
     const auto inc = in.id();
-    gone[{name, host}] = {inc, in.number<std::uint8_t>() != 0};
+    gone[at] = {inc, in.number<std::uint8_t>() != 0};
   }
   if (!known || !in.finished() || highest > epoch_max)
     return {errc::invalid_argument, "a list of cleared spaces of " +
@@ -136,14 +139,20 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
   return rose;
 }
 
+cleared_spaces::place cleared_spaces::place_of(const discovery::member& who) {
+  return {who.name, discovery::control_endpoint(who)};
+}
+
 bool cleared_spaces::is_back(const place& at, const discovery::view& view) noexcept {
   const auto* now = view.find_name(at.name);
-  return now != nullptr && now->host == at.host;
+  return now != nullptr && now->host == at.address.host && now->control_port == at.address.port;
 }
 
 /// For people; the name alone where that is clear.
 std::string cleared_spaces::label_of(const place& at) const {
-  return view_.find_name(at.name) == nullptr ? at.name : at.name + " at " + at.host;
+  if (view_.find_name(at.name) == nullptr)
+    return at.name;
+  return at.name + " at " + at.address.host + ":" + std::to_string(at.address.port);
 }
 
 /// So many are enough to say that no clear is certain; those that were forgiven make room.
@@ -177,7 +186,7 @@ void cleared_spaces::take_departures(const departures& theirs) {
 
 void cleared_spaces::adopt(const discovery::view& view) {
   for (const auto& member : view_.members)
-    if (const place at{member.name, member.host}; member.inc != self_ && !is_back(at, view))
+    if (const auto at = place_of(member); member.inc != self_ && !is_back(at, view))
       note_departure(at, {member.inc, leaving_.contains(member.inc)});
   view_ = view;
   std::erase_if(gone_, [&](const auto& left) { return is_back(left.first, view); });

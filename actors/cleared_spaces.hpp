@@ -62,8 +62,8 @@ public:
 
   void adopt(const discovery::view& view);
   /// Members of before that are none now, did not take their leave and were not forgiven, at most
-  /// `missing_max`. Names, and "NAME at HOST" where another host runs the name by now: that says
-  /// nothing of the process that was lost.
+  /// `missing_max`. Names, and "NAME at HOST:PORT" where the name is a member's elsewhere by now:
+  /// that says nothing of the process that was lost.
   std::vector<std::string> missing() const;
   /// An operator's word that the processes of this name that were lost will never be back.
   /// @param name Or what `missing` says.
@@ -97,13 +97,14 @@ public:
   static constexpr std::size_t missing_max = 1024;
 
 private:
-  /// A process that starts at the same place has taken the place of the one before; one of the same
-  /// name elsewhere may run beside it.
+  /// Two processes cannot have one address: who starts there has succeeded the one before. One of
+  /// the same name elsewhere, be it at another port of the host, may run beside it.
   struct place {
     std::string name;
-    std::string host;
+    discovery::endpoint address;
     auto operator<=>(const place&) const = default;
   };
+  static place place_of(const discovery::member& who);
   struct departure {
     incarnation inc;
     bool forgiven = false;

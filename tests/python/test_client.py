@@ -151,38 +151,6 @@ def test_a_removed_page_is_gone(ring, connect):
     assert client.get(space, ["k"], [numpy.zeros(PAGE, numpy.uint8)])[0].status == Status.NOT_FOUND
 
 
-def test_a_space_is_cleared_for_all_clients_whoever_set_it(ring, connect):
-    clients = [connect(ring[i], members=2) for i in (0, 1)]
-    old, kept = clients[0].space("cleared", "bf16"), clients[0].space("kept", "cleared")
-    for client, name in zip(clients, "ab"):
-        client.set(old, [name], [page(1, 4096)])
-        client.set(kept, [name], [page(2, 4096)])
-        published(client)
-    assert all(r.ok for client in clients for r in client.exists(old, ["a", "b"]))
-    cleared = clients[1].clear("cleared")
-    assert cleared and cleared == (True, "")
-    for client in [*clients, connect(ring[0])]:
-        assert [r.status for r in client.exists(old, ["a", "b"])] == [Status.NOT_FOUND] * 2
-        into = [numpy.zeros(4096, numpy.uint8) for _ in range(2)]
-        assert [r.status for r in client.get(old, ["a", "b"], into)] == [Status.NOT_FOUND] * 2
-        assert all(r.ok for r in client.exists(kept, ["a", "b"])), "of another space, whatever its other fields are"
-    clients[0].set(old, ["a"], [page(3, 4096)])
-    published(clients[0])
-    assert clients[1].exists(old, ["a"])[0].ok, "it can be used again"
-
-
-def test_a_clear_that_is_not_certain_is_false_and_says_why(fragile_ring, connect):
-    ring = fragile_ring(2)
-    client = connect(ring[0], members=2)
-    ring[1].freeze()
-    cleared = client.clear("space", timeout=0.3)
-    assert not cleared and cleared.certain is False and "node-2" in cleared.why_not
-    ring[1].thaw()
-    assert until(lambda: client.clear("space"), 30)
-    client.close()
-    assert client.clear("space") == (False, "the client is closed")
-
-
 def test_spaces_differ_in_each_field_and_in_their_borders(ring, connect):
     client = connect(ring[0])
     digests = {client.space(*fields).key_of("k")

@@ -85,7 +85,8 @@ class ClearResult(NamedTuple):
     """What became of a clear. True where it is certain."""
 
     certain: bool
-    """No page that was set before is ever a hit again, for any client of the cluster."""
+    """No page that was set before is ever a hit again, for any client of the cluster; but for what a node
+    brings back that starts while all who heard of the clear are away."""
     why_not: str
     """For people, with the names of the nodes in question."""
 

@@ -116,7 +116,8 @@ struct flush_result {
 /// What became of a `clear`.
 struct clear_result {
   /// From its return on no page that was set before its begin is a hit, for any client of the
-  /// cluster, also when a node or a disk comes back that was away.
+  /// cluster, also when a node or a disk comes back that was away, if one of those who heard of the
+  /// clear is there then.
   bool certain = false;
   std::string why_not; ///< For people, with the names of the nodes in question.
 

@@ -27,8 +27,14 @@ node_answer ask(const discovery::member& member, const global_options& globals) 
 void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults) {
   const auto& disk = answer.status->disk;
   const auto& name = answer.member.name;
-  if (!disk.on)
+  // Without a path there is to be none.
+  if (!disk.on) {
+    if (!disk.path.empty())
+      faults.push_back(fmt::format("{}: its disk tier is off: {}; what is there is missed, and "
+                                   "clears may not be certain",
+                                   name, disk.why_off));
     return;
+  }
   if (disk.breaker != "closed")
     faults.push_back(fmt::format("{}: its disk fails, and is left alone for a while; see its log "
                                  "and `peercache disk status {}`",

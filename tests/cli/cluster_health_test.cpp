@@ -102,6 +102,17 @@ TEST(cluster_health, another_view_and_missing_links_are_faults_but_not_both_at_o
                                       HasSubstr("node-2 is connected to 1 of 2 other nodes")));
 }
 
+/// A path is there when the configuration wants a tier.
+TEST(cluster_health, a_disk_tier_that_was_to_be_and_is_off_is_a_fault_with_the_reason) {
+  cluster c;
+  c.answers[0].status->disk.why_off = "disk.path is not set";
+  EXPECT_THAT(c.faults(), IsEmpty());
+  c.answers[1].status->disk.path = "/disks/node-2";
+  c.answers[1].status->disk.why_off = "'/disks/node-2/disk.cleared' is damaged";
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-2: its disk tier is off: '/disks/node-2/"
+                                                "disk.cleared' is damaged")));
+}
+
 TEST(cluster_health, a_disk_that_is_left_alone_or_full_is_a_fault) {
   cluster c;
   for (auto& answer : c.answers) {

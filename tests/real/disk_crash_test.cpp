@@ -13,8 +13,7 @@ namespace {
 
 using storage::disk_step;
 
-/// How often each step is killed at. By hand twenty times, past the time a ctest test has
-/// (docs/architecture.md):
+/// How often each step is killed at. ctest kills once; by hand, without ctest's time limit:
 ///   PEERCACHE_DISK_CRASH_ROUNDS=20 build/release/tests/real_tests --gtest_filter='*disk_crash*'
 std::uint32_t rounds() {
   const char* wanted = std::getenv("PEERCACHE_DISK_CRASH_ROUNDS");

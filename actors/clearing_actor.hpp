@@ -69,7 +69,7 @@ struct clearing_state {
 /// A clear raises the space's epoch here, keeps it on the disk, has the pool give up what is older,
 /// and tells every member, each of which does the same before it answers. It is certain when all
 /// members have answered by the very view that this node has, and nobody who was a member may live
-/// out of reach. Why that is enough: docs/architecture.md, "Clearing a space".
+/// out of reach. Why that is enough: docs/flows.md, "Clear".
 ///
 /// Threads: scheduler. Asks: other nodes, always with a time-out; pool and disk, and waits for the
 /// disk no longer than a beat before it tells others what it knows.

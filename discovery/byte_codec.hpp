@@ -38,9 +38,9 @@ private:
   std::string& out_;
 };
 
-/// Takes them back out of bytes that anybody may have written. After the first read beyond the end
-/// `ok` is false and everything read is zero or empty. Never takes memory by a length that the
-/// bytes do not have.
+/// Reads numbers and short texts back from bytes that anybody may have written. After the first
+/// read beyond the end `ok` is false and everything read is zero or empty. Never takes memory by a
+/// length that the bytes do not have.
 class byte_reader {
 public:
   explicit byte_reader(std::string_view bytes) noexcept : rest_(bytes) {}

@@ -14,9 +14,10 @@ inline constexpr std::chrono::milliseconds former_owners_asked{3000};
 inline constexpr std::chrono::milliseconds foreign_keys_kept{5000};
 static_assert(foreign_keys_kept > former_owners_asked);
 
-/// The rings that newer views have replaced, of `former_owners_asked`. Of many views in a short
-/// time the newest and the oldest tell most: where the records are, and where they were when all
-/// was quiet. Threads: one at a time; copies share the rings, which nobody changes.
+/// The rings that newer views have replaced within `former_owners_asked`. Where views follow each
+/// other quickly, the newest and the oldest ring are kept: they tell where the records are, and
+/// where they were when all was quiet. Threads: one at a time; copies share the rings, which nobody
+/// changes.
 class former_rings {
 public:
   using ring_ptr = std::shared_ptr<const hash_ring>;
@@ -24,9 +25,9 @@ public:
 
   static constexpr std::size_t kept_max = 4;
 
-  /// `ring` has been left now.
+  /// `ring` was replaced at `now`.
   void remember(ring_ptr ring, time_point now);
-  /// Those whose owners are still to be asked, newest first; they live as long as this.
+  /// The rings whose owners are still to be asked, newest first; valid as long as this object.
   std::vector<const hash_ring*> asked_at(time_point now) const;
 
 private:

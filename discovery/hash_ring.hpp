@@ -22,8 +22,8 @@ public:
   /// How much of all keys a member owns.
   struct share {
     node_id id;
-    double first = 0;  ///< Of the keys whose first owner it is, a share of 1.
-    double listed = 0; ///< Of the keys that it is an owner of at all.
+    double first = 0;  ///< Share of all keys whose first owner it is; 1: all keys.
+    double listed = 0; ///< Share of all keys that it owns at all.
   };
 
   static constexpr std::uint32_t virtual_nodes = 160;
@@ -43,7 +43,8 @@ public:
   /// The process that a node of this ring was when the ring was built; zero for a stranger.
   incarnation incarnation_of(node_id id) const noexcept;
 
-  /// Exact, of keys that are uniform; sorted by id. Takes milliseconds with 1,000 members.
+  /// Each member's share, exact for uniform keys, sorted by id. Takes milliseconds with 1,000
+  /// members.
   /// @pre replicas <= replicas_max
   std::vector<share> shares(std::size_t replicas) const;
 

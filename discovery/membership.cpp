@@ -12,7 +12,8 @@ namespace {
 
 /// A process that was stopped for this many heartbeats does not judge others by the time it missed.
 constexpr int pause_heartbeats = 2;
-/// Its connection broke, then one heartbeat was missed (the other is its way here).
+/// A member whose connection broke is expelled after so many heartbeats without a sign of life: one
+/// that is missed, and one that may be under way.
 constexpr int lost_heartbeats = 2;
 /// How long a restarted head listens for members that still heartbeat to it, at least.
 constexpr int listen_heartbeats = 2;
@@ -124,7 +125,8 @@ bool membership::frozen(time_point now) const {
 }
 
 void membership::handle(const heartbeat_packet& p) {
-  if (p.inc == self_.inc || leavers_.count(p.inc) > 0) // Sent before it left.
+  // A heartbeat that was sent before its sender left.
+  if (p.inc == self_.inc || leavers_.count(p.inc) > 0)
     return;
   hear_of(p.known);
   note_sign_of_life(p.inc);
@@ -168,7 +170,7 @@ heartbeat_answer_packet membership::answer_to_heartbeat() const {
           phase_ == phase::looking, in_touch(now_), {}};
 }
 
-/// Only ticks may be late, and only by our own standing still: the actor's clock sends them.
+/// A late tick means that this process stood still, since its own clock sends them.
 void membership::notice_own_pause(time_point now) {
   PEERCACHE_ASSERT(now >= now_);
   auto gap = now - now_;
@@ -225,8 +227,8 @@ void membership::tell_who_is_out_as_well() {
       send(control_endpoint(m), view_packet{newest_});
 }
 
-/// It is newer than the own view, but somewhere a yet newer one was made without this process: not
-/// to be lived in. Should that one stand still, the masters of this one make the next.
+/// Takes `decided` as the own view without living in it: somewhere a newer view was made without
+/// this process. Should that newer view stand still, the masters of `decided` make the next one.
 void membership::stand_on(const view& decided) {
   const bool was_master = view_.is_master(self_.name);
   succeed_own_view(decided, was_master);
@@ -245,7 +247,7 @@ void membership::succeed_own_view(const view& latest, bool was_master) {
     for (const auto& m : view_.members)
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
-  // This one may have been on its way when they said so.
+  // The view may have been on its way when these members said that they leave.
   for (const auto& [inc, said_at] : leavers_)
     liveness_.declare_dead(inc);
   declare_replaced_dead();
@@ -282,7 +284,7 @@ void membership::watch_masters(const std::vector<std::string>& old_masters) {
   }
 }
 
-/// The view does not say of this node what it is to say: have it say so. @pre joined
+/// Asks for a view that says whether this node drains, where the view says otherwise. @pre joined
 void membership::ask_for_own_state() {
   if (view_.find(self_.inc)->draining == self_.draining)
     return;
@@ -306,7 +308,7 @@ void membership::send_heartbeats() {
     if (other.inc != self_.inc && !view_.is_master(other.name))
       send(control_endpoint(other), p);
   } else if (is_master() && !former_.empty()) {
-    // Every master does: one that restarted does not remember them.
+    // Every master looks for former members: one that restarted does not remember them.
     send(control_endpoint(former_[probe_next_++ % former_.size()]), p);
   }
   if (is_master())

@@ -45,8 +45,8 @@ struct join_unanswered {
 using action = std::variant<send_packet, adopt_view, join_refused, join_unanswered>;
 
 struct membership_options {
-  std::vector<endpoint>
-      seeds; ///< The first one is the pinned head. Empty: this node founds a cluster.
+  /// The first one is the pinned head. Empty: this node founds a cluster.
+  std::vector<endpoint> seeds;
   std::uint32_t max_masters = 3;
   duration heartbeat = std::chrono::milliseconds(500);
   duration expiry = std::chrono::seconds(2);
@@ -78,17 +78,17 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 ///
 /// One or two masters decide alone, so two halves that cannot hear each other each go on; when they
 /// meet, the higher stamp wins and the others join it. What three or more decided is final as long
-/// as no such view comes after it: when the masters of that one are gone, those of the view before
-/// go on, as far as they remember.
+/// as no view of one or two masters comes after it. When the masters of such a view are gone, those
+/// masters of the view before that have not restarted go on from theirs.
 ///
-/// Who hears too few of its masters to change the view (so many that it needs are gone, or all) for
-/// an expiry, and then for two more, looks who else is left (`survey`); the first of them makes a
-/// fragment of them, in which all goes on as in any view. It has the term of the view it comes
-/// from, so whatever the majority made or makes is newer, and who was cut off joins that; two
-/// fragments that meet join by their stamps. Once a majority of the former masters is back, the
-/// next view is none any more. Who lives in the view before and is in touch with its masters
-/// ignores a fragment of it, and its leader makes a newer view. Nothing but views is decided by
-/// views: bytes are checked by incarnation, generation and key.
+/// A node that hears too few masters for a change of its view looks, after an expiry, who else is
+/// left (`survey`). The first of the survivors makes a fragment of them two expiries later, and all
+/// goes on in it as in any view. It has the term of the view it comes from, so whatever the
+/// majority made or makes is newer, and who was cut off joins that; two fragments that meet join by
+/// their stamps. Once a majority of the former masters is back, the next view is none any more. Who
+/// lives in the view before and is in touch with its masters ignores a fragment of it, and its
+/// leader makes a newer view. Nothing but views is decided by views: bytes are checked by
+/// incarnation, generation and key.
 ///
 /// Name conflicts: a node that starts with the name of a member on the same host replaces it (it is
 /// that node, restarted), and so does whoever asks at the member's own address. From another host,
@@ -131,8 +131,9 @@ public:
 
   /// The newest view that was heard of, with this node or without.
   const view& newest() const noexcept { return newest_; }
-  /// The last view adopted; term 0 before the first one. While rejoining it may be a later one, of
-  /// which nobody was told.
+  /// The last view adopted; term 0 before the first one. While rejoining: the newest view with this
+  /// process inside, which may be one that was only stood on (`stand_on`) and never came as an
+  /// action.
   const view& current() const noexcept { return view_; }
   const member& self() const noexcept { return self_; }
   phase state() const noexcept { return phase_; }
@@ -249,7 +250,7 @@ private:
   // Constant after construction.
   membership_options options_;
   member self_;         ///< Only `draining` changes.
-  endpoint head_;       ///< Of the pinned head.
+  endpoint head_;       ///< Where the pinned head listens.
   bool founds_ = false; ///< This node is the pinned head.
 
   // Changed by events.
@@ -260,43 +261,44 @@ private:
   time_point now_;
   time_point next_beat_;
   time_point began_;       ///< This process.
-  time_point listened_at_; ///< Of the pinned head: it founds no cluster before.
-  time_point found_at_;    ///< Of the pinned head: when it stops asking and founds a cluster.
-  view_stamp heard_of_;    ///< While looking: the newest that somebody said it knows,
-  time_point told_by_;     ///< and until when that is waited for.
+  time_point listened_at_; ///< Before this time the pinned head founds no cluster.
+  time_point found_at_;    ///< When the pinned head stops asking and founds a cluster.
+  view_stamp heard_of_;    ///< While looking: the newest view that somebody said it knows.
+  time_point told_by_;     ///< How long to wait until somebody tells that view.
   time_point left_at_;
   time_point rejoining_since_;      ///< Or since the newer cluster was last heard of.
-  time_point cluster_heard_at_;     ///< Of the newest view: one of its members, or what one tells.
-  bool was_answered_ = false;       ///< Somebody answered when this process asked to come in, or
-  bool complained_ = false;         ///< that nobody does was said.
+  time_point cluster_heard_at_;     ///< When a member of the newest view was last heard of.
+  bool was_answered_ = false;       ///< Somebody answered when this process asked to come in.
+  bool complained_ = false;         ///< `join_unanswered` was emitted.
   std::optional<survey> survey_;    ///< There while this node is cut off.
-  view_stamp outbid_;               ///< Of a fragment that the next view has to be newer than;
-  std::set<incarnation> elsewhere_; ///< who lives in such a one, though the own view has it.
+  view_stamp outbid_;               ///< The newest ignored fragment: the next view must be newer.
+  std::set<incarnation> elsewhere_; ///< Members of the own view that live in an ignored fragment.
   std::size_t probe_next_ = 0;
-  std::vector<member> former_; ///< Were in views, and are in the own one no more; newest last.
+  std::vector<member> former_; ///< Former members of the own view, the newest last.
   bool change_is_due_ = false; ///< Something happened that may call for another view.
 
-  // Of masters.
-  std::map<node_id, applicant> joining_; ///< Who asked lately; not only masters keep them.
+  // Masters only.
+  std::map<node_id, applicant> joining_; ///< Who asked lately to come in; every member keeps this.
   struct answer {
     time_point at;
     incarnation by;
   };
   std::map<endpoint, answer> answered_;       ///< When a master's address last answered.
-  std::map<incarnation, time_point> vouched_; ///< Heard by another master; until when.
+  std::map<incarnation, time_point> vouched_; ///< Members that another master hears, until when.
   std::map<incarnation, time_point> leavers_; ///< Who said lately that it goes, and when.
   std::optional<voting_round> round_;         ///< The attempt that is on its way.
-  time_point next_round_at_;                  ///< Not before.
-  time_point ask_again_at_;                   ///< Those who have not voted.
-  time_point stand_in_at_;                    ///< When to act for a gone master.
-  std::uint64_t term_seen_ = 0;               ///< The highest one of any attempt.
-  std::uint64_t version_proposed_ = 0;        ///< By this process, to other masters.
-  view_stamp led_;                            ///< The base whose first attempt was used.
-  vote_memory votes_;                         ///< About the view after `view_`.
-  /// About those after views that this process never lived in, by the view; the newest ones.
+  time_point next_round_at_;                  ///< No attempt begins before.
+  time_point ask_again_at_;                   ///< When masters that have not voted are asked again.
+  time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
+  std::uint64_t term_seen_ = 0; ///< The highest term of any attempt.
+  std::uint64_t version_proposed_ = 0; ///< The highest one that this process proposed to others.
+  view_stamp led_;                     ///< The base whose first attempt was used.
+  vote_memory votes_;                  ///< Votes about the view after `view_`.
+  /// Votes about views after views that this process never lived in, by the view before; the
+  /// newest.
   std::map<view_stamp, vote_memory> successor_votes_;
   std::string refused_reason_;
-  std::vector<action> actions_; ///< Of the event being handled.
+  std::vector<action> actions_; ///< What the event being handled has caused so far.
 };
 
 std::string_view to_string(membership::phase value) noexcept;

@@ -1,4 +1,4 @@
-// What becomes of those who are left when a majority of the masters is not heard any more.
+// How the rest of a cluster goes on when a majority of its masters is not heard any more.
 
 #include "common/guards.hpp"
 #include "discovery/membership.hpp"
@@ -31,8 +31,8 @@ void append_in_order(std::vector<member>& order, const view& of) {
 
 } // namespace
 
-/// Whether so many masters of the own view answer that it can change. Those who run in the places
-/// of others count as they do in a vote.
+/// Whether so many masters of the own view answer that it can change. Successors count as they do
+/// in a vote.
 bool membership::in_touch(time_point now) const {
   if (phase_ != phase::joined || !guard_on(guard::fragment))
     return false;
@@ -59,7 +59,7 @@ bool membership::cut_off() const {
   return phase_ == phase::joined && !in_touch(now_);
 }
 
-/// Makes a view of those who are left, should it be this node that has to.
+/// Runs the survey while this node is cut off, and makes the fragment when it falls to this node.
 void membership::survey_if_cut_off() {
   if (!cut_off()) {
     survey_.reset();
@@ -85,7 +85,7 @@ void membership::survey_if_cut_off() {
   commit(fragment_of(with_applicants(std::move(left))));
 }
 
-/// A view of these, which is newer than the newest one and older than what its masters make.
+/// A fragment of these members: newer than the newest view, older than any view its masters make.
 view membership::fragment_of(std::vector<member> members) const {
   auto made = next_view(newest_.term, std::move(members));
   made.term = newest_.term;
@@ -108,13 +108,13 @@ bool membership::is_whole_with(const std::vector<member>& members) const {
   return former.empty() || static_cast<std::size_t>(back) >= votes_needed(former.size());
 }
 
-/// Somebody who was cut off made it of the view that this node and a majority of its masters live
-/// in: they go on, and their next view is the newer one.
+/// Whether `received` is a fragment of the view in which this node and a majority of its masters
+/// live: it is ignored, and the next view of that majority is newer.
 bool membership::is_to_be_outbid(const view& received) const {
   return received.fragment() && !view_.fragment() && received.term == view_.term && in_touch(now_);
 }
 
-/// Whether there should be another view than the own one, which would have these members.
+/// Whether a next view with these members is wanted.
 bool membership::wants_other_view(const std::vector<member>& members) const {
   return phase_ != phase::joined || members != view_.members || outbid_ > view_.stamp() ||
          (view_.fragment() && is_whole_with(members));

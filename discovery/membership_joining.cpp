@@ -32,7 +32,7 @@ void membership::handle(const join_packet& p) {
     return;
   hear_of(p.known);
   if (p.known > newest_.stamp()) {
-    // The joining node knows of a newer cluster than this one: ask it to tell.
+    // The joining node knows a newer view: the answer makes it tell.
     send(control_endpoint(p.who), answer_to_heartbeat());
     return;
   }
@@ -42,7 +42,8 @@ void membership::handle(const join_packet& p) {
     return;
   }
   if (p.was_member && newest_.find(p.who.inc) == nullptr && p.known != newest_.stamp()) {
-    // It may not know yet that it was out, and must forget what it was told before that first.
+    // A former member may not know yet that it was expelled: it must empty its shard before it
+    // joins.
     send(control_endpoint(p.who), view_packet{newest_});
     return;
   }
@@ -70,23 +71,23 @@ void membership::handle(const join_packet& p) {
     send(control_endpoint(p.who), refused_packet{std::move(reason)});
 }
 
-/// Whether the member is gone because this process runs instead of it. From one that says that it
-/// was in views it is believed only at the member's own address, which two cannot have: it may be
-/// the process that the member replaced.
+/// Whether the applicant runs instead of the member. An applicant that has been in views is
+/// believed only at the member's own address, which two processes cannot have: it may be the one
+/// that the member replaced.
 bool membership::replaces(const applicant& asks, const member& known) {
   return asks.who.id == known.id && asks.who.inc != known.inc && asks.who.host == known.host &&
          (!asks.was_member || asks.who.control_port == known.control_port);
 }
 
-/// Members of the view in whose places others run that asked before it was known.
+/// Declares members dead in whose place an applicant runs that asked before the view was known.
 void membership::declare_replaced_dead() {
   for (const auto& [id, asks] : joining_)
     if (const auto* known = view_.find(id); known != nullptr && replaces(asks, *known))
       liveness_.declare_dead(known->inc);
 }
 
-/// Whether others run in the places of all masters of the newest view, of those that decide alone:
-/// then nobody makes the view after it any more. True when no view is known.
+/// Whether the newest view has one or two masters and all of them were replaced: then nobody makes
+/// the view after it. True when no view is known.
 bool membership::newest_is_orphaned() const {
   if (votes_needed(newest_.masters.size()) > 1)
     return false;
@@ -98,7 +99,7 @@ bool membership::newest_is_orphaned() const {
   });
 }
 
-/// These, and who asks to come in.
+/// `members`, and those who ask to come in and may.
 std::vector<member> membership::with_applicants(std::vector<member> members) const {
   for (const auto& [id, asks] : joining_)
     if (id != self_.id && members.size() < limits::members_max &&
@@ -149,8 +150,9 @@ std::string membership::reason_to_refuse(const member& who) const {
          std::to_string(known->control_port) + ": node names must be unique in the cluster";
 }
 
-/// To the first master that lives and is neither this node nor the joining one's former self. Once
-/// only: two nodes that take each other for the leader must not play ball.
+/// Passes the join on to the first living master that is neither this node nor the joining node's
+/// former self. A packet is forwarded once: two nodes that take each other for the leader would
+/// send it to and fro.
 void membership::forward(const join_packet& p) {
   if (p.forwarded || phase_ == phase::looking)
     return;
@@ -165,14 +167,14 @@ void membership::forward(const join_packet& p) {
     send(control_endpoint(*master), std::move(onward));
     return;
   }
-  // Who may act for a master or go on from an older view is not to be kept from it.
+  // No refusal for a process that may act for a master or go on from an older view: it would wait.
   if (!p.was_member && !newest_.is_master(p.who.name))
     send(control_endpoint(p.who),
          refused_packet{"no master of its view answers " + self_.name +
                         ": until one does, or those who are left have made a view without them"});
 }
 
-/// Somebody knows of a newer cluster, and is about to tell.
+/// Notes that somebody knows a newer view than this node, and is about to tell it.
 void membership::hear_of(const view_stamp& known) {
   if (phase_ != phase::looking || known <= newest_.stamp())
     return;

@@ -33,8 +33,8 @@ bool membership::may_end(time_point now) const {
   });
 }
 
-/// All masters leave, and members stay, who can do nothing about their view without them: the first
-/// of those that still run makes the next one. Whoever comes later gives the others time.
+/// Whether this leaving master is to make the view without itself: all masters leave and members
+/// stay, who cannot change their view alone. Masters take turns, a heartbeat each.
 bool membership::closes_the_door() const {
   if (phase_ != phase::left || !view_.is_master(self_.name))
     return false;
@@ -70,7 +70,7 @@ std::vector<action> membership::tick_after_leaving() {
   return take_actions();
 }
 
-/// Also who was only asked to take this process in.
+/// Tells all who may lead, including those that were only asked to take this process in.
 void membership::tell_of_leaving() {
   for (auto& target : who_may_lead())
     send(std::move(target), leave_packet{self_.inc});
@@ -83,7 +83,7 @@ void membership::handle(const leave_packet& p) {
   liveness_.declare_dead(p.inc);
   std::erase_if(joining_, [&p](const auto& entry) { return entry.second.who.inc == p.inc; });
   change_is_due_ = true;
-  // It says so for as long as it has a vote.
+  // A leaver repeats this while it has a vote: so it is known to answer.
   if (const auto* leaver = view_.find(p.inc))
     if (auto at = answered_.find(control_endpoint(*leaver)); at != answered_.end())
       at->second = {now_, p.inc};

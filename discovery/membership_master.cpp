@@ -1,4 +1,4 @@
-// What a master does: found, take over, admit, expire, publish.
+// A master's work: founding, taking over, admitting, expiring, publishing.
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
@@ -58,7 +58,8 @@ bool membership::may_propose() const {
     return closes_the_door();
   if (acts_as_successor())
     return stands_in() && now_ >= stand_in_at_;
-  // Whoever issued the newer view is gone as well: carry on from the own view, above that one.
+  // When the issuer of the newer view is gone too, the own view is gone on from, above the newer
+  // one.
   bool time_is_up = now_ - rejoining_since_ > 2 * options_.expiry || newest_is_orphaned();
   return (phase_ == phase::joined || time_is_up) && first_living_master();
 }
@@ -84,7 +85,7 @@ std::vector<member> membership::wanted_members() const {
   auto members = base().members;
   bool as_successor = acts_as_successor();
   if (as_successor)
-    // This process hears nobody yet: only those go that others are known to have succeeded.
+    // A successor hears nobody yet, so it leaves out only members that are known to be replaced.
     std::erase_if(members, [this](const member& m) {
       return m.id == self_.id || (round_ && round_->succeeded(m.id));
     });
@@ -98,7 +99,7 @@ std::vector<member> membership::wanted_members() const {
   return with_applicants(std::move(members));
 }
 
-/// @param term Unless it is a fragment as well.
+/// @param term Of a whole view; a fragment keeps the term of its base.
 view membership::next_view(std::uint64_t term, std::vector<member> members) const {
   view next;
   next.term = term;
@@ -122,7 +123,7 @@ void membership::commit(const view& next) {
     consider(next);
     return;
   }
-  // A test's network that delivers late: `view_` still is the one before.
+  // Fault of tests, a late delivery: `view_` is still the view before.
   if (auto one_in = fault_setting(fault::old_views_one_in);
       one_in != 0 && next.version % one_in == 0)
     for (const auto& m : next.members)
@@ -132,13 +133,13 @@ void membership::commit(const view& next) {
     adopt(next);
     return;
   }
-  // It had to be finished for somebody who is gone; who is in it and lives goes first.
+  // A view without this process, finished for a proposer that is gone: its own members go first.
   consider(next);
   stand_in_after(options_.heartbeat / 4);
 }
 
-/// To its members, and to who is in it no more: one that leaves waits for it, one that lives comes
-/// back.
+/// Tells the view to its members and to those it leaves out: a leaving process waits for it, a
+/// living one comes back.
 void membership::publish(const view& latest) {
   for (const auto& m : latest.members)
     if (m.inc != self_.inc)
@@ -148,8 +149,8 @@ void membership::publish(const view& latest) {
       send(control_endpoint(m), view_packet{latest});
 }
 
-/// A process that starts where one of them was may know no seed but one that is gone: whoever leads
-/// next looks for it there.
+/// Remembers where former members listened: a process that starts there may know dead seeds only,
+/// and whoever leads next looks for it.
 void membership::remember_former(const view& before) {
   auto is_back = [this](const member& m) { return view_.find(m.id) != nullptr; };
   std::erase_if(former_, is_back);
@@ -159,7 +160,7 @@ void membership::remember_former(const view& before) {
     former_.erase(former_.begin(), former_.end() - limits::former_members_max);
 }
 
-/// An address that a member had answers: somebody runs there, perhaps another process.
+/// Notes that somebody runs at an address of the view, perhaps another process than the member.
 void membership::note_answer(const heartbeat_answer_packet& p) {
   if (auto at = answered_.find(p.from); at != answered_.end())
     at->second = {now_, p.inc};

@@ -13,8 +13,8 @@ const view& membership::base() const {
   return acts_as_successor() ? newest_ : view_;
 }
 
-/// Whether what this process may bring about is the view after the newest one, which does not
-/// contain it. One that has a view of its own goes back to that when the newest one stands still.
+/// Whether this process may bring about the view after the newest one, which does not contain it. A
+/// process with a view of its own goes back to that view when the newest one stands still.
 bool membership::acts_as_successor() const {
   if (phase_ == phase::rejoining)
     return stands_in() && now_ - rejoining_since_ <= 2 * options_.expiry;
@@ -28,8 +28,9 @@ bool membership::stands_in() const {
   return votes_needed(newest_.masters.size()) > 1 && newest_.is_master(self_.name);
 }
 
-/// Members that know a newer view are heard of by then: each has had some heartbeats since this
-/// process began. One master after another: two at once would outbid each other.
+/// Sets when this process acts for a gone master: late enough that members with a newer view have
+/// been heard (each has had some heartbeats since this process began), and one master after the
+/// other, since two at once would outbid each other.
 void membership::stand_in_after(duration wait) {
   const auto& masters = newest_.masters;
   const auto turn = std::find(masters.begin(), masters.end(), self_.name) - masters.begin();
@@ -88,8 +89,9 @@ const member* membership::who_replaced(const member& master) const {
   return replaced ? &asks->second.who : nullptr;
 }
 
-/// Who runs in a master's place is not to accept a value that the masters can decide without it:
-/// should they not, the next attempt would have to finish it.
+/// Whether `master`, or the process in its place, is to be asked for its vote. A successor is not
+/// asked to accept a value that the living masters can decide without it: once accepted, a value
+/// must be finished by the next attempt, even if this one fails.
 bool membership::vote_is_wanted(const member& master) const {
   const auto& masters = round_->base().masters;
   const auto is_gone = [this](const member& m) {
@@ -118,8 +120,8 @@ propose_packet membership::own_proposal() const {
           round_->value()};
 }
 
-/// This node's own vote. The one for its value comes last: what it accepted it could not take back,
-/// though all others refuse it.
+/// Casts this node's own vote. It votes for its own value last, when the others' votes suffice: an
+/// accepted value cannot be taken back, even when all others refuse it.
 void membership::vote_oneself() {
   auto* memory = memory_for(round_->base().stamp(), round_->attempt(), control_endpoint(self_));
   if (memory == nullptr)
@@ -137,8 +139,8 @@ void membership::handle(const vote_packet& p) {
     vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
   if (!round_ || !round_->concerns(p))
     return;
-  // Somebody better placed runs: it must not be disturbed while it makes its own attempt. A newer
-  // attempt that was promised to is no such sign: whoever made it may be gone.
+  // A refusal without a newer attempt means that a master placed before this one runs: it is left
+  // alone while it makes its own attempt. A newer attempt proves nothing: its maker may be gone.
   if (p.answer == verdict::refused && acts_as_successor() && p.promised <= p.attempt)
     stand_in_at_ = now_ + 2 * options_.heartbeat;
   round_->count(p);
@@ -168,8 +170,8 @@ void membership::proceed() {
     propose(next_view(round_->attempt().term, std::move(members)), false);
 }
 
-/// The masters of the view that was found decided alone in it, and what they decided is newer: to
-/// finish it once more would bring nobody further.
+/// Whether finishing `found` once more is of no use: its one or two masters decided alone, and the
+/// newest view is not older.
 bool membership::superseded(const view& found) const {
   return !found.newer_than(newest_) && votes_needed(found.masters.size()) == 1;
 }
@@ -179,7 +181,8 @@ void membership::end_round(duration rest) {
   next_round_at_ = now_ + rest;
 }
 
-/// Whether those who have not said no, as far as they can be heard, are enough.
+/// Whether the round can still succeed: with every master that has not voted, is heard and is
+/// asked.
 bool membership::votes_can_suffice() const {
   const auto& masters = round_->base().masters;
   auto undecided = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
@@ -209,8 +212,9 @@ void membership::handle(const propose_packet& p) {
     send(p.from, cast(p, *memory));
 }
 
-/// Where votes of this process about the view after `about` are kept; null when it has none there.
-/// Whoever asks and knows an older view is told, and so is one who may know a newer one.
+/// Where votes of this process about the view after `about` are kept; null when it has no vote
+/// there. Tells the newest view to an asker that knows an older one, and asks one that may know a
+/// newer one.
 vote_memory* membership::memory_for(const view_stamp& about, const ballot& attempt,
                                     const endpoint& from) {
   term_seen_ = std::max(term_seen_, attempt.term);
@@ -219,7 +223,7 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
     return view_.is_master(self_.name) ? &votes_ : nullptr;
   if (newest_.term > 0 && newest_.stamp() == about && stands_in())
     return successor_memory(about);
-  // Somebody carries on from the view before one that one or two masters made, and that is gone.
+  // The asker goes on from an older view, because the one or two masters of the newest are gone.
   if (phase_ == phase::looking && newest_.stamp() > about && !outdated &&
       votes_needed(newest_.masters.size()) == 1)
     return successor_memory(about);
@@ -230,8 +234,9 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
   return nullptr;
 }
 
-/// Two may ask about different views in turn: to forget a vote for the other one would let both
-/// their attempts and later ones win. Null for a view that is older than all that are remembered.
+/// The memory of votes about the view after `about`. Each view has its own: two nodes may ask about
+/// different views in turn, and a vote that is forgotten for the other view would let both attempts
+/// win. Null for a view that is older than all that are remembered.
 vote_memory* membership::successor_memory(const view_stamp& about) {
   constexpr std::size_t remembered_max = 16;
   auto& all = successor_votes_;
@@ -278,8 +283,9 @@ vote_packet membership::cast(const propose_packet& p, vote_memory& memory) const
   return vote;
 }
 
-/// Whether a master before the candidate runs, as far as this one knows. One that was in the view
-/// lets nobody pass who was not, unless it is leaving: it leads itself when nobody is before it.
+/// Whether a master placed before the candidate runs, as far as this node knows. A master that was
+/// in the view lets no successor pass, unless it is leaving: it leads itself when nobody is before
+/// it.
 bool membership::better_placed_lives(const prepare_packet& p, bool as_successor) const {
   const auto& about = as_successor ? newest_ : view_;
   if (as_successor && (about.stamp() != p.base || about.find(p.attempt.issuer) != nullptr))

@@ -9,7 +9,7 @@
 
 namespace peercache::discovery {
 
-/// What membership machines tell each other. All are one-way: nobody waits for an answer, so a peer
+/// The packets of the membership protocol. All are one-way: nobody waits for an answer, so a peer
 /// that never answers holds up nothing. A packet that is lost is made good by the next heartbeat.
 /// Packets travel (discovery/packet_codec.hpp, `packet_wire_version`).
 
@@ -18,7 +18,7 @@ struct join_packet {
   member who;
   view_stamp known;        ///< The newest view that the sender has heard of.
   bool was_member = false; ///< Comes back with the same incarnation, having been expelled.
-  bool forwarded = false;  ///< By a node that does not lead; never forwarded twice.
+  bool forwarded = false;  ///< A node that does not lead has passed it on; nobody does so twice.
   bool operator==(const join_packet&) const = default;
 };
 
@@ -107,18 +107,20 @@ enum class verdict : std::uint8_t {
   vetoed = 3   ///< The view lacks a member that the voter hears.
 };
 
-/// The answer of a master to either of them.
+/// The answer of a master to `prepare` or `propose`.
 struct vote_packet {
   node_id voter;
   incarnation inc;
   view_stamp base;
-  ballot attempt; ///< That is answered.
+  ballot attempt; ///< The attempt that is answered.
   voting_step step = voting_step::prepare;
   verdict answer = verdict::refused;
   bool successor = false; ///< The process that is named in `base` is gone; this one runs now.
   ballot promised;        ///< The newest attempt that this voter has voted in.
-  std::vector<incarnation> alive;        ///< Vetoed: who is heard and missing.
-  std::optional<accepted_view> accepted; ///< To a prepare.
+  /// With a veto: members that the voter hears and the value lacks.
+  std::vector<incarnation> alive;
+  /// In an answer to `prepare`: what the voter accepted before.
+  std::optional<accepted_view> accepted;
   bool operator==(const vote_packet&) const = default;
 };
 

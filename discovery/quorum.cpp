@@ -50,7 +50,7 @@ void voting_round::count(const vote_packet& vote) {
   const auto* master = base_.find(vote.voter);
   if (!concerns(vote) || master == nullptr || !base_.is_master(master->name))
     return;
-  // One that never heard of the base takes itself for a successor, though it may be named there.
+  // A voter that never heard of the base takes itself for a successor, though the base may name it.
   const bool successor = vote.inc != master->inc;
   if (successor && !vote.successor)
     return;
@@ -87,7 +87,8 @@ bool voting_round::possible_with(std::size_t voters, std::size_t successors,
   voters += voters_.size();
   const auto gone = gone_.size() + successors;
   successors += successors_.size();
-  // Each of them is the master itself or runs in its place: what is more welcome, here.
+  // An undecided answer may come from the master itself or its successor: the more useful one
+  // counts.
   return reached(voters + undecided, successors, gone) ||
          reached(voters, successors + undecided, gone + undecided);
 }

@@ -15,8 +15,8 @@ constexpr std::size_t votes_needed(std::size_t masters) noexcept {
   return masters < 3 ? 1 : masters / 2 + 1;
 }
 
-/// What one process promised and accepted about the view after one base view (an acceptor of
-/// single-decree Paxos). Voting about another base forgets the one before.
+/// The promises and the accepted value of one process about the view after one base view (an
+/// acceptor of single-decree Paxos). Voting about another base forgets those about the base before.
 ///
 /// Threads: none; the owner serializes. Lives as long as the process: one that restarts has lost
 /// it, therefore has another incarnation, and does not vote for the one that it was.
@@ -43,9 +43,9 @@ private:
 /// votes for one value; the second half alone for the leader of the base view, whose first attempt
 /// is the oldest of all and has nothing to ask for.
 ///
-/// Who may vote: the processes that the base view names as its masters. Once so many of those are
-/// known to be gone for ever, because others run in their places, that the rest is no majority, no
-/// majority of theirs can be had any more: then the successors' votes count as well.
+/// Voters are the processes that the base view names as its masters. Once so many of them are known
+/// to be gone for ever (others run in their places) that the rest is no majority, the successors'
+/// votes count as well.
 ///
 /// Threads: none; the owner serializes. Time is an argument.
 class voting_round {
@@ -59,10 +59,11 @@ public:
   /// Counts one vote; what is not of this half, or not of a master, changes nothing.
   void count(const vote_packet& vote);
   bool enough() const noexcept { return enough_with(0, 0); }
-  /// Whether they would be with so many more.
+  /// Whether the votes would be enough with so many more.
   bool enough_with(std::size_t voters, std::size_t successors) const noexcept;
-  /// Whether they can be: with so many more, and if only so many others will speak of whom it is
-  /// not known what they are.
+  /// Whether the votes can still become enough: with so many more of each kind, and with
+  /// `undecided` further answers of which it is not known whether they come from voters or from
+  /// successors.
   bool possible_with(std::size_t voters, std::size_t successors,
                      std::size_t undecided) const noexcept;
   /// Whether the vote answers this half.
@@ -79,7 +80,7 @@ public:
   bool inherited() const noexcept { return inherited_; }
   /// @pre step() == propose
   const view& value() const noexcept { return value_; }
-  /// The value of the newest attempt that promises told of: it may be decided already.
+  /// The accepted value of the newest attempt among the promises: it may be decided already.
   const std::optional<accepted_view>& found() const noexcept { return found_; }
   /// Another process said that it runs in this master's place.
   bool succeeded(node_id master) const { return gone_.count(master) > 0; }
@@ -97,7 +98,7 @@ private:
   std::unordered_set<incarnation> voters_;
   std::unordered_set<node_id> successors_;
   std::unordered_set<node_id> against_;
-  std::unordered_set<node_id> gone_; ///< Of either half: others run in their places.
+  std::unordered_set<node_id> gone_; ///< Masters in whose place another process runs.
 };
 
 } // namespace peercache::discovery

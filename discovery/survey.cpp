@@ -9,7 +9,7 @@ namespace peercache::discovery {
 
 namespace {
 
-/// How many are asked with the first heartbeat.
+/// How many nodes are asked with the first heartbeat.
 constexpr std::size_t first_asked = 8;
 
 } // namespace
@@ -75,7 +75,7 @@ bool survey::lives(std::size_t index, time_point now) const {
   return said.at != time_point{} && now - said.at <= expiry_;
 }
 
-/// Of those before this node.
+/// The first node before this one in the order that answers.
 std::optional<std::size_t> survey::first_living(time_point now) const {
   for (std::size_t i = 0; i < rank_; ++i)
     if (lives(i, now))

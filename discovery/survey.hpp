@@ -9,22 +9,20 @@
 
 namespace peercache::discovery {
 
-/// What one node finds out about a cluster of whose masters it hears too few: who else is left, and
-/// whether it is this node that makes a view of them. That does the first living one in an order
-/// that all know; it asks everybody, the others ask those before themselves only, with each
-/// heartbeat twice as many as before, until one answers.
-///
-/// Nothing comes of it as long as somebody says that it is in touch with enough masters: then the
-/// cluster goes on, and takes this node in again when it can.
+/// Finds out, for a node that hears too few masters, who else is left of its cluster and whether
+/// this node is to make a view of them. The first living node in an order that all know does so,
+/// and asks everybody. Each other node asks only those before itself, with each heartbeat twice as
+/// many as before, until one answers. There are no survivors as long as some answer says "in touch
+/// with enough masters": then the cluster goes on, and takes this node in again when it can.
 ///
 /// Threads: none; the owner serializes. Time is an argument. Invariant: it takes
 /// `expiry * waits + heartbeat * gathers` at least, from its construction or since somebody was
 /// in touch, until there are survivors.
 class survey {
 public:
-  /// Expiries before anything is made of it: masters that restart or thaw are back by then.
+  /// Expiries before a view is made: masters that restart or thaw are back by then.
   static constexpr int waits = 2;
-  /// Heartbeats in which everybody is asked: one may be lost.
+  /// Heartbeats in which everybody is asked: one packet may be lost.
   static constexpr int gathers = 2;
 
   /// @param order Of those that may be left; the first living one acts. @pre `self` is among them
@@ -53,9 +51,9 @@ private:
   const std::vector<member> order_;
   const duration heartbeat_;
   const duration expiry_;
-  std::size_t rank_ = 0;  ///< Of this node in the order.
-  std::size_t asked_ = 0; ///< So many of those before it.
-  time_point asked_at_;   ///< The last of them.
+  std::size_t rank_ = 0;  ///< This node's place in the order.
+  std::size_t asked_ = 0; ///< How many of the nodes before this one are asked.
+  time_point asked_at_;   ///< When the last of them was asked.
   time_point since_;
   std::optional<time_point> gathering_since_;
   std::unordered_map<incarnation, answer> answers_;

@@ -82,7 +82,7 @@ bool view::newer_than(const view& other) const noexcept {
 
 bool natural_less(const std::string& a, const std::string& b) noexcept {
   int order = natural_compare(a, b);
-  // "node1" and "node01" are the same number but not the same host: some order must be there.
+  // "node1" and "node01" have the same number but are not the same host: some order must be there.
   return order != 0 ? order < 0 : a < b;
 }
 

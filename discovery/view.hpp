@@ -10,7 +10,7 @@
 
 namespace peercache::discovery {
 
-// What this header describes travels (discovery/view_codec.hpp, `view_format`).
+// Members and views travel between processes (discovery/view_codec.hpp, `view_format`).
 
 /// One node as the cluster knows it.
 struct member {
@@ -21,7 +21,7 @@ struct member {
   std::uint16_t control_port = 0;
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
-  std::uint8_t rails = 0; ///< That its pool can be READ over; 0: TCP only.
+  std::uint8_t rails = 0; ///< How many rails its pool can be READ over; 0: TCP only.
   bool draining = false;  ///< Owns no keys; its pages are read and its shard asked while it stays.
   bool operator==(const member&) const = default;
 };
@@ -59,8 +59,8 @@ struct view {
   std::vector<member> members;      ///< Sorted by node_id.
   std::vector<std::string> masters; ///< Pinned head first, then by node_id. The first one leads.
   incarnation issuer;               ///< Who made this view.
-  /// Of a fragment: the masters of the last view that was none, of whom no majority is in here.
-  /// Empty: this is no fragment.
+  /// The masters of the last view that was no fragment, of whom no majority is in here. Empty when
+  /// this is no fragment.
   std::vector<member> former_masters;
   bool operator==(const view&) const = default;
 
@@ -72,7 +72,7 @@ struct view {
   const member* leader() const noexcept;
   bool is_master(std::string_view name) const noexcept;
   bool fragment() const noexcept { return !former_masters.empty(); }
-  /// Of a fragment: how many of the former masters are no members.
+  /// How many of the former masters are no members; 0 when this is no fragment.
   std::size_t masters_lost() const noexcept;
   view_stamp stamp() const noexcept { return {term, version, issuer}; }
   bool newer_than(const view& other) const noexcept;

@@ -34,7 +34,7 @@ result<member> decode_member(std::string_view bytes);
 std::string encode_view(const view& what);
 result<view> decode_view(std::string_view bytes);
 
-/// The same as parts of larger messages. Reading sets `in.fail()` on malformed input.
+/// Members and views as parts of larger messages. Reading sets `in.fail()` on malformed input.
 void write_member(byte_writer& out, const member& who);
 member read_member(byte_reader& in);
 void write_view(byte_writer& out, const view& what);

@@ -15,7 +15,7 @@ struct adaptive_options {
   std::size_t shadow_pages_max = 2048;
   /// Sampled references over which the two hit rates are averaged, exponentially.
   std::uint32_t memory_references = 8192;
-  /// What the other policy must be ahead by before it takes over.
+  /// How much better the other policy's hit rate must be before it takes over.
   double margin = 0.015;
 };
 
@@ -23,9 +23,9 @@ struct adaptive_stats {
   eviction_kind active = eviction_kind::lru;
   std::uint64_t switches = 0;
   std::uint64_t sampled_references = 0;
-  double lru_hit_rate = 0; ///< Of the shadow cache, lately.
+  double lru_hit_rate = 0; ///< The shadow cache's recent hit rate under LRU.
   double s3fifo_hit_rate = 0;
-  double sampled_share = 1; ///< Of all keys.
+  double sampled_share = 1; ///< Share of all keys that is in the sample.
 };
 
 /// Follows the better of LRU and S3-FIFO. Two shadow caches are shown the references to a sample of

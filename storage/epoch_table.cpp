@@ -95,7 +95,7 @@ bool epoch_table::raise_floor(epoch_number floor) {
     if (epoch > floor)
       higher.emplace_back(space, epoch);
   });
-  // Whoever dies in here leaves the highest epoch of all to every space, and never a lower one.
+  // A node that dies in here leaves the highest epoch of all to every space, and never a lower one.
   auto highest = floor;
   for (const auto& [space, epoch] : higher)
     highest = std::max(highest, epoch);

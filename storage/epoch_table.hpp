@@ -9,7 +9,7 @@
 
 namespace peercache::storage {
 
-/// What an epoch_table lies in: 64 KiB of a pool's shared memory (little endian; bump
+/// The memory of an epoch_table: 64 KiB of a pool's shared memory (little endian; bump
 /// `pool_layout_version` with any change). All zero: nothing was ever cleared.
 ///
 ///   offset  bytes  field
@@ -44,18 +44,19 @@ static_assert(sizeof(epoch_block) == 64 + 16 * epoch_block::cell_count);
 /// Invariant: no epoch ever falls, also when the node dies in a change.
 class epoch_table {
 public:
-  /// So many spaces have an epoch of their own: a reader finds or misses a cell in a few steps.
+  /// How many spaces may have an epoch of their own: a reader then finds or misses a cell in a few
+  /// steps.
   static constexpr std::size_t spaces_max = epoch_block::cell_count / 4 * 3;
-  /// No page has this epoch: what is read while a table is in a change that does not end.
+  /// No page has this epoch. It is read while a change of the table does not end.
   static constexpr epoch_number no_epoch = 0xffffffff;
 
-  /// Nothing is ever old.
+  /// An empty table, for which no page is ever old.
   epoch_table() = default;
   explicit epoch_table(epoch_block& block) noexcept : block_(&block) {}
 
   /// Whether there is anything to look into.
   bool exists() const noexcept { return block_ != nullptr; }
-  /// Nothing was ever cleared, so that keys are as callers make them.
+  /// Whether nothing was ever cleared: then keys stay as callers make them.
   bool untouched() const noexcept {
     return block_ == nullptr || block_->changes.load(std::memory_order_acquire) == 0;
   }
@@ -79,7 +80,7 @@ public:
     return block_ != nullptr && block_->closed.load(std::memory_order_acquire) != 0;
   }
 
-  /// What it says now, for whoever outlives this memory. @pre `to` is all zero
+  /// Copies the table's present content, for whoever outlives this memory. @pre `to` is all zero
   void copy_to(epoch_block& to) const;
 
   /// Calls `visit(space_id, epoch_number)` for each space with an epoch of its own.

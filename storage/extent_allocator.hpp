@@ -50,10 +50,10 @@ private:
   static_assert(bins % 64 == 0 && bitmap_words % 64 == 0);
 
   struct note {
-    std::uint32_t size = 0;    ///< At an extent's first granule; 0 elsewhere.
-    std::uint32_t next = none; ///< In the bin; at the first granule.
-    /// In the bin, at the first granule. At the last granule of an extent of two or more: its
-    /// first.
+    std::uint32_t size = 0;    ///< The extent's granules, at its first one; 0 elsewhere.
+    std::uint32_t next = none; ///< The next extent of the bin, at an extent's first granule.
+    /// The previous extent of the bin, at an extent's first granule. At the last granule of an
+    /// extent of two or more: its first granule.
     std::uint32_t previous = none;
   };
 

@@ -22,7 +22,7 @@ public:
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
 
-  /// As the public `insert`, for callers that have the digest only.
+  /// Inserts as the public `insert` does, for callers that have the digest only.
   void insert_digest(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);
 
   /// Hands its pages over and is empty.

@@ -130,8 +130,7 @@ result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evict
 std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evicted>& victims,
                                         const kept_elsewhere& kept) {
   reclaim();
-  scrub(std::uint64_t{granules} *
-        limits::granule_bytes); // As much as who fills the slot will write.
+  scrub(std::uint64_t{granules} * limits::granule_bytes); // As many bytes as the filler will write.
   std::optional<window> best;
   if (auto first = free_.allocate(granules))
     return start_filling(*first, granules);
@@ -142,8 +141,7 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
     evict(*victim, victims);
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
-    // Where the coldest pages lie, their neighbours are cold as well, but for the few that moved
-    // in.
+    // The neighbours of the coldest pages are cold as well, but for the few that moved in.
     auto around = measure(victim->value - victim->value % granules, granules);
     if (around && (!best || around->newest < best->newest))
       best = around;
@@ -157,8 +155,8 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
 void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
                        bool promoted) {
   PEERCACHE_ASSERT(fills.size() == outcomes.size());
-  // From the last to the first, so that the policy sees the head as the newest; what was here
-  // already is the chain's front.
+  // Pages are inserted from last to first, so that the policy sees the head as the newest; pages
+  // that were here already are the chain's front.
   const auto in_order = [&](std::size_t from, std::size_t end) {
     for (auto i = end; i-- > from;)
       if (outcomes[i].status == page_status::stored)
@@ -173,7 +171,7 @@ void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> ou
     const bool replaces =
         resident && !promoted && slots_.contents(*resident).length_bytes != fills[i].length_bytes;
     if (replaces) {
-      in_order(done, i); // What gives way is in the order then.
+      in_order(done, i); // The page that gives way must be in the policy's order.
       done = i;
     }
     outcomes[i] = commit_one(fills[i], resident, replaces);

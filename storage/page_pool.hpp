@@ -29,7 +29,7 @@ struct page_pool_options {
   std::uint64_t free_low_bytes = 0;
   std::uint64_t free_high_bytes = 0;
   std::uint32_t evict_batch_pages_max = 1024; ///< Victims of one `evict_ahead`.
-  epoch_table epochs;                         ///< By which pages are too old to be taken in.
+  epoch_table epochs;                         ///< Says which pages are too old to be taken in.
 };
 
 /// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave, and whoever put them
@@ -47,7 +47,7 @@ struct fill {
 struct evicted {
   page_key key;
   slot_id slot;
-  generation gen; ///< The readable one, as it was published.
+  generation gen; ///< The readable generation, as it was published.
   std::uint32_t length_bytes = 0;
   std::uint64_t checksum = 0;
 };
@@ -61,7 +61,7 @@ struct commit_outcome {
   page_status status = page_status::pending;
   slot_id slot;
   generation gen;
-  std::uint64_t checksum = 0; ///< Of a stored page; never 0 then.
+  std::uint64_t checksum = 0; ///< The stored page's checksum, never 0; 0 when it is not stored.
   /// Under this key the pool had a page of another length, which gave way.
   std::optional<evicted> replaced;
 };
@@ -79,7 +79,7 @@ struct page_pool_stats {
   // Now.
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
-  std::uint64_t used_bytes = 0; ///< In granules: readable, filling and limbo.
+  std::uint64_t used_bytes = 0; ///< Granules in use (readable, filling and limbo), in bytes.
   std::uint64_t page_bytes = 0; ///< Exact lengths of the readable pages.
   std::uint64_t pages = 0;      ///< Readable.
   std::uint64_t filling = 0;
@@ -88,13 +88,13 @@ struct page_pool_stats {
   std::uint64_t index_bytes = 0;
   // Since the start.
   std::uint64_t stored = 0;
-  std::uint64_t adopted = 0; ///< Of a process before.
+  std::uint64_t adopted = 0; ///< Pages taken over from a process before.
   std::uint64_t duplicates = 0;
   std::uint64_t abandoned = 0;
   std::uint64_t removed = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
-  std::uint64_t window_evictions = 0; ///< Of the evictions: for a contiguous range, not by age.
+  std::uint64_t window_evictions = 0; ///< Evictions made for a contiguous range instead of by age.
   std::uint64_t reserves_refused = 0;
   std::uint64_t uses = 0; ///< Reads folded in.
 };
@@ -197,8 +197,8 @@ public:
     }
   }
 
-  /// The same in pieces: from granule `from` on (0: the first), so many granules at least; returns
-  /// where to go on, 0 at the end. A page that stays all the while is shown once.
+  /// Visits the pages piece by piece: from granule `from` on (0: the first), at least `granules`;
+  /// returns where to go on, 0 at the end. A page that stays all the while is shown once.
   template <class Visitor>
   std::uint32_t walk(std::uint32_t from, std::uint32_t granules, Visitor&& visit) const {
     std::uint64_t granule = from;
@@ -221,7 +221,7 @@ public:
 private:
   enum class slot_state : std::uint16_t { free, filling, readable, limbo };
 
-  /// What a page's first granule knows: two bytes each, also for granules where no page starts.
+  /// The note of a page's first granule: two bytes for each granule, also where no page starts.
   struct page_note {
     slot_state state : 2;
     std::uint16_t granules_less_one : 14;
@@ -232,7 +232,7 @@ private:
 
   struct window {
     std::uint32_t first = 0;
-    generation newest; ///< Of its pages: how old the youngest one is that would go.
+    generation newest; ///< The generation of the youngest page that would go.
   };
 
   // Transitions.
@@ -281,9 +281,9 @@ private:
     slot_id slot;
     std::uint64_t done_bytes = 0;
   };
-  std::deque<scrubbing> to_scrub_; ///< In limbo as well, until they are zeroed.
+  std::deque<scrubbing> to_scrub_; ///< Removed slots, in limbo until their bytes are zeroed.
   std::uint64_t limbo_granules_ = 0;
-  generation last_published_; ///< Of all slots: a later filling has a higher generation.
+  generation last_published_; ///< The highest of all slots: a later filling has a higher one.
   std::uint32_t fold_cursor_ = 0;
   std::uint32_t window_cursor_ = 0;
   page_pool_stats stats_;

@@ -51,7 +51,8 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
     stats_.page_bytes += page.length_bytes;
     adopted.push_back(page);
   }
-  // As in `commit`: what was filled together has its head first, and loses its tail first.
+  // Inserted from last to first as in `commit`: pages that were filled together lose their tail
+  // first.
   for (auto page = adopted.rbegin(); page != adopted.rend(); ++page)
     put_in_order(page->slot, page->key, false);
   return adopted;

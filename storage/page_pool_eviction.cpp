@@ -77,7 +77,7 @@ bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look
   reclaim();
   const auto low = std::max(options_.free_low_bytes, free_wanted_bytes);
   const auto high = std::max(options_.free_high_bytes, free_wanted_bytes);
-  // What is in limbo comes back without another victim.
+  // Bytes in limbo come back without another victim.
   auto coming_bytes = [this] {
     return (free_.free_granules() + limbo_granules_) * limits::granule_bytes;
   };

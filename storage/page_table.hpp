@@ -16,11 +16,11 @@ namespace peercache::storage {
 /// Position of a page's node in its `page_table`; stays the same while the page is resident.
 enum class node_index : std::uint32_t { none = probe_cells::none };
 
-/// What a policy keeps about one resident page.
+/// A policy's notes about one resident page.
 struct page_node {
   std::uint64_t key_digest = 0; ///< `page_key::prefix()`.
   slot_id slot;
-  node_index previous = node_index::none; ///< In its `page_queue`.
+  node_index previous = node_index::none; ///< The neighbour in the page's `page_queue`.
   node_index next = node_index::none;
   std::uint32_t length_bytes : 27 = 0;
   std::uint32_t uses : 2 = 0;  ///< Saturated count of touches, for policies that count.
@@ -70,7 +70,7 @@ private:
 
   node_index take_node();
 
-  std::vector<std::unique_ptr<page_node[]>> chunks_; ///< Never move, so growing copies no node.
+  std::vector<std::unique_ptr<page_node[]>> chunks_; ///< Chunks never move: growing copies no node.
   std::uint32_t nodes_made_ = 0;
   node_index free_ = node_index::none; ///< Unused nodes, linked by `next`.
   probe_cells nodes_;                  ///< Node numbers by slot.

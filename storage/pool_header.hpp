@@ -54,9 +54,9 @@ inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350; // "PCPOOL\0\0",
 inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350; // "PCMAKE\0\0"
 inline constexpr std::uint32_t pool_layout_version = 5;
 inline constexpr std::uint32_t epoch_block_offset = 4096;
-inline constexpr std::uint32_t pool_header_bytes = 72u << 10; ///< With the epoch block.
+inline constexpr std::uint32_t pool_header_bytes = 72u << 10; ///< The epoch block included.
 inline constexpr std::uint32_t sessions_max = 1u << 20;       ///< Indices of session locks.
-inline constexpr std::uint32_t sessions_per_owner = 1u << 10; ///< Of them, for one process.
+inline constexpr std::uint32_t sessions_per_owner = 1u << 10; ///< Sessions of one owner's life.
 
 static_assert(offsetof(pool_header, magic) == 0);
 static_assert(offsetof(pool_header, layout_version) == 8);

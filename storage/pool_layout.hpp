@@ -20,16 +20,16 @@ struct pool_layout {
   bool operator==(const pool_layout&) const = default;
 };
 
-/// For pages of `size_bytes` together, rounded down to the kernel's pages. Errors:
+/// The layout for pages of `size_bytes` together, rounded down to the kernel's pages. Errors:
 /// `invalid_argument` with the option's name.
 result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages);
 
-/// What the header of an object says, whoever wrote it. Errors: `incompatible` when the object is
-/// no complete pool of this version, or too small for what the header says.
+/// The layout that an object's header describes, whoever wrote it. Errors: `incompatible` when the
+/// object is no complete pool of this version, or smaller than its header says.
 result<pool_layout> read_layout(const pool_header& header, std::uint64_t object_bytes,
                                 const std::string& name);
 
-/// All but the first word and the last fields.
+/// Writes all of the header but its first word and its last fields.
 void write_layout(pool_header& header, const pool_layout& layout);
 
 } // namespace peercache::storage

@@ -24,7 +24,8 @@ struct parts_of_pool {
   std::uint32_t prefix = 0; ///< 0: it does not say.
 };
 
-/// Nothing for a foreign file, or for one that is too young to say whose it is.
+/// The parts of the object behind `file`; nothing for a foreign file, or for one that is too young
+/// to say whose it is.
 std::optional<parts_of_pool> recognize(int file) {
   struct stat status {};
   std::array<std::byte, sizeof(pool_header)> bytes;

@@ -8,8 +8,8 @@
 
 namespace peercache::storage {
 
-/// What the header of a pool says of its name's prefix; never 0. By the name alone nobody can tell
-/// where the prefix ends.
+/// The digest of a name's prefix as a pool's header has it; never 0. From the name alone nobody can
+/// tell where the prefix ends.
 std::uint32_t digest_of_prefix(std::string_view prefix);
 
 /// Removes the pools in `directory` of this prefix, which this user made and whose owner is gone;

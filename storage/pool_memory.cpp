@@ -118,7 +118,7 @@ void pool_memory::release() noexcept {
   if (!home_.is_here())
     return; // The name is the parent's, and what lies at these addresses now is not the pool.
   if (is_owner_ && !outlives_)
-    shared_object::unlink(name_); // Before the lock goes, so that nobody else has to.
+    shared_object::unlink(name_); // The lock goes after the name: so nobody else has to unlink it.
   for (std::uint64_t at = 0; base_ != nullptr && at < mapped_bytes_; at += unmap_step_bytes)
     ::munmap(base_ + at, std::min(unmap_step_bytes, mapped_bytes_ - at));
   if (file_ < 0)
@@ -157,7 +157,7 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
     return shared_object::failed("cannot size", pool.name_);
   if (auto mapped = pool.map(plan->object_bytes); !mapped)
     return mapped.error();
-  // Before the rest, so that whoever finds what a crash leaves knows whose it is.
+  // The header is touched first: so whoever finds what a crash leaves knows whose it is.
   if (auto number = populate(pool.file_, pool.base_, 0, pool_header_bytes); number != 0) {
     errno = number;
     return shared_object::failed("no memory for the pool (lower pool.size):", pool.name_);

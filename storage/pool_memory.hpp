@@ -22,8 +22,8 @@ struct pool_memory_options {
   std::string name_prefix = "peercache";
   std::string cluster_name;
   std::string node_name;
-  incarnation owner;            ///< Of the node; clients attach by it.
-  std::uint64_t size_bytes = 0; ///< Of the pages; rounded down to 4 KiB (2 MiB with huge pages).
+  incarnation owner;            ///< The node's incarnation; clients attach by it.
+  std::uint64_t size_bytes = 0; ///< All pages together, rounded down to 4 KiB (2 MiB huge pages).
   /// A mounted hugetlbfs folder, such as /dev/hugepages; empty: normal pages in /dev/shm.
   std::string huge_page_directory;
   /// Threads that touch the pages before `create` returns; 0 leaves the pages to their first
@@ -33,7 +33,7 @@ struct pool_memory_options {
   /// argument.
   std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress;
 
-  /// What the name of each pool of this node starts with.
+  /// The beginning of the name of each pool of this node.
   std::string object_name_start() const;
   std::string object_name() const;
   /// Digest of the names of cluster and node.
@@ -63,12 +63,13 @@ public:
 
   /// Takes over, with all that is in it, the pool that a dead process of the same node left: it has
   /// a new owner and name then, and the index of the host is empty; `survey`
-  /// (storage/pool_remains.hpp) says what is in it. Who is killed in here leaves a pool that the
-  /// next one can take over. Other leftovers are removed. Clients of the dead process may still map
-  /// it, hence write to slots that it had them fill, until `former_clients_are_dead`. Errors:
-  /// `not_found` when nothing was left; `incompatible`, and why, when what was left has another
-  /// layout version, size or cluster, or huge pages: it stays for `create` to remove. In huge pages
-  /// it cannot be made sure that no device writes any more on the dead one's behalf.
+  /// (storage/pool_remains.hpp) says what is in it. A process that is killed in here leaves a pool
+  /// that the next one can take over. Other leftovers are removed. Clients of the dead process may
+  /// still map the pool, hence write to slots that it had them fill, until
+  /// `former_clients_are_dead`. Errors: `not_found` when nothing was left; `incompatible`, and why,
+  /// when what was left has another layout version, size or cluster, or huge pages: it stays for
+  /// `create` to remove. Huge pages are refused because a device of the dead process may still
+  /// write to them.
   static result<pool_memory> take_over(const pool_memory_options& options);
 
   /// Maps the pool called `name`. `incompatible` when it is no pool of this layout, `not_found`
@@ -94,7 +95,7 @@ public:
 
   slot_table slots() const noexcept;
   host_index index() const noexcept;
-  /// Which spaces were cleared how often. The owner alone raises it.
+  /// The epochs of cleared spaces. The owner alone raises one.
   epoch_table epochs() const noexcept;
   /// Slot table and pages, for a data plane that registers them; the table comes first.
   std::span<std::byte> readable_region() const noexcept;

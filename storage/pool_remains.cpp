@@ -11,7 +11,7 @@
 namespace peercache::storage {
 namespace {
 
-/// No pool comes so far; an entry that says so is damaged.
+/// No pool reaches such a generation; an entry that names one is damaged.
 constexpr std::uint64_t generation_max = std::uint64_t{1} << 62;
 
 class surveyor {
@@ -44,8 +44,8 @@ private:
       slots_.refuse_fill(slot);
       filled_until_ = std::max(filled_until_, at_ + granules);
     } else if (slots_.page_in(slot)) {
-      // Its owner died while it published or dropped what was filled: the granules are free, and no
-      // reader who knows this filling may take it for complete any more.
+      // The owner died while it published or dropped this filling: the granules are free, and no
+      // reader that knows the filling may take it for complete.
       slots_.drop(slot);
     }
     if (at_ < page_end_ || at_ >= filled_until_)

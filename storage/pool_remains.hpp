@@ -19,12 +19,12 @@ struct claimed_extent {
   use as = use::page;
 };
 
-/// What the entries of a pool say that was taken over.
+/// The granules in use of a pool that was taken over, as its entries say.
 struct pool_remains {
-  std::vector<claimed_extent> extents; ///< In order of addresses; none overlaps another.
-  std::uint64_t pages = 0;             ///< Of them.
+  std::vector<claimed_extent> extents; ///< Ordered by address; none overlaps another.
+  std::uint64_t pages = 0;             ///< Extents that hold a page.
   std::uint64_t impossible = 0;        ///< Entries that can be no page's: taken back.
-  generation newest;                   ///< Of the pages.
+  generation newest;                   ///< The highest generation of these pages.
 };
 
 /// Looks at each entry once. A page is in order as far as its entry tells: its generation is even,

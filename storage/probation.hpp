@@ -47,7 +47,7 @@ public:
 
 private:
   static constexpr std::uint32_t reads_to_stay = 2;
-  static constexpr std::uint32_t share = 8; ///< One part of so many of the pool.
+  static constexpr std::uint32_t share = 8; ///< Probation has one part of so many of the pool.
 
   struct page {
     slot_id slot;
@@ -63,9 +63,9 @@ private:
   const std::unique_ptr<eviction_policy> policy_;
   const std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
-  std::uint32_t victims_ = 0; ///< Of the policy, since the last one on probation.
+  std::uint32_t victims_ = 0; ///< The policy's victims since the last victim on probation.
   std::list<page> order_;     ///< The oldest first.
-  std::unordered_map<std::uint32_t, place> places_; ///< By slot.
+  std::unordered_map<std::uint32_t, place> places_; ///< Pages on probation, by slot.
 };
 
 } // namespace peercache::storage

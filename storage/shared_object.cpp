@@ -106,7 +106,7 @@ bool rename(const std::string& from, const std::string& to) {
 }
 
 void punch_hole(int file, std::uint64_t from, std::uint64_t to) {
-  // Where it cannot be, the memory comes back with the last mapping.
+  // Where no hole can be made, the memory comes back with the last mapping.
   (void)::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
                     static_cast<off_t>(to - from));
 }

@@ -13,7 +13,7 @@ namespace peercache::storage {
 /// known.
 namespace shared_object {
 
-/// Where glibc has the POSIX ones.
+/// Where glibc keeps POSIX shared memory objects.
 inline constexpr const char* posix_directory = "/dev/shm";
 
 /// errno as a `result` of a call on `name`.
@@ -28,7 +28,7 @@ result<int> create_locked(const std::string& name);
 /// Byte-range locks that belong to the open file description: they end with it, hence with its
 /// process.
 bool try_lock(int file, std::uint64_t byte);
-/// Of the `bytes` > 0 from `byte` on, any.
+/// Whether another process locks any of the `bytes` > 0 from `byte` on.
 bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes = 1);
 
 /// Takes the owner's lock of an object that nobody holds it of any more, and which still has this

@@ -304,8 +304,9 @@ bool slot_table::still_readable(slot_id slot, generation gen) const noexcept {
   const generation now{entry.generation.load(memory_order_acquire)};
   if (now == gen)
     return true;
-  // Before the bytes are overwritten the generation is odd, from `give_up` or `drop` on; before it
-  // is even again `begin_fill` has taken `filled` away, which is why it is loaded second.
+  // The generation is odd, from `give_up` or `drop` on, before the bytes are overwritten.
+  // `begin_fill` takes `filled` away before the generation is even again: hence `filled` is loaded
+  // second.
   return !gen.readable() && now.readable() &&
          entry.filled.load(memory_order_relaxed) == static_cast<std::uint32_t>(gen.value);
 }

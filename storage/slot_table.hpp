@@ -14,7 +14,7 @@
 
 namespace peercache::storage {
 
-/// How many a page of this length takes.
+/// How many granules a page of this length takes.
 constexpr std::uint32_t granules_for(std::uint32_t length_bytes) noexcept {
   return (length_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
 }
@@ -79,7 +79,7 @@ public:
   /// between leaves that to the next owner. @pre readable
   void give_up(slot_id slot, bytes_after after = bytes_after::left) noexcept;
 
-  /// What was filled so far is to be neither read nor published; the bytes may be overwritten.
+  /// Gives a filling up: it is neither read nor published, and its bytes may be overwritten.
   /// @pre being filled
   void drop(slot_id slot) noexcept;
 
@@ -143,8 +143,8 @@ public:
   /// filling that was published meanwhile is the same page.
   bool still_readable(slot_id slot, generation gen) const noexcept;
 
-  /// As `check`, of published pages only; on `hit` the slot is pinned: its bytes stay until
-  /// `unpin`. Otherwise nothing is pinned.
+  /// Checks as `check` does, for published pages only; on `hit` the slot is pinned: its bytes stay
+  /// until `unpin`. Otherwise nothing is pinned.
   page_status pin_if(slot_id slot, generation gen, const page_key& key,
                      std::uint32_t length_bytes) noexcept;
   void unpin(slot_id slot) noexcept;

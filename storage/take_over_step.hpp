@@ -8,9 +8,9 @@ namespace peercache::storage {
 /// `fault::take_over_kill_point`.
 enum class take_over_step : std::uint32_t {
   locked = 1,      ///< The leftover is ours, and as it was.
-  renamed,         ///< It has our name and the dead one's header.
+  renamed,         ///< The object has our name and the dead process's header.
   sessions_moved,  ///< Our sessions have locks of their own.
-  owner_written,   ///< Its header is ours.
+  owner_written,   ///< The header names us.
   index_cleared,   ///< The index of the host is empty.
   entry_withdrawn, ///< The first entry that can be no page's was taken back.
   page_compared,   ///< The first page was compared with its checksum.

@@ -22,7 +22,7 @@ public:
   explicit block_extents(std::uint64_t blocks) : blocks_(blocks) {}
 
   std::optional<std::uint64_t> allocate(std::uint64_t count);
-  /// Exactly these. @pre they are free
+  /// Takes exactly these blocks. @pre they are free
   void take(std::uint64_t first, std::uint64_t count);
   /// @pre they are within the file, and none of them is free
   void free(std::uint64_t first, std::uint64_t count);
@@ -31,7 +31,7 @@ public:
   std::uint64_t free_blocks() const noexcept { return free_blocks_; }
   /// Consecutive ones.
   std::uint64_t largest() const noexcept;
-  /// In holes of less than `count`.
+  /// Free blocks in holes of less than `count` blocks.
   std::uint64_t free_in_smaller(std::uint64_t count) const noexcept;
   std::size_t holes() const noexcept { return by_start_.size(); }
 
@@ -42,8 +42,9 @@ private:
 
   std::uint64_t blocks_;
   std::uint64_t free_blocks_ = 0;
-  starts by_start_;                                            ///< First block, how many.
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_count_; ///< How many, first block.
+  starts by_start_; ///< First block, how many.
+  /// Free extents: how many blocks, first block.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_count_;
 };
 
 } // namespace peercache::storage

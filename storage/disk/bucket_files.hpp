@@ -28,7 +28,7 @@ public:
   /// A bucket with a new file whose name is durable, `bytes` long, or as long as there is room for,
   /// but at least `at_least`. Errors: `out_of_space`, ours or the device's, and `io_failed`.
   result<bucket*> create(std::uint64_t bytes, std::uint64_t at_least);
-  /// One whose file was found.
+  /// Adds a bucket whose file was found.
   bucket& adopt(std::uint64_t id, std::uint64_t file_bytes);
   /// Ids of new buckets are larger than this one.
   void continue_after(std::uint64_t id) noexcept { next_id_ = std::max(next_id_, id + 1); }
@@ -39,16 +39,16 @@ public:
 
   /// Opens its file unless it is open. Of files that nobody uses, `open_max` stay open.
   result<void> open(bucket& wanted);
-  /// Nobody writes to it any more: its file may be closed when nobody uses it.
+  /// Ends the writing of a bucket: its file may be closed when nobody uses it.
   void release(bucket& written);
   /// Gives back what lies behind. False: the file stays as long as it is.
   bool shrink(bucket& in, std::uint64_t bytes);
   /// @pre nobody uses it
   void remove(bucket& gone);
 
-  /// Of the files, also of those that could not be removed yet.
+  /// Bytes of all files, those included that could not be removed yet.
   std::uint64_t used_bytes() const noexcept { return used_bytes_; }
-  /// Of these, of those that could not be removed yet: they are tried again with each new bucket.
+  /// Bytes of files that could not be removed yet: each new bucket tries again.
   std::uint64_t leftover_bytes() const noexcept { return leftover_bytes_; }
 
   static constexpr std::size_t open_max = 128;

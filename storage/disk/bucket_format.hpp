@@ -48,7 +48,7 @@ struct bucket_trailer {
 };
 
 inline constexpr std::uint32_t bucket_version = 1;
-/// What an index can name: 40 bits of a bucket, 24 bits of a block in it.
+/// The highest numbers that an index can name: 40 bits for a bucket, 24 for a block in it.
 inline constexpr std::uint64_t bucket_id_max = (1ull << 40) - 1;
 inline constexpr std::uint64_t bucket_bytes_max = 32ull << 30;
 
@@ -65,7 +65,7 @@ inline constexpr std::string_view bucket_folder = "buckets";
 
 /// "buckets/<16 hex digits>.bucket".
 std::string bucket_path(std::uint64_t id);
-/// Of a name in the folder; nothing when no bucket is called so.
+/// The id in a file's name; nothing when no bucket is called so.
 std::optional<std::uint64_t> parse_bucket_name(std::string_view name);
 
 /// Memory in whole blocks, at a block border.
@@ -76,7 +76,7 @@ using disk_blocks = std::unique_ptr<std::byte[], free_block>;
 /// Zeros. @pre a multiple of disk_block_bytes
 disk_blocks make_blocks(std::uint64_t bytes);
 
-/// What a footer of so many headers takes, in whole blocks.
+/// The size of a footer with so many headers, in whole blocks.
 constexpr std::uint64_t footer_bytes(std::uint64_t records) noexcept {
   return in_blocks(records * sizeof(record_header) + sizeof(bucket_trailer));
 }
@@ -85,9 +85,10 @@ constexpr std::uint64_t footer_bytes(std::uint64_t records) noexcept {
 disk_blocks make_footer(std::uint64_t id, const record_owner& owner,
                         std::span<const record_header> records, std::uint64_t offset_bytes);
 
-/// What the last 64 bytes of a file say.
-/// @return `torn` too when they do not fit a file of this size, `foreign` also for another bucket.
-/// @param trailer What was read, unless it is torn.
+/// Reads the trailer, the last 64 bytes of a file.
+/// @return `torn` too when the trailer does not fit a file of this size, `foreign` also for another
+/// bucket.
+/// @param trailer Gets the trailer, unless it is torn.
 record_fault read_trailer(std::span<const std::byte> raw, std::uint64_t id,
                           const record_owner& owner, std::uint64_t file_bytes,
                           bucket_trailer& trailer) noexcept;
@@ -102,7 +103,7 @@ std::uint64_t place_group(std::span<record_header> records, std::uint64_t offset
 
 /// A group's headers, from its first block.
 struct group_headers {
-  record_fault fault = record_fault::none; ///< Of the first header that has one.
+  record_fault fault = record_fault::none; ///< The first faulty header's fault.
   std::vector<record_header> records;      ///< Empty when there is a fault.
   std::uint64_t end_bytes = 0;             ///< Where the next group would start.
 };

@@ -9,15 +9,15 @@
 
 namespace peercache::storage {
 
-/// What a transfer is for.
+/// The purpose of a transfer.
 struct bucket_operation {
   enum class kind : std::uint8_t { read, headers, page, sync, footer };
   kind what = kind::read;
   bucket* in = nullptr;
-  bucket_group* group = nullptr; ///< Of `headers` and `page`.
-  std::uint32_t page = 0;        ///< Its place in the group.
-  disk_page wanted;              ///< Of `read`.
-  std::uint64_t sequence = 0;    ///< Of `read`: of the record that was wanted.
+  bucket_group* group = nullptr; ///< With `headers` and `page`: the group written.
+  std::uint32_t page = 0;        ///< With `page`: its place in the group.
+  disk_page wanted;              ///< With `read`: the page to be read.
+  std::uint64_t sequence = 0;    ///< With `read`: the sequence of the record that was wanted.
   disk_read read;
 };
 
@@ -33,7 +33,7 @@ public:
   void add(const bucket_operation& operation, disk_request request);
   /// Hands the device what it takes.
   void start();
-  /// What a completion was for. @pre `tag` is of one that was added and not taken
+  /// The purpose of a completed transfer. @pre `tag` was given by `add` and not taken yet
   bucket_operation take(std::uint64_t tag);
 
   /// Takes those out of the line that the device has not seen; their tags.

@@ -8,13 +8,13 @@
 
 namespace peercache::storage {
 
-/// What a start found in one bucket.
+/// The content of one bucket as a start found it.
 struct bucket_scan {
   std::uint64_t id = 0;
   std::uint64_t file_bytes = 0;
   bool readable = true; ///< False: the device would not let us read it.
-  bool sealed = false;  ///< It has a footer that is whole.
-  /// Of the groups and pages that are whole, in the order they lie; behind them nothing is.
+  bool sealed = false;  ///< The file has a footer that is whole.
+  /// Where the last group or page that is whole ends; nothing behind it is kept.
   std::uint64_t end_bytes = 0;
   std::vector<record_header> records;
   std::uint64_t torn = 0;

@@ -41,8 +41,8 @@ public:
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
   disk_clock::time_point next_due() const override;
-  /// What the device has begun is waited for, however long it takes: its memory cannot be given
-  /// back.
+  /// Waits for requests that the device has begun, however long they take: their memory cannot be
+  /// given back before.
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 
@@ -53,7 +53,7 @@ private:
   void insert(bucket& in, const record_header& record);
   void take_outcomes();
   void on_read(const bucket_operation& done, int error);
-  /// What became of a page whose entry is gone.
+  /// Counts a page out whose entry is gone; its bucket may go with it.
   void forget(const disk_index::entry& gone);
   void settle(bucket& in);
   std::vector<bucket*> eviction_order() const;
@@ -66,9 +66,10 @@ private:
   bucket_requests requests_;
   bucket_writer writer_;
   disk_index index_;
-  std::map<std::uint64_t, std::vector<bucket*>> evictions_; ///< By ticket.
+  /// Buckets that are being evicted, by ticket.
+  std::map<std::uint64_t, std::vector<bucket*>> evictions_;
   std::uint64_t tickets_ = 0;
-  std::uint64_t leaving_bytes_ = 0; ///< Of evicted buckets that are still there.
+  std::uint64_t leaving_bytes_ = 0; ///< Bytes of evicted buckets that are still there.
   std::uint64_t uses_ = 0;
   std::uint64_t corrupt_ = 0;
   std::uint64_t unix_s_ = 0;

@@ -10,7 +10,7 @@
 
 namespace peercache::storage {
 
-/// What became of a page that was to be written.
+/// The outcome of a page that was to be written.
 struct written_page {
   disk_write write;
   record_header record; ///< If `ok`.
@@ -19,12 +19,10 @@ struct written_page {
 };
 
 /// Fills buckets: pages become groups, groups become durable in the order in which they lie, full
-/// or old buckets get their footer. Nothing waits for anything that need not be: groups are written
-/// while others are made durable, also in the next bucket.
-///
-/// What fails is not trusted again. After a failed transfer a bucket takes no more; pages behind
-/// the failed group are written once more, elsewhere, because a scan would not get past it. After a
-/// failed sync all that it covered has failed.
+/// or old buckets get their footer. Groups are written while others are made durable, also in the
+/// next bucket. Failed writes are not trusted again. After a failed transfer a bucket takes no more
+/// pages; pages behind the failed group are written once more, elsewhere, because a scan would not
+/// get past it. After a failed sync every page that it covered has failed.
 ///
 /// Threads: one owner. Time comes as an argument.
 /// Invariant: a page is `ok` only when its group, all groups before it and the file's name are
@@ -35,7 +33,7 @@ public:
 
   void continue_after(std::uint64_t sequence) noexcept;
 
-  /// No more pages may come until one has an outcome.
+  /// Whether no more pages may come until one has an outcome.
   bool full() const noexcept { return pages_on_way_ >= pages_max; }
   /// `ok`: it is on its way; otherwise why not. @pre !full()
   disk_status write(const disk_write& page);
@@ -60,16 +58,16 @@ public:
 
   static constexpr std::uint32_t pages_max = 4096;
   static constexpr std::uint64_t group_bytes_max = 4u << 20;
-  /// So much that is written is made durable, however young it is.
+  /// When so many bytes are written they are made durable, however young they are.
   static constexpr std::uint64_t sync_bytes = 16u << 20;
   static constexpr std::uint32_t sync_pages = 1024;
-  /// In this many buckets a page may fail for others' sake.
+  /// In how many buckets a page may fail because of other pages.
   static constexpr std::uint32_t attempts_max = 3;
 
 private:
   std::uint64_t file_bytes_max() const noexcept;
   disk_status place(const bucket_page& page);
-  /// Where a page of so many bytes may join others; none: it needs a group of its own.
+  /// The group that a page of so many bytes may join; null: it needs a group of its own.
   static bucket_group* group_for(bucket& in, std::uint64_t page_bytes);
   disk_status open_bucket(std::uint64_t page_blocks_bytes);
   void close_open_bucket();
@@ -92,14 +90,14 @@ private:
   bucket_files& files_;
   bucket_requests& requests_;
   const disk_store_options options_;
-  std::uint64_t file_bytes_; ///< Of the next bucket.
+  std::uint64_t file_bytes_; ///< The size of the next bucket's file.
   disk_clock::time_point now_{};
   std::uint64_t unix_s_ = 0;
   std::uint64_t next_sequence_ = 1;
   bool hurry_ = false;
   bool given_up_ = false;
   bucket* open_ = nullptr;
-  std::vector<bucket*> writing_;   ///< Not done, the open one too.
+  std::vector<bucket*> writing_;   ///< Buckets that are not done, the open one included.
   std::deque<bucket_page> again_;  ///< Pages that need another bucket.
   std::vector<disk_blocks> spare_; ///< Blocks for headers.
   std::uint32_t pages_on_way_ = 0;

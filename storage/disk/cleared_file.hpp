@@ -7,9 +7,9 @@
 
 namespace peercache::storage {
 
-// What a node knows of cleared spaces, beside the pages of its disk tier: pages of before a clear
-// are on the disk until it has forgotten them, and after a power failure they may be there again.
-// The file "disk.cleared" (bump the number in its first 8 bytes with any change):
+// A node's knowledge of cleared spaces lies beside the pages of its disk tier: pages from before a
+// clear are on the disk until it has forgotten them, and after a power failure they may be there
+// again. The file "disk.cleared" (bump the number in its first 8 bytes with any change):
 //
 //   offset  bytes  field
 //        0      8  magic     "PCCLEAR1"

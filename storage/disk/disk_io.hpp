@@ -40,7 +40,7 @@ struct disk_request {
     read,
     write,
     sync,       ///< fdatasync: of writes to the file that had completed when it was submitted.
-    sync_folder ///< Of the folder's entries as they were when it was submitted.
+    sync_folder ///< Makes the folder's entries durable as they were at the submit.
   };
 
   kind what = kind::read;
@@ -49,11 +49,12 @@ struct disk_request {
   std::byte* memory = nullptr; ///< Read from by a write. Nobody's but the disk's until completed.
   std::uint32_t bytes = 0;
   std::uint64_t tag = 0; ///< The caller's; comes back with the completion.
-  /// Of a write: a block that goes to `offset_bytes`, and `memory` behind it, at once. Or none.
+  /// For a write: a block that goes to `offset_bytes` together with `memory`, which follows it.
+  /// Null: no such block.
   std::byte* head = nullptr;
 };
 
-/// What a transfer moves.
+/// The number of bytes that a transfer moves.
 constexpr std::uint32_t bytes_to_move(const disk_request& request) noexcept {
   return request.bytes + (request.head != nullptr ? disk_block_bytes : 0);
 }
@@ -62,7 +63,8 @@ constexpr bool is_sync(disk_request::kind what) noexcept {
   return what == disk_request::kind::sync || what == disk_request::kind::sync_folder;
 }
 
-/// What `submit` asks of a request; a sync moves nothing.
+/// Whether memory, offset and length are multiples of a block, as `submit` demands; true for a
+/// sync.
 bool in_whole_blocks(const disk_request& request) noexcept;
 
 struct disk_completion {
@@ -81,14 +83,14 @@ struct disk_folder_entry {
 /// How a file begins.
 struct disk_file_head {
   std::string name;
-  std::uint64_t bytes = 0;         ///< Of the whole file.
+  std::uint64_t bytes = 0;         ///< The length of the whole file.
   std::span<const std::byte> head; ///< Empty when it cannot be read.
-  double share = 0;                ///< Of its folder's entries, up to this one.
+  double share = 0;                ///< The share of the folder's entries up to this one.
 };
 
 struct disk_space {
   std::uint64_t total_bytes = 0;
-  std::uint64_t free_bytes = 0; ///< For us, not for root.
+  std::uint64_t free_bytes = 0; ///< Free for this user; root may have more.
 };
 
 /// All that the disk tier asks of a file system, below one folder. Names are relative to it, with
@@ -97,9 +99,9 @@ struct disk_space {
 /// Threads: one owner, but for `wake`, `read_now`, `list` and `read_heads`, which any thread may
 /// call. Ownership: of the open files. Memory of a request belongs to its owner and stays put until
 /// the request has completed; the destructor waits for that. Errors: `io_failed`, `not_found`,
-/// `out_of_space`, `invalid_argument`, with name and reason. What fails later is in the completion.
-/// Nothing throws. Durability: what a completed `sync` covered, and what the folder's entries were
-/// at the last `sync_folder` (the call, or the request that completed), survives a loss of power;
+/// `out_of_space`, `invalid_argument`, with name and reason. A later failure is in the completion.
+/// Nothing throws. Durability: bytes that a completed `sync` covered, and a folder's entries as of
+/// its last `sync_folder` (the call, or the request that completed), survive a loss of power;
 /// anything else may be there, in pieces, or not.
 class disk_io {
 public:
@@ -113,7 +115,7 @@ public:
   /// A new file with room for so many bytes, which read as zeros. `refused` when there is one.
   virtual result<disk_file> create(const std::string& file, std::uint64_t bytes) = 0;
   virtual result<disk_file> open(const std::string& file) = 0;
-  /// For `sync_folder` requests. `invalid_argument` when it is no folder.
+  /// Opens a folder for `sync_folder` requests. `invalid_argument` when it is no folder.
   virtual result<disk_file> open_folder(const std::string& folder) = 0;
   /// @pre none of its requests is on its way
   virtual void close(disk_file file) = 0;
@@ -122,20 +124,20 @@ public:
   /// Takes the place of a file that has the new name.
   virtual result<void> rename(const std::string& from, const std::string& to) = 0;
   virtual result<void> remove(const std::string& file) = 0;
-  /// No error when there is one.
+  /// Makes the folder; no error when it is there.
   virtual result<void> make_folder(const std::string& folder) = 0;
   virtual result<void> sync_folder(const std::string& folder) = 0;
   virtual result<std::vector<disk_folder_entry>> list(const std::string& folder) const = 0;
   virtual result<disk_space> space() const = 0;
 
   /// Reads at once and need not be aligned, past O_DIRECT: for a start's scan, from many threads.
-  /// How many bytes there were, up to the end of the file.
+  /// Returns how many bytes were read, fewer at the end of the file.
   virtual result<std::size_t> read_now(const std::string& file, std::uint64_t offset_bytes,
                                        std::span<std::byte> into) const = 0;
 
-  /// Of each file of the folder its length and its first bytes, `head_bytes` or up to its end, read
-  /// as by `read_now`: what `list` and a `read_now` for each would tell, with fewer steps. In no
-  /// order; what the visitor is given is gone when it returns.
+  /// Shows each file of the folder with its length and its first bytes (`head_bytes`, or up to its
+  /// end), as `list` and a `read_now` for each would, with fewer steps. In no order; the memory
+  /// that the visitor sees is gone when it returns.
   virtual result<void> read_heads(const std::string& folder, std::size_t head_bytes,
                                   const std::function<void(const disk_file_head&)>& visit) const;
 
@@ -158,7 +160,7 @@ public:
   virtual std::uint32_t queue_depth() const noexcept = 0;
 };
 
-/// Which `disk_io` was taken, and why it is not io_uring if so.
+/// The `disk_io` that was taken, and why it is not io_uring, if it is not.
 struct opened_disk {
   std::unique_ptr<disk_io> io;
   std::string why_fallback; ///< Empty: io_uring.

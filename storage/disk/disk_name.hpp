@@ -10,7 +10,7 @@ namespace peercache::storage {
 /// neither empty, "." nor ".."; no zero bytes. Errors: `invalid_argument`.
 result<void> check_disk_name(std::string_view name);
 
-/// As check_disk_name; "" is the tier's folder itself.
+/// Checks a folder's name as check_disk_name does; "" is the tier's folder itself.
 result<void> check_disk_folder(std::string_view folder);
 
 /// "a/b" of "a/b/c"; "" of "c".

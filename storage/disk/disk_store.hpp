@@ -37,7 +37,7 @@ struct disk_read {
   // The page that it was when `memory` was chosen: the tier finds no other one.
   std::uint64_t checksum = 0;
   std::uint32_t length_bytes = 0; ///< 0: any, `memory` has room for all.
-  bool counts = true;             ///< As a use, where what was not read for longest goes first.
+  bool counts = true;             ///< Whether the read counts as a use (`lru`).
 };
 
 enum class disk_status : std::uint8_t {
@@ -45,11 +45,11 @@ enum class disk_status : std::uint8_t {
   not_found,
   corrupt,   ///< The bytes are not the page's; the record is dropped.
   io_failed, ///< The device said so.
-  no_space,  ///< Of the device, or no room is free in the store.
+  no_space,  ///< The device is full, or no room is free in the store.
   refused    ///< The store is closing, or does not take this page.
 };
 
-/// What became of a write or a read, in any order.
+/// The outcome of a write or a read; outcomes come in any order.
 struct disk_event {
   enum class kind : std::uint8_t { written, read };
   kind what = kind::read;
@@ -61,20 +61,20 @@ struct disk_event {
 /// A page that is on disk, durable.
 struct disk_page {
   page_key key;
-  generation gen; ///< Of the record: that of the slot it came from, in whatever process.
+  generation gen; ///< The generation of the slot that it came from, in whatever process.
   std::uint64_t checksum = 0;
   std::uint64_t written_s = 0; ///< Since 1970.
   std::uint32_t length_bytes = 0;
 };
 
-/// What a scan found, besides the pages themselves.
+/// Counts of a start's scan.
 struct recovery_report {
   std::uint64_t files = 0;
   std::uint64_t pages = 0;
   std::uint64_t torn = 0;     ///< Records that are not whole.
-  std::uint64_t foreign = 0;  ///< Of another node, cluster or version.
+  std::uint64_t foreign = 0;  ///< Records of another node, cluster or version.
   std::uint64_t replaced = 0; ///< Older records of a key that has a newer one.
-  std::uint64_t corrupt = 0;  ///< With `verify`: payloads that differ.
+  std::uint64_t corrupt = 0;  ///< Records whose payload differs; looked for with `verify` only.
 };
 
 struct recovery_options {
@@ -87,7 +87,7 @@ struct recovery_options {
 struct disk_store_options {
   record_owner owner;
   std::uint64_t size_bytes = 0; ///< The most that its files may take, in real bytes.
-  bool lru = false;             ///< What goes first: least recently read, else first written.
+  bool lru = false;             ///< Pages go least recently read first; false: first written first.
   // bucket
   std::uint64_t bucket_bytes = 256u << 20;
   std::uint32_t bucket_keys = 500;
@@ -98,15 +98,15 @@ struct disk_store_options {
 };
 
 struct disk_store_stats {
-  std::uint64_t used_bytes = 0; ///< In files: headers, blocks and holes included.
-  /// Of these, what is given back soon, or as soon as the device lets it: its pages are out of the
-  /// index, for good.
+  std::uint64_t used_bytes = 0; ///< Bytes of all files: headers, blocks and holes included.
+  /// Part of `used_bytes` that is given back soon, or as soon as the device lets it: its pages are
+  /// out of the index for good.
   std::uint64_t leaving_bytes = 0;
   std::uint64_t page_bytes = 0; ///< Exact lengths of the pages that are on disk.
   std::uint64_t pages = 0;
   std::uint64_t files = 0;
   std::uint64_t syncs = 0;
-  std::uint64_t corrupt = 0; ///< Reads and writes that ended so.
+  std::uint64_t corrupt = 0; ///< Reads and writes that ended as `corrupt`.
 };
 
 /// Pages taken out of the index, whose room is given back by `finish_eviction`.
@@ -143,15 +143,15 @@ public:
   /// False: as `write`. An event `not_found` follows when the page is not there.
   virtual bool read(const disk_read& page) = 0;
 
-  /// Of pages that are durable.
+  /// The page of this key, when it is durable; else null.
   virtual const disk_page* find(const page_key& key) const = 0;
   /// The page is out of the index at once. False when it was not there.
   virtual bool erase(const page_key& key) = 0;
 
-  /// Phase one: pages go out of the index, by age or use, until `bytes` would be free. The
-  /// directory is told, then:
+  /// Phase one of an eviction: pages go out of the index, by age or use, until `bytes` would be
+  /// free. The caller tells the directory before phase two.
   virtual disk_eviction begin_eviction(std::uint64_t bytes) = 0;
-  /// Phase two: their room is free, as soon as nobody reads it.
+  /// Phase two of an eviction: the room of its pages is free, as soon as nobody reads it.
   virtual void finish_eviction(std::uint64_t ticket) = 0;
 
   /// Calls `visit` for the next pages behind the place `after` (0: from the start), at most
@@ -164,15 +164,15 @@ public:
   /// Hands the device what waits for room on it. Worth a call between a reap and the completions
   /// that it brought: comparing the checksums of pages takes time, in which the device works on.
   virtual void refill() = 0;
-  /// What the device has done. @pre the request was this store's
+  /// Takes a completion of the device. @pre the request was this store's
   virtual void on_completion(const disk_completion& done) = 0;
-  /// Starts what time makes due; events since the last call are appended.
+  /// Starts whatever has become due by `now`; events since the last call are appended.
   virtual void poll(disk_clock::time_point now, std::uint64_t unix_s,
                     std::vector<disk_event>& events) = 0;
   /// When `poll` has something to do though nothing completes.
   virtual disk_clock::time_point next_due() const = 0;
-  /// Ends what can be ended well: open files are made durable and sealed. Blocks at most `at_most`;
-  /// then all memory is the callers' again, and all that was on its way has its event.
+  /// Makes open files durable and seals them. Blocks at most `at_most`; then all memory is the
+  /// callers' again, and each write and read that was on its way has its event.
   virtual void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) = 0;
 
   virtual disk_store_stats stats() const = 0;

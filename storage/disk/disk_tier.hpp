@@ -13,17 +13,18 @@
 namespace peercache::storage {
 
 struct disk_tier_options {
-  std::uint64_t size_bytes = 100ull << 30; ///< As the store's.
-  double high_watermark = 0.95;            ///< Of size_bytes: from here on pages are evicted,
-  double low_watermark = 0.90;             ///< down to here.
+  std::uint64_t size_bytes = 100ull << 30; ///< The store's `size_bytes`.
+  double high_watermark = 0.95;            ///< Share of size_bytes above which pages are evicted.
+  double low_watermark = 0.90;             ///< Share of size_bytes at which eviction stops.
   std::chrono::seconds ttl{0};             ///< 0: no page grows too old.
-  std::uint64_t queue_bytes = 1ull << 30;  ///< Of writes that are not done, on the device included.
-  /// Of those, in the store at a time: on the device, or waiting for the syncs that make many of
-  /// them durable together.
+  /// Limit of writes that are not done, those on the device included.
+  std::uint64_t queue_bytes = 1ull << 30;
+  /// Limit of writes in the store at a time: on the device, or waiting for the syncs that make many
+  /// of them durable together.
   std::uint64_t writing_bytes = 256ull << 20;
   std::uint64_t scrub_bytes_per_s = 16ull << 20; ///< 0: no scrub.
-  /// Room of pages that are gone is given back after so long, whether the directory has answered or
-  /// not: a reader of a stale record misses.
+  /// After this time the room of pages that are gone is given back, whether the directory has
+  /// answered or not: a reader of a stale record misses.
   std::chrono::milliseconds acknowledge_at_most{2000};
   /// How long a full device is left alone.
   std::chrono::milliseconds full_pause{500};
@@ -32,7 +33,7 @@ struct disk_tier_options {
 
 /// Why a page is not written; the words are labels of a metric.
 enum class write_skip : std::uint8_t {
-  none, ///< It is queued.
+  none, ///< The page is queued.
   queue_full,
   breaker_open, ///< Writes failed again and again.
   read_only,    ///< The device is full.
@@ -51,7 +52,7 @@ struct disk_tier_stats {
   std::uint64_t written_bytes = 0;
   std::uint64_t write_errors = 0;
   std::array<std::uint64_t, write_skips> skipped{}; ///< By `write_skip`.
-  std::uint64_t reads = 0;                          ///< That brought the page.
+  std::uint64_t reads = 0;                          ///< Reads that brought their page.
   std::uint64_t read_bytes = 0;
   std::uint64_t read_errors = 0;
   std::uint64_t checksum_failures = 0;
@@ -59,13 +60,13 @@ struct disk_tier_stats {
   std::uint64_t expired = 0;
   std::uint64_t scrubbed_bytes = 0;
   std::uint64_t breaker_opened = 0;
-  /// Of writes, or of reads when writes are well.
+  /// The breaker of writes, or that of reads when writes are well.
   circuit_breaker::state breaker = circuit_breaker::state::closed;
   std::uint64_t no_space_errors = 0; ///< Writes that the device had no room for.
   bool read_only = false;            ///< The device was full, and no write has ended well since.
 };
 
-/// What a poll tells its caller.
+/// The events of a poll.
 struct disk_tier_events {
   std::vector<disk_event> done; ///< Writes and reads that were taken.
   /// Pages that left the disk. Those with a ticket give their room back when `acknowledge` says
@@ -81,14 +82,14 @@ struct disk_tier_events {
 ///
 /// Threads: one owner. Time comes as an argument. Ownership: of the store; memory of a write or a
 /// read is the disk's from `write` or `read` until its event. Errors: statuses of events.
-/// Invariants: (1) writes that are not done hold at most `queue_bytes`; what does not fit is
+/// Invariants: (1) writes that are not done hold at most `queue_bytes`; pages that do not fit are
 /// skipped and counted; (2) each write that was queued and each read has exactly one event.
 class disk_tier {
 public:
   disk_tier(std::unique_ptr<disk_store> store, const disk_tier_options& options);
   ~disk_tier();
 
-  /// As disk_store::recover.
+  /// Recovers as disk_store::recover does.
   result<recovery_report> recover(const recovery_options& how,
                                   const std::function<void(const disk_page&)>& found);
 
@@ -97,13 +98,14 @@ public:
   /// Reads go before writes that have not started.
   void read(const disk_read& page, disk_clock::time_point now);
 
-  /// Of pages that are durable and not too old.
+  /// The page of this key, when it is durable and not too old; else null.
   const disk_page* find(const page_key& key) const { return store_->find(key); }
   /// The page is forgotten at once; a write of it that is on its way is too. False when it was not
   /// there.
   bool erase(const page_key& key);
-  /// Evicts until `bytes` of the tier are free, from the next poll on; no more pages than there are
-  /// now: not all that is used are pages, and others may come as fast as these go.
+  /// Evicts until `bytes` of the tier are free, from the next poll on, but at most as many pages as
+  /// there are now: headers and holes are not freed by evicting, and new pages may come as fast as
+  /// old ones go.
   void make_room(std::uint64_t bytes) {
     wanted_free_bytes_ = bytes;
     wanted_pages_ = store_->stats().pages;
@@ -123,7 +125,7 @@ public:
   void on_completions(disk_io& io, std::span<const disk_completion> done);
   void poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier_events& events);
   disk_clock::time_point next_due() const;
-  /// As disk_store::close; what is queued ends as `refused`.
+  /// Closes as disk_store::close does; queued writes end as `refused`.
   void close(std::chrono::nanoseconds at_most, disk_tier_events& events);
 
   disk_tier_stats stats() const;
@@ -165,10 +167,10 @@ private:
   std::uint64_t unix_s_ = 0;
 
   std::deque<disk_write> queue_;
-  std::unordered_map<page_key, writing> writes_; ///< Queued or on the device.
+  std::unordered_map<page_key, writing> writes_; ///< Writes that are queued or on the device.
   std::uint64_t not_done_bytes_ = 0;
   std::uint64_t on_device_bytes_ = 0;
-  std::deque<disk_read> reads_;   ///< That the store had no room for yet.
+  std::deque<disk_read> reads_;   ///< Reads that the store had no room for yet.
   std::vector<disk_event> early_; ///< Events that need no device.
   std::vector<disk_event> from_store_;
 
@@ -178,9 +180,9 @@ private:
   };
   std::deque<waiting_ticket> tickets_;
   std::uint64_t wanted_free_bytes_ = 0;
-  std::uint64_t wanted_pages_ = 0; ///< That may go for it.
+  std::uint64_t wanted_pages_ = 0; ///< Pages that may still be evicted for `wanted_free_bytes_`.
 
-  std::uint64_t scrub_at_ = 0; ///< A place of the walk.
+  std::uint64_t scrub_at_ = 0; ///< The place where the scrub's walk goes on.
   std::optional<scrubbed> scrubbing_;
   disk_clock::time_point scrub_next_{};
   bool verifying_ = false;

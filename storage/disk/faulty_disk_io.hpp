@@ -28,10 +28,12 @@ enum class disk_step : std::uint8_t {
 };
 
 struct disk_faults {
-  std::uint32_t error_percent = 0; ///< Of transfers and syncs: EIO, and nothing done.
+  /// Share of transfers and syncs that do nothing and end with EIO.
+  std::uint32_t error_percent = 0;
   std::chrono::milliseconds stall{0};
-  std::chrono::milliseconds lasting{0}; ///< From the first write on; 0: for ever.
-  std::uint32_t kill_step = 0;          ///< A `disk_step`; 0: none.
+  /// How long the faults last, from the first write on; 0: for ever.
+  std::chrono::milliseconds lasting{0};
+  std::uint32_t kill_step = 0; ///< A `disk_step`; 0: none.
   std::uint32_t kill_count = 1;
 
   /// None in a program that users run: see common/guards.hpp.
@@ -97,11 +99,11 @@ private:
 
   const std::unique_ptr<disk_io> real_;
   const disk_faults faults_;
-  std::optional<clock::time_point> started_; ///< With the first write.
+  std::optional<clock::time_point> started_; ///< When the first write came.
   std::mt19937 random_{1};
-  std::deque<late> late_; ///< In the order of their time.
+  std::deque<late> late_; ///< Delayed completions, the earliest first.
   std::uint32_t passed_ = 0;
-  /// What each request on its way is, by tag of ours: the disk behind it only sees those.
+  /// A request on its way. Tags of our own name them; the disk behind sees only these.
   struct sent {
     std::uint64_t tag = 0;
     disk_request::kind what = disk_request::kind::read;

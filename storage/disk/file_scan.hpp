@@ -15,7 +15,7 @@
 
 namespace peercache::storage {
 
-/// What a start found in the folders of a store with a file per key.
+/// The pages that a start found in the folders of a store with a file per key, and counts.
 struct file_scan_result {
   std::vector<record_table::entry> records;
   std::vector<std::string> to_remove; ///< Files of ours that are no pages.
@@ -40,7 +40,7 @@ private:
   result<void> scan_folder(std::uint32_t folder, file_scan_result& part, page_verifier& verifier);
   void scan_file(const disk_file_head& file, std::uint32_t folder, file_scan_result& part,
                  page_verifier& verifier);
-  /// So much of this folder is read, with so many pages more than when it was told last.
+  /// Notes that so much of this folder is read, with so many pages more than at the last call.
   void tell_progress(std::uint32_t folder, double share, std::uint64_t pages);
 
   const disk_io& io_;
@@ -50,7 +50,7 @@ private:
   std::atomic<bool> failed_{false};
   std::mutex progress_mutex_; ///< `progress` is called by one thread at a time.
   std::uint64_t pages_ = 0;
-  std::array<double, page_folders> shares_{}; ///< Of each folder, read by now.
+  std::array<double, page_folders> shares_{}; ///< The share of each folder that is read by now.
 };
 
 } // namespace peercache::storage

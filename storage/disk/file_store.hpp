@@ -50,14 +50,14 @@ public:
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
   disk_clock::time_point next_due() const override;
-  /// What the device has begun is waited for, however long it takes: its memory cannot be given
-  /// back before.
+  /// Waits for requests that the device has begun, however long they take: their memory cannot be
+  /// given back before.
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 
-  /// At a time, each with an open file; writes whose files have their names are closed and wait for
-  /// their folders besides. With the folders, which stay open, that is less than the 1024 files
-  /// that a process may have by default.
+  /// Writes at a time, each with an open file; writes whose files have their names are closed and
+  /// wait for their folders besides. Together with the folders, which stay open, these are fewer
+  /// than the 1024 files that a process may have open by default.
   static constexpr std::uint32_t writes_max = 384;
   static constexpr std::uint32_t reads_max = 128;
   /// Taken between two polls: making a file takes long enough for the device to run dry.
@@ -70,15 +70,15 @@ private:
     std::uint64_t sequence = 0;
     disk_file file; ///< None: it has its name, and waits for the folder.
     std::byte* header = nullptr;
-    std::uint32_t transfers = 0; ///< On their way.
+    std::uint32_t transfers = 0; ///< Transfers on their way.
     int error = 0;
     bool erased = false; ///< Meanwhile: it is not to become a page.
   };
   using entry = record_table::entry;
-  /// Of a record that is out of the index, or of a write that was given up.
+  /// The file of a record that is out of the index, or of a write that was given up.
   struct doomed_file {
     entry record;
-    bool temporary = false; ///< It never got the page's name.
+    bool temporary = false; ///< The file never got the page's name.
     disk_clock::time_point not_before{};
   };
 
@@ -137,36 +137,39 @@ private:
   std::uint32_t transferring_ = 0; ///< Writes with transfers on their way.
 
   // A write goes from one to the next.
-  std::vector<std::uint32_t> fresh_; ///< Their headers are made at the next poll.
+  std::vector<std::uint32_t> fresh_; ///< Writes whose headers are made at the next poll.
   std::vector<std::uint32_t> written_;
   std::uint64_t written_bytes_ = 0;
   disk_clock::time_point written_since_{};
   std::vector<std::uint32_t> syncing_;
-  std::size_t syncs_left_ = 0;       ///< Of those files.
-  std::vector<std::uint32_t> named_; ///< Renamed; their folders are being synced.
-  std::size_t folders_left_ = 0;     ///< Of those folders.
+  std::size_t syncs_left_ = 0; ///< Files of `syncing_` whose sync is not done.
+  /// Writes with their file renamed and its folder being synced.
+  std::vector<std::uint32_t> named_;
+  std::size_t folders_left_ = 0; ///< Folders whose sync is not done.
   std::bitset<page_folders> folders_failed_;
   /// Keys of `named_` whose file another record of the index had: nobody reads them meanwhile.
   std::unordered_set<page_key> replacing_;
 
-  std::array<disk_file, page_folders> folders_;     ///< Open, or not there yet.
-  bool root_to_sync_ = false;                       ///< It has folders that may not be durable.
-  std::bitset<first_page_folders> parents_to_sync_; ///< So have these.
+  std::array<disk_file, page_folders> folders_; ///< Open folders; empty: not there yet.
+  bool root_to_sync_ = false;                   ///< The root has folders that may not be durable.
+  std::bitset<first_page_folders> parents_to_sync_; ///< First-level folders that have such folders.
 
   /// Names that hold a record which is out of the index, and its sequence.
   std::unordered_map<page_key, std::uint64_t> stale_names_;
   std::deque<doomed_file> to_remove_;
-  std::deque<doomed_file> stuck_; ///< Could not be removed; the next to be tried in front.
+  /// Files that could not be removed; the next to be tried in front.
+  std::deque<doomed_file> stuck_;
 
   std::vector<disk_event> events_;
   disk_clock::time_point now_{};
   std::uint64_t unix_s_ = 0;
   std::uint64_t next_sequence_ = 1;
   std::uint64_t used_bytes_ = 0;
-  std::uint64_t leaving_bytes_ = 0; ///< Of these, of records that are out of the index.
+  /// Part of `used_bytes_`: files of records that are out of the index.
+  std::uint64_t leaving_bytes_ = 0;
   std::uint64_t syncs_ = 0;
   std::uint64_t corrupt_ = 0;
-  bool crowded_ = false; ///< A write was sent away since the last round began.
+  bool crowded_ = false; ///< A write was turned away since the last round began.
   bool more_ = false;    ///< A write was sent away because others begin before it,
   bool again_ = false;   ///< before the last poll: it may come now.
   bool closed_ = false;

@@ -7,7 +7,7 @@
 
 namespace peercache::storage {
 
-/// Whose pages a tier's folder holds. Names as configured.
+/// The node whose pages a tier's folder holds. Names as configured.
 struct folder_owner {
   std::string cluster;
   std::string node;

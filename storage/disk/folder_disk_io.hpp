@@ -11,7 +11,7 @@
 
 namespace peercache::storage {
 
-/// What the versions over real files share: all but the transfers.
+/// The common part of the versions over real files: all but the transfers.
 ///
 /// Every name is walked part by part from the folder's own descriptor, and symbolic links are not
 /// followed. Files are opened with O_DIRECT when the file system takes it, and without it else.
@@ -31,7 +31,7 @@ public:
   result<void> remove(const std::string& file) override;
   result<void> make_folder(const std::string& folder) override;
   result<void> sync_folder(const std::string& folder) override;
-  /// Neither links nor other special files.
+  /// Files and folders only, neither links nor other special files.
   result<std::vector<disk_folder_entry>> list(const std::string& folder) const override;
   result<disk_space> space() const override;
   result<std::size_t> read_now(const std::string& file, std::uint64_t offset_bytes,
@@ -59,7 +59,7 @@ private:
   struct open_file {
     owned_fd fd;
     bool folder = false;
-    std::uint32_t requests = 0; ///< On their way.
+    std::uint32_t requests = 0; ///< Requests on their way.
   };
 
   /// The descriptor of the folder that a name lies in, and the name's last part.
@@ -70,9 +70,9 @@ private:
     explicit operator bool() const noexcept { return folder >= 0; }
   };
 
-  /// For any thread.
+  /// Walks to the folder of a name. Threads: any.
   place walk_to(const std::string& name) const;
-  /// For the owner: without a walk where the folder is open.
+  /// The folder of a name, without a walk where it is open. Threads: the owner's.
   place place_of(const std::string& name) const;
   result<disk_file> keep_open(owned_fd fd, bool folder = false);
   owned_fd open_at(int folder, const std::string& file, int flags) const;

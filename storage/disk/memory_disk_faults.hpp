@@ -8,11 +8,11 @@
 
 namespace peercache::storage {
 
-/// What faults and delays of `memory_disk_io` are set for.
+/// The kinds of operations for which faults and delays of `memory_disk_io` are set.
 enum class disk_operation : std::uint8_t {
   read, ///< Transfers and `read_now`.
   write,
-  sync,    ///< Of a file or a folder.
+  sync,    ///< Syncs of files and folders.
   metadata ///< create, open, truncate, rename, remove, make_folder, list.
 };
 inline constexpr std::size_t disk_operations = 4;
@@ -27,7 +27,7 @@ public:
   void fail_once(disk_operation what, std::uint64_t skip, int error_number);
   /// @param share 0 to 1 of the operations of this kind, at random.
   void fail_share(disk_operation what, double share, int error_number);
-  /// Everything fails until it is called with 0.
+  /// Makes every operation fail, until it is called with 0.
   void fail_all(int error_number) { all_ = error_number; }
   /// None of the above is left.
   void heal();

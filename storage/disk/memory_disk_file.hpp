@@ -11,7 +11,7 @@
 
 namespace peercache::storage {
 
-/// What a loss of power leaves of what was not synced.
+/// How much a loss of power leaves of bytes that were not synced.
 enum class survivors : std::uint8_t { some, none, all };
 
 /// A file of `memory_disk_io`: what programs see of it, what of it is durable, and the changes
@@ -36,10 +36,10 @@ public:
 
   /// Changes with smaller numbers are durable from now on, but for those of a failed sync.
   void sync(std::uint64_t before);
-  /// As Linux does it: no later sync brings back what this one was to make durable.
+  /// A sync has failed. As in Linux, no later sync makes durable what this one was to.
   void sync_failed(std::uint64_t before);
 
-  /// Both what is seen and what is durable. @pre the range is within the file
+  /// Changes both the visible and the durable bytes. @pre the range is within the file
   void overwrite(std::uint64_t offset_bytes, std::span<const std::byte> from);
 
   /// The file after a loss of power: changes that are not durable are there, not there, or, a
@@ -55,7 +55,7 @@ private:
   };
   struct image {
     std::uint64_t bytes = 0;
-    std::uint64_t bytes_order = 0; ///< Of the change that the length comes from.
+    std::uint64_t bytes_order = 0; ///< The order of the change that the length comes from.
     std::vector<block> blocks;
 
     void resize(std::uint64_t order, std::uint64_t to);
@@ -66,9 +66,9 @@ private:
     std::uint64_t order = 0;
     bool is_resize = false;
     std::uint64_t offset_bytes = 0;
-    std::uint64_t bytes = 0; ///< Of a resize: the new length.
+    std::uint64_t bytes = 0; ///< For a resize: the new length.
     bytes_ptr from;
-    bool doomed = false; ///< No sync makes it durable.
+    bool doomed = false; ///< No sync makes the change durable.
   };
 
   static void apply(image& to, const change& what);

@@ -37,9 +37,9 @@ struct memory_disk_options {
 /// bytes are compared with what they were at `submit`: who changes them before it has completed
 /// dies by an assertion. A transfer that fails was done in part.
 ///
-/// Power: everything that was completely done is seen, but durable is only what `disk_io` says is:
-/// a file's bytes and length by `sync` of the file, names by `sync_folder` of their folder.
-/// `after_power_cut` is a disk with what is left.
+/// Power: every completed operation is seen, but only what `disk_io` promises is durable: a file's
+/// bytes and length by `sync` of the file, names by `sync_folder` of their folder.
+/// `after_power_cut` returns a disk with what is left.
 ///
 /// Threads: as disk_io; what tests call besides may be called by any thread.
 class memory_disk_io final : public disk_io {
@@ -104,7 +104,7 @@ public:
 
   // -- what lies on it, past all faults; @pre the files are there
 
-  /// All files, whole names, sorted.
+  /// The whole names of all files, sorted.
   std::vector<std::string> files() const;
   std::vector<std::byte> contents(const std::string& file) const;
   void overwrite(const std::string& file, std::uint64_t offset_bytes,
@@ -120,9 +120,9 @@ private:
 
   struct flight {
     disk_request request;
-    memory_disk_file::bytes_ptr bytes; ///< Of a write, as they were at `submit`.
-    std::uint64_t sync_before = 0;     ///< Of a sync: what it covers.
-    std::uint64_t names_before = 0;    ///< Of a sync of a folder.
+    memory_disk_file::bytes_ptr bytes; ///< For a write: its bytes as they were at `submit`.
+    std::uint64_t sync_before = 0;     ///< For a sync of a file: it covers changes before this one.
+    std::uint64_t names_before = 0; ///< For a sync of a folder: it covers changes before this one.
     std::uint64_t number = 0;
     std::chrono::nanoseconds due{0};
     std::uint32_t done_bytes = 0;
@@ -135,7 +135,7 @@ private:
                             const std::function<int()>& change);
   struct open_file {
     file_ptr file;
-    std::optional<std::string> folder; ///< Its name, when it is one.
+    std::optional<std::string> folder; ///< The name of an open folder; nothing for a file.
     bool in_use() const noexcept { return file || folder; }
   };
 
@@ -165,7 +165,7 @@ private:
   std::uint64_t capacity_bytes_;
   mutable std::uint64_t operations_ = 0;
   std::uint64_t stop_at_ = std::numeric_limits<std::uint64_t>::max();
-  mutable std::uint64_t order_ = 0; ///< Of the last change.
+  mutable std::uint64_t order_ = 0; ///< The number of the last change.
   std::uint64_t submitted_ = 0;
   memory_disk_names names_;
   std::vector<open_file> open_;

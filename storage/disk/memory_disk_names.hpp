@@ -31,7 +31,7 @@ public:
   /// The number of the change that comes next.
   std::uint64_t next_change() const noexcept { return next_change_; }
 
-  /// Of all files that have a name, in whole blocks.
+  /// Bytes of all files that have a name, in whole blocks.
   std::uint64_t used_bytes() const noexcept { return used_bytes_; }
   /// A file's length was `before_bytes` when this was last told.
   void count(const memory_disk_file& file, std::uint64_t before_bytes);
@@ -41,8 +41,8 @@ public:
   std::optional<std::vector<disk_folder_entry>> list(const std::string& folder) const;
   void swap(const std::string& a, const std::string& b);
 
-  /// After a loss of power: each change that is not durable happened or not; a rename in one
-  /// folder is whole.
+  /// The names after a loss of power: each change that was not durable happened or not; a rename in
+  /// one folder is whole.
   memory_disk_names after_power_cut(std::mt19937_64& random, survivors what) const;
 
 private:

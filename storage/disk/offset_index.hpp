@@ -17,9 +17,9 @@ namespace peercache::storage {
 
 /// Changes that become durable together, or not at all.
 struct offset_index_batch {
-  std::vector<page_key> removed;  ///< Before `put`.
+  std::vector<page_key> removed;  ///< Keys that are removed before `put` is applied.
   std::vector<record_header> put; ///< Sealed.
-  /// Of the record that comes next. 0: the index does not hold all records yet.
+  /// The sequence of the next record. 0: the index does not hold all records yet.
   std::uint64_t next_sequence = 0;
 
   bool empty() const noexcept { return removed.empty() && put.empty(); }
@@ -32,21 +32,21 @@ struct offset_index_batch {
 /// Durability: a batch is durable when `committed` says so; before that, all of it is or nothing.
 class offset_index {
 public:
-  /// One record as it was put. Called by several threads, each with its own number.
+  /// Gets one record as it was put. Called by several threads, each with its own number.
   using visit = std::function<void(std::uint32_t thread, const page_key& key,
                                    std::span<const std::byte> raw)>;
 
   virtual ~offset_index() = default;
 
-  /// What it needs at most beside the pages, of a tier of so many bytes.
+  /// The room that the index needs at most beside the pages, in a tier of so many bytes.
   virtual std::uint64_t room_bytes(std::uint64_t size_bytes) const = 0;
 
-  /// All records. @return the next sequence, or nothing when records may be missing, because the
-  /// index is new or was being made again. Errors: it is damaged; `clear` mends that.
+  /// Shows all records. @return the next sequence, or nothing when records may be missing, because
+  /// the index is new or was being made again. Errors: it is damaged; `clear` mends that.
   virtual result<std::optional<std::uint64_t>> load(std::uint32_t threads, const visit& each) = 0;
-  /// Empty and new.
+  /// Makes the index empty and new.
   virtual result<void> clear() = 0;
-  /// Durable when it returns. @pre no commit is on its way
+  /// Commits the batch, durably when it returns. @pre no commit is on its way
   virtual result<void> commit_now(const offset_index_batch& batch) = 0;
 
   /// Starts a commit; `wake` is called when `committed` has something to say.
@@ -57,8 +57,8 @@ public:
   virtual std::optional<result<void>> committed() = 0;
 };
 
-/// In RocksDB, in this folder of the file system, which is made when it is not there. What is
-/// damaged there is thrown away. Errors: the folder cannot be used.
+/// An index in RocksDB, in this folder of the file system, which is made when it is not there. A
+/// damaged index is thrown away. Errors: the folder cannot be used.
 result<std::unique_ptr<offset_index>> open_rocks_index(const std::string& folder);
 
 } // namespace peercache::storage

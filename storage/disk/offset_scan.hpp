@@ -20,7 +20,7 @@ inline constexpr std::string_view offset_file = "pages.data";
 /// The records of an offset store, as a start finds them.
 struct offset_scan_result {
   std::vector<record_table::entry> records; ///< Sorted by sequence.
-  std::vector<page_key> dropped;            ///< That the index names, and should not.
+  std::vector<page_key> dropped;            ///< Keys that the index names and should not.
   recovery_report report;
   std::uint64_t next_sequence = 1;
 };
@@ -32,7 +32,7 @@ public:
               const recovery_options& options)
       : io_(io), blocks_(blocks), owner_(owner), options_(options) {}
 
-  /// Nothing when the index does not hold all records. Errors: it cannot be read.
+  /// Reads all records of the index; nothing when it does not hold all. Errors: it cannot be read.
   result<std::optional<offset_scan_result>> read_index(offset_index& index);
   /// Looks at each block of the file: a block that is a header of ours is a record, unless a newer
   /// one lies over it. Of what was given up, records come back that nothing has overwritten.

@@ -19,7 +19,7 @@ namespace peercache::storage {
 
 /// One preallocated file, `pages.data`, in which each record has an extent: one block with its
 /// header, then the page. An `offset_index` says which records there are; the headers in the file
-/// are for the day when it is lost.
+/// are for the day when the index is lost.
 ///
 /// The file has `size_bytes`, less what the index needs, or as much as the device has room for;
 /// `used_bytes` is then what is missing of `size_bytes`, too.
@@ -52,12 +52,12 @@ public:
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
   disk_clock::time_point next_due() const override;
-  /// What the device has begun is waited for, however long it takes: its memory cannot be given
-  /// back before.
+  /// Waits for requests that the device has begun, however long they take: their memory cannot be
+  /// given back before.
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 
-  /// Not done, at a time.
+  /// Writes that are not done, at a time.
   static constexpr std::uint32_t writes_max = 1024;
   static constexpr std::uint32_t reads_max = 1024;
 
@@ -67,7 +67,7 @@ private:
     disk_write request;
     entry record; ///< `place` is the extent's first block.
     std::byte* header = nullptr;
-    std::uint32_t transfers = 0; ///< On their way.
+    std::uint32_t transfers = 0; ///< Transfers on their way.
     int error = 0;
     bool erased = false; ///< Meanwhile: it is not to become a page.
   };
@@ -124,7 +124,7 @@ private:
   disk_io& io_;
   const disk_store_options options_;
   const std::unique_ptr<offset_index> places_;
-  const std::uint64_t reserved_bytes_; ///< For the index.
+  const std::uint64_t reserved_bytes_; ///< Room that is left to the index.
   // The owner's.
   disk_file file_;
   record_table table_;
@@ -134,13 +134,13 @@ private:
   header_blocks headers_;
   std::uint32_t transferring_ = 0; ///< Writes with transfers on their way.
 
-  block_extents free_;               ///< What may be written to.
-  block_extents soon_;               ///< That, and what will be free though nobody asks for more.
-  std::uint64_t refused_blocks_ = 0; ///< An extent that there was no hole for.
-  std::uint64_t holes_blocks_ = 0;   ///< Too small for it.
+  block_extents free_; ///< Extents that may be written to.
+  block_extents soon_; ///< `free_`, and extents that will be free without another eviction.
+  std::uint64_t refused_blocks_ = 0; ///< The size of an extent that there was no hole for.
+  std::uint64_t holes_blocks_ = 0;   ///< Blocks in holes too small for `refused_blocks_`.
 
   // A write goes from one to the next.
-  slots fresh_; ///< Their headers are made at the next poll.
+  slots fresh_; ///< Writes whose headers are made at the next poll.
   slots written_;
   std::uint64_t written_bytes_ = 0;
   disk_clock::time_point written_since_{};
@@ -149,10 +149,10 @@ private:
   slots synced_;
   slots committing_;
 
-  std::vector<entry> to_remove_; ///< From the index; then their extents are free.
+  std::vector<entry> to_remove_; ///< Records to remove from the index; then their extents are free.
   std::vector<entry> removing_;
   bool commit_on_its_way_ = false;
-  disk_clock::time_point commit_not_before_{}; ///< After one that failed.
+  disk_clock::time_point commit_not_before_{}; ///< When to commit again after a failure.
 
   std::vector<disk_event> events_;
   disk_clock::time_point now_{};

@@ -17,8 +17,8 @@ struct opened_folder {
 /// system.
 result<owned_fd> make_folders(const std::string& folder);
 
-/// As make_folders, and tries the folder out with a file. Errors: it takes none. A full one is no
-/// error: what is there can be read, and room be made.
+/// Makes the folders as make_folders does, and tries the last one out with a file. Errors: it takes
+/// no file. A full file system is no error: its pages can be read, and room be made.
 result<opened_folder> open_folder(const std::string& folder);
 
 } // namespace peercache::storage

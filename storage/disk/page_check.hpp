@@ -13,7 +13,7 @@ namespace peercache::storage {
 /// Whether these bytes are the page's, by its checksum.
 bool page_fits(const disk_page& page, const std::byte* memory) noexcept;
 
-/// How a transfer or a call ended, for events. ECANCELED is `refused`.
+/// The status of an event for an error number; ECANCELED is `refused`.
 disk_status status_of(int error_number) noexcept;
 disk_status status_of(const error& why) noexcept;
 

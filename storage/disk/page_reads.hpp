@@ -9,7 +9,7 @@
 
 namespace peercache::storage {
 
-/// What a request of a store with single pages was for, in its tag.
+/// The purpose of a request of a store with single pages, as its tag says.
 enum class page_part : std::uint64_t { header, page, sync, folder, read };
 
 constexpr std::uint64_t tag_of(std::uint32_t slot, page_part part) noexcept {

@@ -10,7 +10,7 @@ namespace peercache::storage {
 /// Where the record of a page goes: a block with its header, then the page.
 struct page_place {
   disk_file file;
-  std::uint64_t offset_bytes = 0; ///< Of the header.
+  std::uint64_t offset_bytes = 0; ///< Where the header begins.
 };
 
 /// Adds the transfers of a record, with tags of this slot: one for a small page, whose requests

@@ -17,7 +17,7 @@ public:
   /// The block that still goes before `memory`, or none.
   std::byte* head() const noexcept { return done_bytes_ == 0 ? request_.head : nullptr; }
   std::byte* memory() const noexcept { return request_.memory + done_of_memory(); }
-  /// Of `memory`.
+  /// Bytes of `memory` that are left to transfer.
   std::uint32_t bytes() const noexcept { return request_.bytes - done_of_memory(); }
   std::uint64_t offset_bytes() const noexcept { return request_.offset_bytes + done_bytes_; }
 

@@ -66,7 +66,7 @@ static_assert(offsetof(record_header, offset_bytes) == 96);
 static_assert(offsetof(record_header, length_bytes) == 104);
 static_assert(offsetof(record_header, more) == 108);
 
-/// Whose records a folder may have: those of others are foreign.
+/// The node and cluster whose records a folder may have; records of others are foreign.
 struct record_owner {
   std::uint64_t space = 0;
   std::uint64_t node = 0;
@@ -75,10 +75,10 @@ struct record_owner {
 enum class record_fault : std::uint8_t {
   none,
   empty,   ///< No record was ever written there.
-  torn,    ///< Not a header, or its CRC differs.
-  version, ///< Of another version.
-  foreign, ///< Of another cluster or node.
-  bad_size ///< No page has that length, or it does not lie where it says.
+  torn,    ///< The block is no header, or its CRC differs.
+  version, ///< The record has another version.
+  foreign, ///< The record is another cluster's or node's.
+  bad_size ///< No page has that length, or the header does not lie where it says.
 };
 
 /// Fills in magic, version and CRC.
@@ -95,7 +95,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0)
 
 namespace detail {
 
-/// For CPUs without SSE4.2, and for tests.
+/// CRC-32C for CPUs without SSE4.2, and for tests.
 std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t before) noexcept;
 
 } // namespace detail

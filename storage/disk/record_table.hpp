@@ -26,7 +26,7 @@ public:
   const disk_index& index() const noexcept { return index_; }
   const entry* find(const page_key& key) const { return index_.find(key); }
 
-  /// What it takes the place of, if anything, which is released.
+  /// Inserts a record; returns the one that it replaces, if any, which is released.
   std::optional<entry> insert(const entry& made);
   /// The page is released. None when it was not there.
   std::optional<entry> erase(const page_key& key);
@@ -41,7 +41,7 @@ public:
   /// Takes out the first in the order, one by one, until there is none or it is enough.
   disk_eviction begin_eviction(const std::function<bool()>& enough,
                                const std::function<void(const entry&)>& goes);
-  /// Nothing happens when the ticket is unknown.
+  /// Ends an eviction; an unknown ticket changes nothing.
   void finish_eviction(std::uint64_t ticket);
 
   /// Records whose room may be used again; each is told once.
@@ -51,13 +51,14 @@ public:
 private:
   struct pin_count {
     std::uint32_t count = 0;
-    std::optional<entry> waits; ///< For the last reader.
+    std::optional<entry> waits; ///< A record that waits for its last reader.
   };
   void release(const entry& gone);
 
   disk_index index_;
   std::unordered_map<std::uint64_t, pin_count> pins_;
-  std::unordered_map<std::uint64_t, std::vector<entry>> leaving_; ///< By ticket.
+  /// Records that are being evicted, by ticket.
+  std::unordered_map<std::uint64_t, std::vector<entry>> leaving_;
   std::uint64_t last_ticket_ = 0;
   std::vector<entry> released_;
 };

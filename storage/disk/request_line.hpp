@@ -32,22 +32,22 @@ public:
       for (std::size_t i = 0; i < count; ++i)
         take(done[i]);
   }
-  /// Nothing is on the device or in line afterwards: what the device has not begun with ends as
-  /// ECANCELED, the rest is waited for.
+  /// Ends all requests: those that the device has not begun end as ECANCELED, the others are waited
+  /// for. Nothing is on the device or in line afterwards.
   template <class Take>
   void end(Take&& take, const std::function<void(std::uint64_t tag, int error)>& cancelled) {
     for (const auto tag : cancel())
       cancelled(tag, ECANCELED);
     for (take_completions(take); on_device_ != 0; take_completions(take))
-      io_.wait(std::chrono::hours(1)); // For a completion.
+      io_.wait(std::chrono::hours(1)); // A completion ends the wait.
   }
 
   std::size_t on_device() const noexcept { return on_device_; }
-  /// Some are in line, and no completion will come before they are started.
+  /// Whether requests are in line and no completion will come before they are started.
   bool must_start() const noexcept { return on_device_ == 0 && waiting() != 0; }
 
 private:
-  /// Those that the device has not begun with, which are out of line.
+  /// Takes the requests that the device has not begun out of the line; returns their tags.
   std::vector<std::uint64_t> cancel();
   std::size_t waiting() const noexcept { return syncs_.size() + reads_.size() + writes_.size(); }
   bool start(std::deque<disk_request>& line);

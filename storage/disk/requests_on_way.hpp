@@ -4,8 +4,8 @@
 
 namespace peercache::storage {
 
-/// What a `disk_io` has on its way, and whether it takes one more: `queue_depth` transfers, of
-/// which writes have `writing_bytes_max` bytes, and as many syncs.
+/// Counts the requests that a `disk_io` has on its way and says whether it takes one more. Limits:
+/// `queue_depth` transfers, of which writes have `writing_bytes_max` bytes, and as many syncs.
 /// Threads: one at a time.
 class requests_on_way {
 public:

@@ -14,7 +14,7 @@
 
 namespace peercache::storage {
 
-/// One io_uring. What is submitted goes to the kernel in one batch at the next `reap` or `wait`.
+/// One io_uring. Submitted requests go to the kernel in one batch at the next `reap` or `wait`.
 /// Files have a place in the ring's table; memory that was registered is pinned once and for all.
 class uring_disk_io final : public folder_disk_io {
 public:
@@ -54,19 +54,20 @@ private:
   void prepare_transfer(io_uring_sqe* entry, int file, std::uint32_t flight);
   void prepare_wake();
   const buffer* buffer_of(const std::byte* memory, std::uint32_t bytes) const;
-  /// Its completion, when it has come to its end.
+  /// The completion of a transfer, when all of its pieces are done.
   std::optional<disk_completion> settle(std::uint64_t user_data, std::int32_t moved);
   void drain();
 
   io_uring ring_;
   owned_fd wake_fd_;
-  std::uint64_t wake_count_ = 0; ///< Where the ring reads the eventfd to.
+  std::uint64_t wake_count_ = 0; ///< Memory that the ring reads the eventfd into.
   bool wake_armed_ = false;
   bool woken_ = false;
   std::atomic<bool> wake_asked_{false};
-  std::uint32_t files_registered_ = 0;      ///< Places of the ring's table of files.
-  std::vector<buffer> buffers_;             ///< By address.
-  std::vector<piecewise_transfer> flights_; ///< As many transfers as syncs.
+  std::uint32_t files_registered_ = 0; ///< Places of the ring's table of files.
+  std::vector<buffer> buffers_;        ///< Registered buffers, by address.
+  /// Requests on their way: room for as many transfers as syncs.
+  std::vector<piecewise_transfer> flights_;
   /// Head and memory of each flight, where they lie apart.
   std::vector<std::array<iovec, 2>> parts_;
   std::vector<std::uint32_t> free_;

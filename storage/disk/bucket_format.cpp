@@ -34,7 +34,7 @@ std::optional<std::uint64_t> parse_bucket_name(std::string_view name) {
   std::uint64_t id = 0;
   const char* end = name.data() + digits;
   const auto parsed = std::from_chars(name.data(), end, id, 16);
-  // Only the spelling that we write: two names for one bucket would be two buckets.
+  // Only the spelling that we write is taken: two names for one bucket would be two buckets.
   if (parsed.ec != std::errc{} || parsed.ptr != end || id > bucket_id_max ||
       !bucket_path(id).ends_with(name))
     return std::nullopt;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto forever = std::chrono::hours(1);
 
-/// What several threads scan, and how far they are.
+/// The buckets that several threads scan, and how far they are.
 class parallel_scan {
 public:
   parallel_scan(const disk_io& io, const record_owner& owner, const recovery_options& options,
@@ -56,7 +56,7 @@ private:
   std::vector<bucket_scan>& found_;
   std::uint64_t total_bytes_ = 0;
   std::atomic<std::size_t> next_ = 0;
-  std::mutex mutex_; ///< For what `progress` is told: the scans share nothing else.
+  std::mutex mutex_; ///< Guards the numbers for `progress`: the scans share nothing else.
   std::uint64_t pages_ = 0;
   std::uint64_t done_bytes_ = 0;
 };

@@ -22,7 +22,7 @@ void bucket_requests::add(const bucket_operation& operation, disk_request reques
     break;
   case disk_request::kind::sync:
   case disk_request::kind::sync_folder:
-    // It covers only what is written already, and many wait for it.
+    // A sync goes first: it covers only writes that are done, and many pages wait for it.
     writes_.push_front(request);
     break;
   }

@@ -24,7 +24,7 @@ public:
   void drop_wrong_pages(std::uint64_t& count);
 
 private:
-  /// Nothing when it cannot be read; fewer bytes than asked for where the file ends.
+  /// Reads a part of the file; false when it cannot be read. Fewer bytes come where the file ends.
   bool read(std::uint64_t offset_bytes, std::uint64_t bytes, std::vector<std::byte>& into);
   bool is_whole(const record_header& record);
 

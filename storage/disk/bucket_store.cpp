@@ -56,7 +56,7 @@ result<recovery_report> bucket_store::recover(const recovery_options& options,
     adopt(scan, report);
     scan.records = {};
   }
-  // What could not be read may be read another time; it goes with the others, by age.
+  // A bucket that could not be read may be read another time; it goes with the others, by age.
   for (const auto& scan : *scans)
     if (const auto there = files_.all().find(scan.id); scan.readable && there != files_.all().end())
       settle(*there->second);
@@ -159,7 +159,7 @@ void bucket_store::on_read(const bucket_operation& done, int error) {
   } else if (guard_on(guard::checksum) && checksum_of(page) != done.wanted.checksum) {
     status = disk_status::corrupt;
     ++corrupt_;
-    // Unless another record has its place by now.
+    // The key may have another record by now.
     const auto* known = index_.find(done.wanted.key);
     if (known != nullptr && known->sequence == done.sequence)
       erase(done.wanted.key);

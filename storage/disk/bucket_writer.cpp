@@ -26,7 +26,7 @@ disk_status bucket_writer::write(const disk_write& page) {
   PEERCACHE_ASSERT(!full());
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max)
     return disk_status::refused;
-  // Of two writes of a key the later one counts, however long each of them takes.
+  // Sequences order the writes of a key: the later one counts, however long each of them takes.
   const auto status = place({.write = page, .sequence = next_sequence_++});
   pages_on_way_ += status == disk_status::ok ? 1 : 0;
   return status;
@@ -187,7 +187,7 @@ void bucket_writer::poll(disk_clock::time_point now, std::uint64_t unix_s) {
     open_->opened = now;
   if (open_ != nullptr && (hurry_ || now >= *open_->opened + options_.seal_after))
     close_open_bucket();
-  const auto writing = writing_; // What is done leaves it.
+  const auto writing = writing_; // A copy: buckets that are done leave `writing_`.
   for (auto* in : writing)
     advance(*in);
 }

@@ -28,7 +28,7 @@ disk_status status_of(int error) noexcept {
 
 void bucket_writer::advance(bucket& in) {
   drop_failed(in);
-  // Behind a failed group nothing is worth writing.
+  // Groups behind a failed one are not worth writing.
   if (!in.unsafe && std::all_of(in.groups.begin(), in.groups.end(),
                                 [](const auto& group) { return group.error == 0; }))
     for (auto& group : in.groups)
@@ -86,7 +86,7 @@ void bucket_writer::sync(bucket& in) {
 
 void bucket_writer::on_synced(bucket& in, int error) {
   if (in.at == bucket::phase::footer) {
-    // Without its footer the bucket is as good, only slower to scan.
+    // A bucket without its footer is as good, only slower to scan.
     finish(in);
     return;
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t scrub_tag = UINT64_MAX;
 /// Pages looked at for their age, each time the scrub moves on.
 constexpr std::uint32_t looked_at_once = 64;
-/// Of the scrub, as long as reads fail or find no room.
+/// How long the scrub pauses after a read that failed or found no room.
 constexpr auto scrub_pause = std::chrono::milliseconds(100);
 
 } // namespace
@@ -123,7 +123,7 @@ void disk_tier::settle_write(const disk_event& event, disk_tier_events& events) 
   events.done.push_back(answer);
 }
 
-/// What the device did says whether it is to be trusted.
+/// Tells the breakers how a write or a read has ended.
 void disk_tier::judge(const disk_event& event) noexcept {
   const bool wrote = event.what == disk_event::kind::written;
   auto& breaker = wrote ? write_breaker_ : read_breaker_;
@@ -182,7 +182,7 @@ void disk_tier::settle_read(const disk_event& event, disk_tier_events& events) {
     ++stats_.checksum_failures;
     disk_page page;
     page.key = event.key;
-    if (store_->find(event.key) == nullptr) // Otherwise another record is there by now.
+    if (store_->find(event.key) == nullptr) // Else the key has another record by now.
       lost(page, events);
   } else if (event.status == disk_status::io_failed) {
     ++stats_.read_errors;
@@ -210,7 +210,7 @@ void disk_tier::evict(disk_tier_events& events) {
   const auto share = [this](double of) {
     return static_cast<std::uint64_t>(of * static_cast<double>(options_.size_bytes));
   };
-  // What was evicted before is not free the moment that the directory knows.
+  // The room of earlier evictions is not free the moment that the directory knows of them.
   const auto store = store_->stats();
   const auto used = store.used_bytes - store.leaving_bytes + not_done_bytes_;
   const auto keep = options_.size_bytes - std::min(wanted_free_bytes_, options_.size_bytes);
@@ -224,7 +224,7 @@ void disk_tier::evict(disk_tier_events& events) {
       events.gone.push_back(std::move(chosen));
     }
   }
-  wanted_pages_ = std::min(wanted_pages_, store.pages); // Some go by themselves.
+  wanted_pages_ = std::min(wanted_pages_, store.pages); // Some pages have gone by themselves.
   if (used <= keep || wanted_pages_ == 0)
     wanted_free_bytes_ = 0;
 }
@@ -233,7 +233,7 @@ void disk_tier::acknowledge(std::uint64_t ticket) {
   const auto found = std::find_if(tickets_.begin(), tickets_.end(),
                                   [&](const auto& each) { return each.ticket == ticket; });
   if (found == tickets_.end())
-    return; // It took too long.
+    return; // The ticket had timed out, and its room is free already.
   tickets_.erase(found);
   store_->finish_eviction(ticket);
 }
@@ -327,7 +327,7 @@ void disk_tier::on_completions(disk_io& io, std::span<const disk_completion> don
   if (done.empty())
     return;
   store_->refill();
-  io.reap({}); // Only to start what the store has queued.
+  io.reap({}); // Takes nothing; it starts the requests that the store has queued.
   for (const auto& each : done)
     store_->on_completion(each);
 }

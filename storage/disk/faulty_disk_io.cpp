@@ -100,7 +100,7 @@ void faulty_disk_io::take_real() {
     free_.push_back(own);
     late_.push_back({{what.tag, done[i].error}, is_sync(what.what), at});
     constexpr std::array steps = {disk_step::read_done, disk_step::write_done, disk_step::sync_done,
-                                  disk_step::sync_folder}; // As disk_request::kind.
+                                  disk_step::sync_folder}; // In the order of disk_request::kind.
     pass(steps[static_cast<std::size_t>(what.what)]);
   }
 }

@@ -40,7 +40,7 @@ void join(file_scan_result& whole, file_scan_result& part) {
 } // namespace
 
 result<file_scan_result> file_scan::run() {
-  // Whoever reads the pages too has memory for the largest.
+  // With `verify` each thread has memory for the largest page.
   const auto wanted = options_.verify ? options_.threads : options_.threads * waiting_threads;
   const auto threads = std::clamp(wanted, 1u, page_folders);
   std::vector<file_scan_result> parts(threads);
@@ -100,7 +100,7 @@ void file_scan::scan_file(const disk_file_head& file, std::uint32_t folder, file
   }
   const auto key = parse_page_file(file.name, folder);
   if (!key)
-    return; // Not ours.
+    return; // A file that is not ours.
   ++part.report.files;
   record_header header;
   auto fault = record_fault::torn;

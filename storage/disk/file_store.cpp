@@ -13,11 +13,11 @@
 namespace peercache::storage {
 namespace {
 
-/// Each turn: a removal keeps the owner waiting.
+/// Files removed in one poll at most: a removal keeps the owner waiting.
 constexpr std::size_t removals_per_poll = 32;
-/// Those as well: a device that fails may take its time for it.
+/// Failed removals in one poll at most: a device may take its time to fail.
 constexpr std::size_t failures_per_poll = 4;
-/// Before a file that could not be removed is tried again.
+/// How long a file that could not be removed is left alone.
 constexpr auto removal_pause = std::chrono::seconds(1);
 
 } // namespace

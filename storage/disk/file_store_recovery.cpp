@@ -1,4 +1,4 @@
-// Its folders, and what a start does with the files that are there.
+// The folders of a file_store, and what a start does with the files in them.
 
 #include "storage/disk/file_names.hpp"
 #include "storage/disk/file_scan.hpp"
@@ -13,7 +13,8 @@ result<void> file_store::make_root() {
   return io_.sync_folder("");
 }
 
-/// Both folders of the two levels are there, unless they cannot be; the second one is open.
+/// Makes the two folders of a page folder's number, one in the other, where they are missing, and
+/// opens the inner one.
 result<void> file_store::prepare_folder(std::uint32_t number) {
   if (folders_[number])
     return {};
@@ -38,7 +39,7 @@ result<void> file_store::prepare_folder(std::uint32_t number) {
 bool file_store::sync_parents() {
   const auto sync = [this](const std::string& folder) {
     const auto synced = io_.sync_folder(folder);
-    return synced || synced.error().code == errc::not_found; // There may be no room for all.
+    return synced || synced.error().code == errc::not_found; // A full disk may lack some folders.
   };
   if (root_to_sync_ && !sync(std::string(page_files_folder)))
     return false;
@@ -61,7 +62,7 @@ result<recovery_report> file_store::recover(const recovery_options& options,
   if (!scanned)
     return scanned.error();
   for (const auto& file : scanned->to_remove)
-    (void)io_.remove(file); // Nobody asks for it, and the next start tries again.
+    (void)io_.remove(file); // No key names this file; the next start tries again.
   root_to_sync_ = true;     // A process that was killed may have left them not durable.
   parents_to_sync_.set();
   (void)sync_parents();

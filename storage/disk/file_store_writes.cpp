@@ -36,7 +36,7 @@ bool file_store::write(const disk_write& page) {
     tell(disk_event::kind::written, disk_status::no_space, page.tag, page.key);
     return true;
   }
-  if (writes_.size() - named_.size() == writes_max) { // Those that are named are closed.
+  if (writes_.size() - named_.size() == writes_max) { // Files that have their name are closed.
     crowded_ = true;
     return false;
   }
@@ -144,7 +144,7 @@ bool file_store::pages_due() const noexcept {
 
 // -- names
 
-/// By age: the newest record of a key is renamed last.
+/// Renames the files of a round by age: the newest record of a key is renamed last.
 void file_store::name_round() {
   auto slots = std::exchange(syncing_, {});
   std::sort(slots.begin(), slots.end(), [this](std::uint32_t a, std::uint32_t b) {
@@ -165,7 +165,7 @@ bool file_store::rename_record(std::uint32_t slot) {
     return false;
   }
   if (there != nullptr && there->sequence > op.sequence) {
-    drop_write(slot, disk_status::ok); // It was replaced before it was there.
+    drop_write(slot, disk_status::ok); // The page was replaced before it was in the index.
     return false;
   }
   const auto renamed =
@@ -226,7 +226,7 @@ void file_store::finish_round() {
 void file_store::publish(std::uint32_t slot) {
   const auto op = end_write(slot, disk_status::ok);
   if (const auto replaced = table_.insert({op.page, 0, op.sequence}))
-    leaving_bytes_ += file_bytes(replaced->page.length_bytes); // Its name is the new one's.
+    leaving_bytes_ += file_bytes(replaced->page.length_bytes); // The new record has its name.
 }
 
 /// The record has its name, but perhaps not for good: it goes, and what had the name before.

@@ -20,7 +20,7 @@ constexpr const char* new_owner_name = "disk.owner.new";
 /// Grows with every change of how the files of a folder are to be understood.
 constexpr std::string_view folder_format = "peercache disk 1";
 
-/// What the file says, at most 4 KiB of it; longer ones are not ours. Errors are errnos.
+/// The file's text, at most 4 KiB of it; a longer file is not ours. Errors are errnos.
 int read_text(int fd, std::string& text) {
   std::array<char, 4096> buffer{};
   const auto bytes = ::pread(fd, buffer.data(), buffer.size(), 0);
@@ -74,7 +74,8 @@ result<owned_fd> lock(int folder, const std::string& path, const folder_owner& o
     return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
                                ". Each node needs a folder of its own: set disk.path"};
   }
-  // For whoever is refused. Not written on a full disk, which is no reason not to start.
+  // The text is for a process that is refused. A full disk, which cannot hold it, is no reason not
+  // to start.
   write_text(fd.get(), "node '" + owner.node + "', process " + std::to_string(::getpid()));
   return fd;
 }

@@ -37,7 +37,8 @@ owned_fd walk(int from, std::string_view folder) {
   open_how how{};
   how.flags = folder_flags;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
-  // One call instead of one a part, which is what a start with many files spends its time on.
+  // One call instead of one for each part of the name: a start with many files spends its time
+  // here.
   owned_fd at(static_cast<int>(::syscall(SYS_openat2, from, name.c_str(), &how, sizeof how)));
   const bool forbidden = !at && (errno == ENOSYS || errno == EPERM);
   return forbidden ? walk_by_parts(from, folder) : std::move(at);
@@ -68,8 +69,8 @@ struct folder_name {
   ino_t inode = 0;
 };
 
-/// All names in a folder, in the order of their inodes: that of the disk, more or less, while a
-/// folder's own is that of a hash. False: errno says why.
+/// All names in a folder, in the order of their inodes, which is about the order on the disk; a
+/// folder's own order is that of a hash. False: errno says why.
 bool names_in(int folder, std::vector<folder_name>& names) {
   const int own = ::fcntl(folder, F_DUPFD_CLOEXEC, 0);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(own), &::closedir);
@@ -94,7 +95,7 @@ owned_fd open_to_read(int folder, const std::string& file) {
   }));
 }
 
-/// How many bytes there were, or -1.
+/// Reads up to the end of the file; returns how many bytes were read, or -1.
 ssize_t read_all(int fd, std::uint64_t offset_bytes, std::span<std::byte> into) {
   constexpr std::size_t small_bytes = 64u << 10;
   if (into.size() <= small_bytes) // A header: what lies behind it is not wanted.
@@ -186,7 +187,7 @@ result<disk_file> folder_disk_io::open(const std::string& file) {
   if (!where)
     return disk_error(errno, "open", file);
   auto fd = open_at(where.folder, where.last, O_RDWR);
-  if (!fd && errno == EROFS) // What is there is still read.
+  if (!fd && errno == EROFS) // Files of a read-only file system are still read.
     fd = open_at(where.folder, where.last, O_RDONLY);
   struct stat about {};
   if (!fd || ::fstat(fd.get(), &about) != 0)
@@ -298,7 +299,7 @@ result<std::vector<disk_folder_entry>> folder_disk_io::list(const std::string& f
   for (auto& [name, inode] : names) {
     struct stat about {};
     if (::fstatat(fd.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
-      continue; // It went away in between.
+      continue; // The file went away in between.
     if (S_ISDIR(about.st_mode))
       listed.push_back({std::move(name), 0, true});
     else if (S_ISREG(about.st_mode))

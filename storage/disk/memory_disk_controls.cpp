@@ -1,4 +1,4 @@
-// What tests do to a disk in memory.
+// The handles by which tests damage and inspect a disk in memory.
 
 #include "common/assert.hpp"
 #include "storage/disk/memory_disk_io.hpp"
@@ -80,7 +80,8 @@ bool memory_disk_io::stopped() const {
 std::unique_ptr<memory_disk_io> memory_disk_io::after_power_cut(std::uint64_t seed,
                                                                 survivors what) const {
   const std::lock_guard lock(mutex_);
-  // What is on its way may be on the disk, too; `perhaps` changes nothing that programs see.
+  // Writes on their way may have reached the disk, too; `perhaps` changes nothing that programs
+  // see.
   if (!stopped_)
     for (const auto& one : flights_)
       if (one.request.what == disk_request::kind::write)

@@ -41,7 +41,7 @@ nanoseconds memory_disk_io::time() const {
   return options_.real_time ? std::chrono::steady_clock::now() - made_ : now_;
 }
 
-/// What is done at once takes its time in the thread that asks.
+/// Delays an operation that is done at once, in the thread that asks for it.
 void memory_disk_io::take_time(disk_operation what) const {
   nanoseconds delay;
   {

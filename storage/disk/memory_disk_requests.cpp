@@ -13,10 +13,11 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-/// Far from an overflow; who waits again and again for another thread gets there.
+/// The simulated clock stops here, far from an overflow: repeated waits for another thread may
+/// advance it that far.
 constexpr nanoseconds time_ends = std::chrono::hours(24 * 365 * 100);
 
-/// Of a write: its head and its memory, one behind the other.
+/// The bytes of a write: its head, then its memory.
 memory_disk_file::bytes_ptr copy_of(const disk_request& write) {
   std::shared_ptr<std::byte> copy(new std::byte[bytes_to_move(write)],
                                   std::default_delete<std::byte[]>());
@@ -160,8 +161,8 @@ void memory_disk_io::write_piece(flight& what, std::uint32_t bytes) {
   names_.count(file, before);
 }
 
-/// What failed has left something of itself: blocks of a write in the file, noise in a read's
-/// memory.
+/// Ends a request as failed that was done in part: blocks of a write are in the file, noise is in a
+/// read's memory.
 void memory_disk_io::fail_in_part(flight& what) {
   const auto& request = what.request;
   auto& file = *file_of(request.file);

@@ -91,7 +91,7 @@ void offset_scan::walk_file(part& into) {
     if (read)
       walk_blocks({memory.data(), *read}, first, into);
     else
-      ++into.torn; // What lies there is lost.
+      ++into.torn; // The record that lies there is lost.
     const std::lock_guard lock(progress_mutex_);
     pages_seen_ += into.records.size() - before;
     if (++pieces_done_ % pieces_per_progress == 0 && options_.progress)
@@ -129,7 +129,7 @@ offset_scan_result offset_scan::join(std::vector<part>& parts) {
   return whole;
 }
 
-/// Of two that overlap, the newer one was written over the older one.
+/// Drops records that overlap newer ones: these were written over them.
 void offset_scan::drop_overlapped(offset_scan_result& whole) const {
   auto& records = whole.records;
   std::sort(records.begin(), records.end(),
@@ -152,7 +152,7 @@ void offset_scan::drop_overlapped(offset_scan_result& whole) const {
   records.resize(kept);
 }
 
-/// Of several of one key, the newest.
+/// Keeps the newest of several records of a key, and drops the others.
 void offset_scan::drop_replaced(offset_scan_result& whole) const {
   std::unordered_set<page_key> seen;
   seen.reserve(whole.records.size());

@@ -153,7 +153,7 @@ void offset_store::on_request(std::uint64_t tag, int error_number) {
   case page_part::sync:
     on_sync(error_number);
     break;
-  case page_part::folder: // It has no folders.
+  case page_part::folder: // This store has no folders.
     break;
   case page_part::read:
     on_read(slot, error_number);

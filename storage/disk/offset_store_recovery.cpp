@@ -1,4 +1,4 @@
-// What a start does with the file and the index that are there.
+// The start of an offset_store: its file and its index.
 
 #include "common/log.hpp"
 #include "storage/disk/offset_store.hpp"
@@ -70,7 +70,7 @@ result<void> offset_store::create_file(std::uint64_t bytes) {
     const auto space = io_.space();
     if (!space)
       return space.error();
-    // Not all of it: file systems need some for themselves.
+    // One part in sixteen is left: file systems need some room for themselves.
     const auto room = space->free_bytes / 16 * 15 / disk_block_bytes * disk_block_bytes;
     log::warn("disk: there is no room for {} bytes of pages, only for {}", bytes, room);
     file = room == 0 ? file : io_.create(name, room);
@@ -81,7 +81,7 @@ result<void> offset_store::create_file(std::uint64_t bytes) {
   return {};
 }
 
-/// To another size than it was made for, as far as there is room.
+/// Grows or shrinks the file to a configured size that has changed, as far as there is room.
 result<void> offset_store::fit_file(std::uint64_t bytes) {
   const auto now = io_.bytes_of(file_);
   const auto space = io_.space();

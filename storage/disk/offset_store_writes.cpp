@@ -163,7 +163,7 @@ void offset_store::add_records(offset_index_batch& batch) {
     if (op.erased) {
       drop_write(slot, disk_status::refused);
     } else if (there != nullptr && there->sequence > op.record.sequence) {
-      drop_write(slot, disk_status::ok); // It was replaced before it was there.
+      drop_write(slot, disk_status::ok); // The page was replaced before it was in the index.
     } else {
       auto header =
           header_of(op.record.page, options_.owner, op.record.sequence, page_offset(op.record));

@@ -21,7 +21,7 @@
 namespace peercache::storage {
 namespace {
 
-/// Not as long as a key, hence none.
+/// The key of the sequence's note: shorter than a page's key, so it can be no page's.
 constexpr std::string_view sequence_name = "next_sequence";
 
 /// The value under `sequence_name`.
@@ -112,7 +112,7 @@ private:
 
   const std::string folder_;
   rocksdb::Options options_;
-  const std::unique_ptr<rocksdb::ThreadPool> committer_; ///< One thread.
+  const std::unique_ptr<rocksdb::ThreadPool> committer_; ///< One thread, for commits.
   // The owner's, but the committer's while there is a job.
   std::unique_ptr<rocksdb::DB> db_;
   bool failed_ = false; ///< The last write.
@@ -152,8 +152,8 @@ result<void> rocks_index::clear() {
   return {};
 }
 
-/// At most 256 bytes a record, compactions included, and a record has two blocks or more; but never
-/// less than the log and the write buffers need, where that is not too much of a small tier.
+/// Room for 256 bytes a record, compactions included, where each record has two blocks or more; at
+/// least what the log and the write buffers need, unless that is too much of a small tier.
 std::uint64_t rocks_index::room_bytes(std::uint64_t size_bytes) const {
   constexpr std::uint64_t at_least = 64u << 20;
   return std::max(size_bytes / 32, std::min(at_least, size_bytes / 4));
@@ -235,7 +235,7 @@ rocksdb::WriteBatch to_rocks(const offset_index_batch& batch) {
   return to;
 }
 
-/// After a failure RocksDB takes no writes until it is resumed, or opened again.
+/// Writes a batch. After a failure RocksDB takes no writes until it is resumed, or opened again.
 rocksdb::Status rocks_index::write(rocksdb::WriteBatch& batch) {
   if (failed_ || !db_) {
     auto ready = db_ ? db_->Resume() : rocksdb::Status::Aborted();

@@ -70,11 +70,11 @@ result<std::unique_ptr<uring_disk_io>> uring_disk_io::make(opened_folder& folder
                                                            std::uint32_t queue_depth) {
   queue_depth = std::clamp(queue_depth, 1u, queue_depth_most);
   io_uring ring{};
-  // One more for the wake; a request has one entry at a time, so that none is ever missing.
+  // One entry more is for the wake. A request has one entry at a time, so entries never run out.
   if (const int failed = make_ring(ring, 2 * queue_depth + 1); failed != 0)
     return {errc::refused, why_no_ring(failed)};
   std::array<unsigned, 2> threads{std::min(queue_depth, waiting_threads_most), 0};
-  io_uring_register_iowq_max_workers(&ring, threads.data()); // Without, syncs take longer.
+  io_uring_register_iowq_max_workers(&ring, threads.data()); // If it fails, syncs take longer.
   owned_fd wake_fd(::eventfd(0, EFD_CLOEXEC));
   if (!wake_fd) {
     const int failed = errno;
@@ -122,7 +122,7 @@ void uring_disk_io::drain() {
 void uring_disk_io::on_open(disk_file file, int fd) {
   if (file.value < files_registered_ &&
       io_uring_register_files_update(&ring_, file.value, &fd, 1) != 1)
-    files_registered_ = file.value; // This one and those after it go by descriptor.
+    files_registered_ = file.value; // This file and later ones go by descriptor.
 }
 
 void uring_disk_io::on_close(disk_file file) {
@@ -274,7 +274,7 @@ std::size_t uring_disk_io::reap(std::span<disk_completion> completions) {
     if (const auto done = settle(user_data, moved))
       completions[count++] = *done;
   }
-  if (io_uring_sq_ready(&ring_) != 0) // What came in pieces.
+  if (io_uring_sq_ready(&ring_) != 0) // The next pieces of transfers that moved a part.
     io_uring_submit(&ring_);
   return count;
 }
@@ -290,7 +290,8 @@ void uring_disk_io::wait(std::chrono::nanoseconds at_most) {
   __kernel_timespec until{seconds.count(), (at_most - seconds).count()};
   io_uring_cqe* cqe = nullptr;
   io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &until, nullptr);
-  if (cqe != nullptr && cqe->user_data == wake_mark) { // Here, lest the next wait return for it.
+  // Seen here, or the next wait would end for it.
+  if (cqe != nullptr && cqe->user_data == wake_mark) {
     const auto moved = cqe->res;
     io_uring_cqe_seen(&ring_, cqe);
     settle(wake_mark, moved);

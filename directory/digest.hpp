@@ -17,7 +17,7 @@ static_assert(digest_ranges == 64, "a set of ranges is one 64-bit word");
 
 /// Facts of one process about the keys of one range.
 struct range_digest {
-  std::uint64_t sum = 0; ///< Of `fact_digest`; the order of adding does not matter.
+  std::uint64_t sum = 0; ///< Sum of the facts' digests, in whatever order they were added.
   std::uint64_t count = 0;
   bool operator==(const range_digest&) const = default;
 
@@ -33,13 +33,13 @@ struct range_digest {
 static_assert(sizeof(range_digest) == 16);
 using owner_digest = std::array<range_digest, digest_ranges>;
 
-/// Which range a key is in: keys are uniform, so all are about as large.
+/// The range of a key: keys are uniform, so all ranges are about as large.
 constexpr std::uint32_t range_of(std::uint64_t key_prefix) noexcept {
   return static_cast<std::uint32_t>(key_prefix >> 58);
 }
 
-/// One fact. What lies on disk has no generation there: its producer may not know any more under
-/// which one it published the page.
+/// The digest of one fact. A page on disk counts without its generation: its producer may not know
+/// any more under which one it published the page.
 inline std::uint64_t fact_digest(const page_key& key, generation gen, tier where) noexcept {
   std::uint64_t second;
   std::memcpy(&second, key.bytes.data() + 8, sizeof second);

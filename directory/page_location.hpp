@@ -10,12 +10,13 @@ namespace peercache::directory {
 enum class tier : std::uint8_t { memory = 0, disk = 1 };
 
 /// Where one page can be read, and which filling of the slot it is. No address and no rkey: those
-/// are exchanged once per data connection. It travels (directory/wire.hpp, `wire_version`).
+/// are exchanged once per data connection. Locations travel between processes (directory/wire.hpp):
+/// a change is another `wire_version`.
 struct page_location {
   node_id node;
   incarnation owner; ///< The process that holds the page.
   generation gen;
-  std::uint64_t checksum = 0; ///< Of the page; 0 is no page's.
+  std::uint64_t checksum = 0; ///< The page's checksum; 0 is no page's.
   slot_id slot;
   std::uint32_t length_bytes = 0;
   tier where = tier::memory;
@@ -23,7 +24,7 @@ struct page_location {
   bool operator==(const page_location&) const = default;
 };
 
-/// Which view somebody goes by; a later view compares greater.
+/// The number of the view that somebody goes by; a later view compares greater.
 struct view_number {
   std::uint64_t term = 0;
   std::uint64_t version = 0;

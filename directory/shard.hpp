@@ -20,9 +20,9 @@ namespace peercache::directory {
 /// One byte a record in the answer to a publish batch; the numbers are part of the wire format.
 enum class publish_outcome : std::uint8_t {
   accepted = 0,  ///< Recorded, or recorded before with the same content.
-  duplicate = 1, ///< Others within reach have the page in memory, of this length: one when
-                 ///< `if_absent`, as many as a key may have when `always`. Or it is a mirror too
-                 ///< many. Nothing stored.
+  duplicate = 1, ///< Nothing is stored: other members within reach have the page in memory, of this
+                 ///< length (one with `if_absent`, as many as a key may have with `always`); or it
+                 ///< is a mirror too many.
   stale = 2,     ///< A newer fact about the same process's page is known.
   refused = 3,   ///< A limit was reached, or the location makes no sense.
   unknown_owner = 4, ///< The incarnation is not a member here.
@@ -114,7 +114,7 @@ private:
     std::uint64_t checksum;
     std::uint32_t slot;
     std::uint32_t length_bytes;
-    record_index next; ///< Same key; in a free record the next free one.
+    record_index next; ///< The key's next record; in a free record the next free one.
     owner_index owner; ///< `no_owner` in a free record.
     tier where;
     bool mirrored;
@@ -124,7 +124,7 @@ private:
   /// Open addressing with linear probing; removal moves later buckets back, so there are no
   /// tombstones.
   struct bucket {
-    std::uint32_t hash; ///< Its top bits are the home position.
+    std::uint32_t hash; ///< The key's hash; its top bits are the home position.
     record_index head;  ///< `no_record`: empty.
   };
 
@@ -133,7 +133,7 @@ private:
     incarnation inc;
     node_id node; ///< Known from its first record on.
     std::uint64_t records = 0;
-    std::unique_ptr<owner_digest> digest; ///< From the first record on.
+    std::unique_ptr<owner_digest> digest; ///< Null before the first record.
     bool out_of_reach = false;
   };
 

@@ -13,7 +13,7 @@
 /// One allocation a batch: the answer.
 namespace peercache::directory {
 
-/// One `publish_outcome` byte a record.
+/// Publishes the batch's records. Returns one `publish_outcome` byte a record.
 result<std::string> publish_batch(shard& target, std::string_view batch);
 
 /// The answer while the publisher's view is later than the shard's: `behind` for every record. The
@@ -25,10 +25,11 @@ std::string answer_from_behind(std::string_view publish_batch);
 bool has_foreign_keys(std::string_view publish_batch,
                       const std::function<bool(const page_key&)>& owns);
 
-/// How many records were there with that generation, and are forgotten.
+/// Withdraws the batch's records. Returns how many were there with that generation, and are
+/// forgotten.
 result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch);
 
-/// Which keys a shard owns, for what it says of keys that it knows nothing of.
+/// The keys that a shard owns, for its answers about keys without a record.
 struct key_ownership {
   std::function<bool(const page_key&)> owns;
   view_number by; ///< The view that says so.
@@ -41,7 +42,7 @@ struct key_ownership {
 result<std::string> lookup_batch(const shard& source, std::string_view batch,
                                  const key_ownership& ownership, std::uint64_t& foreign);
 
-/// The same of a shard that owns every key.
+/// A look-up in a shard that owns every key.
 result<std::string> lookup_batch(const shard& source, std::string_view batch);
 
 } // namespace peercache::directory

@@ -66,7 +66,7 @@ void shard::grow_index() {
   std::vector<bucket> old(index_.size() * 2, bucket{0, no_record});
   old.swap(index_);
   --home_shift_;
-  // Only the buckets are read: the hash decides, no record is touched.
+  // Buckets alone are read: the hash decides, no record is touched.
   for (const auto& b : old)
     if (b.head != no_record)
       insert_bucket(b.hash, b.head);

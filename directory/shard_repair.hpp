@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-/// How a producer finds out what a shard believes of it, little endian (`wire_version`):
+/// The messages by which a producer finds out which facts about itself a shard has, little endian
+/// (`wire_version`):
 ///
 ///   comparison        offset bytes            list request        offset bytes
 ///     incarnation          0    16              incarnation            0    16

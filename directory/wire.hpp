@@ -42,7 +42,7 @@ inline constexpr std::size_t key_bytes = 32;
 inline constexpr std::size_t location_bytes = 52;
 inline constexpr std::size_t publish_record_bytes = key_bytes + location_bytes + 4;
 inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8 + 8;
-inline constexpr std::uint8_t not_mine = 0xff; ///< In place of a count.
+inline constexpr std::uint8_t not_mine = 0xff; ///< Stands in place of a count.
 inline constexpr std::size_t answer_bytes_max =
     limits::batch_pages_max * (1 + limits::locations_per_key_max * location_bytes);
 static_assert(sizeof(page_key) == key_bytes);
@@ -53,7 +53,7 @@ static_assert(sizeof(view_number) <= limits::locations_per_key_max * location_by
 
 enum class publish_mode : std::uint8_t {
   always = 0,
-  if_absent = 1, ///< Only when no other member has the page in memory.
+  if_absent = 1, ///< Record it only when no other member has the page in memory.
 };
 
 struct publish_record {
@@ -78,10 +78,11 @@ void append_withdraw(std::string& batch, const withdraw_record& record);
 void append_lookup(std::string& batch, const page_key& key);
 /// @pre at most `locations_per_key_max` locations.
 void append_answer(std::string& answer, std::span<const page_location> locations);
-/// In its place: this shard has no record of the key, and by this view other nodes own it.
+/// Appends, instead of locations, that the shard has no record of the key and that other nodes own
+/// it by this view.
 void append_not_mine(std::string& answer, const view_number& by);
 
-/// What to answer to bytes that a reader below found a fault in.
+/// The error to answer to bytes in which a reader below has found a fault.
 error malformed(std::string_view what, std::string_view bytes);
 
 /// Walks a batch of fixed-size records; `Record` is publish_record, withdraw_record or page_key.
@@ -91,7 +92,7 @@ public:
   explicit batch_reader(std::string_view batch) noexcept;
 
   bool next(Record& out) noexcept;
-  /// No fault so far.
+  /// Whether no fault was found so far.
   bool ok() const noexcept { return ok_; }
   /// Records in the whole batch, 0 when its size is wrong.
   std::size_t count() const noexcept { return count_; }
@@ -119,7 +120,7 @@ public:
   bool not_mine() const noexcept { return not_mine_; }
   const view_number& view() const noexcept { return view_; }
   bool ok() const noexcept { return ok_; }
-  /// All bytes were read, without a fault.
+  /// Whether all bytes were read, without a fault.
   bool finished() const noexcept { return ok_ && rest_.empty(); }
 
 private:

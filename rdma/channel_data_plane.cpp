@@ -8,7 +8,7 @@ namespace peercache::rdma {
 
 namespace {
 
-/// To start a batch may mean to connect.
+/// Batches started in one turn at most: starting one may mean to connect.
 constexpr std::size_t starts_per_turn = 64;
 
 } // namespace
@@ -238,7 +238,8 @@ bool channel_data_plane::retry(channel_peer& peer, batch_job& job,
   job.retried = true;
   for (const auto& sub : lost)
     job.put_back(sub);
-  // What closed one idle connection, a restart or a middle box, has likely closed all of that age.
+  // The cause that closed one idle connection (a restart, a middle box) has likely closed all of
+  // that age.
   drop_idle_channels(peer);
   if (!peer.carries(job))
     peer.waiting.push_front(&job);

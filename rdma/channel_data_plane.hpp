@@ -62,8 +62,8 @@ private:
   struct channel_ref {
     page_channel* channel;
     channel_peer* peer;
-    bool in_flight = false; ///< Its id is in `in_flight_`.
-    bool ready = false;     ///< Its id is in `ready_` or in `again_`.
+    bool in_flight = false; ///< The channel's id is in `in_flight_`.
+    bool ready = false;     ///< The channel's id is in `ready_` or in `again_`.
   };
 
   channel_data_plane(const channel_plane_options& opts, std::unique_ptr<transport> over,
@@ -102,20 +102,22 @@ private:
   const channel_plane_options options_;
   const std::unique_ptr<transport> transport_;
   event_poll events_;
-  std::span<const epoll_event> collected_; ///< By `wait`, for the next `poll`.
+  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   clock::time_point now_{};                ///< `poll`'s.
   clock::time_point housekeeping_at_{};
   bool shut_down_ = false;
 
   std::deque<read_batch*> submitted_;
   std::unordered_map<incarnation, std::unique_ptr<channel_peer>> peers_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<flight>> flights_; ///< By job id.
-  std::set<std::pair<clock::time_point, std::uint64_t>> deadlines_;    ///< Of the flights.
-  std::unordered_map<std::uint64_t, channel_ref> channels_;            ///< By channel id.
+  /// Batches on their way, by job id.
+  std::unordered_map<std::uint64_t, std::unique_ptr<flight>> flights_;
+  std::set<std::pair<clock::time_point, std::uint64_t>> deadlines_; ///< Deadlines of `flights_`.
+  std::unordered_map<std::uint64_t, channel_ref> channels_; ///< All channels, by channel id.
   std::deque<std::uint64_t> ready_;      ///< Channels that may have something to do, in turn.
-  std::deque<std::uint64_t> again_;      ///< Had their turn in this poll and have more to do.
+  std::deque<std::uint64_t> again_;      ///< Channels that had their turn and have more to do.
   std::vector<std::uint64_t> in_flight_; ///< Channels whose device works: each poll steps them.
-  std::vector<std::unique_ptr<page_channel>> closed_; ///< Their sockets end a few at a time.
+  /// Closed channels: sockets end a few at a time.
+  std::vector<std::unique_ptr<page_channel>> closed_;
   std::uint32_t turns_since_look_ = 0;
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;

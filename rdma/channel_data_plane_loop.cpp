@@ -8,11 +8,11 @@ namespace peercache::rdma {
 
 namespace {
 
-/// Of one poll, over all channels: a millisecond or so, four where the memory is new.
+/// Bytes of one poll over all channels: a millisecond or so, four where the memory is new.
 constexpr std::size_t turn_bytes = 2u << 20;
 /// A channel gives way to the others after so many bytes.
 constexpr std::size_t channel_bytes = 1u << 20;
-/// What a step costs of the turn besides the bytes that came: its system calls.
+/// A step's share of the turn besides the bytes that came: the price of its system calls.
 constexpr std::size_t step_bytes = 8u << 10;
 /// A socket with a full receive buffer takes the kernel up to half a millisecond to end.
 constexpr std::size_t ends_per_turn = 8;
@@ -49,7 +49,7 @@ bool channel_data_plane::poll(clock::time_point now) {
   return took || moved;
 }
 
-/// What the transport gives up as a whole: a rail whose port went down.
+/// Loses all channels when the transport gives up as a whole: a rail whose port went down.
 bool channel_data_plane::lose_channels() {
   if (transport_->poll(now_) || channels_.empty())
     return false;
@@ -84,7 +84,7 @@ bool channel_data_plane::take_events() {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    const std::uint64_t id = event.data.u64; // Not aligned there.
+    const std::uint64_t id = event.data.u64; // A copy: the member is not aligned.
     const auto found = channels_.find(id);
     if (found == channels_.end())
       continue;
@@ -194,7 +194,7 @@ bool channel_data_plane::expire_batches() {
     complete(late, page_status::timed_out);
     freed.push_back(&peer);
   }
-  // All of one deadline first: none of them is given a channel that it would not live to use.
+  // All batches of this deadline end first: none is given a channel that it would not live to use.
   for (auto* peer : freed)
     assign(*peer);
   return !freed.empty();

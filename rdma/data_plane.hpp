@@ -26,7 +26,7 @@ struct peer_endpoint {
   std::string host;
   std::uint16_t port = 0;
   std::string cluster;    ///< Cluster name for the hello.
-  std::uint8_t rails = 0; ///< That it serves READs on; 0: TCP only.
+  std::uint8_t rails = 0; ///< How many rails it serves READs on; 0: TCP only.
 };
 
 /// A piece of the caller's memory that a page (or a part of it) is written to.

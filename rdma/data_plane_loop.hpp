@@ -9,15 +9,15 @@ namespace peercache::rdma {
 
 struct data_plane_loop_options {
   std::uint32_t ring_capacity = 1024; ///< Batches; a power of two.
-  /// How long the thread goes on polling after something moved before it sleeps. Only with several
-  /// CPUs.
+  /// How long the thread goes on polling after something moved, before it sleeps. With one CPU it
+  /// does not.
   clock::duration spin = std::chrono::microseconds(50);
   clock::duration sleep_max = std::chrono::milliseconds(100);
 };
 
-/// What the thread of a data plane does: takes batches from the ring, polls, sleeps. Starts no
-/// thread itself. Threads: `run` in one thread, once; `submit` and `wake` from any. Ownership: the
-/// plane is lent, and must outlive this object and the last `submit`. Errors: as `submit_ring`'s.
+/// The loop of a data plane's thread: takes batches from the ring, polls, sleeps. Starts no thread
+/// itself. Threads: `run` in one thread, once; `submit` and `wake` from any. Ownership: the plane
+/// is lent, and must outlive this object and the last `submit`. Errors: as `submit_ring`'s.
 class data_plane_loop {
 public:
   /// While nothing moves the clock is read once in so many turns: that costs as much as a turn, and

@@ -45,7 +45,8 @@ private:
 
   const verbs::device& device_;
   mutable std::mutex lock_;
-  snapshot ranges_ = std::make_shared<const std::vector<range>>(); ///< By lock_.
+  /// All registered ranges; by lock_.
+  snapshot ranges_ = std::make_shared<const std::vector<range>>();
 };
 
 } // namespace peercache::rdma

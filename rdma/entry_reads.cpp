@@ -46,7 +46,7 @@ bool entry_reads::settle() noexcept {
       one.status = page_status::unreachable;
     }
     if (judged_ == asked_)
-      ++judged_; // Nothing before it waits for a READ that would let `judge` go on.
+      ++judged_; // No page before this one waits for a READ that would let `judge` go on.
     else
       place_of(asked_) = {0, landed_};
   }
@@ -59,7 +59,7 @@ bool entry_reads::next(entry_read& read, std::uint64_t request) noexcept {
   const auto start = region_->entry_address(page(asked_).slot);
   const auto there = readable_at(start);
   const auto bytes_max = std::min(there->bytes, room());
-  std::uint64_t last = 0; // Of the entries taken, from `start` on.
+  std::uint64_t last = 0; // The last entry taken, counted from `start`.
   auto offset = last;
   do {
     last = offset;

@@ -44,7 +44,7 @@ public:
   bool next(entry_read& read, std::uint64_t request) noexcept;
   /// Decides the pages whose entries have arrived, that is with requests up to `retired`.
   void judge(std::uint64_t retired) noexcept;
-  /// Nothing is validated in this way: pages still pending become `status`.
+  /// Gives pages that are still pending this status, without a look at any entry.
   void decide_all(page_status status) noexcept;
   bool all_judged() const noexcept { return judged_ == end_; }
 
@@ -65,13 +65,13 @@ private:
   std::uint64_t room() noexcept;
   /// Moves to the next page whose entry can be READ. False at the end, or where there is no room.
   bool settle() noexcept;
-  /// What can be READ from the entry of a page on; nothing when that is not registered.
+  /// The memory that can be READ from a page's entry on; nothing when that is not registered.
   std::optional<remote_region::readable> readable_at(std::uint64_t entry) noexcept;
 
   batch_job* job_ = nullptr;
   const remote_region* region_ = nullptr;
   std::byte* landing_ = nullptr;
-  std::uint64_t bytes_max_ = 0; ///< Of one READ.
+  std::uint64_t bytes_max_ = 0; ///< The longest READ.
   std::uint32_t end_ = 0;
   std::uint32_t asked_ = 0; ///< Pages before this one: their entry's READ was given.
   std::uint32_t judged_ = 0;

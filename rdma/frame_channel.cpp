@@ -109,7 +109,7 @@ frame_channel::state frame_channel::advance() {
   const bool sending = !out_.empty();
   if (!send_some())
     return state::broken;
-  // What has just been asked is not answered yet.
+  // A question that has just been sent cannot be answered yet.
   if (sending && out_.empty())
     return state::asking;
   if (!receive_some())

@@ -57,7 +57,7 @@ public:
   const std::string& answer() const noexcept { return answer_; }
 
   int fd() const noexcept { return socket_.get(); }
-  /// For poll(2): POLLIN, and POLLOUT while there is something to send.
+  /// The events to poll(2) for: POLLIN, and POLLOUT while there is something to send.
   short events() const noexcept;
 
 private:
@@ -67,8 +67,8 @@ private:
   bool receive_some();
 
   unique_fd socket_;
-  std::string out_;      ///< To be sent; the greeting first.
-  std::size_t sent_ = 0; ///< Of `out_`.
+  std::string out_;      ///< Bytes to send; the greeting first.
+  std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
   std::string in_;       ///< Received, not a whole frame yet.
   std::string answer_;
   std::size_t unanswered_ = 0; ///< Frames.

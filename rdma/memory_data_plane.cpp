@@ -36,8 +36,7 @@ bool memory_data_plane::poll(clock::time_point now) {
     start(*batch);
   while (!transfers_.empty() && transfers_.begin()->first <= now_) {
     auto due = transfers_.extract(transfers_.begin());
-    // What arrives at or after the deadline loses against it, as on a connection that is closed
-    // first.
+    // An answer at or after the deadline is dropped, as on a connection that was closed before.
     const auto found = flights_.find(due.mapped().job_id);
     if (found != flights_.end() && due.key() < found->second->job.batch->deadline)
       arrive(due.mapped());
@@ -196,7 +195,7 @@ bool memory_data_plane::happens(std::uint32_t per_mille) {
 void memory_data_plane::wait(clock::duration at_most) {
   if (!submitted_.empty())
     return;
-  // Until the next arrival, should somebody run this plane in real time.
+  // A plane that runs in real time sleeps until the next arrival.
   if (!transfers_.empty())
     at_most = std::min(at_most, transfers_.begin()->first - now_);
   if (!deadlines_.empty())

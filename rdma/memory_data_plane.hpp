@@ -55,8 +55,8 @@ struct memory_data_plane_options {
   clock::duration delay_max = std::chrono::microseconds(500);
   std::uint32_t lost_per_mille = 0; ///< Requests without an answer.
   std::uint32_t late_per_mille = 0; ///< Answers that arrive after the deadline, pinned until then.
-  std::uint32_t request_pages_max =
-      8; ///< Small, so that the answers of a batch overtake each other.
+  /// Small, so that the answers of a batch overtake each other.
+  std::uint32_t request_pages_max = 8;
   std::uint32_t batches_max = 4096;
   circuit_breaker::options breaker;
 };
@@ -92,8 +92,8 @@ private:
     std::uint64_t job_id = 0;
     sub_request sub;
     bool answer = false;
-    std::vector<std::span<const std::byte>>
-        payloads; ///< Of the pages that are pinned, by position in `sub`.
+    /// Payloads of the pinned pages, by position in `sub`.
+    std::vector<std::span<const std::byte>> payloads;
   };
 
   void start(read_batch& batch);

@@ -52,23 +52,23 @@ public:
   /// breaks now, the peer had probably closed it long ago.
   bool may_be_stale() const noexcept { return served_before_ && !heard_since_attach_; }
 
-  /// From here on pages of `job` are asked for. @pre no job
+  /// Gives the channel a job: it asks for the job's pages from here on. @pre no job
   void attach(batch_job& job) noexcept;
   /// @pre carries_nothing()
   void detach(clock::time_point now) noexcept;
 
-  /// No sub-request of the job is on its way.
+  /// Whether no sub-request of the job is on its way.
   virtual bool carries_nothing() const noexcept = 0;
-  /// What epoll said of a descriptor that was added under this channel's id.
+  /// Takes epoll's events of a descriptor that was added under this channel's id.
   virtual void on_events(std::uint32_t events) noexcept = 0;
   /// Moves until nothing can move, or `bytes_left` is used up; takes off what has arrived.
   virtual progress step(std::size_t& bytes_left) = 0;
-  /// Before the thread sleeps while this channel is `in_flight`: from here on an event wakes it.
-  /// False when something has come meanwhile: step again instead.
+  /// Has an event wake the thread, which is about to sleep while this channel is `in_flight`. False
+  /// when something has come meanwhile: step again instead.
   virtual bool arm() noexcept { return true; }
-  /// Nothing is written to the job's memory from here on, whatever arrives late. Gives back the
-  /// sub-requests that were taken and not decided. What takes time and can write nowhere, such as
-  /// the end of a socket, is left to the destructor.
+  /// Ends the connection: nothing is written to the job's memory from here on, whatever arrives
+  /// late. Returns the sub-requests that were taken and not decided. Work that takes time and
+  /// writes nowhere, such as the end of a socket, is left to the destructor.
   virtual std::vector<sub_request> close() noexcept = 0;
 
 protected:
@@ -88,7 +88,7 @@ protected:
   batch_job* job_ = nullptr;
 };
 
-/// What `channel_data_plane` makes its channels from: TCP, or one rail of a verbs device.
+/// Makes the channels of a `channel_data_plane`: over TCP, or over one rail of a verbs device.
 /// Threads: the plane's owner.
 class transport {
 public:
@@ -102,8 +102,8 @@ public:
   /// cannot (out of descriptors, the rail is down).
   virtual std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                              event_poll& events, clock::time_point now) = 0;
-  /// Called once a poll: what belongs to the transport as a whole, such as a device's events. False
-  /// when none of its channels can go on.
+  /// Called once a poll, for the transport as a whole, such as a device's events. False when none
+  /// of its channels can go on.
   virtual bool poll(clock::time_point) { return true; }
 };
 

@@ -4,7 +4,7 @@
 
 namespace peercache::rdma::verbs {
 
-/// What an operator may set; the same for all queue pairs of a process.
+/// Path settings of an operator; the same for all queue pairs of a process.
 struct path_options {
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;

@@ -19,7 +19,8 @@ struct payload_read {
   std::uint32_t bytes = 0;
   std::uint32_t sge_count = 0;
   std::array<ibv_sge, sge_max> sges; ///< The first `sge_count` count.
-  /// Where the bytes go from the bounce block, which is the only piece then; null: straight.
+  /// Where the bytes go from the bounce block, which is then the only piece; null: they are READ
+  /// straight to their place.
   std::byte* copy_to = nullptr;
   std::uint32_t block = 0;
 };
@@ -47,7 +48,7 @@ public:
 
 private:
   struct cursor {
-    std::uint32_t position = 0; ///< In the job's order.
+    std::uint32_t position = 0; ///< The page's place in the job's order.
     std::uint32_t part = 0;
     std::uint32_t part_offset = 0;
     std::uint32_t page_offset = 0;
@@ -55,7 +56,7 @@ private:
 
   page_read& page() noexcept { return job_->page(at_.position); }
   const page_part& part() noexcept { return job_->batch->parts[page().first_part + at_.part]; }
-  /// Moves past what is used up and past pages that are decided. False at the end.
+  /// Moves past parts that are used up and past pages that are decided. False at the end.
   bool settle() noexcept;
   void next_page() noexcept;
   /// Adds memory to `read` until something ends it. False when a bounce block is needed and there

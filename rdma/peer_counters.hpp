@@ -9,10 +9,10 @@
 
 namespace peercache::rdma {
 
-/// What the channels to one peer have done so far. Threads: any.
+/// Counts of the channels to one peer, since the start. Threads: any.
 struct peer_counts {
   std::atomic<std::uint64_t> reads{0};  ///< Pages asked for.
-  std::atomic<std::uint64_t> bytes{0};  ///< Of those, and READ.
+  std::atomic<std::uint64_t> bytes{0};  ///< Bytes READ.
   std::atomic<std::uint64_t> errors{0}; ///< Channels that broke while they carried something.
 };
 
@@ -28,7 +28,7 @@ public:
 
 private:
   mutable std::mutex lock_;
-  std::map<std::string, peer_counts> counts_; ///< By lock_; entries stay where they are.
+  std::map<std::string, peer_counts> counts_; ///< By peer; by lock_; entries stay where they are.
 };
 
 } // namespace peercache::rdma

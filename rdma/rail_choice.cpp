@@ -31,7 +31,7 @@ std::vector<std::string> wanted_names(const rail_settings& settings,
   return names;
 }
 
-/// Its first usable port; otherwise null, and `refusals` gets the reason.
+/// The device's first usable port; null when there is none, and `refusals` gets the reason.
 const verbs::port_report* usable_port(const verbs::device_listing& there, const std::string& device,
                                       std::vector<std::string>& refusals) {
   std::string why = device + ": there is no such device";

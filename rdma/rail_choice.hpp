@@ -19,7 +19,7 @@ enum class plane_mode : std::uint8_t {
   tcp
 };
 
-/// What the operator wants; the same for nodes and clients.
+/// The operator's settings for rails; the same for nodes and clients.
 struct rail_settings {
   plane_mode mode = plane_mode::automatic;
   std::vector<std::string> devices = {"auto"}; ///< Names, or "auto" for all that are usable.
@@ -28,7 +28,7 @@ struct rail_settings {
   verbs::path_options path;
 };
 
-/// What it comes to on this machine.
+/// The rails that such settings come to on this machine.
 struct rail_choice {
   struct rail {
     std::string device;

@@ -18,7 +18,7 @@ struct read_lane {
   std::string name; ///< "mlx5_0/1" or "tcp".
   std::function<void(read_batch&)> submit;
   const std::atomic<bool>* usable = nullptr; ///< Null: always.
-  std::int32_t numa_node = -1;               ///< Of the device; -1: unknown.
+  std::int32_t numa_node = -1;               ///< The device's NUMA node; -1: unknown.
   std::atomic<std::uint64_t> outstanding_bytes{0};
 };
 

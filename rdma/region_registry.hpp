@@ -36,7 +36,7 @@ public:
 
 private:
   std::span<std::byte> region_;
-  std::uint64_t lead_bytes_ = 0; ///< Of the first huge page, before the region.
+  std::uint64_t lead_bytes_ = 0; ///< Bytes of the first huge page that lie before the region.
   std::uint64_t chunk_bytes_ = 0;
   std::uint32_t chunks_ = 0;
 };
@@ -46,8 +46,8 @@ struct region_progress {
   std::uint32_t registered = 0;
   std::uint32_t failed = 0;
   std::uint64_t registered_bytes = 0;
-  std::uint64_t registrations = 0;             ///< Tried, ever.
-  std::uint64_t registrations_after_start = 0; ///< After each chunk had its first turn.
+  std::uint64_t registrations = 0;             ///< Registrations tried, ever.
+  std::uint64_t registrations_after_start = 0; ///< Tried after each chunk had its first turn.
   std::string failure;                         ///< The first one's text.
 };
 
@@ -73,8 +73,8 @@ public:
 
   /// Registers one chunk; the first one first. Returns false when there was none left to begin.
   bool register_next();
-  /// After the first pass: puts chunks that failed back on the list, for the cause (memlock) may
-  /// have been removed. What they take counts as after start.
+  /// Puts chunks that failed back on the list, after the first pass. Tests only: in a node such a
+  /// chunk stays unregistered. Registrations that follow count as after start.
   void retry_failed();
 
   /// Appends the chunks that were registered since the last call. Returns true when there were any.
@@ -96,7 +96,7 @@ private:
   mutable std::mutex mutex_;          ///< Guards what is below.
   std::vector<std::uint32_t> work_;   ///< Chunks to register, the last one next.
   std::vector<std::uint32_t> failed_;
-  std::vector<verbs::memory_region> regions_; ///< By index.
+  std::vector<verbs::memory_region> regions_; ///< Registered chunks, by index.
   std::vector<region_chunk> fresh_;
   std::uint32_t first_pass_left_;
   region_progress progress_;

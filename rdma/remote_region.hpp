@@ -32,14 +32,14 @@ public:
 
   struct readable {
     std::uint32_t rkey = 0;
-    std::uint64_t bytes = 0; ///< From the address on, with this key.
+    std::uint64_t bytes = 0; ///< How many bytes from the address on have this key.
   };
-  /// Nothing when the chunk of that byte is not registered yet.
+  /// The memory that can be READ from `address` on; nothing when its chunk is not registered yet.
   std::optional<readable> find(std::uint64_t address) const noexcept;
 
 private:
   verbs_answer announced_;
-  std::vector<region_chunk> chunks_; ///< By address; they do not overlap.
+  std::vector<region_chunk> chunks_; ///< Ordered by address; chunks do not overlap.
 };
 
 } // namespace peercache::rdma

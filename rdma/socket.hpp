@@ -43,8 +43,8 @@ struct socket_options {
 /// Listens, non-blocking. `port` 0 lets the kernel choose. Only numeric addresses.
 result<unique_fd> listen_on(const std::string& host, std::uint16_t port, int backlog);
 
-/// Has the port without listening: who connects is refused, and nobody else can listen there, but
-/// for a moment between the end of this and `listen_on`. Only numeric addresses.
+/// Holds the port without listening: a connect is refused, and nobody else can listen there, but
+/// for a moment between the holder's end and `listen_on`. Only numeric addresses.
 result<unique_fd> hold_port(const std::string& host, std::uint16_t port);
 
 /// Starts to connect, non-blocking. Only numeric addresses: name look-ups block, so they are made
@@ -64,7 +64,7 @@ std::uint16_t local_port(const unique_fd& socket);
 /// does not ends within about twice that time.
 void keep_alive(int fd, std::chrono::seconds quiet) noexcept;
 
-/// What became of a non-blocking connect: 0 or an errno.
+/// The outcome of a non-blocking connect: 0 or an errno.
 int socket_error(int fd) noexcept;
 
 /// Ends both directions at once, with whatever was not sent yet. Who owns the socket closes it.
@@ -81,7 +81,7 @@ public:
 
   /// Reports events of `fd` as `id` until it is closed. @pre id != wake_id
   bool add(int fd, std::uint64_t id) noexcept;
-  /// For a socket that lives on elsewhere. Events that were collected before may still name it.
+  /// Removes a socket that lives on elsewhere. Events that were collected before may still name it.
   void remove(int fd) noexcept;
 
   /// Events, after waiting for the first one at most `at_most` (rounded up to a millisecond; 0 does

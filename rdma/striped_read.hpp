@@ -9,9 +9,9 @@
 namespace peercache::rdma {
 
 /// One batch over several lanes: pages go to the rail with the fewest bytes outstanding, the ones
-/// of the caller's NUMA node first among equals; what a lane could not reach goes to the others,
-/// and to TCP when no rail is left. Threads: one, the caller's. Ownership: lends lanes and the
-/// batch from `start` to the end of `finish`. Errors: as page statuses.
+/// of the caller's NUMA node first among equals; pages that a lane could not reach go to the
+/// others, and to TCP when no rail is left. Threads: one, the caller's. Ownership: lends lanes and
+/// the batch from `start` to the end of `finish`. Errors: as page statuses.
 class striped_read {
 public:
   /// @param numa_node the caller's, -1 when unknown
@@ -25,7 +25,7 @@ public:
   /// Waits until every page has its status.
   void finish();
 
-  /// What brought the page, or tried last.
+  /// The kind of lane that brought the page, or tried last.
   read_lane::kind carrier(std::size_t page) const noexcept { return carriers_[page]; }
 
   /// A lane gets so many bytes before the next one is looked for: small batches stay together.
@@ -53,7 +53,7 @@ private:
   const std::int32_t numa_node_;
   std::vector<bool> failed_; ///< Lanes that could not reach the peer in this read.
   std::vector<std::unique_ptr<piece>> pieces_;
-  std::vector<read_lane::kind> carriers_; ///< By page of the whole.
+  std::vector<read_lane::kind> carriers_; ///< The last lane's kind, by page of the whole.
 };
 
 /// The NUMA node that the calling thread runs on; -1 when the kernel does not say.

@@ -63,7 +63,7 @@ read_batch* submit_ring::pop() noexcept {
 
 bool submit_ring::drain() {
   bool any = false;
-  // At most one ring full at a time: producers that never pause must not keep the plane from
+  // One ring full at most is taken: producers that never pause must not keep the plane from
   // polling.
   for (std::uint64_t i = 0; i <= mask_; ++i) {
     auto* batch = pop();

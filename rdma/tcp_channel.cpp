@@ -43,7 +43,7 @@ void tcp_channel::on_events(std::uint32_t events) noexcept {
 }
 
 std::vector<sub_request> tcp_channel::close() noexcept {
-  phase_ = phase::broken; // From here on nothing is received: the socket itself may end later.
+  phase_ = phase::broken; // Nothing is received from here on; the socket itself may end later.
   payload_.drop();
   job_ = nullptr;
   return std::exchange(sent_, {});
@@ -119,8 +119,8 @@ bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
       if (!receive_head(moved))
         return false;
     } else {
-      // With a job, more requests are about to go out, and their answer will show whether the peer
-      // is there.
+      // A channel with a job is about to send more requests: their answers show whether the peer is
+      // there.
       return job_ != nullptr && !hung_up_ ? true : check_silence();
     }
   }

@@ -18,21 +18,21 @@ struct tcp_data_plane_options {
   std::uint64_t stripe_bytes = 64u << 20;
   std::uint32_t stripe_channels_max = 4;
   std::uint32_t request_pages_max = rdma::request_pages_max;
-  std::uint64_t request_bytes_max = 2u << 20; ///< Of a request of several pages.
+  std::uint64_t request_bytes_max = 2u << 20; ///< Payload of a request of several pages.
   std::uint32_t requests_ahead_max = 4;       ///< Per channel, sent and not answered.
-  std::uint32_t receive_piece_bytes =
-      256u << 10; ///< One readv; its digest is taken while it is in the L2 cache.
+  /// Bytes of one readv: digested while they are in the L2 cache.
+  std::uint32_t receive_piece_bytes = 256u << 10;
   socket_options socket;
 };
 
-/// What only tests set: faults of the serving side.
+/// Faults of the serving side, for tests only.
 struct tcp_server_faults {
-  std::uint32_t flip_byte_one_in =
-      0;                            ///< Flips a byte of every n-th payload, after pinning. 0 never.
-  std::size_t send_chunk_bytes = 0; ///< At most so much per send, then `between_chunks`. 0 whole.
+  /// Flips a byte of every n-th payload, after pinning. 0 never.
+  std::uint32_t flip_byte_one_in = 0;
+  std::size_t send_chunk_bytes = 0; ///< Bytes per send, then `between_chunks`; 0: no limit.
   std::function<void()> between_chunks;
-  std::uint64_t close_after_bytes =
-      0;                     ///< Closes a connection after so many bytes of answers. 0 never.
+  /// Closes a connection after so many bytes of answers. 0 never.
+  std::uint64_t close_after_bytes = 0;
   bool mute_hello = false;   ///< Reads the hello and says nothing.
   bool mute_answers = false; ///< Answers the hello, then no request.
 };
@@ -44,10 +44,10 @@ struct tcp_page_server_options {
   std::string cluster;
   incarnation inc;
   std::uint32_t connections_max = 4096;
-  std::uint64_t pinned_bytes_max = 256u
-                                   << 20; ///< In total; a connection pins one request at a time.
+  /// Limit over all connections; each pins one request at a time.
+  std::uint64_t pinned_bytes_max = 256u << 20;
   std::chrono::milliseconds hello_timeout{2000};
-  std::chrono::milliseconds send_timeout{2000}; ///< Without a byte taken by the other side.
+  std::chrono::milliseconds send_timeout{2000}; ///< How long a reader may take no byte.
   std::chrono::milliseconds idle_timeout{300'000};
   socket_options socket;
   /// Takes over a connection that said a whole verbs hello, which nobody has judged yet; called in

@@ -48,7 +48,7 @@ bool tcp_page_server::take_events(clock::time_point now) {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    const std::uint64_t id = event.data.u64; // Not aligned there.
+    const std::uint64_t id = event.data.u64; // A copy: the member is not aligned.
     if (id == listener_id) {
       accept_waiting(now);
     } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
@@ -64,7 +64,7 @@ void tcp_page_server::accept_waiting(clock::time_point now) {
   for (int i = 0; i < accepts_per_turn; ++i) {
     auto fd = accept_from(listener_, shared_.options.socket);
     if (!fd) {
-      // Without a descriptor the connection stays in the backlog, and no new event tells of it.
+      // With no descriptor left the connection stays in the backlog, and no new event tells of it.
       accept_again_ = errno != EAGAIN && errno != EWOULDBLOCK;
       return;
     }

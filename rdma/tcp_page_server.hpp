@@ -16,7 +16,7 @@ struct tcp_page_server_stats {
   std::uint64_t accepted = 0;
   std::uint64_t turned_away = 0; ///< Above `connections_max`.
   std::uint64_t given_away = 0;  ///< Said a verbs hello.
-  std::uint64_t reaped = 0;      ///< No hello, a stalled reader, or idle.
+  std::uint64_t reaped = 0;      ///< Connections ended for no hello, a stalled reader, or idleness.
   std::uint64_t payloads = 0;
   std::uint64_t bytes_sent = 0;
 };
@@ -57,9 +57,9 @@ private:
   tcp_server_state shared_;
   event_poll events_;
   unique_fd listener_;
-  std::span<const epoll_event> collected_; ///< By `wait`, for the next `poll`.
-  bool accept_again_ =
-      false; ///< The listener had more than one turn's worth, or no descriptor was left.
+  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
+  /// The listener had more than one turn's worth, or no descriptor was left.
+  bool accept_again_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<tcp_server_session>> sessions_;
   std::vector<std::uint64_t> ready_;
   std::vector<std::uint64_t> wants_pin_room_; ///< Oldest first.

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// What travels between a TCP data plane and a TCP page server, little endian. Any change bumps
+/// The protocol between a TCP data plane and a TCP page server, little endian. Any change bumps
 /// `tcp_wire_version`.
 ///
 ///   reader → server, once      hello          32 bytes
@@ -120,8 +120,8 @@ inline constexpr std::size_t answer_head_bytes_max = sizeof(answer_header) + req
 /// The digest of a cluster's name in the hello.
 std::uint64_t cluster_digest(std::string_view cluster) noexcept;
 
-/// What a server that is `inc` of `cluster` says to `greeting`; nothing of a hello with a wrong
-/// magic is looked at (`incompatible`).
+/// The verdict on `greeting` of a server that is `inc` of `cluster`; a hello with a wrong magic is
+/// `incompatible`, and the rest of it is not looked at.
 hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc) noexcept;
 
 /// Whether the sizes in a request frame are within the limits of the protocol.

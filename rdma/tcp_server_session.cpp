@@ -224,7 +224,7 @@ void tcp_server_session::pin(const request_record& record, page_status& status) 
   page.pinned = true;
   shared_.pinned_bytes += record.length_bytes;
   ++shared_.payloads;
-  if (!guard_on(guard::pin)) // Only in tests: the slot may be reused while its bytes are sent.
+  if (!guard_on(guard::pin)) // Tests only: the slot may be reused while its bytes are sent.
     release(page);
   const auto flip = shared_.options.faults.flip_byte_one_in;
   if (flip != 0 && shared_.payloads % flip == 0)

@@ -14,7 +14,7 @@
 
 namespace peercache::rdma {
 
-/// What all sessions of a server share. Owner thread only.
+/// State that all sessions of a server share. Threads: the owner's.
 struct tcp_server_state {
   tcp_server_state(const tcp_page_server_options& opts, page_source& from)
       : options(opts), source(from), cluster(cluster_digest(opts.cluster)) {}
@@ -22,7 +22,7 @@ struct tcp_server_state {
   const tcp_page_server_options options;
   page_source& source;
   const std::uint64_t cluster;
-  std::uint64_t pinned_bytes = 0; ///< By all sessions.
+  std::uint64_t pinned_bytes = 0; ///< Bytes that all sessions together have pinned.
   std::uint64_t payloads = 0;
   std::uint64_t bytes_sent = 0;
 };
@@ -32,13 +32,12 @@ struct tcp_server_state {
 /// given away as soon as the hello is whole; what follows it stays in the socket. Threads: none;
 /// the server's owner serializes. Ownership: pins of the pages of the answer being sent, until
 /// their bytes are in the socket or the session ends. Memory: before a right hello nothing but this
-/// object; then 16 KiB for requests. Errors: whatever the peer does wrong ends the session, nothing
-/// else.
+/// object; then 16 KiB for requests. Errors: a fault of the peer ends the session, nothing else.
 class tcp_server_session {
 public:
   enum class progress : std::uint8_t {
     blocked,
-    moved,          ///< And may have more to do.
+    moved,          ///< Something moved, and there may be more to do.
     wants_pin_room, ///< Too much is pinned: try again when some has been released.
     given_away,     ///< Said a verbs hello: its owner takes `socket` and `verbs_greeting`.
     ended
@@ -95,11 +94,12 @@ private:
   bool ended_ = false; ///< The peer will send no more.
   clock::time_point moved_at_;
 
-  std::array<std::byte, sizeof(verbs_hello)> hello_; ///< Of either protocol.
-  std::unique_ptr<std::array<std::byte, in_bytes_max>>
-      in_;                   ///< Requests; there after the hello only.
+  std::array<std::byte, sizeof(verbs_hello)> hello_; ///< The hello, of either protocol.
+  /// Requests; there after the hello only.
+  std::unique_ptr<std::array<std::byte, in_bytes_max>> in_;
   std::size_t in_begin_ = 0; ///< First byte that is not consumed.
-  std::size_t in_end_ = 0;   ///< In `in_`, or of `hello_` before.
+  /// Where the received bytes end: in `in_`, before the hello in `hello_`.
+  std::size_t in_end_ = 0;
   bool out_of_pin_room_ = false;
 
   std::vector<std::byte> head_; ///< Hello answer, or answer header and statuses.

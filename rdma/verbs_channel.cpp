@@ -36,7 +36,7 @@ verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, unique_fd contr
       requests_(rail.options.post_chain_max),
       sges_(std::size_t{rail.options.post_chain_max} * ends_.sge) {
   rail_counters::add(rail_.counters.channels, 1);
-  // What is the same in all work requests, and their order.
+  // The fields that are the same in all work requests, and the order of these.
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     requests_[i] = {};
     requests_[i].opcode = IBV_WR_RDMA_READ;
@@ -51,7 +51,7 @@ verbs_channel::~verbs_channel() {
 }
 
 std::vector<sub_request> verbs_channel::close() noexcept {
-  ends_.pair.reset(); // Before any memory is given back: a late READ has nowhere to come from.
+  ends_.pair.reset(); // The pair ends before any memory is given back, so no late READ can arrive.
   handshake_.close();
   phase_ = phase::broken;
   for (const auto& copy : std::exchange(bounced_, {}))
@@ -122,7 +122,7 @@ verbs_channel::progress verbs_channel::step(std::size_t& bytes_left) {
   // Pages may be decided while READs into their memory are still on their way.
   if (posted_ != retired_)
     return moved ? progress::moved : progress::in_flight;
-  judge(); // Those that nothing is READ for.
+  judge(); // Pages that no entry is READ for are decided now.
   if (!entries_.all_judged())
     return progress::in_flight; // Waits for a bounce block.
   end_sub();
@@ -133,11 +133,12 @@ void verbs_channel::judge() noexcept {
   if (!rail_.options.payload_only)
     entries_.judge(retired_);
   else if (payloads_posted_ && posted_ == retired_)
-    entries_.decide_all(page_status::stale); // What was not validated is a miss.
+    entries_.decide_all(page_status::stale); // A page that was not validated is a miss.
 }
 
 bool verbs_channel::begin_sub() {
-  // One block at least is never a landing, so that payloads which need one always get on.
+  // One block at least is never a landing for entries, so that payloads which need one always get
+  // on.
   if (rail_.bounce.free_blocks() < 2)
     return false;
   landing_ = rail_.bounce.take();

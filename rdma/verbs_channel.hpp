@@ -16,7 +16,7 @@
 
 namespace peercache::rdma {
 
-/// What the channels of one rail share. Threads: the rail's.
+/// State that the channels of one rail share. Threads: the rail's.
 struct verbs_rail {
   const verbs_data_plane_options& options;
   verbs::device& device;
@@ -37,12 +37,12 @@ struct verbs_ends {
 };
 
 /// One reliable connection that READs a peer's pool: payloads straight into the pages' parts, then
-/// one fenced READ after the other of the slots' entries, which say whether what was read is the
-/// page that the record named (design: the read protocol, steps 2 to 4).
-/// A control connection comes with it; when that ends, the peer or its queue pair is gone.
-/// Threads, ownership, errors: as page_channel says. Any completion with an error breaks the
-/// channel. Invariants: (1) no more work requests outstanding than the queues hold; (2) a page
-/// becomes a hit only by an entry that was READ after its last byte had arrived.
+/// one fenced READ after the other of the slots' entries, which say whether the bytes are the page
+/// that the record named (docs/flows.md, "Get over verbs"). A control connection comes with it;
+/// when that ends, the peer or its queue pair is gone. Threads, ownership, errors: as page_channel
+/// says. Any completion with an error breaks the channel. Invariants: (1) no more work requests
+/// outstanding than the queues hold; (2) a page becomes a hit only by an entry that was READ after
+/// its last byte had arrived.
 class verbs_channel final : public page_channel {
 public:
   verbs_channel(std::uint64_t id, verbs_rail& rail, unique_fd control, verbs_ends ends,
@@ -88,8 +88,8 @@ private:
   verbs_ends ends_;
   verbs_handshake handshake_;
   const queue_pair_end own_;
-  peer_counts* peer_ = nullptr;  ///< Known when connected.
-  payload_reads::limits limits_; ///< Agreed.
+  peer_counts* peer_ = nullptr;  ///< The peer's counts; null before it is connected.
+  payload_reads::limits limits_; ///< Limits that both ends agreed on.
 
   bool busy_ = false; ///< `sub_` is on its way.
   sub_request sub_;
@@ -100,10 +100,11 @@ private:
   std::optional<std::uint32_t> landing_; ///< The block that entries are READ to.
 
   std::uint64_t posted_ = 0;  ///< Work requests ever posted: the number of the last one.
-  std::uint64_t retired_ = 0; ///< Of those, the ones that are done.
+  std::uint64_t retired_ = 0; ///< Work requests that are done.
   std::deque<bounced> bounced_;
-  std::size_t copied_bytes_ = 0;      ///< Out of bounce blocks, in this step.
-  std::vector<ibv_send_wr> requests_; ///< Of one doorbell, each with its pieces and its next.
+  std::size_t copied_bytes_ = 0; ///< Bytes copied out of bounce blocks in this step.
+  /// Requests of one doorbell, each with its pieces and its next.
+  std::vector<ibv_send_wr> requests_;
   std::vector<ibv_sge> sges_;
 };
 

@@ -15,8 +15,8 @@ struct verbs_data_plane_options {
   channel_plane_options channels;
   verbs::path_options path;
   std::uint8_t rail = 0; ///< Index of this rail in the process.
-  incarnation reader;    ///< Of this process: a peer ends what an older one of the name left.
-  std::string name;      ///< Of this process, for the peer's log and metrics.
+  incarnation reader;    ///< This process; a peer ends the sessions of an older one of its name.
+  std::string name;      ///< This process's name, for the peer's log and metrics.
   std::uint32_t send_depth = 512; ///< Work requests of a queue pair; the device may have less.
   /// READs that a queue pair has on the wire; the devices may allow fewer. More do not make a link
   /// faster, and what is under way beyond its buffers is lost and sent again.
@@ -25,9 +25,9 @@ struct verbs_data_plane_options {
   /// beside the time that those take on the wire, and each leaves one completion.
   std::uint32_t post_chain_max = 32;
   std::uint32_t post_chain_bytes = 64u << 10;
-  std::size_t bounce_bytes = 32u << 20; ///< For READs into memory that is not registered.
-  /// For measuring what validation costs: entries are not READ, and every page ends as `stale`, for
-  /// what nobody checked is never a hit.
+  std::size_t bounce_bytes = 32u << 20; ///< Bounce memory, for READs into unregistered memory.
+  /// Measures the cost of validation: entries are not READ, and every page ends as `stale`, since
+  /// an unchecked page is never a hit.
   bool payload_only = false;
   socket_options socket;
 };

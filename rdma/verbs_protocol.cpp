@@ -10,7 +10,7 @@ namespace peercache::rdma {
 
 namespace {
 
-constexpr std::uint32_t number_max = (1u << 24) - 1; ///< Of queue pairs and sequence numbers.
+constexpr std::uint32_t number_max = (1u << 24) - 1; ///< The highest queue pair or sequence number.
 constexpr std::uint8_t layer_ethernet = 0;
 constexpr std::uint8_t layer_infiniband = 1;
 

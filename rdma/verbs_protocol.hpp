@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-/// What two ends say on the data port before one of them READs, little endian. The connection stays
-/// open for as long as the queue pairs live: its end is how each side learns of the other's. Any
-/// change bumps `verbs_wire_version`. The first four bytes tell this protocol from tcp_protocol.
+/// The handshake on the data port before a reader READs, little endian. The connection stays open
+/// for as long as the queue pairs live: from its end each side learns of the other's. Any change
+/// bumps `verbs_wire_version`. The first four bytes tell this protocol from tcp_protocol.
 ///
 ///   reader → server, once      verbs_hello   128  with the reader's queue pair (INIT)
 ///   server → reader, once      verbs_answer  144  when its queue pair is in RTS; any verdict but
@@ -157,9 +157,9 @@ struct region_chunk {
 };
 static_assert(sizeof(region_chunk) == 40 && offsetof(region_chunk, rkey) == 24);
 
-/// What a server that is `inc` of `cluster` says to `greeting`; nothing of a hello with a wrong
-/// magic or version is looked at (`incompatible`). A queue pair's end that cannot be real, or one
-/// of another link layer than `layer`, is `incompatible` too.
+/// The verdict on `greeting` of a server that is `inc` of `cluster`; a hello with a wrong magic or
+/// version is `incompatible`, and the rest of it is not looked at. A queue pair's end that cannot
+/// be real, or one of another link layer than `layer`, is `incompatible` too.
 verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const incarnation& inc,
                     std::uint8_t layer) noexcept;
 

@@ -23,7 +23,7 @@ bool has_left(const unique_fd& socket) noexcept {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-/// To the reader, with what both ends agreed on.
+/// The path to the reader, with the capabilities that both ends agreed on.
 verbs::path path_to(const queue_pair_end& reader, const queue_pair_end& agreed) noexcept {
   verbs::path to;
   to.remote_queue_pair = reader.queue_pair;
@@ -37,8 +37,8 @@ verbs::path path_to(const queue_pair_end& reader, const queue_pair_end& agreed) 
   return to;
 }
 
-/// One try: an answer of this size fits into a socket that nothing was sent on yet, and a reader
-/// that does not get it has its own time-out.
+/// Sends a refusal with one try: an answer of this size fits into a socket that nothing was sent on
+/// yet, and a reader that does not get it has its own time-out.
 void send_once(const unique_fd& socket, const verbs_answer& answer) noexcept {
   [[maybe_unused]] const auto sent =
       ::send(socket.get(), &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -211,7 +211,7 @@ verbs_answer verbs_rail_server::answer_of(verbs_verdict verdict) const {
   answer.inc = options_.inc;
   answer.name = padded_name(options_.node);
   if (verdict != verbs_verdict::accepted)
-    return answer; // Who is not let in learns no address.
+    return answer; // A reader that is not let in learns no address.
   answer.table_address = reinterpret_cast<std::uint64_t>(pool_.region.data());
   answer.pages_address = reinterpret_cast<std::uint64_t>(pool_.pages);
   answer.granules = pool_.granules;
@@ -249,7 +249,7 @@ bool verbs_rail_server::take_events() {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    const std::uint64_t id = event.data.u64; // Not aligned there.
+    const std::uint64_t id = event.data.u64; // A copy: the member is not aligned.
     if (id == device_id) {
       take_device_events();
     } else if (const auto found = sessions_.find(id); found != sessions_.end()) {

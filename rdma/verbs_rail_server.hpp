@@ -50,7 +50,7 @@ public:
   void wait(clock::duration at_most);
   void wake() const noexcept { events_.wake(); }
 
-  /// As of at most 100 ms before the last `poll`.
+  /// Statistics as they were at most 100 ms before the last `poll`.
   verbs_rail_stats stats() const { return latest_.load()->stats; }
   std::vector<verbs_reader_stats> readers() const { return latest_.load()->readers; }
 
@@ -108,11 +108,11 @@ private:
 
   // The rail's thread. Queue pairs go before what they were made from.
   bool owns_device_ = false;
-  verbs::completion_queue completions_;    ///< Of all: they answer READs, which completes nothing.
-  std::span<const epoll_event> collected_; ///< By `wait`, for the next `poll`.
-  std::vector<region_chunk> announced_;    ///< All there are; sessions send from here.
+  verbs::completion_queue completions_; ///< Shared by all pairs: answering READs completes nothing.
+  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
+  std::vector<region_chunk> announced_;    ///< All registered chunks; sessions send from here.
   std::unordered_map<std::uint64_t, entry> sessions_;
-  std::unordered_map<std::string, reader> readers_; ///< By name; never without a session.
+  std::unordered_map<std::string, reader> readers_; ///< Readers by name; each has a session.
   std::vector<std::uint64_t> ready_;
   std::uint64_t next_id_ = 1;
   clock::time_point reap_at_{};

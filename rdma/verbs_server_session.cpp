@@ -84,7 +84,8 @@ verbs_server_session::progress verbs_server_session::receive() {
     }
     if (got <= 0)
       return progress::closed;
-    // Nobody can be ready before the answer is there, and who is ready has no more to say.
+    // A reader cannot be ready before the answer is there, and has nothing to say after it was
+    // ready.
     if (was_established || sent_bytes_ < sizeof answer_)
       return progress::violated;
     const auto have = ready_have_ + static_cast<std::size_t>(got);

@@ -51,15 +51,15 @@ private:
   verbs::queue_pair pair_;
   const verbs_answer answer_;
   const clock::time_point began_at_;
-  bool readable_ = true; ///< Until a call says otherwise.
+  bool readable_ = true; ///< The socket may have bytes; false once a read found none.
   bool writable_ = true;
-  std::uint64_t sent_bytes_ = 0; ///< Of the answer, then of the chunks.
+  std::uint64_t sent_bytes_ = 0; ///< Bytes sent of the answer, then of the chunks.
   std::optional<clock::time_point> stalled_since_;
   std::array<std::byte, sizeof(verbs_ready)> ready_;
-  std::size_t ready_have_ = 0; ///< All of them right.
+  std::size_t ready_have_ = 0; ///< Bytes of the ready message that came, all of them right.
   clock::time_point looked_at_;
   clock::time_point quiet_since_;
-  std::optional<std::uint32_t> expected_psn_; ///< At the last look.
+  std::optional<std::uint32_t> expected_psn_; ///< The pair's expected PSN at the last look.
 };
 
 } // namespace peercache::rdma

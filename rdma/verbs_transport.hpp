@@ -31,7 +31,7 @@ public:
   explicit verbs_transport(reader_rail& rail);
   ~verbs_transport() override;
 
-  /// One sub-request for all of a batch, so that it is validated once.
+  /// One sub-request holds a whole batch, so that it is validated once.
   sub_request_limits cut() const noexcept override;
   std::uint32_t channels_for(std::uint64_t) const noexcept override { return 1; }
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
@@ -39,7 +39,7 @@ public:
   bool poll(clock::time_point now) override;
 
 private:
-  /// What wakes the thread belongs to no channel.
+  /// The id of the device's events in epoll; no channel has it.
   static constexpr std::uint64_t device_id = 0;
 
   void own_device() noexcept;
@@ -49,7 +49,7 @@ private:
 
   reader_rail& rail_;
   verbs_rail shared_;
-  bool owned_ = false; ///< By the thread that polls.
+  bool owned_ = false; ///< The thread that polls owns the device.
   std::optional<verbs::completion_channel> completions_;
   clock::time_point look_again_{};
 };

@@ -15,7 +15,7 @@ public:
   completion_channel& operator=(completion_channel&& other) noexcept;
   ~completion_channel();
 
-  /// Non-blocking, for epoll.
+  /// The channel's descriptor: non-blocking, for epoll.
   int fd() const noexcept { return channel_->fd; }
   ibv_comp_channel* get() const noexcept { return channel_; }
   /// Takes and acknowledges what is there, so that the descriptor is not readable any more.

@@ -18,17 +18,17 @@ enum class link_layer : std::uint8_t { ethernet, infiniband };
 /// A port's address: the 16 bytes of an `ibv_gid`, network order.
 using gid_bytes = std::array<std::uint8_t, 16>;
 
-/// What one end of a connection can do; the other end takes the minimum of both.
+/// The capabilities of one end of a connection; both ends take the minimum.
 struct capabilities {
   std::uint32_t send_depth = 0;    ///< Work requests of a queue pair (`max_qp_wr`).
-  std::uint32_t completions = 0;   ///< Of a completion queue (`max_cqe`).
+  std::uint32_t completions = 0;   ///< The longest completion queue (`max_cqe`).
   std::uint32_t sge = 0;           ///< Pieces of memory of one READ (`max_sge_rd`, else `max_sge`).
-  std::uint32_t message_bytes = 0; ///< Of one READ (the port's `max_msg_sz`).
-  std::uint8_t initiator_depth =
-      0; ///< READs in flight that an end may start (`max_qp_init_rd_atom`).
+  std::uint32_t message_bytes = 0; ///< The longest READ (the port's `max_msg_sz`).
+  /// READs in flight that an end may start (`max_qp_init_rd_atom`).
+  std::uint8_t initiator_depth = 0;
   std::uint8_t responder_depth = 0; ///< READs in flight that an end answers (`max_qp_rd_atom`).
   std::uint32_t mtu_bytes = 0;      ///< Active.
-  std::uint64_t region_bytes = 0;   ///< Of one memory region (`max_mr_size`).
+  std::uint64_t region_bytes = 0;   ///< The largest memory region (`max_mr_size`).
 };
 
 struct port_choice {
@@ -41,7 +41,7 @@ struct port_report {
   std::string device; ///< "mlx5_0"
   std::uint8_t port = 0;
   bool usable = false;
-  std::string why_not; ///< What keeps it from being used, and what to do; empty when usable.
+  std::string why_not; ///< Why it cannot be used, and what to do; empty when usable.
   std::string state;   ///< "active", "down", ...
   link_layer layer = link_layer::ethernet;
   std::uint64_t bits_per_second = 0; ///< Width × speed; 0 when the provider does not say.
@@ -91,8 +91,8 @@ public:
   ibv_context* context() const noexcept { return context_; }
   ibv_pd* domain() const noexcept { return domain_; }
 
-  /// From here on this thread alone touches verbs objects of the device (but for registration of
-  /// memory, which verbs allows from any: see memory_region).
+  /// Makes the calling thread the only one that touches verbs objects of the device (but for
+  /// registration of memory, which verbs allows to any thread: see memory_region).
   void own() noexcept { owner_ = std::this_thread::get_id(); }
   void assert_owned() const noexcept { PEERCACHE_ASSERT(owner_ == std::this_thread::get_id()); }
 

@@ -10,7 +10,7 @@ namespace peercache::rdma::verbs {
 
 namespace {
 
-/// How far an entry reaches; 0: it is not used.
+/// How far an entry's address reaches; 0: the entry is not used.
 int reach_of(const gid_entry& entry) noexcept {
   if (entry.type != gid_entry::kind::roce_v2)
     return 0;
@@ -37,7 +37,7 @@ gid_bytes bytes_of(const ibv_gid& gid) noexcept {
   return bytes;
 }
 
-/// What the kernel says of an entry, for providers whose library does not.
+/// The kind of an entry as the kernel knows it, for providers whose library does not say it.
 gid_entry::kind kind_from_sysfs(const ibv_context& context, std::uint8_t port, std::int32_t index,
                                 link_layer layer) {
   if (layer == link_layer::infiniband)

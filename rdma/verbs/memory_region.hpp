@@ -8,7 +8,7 @@
 
 namespace peercache::rdma::verbs {
 
-/// What the other side may do with a region. There is no writable kind: nothing of a pool is ever
+/// The rights of the other side to a region. There is no writable kind: nothing of a pool is ever
 /// remotely writable, and a destination is written by its own queue pair only.
 enum class region_use : std::uint8_t {
   remote_read, ///< A pool: REMOTE_READ and nothing else.
@@ -42,7 +42,7 @@ public:
   explicit operator bool() const noexcept { return region_ != nullptr; }
   std::uint32_t local_key() const noexcept { return region_->lkey; }
   std::uint32_t remote_key() const noexcept { return region_->rkey; }
-  /// Of the first byte, as work requests name it.
+  /// The address of the first byte, as work requests name it.
   std::uint64_t address() const noexcept { return address_; }
   std::uint64_t bytes() const noexcept { return region_->length; }
 

@@ -34,7 +34,7 @@ using copier = std::function<void(std::span<std::byte>, std::span<const std::byt
 struct contender {
   std::string name;
   copier copy;
-  std::vector<double> seconds; ///< One per round.
+  std::vector<double> seconds; ///< The time of each round.
 };
 
 /// Shared memory stands for the pool, private memory for the engine's buffer; both are touched.

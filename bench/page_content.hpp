@@ -25,8 +25,8 @@ void fill_page(std::uint32_t id, std::uint32_t version, std::span<std::byte> pag
 
 struct page_check {
   std::uint64_t wrong_bytes = 0;
-  std::uint32_t found_id = 0; ///< As the first wrong word says, otherwise the page's own.
-  std::uint32_t version = 0;  ///< As the first word says.
+  std::uint32_t found_id = 0; ///< The id in the first wrong word, otherwise the page's own.
+  std::uint32_t version = 0;  ///< The version in the first word.
 };
 
 /// Counts the bytes that differ from page `id` in the version that its first word names: a page

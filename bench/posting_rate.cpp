@@ -3,7 +3,7 @@
 // The data plane, its channels and the verbs layer are the real ones; below `ibv_post_send` and
 // `ibv_poll_cq` is the tests' fake provider, which moves no byte and completes READs at each rail's
 // rate. One thread polls the data planes of all rails. Pages end as misses, as there are no bytes
-// that could be right; what they cost until then is what a hit costs.
+// that could be right; until then they cost as much as hits.
 
 #include "common/assert.hpp"
 #include "common/slot_entry.hpp"
@@ -135,7 +135,7 @@ struct reading_rail {
     plane->submit(batch);
   }
 
-  /// One turn. True when all batches are done and `again` is false.
+  /// One turn of the rail. True when all batches are done and `again` is false.
   bool turn(bool again) {
     plane->poll(clock::now());
     bool all = true;

@@ -27,9 +27,8 @@ private:
   std::size_t size_bytes_ = 0;
 };
 
-/// What one can have from this machine's loopback with nothing but a socket: a second process that
-/// answers each request of `request_bytes` with `reply_bytes` out of a buffer far larger than the
-/// caches.
+/// Measures this machine's loopback with nothing but a socket: a second process answers each
+/// request of `request_bytes` with `reply_bytes` out of a buffer far larger than the caches.
 ///
 ///   offset  bytes  field of the request's head (host byte order: both ends are this machine)
 ///        0      8  reply_bytes

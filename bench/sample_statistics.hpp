@@ -19,11 +19,11 @@ inline double seconds_between(clock::time_point from, clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// What one way of doing the work did in one round.
+/// The result of one round of one way to do the work.
 struct round_sample {
   double units = 0; ///< Bytes or keys moved.
   double seconds = 0;
-  std::vector<double> call_us; ///< One entry per call.
+  std::vector<double> call_us; ///< The time of each call.
 
   double per_second() const { return seconds > 0 ? units / seconds : 0; }
 };

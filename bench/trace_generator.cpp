@@ -15,8 +15,8 @@ namespace {
 // Fitted to the trace; lengths in pages of 512 tokens.
 constexpr std::uint32_t tokens_per_page = 512;
 constexpr std::size_t prompt_pages_max = 248;
-constexpr double next_turn_share = 0.345; ///< Of requests, that another turn follows.
-constexpr double branch_share = 0.09; ///< Of new conversations, that repeat a part of another one.
+constexpr double next_turn_share = 0.345; ///< Share of requests that another turn follows.
+constexpr double branch_share = 0.09; ///< Share of new conversations that branch off another one.
 constexpr double first_pages_median = 10, first_pages_spread = 1.2;
 constexpr double more_pages_median = 2, more_pages_spread = 1.5;
 constexpr double pause_ms_median = 123'000, pause_spread = 1.0;
@@ -28,7 +28,7 @@ class random_source {
 public:
   explicit random_source(std::uint64_t seed) : bits_(seed) {}
 
-  /// In [0, 1).
+  /// A random number in [0, 1).
   double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
   std::size_t below(std::size_t end) {
     return static_cast<std::size_t>(uniform() * static_cast<double>(end));

@@ -1,5 +1,5 @@
-// Do our eviction policies reach the reference hit rates on a real trace? One global cache; see
-// shared/traces/README.md of the project for the definition and the reference.
+// Do our eviction policies reach the reference hit rates on a real trace? One global cache; a hit
+// is a page within the leading run of its request that is in the cache (trace_replay.hpp).
 //   peercache_trace_hit_rates [TRACE.jsonl]     without a trace: the built-in generator, no
 //   reference
 #include "bench/trace_generator.hpp"
@@ -23,7 +23,7 @@ constexpr std::uint32_t granules_per_page = page_bytes / limits::granule_bytes;
 
 struct reference_row {
   unsigned percent;
-  double lru, s3fifo; ///< In %, tail first.
+  double lru, s3fifo; ///< Hit rates in %, pages touched tail first.
 };
 constexpr reference_row reference[] = {
     {2, 7.93, 11.44}, {5, 19.58, 19.48}, {10, 27.89, 24.45}, {25, 35.35, 33.38}};
@@ -62,8 +62,8 @@ private:
 
   storage::eviction_policy& policy_;
   const std::vector<page_key>& keys_;
-  std::vector<std::optional<slot_id>> slot_of_; ///< By page.
-  std::vector<std::uint64_t> page_in_;          ///< By slot.
+  std::vector<std::optional<slot_id>> slot_of_; ///< The slot of each page.
+  std::vector<std::uint64_t> page_in_;          ///< The page in each slot.
   std::size_t used_ = 0;
 };
 

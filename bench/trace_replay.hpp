@@ -24,7 +24,7 @@ struct trace_request {
 /// lines are skipped. A request has at most `limits::batch_pages_max` pages.
 result<std::vector<trace_request>> parse_trace(std::string_view text);
 
-/// As `parse_trace`, of the file at `path`.
+/// Parses the file at `path` as `parse_trace` does.
 result<std::vector<trace_request>> load_trace(const std::string& path);
 
 std::size_t references_in(const std::vector<trace_request>& requests) noexcept;
@@ -47,7 +47,7 @@ struct hit_count {
 hit_count simulate_global_lru(const std::vector<trace_request>& requests,
                               std::size_t capacity_pages);
 
-/// The same with room for everything: what no cache can exceed.
+/// The hits of a cache with room for everything: no cache can have more.
 hit_count simulate_unlimited(const std::vector<trace_request>& requests);
 
 /// Replays `requests` against any cache: `bool Cache::contains(page_id)` and `void

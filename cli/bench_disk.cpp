@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// From this size on bytes per second are what counts.
+/// The size from which on pages are compared by bytes per second.
 constexpr std::uint64_t large_page_bytes = 256u << 10;
 constexpr double gib = 1u << 30;
 
@@ -60,7 +60,7 @@ private:
   fs::path path_;
 };
 
-/// What the measurements share.
+/// State that the measurements share.
 struct disk_bench {
   const disk_bench_options& options;
   const scratch_folder& folder;
@@ -79,7 +79,7 @@ struct page_case {
   std::chrono::duration<double> fio_start{};
 };
 
-/// As a pool is made of, or in transparent huge pages: then the device gets fewer and longer
+/// Memory like a pool's, or in transparent huge pages: then the device gets fewer and longer
 /// pieces.
 result<bench::big_memory> map_memory(const disk_bench_options& options) {
   using kind = bench::big_memory::kind;
@@ -87,7 +87,7 @@ result<bench::big_memory> map_memory(const disk_bench_options& options) {
                                        options.huge_pages ? kind::anonymous : kind::shared);
   if (memory && options.huge_pages) {
     const auto bytes = memory->bytes();
-    // It was touched already, in pages of 4 KiB.
+    // The memory was touched already, in pages of 4 KiB.
     if (::madvise(bytes.data(), bytes.size(), MADV_DONTNEED) != 0 ||
         ::madvise(bytes.data(), bytes.size(), MADV_HUGEPAGE) != 0)
       return {errc::io_failed, fmt::format("no transparent huge pages: {}", std::strerror(errno))};
@@ -182,7 +182,8 @@ bool keeps_files(const std::string& store) {
   return store == config::to_string(config::disk_store_mode::file_per_key);
 }
 
-/// Each round on both sides: new files, as many bytes, and durable in the end.
+/// Measures writes. In each round both sides write as many bytes into new files and make them
+/// durable.
 result<bench_row> bench_writes(const disk_bench& run, const page_case& what,
                                const std::string& store) {
   std::uint32_t round = 0;

@@ -25,10 +25,10 @@ struct disk_bench_options {
   std::uint64_t round_bytes = 2048u << 20; ///< Moved by each side in one round, but
   std::uint64_t round_pages = 32768;       ///< at most so many pages.
   std::uint32_t rest_s = 0; ///< The device is left idle, before each round of either side.
-  std::uint64_t size_bytes = 24ull << 30;  ///< As disk.size: what is measured does not evict.
-  std::uint64_t bucket_bytes = 256u << 20; ///< As disk.bucket_size.
-  std::uint32_t bucket_keys = 500;         ///< As disk.bucket_keys.
-  bool fio_registers = true;               ///< Its memory and files, as we do.
+  std::uint64_t size_bytes = 24ull << 30;  ///< The tier's disk.size: large enough to evict nothing.
+  std::uint64_t bucket_bytes = 256u << 20; ///< The tier's disk.bucket_size.
+  std::uint32_t bucket_keys = 500;         ///< The tier's disk.bucket_keys.
+  bool fio_registers = true;               ///< fio registers memory and files, as we do.
   /// Memory of both sides in transparent huge pages. In pages of 4 KiB the pieces that the device
   /// has to do with are what the kernel happened to have, and both sides' rates vary by a factor of
   /// two.
@@ -39,7 +39,7 @@ struct disk_bench_options {
   bool wants(const std::string& name) const;
 };
 
-/// What a target is for pages of this size: small ones are compared by requests, not bytes.
+/// The target of the ratio for pages of this size: small ones are compared by requests, not bytes.
 double disk_target(std::uint64_t page_bytes) noexcept;
 
 /// The disk tier of a node, driven by the caller's thread: pages of one size out of `memory`, and
@@ -68,11 +68,11 @@ private:
   result<void> start(const place& where);
   struct pace {
     std::size_t pages = 0;  ///< Handed over and not ended.
-    std::size_t reaped = 0; ///< In one turn.
+    std::size_t reaped = 0; ///< Completions taken in one turn.
   };
   result<disk_sample> run(storage::disk_event::kind what, const pace& at_most);
   void hand_over(storage::disk_event::kind what, std::uint32_t page, std::uint32_t slot);
-  /// One turn of the loop; pages that ended.
+  /// One turn of the loop; returns how many pages ended.
   result<std::size_t> turn(std::size_t reaped_at_most);
   std::byte* memory_of(std::uint32_t slot) const noexcept {
     return memory_.data() + slot * page_bytes_;
@@ -82,10 +82,10 @@ private:
   std::span<std::byte> memory_;
   std::uint64_t page_bytes_;
   std::vector<page_key> keys_;
-  std::vector<std::uint64_t> checksums_; ///< By slot.
-  std::vector<std::uint32_t> order_;     ///< In which pages are handed over.
+  std::vector<std::uint64_t> checksums_; ///< Pages' checksums, by slot.
+  std::vector<std::uint32_t> order_;     ///< The order in which pages are handed over.
   std::vector<std::uint32_t> free_slots_;
-  std::vector<bench::clock::time_point> handed_over_; ///< By slot.
+  std::vector<bench::clock::time_point> handed_over_; ///< When each page was handed over, by slot.
   bench::round_sample sample_;
   std::unique_ptr<storage::disk_io> io_;
   std::unique_ptr<storage::disk_tier> tier_;

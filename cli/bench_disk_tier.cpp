@@ -33,7 +33,7 @@ std::uint64_t unix_seconds() {
   return static_cast<std::uint64_t>(std::time(nullptr));
 }
 
-/// As a node makes it (actors/disk_service.cpp).
+/// Makes the store as a node does (actors/disk_service.cpp).
 result<std::unique_ptr<storage::disk_store>>
 make_store(const disk_bench_tier::place& where, storage::disk_io& io,
            const storage::disk_store_options& options) {
@@ -122,9 +122,9 @@ result<disk_sample> disk_bench_tier::write_all() {
 result<disk_sample> disk_bench_tier::read_all() {
   std::mt19937 random(order_.front());
   std::shuffle(order_.begin(), order_.end(), random);
-  // Those behind the first `depth` wait for their turn, and take the places of what a turn reaps
-  // before that is checked. They are few, since fio has no memory for them: what is read again and
-  // again into as much as the processor's caches hold is read faster.
+  // Reads beyond `depth` wait, and start before the pages that a turn reaps are checked. They are
+  // few, since fio has no memory for such: reads into memory that the processor's caches hold are
+  // faster.
   const auto behind = std::clamp<std::size_t>(options_.depth / 8, 1, completions_max);
   return run(disk_event::kind::read, {options_.depth + behind, behind});
 }

@@ -7,7 +7,7 @@ namespace {
 constexpr std::size_t small_page_bytes = 4096;
 constexpr std::size_t keys_stored = 16384;
 constexpr std::size_t keys_per_batch = 128;
-/// What a look-up of one key is on the wire: the key there, a count and one location back.
+/// The bytes of a look-up of one key on the wire: the key there, a count and one location back.
 constexpr std::uint32_t request_bytes_per_key = sizeof(page_key);
 constexpr std::uint32_t reply_bytes_per_key = 1 + 52;
 
@@ -70,8 +70,8 @@ result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
   const auto& options = setup.options();
   constexpr std::uint32_t depth = 64;
   std::vector<std::byte> reply(keys_per_batch * reply_bytes_per_key);
-  // One call of so many keys: the client sends them in batches of 128 over one connection, many on
-  // their way at a time.
+  // One call has `depth` batches of keys: the client sends them over one connection, many on their
+  // way at a time.
   key_walk walk(keys, keys_per_batch * depth, 0);
   std::vector<client::page_result> results;
   auto exists = [&] {

@@ -10,12 +10,12 @@
 
 namespace peercache::cli {
 
-/// One run of `fio --ioengine=io_uring --direct=1` on one file: what the device gives to a program
+/// One run of `fio --ioengine=io_uring --direct=1` on one file: the device's speed for a program
 /// that does nothing else.
 struct fio_run {
   enum class kind : std::uint8_t {
-    write, ///< One block behind the other into room that was reserved, and fdatasync at the end.
-    read   ///< Each block once, in random order; the file is there.
+    write, ///< Writes one block behind the other into reserved room, and fdatasync at the end.
+    read   ///< Reads each block of a file once, in random order.
   };
   kind what = kind::write;
   std::string file;
@@ -29,7 +29,7 @@ struct fio_run {
 /// A way of moving pages to or from the disk, in one round.
 struct disk_sample {
   bench::round_sample sample;
-  double cpu_seconds = 0; ///< Of the process, user and kernel.
+  double cpu_seconds = 0; ///< CPU time of fio's process, user and kernel.
 };
 
 /// Runs it as a child of ours, and waits for its figures: bytes, seconds, and the typical latency
@@ -39,7 +39,7 @@ struct disk_sample {
 /// @pre no other child of this process ends meanwhile
 result<disk_sample> run_fio(const fio_run& run);
 
-/// Its options.
+/// fio's options for a run.
 std::vector<std::string> fio_options(const fio_run& run, const std::string& output_file);
 
 /// The figures of its report (`--output-format=json`). Errors: `incompatible` when they are not

@@ -18,10 +18,10 @@ struct hicache_case {
   const char* name;
   kind what;
   bench_place from;
-  std::optional<double> target; ///< Of the C++ client's rate.
+  std::optional<double> target; ///< The wanted share of the C++ client's rate.
 };
 
-/// What is stored is read before sets fill the pool with other pages.
+/// Reads come first: sets fill the pool with other pages.
 constexpr hicache_case hicache_cases[] = {
     {"hicache_exists", kind::exists, bench_place::here, {}},
     {"hicache_get", kind::get, bench_place::here, 0.95},
@@ -31,13 +31,13 @@ constexpr hicache_case hicache_cases[] = {
 };
 constexpr const char* raw_case = "hicache_get_other_host_raw";
 constexpr double raw_target = 0.85;
-/// Of a call that copies, in which other threads of the engine cannot run.
+/// The share of a copying call in which other threads of the engine may not run (GIL), at most.
 constexpr double gil_held_max = 0.02;
 /// An exists is short: so many times the calls of a copy.
 constexpr std::uint32_t exists_calls = 50;
 constexpr std::uint32_t page_name_bytes = 56;
 
-/// What the run is at: it takes minutes, and the rows come at its end.
+/// Tells on stderr how far the run is: it takes minutes, and the rows come at its end.
 void say(const std::string& what) {
   fmt::print(stderr, "peercache: {}\n", what);
 }
@@ -118,7 +118,7 @@ private:
     return measured;
   }
 
-  /// What one socket carries into the same kind of memory. Reader and sender have a CPU each.
+  /// Measures one raw socket into the same kind of memory. Reader and sender have a CPU each.
   result<void> compare_with_socket() {
     say(std::string{"measuring "} + raw_case);
     auto raw = setup_->connect_raw();
@@ -167,7 +167,8 @@ result<void> check_rows(const hicache_bench_options& options) {
   return {};
 }
 
-/// What both sides store at each place, and as much again for what is set meanwhile.
+/// Sizes pools for the pages that both sides store at each place, and as much again for sets
+/// meanwhile.
 void size_to_model(hicache_bench_options& options) {
   const auto batches = std::uint64_t{options.ranks} * options.model.batch_bytes();
   options.bench.memory_bytes = batches * 3;

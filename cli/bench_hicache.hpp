@@ -12,16 +12,16 @@
 
 namespace peercache::cli {
 
-/// What one rank's pages of 16 tokens in bfloat16 are made of.
+/// The make-up of one rank's pages of 16 tokens in bfloat16.
 struct hicache_model {
   const char* name;
   std::uint32_t layers;
-  std::uint32_t heads; ///< Of keys and values, on one rank.
+  std::uint32_t heads; ///< Heads of keys and values on one rank.
   std::uint32_t head_dim;
   std::uint32_t halves; ///< 2: K and V; 1: MLA.
 
   static constexpr std::uint32_t page_tokens = 16;
-  static constexpr std::uint32_t batch_pages = 128; ///< Of one call, as SGLang makes them.
+  static constexpr std::uint32_t batch_pages = 128; ///< Pages of one call, as SGLang makes it.
 
   std::uint32_t part_bytes() const { return page_tokens * layers * heads * head_dim * 2; }
   std::uint64_t page_bytes() const { return std::uint64_t{part_bytes()} * halves; }
@@ -46,7 +46,7 @@ enum class bench_place : std::uint8_t { here, there };
 struct hicache_work {
   enum class kind : std::uint8_t { exists, get, set, request };
   kind what = kind::get;
-  bench_place from = bench_place::here; ///< Where the pages lie that are asked for.
+  bench_place from = bench_place::here; ///< Where the wanted pages lie.
   std::uint32_t calls = 1;
 };
 
@@ -61,7 +61,7 @@ public:
   static result<simulated_ranks> start(const bench_setup& setup,
                                        const hicache_bench_options& options);
   result<void> store(bench_place where);
-  /// All ranks at the same time; the slowest one's seconds.
+  /// Runs all ranks at the same time; the result has the slowest one's seconds.
   result<bench::round_sample> run(const hicache_work& work);
   /// How many ranks made calls in the last run.
   std::size_t callers() const noexcept { return callers_; }
@@ -79,9 +79,9 @@ private:
   std::size_t callers_ = 0;
 };
 
-/// The same work through the C++ client: what Python is compared with. With MLA, too, the first one
-/// writes the pages of all and the others read these.
-/// Threads: one, which makes a thread for each rank. Ownership: lends the setup's own memory.
+/// The same work through the C++ client: what Python is compared with. With MLA the first rank
+/// writes the pages of all and the others read these, here as in Python. Threads: one, which makes
+/// a thread for each rank. Ownership: lends the setup's own memory.
 class client_ranks {
 public:
   static result<std::unique_ptr<client_ranks>> connect(bench_setup& setup,

@@ -72,7 +72,7 @@ private:
   using keys = std::span<const page_key>;
   static constexpr std::size_t target_batches = 2;
 
-  /// Who writes for others makes their calls too.
+  /// How many calls this rank makes: one that writes for others makes their calls too.
   std::uint32_t calls_of(const hicache_work& work) const {
     return work.what == hicache_work::kind::set ? work.calls * writes_for_ : work.calls;
   }
@@ -164,11 +164,11 @@ private:
 
   bench_setup& setup_;
   const hicache_model model_;
-  std::span<std::byte> memory_;    ///< One batch to set from, the rest to get into.
+  std::span<std::byte> memory_;    ///< Its first batch is set from, the rest is got into.
   const std::uint32_t writes_for_; ///< Ranks whose pages this one sets: itself, all or none.
   std::size_t turn_ = 0;
-  std::vector<std::unique_ptr<client::cache_client>> clients_; ///< By place.
-  std::vector<page_key> stored_[2];                            ///< By place.
+  std::vector<std::unique_ptr<client::cache_client>> clients_; ///< A client of each node, by place.
+  std::vector<page_key> stored_[2];                            ///< Stored keys, by place.
   std::vector<page_key> new_keys_;
 };
 

@@ -119,7 +119,7 @@ result<bench::round_sample> simulated_ranks::run(const hicache_work& work) {
   if (!answers)
     return answers.error();
   bench::round_sample sample;
-  std::optional<double> held; // Not where calls overlap.
+  std::optional<double> held; // Nothing where calls overlap.
   callers_ = 0;
   for (const auto& answer : *answers) {
     sample.seconds = std::max(sample.seconds, answer.value("seconds", 0.0));

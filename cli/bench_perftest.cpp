@@ -61,7 +61,8 @@ result<std::uint16_t> free_port() {
   return rdma::local_port(*listener);
 }
 
-/// By the kernel's table: a connection to ask would be taken for the client's.
+/// Whether somebody listens at the port, by the kernel's table: the server would take a connection
+/// for the client's.
 bool listens(std::uint16_t port) {
   const auto wanted = fmt::format(":{:04X}", port);
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {

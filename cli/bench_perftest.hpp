@@ -11,8 +11,8 @@
 
 namespace peercache::cli {
 
-/// One run of `ib_read_bw` or `ib_read_lat` (package perftest) between two ports of this host: what
-/// the devices give to a program that does nothing else, on one queue pair.
+/// One run of `ib_read_bw` or `ib_read_lat` (package perftest) between two ports of this host: the
+/// devices' speed for a program that does nothing else, on one queue pair.
 struct perftest_run {
   rdma::verbs::port_report reader;
   rdma::verbs::port_report server;
@@ -34,7 +34,7 @@ result<bench::round_sample> read_latency(const perftest_run& run);
 result<double> average_mib_per_second(std::string_view output, std::uint32_t page_bytes);
 result<double> typical_us(std::string_view output, std::uint32_t page_bytes);
 
-/// Its options but for `-p` and the host, for one of the ends.
+/// The program's options at one of the ends, without `-p` and the host.
 std::vector<std::string> perftest_options(const perftest_run& run,
                                           const rdma::verbs::port_report& end);
 

@@ -34,7 +34,7 @@ error no_port(const std::string& name, const rdma::verbs::device_listing& found)
                       name.empty() ? "" : "'" + name + "' ", why.empty() ? "" : ": ", why)};
 }
 
-/// What the measurements of one run share.
+/// State that the measurements of one run share.
 struct rdma_bench {
   const rdma_bench_options& options;
   rdma_bench_ports ports;
@@ -42,7 +42,7 @@ struct rdma_bench {
   bench::big_memory memory;
   rdma_server_process server;
   std::unique_ptr<rdma_bench_reader> validating;
-  std::unique_ptr<rdma_bench_reader> bare; ///< Without validation.
+  std::unique_ptr<rdma_bench_reader> bare; ///< A reader without validation.
 };
 
 /// The operation and the limit in turns, operation first in even rounds.

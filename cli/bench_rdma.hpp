@@ -15,14 +15,14 @@
 namespace peercache::cli {
 
 struct rdma_bench_options {
-  std::string device;        ///< Of the reader; empty: the first usable one.
+  std::string device;        ///< The reader's device; empty: the first usable one.
   std::string server_device; ///< Empty: the next usable one, or the reader's.
   std::vector<std::uint64_t> sizes = {4u << 10, 64u << 10, 1u << 20};
   std::uint32_t rounds = 5;
   std::uint32_t depth = 128;               ///< Work requests of the queue pair.
-  std::uint32_t calls = 1000;              ///< Of a latency measurement in one round.
-  std::uint64_t batch_bytes = 64u << 20;   ///< One read call of a bandwidth measurement.
-  std::uint64_t round_bytes = 1024u << 20; ///< Of a bandwidth measurement.
+  std::uint32_t calls = 1000;              ///< Calls of a latency measurement in one round.
+  std::uint64_t batch_bytes = 64u << 20;   ///< Bytes of one call of a bandwidth measurement.
+  std::uint64_t round_bytes = 1024u << 20; ///< Bytes of one round of a bandwidth measurement.
   bool check = false;                      ///< Ends with 1 when a target is missed.
 
   /// Below it the latency of one page is measured, from it on the bandwidth of batches.
@@ -76,12 +76,13 @@ private:
   std::uint32_t first_ = 0;
   rdma::read_batch batch_;
   rdma::clock::duration spin_{}; ///< Polls for so long after something moved, then sleeps.
-  rdma::clock::time_point now_ = rdma::clock::now(); ///< Not later than that; read now and then.
+  /// A recent time: the clock is read now and then.
+  rdma::clock::time_point now_ = rdma::clock::now();
   std::uint32_t turns_ = 0;
   page_status wanted_ = page_status::hit;
 };
 
-/// All rows, in the order of the sizes.
+/// Runs all measurements; rows come in the order of the sizes.
 result<std::vector<bench_row>> run_rdma_bench(const rdma_bench_options& options);
 
 /// `peercache rdma-server`: prints `port=N` and serves the plan's pages until its stdin ends.

@@ -33,7 +33,7 @@ public:
 
   /// The location record's part of a page to read. @pre index < of.pages
   static rdma::page_read page(const run& of, std::uint32_t index);
-  /// What `bench::fill_page` and `bench::check_page` call the page.
+  /// The page's id for `bench::fill_page` and `bench::check_page`.
   static std::uint32_t id(const run& of, std::uint32_t index) noexcept;
 
 private:
@@ -56,7 +56,7 @@ private:
   std::uint32_t granules_;
 };
 
-/// What both ends say in the handshake.
+/// The incarnation that both ends name in the handshake.
 inline constexpr incarnation rdma_bench_life{0x7264'6d61, 1};
 inline constexpr const char* rdma_bench_cluster = "peercache-bench-rdma";
 

@@ -45,7 +45,8 @@ void rdma_bench_reader::prepare(const rdma_page_plan::run& run, std::uint32_t fi
                                 std::uint32_t count) {
   run_ = run;
   first_ = first;
-  // One page: as ib_read_lat, which never sleeps. Batches: as data_plane_loop, that is as a node.
+  // A single page is read as ib_read_lat does, which never sleeps; batches as a client's
+  // data_plane_loop does.
   spin_ = count == 1 ? read_at_most : rdma::data_plane_loop_options{}.spin;
   batch_.pages.clear();
   batch_.parts.clear();

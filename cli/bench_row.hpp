@@ -10,11 +10,11 @@
 
 namespace peercache::cli {
 
-/// What a ratio compares.
+/// The kind of comparison that a ratio makes.
 enum class ratio_kind : std::uint8_t {
   throughput, ///< Operation over limit: at least the target.
   latency,    ///< p50 over the limit's p50: at most the target.
-  rate,       ///< No limit of the machine: the rate itself, at least the target.
+  rate,       ///< The rate itself, which is to reach the target; no limit of the machine.
 };
 
 /// Processor time, user and kernel, for each GiB moved.
@@ -30,17 +30,17 @@ struct bench_row {
   std::uint64_t batch = 0;
   bool verify = false; ///< The checksum is computed (set) or compared (get).
   ratio_kind kind = ratio_kind::throughput;
-  std::optional<double> target; ///< What the project asks for.
+  std::optional<double> target; ///< The ratio that the project asks for.
   bench::interleaved_rounds rounds;
-  std::optional<std::uint64_t>
-      directory_messages;                 ///< Sent during all rounds, where that is the point.
+  /// Sent during all rounds, where that is the point.
+  std::optional<std::uint64_t> directory_messages;
   std::optional<double> fences_per_batch; ///< Round trips of validation, where it is done by READs.
-  std::string store;                      ///< Of the disk tier, where that is measured.
-  std::optional<cpu_cost> cpu;            ///< Where the processor's share is the point.
+  std::string store;                      ///< The disk tier's store, where one is measured.
+  std::optional<cpu_cost> cpu;            ///< CPU time, where that is compared.
   std::optional<double> gil_held;         ///< Share of a call in which Python's lock is held.
-  std::optional<double> gil_held_max;     ///< What the project asks for: less than this.
+  std::optional<double> gil_held_max;     ///< The project asks for less than this.
   std::optional<std::size_t> callers; ///< Ranks that made the calls, where there may be several.
-  std::optional<std::size_t> limit_callers; ///< The same of the limit's side.
+  std::optional<std::size_t> limit_callers; ///< Callers on the limit's side.
 
   double ratio() const;
   double pages_per_second() const; ///< 0 where keys are counted.

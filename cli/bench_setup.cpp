@@ -56,8 +56,8 @@ result<void> bench_setup::start() {
   cluster.prototype.program = node_program(options_.node_program);
   cluster.prototype.cluster = fmt::format("bench-{}", ::getpid());
   cluster.prototype.pool_bytes = options_.pool_bytes;
-  // What was stored last stays, whatever was stored before: the other policies may prefer older
-  // pages.
+  // LRU keeps the pages that were stored last, whatever was stored before; other policies may
+  // prefer older pages.
   cluster.prototype.flags = {"--pool-eviction", "lru"};
   auto nodes = start_local_cluster(cluster);
   if (!nodes)

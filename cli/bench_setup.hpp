@@ -17,10 +17,10 @@ namespace peercache::cli {
 
 struct bench_options {
   std::uint32_t rounds = 5;
-  std::uint64_t memory_bytes = 512u << 20; ///< Of each buffer: far more than the caches hold.
+  std::uint64_t memory_bytes = 512u << 20; ///< Size of each buffer: far more than the caches hold.
   std::uint64_t round_bytes = 1u << 30;    ///< Moved by each side in one round of a copy.
-  std::uint64_t pool_bytes = 1u << 30;     ///< Of each node.
-  std::uint32_t calls = 300;               ///< Of a latency measurement in one round.
+  std::uint64_t pool_bytes = 1u << 30;     ///< Pool of each node.
+  std::uint32_t calls = 300;               ///< Calls of a latency measurement in one round.
   bool pin = true;
   std::vector<std::string> only; ///< Names of rows; empty: all.
   std::string node_program;
@@ -30,10 +30,10 @@ struct bench_options {
 
 enum class pinning : std::uint8_t {
   none,
-  apart, ///< This process on one CPU, nodes and raw server on another.
+  apart, ///< This process runs on one CPU, nodes and raw server on another.
 };
 
-/// What a measurement runs on: two nodes, the raw server, and memory of our own that both sides of
+/// The setup of a measurement: two nodes, the raw server, and memory of our own that both sides of
 /// each comparison use. Threads: one. Errors: results; a failed step ends the whole run.
 class bench_setup {
 public:
@@ -70,7 +70,7 @@ private:
   bench::big_memory own_;
   bench::big_memory shared_;
   std::vector<node_process> nodes_;
-  std::vector<child_process> raw_server_; ///< One, once started.
+  std::vector<child_process> raw_server_; ///< Empty, or the server that was started.
   std::uint16_t raw_port_ = 0;
   std::vector<int> cpus_ = usable_cpus();
   std::uint64_t keys_made_ = 0;

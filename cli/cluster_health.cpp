@@ -9,7 +9,7 @@ namespace peercache::cli {
 
 namespace {
 
-/// Each has an actor system of its own while it is asked.
+/// How many members are asked at a time: each takes an actor system of its own meanwhile.
 constexpr std::size_t asked_at_once = 8;
 
 node_answer ask(const discovery::member& member, const global_options& globals) {
@@ -44,7 +44,7 @@ void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults
                                  name, name));
 }
 
-/// Of a view that was made without most of its masters.
+/// Adds the fault of a view that was made without most of its masters.
 void add_fragment(const discovery::view& view, std::vector<std::string>& faults) {
   if (!view.fragment())
     return;
@@ -76,7 +76,7 @@ void add_faults(const node_answer& answer, const discovery::view& view, std::siz
     faults.push_back(fmt::format("{} has another view: term {}, version {}; ask again, and if it "
                                  "stays so look at the network between it and the masters",
                                  name, status.view_term, status.view_version));
-  else if (status.links + 1 < answering) // The others are named as such.
+  else if (status.links + 1 < answering) // Members that do not answer have a fault of their own.
     faults.push_back(fmt::format("{} is connected to {} of {} other nodes; look at the network "
                                  "between them",
                                  name, status.links, answering - 1));

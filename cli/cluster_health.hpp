@@ -11,21 +11,21 @@
 
 namespace peercache::cli {
 
-/// What one node said when it was asked.
+/// The answer of one node that was asked for its status.
 struct node_answer {
   discovery::member member;
   std::optional<client::node_status> status;
   error fault; ///< Why there is no status.
 };
 
-/// All members' answers, in the natural order of their names. Several are asked at a time, each
-/// within the options' timeout, so that one that is frozen does not hold up the others.
+/// Asks all members; answers come in the natural order of their names. Several are asked at a time,
+/// each within the options' timeout, so a frozen one does not hold up the others.
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals);
 
 bool is_master(const discovery::view& view, const std::string& name);
 
-/// What is wrong with the cluster, a sentence each, and what to do; empty: nothing. Nodes that
-/// drain are not. @param asked The node that the view is from.
+/// The faults of a cluster, a sentence each with what to do; empty when it is well. A draining node
+/// is no fault. @param asked The node that the view is from.
 std::vector<std::string> faults_of(const client::node_status& asked, const discovery::view& view,
                                    const std::vector<node_answer>& answers);
 

@@ -86,7 +86,7 @@ command_line::command_line() : app("Look into a PeerCache cluster, and try it ou
 
 namespace {
 
-/// What all commands share: the options of the whole line may stand behind them too.
+/// Lets the options of the whole line stand behind each command too, and tells of them in its help.
 void finish_commands(CLI::App& above) {
   for (auto* command : above.get_subcommands({})) {
     command->fallthrough();

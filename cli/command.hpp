@@ -19,8 +19,8 @@
 
 namespace peercache::cli {
 
-/// What every command understands, before or after its own name. The defaults are what the
-/// configuration says of clients: client.node_host, client.node_port, client.timeout, cluster.name.
+/// Options that every command understands, before or after its own name. The defaults come from the
+/// configuration of clients: client.node_host, client.node_port, client.timeout, cluster.name.
 struct global_options {
   output_format format = output_format::table;
   std::chrono::milliseconds call_timeout{2000};
@@ -40,7 +40,7 @@ struct command_line {
 
   CLI::App app;
   global_options globals;
-  result<void> configured; ///< What is wrong with environment or file: help works all the same.
+  result<void> configured; ///< The fault of environment or file; help works in spite of one.
   std::function<exit_code(const global_options&)> action;
 };
 

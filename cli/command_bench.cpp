@@ -21,7 +21,7 @@ struct command_options {
 };
 
 struct bench_group {
-  std::vector<std::string> names; ///< Of the rows that it adds.
+  std::vector<std::string> names; ///< Names of the rows that the group adds.
   std::function<result<void>(bench_setup&, std::vector<bench_row>&)> measure;
 };
 
@@ -40,7 +40,7 @@ std::vector<bench_group> make_groups() {
   return groups;
 }
 
-/// Each name once, in the order of the measurements.
+/// The groups' names, each once, in the order of the measurements.
 std::vector<std::string> names_of(const std::vector<bench_group>& groups) {
   std::vector<std::string> names;
   for (const auto& group : groups)
@@ -61,7 +61,8 @@ result<void> check_names(const bench_options& options, const std::vector<bench_g
   return {};
 }
 
-/// Each group has nodes of its own: what one leaves in the pools is no business of the next.
+/// Runs the groups, each with nodes of its own: pages that one leaves in the pools do not touch the
+/// next.
 result<std::vector<bench_row>> run_bench(const bench_options& options) {
   auto groups = make_groups();
   if (auto known = check_names(options, groups); !known)

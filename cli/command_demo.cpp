@@ -153,7 +153,7 @@ std::vector<std::uint64_t> distinct_pages(const trace& requests) {
   return ids;
 }
 
-/// What the disks hold, and what of it is found after all nodes were killed.
+/// Kills all nodes, and counts how many of the pages on their disks are found afterwards.
 result<void> show_disks(demo_report& report, const global_options& globals,
                         const demo_options& options, const trace& requests,
                         std::vector<node_process>& nodes, client_list& clients) {
@@ -226,10 +226,10 @@ result<void> check_options(const demo_options& options) {
   return check_pools(options.nodes, options.pool_bytes, pool_room::of_machine());
 }
 
-/// Of the pages that were on disk when the nodes were killed.
+/// The share of the pages on disk that must be found after the nodes were killed.
 constexpr double found_again_least = 0.95;
 
-/// Nothing was wrong, and what was on disk outlived the nodes; says so otherwise.
+/// Whether no byte was wrong and the pages on disk outlived the nodes; says what was not so.
 bool is_good(const demo_report& report) {
   if (!report.restarted)
     return report.counts.wrong_bytes == 0;

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using clock = std::chrono::steady_clock;
 
 struct disk_arguments {
-  std::string node; ///< By name; empty: the one that is asked.
+  std::string node; ///< The node's name; empty: the node that is asked.
   std::uint64_t free_bytes = 0;
   milliseconds wait{3'600'000};
 };

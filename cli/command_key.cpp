@@ -120,7 +120,7 @@ std::string advice(const explanation& told) {
   }
 }
 
-/// By the ring: the nodes whose shards hold the key's records, the first one first.
+/// The nodes whose shards hold the key's records, by the ring, the first owner first.
 result<std::vector<std::string>> owners_of(const global_options& globals, const page_key& key) {
   auto admin = connect_admin(globals);
   if (!admin)

@@ -11,8 +11,8 @@
 
 namespace peercache::cli {
 
-/// Pages that the nodes' disks hold, as the nodes count them. Waits until nothing is on its way to
-/// a disk.
+/// Waits until nothing is on its way to a disk; returns how many pages the nodes' disks hold, as
+/// the nodes count them.
 result<std::uint64_t> settle_disks(const std::vector<node_process>& nodes,
                                    std::chrono::milliseconds timeout);
 

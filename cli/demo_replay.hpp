@@ -86,7 +86,7 @@ private:
       if (check.wrong_bytes == 0)
         continue;
       counts_.wrong_pages += 1;
-      results[i].status = page_status::corrupt; // No hit of ours.
+      results[i].status = page_status::corrupt; // Wrong bytes: no hit.
     }
     return run_of_hits(results);
   }

@@ -10,7 +10,7 @@
 
 namespace peercache::cli {
 
-/// What `peercache disk status` says of a node's disk tier.
+/// A node's disk tier as `peercache disk status` shows it.
 nlohmann::json to_json(const actors::disk_report& disk);
 nlohmann::json to_json(const actors::promote_report& promotes);
 std::string to_text(const actors::disk_report& disk, const actors::promote_report& promotes);
@@ -66,9 +66,11 @@ public:
   std::uint64_t evicted_pages() const noexcept { return evicted_; }
   std::uint64_t pages_left() const noexcept { return pages_left_; }
 
-  /// With a pause of `report_pause_ms` longer than the directory has to answer an eviction.
+  /// Unchanged reports until the disk counts as done, with pauses of `report_pause_ms`: longer than
+  /// the directory has to answer an eviction.
   static constexpr int reports_until_free = 8;
-  /// The same, longer than a file may be written that cannot go meanwhile.
+  /// Unchanged reports until it counts as stuck: longer than a file may be written, which cannot go
+  /// meanwhile.
   static constexpr int reports_until_stuck = 45;
 
 private:

@@ -11,7 +11,7 @@
 
 namespace peercache::cli {
 
-/// From best to worst.
+/// The outcome of a check, from best to worst.
 enum class verdict : std::uint8_t {
   ok,
   info, ///< Neither good nor bad: nothing that was asked for depends on it.
@@ -21,7 +21,7 @@ enum class verdict : std::uint8_t {
 std::string_view to_string(verdict given) noexcept;
 
 /// One thing that `peercache doctor` has looked at.
-/// Invariant: what is warned of or fails says in `fix` the line that mends it.
+/// Invariant: a check that warns or fails has in `fix` the line that mends it.
 struct check {
   std::string name;
   verdict given = verdict::ok;
@@ -41,7 +41,7 @@ verdict worst_of(std::span<const check_group> groups) noexcept;
 exit_code exit_code_of(std::span<const check_group> groups) noexcept;
 
 nlohmann::json to_json(std::span<const check_group> groups);
-/// One table a group, the fix below what it mends.
+/// Writes one table for each group, each fix below the check that it mends.
 std::string to_text(std::span<const check_group> groups, bool colour);
 
 } // namespace peercache::cli

@@ -118,7 +118,7 @@ check_group judge_disk(const disk_facts& facts) {
   }
   group.checks.push_back(judge_folder(facts));
   if (group.checks.back().given == verdict::fail)
-    return group; // Nothing could be tried out.
+    return group; // Without a folder nothing else can be tried.
   group.checks.push_back(judge_file_system(facts));
   group.checks.push_back(judge_direct(facts));
   group.checks.push_back(judge_uring(facts));

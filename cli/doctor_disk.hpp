@@ -20,10 +20,10 @@ struct disk_facts {
   std::string file_system;      ///< "ext4", "overlay", …; "" is unknown.
   bool direct = false;          ///< O_DIRECT works with blocks of 4 KiB.
   std::string why_no_uring;     ///< Empty: io_uring is allowed.
-  std::vector<double> sync_us;  ///< What writing 4 KiB and fdatasync took, each time.
-  std::string why_no_sync;      ///< Not empty when one of them failed.
-  std::uint64_t used_bytes = 0; ///< That the node's folder takes already.
-  std::uint64_t free_bytes = 0; ///< For us, on that file system.
+  std::vector<double> sync_us;  ///< Times of writing 4 KiB and fdatasync.
+  std::string why_no_sync;      ///< Why a write or fdatasync failed; else empty.
+  std::uint64_t used_bytes = 0; ///< Bytes that the node's folder takes already.
+  std::uint64_t free_bytes = 0; ///< Bytes free for this user on that file system.
 
   bool wanted() const noexcept { return enabled && !path.empty(); }
 };

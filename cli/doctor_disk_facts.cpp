@@ -77,7 +77,7 @@ std::string name_of_file_system(const fs::path& path) {
   return found == table.end() ? std::string{} : found->second;
 }
 
-/// What the files below a folder take, in real bytes.
+/// Real bytes of the files below a folder.
 std::uint64_t bytes_below(const fs::path& folder) {
   std::uint64_t bytes = 0;
   std::error_code failed;
@@ -142,7 +142,7 @@ void try_out(const fs::path& parent, disk_facts& facts) {
   }
   facts.direct = takes_direct(trial.path + "/direct");
   try_syncs(trial.path + "/sync", facts);
-  // As a node does it itself.
+  // Opened as a node does it.
   auto opened = storage::open_disk(trial.path + "/disk", 8);
   if (!opened)
     facts.why_not_writable = opened.error().message;

@@ -16,11 +16,11 @@ using rdma::plane_mode;
 using rdma::verbs::link_layer;
 
 constexpr std::uint32_t mtu_bytes_best = 4096;
-/// What a RoCE packet has around its payload: GRH, UDP, BTH, extended headers and ICRC, rounded up
-/// as drivers do.
+/// The interface MTU that holds a RoCE packet of 4096 bytes of payload: GRH, UDP, BTH, extended
+/// headers and ICRC around it, rounded up as drivers do.
 constexpr std::uint32_t interface_mtu_best = 4200;
 
-/// What a fault of something that RDMA needs means: with `tcp` nobody depends on it.
+/// The verdict on a fault of something that RDMA needs: with `tcp` nobody depends on it.
 verdict unless_tcp(const rdma_facts& facts, verdict given) {
   return facts.wanted.mode == plane_mode::tcp ? verdict::info : given;
 }
@@ -44,7 +44,8 @@ bool is_wanted(const rdma_facts& facts, const rdma::verbs::port_report& report) 
          (facts.wanted.port == 0 || facts.wanted.port == report.port);
 }
 
-/// What a node would take, as it decides itself; with `tcp`, what it would take without that.
+/// The rails that a node would take, by its own choice; with `tcp` those that it would take
+/// otherwise.
 result<rdma::rail_choice> choice_of(const rdma_facts& facts) {
   rdma::verbs::device_listing there{.ports = {}, .why_none = facts.why_no_device};
   for (const auto& port : facts.ports)

@@ -35,7 +35,7 @@ struct rdma_facts {
   config::huge_pages huge_pages = config::huge_pages::off;
 
   std::vector<port_facts> ports;
-  std::string why_no_device; ///< Not empty when there is no device at all.
+  std::string why_no_device; ///< Why there is no device at all; else empty.
   std::uint64_t memlock_limit_bytes = 0;
   bool memlock_exempt = false; ///< CAP_IPC_LOCK: the limit does not count.
   huge_page_facts huge;
@@ -47,7 +47,7 @@ rdma_facts gather_rdma_facts(const config::node_config& config);
 /// The checks, in the order in which an operator would mend what they find.
 check_group judge_rdma(const rdma_facts& facts);
 
-/// What the devices lock for a pool of this size: pages and slot table, once for each rail.
+/// Bytes that the devices lock for a pool of this size: pages and slot table, once for each rail.
 std::uint64_t locked_bytes(std::uint64_t pool_bytes, std::size_t rails) noexcept;
 
 } // namespace peercache::cli

@@ -60,7 +60,7 @@ bool may_lock_anything() {
   return false;
 }
 
-/// What the pools of this prefix have of the huge pages, in bytes.
+/// Bytes of huge pages that pools of this prefix hold.
 std::uint64_t bytes_of_pools(const std::string& name_prefix) {
   std::uint64_t bytes = 0;
   std::error_code failed;

@@ -6,13 +6,13 @@
 
 namespace peercache::cli {
 
-/// What every command of `peercache` ends with; scripts rely on the numbers.
+/// The exit codes of all commands of `peercache`; scripts rely on the numbers.
 enum class exit_code : int {
   ok = 0,
   failed = 1,      ///< The answer is no: a miss, a refusal, wrong bytes.
   usage = 2,       ///< The command line makes no sense.
   degraded = 3,    ///< The cluster answers, but not all of it is well.
-  unreachable = 4, ///< No answer from the node.
+  unreachable = 4, ///< The node does not answer.
 };
 
 constexpr exit_code exit_code_of(errc code) noexcept {
@@ -29,7 +29,8 @@ constexpr exit_code exit_code_of(errc code) noexcept {
   }
 }
 
-/// Of a question about several pages. Nobody could be asked about `unknown` of the `asked` ones.
+/// The exit code of a question about several pages. Nobody could be asked about `unknown` of the
+/// `asked` ones.
 constexpr exit_code exit_code_of_pages(std::size_t asked, std::size_t there,
                                        std::size_t unknown) noexcept {
   if (unknown > 0)

@@ -49,7 +49,7 @@ result<started_node> spawn_and_wait(const node_launch& launch) {
   std::error_code failed;
   std::filesystem::create_directories(launch.folder, failed);
   auto log = launch.folder / "node.log";
-  // What the user has set for nodes of his own is not meant for ours.
+  // The user's PEERCACHE_* settings are for nodes of his own, not for ours.
   auto child = child_process::spawn({.arguments = arguments_of(launch),
                                      .environment = launch.environment,
                                      .without_environment = "PEERCACHE_",

@@ -16,7 +16,7 @@ namespace peercache::cli {
 /// How to start one peercache-node, on loopback unless it is told otherwise.
 struct node_launch {
   std::string program; ///< Path of peercache-node.
-  std::string name;    ///< Of the node.
+  std::string name;    ///< The node's name.
   std::string cluster = "peercache-local";
   std::uint64_t pool_bytes = 256u << 20;
   std::vector<std::string> seeds; ///< "host:port"; empty starts a cluster of one.
@@ -24,7 +24,7 @@ struct node_launch {
   std::uint16_t control_port = 0; ///< 0: any free port, like the next two.
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
-  bool keep_pool = false;         ///< Its pages outlive it (pool.keep).
+  bool keep_pool = false;         ///< The node's pages outlive it (pool.keep).
   std::vector<std::string> flags; ///< More of peercache-node's flags.
   std::vector<std::pair<std::string, std::string>> environment;
   std::chrono::milliseconds start_timeout{30'000};
@@ -35,7 +35,8 @@ struct node_launch {
 /// The command line of such a node.
 std::vector<std::string> arguments_of(const node_launch& launch);
 
-/// What a node says on stdout once it serves: "ready control=PORT data=PORT http=PORT pid=PID".
+/// The line that a node prints on stdout once it serves: "ready control=PORT data=PORT http=PORT
+/// pid=PID".
 struct ready_line {
   std::uint16_t control_port = 0;
   std::uint16_t data_port = 0;

@@ -16,7 +16,7 @@
 /// default.
 namespace peercache::cli {
 
-/// What a number may be; `most` fits into the variable that it goes to.
+/// The bounds of a number; `most` fits into the variable that it goes to.
 struct number_bounds {
   std::uint64_t least = 0;
   std::uint64_t most = 0;
@@ -47,7 +47,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flag,
                         std::span<const std::string_view> words, std::size_t default_index,
                         std::function<void(std::size_t)> store, const std::string& meaning);
 
-/// One of a few words, which stand in the order of the enumeration.
+/// Adds an option with one of a few words, which stand in the order of the enumeration.
 template <class Enum>
 requires std::is_enum_v<Enum> CLI::Option* add_choice(CLI::App& app, const std::string& flag,
                                                       Enum& value,

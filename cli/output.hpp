@@ -31,7 +31,7 @@ public:
   /// @pre no more cells than columns
   void add_row(std::vector<std::string> cells);
 
-  /// One line per row, each ended by '\n'. With `colour` the head line is bold.
+  /// The table as text: one line per row, each ended by '\n'. With `colour` the head line is bold.
   std::string to_string(bool colour) const;
 
 private:

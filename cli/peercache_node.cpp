@@ -88,7 +88,8 @@ int serve(const config::node_config& config) {
     signal = stop_signal_within(std::chrono::hours(1));
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
   watch_over_drain(node, config.drain.timeout);
-  // Who presses Ctrl-C is done with it; a service manager may start the next one at once.
+  // Ctrl-C means that the user is done with the node; a service manager may start the next one at
+  // once.
   using after = actors::node::pool_after;
   node.drain_and_stop(*signal == SIGTERM ? after::kept : after::freed);
   log::info("stopped");
@@ -141,7 +142,7 @@ int run_with(const program_options& options, const config::loaded_config& loaded
 
 int main(int argc, char** argv) {
   using namespace peercache;
-  // Before any thread starts, so that all inherit it and only `serve` takes the signals.
+  // Signals are blocked before any thread starts: all inherit that, and only `serve` takes them.
   auto signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);

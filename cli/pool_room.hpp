@@ -6,12 +6,13 @@
 
 namespace peercache::cli {
 
-/// What this machine can give to page pools now. Pools live in /dev/shm and are touched whole.
+/// The room that this machine has for page pools now. Pools live in /dev/shm and are touched whole.
 struct pool_room {
   std::uint64_t shared_memory_bytes = 0; ///< Free in /dev/shm.
   std::uint64_t memory_bytes = 0;        ///< Available without swapping.
 
-  /// Of this machine. What cannot be found out is taken as boundless: the node itself will say.
+  /// This machine's room. A limit that cannot be found out counts as none: the node itself will
+  /// say.
   static pool_room of_machine();
 };
 

@@ -13,7 +13,8 @@ namespace peercache::cli {
 
 struct spawn_options {
   std::vector<std::string> arguments; ///< The first is the program's path.
-  std::vector<std::pair<std::string, std::string>> environment; ///< Beside the parent's own.
+  /// Variables besides the parent's own.
+  std::vector<std::pair<std::string, std::string>> environment;
   std::string without_environment; ///< The parent's variables that start with this stay behind;
                                    ///< empty: none.
   std::string stderr_path;         ///< Appended to; empty: the parent's own stderr.
@@ -46,8 +47,8 @@ public:
   /// Sends a signal, if the process has not been reaped.
   void signal(int number);
 
-  /// Its exit status as a shell shows it (128 + signal for one that was killed), nothing while it
-  /// runs after `at_most`.
+  /// Waits for the end. Returns the exit status as a shell shows it (128 + signal for one that was
+  /// killed), nothing while it runs after `at_most`.
   std::optional<int> wait(std::chrono::milliseconds at_most);
 
   /// SIGKILL, and waits until it is gone.
@@ -68,7 +69,8 @@ private:
 /// The folder of this program, so that programs that are installed together find each other.
 std::string own_folder();
 
-/// Where PATH has this program, of another package. Errors: `not_found`, with what to install.
+/// The path of a program of another package, found in PATH. Errors: `not_found`, with what to
+/// install.
 result<std::string> find_program(const std::string& name, const std::string& package);
 
 /// Puts every thread of process `pid` (0: this one) on the given CPUs. Best effort: a thread that

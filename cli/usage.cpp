@@ -38,7 +38,7 @@ words options_of(const CLI::App& command) {
   return names;
 }
 
-/// Also those of the commands around it, which may stand behind it as well.
+/// The options of a command and of those around it, which may stand behind it as well.
 words options_at(const CLI::App& command) {
   auto names = options_of(command);
   if (const auto* parent = command.get_parent()) {
@@ -137,7 +137,7 @@ std::string in_our_words(const CLI::App& app, const CLI::ParseError& wrong, int 
   if (unknown)
     return fmt::format("unexpected word '{}': `{}` takes no more; {}", *unknown, path_of(at),
                        see_help(at));
-  if (at.get_require_subcommand_min() > 0) // And has none, or it were not the innermost.
+  if (at.get_require_subcommand_min() > 0) // The innermost command given lacks its subcommand.
     return fmt::format("a command is missing; it is one of {}; {}", names_of(commands_of(at)),
                        see_help(at));
   return fmt::format("{}; {}", wrong.what(), see_help(at));

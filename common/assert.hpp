@@ -13,7 +13,7 @@ namespace peercache::detail {
        ? void()                                                                                    \
        : ::peercache::detail::assertion_failed(#condition, __FILE__, __LINE__))
 
-/// The same for the per-page hot loop: on in debug and sanitizer builds only.
+/// An assertion for the per-page hot loop: on in debug and sanitizer builds only.
 #ifdef NDEBUG
 #define PEERCACHE_HOT_ASSERT(condition) void()
 #else

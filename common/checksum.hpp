@@ -23,7 +23,7 @@ std::uint64_t checksum_of(std::span<const std::byte> bytes) noexcept;
 class checksum_stream {
 public:
   checksum_stream() noexcept;
-  /// For tests of one instruction set.
+  /// A stream with one instruction set's kernels, for tests.
   explicit checksum_stream(const detail::copy_kernels& kernels) noexcept;
 
   void reset() noexcept;

@@ -8,7 +8,7 @@ bool circuit_breaker::allow(time_point now) noexcept {
   if (state_ == state::closed)
     return true;
   if (state_ == state::recovering) {
-    if (now >= probe_at_) { // Whoever was running has had a whole pause to report.
+    if (now >= probe_at_) { // Calls that were running have had a whole pause to report.
       running_ = 0;
       probe_at_ = now + pause_;
     }

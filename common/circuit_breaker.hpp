@@ -20,8 +20,8 @@ public:
     std::uint32_t failures_to_open = 3;
     duration pause = std::chrono::milliseconds(500);
     duration pause_max = std::chrono::seconds(8);
-    /// After the probe: so many calls at a time at most before it closes, doubling from one with
-    /// each success. 0: it closes at once.
+    /// After the probe the number of calls at a time doubles from one with each success, up to
+    /// this; then the breaker closes. 0: it closes at once.
     std::uint32_t slow_start_calls = 0;
   };
 
@@ -32,7 +32,7 @@ public:
 
   /// Whether a call may go out now; in half open it claims the single probe.
   bool allow(time_point now) noexcept;
-  /// The same, but claims nothing.
+  /// Whether `allow` would say yes; claims nothing.
   bool would_allow(time_point now) const noexcept {
     return state_ == state::closed || now >= probe_at_ ||
            (state_ == state::recovering && running_ < window_);
@@ -51,7 +51,7 @@ private:
   time_point probe_at_{};
   std::uint32_t failures_ = 0;
   std::uint32_t window_ = 0;  ///< While recovering: calls that may run at a time.
-  std::uint32_t running_ = 0; ///< Of them.
+  std::uint32_t running_ = 0; ///< While recovering: calls that run.
   std::uint64_t opened_total_ = 0;
   state state_ = state::closed;
 };

@@ -16,17 +16,17 @@ namespace peercache {
 /// @pre the ranges do not overlap and have the same size. Threads: any.
 void copy_page(std::span<std::byte> to, std::span<const std::byte> from) noexcept;
 
-/// As `copy_page`, and returns XXH3-64 of the bytes. The digest is that of `from`, and of what `to`
-/// holds afterwards, only if `from` does not change during the call. A reader of memory that
-/// another process may overwrite re-checks the slot's generation after the call and discards both
-/// if it changed.
+/// Copies as `copy_page` does, and returns XXH3-64 of the bytes. The digest is that of `from`, and
+/// of what `to` holds afterwards, only if `from` does not change during the call. A reader of
+/// memory that another process may overwrite re-checks the slot's generation after the call and
+/// discards both if it changed.
 std::uint64_t copy_page_and_checksum(std::span<std::byte> to,
                                      std::span<const std::byte> from) noexcept;
 
 class checksum_stream;
 
-/// One piece of a page of several parts: copies, and feeds `digest` unless it is null. No fence:
-/// call `copy_fence` after the last.
+/// Copies one piece of a page of several parts, and feeds `digest` unless it is null. Makes no
+/// fence: call `copy_fence` after the last piece.
 void copy_part(std::span<std::byte> to, std::span<const std::byte> from,
                checksum_stream* digest) noexcept;
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-/// What checksum and copy share; users include "common/checksum.hpp" or "common/copy.hpp".
+/// The inner loops of checksum and copy; users include "common/checksum.hpp" or "common/copy.hpp".
 namespace peercache::detail {
 
 /// XXH3's state between stripes. A stripe is 64 bytes; 16 stripes are a block, after which the
@@ -18,7 +18,7 @@ inline constexpr std::size_t stripe_bytes = 64;
 inline constexpr std::size_t block_stripes = 16;
 inline constexpr std::size_t block_bytes = block_stripes * stripe_bytes;
 inline constexpr std::size_t secret_bytes = 192;
-inline constexpr std::size_t secret_step_bytes = 8; ///< From one stripe's secret to the next one's.
+inline constexpr std::size_t secret_step_bytes = 8; ///< Distance of two stripes' secrets.
 static_assert((secret_bytes - stripe_bytes) / secret_step_bytes == block_stripes);
 
 /// One instruction set's inner loops. All take ranges of any alignment that do not overlap; none
@@ -42,10 +42,10 @@ struct copy_kernels {
 };
 
 extern const copy_kernels generic_kernels;
-extern const copy_kernels avx2_kernels;   ///< Only where the CPU has AVX2.
-extern const copy_kernels avx512_kernels; ///< Only where the CPU has AVX512F.
+extern const copy_kernels avx2_kernels;   ///< For CPUs with AVX2.
+extern const copy_kernels avx512_kernels; ///< For CPUs with AVX512F.
 
-/// Those that this CPU can run, the fastest first; never empty.
+/// The kernels that this CPU can run, the fastest first; never empty.
 std::span<const copy_kernels* const> usable_kernels() noexcept;
 
 /// The first of `usable_kernels`.

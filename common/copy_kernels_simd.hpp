@@ -20,9 +20,9 @@ namespace PEERCACHE_KERNEL_NAMESPACE {
 inline constexpr std::size_t streamed_bytes_min = 512;
 
 /// How far ahead we prefetch. The CPU's own prefetchers stop at the end of a 4 KiB page of memory
-/// and must be started in each. Not a multiple of the block: where source and destination lie alike
-/// in their memory pages, as page-aligned buffers do, a prefetch whose lower 12 address bits are
-/// those of the stores in flight waits for them (a fifth of the speed; bench/README.md).
+/// and must be started in each. The distance is no multiple of 4 KiB: where source and destination
+/// lie alike in their memory pages, as page-aligned buffers do, a prefetch whose lower 12 address
+/// bits are those of the stores in flight waits for them (a fifth of the speed; bench/README.md).
 inline constexpr std::size_t prefetch_ahead_bytes = 4096 + 256;
 
 /// At the start of a page all lines are prefetched, until the CPU's prefetchers have found the
@@ -41,11 +41,11 @@ PEERCACHE_TARGET inline void prefetch_block(const std::byte* from) noexcept {
     __builtin_prefetch(from + i * stripe_bytes, 0, 0);
 }
 
-/// Which of its three jobs `run_blocks` has, known at compile time.
+/// The job of `run_blocks`, known at compile time.
 enum class job { copy, hash, copy_and_hash, copy_shifted_and_hash };
 
-/// One block: streams the lines from `from + shift` to `to`, which is line aligned, and hashes the
-/// stripes from `from`. Unless shifted, one load serves both.
+/// Works on one block: streams the lines from `from + shift` to `to`, which is line aligned, and
+/// hashes the stripes from `from`. Unless shifted, one load serves both.
 template <job todo>
 PEERCACHE_TARGET inline void run_block(accumulators& sums, const std::byte* secret, std::byte* to,
                                        const std::byte* from, std::size_t shift) noexcept {

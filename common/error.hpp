@@ -17,7 +17,7 @@ enum class errc : std::uint8_t {
   out_of_memory,
   io_failed,
   closed,       ///< The object has been shut down.
-  out_of_space, ///< On disk.
+  out_of_space, ///< The disk is full.
 };
 
 std::string_view to_string(errc code) noexcept;

@@ -14,10 +14,11 @@ std::atomic<std::uint32_t> forks{0}; ///< Between the first process and this one
 
 struct file_list {
   std::mutex lock;
-  std::vector<int> files; ///< By lock.
+  std::vector<int> files; ///< Files to close in a child; by lock.
 };
 
-/// Never destroyed: a fork may come while the process ends.
+/// The list of files to close in children; never destroyed, since a fork may come while the process
+/// ends.
 file_list& closed_in_children() {
   static auto& made = *new file_list;
   return made;
@@ -44,7 +45,7 @@ void after_fork_in_child() {
 void watch_forks() noexcept {
   static const int failed =
       ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  (void)failed; // For want of memory only: forks are not noticed then.
+  (void)failed; // It fails for lack of memory only: then forks are not noticed.
 }
 
 } // namespace

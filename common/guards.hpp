@@ -20,8 +20,8 @@ enum class guard : std::uint8_t {
   majority,     ///< The view after one of three or more masters needs most of these.
   filled,       ///< Only a slot whose filler has said that all is in place is read or published.
   epoch,        ///< Pages that were set before their space was cleared are refused.
-  adoption,     ///< What a pool's former process left is read only where bytes have their checksum.
-  fragment      ///< Nobody makes a view of the rest while enough masters answer.
+  adoption,     ///< A former process's page is read only when its bytes have their checksum.
+  fragment      ///< Nobody makes a fragment while enough masters answer.
 };
 
 /// True in every program that users run. Threads: any.
@@ -44,8 +44,8 @@ enum class fault : std::uint8_t {
                          ///< order of storage::disk_step), …
   disk_kill_count,       ///< … when it comes there for the n-th time.
   old_views_one_in,      ///< The leader sends, after every n-th view, the one before it once more.
-  withdrawals_unheard, ///< Whatever is not 0: a pool never hears that its withdrawals arrived, and
-                       ///< sends them again.
+  withdrawals_unheard,   ///< When not 0, a pool never hears that its withdrawals arrived, and sends
+                         ///< them again.
   take_over_kill_point ///< The process kills itself at this step of taking a pool over (1 to 8, in
                        ///< the order of storage::take_over_step).
 };

@@ -3,19 +3,20 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Every bound of the system, in one place. Full means refused or skipped, and counted.
+/// Bounds that several folders share; all others are options, or constants beside their queue. Full
+/// means refused or skipped, and counted.
 namespace peercache::limits {
 
 inline constexpr std::uint32_t granule_bytes = 4096; ///< Pages start at multiples of this.
 inline constexpr std::uint32_t page_bytes_max = 64u << 20;
-/// K and V of each layer, where an engine keeps its layers apart.
+/// Room for K and V of each layer, where an engine keeps its layers apart.
 inline constexpr std::uint32_t parts_per_page_max = 512;
 inline constexpr std::uint32_t batch_pages_max = 8192; ///< Pages of one client call.
 inline constexpr std::uint32_t caller_key_bytes_max = 1u << 20;
 inline constexpr std::uint32_t locations_per_key_max = 4;
 inline constexpr std::uint32_t channels_per_peer_max = 16;
 inline constexpr std::uint32_t members_max = 4096;
-inline constexpr std::uint32_t former_members_max = 64; ///< That a master still looks for.
+inline constexpr std::uint32_t former_members_max = 64; ///< Former members that a master looks for.
 inline constexpr std::uint32_t node_name_bytes_max = 255;
 
 inline constexpr std::uint32_t granules_per_page_max = page_bytes_max / granule_bytes;

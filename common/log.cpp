@@ -40,7 +40,8 @@ void append(spdlog::memory_buf_t& line, std::string_view text) {
   line.append(text.data(), text.data() + text.size());
 }
 
-/// In JSON strings everything that needs it; in plain lines control characters only.
+/// Appends text, escaped: for a JSON string all that needs it, in plain lines control characters
+/// only.
 void append_escaped(spdlog::memory_buf_t& line, std::string_view text, bool json) {
   for (char c : text) {
     auto code = static_cast<unsigned char>(c);

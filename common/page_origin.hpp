@@ -8,7 +8,8 @@
 
 namespace peercache {
 
-/// Where the bytes of a hit came from. The numbers travel in reports: `wire_version`.
+/// Where the bytes of a hit came from. The numbers travel in reports: a change is another
+/// `wire_version`.
 enum class page_origin : std::uint8_t {
   none,
   own_host,
@@ -23,7 +24,7 @@ inline constexpr std::array<std::string_view, 5> page_origin_words{"none", "own_
                                                                    "disk", "other_host_rdma"};
 inline constexpr std::size_t page_origin_count = page_origin_words.size();
 
-/// Without `none`: the sources that a page can have. Source i is origin i + 1.
+/// Words of the origins but `none`: the sources that a page can have. Source i is origin i + 1.
 inline constexpr std::span<const std::string_view> page_source_words =
     std::span{page_origin_words}.subspan<1>();
 

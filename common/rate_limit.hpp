@@ -19,7 +19,7 @@ public:
         left_(burst_) {}
   rate_limit() noexcept : rate_limit(0, 0) {}
 
-  /// How much may be spent now.
+  /// How much may be spent at `now`.
   std::uint64_t left(time_point now) noexcept {
     if (per_second_ == 0)
       return UINT64_MAX;

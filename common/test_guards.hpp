@@ -24,7 +24,7 @@ private:
   bool was_on_;
 };
 
-/// The same for faults. Threads: any.
+/// Sets a fault, as PEERCACHE_TEST_* would. Threads: any.
 void set_fault(fault which, std::uint32_t setting) noexcept;
 
 /// Injects one fault for a scope and then restores what there was.

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-// For config/options.cpp alone: the rows of the `disk` section.
+// The rows of the `disk` section of the option table. For config/options.cpp alone.
 namespace peercache::config {
 
 void add_disk_place(std::vector<option>& table);

@@ -21,11 +21,13 @@ bool is_no_option(std::string_view variable) {
   return variable == "PEERCACHE_CONFIG" || variable.starts_with("PEERCACHE_TEST_");
 }
 
-/// What Kubernetes sets in every pod of a namespace with a service whose name begins with
-/// "peercache": PEERCACHE_SERVICE_HOST, PEERCACHE_SERVICE_PORT_HTTP, PEERCACHE_PORT=tcp://…,
-/// PEERCACHE_PORT_31998_TCP_ADDR. No node could start there if these were errors.
+/// Whether Kubernetes has set this variable, as it does in every pod of a namespace with a service
+/// whose name begins with "peercache": PEERCACHE_SERVICE_HOST, PEERCACHE_SERVICE_PORT_HTTP,
+/// PEERCACHE_PORT=tcp://…, PEERCACHE_PORT_31998_TCP_ADDR. No node could start there if these were
+/// errors.
 bool is_of_a_service(std::string_view variable, std::string_view text) {
-  // So that a service called "peercache" has its underscore too.
+  // The underscore before the name stays: a service called "peercache" then matches like all
+  // others.
   const auto name = variable.substr(variable_prefix.size() - 1);
   const auto has = [name](std::string_view part) {
     return name.find(part) != std::string_view::npos;
@@ -112,11 +114,11 @@ void merger::take_file(const file_source& file) {
     take_entry(file.path, entry);
 }
 
-/// What the variable was probably meant to be: those that end like it, for people forget the
-/// section, or else the nearest one.
+/// The variables that this one was probably meant to be: those with the same end, since people
+/// forget the section, else the nearest one.
 std::string meant_by(std::string_view variable) {
   const auto word = variable.substr(variable_prefix.size());
-  std::vector<std::string> words; // Without the prefix, which would make all of them near.
+  std::vector<std::string> words; // The prefix is left out: it would make all variables near.
   std::string ending_alike;
   for (const auto& opt : options()) {
     words.push_back(opt.variable().substr(variable_prefix.size()));

@@ -15,14 +15,14 @@ namespace peercache::config {
 
 /// The configuration file, already read.
 struct file_source {
-  std::string path; ///< For messages only.
+  std::string path; ///< The file's path, for messages only.
   std::string content;
 };
 
 /// An option that was given on the command line.
 struct given_flag {
-  std::string name; ///< Of the option: "pool.size".
-  std::string text; ///< What followed the flag; several values joined by commas.
+  std::string name; ///< The option's name: "pool.size".
+  std::string text; ///< The text behind the flag; several values joined by commas.
 };
 
 /// Everything that configuration comes from, as values: `load` itself reads neither files nor the
@@ -52,8 +52,8 @@ struct effective_value {
   origin from;
 };
 
-/// What is in force. Invariant: `values` has one entry per option, in the order of the table, and
-/// `config` is made of them.
+/// The configuration in force. Invariant: `values` has one entry per option, in the order of the
+/// table, and `config` is made of them.
 struct loaded_config {
   node_config config;
   std::vector<effective_value> values;

@@ -138,7 +138,7 @@ struct node_config {
     std::uint32_t hop_limit = 0;
     std::uint32_t timeout = 0; ///< 4.096 µs × 2^timeout.
     std::uint32_t retries = 0;
-    std::uint64_t chunk_bytes = 0; ///< Of the pool, per registration.
+    std::uint64_t chunk_bytes = 0; ///< The pool is registered in chunks of this size.
     std::uint32_t registration_threads = 0;
     std::uint64_t bounce_bytes = 0;
     bool operator==(const rdma_section&) const = default;
@@ -156,7 +156,7 @@ struct node_config {
     std::uint64_t bucket_bytes = 0;
     std::uint32_t bucket_keys = 0;
     disk_policy policy = disk_policy::write_through;
-    std::uint64_t queue_bytes = 0; ///< As set; at most a quarter of the pool is used.
+    std::uint64_t queue_bytes = 0; ///< As configured; at most a quarter of the pool is used.
     std::uint32_t queue_depth = 0;
     std::uint64_t promote_bytes = 0;
     bool warm = false;
@@ -164,7 +164,7 @@ struct node_config {
     bool verify = false;
     bool operator==(const disk_section&) const = default;
 
-    /// There is to be a disk tier.
+    /// Whether there is to be a disk tier.
     bool wanted() const noexcept { return enabled && !path.empty(); }
   } disk;
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-// For config/options.cpp alone: puts checked values into typed fields.
+// Puts checked values into typed fields. For the files of the option table alone.
 namespace peercache::config {
 
 inline void assign(bool& field, const option_value& value) {

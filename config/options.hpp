@@ -18,11 +18,11 @@ struct option {
   std::string_view name; ///< "pool.size"; one dot at most: the section and the key of the file.
   option_type type = option_type::text;
   option_value default_value;
-  option_value min{},
-      max{}; ///< Of integer, size, duration, fraction: inclusive; the default's alternative.
-  std::span<const std::string_view> choices{}; ///< Of choice.
+  option_value min{}, max{}; ///< Inclusive bounds of numbers, sizes, durations and fractions; same
+                             ///< alternative as the default.
+  std::span<const std::string_view> choices{}; ///< The words of a choice.
   std::string_view meaning;                    ///< One sentence.
-  std::string_view empty_means{};            ///< Of text: what "" stands for; empty: "" is refused.
+  std::string_view empty_means{}; ///< What an empty text stands for; none: "" is refused.
   std::optional<option_value> dev_default{}; ///< Default while `dev` is true.
   void (*store)(node_config&,
                 const option_value&) = nullptr; ///< Puts a checked value into its field.
@@ -43,7 +43,7 @@ const option* find_option(std::string_view name) noexcept;
 /// " (did you mean `pool.size`?)", or nothing when no option has a name like this.
 std::string name_hint(std::string_view name);
 
-/// The same for a flag ("--pool-sise"), among the flags of all options.
+/// A hint for a mistyped flag ("--pool-sise"), among the flags of all options.
 std::string flag_hint(std::string_view flag);
 
 } // namespace peercache::config

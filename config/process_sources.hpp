@@ -9,9 +9,9 @@
 
 namespace peercache::config {
 
-/// What this process was started with: its environment, its host name, and the file at `path`;
-/// without a path the one that PEERCACHE_CONFIG names, if any. `flags` is left empty. Errors: a
-/// file that was named but cannot be read. Threads: not while another thread changes the
+/// The sources of this process's configuration: its environment, its host name, and the file at
+/// `path`; without a path the file that PEERCACHE_CONFIG names, if any. `flags` is left empty.
+/// Errors: a file that was named but cannot be read. Threads: not while another thread changes the
 /// environment.
 result<sources> sources_of_process(const std::optional<std::string>& path);
 

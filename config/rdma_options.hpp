@@ -4,7 +4,7 @@
 
 #include <vector>
 
-// For config/options.cpp alone: the rows of the `rdma` section.
+// The rows of the `rdma` section of the option table. For config/options.cpp alone.
 namespace peercache::config {
 
 void add_rdma_devices(std::vector<option>& table);

@@ -17,7 +17,7 @@ std::string render_default_file();
 /// docs/configuration.md: how configuration works, and a table of all options.
 std::string render_documentation();
 
-/// One option in `--help`: meaning, bounds, default.
+/// An option's text in `--help`: meaning, bounds, default.
 std::string help_text(const option& opt);
 
 /// "SIZE", "true|false", "auto|lru|s3fifo": what a value of the option looks like.

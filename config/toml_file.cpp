@@ -59,7 +59,7 @@ error at(std::string_view path, std::size_t line, std::size_t column, std::strin
                                       std::to_string(column) + ": " + std::string(what)};
 }
 
-/// What is wrong with a line that begins with a bracket, or nothing.
+/// The fault of a line that begins with a bracket; empty: none.
 std::string_view header_fault(std::string_view header) {
   constexpr std::string_view key_starts =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-\"'";

@@ -14,8 +14,8 @@ namespace peercache::config {
 struct toml_entry {
   std::string name; ///< Dotted path; a key that itself has a dot in it stands in quotes.
   toml_value value;
-  std::uint32_t line = 0;   ///< From 1, of the key.
-  std::uint32_t column = 0; ///< From 1, of the key.
+  std::uint32_t line = 0;   ///< The key's line, from 1.
+  std::uint32_t column = 0; ///< The key's column, from 1.
 };
 
 /// All entries in the order of the document; a table without entries is one entry of

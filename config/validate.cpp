@@ -56,7 +56,7 @@ void check_addresses(const loaded_config& loaded, std::vector<std::string>& faul
           "true` if the network is trusted");
   };
   refuse_open("net.bind", config.net.bind);
-  // The same address by default: one fault is enough.
+  // `metrics.bind` is `net.bind` by default: one fault is enough.
   if (config.metrics.enabled && config.metrics.bind != config.net.bind)
     refuse_open("metrics.bind", config.metrics.bind);
   if (is_wildcard(config.net.advertise))

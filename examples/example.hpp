@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-/// What the examples share, so that each shows one thing. Programs that use the installed library
-/// talk to a peercache-node and need none of this.
+/// Code that the examples share, so that each shows one thing. Programs that use the installed
+/// library talk to a peercache-node and need none of this.
 namespace peercache::examples {
 
 /// The value, or the end of the program with the reason: examples have nobody to hand errors to.

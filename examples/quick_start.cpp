@@ -31,7 +31,7 @@ int main() {
   examples::expect(result.status == page_status::hit, "hit");
   examples::expect(copy == page, "the same bytes");
 
-  // What is not there is a miss with a reason, never an error.
+  // A page that is not there is a miss with a reason, never an error.
   client::get_page unknown{keys.key_of("never put"), {&to, 1}};
   client.get({&unknown, 1}, {&result, 1});
   examples::expect(result.status == page_status::not_found, "a miss for what was never put");

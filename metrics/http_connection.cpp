@@ -80,8 +80,7 @@ void http_connection::send(time_point now) {
     sent_ += static_cast<std::size_t>(done);
     until_ = now + patience_.send;
   }
-  // To close with bytes unread, as the body of a request that is refused, would take the answer
-  // back.
+  // Closing while bytes are unread (the body of a refused request) would take the answer back.
   ::shutdown(fd_, SHUT_WR);
   state_ = state::ending;
   until_ = now + end_patience;

@@ -8,23 +8,23 @@
 namespace peercache::metrics {
 
 /// One connection of the HTTP port: takes the head of one request, then sends one answer, and ends.
-/// Never blocks, so that who says nothing, little, or takes nothing holds up nobody else.
+/// Never blocks: a client that says nothing or takes nothing holds up nobody else.
 /// Threads: none; the server's owner serializes. Ownership: closes its socket. Time: an argument.
-/// Errors: `over`, as at the end.
+/// Errors: `over`, as at a good end.
 class http_connection {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
   enum class state : std::uint8_t {
     reading, ///< The head is not complete.
-    asked,   ///< It is: `answer` is next.
+    asked,   ///< A whole request is there: `answer` is next.
     sending,
-    ending, ///< All is sent; waits for the other side's end, so that it gets all of it.
+    ending, ///< All is sent; the other side is to close first, so that it gets everything.
     over
   };
   struct patience {
-    std::chrono::milliseconds head{2000}; ///< From the first to the last byte of a request.
-    std::chrono::milliseconds send{2000}; ///< Without a byte taken by the other side.
+    std::chrono::milliseconds head{2000}; ///< Time from the first to the last byte of a request.
+    std::chrono::milliseconds send{2000}; ///< How long the other side may take no byte.
   };
 
   static constexpr std::size_t head_bytes_max = 16u << 10;
@@ -43,9 +43,9 @@ public:
 
   state where() const noexcept { return state_; }
   int fd() const noexcept { return fd_; }
-  /// For poll(2).
+  /// The events to poll(2) for.
   short events() const noexcept;
-  /// When it is given up, unless something happens.
+  /// When the connection is given up, unless something happens.
   time_point until() const noexcept { return until_; }
 
 private:
@@ -59,7 +59,7 @@ private:
   time_point until_;
   std::string in_;
   std::string out_;
-  std::size_t sent_ = 0; ///< Of `out_`.
+  std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
 };
 
 } // namespace peercache::metrics

@@ -22,12 +22,12 @@ using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 
 constexpr std::chrono::milliseconds no_descriptor_pause{100};
-/// So that who came with them is looked at before anybody gives way.
+/// Connections accepted in one turn: all of them are looked at before any gives way.
 constexpr std::size_t accepted_per_turn = 64;
 constexpr const char* text_type = "text/plain; charset=utf-8";
 constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the library sees of a connection: a request that has come, and its answer.
+/// A connection as the library sees it: a request that has come, and its answer.
 class exchange final : public httplib::Stream {
 public:
   explicit exchange(const std::string& request) : rest_(request) {}
@@ -54,7 +54,7 @@ private:
 };
 
 /// cpp-httplib's server as far as it parses requests and knows who answers them. Its own loop gives
-/// a thread to each connection until that has said something, so two that are silent blocked it.
+/// a thread to each connection until that has said something, so two silent ones would block it.
 class request_handler final : public httplib::Server {
 public:
   ~request_handler() override { ::close(svr_sock_); }
@@ -75,8 +75,8 @@ public:
   }
 };
 
-/// Not the library's default, which sets SO_REUSEPORT: with it two nodes would share one port and
-/// each would get half of the scrapes.
+/// Sets SO_REUSEADDR alone. The library's default sets SO_REUSEPORT: two nodes would share one
+/// port, and each would get half of the scrapes.
 void set_socket_options(socket_t fd) {
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -140,7 +140,7 @@ struct http_server::state {
   void make_room();
 };
 
-/// Until something can be read or sent, or somebody has no time left.
+/// Waits until something can be read or sent, or a connection has no time left.
 bool http_server::state::wait(std::vector<pollfd>& polled) {
   polled.clear();
   const auto now = clock::now();
@@ -187,7 +187,8 @@ void http_server::state::accept_all(time_point now) {
     const int fd = ::accept4(handler.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     const bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
     if (full)
-      accept_again = now + no_descriptor_pause; // It stays readable: no busy loop meanwhile.
+      // The listening socket stays readable: no busy loop.
+      accept_again = now + no_descriptor_pause;
     if (fd < 0)
       return;
     if (connections.size() == connections_max)

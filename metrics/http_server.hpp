@@ -17,7 +17,7 @@ struct readiness {
   std::string reason;
 };
 
-/// Where the answers come from. Each is called in the server's thread, must return at once and must
+/// The sources of the answers. Each is called in the server's thread, must return at once and must
 /// not throw: read a `published` value.
 struct http_content {
   std::function<std::string()> metrics_text;
@@ -27,9 +27,10 @@ struct http_content {
 
 struct http_options {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;                       ///< 0 = any free one.
-  std::chrono::milliseconds read_timeout{2000}; ///< From a connection's begin to its request's end.
-  std::chrono::milliseconds write_timeout{2000}; ///< Without a byte taken by the other side.
+  std::uint16_t port = 0; ///< 0 = any free one.
+  /// Time from a connection's begin to its request's end.
+  std::chrono::milliseconds read_timeout{2000};
+  std::chrono::milliseconds write_timeout{2000}; ///< How long the other side may take no byte.
 };
 
 /// The node's HTTP port:

@@ -16,7 +16,7 @@ constexpr std::uint64_t steps = 1u << latency_histogram::steps_log2;
 } // namespace
 
 std::size_t latency_histogram::bucket_of(std::uint64_t duration_ns) noexcept {
-  // One less than the duration makes the upper bounds inclusive, as Prometheus' `le` is.
+  // Taking one nanosecond off makes the upper bounds inclusive, as Prometheus' `le` is.
   const std::uint64_t below = duration_ns == 0 ? 0 : duration_ns - 1;
   if (below < steps)
     return static_cast<std::size_t>(below);

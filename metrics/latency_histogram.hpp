@@ -9,7 +9,7 @@
 
 namespace peercache::metrics {
 
-/// What a latency histogram had counted at one moment: a plain value that can be added to another,
+/// The counts of a latency histogram at one moment: a plain value that can be added to another,
 /// asked for quantiles, and handed to the registry.
 struct latency_snapshot {
   std::vector<std::uint64_t> bucket_counts; ///< Empty, or `latency_histogram::bucket_count` long.

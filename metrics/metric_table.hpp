@@ -123,7 +123,7 @@ inline constexpr std::size_t labels_per_metric_max = 2;
 /// One row of the table.
 struct metric_info {
   metric id;
-  std::string_view name; ///< As scraped, with the prefix `peercache_`.
+  std::string_view name; ///< The scraped name, with the prefix `peercache_`.
   metric_type type;
   std::span<const label_info> labels; ///< At most `labels_per_metric_max`.
   std::string_view help;              ///< One sentence with its full stop.
@@ -146,9 +146,10 @@ std::span<const std::uint64_t> histogram_bounds_ns() noexcept;
 inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists", "remove",
                                                           "prefetch"};
 
-/// What the disk tier does, for `op`.
+/// Label words of the disk tier's operations, for `op`.
 inline constexpr std::array<std::string_view, 2> disk_op_words{"write", "read"};
-/// Why a page is not written to disk, for `reason`: the words of storage::write_skip but "none".
+/// Label words of the reasons why a page is not written to disk, for `reason`: those of
+/// storage::write_skip but "none".
 inline constexpr std::array<std::string_view, 6> disk_skip_words{
     "queue_full", "breaker_open", "read_only", "on_disk", "closed", "evicted"};
 

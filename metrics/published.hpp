@@ -16,7 +16,7 @@ public:
 
   void store(T next) { current_.store(std::make_shared<const T>(std::move(next))); }
 
-  /// Never null.
+  /// The newest value; never null.
   std::shared_ptr<const T> load() const { return current_.load(); }
 
 private:

@@ -54,8 +54,8 @@ public:
   /// The value now; 0 for a series that was never set.
   double value(metric id, label_words words = {}) const;
 
-  /// What prometheus-cpp serializes: one family for each row of the table, in its order, the series
-  /// sorted by their words.
+  /// The families that prometheus-cpp serializes: one for each row of the table, in its order, the
+  /// series sorted by their words.
   std::vector<prometheus::MetricFamily> families() const;
 
   /// Prometheus' text format, version 0.0.4.

@@ -20,7 +20,7 @@ KEYS = [hashlib.sha256(f"page {i}".encode()).hexdigest() for i in range(PAGES)]
 
 
 class HostPool:
-    """What the backend needs to know of SGLang's MHATokenToKVPoolHost in the layout page_first."""
+    """The part of SGLang's MHATokenToKVPoolHost, in the layout page_first, that the backend needs."""
 
     layout, page_size, dtype = "page_first", PAGE_TOKENS, torch.bfloat16
     size = PAGES * PAGE_TOKENS
@@ -50,12 +50,12 @@ class Config:
 
 
 def read_back(store: PeerCacheStore, wait_seconds: float) -> bool:
-    """Reads what is there by then. False: nothing, or not what was set."""
+    """Reads the page, if it comes in time. False: it did not, or has other bytes than were set."""
     pool, indices = HostPool(fill=0), torch.arange(PAGES * PAGE_TOKENS)
     store.register_mem_pool_host(pool)
     end = time.monotonic() + wait_seconds
     while (run := store.batch_exists(KEYS)) < PAGES and time.monotonic() < end:
-        time.sleep(0.01)  # What was just set is found as soon as it is published.
+        time.sleep(0.01)  # A page that was just set is found as soon as it is published.
     if run == 0:
         print(f"get: 0 of {PAGES} pages, nothing was found")
         return False

@@ -35,7 +35,7 @@ bool is_over(std::chrono::steady_clock::time_point limit, std::size_t item) {
 class item_list {
 public:
   item_list(py::handle sequence, const char* what) {
-    // What has no order would give each page some other page's name.
+    // A collection without an order would give each page some other page's name.
     if (PySequence_Check(sequence.ptr()) == 0)
       throw py::type_error(what);
     auto* fast = or_park([&] { return PySequence_Fast(sequence.ptr(), what); });
@@ -64,7 +64,8 @@ std::uint64_t checked(unsigned long long number) {
   return number;
 }
 
-/// What is no int, but counts as one (numpy's numbers), goes the slower way.
+/// The value of a Python number. Objects that only count as an int (numpy's numbers) go the slower
+/// way.
 std::uint64_t integer_of(PyObject* number) {
   if (PyLong_CheckExact(number))
     return checked(PyLong_AsUnsignedLongLong(number));
@@ -75,7 +76,7 @@ std::uint64_t integer_of(PyObject* number) {
   return checked(PyLong_AsUnsignedLongLong(py::reinterpret_steal<py::object>(index).ptr()));
 }
 
-/// As the array, which is signed, means it.
+/// Whether the number is negative in the array, which is signed.
 bool is_negative(std::uint64_t number) noexcept {
   return static_cast<std::int64_t>(number) < 0;
 }

@@ -10,10 +10,11 @@ namespace peercache::python {
 struct cache_gate::shared {
   std::mutex lock;
   std::condition_variable returned;
-  std::shared_ptr<client::cache_client> cache; ///< By lock; null once shut.
-  std::shared_ptr<client::cache_client> last;  ///< By lock; from `shut` to the end of `close`.
-  int loans = 0;                               ///< By lock.
-  std::atomic<bool> open{true};                ///< Written by lock.
+  std::shared_ptr<client::cache_client> cache; ///< The open client; by lock; null once shut.
+  /// The client from `shut` to the end of `close`; by lock.
+  std::shared_ptr<client::cache_client> last;
+  int loans = 0;                ///< Calls that use the client; by lock.
+  std::atomic<bool> open{true}; ///< Written by lock.
 };
 
 cache_gate::cache_gate(std::shared_ptr<client::cache_client> cache)
@@ -22,7 +23,8 @@ cache_gate::cache_gate(std::shared_ptr<client::cache_client> cache)
 }
 
 cache_gate::~cache_gate() {
-  if (!home_.is_here()) // Somebody may wait at it, in the parent: here that would never end.
+  if (!home_.is_here()) // In the parent somebody may wait at the condition: here that would never
+                        // end.
     (void)shared_.release();
 }
 
@@ -54,7 +56,7 @@ void cache_gate::close(std::chrono::steady_clock::time_point until) {
   shared_->returned.wait_until(guard, until, [this] { return shared_->loans == 0; });
   last = std::move(shared_->last);
   guard.unlock();
-  last.reset(); // Its end takes longer than anybody should wait for the lock.
+  last.reset(); // Without the lock: a client's end takes long.
 }
 
 cache_gate::loan::loan(cache_gate& from) : from_(from) {

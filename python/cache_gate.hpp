@@ -36,7 +36,7 @@ public:
 
   bool is_open() const noexcept;
 
-  /// No new loans; the calls that run end soon. Does not wait.
+  /// Gives no new loans, and makes calls that run end soon. Does not wait.
   void shut();
   /// Shuts, waits for the loans that are out, at most until then, and ends the client, unless a
   /// call still has it: that ends it then.

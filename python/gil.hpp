@@ -8,7 +8,7 @@ namespace peercache::python {
 
 namespace py = pybind11;
 
-/// Where a thread stays that the interpreter's end has overtaken, until the process is gone.
+/// Keeps a thread that the interpreter's end has overtaken, until the process is gone.
 [[noreturn]] void park() noexcept;
 
 /// Runs `work`, which calls code of Python's. Once the interpreter is gone, CPython before 3.14
@@ -44,15 +44,16 @@ void rest_without_gil(std::chrono::milliseconds pause);
 void announce_end() noexcept;
 bool end_announced() noexcept;
 
-/// Until no other thread is within our code without the GIL; false: some still are at `until`.
+/// Waits until no other thread is within our code without the GIL; false: some still are at
+/// `until`.
 /// @pre the calling thread is, itself
 bool wait_for_other_threads(std::chrono::steady_clock::time_point until);
 
-/// From `exit` on the process ends at once, with its own status and what it has written, but
-/// without C++'s destructors of what is static: for when threads of ours still use that.
+/// Makes `exit` end the process at once, with its own status and output, but without C++'s static
+/// destructors: for when threads of ours still use static objects.
 void leave_without_destructors();
 
-/// In a forked child: the threads that were within our code are not here.
+/// Forgets, in a forked child, the parent's threads that were within our code.
 void forget_other_threads() noexcept;
 
 } // namespace peercache::python

@@ -34,7 +34,7 @@ std::unique_ptr<native_client> open_client(std::map<std::string, std::string> op
     if (end_announced())
       return {errc::closed, "the interpreter ends"};
     auto made = open_cache({std::move(options), embedded, wait_for_node});
-    if (made && end_announced()) // Nobody would close it.
+    if (made && end_announced()) // Nobody would close a client that is made now.
       return {errc::closed, "the interpreter ends"};
     return made;
   };
@@ -120,7 +120,7 @@ void end_clients(const py::list& clients, double seconds) {
   if (all_ended)
     return ending.join();
   ending.detach();
-  clients.inc_ref(); // It goes on with them.
+  clients.inc_ref(); // The thread goes on with these objects.
 }
 
 void forked() {
@@ -223,7 +223,7 @@ void bind_client(py::module_& module) {
 }
 
 void bind_all(py::module_& module) {
-  // Never given back: it may be needed until the last moment of the process.
+  // The type is never given back: it may be needed until the last moment of the process.
   static py::handle error_type;
   error_type = py::exception<open_failed>(module, "Error").release();
   py::register_exception_translator([](std::exception_ptr thrown) {

@@ -117,7 +117,7 @@ Result native_client::borrow(Result otherwise, Work&& work) {
   if (!may_begin())
     return otherwise;
   without_gil outside;
-  cache_gate::loan cache{gate_}; // Whoever closes meanwhile does not take it from under this call.
+  cache_gate::loan cache{gate_}; // A close meanwhile does not take the client from under this call.
   return cache ? work(*cache) : std::move(otherwise);
 }
 

@@ -44,8 +44,8 @@ public:
   page_results remove(const spaces& in, py::handle keys, timeout within);
   void prefetch(const spaces& in, py::handle keys);
 
-  /// Where the directory says that each page is: bit 0 memory, bit 1 disk, of any node. Nothing
-  /// when a part of the directory could not be asked.
+  /// The tiers in which the directory knows each page, on any node: bit 0 memory, bit 1 disk.
+  /// Nothing when a part of the directory could not be asked.
   std::optional<py::bytes> tiers(const spaces& in, py::handle keys, timeout within);
 
   /// (everything is published, pages that failed, pages that were duplicates)
@@ -67,7 +67,7 @@ public:
   double default_timeout_seconds() const noexcept;
   bool closed() const noexcept { return !gate_.is_open(); }
   void close();
-  /// For who ends several clients at once, without the GIL.
+  /// The gate, for ending several clients at once without the GIL.
   cache_gate& gate() noexcept { return gate_; }
 
   /// (calls, seconds within them, seconds of these without the GIL) of set, get, exists and remove.
@@ -83,7 +83,8 @@ private:
   /// Whether a call may begin. While the interpreter ends, a call that may not takes a moment:
   /// threads that go on calling would keep the GIL from the thread that ends it.
   bool may_begin() const;
-  /// What `work(cache)` says, which runs without the GIL; `otherwise` when the client is closed.
+  /// The result of `work(cache)`, which runs without the GIL; `otherwise` when the client is
+  /// closed.
   template <class Result, class Work>
   Result borrow(Result otherwise, Work&& work);
   /// Runs `work(cache, digests, results)` without the GIL; without a client every page is `closed`,

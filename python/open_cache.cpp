@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<int> alive{0};
 
-/// The same client, counted until it has ended.
+/// The client, counted among the living until it has ended.
 std::shared_ptr<client::cache_client> counted(std::shared_ptr<client::cache_client> whole) {
   alive.fetch_add(1);
   auto* client = whole.get();

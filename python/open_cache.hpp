@@ -9,10 +9,10 @@
 
 namespace peercache::python {
 
-/// How a program of Python opens the cache.
+/// The arguments of a Python program that opens the cache.
 struct open_request {
   std::map<std::string, std::string> options; ///< By the names of the option table.
-  bool embedded = false;                      ///< With a node in this process.
+  bool embedded = false;                      ///< A node is started in this process.
   bool wait_for_node = true;                  ///< As client_options::wait_for_node.
 };
 
@@ -30,7 +30,7 @@ result<opened_cache> open_cache(const open_request& request);
 
 /// Clients of this process that were opened and have not ended yet. Threads: any.
 int clients_alive() noexcept;
-/// In a forked child, which has none of them.
+/// Forgets the parent's clients in a forked child.
 void forget_clients() noexcept;
 
 } // namespace peercache::python

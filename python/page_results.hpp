@@ -10,7 +10,7 @@
 
 namespace peercache::python {
 
-/// What became of the pages of one call, in their order. Immutable.
+/// The results of the pages of one call, in their order. Immutable.
 class page_results {
 public:
   explicit page_results(std::vector<client::page_result> pages) : pages_(std::move(pages)) {}
@@ -18,7 +18,7 @@ public:
   std::size_t size() const noexcept { return pages_.size(); }
   const std::vector<client::page_result>& pages() const noexcept { return pages_; }
 
-  /// How many pages from the first one on are successes: not how many there are in all.
+  /// How many pages from the first one on are successes, up to the first that is none.
   std::size_t leading_run() const noexcept {
     auto end = std::find_if(pages_.begin(), pages_.end(),
                             [](const auto& page) { return !is_success(page.status); });

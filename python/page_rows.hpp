@@ -13,7 +13,8 @@ namespace peercache::python {
 /// in Python would hold the GIL for longer than all the rest of a call. Immutable; threads: any.
 class page_rows {
 public:
-  /// Of `pages` pages of `page_tokens` tokens each; a step for each first. Errors: py::value_error.
+  /// Rows of `pages` pages of `page_tokens` tokens each; `steps` has a step for each of `firsts`.
+  /// Errors: py::value_error.
   page_rows(std::vector<std::uint64_t> firsts, std::vector<std::uint64_t> steps,
             std::uint64_t page_tokens, std::uint64_t pages);
 

@@ -59,12 +59,12 @@ class Origin(enum.IntEnum):
 
 
 class PageResult(NamedTuple):
-    """What became of one page. Of `exists`, `length` is the page's; else that of the parts given."""
+    """The result of one page. With `exists`, `length` is the page's; else that of the parts given."""
 
     status: Status
     origin: Origin
     length: int
-    """Bytes."""
+    """The length in bytes."""
 
     @property
     def ok(self) -> bool:
@@ -72,7 +72,7 @@ class PageResult(NamedTuple):
 
 
 class FlushResult(NamedTuple):
-    """What became of the pages that `set` called stored, since the last flush."""
+    """The fate of the pages that `set` called stored, since the last flush."""
 
     complete: bool
     """False: some were not acknowledged in time."""
@@ -82,20 +82,20 @@ class FlushResult(NamedTuple):
 
 
 class ClearResult(NamedTuple):
-    """What became of a clear. True where it is certain."""
+    """The result of a clear. True where it is certain."""
 
     certain: bool
     """No page that was set before is ever a hit again, for any client of the cluster; but for what a node
     brings back that starts while all who heard of the clear are away."""
     why_not: str
-    """For people, with the names of the nodes in question."""
+    """Why it is not certain: for people, with the names of the nodes in question."""
 
     def __bool__(self) -> bool:
         return self.certain
 
 
 END_SECONDS = 1.0
-"""What the interpreter's end waits for calls that other threads are in: all of them end at once, unless
+"""How long the interpreter's end waits for calls that other threads are in: all of them end at once, unless
 the machine stands still."""
 
 _open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
@@ -117,7 +117,7 @@ def option_names() -> frozenset[str]:
 
 
 def option_forms() -> Dict[str, forms.Form]:
-    """What each option of the table takes, by its name."""
+    """The form of each option of the table, by its name."""
     return {name: forms.of_option(form) for name, form, _ in _native.option_table()}
 
 
@@ -137,7 +137,7 @@ def option_texts(options: Options) -> Dict[str, str]:
         form = known.get(name)
         if form is not None:
             form.check(name, value)
-        # YAML reads the word off as a truth value.
+        # The word off is a truth value to YAML.
         is_off = value is False and form is not None and form.has_off
         texts[name] = "off" if is_off else option_text(value)
     return texts
@@ -155,7 +155,7 @@ def memory_of(
     nobody resizes a bytearray meanwhile. Errors: TypeError, ValueError, BufferError."""
     if _is_range(memory):
         return int(memory[0]), int(memory[1])
-    if isinstance(memory, Integral):  # Numpy's are buffers too: a page of a number's own bytes.
+    if isinstance(memory, Integral):  # Numpy's integers are buffers too: a page of a number's own bytes.
         raise TypeError(f"{memory} is a number, not memory; an address needs its bytes: (address, bytes)")
     if hasattr(memory, "data_ptr"):
         if not memory.is_contiguous():
@@ -226,7 +226,7 @@ class Client:
     ) -> None:
         self.native = _native.Client(option_texts(options or {}), embedded, wait_for_node)
         self._registered: Dict[int, _native.LentMemory] = {}
-        """By address."""
+        """Registered memory, by address."""
         _open_clients.add(self)
 
     def space(self, *fields: str) -> KeySpace:
@@ -301,7 +301,7 @@ class Client:
         self._registered[address] = lent
 
     def unregister(self, memory: Memory) -> None:
-        """Takes it back; no `get` into it may be running."""
+        """Unregisters the memory; no `get` into it may be running."""
         address, _ = memory_of(memory, writable=True)
         self.native.unregister_memory(address)
         self._registered.pop(address, None)

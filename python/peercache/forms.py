@@ -1,4 +1,4 @@
-"""What a setting may be. JSON has few types, and Python turns nearly anything into text or a truth."""
+"""The forms of settings. JSON has few types, and Python turns nearly anything into text or a truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Form:
     """The values that a setting takes."""
 
     allowed: str
-    """In words, for the error: "true or false"."""
+    """The form in words, for the error: "true or false"."""
     fits: Callable[[Any], bool]
     has_off: bool = False
     """One of the words that it takes is off."""
@@ -61,7 +61,7 @@ TEXTS = Form("a text or a list of texts", _is_list_or_text)
 
 
 def of_option(form: str) -> Form:
-    """By the form that the option table names. What else is wrong with a value its reader says."""
+    """The form of an option, by the name in the option table. Other faults of a value are told by its reader."""
     if form.endswith(",..."):
         return TEXTS
     if "off" in form.split("|"):

@@ -12,7 +12,7 @@ Range = Tuple[int, int]
 
 
 class KVArgsLike(Protocol):
-    """What of SGLang's KVArgs (disaggregation/base/conn.py) is used; other attributes are left alone.
+    """The attributes of SGLang's KVArgs (disaggregation/base/conn.py) that are used; others are left alone.
 
     One entry for each buffer, in the engine's order: K of each layer, then V of each layer; MLA has one
     for each layer. Page p of buffer i is the `kv_item_lens[i]` bytes at `kv_data_ptrs[i] + p *
@@ -118,5 +118,5 @@ class KVBuffers:
         return places, list(self.item_bytes) * len(pages)
 
     def geometry(self) -> List[str]:
-        """What of the buffers decides the meaning of a page's bytes, a field each."""
+        """The properties of the buffers that decide the meaning of a page's bytes, a field each."""
         return [f"items={','.join(str(each) for each in self.item_bytes)}", f"layers={self.layers}"]

@@ -27,15 +27,15 @@ CLOSE_SPARE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class ConnectorMetadata:
-    """What a connector is for. Every field up to `space` decides what a page's bytes mean: pages of
+    """The purpose of a connector. Every field up to `space` decides what a page's bytes mean: pages of
     engines that differ in one of them never meet."""
 
     model: str
-    """With its revision, when weights may change under the same name."""
+    """The model's name, with its revision when weights may change under the same name."""
     dtype: str
-    """Of the KV cache, such as "bfloat16" or "fp8_e4m3"."""
+    """The type of the KV cache, such as "bfloat16" or "fp8_e4m3"."""
     page_size: int
-    """Tokens."""
+    """The tokens of a page."""
     tp_rank: int = 0
     tp_size: int = 1
     pp_rank: int = 0
@@ -45,19 +45,19 @@ class ConnectorMetadata:
     is_mla: bool = False
     """All ranks of a TP group hold the same bytes: written and read as one."""
     space: str = ""
-    """Keeps tenants apart."""
+    """The space of a tenant: no page of one space is found in another."""
     options: Mapping[str, Option] = field(default_factory=dict)
     """Names and values of the option table; without any, the node of this host is used."""
     embedded: bool = False
-    """A node in this process."""
+    """Whether a node is started in this process."""
     threads: int = 4
     """Chunks that are moved at the same time."""
     chunk_bytes: int = 64 << 20
-    """Of one chunk; a cancelled transfer ends after the chunk in which it is."""
+    """Pages of one chunk; a cancelled transfer ends after the chunk in which it is."""
     match_timeout_s: float = 0.25
-    """Of num_external_matched_tokens, which a scheduler waits for."""
+    """The time limit of num_external_matched_tokens, which a scheduler waits for."""
     transfer_timeout_s: float = 30.0
-    """From a transfer's call to its end, waiting for others included."""
+    """The time limit of a transfer, from its call to its end, waiting for others included."""
     waiting_pages_max: int = 65536
     """Pages of transfers that are not done; beyond that they are refused."""
 
@@ -76,11 +76,11 @@ def _open(metadata: ConnectorMetadata) -> Client:
 
 class _Spaces(NamedTuple):
     chain: KeySpace
-    """Of the keys: what is the same on all ranks."""
+    """The space of the keys, which is the same on all ranks."""
     own: Sequence[KeySpace]
-    """Of this rank's pages."""
+    """The space of this rank's pages."""
     group: Sequence[KeySpace]
-    """Of all ranks' of the TP group."""
+    """The spaces of the pages of all ranks of the TP group."""
 
 
 def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
@@ -269,7 +269,7 @@ class RemoteKVConnector:
         return self.client.flush(timeout)
 
     def close(self) -> bool:
-        """Cancels all transfers, gives the buffers back and ends the client. As `finish_req` of all
+        """Cancels all transfers, gives the buffers back and ends the client, as `finish_req` does for all
         requests. Not to be called from a callback of a future."""
         if self._closed:
             return True

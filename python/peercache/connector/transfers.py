@@ -20,7 +20,7 @@ nothing touches the pages any more."""
 
 
 class TransferResult(NamedTuple):
-    """What became of a transfer. True in a condition when all of it was moved."""
+    """The result of a transfer. True in a condition when all of it was moved."""
 
     ok: bool
     pages: int
@@ -28,7 +28,7 @@ class TransferResult(NamedTuple):
     tokens: int
     """Tokens of these pages."""
     reason: str
-    """Why it ended there: a Status in lower case, "cancelled", "deadline", "refused",
+    """Why the transfer ended there: a Status in lower case, "cancelled", "deadline", "refused",
     "error" (see the log); "" when ok."""
 
     def __bool__(self) -> bool:
@@ -55,7 +55,7 @@ class Transfer:
     def __init__(
         self, move: Move, keys: Sequence[str], pages: Sequence[int], page_tokens: int, deadline: float
     ) -> None:
-        """`deadline`: of time.monotonic()."""
+        """`deadline` is a time of time.monotonic()."""
         self.future = TransferFuture()
         self.cancelled = False
         self.running = False
@@ -85,7 +85,7 @@ class Transfer:
         return self.result("") if self.pages_left == 0 else None
 
     def over(self) -> Optional[TransferResult]:
-        """The result of one that is to move no further pages, however many it has left."""
+        """The result of a transfer that is to move no further pages, however many it has left."""
         if self.cancelled:
             return self.result("cancelled")
         return self.result("deadline") if self.deadline <= time.monotonic() else None
@@ -171,7 +171,7 @@ class TransferQueue:
         timer.name, timer.daemon = "peercache-connector-timer", True
         try:
             timer.start()
-        except RuntimeError as why:  # No thread is to be had: they end when their turn comes.
+        except RuntimeError as why:  # No thread is to be had: transfers end when their turn comes.
             logger.warning("waiting transfers may end late: %s", why)
             return
         if self._timer is not None:
@@ -191,7 +191,7 @@ class TransferQueue:
             each.future.set_result(each.result("deadline" if each.pages_left else ""))
 
     def _take_out(self, transfers: Deque[Transfer], which: List[Transfer]) -> List[Transfer]:
-        """Those of them that no thread is busy with; they are for the caller to end."""
+        """The transfers among these that no thread is busy with; they are for the caller to end."""
         taken = [each for each in which if not each.running]
         for each in taken:
             transfers.remove(each)
@@ -229,7 +229,7 @@ class TransferQueue:
         return any(each.running for each in self._requests.get(request, ()))
 
     def close(self, seconds: float) -> bool:
-        """Cancels everything; refuses what follows. As `finish`, for all requests."""
+        """Cancels all requests as `finish` does one, and refuses later ones."""
         with self._changed:
             self._closed = True
             if self._timer is not None:

@@ -67,7 +67,7 @@ def _client_of_other_rank(options: Mapping[str, Option]) -> Client:
 
 
 def options_of_embedded(options: Mapping[str, Option]) -> Dict[str, Option]:
-    """Of a client whose node another process embeds, with the same options: where that listens."""
+    """The options of a client whose node another process embeds with the same options: where that listens."""
     bind = str(options.get("net.bind", "127.0.0.1"))
     found: Dict[str, Option] = {"client.node_host": LOOPBACK_OF.get(bind, bind), **options}
     found["client.node_port"] = options.get("net.control_port", 31998)
@@ -90,7 +90,7 @@ class Backend:
         self._running = 0
         self._closed = False
         self._registered: Dict[int, int] = {}
-        """Bytes by address."""
+        """Registered memory: bytes by address."""
         self._leaving: Set[int] = set()
         """Addresses of pools that are gone, while a call may still write there."""
 
@@ -109,7 +109,7 @@ class Backend:
                 self._idle.notify_all()
 
     def deadline(self, tokens: Optional[int] = None) -> Deadline:
-        """Of a call that begins now; of one for a prefetch of so many tokens, no later than SGLang waits."""
+        """The deadline of a call that begins now; for a prefetch of so many tokens, no later than SGLang waits."""
         if tokens is None:
             return Deadline(self._timeout_s)
         return Deadline(min(self._timeout_s, self._settings.batch_budget_s(tokens, self.unified_tree)))

@@ -18,7 +18,7 @@ METRICS = ("sglang.srt.observability.metrics_collector", "sglang.srt.metrics.col
 
 
 class OwnStorageBase:
-    """What SGLang's HiCacheStorage does for its subclasses: it remembers the host pools."""
+    """Remembers the host pools, as SGLang's HiCacheStorage does for its subclasses."""
 
     mem_pool_host: Any = None
     registered_pools: Dict[str, Any]
@@ -51,7 +51,7 @@ class OwnStorageMetrics:
 
 
 def _theirs(modules: Sequence[str], name: str) -> Optional[Any]:
-    """SGLang's own class, if it is there. What is installed but cannot be loaded is not there."""
+    """SGLang's own class, if it is there. One that is installed but cannot be loaded is not there."""
     for module in modules:
         try:
             return getattr(importlib.import_module(module), name)
@@ -71,7 +71,7 @@ else:
 
 
 def server_argument(name: str) -> Any:
-    """What SGLang's command line says, or SGLang made of it. None where SGLang is not, or does not tell."""
+    """A setting of SGLang's command line, or what SGLang made of it. None where SGLang is not, or does not tell."""
     module: Any = sys.modules.get("sglang.srt.server_args")
     try:
         return getattr(module.get_global_server_args(), name)
@@ -130,7 +130,7 @@ class Ranks:
 
 
 def _number(config: Any, name: str, default: int, form: Form) -> int:
-    """What the config says; the default where it says nothing. Errors: ValueError."""
+    """A number of the config; the default where it has none. Errors: ValueError."""
     value = getattr(config, name, None)
     if value is None:
         return default

@@ -1,4 +1,4 @@
-"""What SGLang's metrics show of a backend: pages and GB/s of each batch."""
+"""The figures of a backend in SGLang's metrics: pages and GB/s of each batch."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def count_of(things: Any) -> int:
 
 
 def none_of_each(transfers: Any = (), *_: Any, **__: Any) -> Dict[Any, Any]:
-    """The same for each pool, of what can be read as transfers."""
+    """How many answers are wanted of each pool, for arguments that can be read as transfers."""
     named = [t for t in (transfers if count_of(transfers) else ()) if hasattr(t, "name")]
     return {t.name: none_of(getattr(t, "keys", None)) for t in named}
 

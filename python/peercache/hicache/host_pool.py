@@ -28,7 +28,7 @@ GEOMETRY = (
 STATE_GEOMETRY = (
     "num_mamba_layers", "conv_dtype", "temporal_dtype", "conv_state_shapes", "temporal_state_shape",
 )
-"""The same of pools of states, Mamba's or KDA's; other pools have none of them."""
+"""Such attributes of pools of states, Mamba's or KDA's; other pools have none of them."""
 
 SHARDED = ("head_num", "conv_state_shapes", "temporal_state_shape")
 """Attributes of pools that are cut over the ranks of a TP group, whatever the model's attention is."""
@@ -132,7 +132,7 @@ class HostPool:
         self.replicated = _is_replicated(self._shape, name, ranks)
         """One copy serves all ranks of the TP group."""
         self.buffers = _buffers_of(pool)
-        """Held, so that nothing else comes to lie there while the memory is registered."""
+        """The pool's tensors, held so that nothing else comes to lie there while the memory is registered."""
         self.cut_draft = name in DRAFTS and ranks.is_mla and ranks.tp_size > 1 and not self.replicated
         """A draft of which each rank has its share, and SGLang backs up the first one's only."""
         self.memory = _memory_of(self.buffers)
@@ -142,10 +142,10 @@ class HostPool:
         self._check_indexer()
         self.split = self._split(ranks)
         self.page_bytes = int(getattr(pool, "size_per_token", 0) or 0) * self.page_size
-        """0: not known."""
+        """The bytes of a page; 0: not known."""
         self.pieces = 1
         self.first_part_bytes = 0
-        """Of a page whose parts' places are known: pages whose first parts lie apart do so themselves."""
+        """The first part, where parts' places are known: pages whose first parts lie so far apart share nothing."""
         self._rows: Optional[Rows] = None
         self.zero_copy = self._is_zero_copy()
         if self.zero_copy:
@@ -178,7 +178,7 @@ class HostPool:
         return True
 
     def _pieces(self, sizes: Sequence[int]) -> int:
-        """Of a page whose parts have these lengths."""
+        """How many pieces a page has whose parts have these lengths."""
         if self.page_bytes // self.split <= page_bytes_max:
             return 1
         pieces = pieces_of(self.page_bytes // self.split)
@@ -266,7 +266,7 @@ class HostPool:
         )
 
     def geometry(self) -> List[str]:
-        """What of the pool decides the meaning of a page's bytes, a field each."""
+        """The attributes of the pool that decide the meaning of a page's bytes, a field each."""
         whole = self._shape
         shape = [f"{name}={getattr(whole, name, '')}" for name in GEOMETRY]
         state = [f"{name}={getattr(whole, name)}" for name in STATE_GEOMETRY if hasattr(whole, name)]
@@ -321,14 +321,14 @@ def _fields(pool: HostPool, ranks: Ranks, space: str, form: str, heads: str) -> 
 
 
 def draft_fields(pool: HostPool, ranks: Ranks, space: str, whole: bool, dtype: str, size: int) -> List[str]:
-    """Of a draft model's flat pages beside those of `pool`. Nothing is known of them but the tensor, its type
-    and size: unless all ranks are said to hold the `whole` of it, they are this rank's."""
+    """The fields of a draft model's flat pages beside those of `pool`. Only the tensor, its type and size are known
+    of such pages: unless all ranks are said to hold the `whole` of it, they are this rank's."""
     fields = _fields(pool, ranks, space, "draft", "all" if whole else f"{ranks.tp_rank}/{ranks.tp_size}")
     return [*fields, f"draft_dtype={dtype}", f"draft_bytes={size}"]
 
 
 def piece_space_of(pool: HostPool, ranks: Ranks, space: str) -> KeySpace:
-    """Of the pieces of all large pages of a pool: whose they are, their heads tell."""
+    """The fields of the pieces of all large pages of a pool: the heads tell which page a piece belongs to."""
     return KeySpace(_fields(pool, ranks, space, "piece", "any"))
 
 

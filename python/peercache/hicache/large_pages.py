@@ -20,15 +20,15 @@ from peercache.hicache.backend import Deadline
 from peercache.hicache.page_rows import Parts
 
 SET_PIECES = 4
-"""Of one call: what is set and not yet acknowledged has a bound."""
+"""The bytes of one call: pages that are set and not yet acknowledged have a bound."""
 
 HEAD = struct.Struct("<8sQ16s")
-"""What it is, the bytes of the page, and its version."""
+"""The head of a large page: a magic, the bytes of the page, and its version."""
 MAGIC = b"pc-large"
 
 
 def new_version() -> bytes:
-    """One that nobody else has drawn or will draw."""
+    """A version that nobody else has drawn or will draw."""
     return os.urandom(16)
 
 
@@ -123,7 +123,7 @@ class LargePages:
         return there, found
 
     def _found(self, native: Any, keys: Sequence[str], asked: Iterable[int], limit: Deadline) -> _Pages:
-        """Of the pages with these numbers those whose heads could be read."""
+        """Those pages of these numbers whose heads could be read."""
         found = _Pages([], [], [])
         for space, numbers in self._by_space(asked):
             named = [self._key_of(keys, number) for number in numbers]
@@ -151,7 +151,7 @@ class LargePages:
         return keys[number // len(self.heads)]
 
     def _places_of(self, numbers: Sequence[int], places: Parts, pages: int) -> Parts:
-        """Of these pages of a call."""
+        """The slices of these pages of a call."""
         slices = len(places[0]) // pages
         chosen = [slice(number * slices, (number + 1) * slices) for number in numbers]
         return ([address for each in chosen for address in places[0][each]],

@@ -86,10 +86,10 @@ class Moves:
         if self._figures is not None:
             self._figures.backed_up(pages, moved_bytes, time.monotonic() - begin)
 
-    # Pools that do not say where their pages lie: through flat copies
+    # Pools that do not say where their pages lie: moved through flat copies
 
     def _get_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        """What is not copied when the time is up is a miss."""
+        """Pages that are not copied when the time is up are misses."""
         tokens = pool.host.first_tokens(indices, len(keys))
         check_apart(tokens, pool.host.page_size)
         pages = [pool.host.pool.get_dummy_flat_data_page() for _ in keys]

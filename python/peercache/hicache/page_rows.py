@@ -25,10 +25,10 @@ class Rows:
     """Bytes of one page's parts."""
     page_tokens: int
     int64: Any
-    """torch.int64: what indices are made of."""
+    """torch.int64, the type of indices."""
 
     def parts(self, indices: Any, pages: int) -> Optional[Parts]:
-        """Of the pages that these tokens are. None: they are not whole pages of the pool, or no tensor
+        """The parts of the pages that these tokens are. None: they are not whole pages of the pool, or no tensor
         that can be looked into."""
         if getattr(indices, "dtype", None) is not self.int64 or indices.numel() != pages * self.page_tokens:
             return None

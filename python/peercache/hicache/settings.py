@@ -1,4 +1,4 @@
-"""What `--hicache-storage-backend-extra-config` says, as values."""
+"""The values of `--hicache-storage-backend-extra-config`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ READ_KEYS: Mapping[str, Form] = {
     "kv_events.check_s": SECONDS,
     "kv_events.stale_s": SECONDS,
 }
-"""What is read here beside the option table, and what each takes. None is as if it were not there."""
+"""The keys that are read here beside the option table, and the form of each. None is as if the key were not there."""
 
 INTERFACE_V1_LINE = (
     "PeerCache runs on SGLang's slow path: each page is copied twice more. Add this to "
@@ -74,7 +74,7 @@ class PrefetchTime:
         return min(self.max, self.base + self.per_ki_token * tokens / 1024)
 
     def with_those_of(self, said: Mapping[str, Any]) -> "PrefetchTime":
-        """With what the extra config says of it."""
+        """The patience with the changes of the extra config."""
         names = [each.name for each in fields(self)]
         return replace(self, **{n: float(said[f"{PREFETCH}{n}"]) for n in names if f"{PREFETCH}{n}" in said})
 
@@ -83,19 +83,19 @@ RADIX_TREE = PrefetchTime(base=2.0, per_ki_token=0.1, max=30.0)
 """SGLang's defaults in HiRadixCache."""
 
 UNIFIED_TREE = PrefetchTime(base=1.0, per_ki_token=0.25, max=math.inf)
-"""And where models have pools beside KV: in HybridCacheController, of UnifiedRadixCache."""
+"""SGLang's defaults where models have pools beside KV: in HybridCacheController, of UnifiedRadixCache."""
 
 
 @dataclass(frozen=True)
 class Settings:
     options: Dict[str, Option]
-    """By the names of the option table."""
+    """Options of the client, by the names of the option table."""
     space: str
     """Keeps tenants apart: no page of one space is ever found in another."""
     embedded: bool
     interface_v1: bool
     tp_lcm_size: int
-    """0: not said here."""
+    """Head groups over all ranks; 0: not said here."""
     own_pages_only: bool
     """A rank asks for its own pages, and leaves it to SGLang that all ranks have theirs."""
     draft_is_mla: Optional[bool]
@@ -105,7 +105,7 @@ class Settings:
     radix_tree: PrefetchTime
     unified_tree: PrefetchTime
     events: Optional[EventSettings] = None
-    """None: nobody is told which pages are in L3."""
+    """The publisher of KV events; None: nobody is told which pages are in L3."""
 
     def batch_budget_s(self, tokens: int, unified: bool = False) -> float:
         """SGLang gives a prefetch of so many tokens up after this time: a batch is not worth more."""

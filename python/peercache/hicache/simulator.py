@@ -67,7 +67,7 @@ class SimulatedPool:
         self.kv_buffer = page_aligned(self.halves * pieces * self.piece_bytes).view(
             self.halves, pieces, self.piece_bytes)
         self._half_bytes = pieces * self.piece_bytes
-        # What all ranks of MLA have is the same; otherwise each has its own.
+        # All ranks of MLA have the same bytes; otherwise each has its own.
         content = torch.Generator().manual_seed(rank if self.halves == 2 else 0)
         self.kv_buffer[:, :BATCH_PAGES].random_(generator=content)
 
@@ -146,7 +146,7 @@ class SimulatedRank:
         return torch.arange(BATCH_PAGES) + BATCH_PAGES * (1 + self.turn % TARGETS)
 
     def targets(self, calls: int) -> List[Any]:
-        """Where the gets of a round go to, one after the other. What lies there is wiped: nothing of an
+        """Where the gets of a round go to, one after the other. The memory there is wiped: nothing of an
         earlier round can pass for what this one reads."""
         self.pool.kv_buffer[:, BATCH_PAGES:].fill_(0xEE)
         return [self.target() for _ in range(calls)]
@@ -213,7 +213,7 @@ class SimulatedRank:
         return {**answer, "wrong_bytes": self.wrong_bytes(place, targets)}
 
     def wrong_bytes(self, place: str, targets: List[Any]) -> int:
-        """Of the last batches of a round, those that no later one has overwritten."""
+        """The last batches of a round that no later one has overwritten."""
         wrong = 0
         for index in range(max(0, len(targets) - TARGETS), len(targets)):
             wanted = self.pool.kv_buffer[:, self.source(index % len(self.stored[place]))]
@@ -272,7 +272,7 @@ class SimulatedRank:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # Its idle threads spin on the processors that are measured.
+    torch.set_num_threads(1)  # torch's idle threads spin on the processors that are measured.
     rank = SimulatedRank(json.loads(sys.argv[1]))
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:

@@ -142,7 +142,7 @@ class PeerCacheStore(StorageBase):
             before = getattr(extra_info, "prefix_keys", None)
             self._events.stored(keys, stored, before[-1] if before else None)
 
-    # What is there
+    # Existence
 
     @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
@@ -224,8 +224,8 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(none_of_each)
     def batch_get_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
-        """Reads pages of several pools: what one of them lacks, all lack."""
-        # They come for the same tokens: what the longest may take, all may.
+        """Reads pages of several pools: a page that one of them lacks, all lack."""
+        # All transfers are for the same tokens: each may take as long as the longest.
         tokens = [tokens_of(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers]
         limit = self._backend.deadline(max(tokens, default=0))
         results = {t.name: self._transfer(t, transfers, self._moves.get, limit) for t in transfers}

@@ -33,7 +33,7 @@ def is_draft(key: str) -> bool:
 
 
 def firsts_of(places: Sequence[Tuple[int, int]]) -> List[bool]:
-    """Whether each range (address, bytes) lies apart from those before it that do: what two pages are
+    """Whether each range (address, bytes) lies apart from those before it that do: memory that two pages are
     read into holds one of them. Some versions of SGLang give one tensor for all keys."""
     taken: List[Tuple[int, int]] = []
     firsts = []
@@ -54,7 +54,7 @@ def _is_of_the_target() -> bool:
 
 
 def check_apart(starts: Sequence[int], size: int) -> None:
-    """That pages of this size share nothing where they begin there: a read of one would write to another.
+    """Checks that pages of this size share no byte where they begin there: a read of one would write to another.
     Errors: PoolFault."""
     ordered = sorted(starts)
     if min(map(operator.sub, ordered[1:], ordered), default=size) < size:
@@ -85,7 +85,7 @@ class DraftSpaces:
         return self._spaces.setdefault(kind, [KeySpace(fields)])
 
     def known(self) -> List[Sequence[KeySpace]]:
-        """Of every kind seen so far."""
+        """The spaces of every kind seen so far."""
         return list(self._spaces.values())
 
 
@@ -95,11 +95,11 @@ class StoredPool:
 
     host: HostPool
     own: Sequence[KeySpace]
-    """Of this rank's pages by address; of large pages these are the heads'."""
+    """The spaces of this rank's pages by address; for large pages those of the heads."""
     group: Sequence[KeySpace]
-    """Of all ranks' of the TP group."""
+    """The spaces of the pages of all ranks of the TP group."""
     flat: Sequence[KeySpace]
-    """Of this rank's flat pages."""
+    """The spaces of this rank's flat pages."""
     flat_group: Sequence[KeySpace]
     drafts: DraftSpaces
     pieces: KeySpace
@@ -114,7 +114,7 @@ class StoredPool:
         own, group, flat, flat_group = [spaces_of(host, ranks, space, *each) for each in forms]
         drafts, pieces = DraftSpaces(host, ranks, settings), piece_space_of(host, ranks, space)
         blank = host.cut_draft and settings.blank_drafts
-        if blank:  # What the first rank has is there for all.
+        if blank:  # The first rank's pages are there for all.
             group, flat_group = group[: host.split], flat_group[:1]
         return StoredPool(host, own, group, flat, flat_group, drafts, pieces, blank and ranks.tp_rank > 0)
 

@@ -1,4 +1,4 @@
-"""What was announced, and what has to be said next. No thread, no clock, no network."""
+"""The announced blocks, and the events to say next. No thread, no clock, no network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRACE_SECONDS = 2.0
 
 def media_of(tiers: Sequence[int]) -> FrozenSet[str]:
     """Where a block is whose pages (one for each rank of the TP group) are in these tiers: bit 0 memory,
-    bit 1 disk. Memory when all are; what is partly on disk is a block on disk."""
+    bit 1 disk. Memory when all are; a block that is partly on disk is on disk."""
     in_memory, on_disk = all(t & 1 for t in tiers), all(t & 2 for t in tiers)
     if not in_memory and all(tiers):
         on_disk = True
@@ -71,7 +71,7 @@ class BlockWatch:
             self._forget(next(iter(self._blocks)))
 
     def due(self, count: int, now: float) -> List[str]:
-        """Which blocks to ask about next: what was set since, then those not asked for `check_s`."""
+        """Which blocks to ask about next: blocks set since, then those not asked for `check_s`."""
         keys = list(islice(self._fresh, count))
         for key, block in self._blocks.items():
             if len(keys) >= count or (block.answered or block.added) > now - self._check_s:
@@ -95,7 +95,7 @@ class BlockWatch:
             self._fresh.pop(key, None)
 
     def expire(self, now: float) -> None:
-        """Takes back what nobody has confirmed for `stale_s`; an answer announces it again."""
+        """Takes back blocks that nobody has confirmed for `stale_s`; an answer announces them again."""
         for block in self._blocks.values():
             if (block.answered or block.added) > now - self._stale_s:
                 return
@@ -106,7 +106,7 @@ class BlockWatch:
             self._forget(key)
 
     def take(self) -> List[Event]:
-        """What is to be said, in its order."""
+        """The events to say, in their order."""
         events, self._events = self._events, []
         return events
 

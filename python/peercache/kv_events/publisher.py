@@ -1,4 +1,4 @@
-"""Events on the wire, as SGLang's own publisher sends them: ZMQ PUB, and a ROUTER for what was missed."""
+"""Events on the wire, as SGLang's own publisher sends them: ZMQ PUB, and a ROUTER for missed ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class EventSettings:
     """SGLang's names of --kv-events-config where it has one; seconds and counts of our own."""
 
     endpoint: str
-    """Of the PUB socket, such as "tcp://127.0.0.1:5567"; the rank of data parallelism, where it is
+    """The address of the PUB socket, such as "tcp://127.0.0.1:5567"; the rank of data parallelism, where it is
     known, is added to the port. Nothing is encrypted or authenticated."""
     replay_endpoint: str = ""
-    """Of the ROUTER socket; empty: none."""
+    """The address of the ROUTER socket; empty: none."""
     topic: str = ""
     buffer_steps: int = 10000
     """Messages that can be replayed."""
@@ -137,7 +137,7 @@ class EventPublisher:
             pass
 
     def close(self) -> None:
-        """What was sent gets LINGER_MS to leave."""
+        """Closes the sockets; sent messages get LINGER_MS to leave."""
         for socket in self._sockets:
             socket.close(LINGER_MS)
         self._context.term()

@@ -44,7 +44,7 @@ class KVEvents:
         page_tokens: int,
         dp_rank: int = 0,
     ) -> None:
-        """`spaces`: of all ranks of the TP group; a block is where all of its pages are."""
+        """`spaces` are those of all ranks of the TP group; a block is where all of its pages are."""
         self._client, self._spaces = client, spaces
         self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s, page_tokens)
         self._sets: Deque[Tuple[List[str], Optional[str]]] = deque(maxlen=WAITING_SETS_MAX)
@@ -55,7 +55,7 @@ class KVEvents:
         self._thread.start()
 
     def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str]) -> None:
-        """What a set has done: consecutive pages of a prompt, and the key of the page before them."""
+        """Notes the pages of a set: consecutive pages of a prompt, and the key of the page before them."""
         run: List[str] = []
         for key, there in zip(keys, ok):
             if there:
@@ -68,13 +68,13 @@ class KVEvents:
             self._sets.append((run, parent))
 
     def close(self) -> None:
-        """Takes everything back that was announced: from here on nobody looks after it."""
+        """Takes all announced blocks back: from here on nobody looks after them."""
         self._ended.set()
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         try:
-            # What a publisher before us announced here, nobody looks after.
+            # Nobody looks after the blocks that a publisher before us announced here.
             self._send([all_blocks_cleared()])
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)

@@ -85,7 +85,7 @@ TEST(cluster_health, a_fragment_says_how_many_masters_it_has_lost) {
                                     "gone-2), and the others go on")));
 }
 
-/// That it is not connected to who does not answer is nothing new.
+/// A missing connection to a node that does not answer is no fault of its own.
 TEST(cluster_health, the_network_is_not_blamed_for_a_node_that_is_dead) {
   cluster c;
   c.silence(2);

@@ -15,7 +15,7 @@ public:
   std::map<page_key, page_status> lose_in_get; ///< `exists` says hit, `get` says this.
   bool flip_a_byte = false;
   std::size_t flushes = 0;
-  client::flush_result flushed; ///< What the next flush says.
+  client::flush_result flushed; ///< The result of the next flush.
 
   void exists(std::span<const page_key> keys, std::span<client::page_result> results) {
     for (std::size_t i = 0; i < keys.size(); ++i)

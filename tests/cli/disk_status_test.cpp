@@ -123,7 +123,7 @@ TEST(disk_status, an_eviction_ends_though_other_pages_come_as_fast) {
     evict_progress progress(disk, wanted);
     auto state = evict_progress::state::going_on;
     for (int i = 0; i < 20 && state == evict_progress::state::going_on; ++i) {
-      disk.evicted += 1; // And another one has come.
+      disk.evicted += 1; // One page went, and another one has come.
       disk.bytes_used = 600 + i % 2;
       state = progress.take(disk);
     }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-// What the tests of doctor's judgements share.
+// Helpers of the tests of doctor's judgements.
 namespace peercache::cli {
 
 inline constexpr std::uint64_t gib = 1ull << 30;

@@ -13,7 +13,7 @@ namespace {
 enum class colour : std::uint8_t { red, green };
 constexpr std::array<std::string_view, 2> colour_words{"red", "green"};
 
-/// One option of each form, and what CLI11 says to some words.
+/// One option of each form, and CLI11's answer to some words.
 struct forms {
   forms() {
     add_number(app, "-n,--number", number, {2, 200}, "How many");
@@ -24,7 +24,7 @@ struct forms {
   }
 
   std::string fault_of(std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end()); // As CLI11 takes them.
+    std::reverse(words.begin(), words.end()); // CLI11 takes the last word first.
     try {
       app.parse(words);
       return "accepted";

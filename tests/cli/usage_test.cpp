@@ -10,7 +10,8 @@ namespace peercache::cli::usage_test {
 
 namespace {
 
-/// What `peercache` says to these words on stderr; its exit code must be the one for usage.
+/// The words of `peercache` on stderr about this command line, whose exit code must be the one for
+/// usage.
 std::string refusal_of(std::vector<const char*> words) {
   words.insert(words.begin(), "peercache");
   testing::internal::CaptureStdout();
@@ -22,7 +23,7 @@ std::string refusal_of(std::vector<const char*> words) {
   return said;
 }
 
-/// The same of the words that `peercache-node` gets.
+/// The words of `peercache-node` about its command line.
 std::string node_refusal_of(std::vector<const char*> words) {
   words.insert(words.begin(), "peercache-node");
   CLI::App app("a node", "peercache-node");

@@ -9,7 +9,7 @@
 namespace peercache::forks_test {
 namespace {
 
-/// What `body` says in a forked child.
+/// The answer of `body`, run in a forked child.
 template <class Body>
 bool in_child(Body body) {
   const auto child = ::fork();

@@ -16,7 +16,7 @@ struct command_line {
 
   /// The flags that were understood, or nothing where CLI11 refused the line.
   std::optional<std::vector<given_flag>> parse(std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end()); // As CLI11 wants it.
+    std::reverse(words.begin(), words.end()); // CLI11 takes the last word first.
     try {
       app.parse(words);
     } catch (const CLI::ParseError&) {

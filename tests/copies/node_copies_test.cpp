@@ -23,7 +23,7 @@ constexpr std::uint32_t pages = 16;
 /// The first half of the pool's places is for pages that are kept, the second for promotions.
 class node_copies : public disk_service_rig {
 protected:
-  /// Some of the pool may wait for the disk.
+  /// Four times the pages fit into the pool: a part of it may wait for the disk.
   node_copies() : disk_service_rig("node-copies", page_bytes, 4 * pages * page_bytes) {
     config.disk.size_bytes = 256u << 20;
     config.disk.bucket_bytes = 16u << 20;
@@ -76,9 +76,9 @@ TEST_P(node_copies, no_page_byte_is_copied_between_pool_and_disk) {
     EXPECT_EQ(record_at<loaded_page>(loaded, number).found, 1u);
     EXPECT_TRUE(std::ranges::equal(bytes_of(number), bytes_of(pages + number)));
   }
-  // Had a byte been copied, it would have been seen.
+  // The watch works: a copied byte is seen.
   std::byte seen{};
-  const volatile std::size_t one = 1; // Not known to the compiler.
+  const volatile std::size_t one = 1; // The compiler must not know the length.
   std::memcpy(&seen, bytes_of(0).data(), one);
   EXPECT_EQ(copies::take_copied_bytes(), 1u);
 }

@@ -78,7 +78,7 @@ protected:
     return make_offset_store(*io_, store_options(), std::move(*index));
   }
 
-  /// Until so many events have come, all of them good.
+  /// Runs the tier until so many events have come, all of them good.
   void run(std::uint32_t wanted) {
     const auto until = disk_clock::now() + 60s;
     for (std::uint32_t came = 0; came < wanted;) {
@@ -123,9 +123,9 @@ TEST_P(no_copy, no_page_byte_is_copied_on_its_way_to_disk_and_back) {
   run(pages);
   EXPECT_EQ(copies::take_copied_bytes(), 0u) << "and back";
   EXPECT_EQ(std::memcmp(written.get(), read.get(), bytes), 0);
-  // Had a byte of either been copied, it would have been seen.
+  // The watch works: a copied byte of either is seen.
   std::byte seen{};
-  const volatile std::size_t one = 1; // Not known to the compiler.
+  const volatile std::size_t one = 1; // The compiler must not know the length.
   std::memcpy(&seen, written.get() + bytes - 1, one);
   std::memcpy(read.get(), &seen, one);
   EXPECT_EQ(copies::take_copied_bytes(), 2u);
@@ -134,7 +134,7 @@ TEST_P(no_copy, no_page_byte_is_copied_on_its_way_to_disk_and_back) {
 TEST(no_copy_counter, counts_what_is_copied) {
   std::vector<std::byte> from(page_bytes), to(page_bytes);
   copies::watch(from);
-  const volatile std::size_t bytes = page_bytes; // Not known to the compiler.
+  const volatile std::size_t bytes = page_bytes; // The compiler must not know the length.
   std::memcpy(to.data(), from.data(), bytes);
   EXPECT_EQ(copies::take_copied_bytes(), page_bytes);
 }

@@ -146,7 +146,7 @@ protected:
     return all;
   }
 
-  /// What a kubelet does: an answer within a second, or the node is killed.
+  /// Probes as a kubelet does: without an answer within a second it would kill the node.
   void expect_probes_answered() {
     for (const std::string path : {"/healthz", "/readyz", "/metrics"}) {
       const auto begin = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-"""Host pools as SGLang has them (the interface of specs: mem_cache/pool_host), with CPU tensors."""
+"""Host pools as SGLang has them (the interface of its mem_cache/pool_host), with CPU tensors."""
 
 import ctypes
 

@@ -144,7 +144,7 @@ def test_a_frozen_peer_costs_large_pages_one_deadline_together(fragile_ring, eng
 
 
 def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, engine, caplog, monkeypatch):
-    monkeypatch.setattr(guard, "_said_at", {})  # What another test made it say, it would say here again.
+    monkeypatch.setattr(guard, "_said_at", {})  # Another test may have made it say this.
     ring = fragile_ring(2, pool="128MiB")
     pools = [big_pool(16), big_pool(16)]
     timeout = 0.5
@@ -229,7 +229,7 @@ def test_a_call_has_one_deadline_however_many_questions_it_asks(ring, engine, ca
     backend = store._backend
     slow = backend.client.native = SlowNative(backend.client.native, pause=0.2)
     CALLS[call](store, keys)
-    # Of 0.3 s, the first question took 0.2.
+    # The first question took 0.2 of the 0.3 s.
     assert len(slow.given) >= 2 and max(slow.given) <= 0.3 and max(slow.given[1:]) <= 0.1
 
 

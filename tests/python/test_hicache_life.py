@@ -76,7 +76,7 @@ def cycle_v2(ring, pool, index):
 @pytest.mark.parametrize("one", [cycle, cycle_v2])
 def test_a_hundred_attachments_leave_nothing_behind(ring, held, one):
     pool = MhaPool()
-    for index in range(4):  # What the process takes once.
+    for index in range(4):  # Memory that the process takes once.
         one(ring, pool, index)
     gc.collect()
     before, memory = belongings(), resident_kib()

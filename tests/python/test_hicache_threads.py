@@ -52,7 +52,7 @@ class BusyStore:
 
     def get_v1(self, keys=None, batch=1, what="get_v1"):
         pages = range(batch * BATCH, (batch + 1) * BATCH)
-        self.pools["kv"].wipe(pages)  # What was read before is not read again by itself.
+        self.pools["kv"].wipe(pages)  # Pages read before must be read again.
         self.check_read("kv", self.store.batch_get_v1(keys or self.keys, self.pools["kv"].indices(pages)), batch, what)
 
     def set_v1(self):

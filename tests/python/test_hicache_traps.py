@@ -79,7 +79,7 @@ def test_all_ranks_of_mla_say_the_same_also_of_a_state(ring, engine):
 @pytest.mark.parametrize("tp_size", [1, 8])
 def test_one_exists_asks_for_2048_keys(ring, engine, tp_size):
     pool = MhaPool(pages=2048, layers=1, heads=1, head_dim=8)
-    patient = {"client.timeout": "30s", "prefetch_timeout_base": 30}  # What is not answered by then is a miss.
+    patient = {"client.timeout": "30s", "prefetch_timeout_base": 30}  # A page not answered by then is a miss.
     stores = [engine(ring[0], pool, extra=patient, tp_rank=rank, tp_size=tp_size) for rank in range(tp_size)]
     other_host = engine(ring[1], pool, extra=patient, tp_rank=0, tp_size=tp_size)
     keys = fresh_keys(2048)

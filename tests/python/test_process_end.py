@@ -109,7 +109,7 @@ def test_a_child_writes_nothing_into_its_parent_s_pages(ring, connect):
     client = connect(ring[0], **{"client.verify_own_host": "off"})
     space, count = client.space("parent and child"), 120
     names, pages = [str(i) for i in range(count)], pages_of("parent", count)
-    client.set(space, ["first"], pages_of("first", 1))  # From here on slots are leased.
+    client.set(space, ["first"], pages_of("first", 1))  # Slots are leased from here on.
     assert client.flush().complete
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-// What every data plane promises, run over the simulation, over TCP, and over verbs.
+// The promises of every data plane, run over the simulation, over TCP, and over verbs.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -228,7 +228,7 @@ TEST_P(data_plane_conformance, a_peer_that_goes_away_within_a_payload_is_unreach
   serve(fault::breaks);
   auto what = batch_of(3, 30'000);
   rig->read(what, first_life);
-  // One-sided READs are validated together at the end: then none of them counts.
+  // One-sided READs are validated together at the end: then none of the pages counts.
   const auto first = what.batch.pages[0].status;
   EXPECT_TRUE(first == page_status::unreachable ||
               (first == page_status::hit && what.holds(pool, 0)));

@@ -72,7 +72,7 @@ protected:
     std::memcpy(read.to, &table[read.remote_address - table_address], read.bytes);
   }
 
-  /// All READs there are, each carried out at once; how many.
+  /// Carries out all READs at once; returns how many there were.
   std::uint64_t run() {
     begin();
     entry_read read;

@@ -39,7 +39,8 @@ public:
     ibv_wr_opcode what = IBV_WR_RDMA_READ;
   };
 
-  /// As one chain; the error, and the `wr_id` of the first one that was not taken.
+  /// Posts the requests as one chain; returns the error, and the `wr_id` of the first one that was
+  /// not taken.
   std::pair<int, std::optional<std::uint64_t>> post(const std::vector<request>& requests) {
     std::vector<ibv_sge> pieces(requests.size());
     std::vector<ibv_send_wr> chain(requests.size());
@@ -70,7 +71,7 @@ public:
     ibv_wc_status status = IBV_WC_SUCCESS;
     bool operator==(const completion&) const = default;
   };
-  /// All that can be polled now.
+  /// All completions that can be polled now.
   std::vector<completion> completions() {
     std::vector<completion> found;
     ibv_wc done{};
@@ -78,7 +79,7 @@ public:
       found.push_back({done.wr_id, done.status});
     return found;
   }
-  /// Of one READ that nobody has polled anything before.
+  /// The status of one READ. @pre no completion waits to be polled
   ibv_wc_status status_of(const request& one) {
     post({one});
     const auto found = completions();
@@ -98,7 +99,7 @@ public:
   memory_region pool;
   memory_region target;
   std::optional<rail_pair> pair;
-  std::function<void(ibv_send_wr&)> change; ///< Of each work request, before it is posted.
+  std::function<void(ibv_send_wr&)> change; ///< Changes each work request before it is posted.
 };
 
 } // namespace peercache::rdma::verbs

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-/// When the fake carries out work, and in which order.
+/// The times and the order in which the fake carries out work.
 namespace peercache::rdma::verbs::fake_verbs_order_test {
 namespace {
 
@@ -152,7 +152,7 @@ TEST(fake_order, a_completion_queue_that_is_too_small_overruns) {
   for (std::size_t round = 0; round < 2; ++round)
     for (std::size_t index = 0; index < rail_end::send_depth; ++index)
       rig.post({{.wr_id = index}});
-  EXPECT_THAT(rig.fabric.misuse(), IsEmpty()); // As many as the send queue has slots fit.
+  EXPECT_THAT(rig.fabric.misuse(), IsEmpty()); // The send queue has a slot for each.
   auto second = must(
       queue_pair::create(*rig.reader, rig.pair->reader.completions, queue_pair_use::reader, 4, 1));
   auto other_end = must(

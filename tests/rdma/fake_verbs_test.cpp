@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <gmock/gmock.h>
 
-/// What the tests of everything above rely on: the fake refuses what hardware refuses, and allows
-/// what hardware allows.
+/// All tests above rely on this: the fake refuses requests that hardware refuses, and allows those
+/// that hardware allows.
 namespace peercache::rdma::verbs::fake_verbs_test {
 namespace {
 
@@ -298,7 +298,8 @@ TEST(fake_verbs, slots_come_back_when_a_signalled_completion_at_or_after_them_is
     all[index].wr_id = index;
   all[9].flags = IBV_SEND_SIGNALED;
   EXPECT_EQ(rig.post(all), std::pair(ENOMEM, std::optional<std::uint64_t>(depth)));
-  EXPECT_EQ(rig.fabric.waiting(), 0U); // All were carried out; their slots are still taken.
+  // All requests were carried out; their slots are still taken.
+  EXPECT_EQ(rig.fabric.waiting(), 0U);
   EXPECT_EQ(rig.post({{.wr_id = 99}}).first, ENOMEM);
   EXPECT_THAT(rig.completions(), ElementsAre(done{9, IBV_WC_SUCCESS}));
   EXPECT_EQ(rig.post(std::vector<fake_rig::request>(10)).first, 0);

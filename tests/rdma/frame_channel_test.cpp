@@ -95,7 +95,7 @@ TEST_F(frame_channel_test, a_second_question_goes_over_the_same_connection) {
 TEST_F(frame_channel_test, a_closed_connection_is_broken) {
   channel->ask("a", 1);
   accept();
-  EXPECT_EQ(channel->advance(), state::asking); // It is sent.
+  EXPECT_EQ(channel->advance(), state::asking); // The question is sent.
   peer.reset();
   EXPECT_EQ(after_arrival(), state::broken);
 }
@@ -103,7 +103,7 @@ TEST_F(frame_channel_test, a_closed_connection_is_broken) {
 TEST_F(frame_channel_test, an_answer_longer_than_any_may_be_is_broken) {
   channel->ask("a", 1);
   accept();
-  EXPECT_EQ(channel->advance(), state::asking); // It is sent.
+  EXPECT_EQ(channel->advance(), state::asking); // The question is sent.
   send(std::string(4, '\xff'));
   EXPECT_EQ(after_arrival(), state::broken);
 }
@@ -111,7 +111,7 @@ TEST_F(frame_channel_test, an_answer_longer_than_any_may_be_is_broken) {
 TEST_F(frame_channel_test, an_answer_to_nothing_is_broken) {
   channel->ask("a", 1);
   accept();
-  EXPECT_EQ(channel->advance(), state::asking); // It is sent.
+  EXPECT_EQ(channel->advance(), state::asking); // The question is sent.
   send(framed("one") + framed("two"));
   EXPECT_EQ(after_arrival(), state::broken);
 }

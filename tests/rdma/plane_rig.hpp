@@ -58,7 +58,7 @@ public:
     --slots[id.value].pins;
   }
 
-  /// What eviction does: other bytes in slots that nobody has pinned.
+  /// Evicts: puts other bytes into slots that nobody has pinned.
   void reuse_unpinned() {
     for (auto& each : slots)
       if (each.pins == 0)
@@ -90,7 +90,7 @@ struct test_batch {
   read_batch batch;
   std::vector<std::byte> memory;
   std::vector<std::size_t> page_at;
-  std::vector<std::uint32_t> from_slots; ///< Of the test_pool.
+  std::vector<std::uint32_t> from_slots; ///< Slots of the test_pool, by page.
 
   void add(const test_pool& pool, std::uint32_t slot, std::uint32_t parts = 1) {
     const auto& from = pool.slots.at(slot);
@@ -164,7 +164,7 @@ public:
   /// Serves `pool` as `inc`; what served before is gone.
   virtual void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) = 0;
   virtual void stop_serving() = 0;
-  /// What is served remotely readable has addresses of its own: puts the pages there.
+  /// Puts the batch's pages where peers READ them. Rigs without such memory have nothing to do.
   virtual void place(test_batch&) {}
   virtual peer_endpoint peer(const incarnation& inc) const = 0;
   virtual void step() = 0;

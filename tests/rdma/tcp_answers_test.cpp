@@ -1,4 +1,4 @@
-// What the TCP reader makes of the bytes of a server that says what it may not, dies or freezes.
+// The TCP reader with a server that breaks the protocol, dies or freezes.
 
 #include "rdma/tcp_protocol.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -13,7 +13,7 @@ constexpr incarnation life{1, 1};
 /// A server that sends the bytes it is given, whatever it is asked.
 class scripted_server {
 public:
-  /// What it does when all is sent; one that dies has not heard what was said last.
+  /// What the server does after its last byte; one that dies has not read the reader's last bytes.
   enum class ending : std::uint8_t { closes, dies, freezes };
 
   explicit scripted_server(ending end = ending::closes)
@@ -98,7 +98,7 @@ TEST(tcp_answers, mutated_answers_never_make_a_wrong_hit_nor_write_outside_the_p
   {
     test_batch what;
     read_scripted(pool, right, what,
-                  std::chrono::seconds(60)); // Of steps, of which few are needed.
+                  std::chrono::seconds(60)); // A limit for all steps; few are needed.
     ASSERT_TRUE(what.all(page_status::hit));
   }
   constexpr std::uint32_t seed = 20261121;

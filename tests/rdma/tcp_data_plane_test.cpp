@@ -1,4 +1,4 @@
-// What the TCP reader does with servers that are slow or restart, and when it has much to do.
+// The TCP reader with servers that are slow or restart, and with much to do.
 
 #include "rdma/tcp_protocol.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -95,11 +95,11 @@ protected:
   static tcp_data_plane_options options() {
     tcp_data_plane_options opts;
     opts.channels.channels_per_peer_max = batches;
-    opts.socket.receive_buffer_bytes = 4u << 20; // As much as the machine allows.
+    opts.socket.receive_buffer_bytes = 4u << 20; // The most that the machine allows.
     return opts;
   }
 
-  /// All are asked for, and as much of them waits in the reader's sockets as there is room for.
+  /// Asks for all pages, and waits until the reader's sockets are full of them.
   void fill_sockets() {
     tcp_page_server_options serving;
     serving.inc = life;
@@ -124,7 +124,7 @@ protected:
     return made;
   }
 
-  /// By what is not as it was: one byte in 256 of what came is the same by chance.
+  /// The bytes that have changed; one in 256 of those that came is the same by chance.
   std::size_t arrived_bytes() const {
     std::size_t sum = 0;
     for (const auto& each : what)

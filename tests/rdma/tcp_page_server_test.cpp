@@ -1,4 +1,4 @@
-// What a page server does with peers that are slow, silent, too many, or no peers at all.
+// The page server with peers that are slow, silent, too many, or no peers at all.
 
 #include "common/test_guards.hpp"
 #include "rdma/tcp_protocol.hpp"

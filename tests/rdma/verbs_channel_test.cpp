@@ -1,4 +1,4 @@
-// What is special about a verbs channel: where bytes land, what a fence is for, what comes late.
+// The special things about a verbs channel: where bytes land, the use of the fence, late bytes.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/verbs_rig.hpp"
@@ -285,7 +285,8 @@ TEST_F(verbs_channel_test, a_page_across_chunks_of_the_region_arrives_whole) {
     EXPECT_TRUE(what.holds(pool, i));
 }
 
-/// Its first piece is READ, its second one cannot be: the batch ends when the first one has ended.
+/// The page's first piece is READ, its second one cannot be: the batch ends when the first has
+/// ended.
 TEST_F(verbs_channel_test, a_page_that_reaches_into_an_unregistered_chunk_is_unreachable) {
   start();
   rig->chunk_bytes = 2u << 20;

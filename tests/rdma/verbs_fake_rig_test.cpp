@@ -9,7 +9,7 @@ namespace {
 using tests::fake_fabric;
 using tests::fake_work;
 
-/// Before the rig's own verbs objects, and after them.
+/// A fabric that is made before the rig's own verbs objects and destroyed after them.
 struct fabric_first {
   fabric_first() : fabric(42) {
     fabric.add(tests::roce_device("fake0", 1));

@@ -1,5 +1,5 @@
-// What the verbs handshake lets pass: its layout, its rules one by one, and hostile bytes against
-// an oracle that counts in 128 bits.
+// The verbs handshake: its layout, its rules one by one, and hostile bytes against an oracle that
+// counts in 128 bits.
 
 #include "common/test_guards.hpp"
 #include "rdma/tcp_protocol.hpp"

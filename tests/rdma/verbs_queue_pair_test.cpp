@@ -292,7 +292,7 @@ TEST_F(verbs_queue_pair, no_byte_arrives_after_it_was_destroyed) {
   fabric.advance(std::chrono::hours(2));
   EXPECT_EQ(target_bytes, random_bytes(256 << 10, 2));
 
-  // It is the destruction that prevents it: without it the bytes do arrive.
+  // The destruction of the pair prevents it: without that the bytes do arrive.
   pair = std::make_unique<rail_pair>(*reader, *server);
   pair->post(IBV_WR_RDMA_READ, {&whole, 1}, pool.address(), pool.remote_key());
   fabric.advance(std::chrono::hours(2));
@@ -353,10 +353,10 @@ TEST_F(verbs_queue_pair, an_armed_queue_wakes_who_sleeps_on_its_channel) {
     pair.post(IBV_WR_RDMA_READ, {&whole, 1}, pool.address(), pool.remote_key());
   };
 
-  read(); // Nobody has armed it.
+  read(); // The completion queue is not armed.
   EXPECT_EQ(::poll(&sleeper, 1, 0), 0);
   EXPECT_TRUE(pair.reader.completions.arm());
-  EXPECT_EQ(::poll(&sleeper, 1, 0), 0); // What was there before must be polled.
+  EXPECT_EQ(::poll(&sleeper, 1, 0), 0); // Completions from before arming must be polled.
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 1);
 
   read();

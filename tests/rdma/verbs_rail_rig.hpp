@@ -18,7 +18,7 @@
 namespace peercache::rdma {
 
 /// Memory that lies as a pool's does, from `lead_bytes` behind the beginning of a huge page on.
-/// Nothing is touched until somebody does.
+/// No page of it is touched until somebody uses it.
 class rail_pool {
 public:
   static constexpr std::uint64_t lead_bytes = 4096;
@@ -199,7 +199,7 @@ protected:
     settle();
   }
 
-  /// What is published once its time has come.
+  /// Statistics, after the time at which they are published.
   verbs_rail_stats stats() {
     pass(std::chrono::milliseconds(100));
     return server->stats();
@@ -227,7 +227,7 @@ protected:
     return made;
   }
 
-  /// What a reader with this greeting hears first.
+  /// The verdict that a reader with this greeting hears.
   verbs_verdict verdict_for(rail_reader& reader) {
     reader.come(*server);
     settle();
@@ -240,7 +240,7 @@ protected:
   bool served(const rail_reader& reader) const {
     return fabric.queue_pair(reader.answer.end.queue_pair).has_value();
   }
-  /// Of the server's side, ever.
+  /// Queue pairs ever made on the server's side.
   std::uint64_t pairs_made() const { return fabric.counts("nic0").queue_pairs; }
 
   std::uint64_t ended(session_end why) { return stats().ended[static_cast<std::size_t>(why)]; }

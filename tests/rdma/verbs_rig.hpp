@@ -21,7 +21,7 @@ public:
   readable_pool(const readable_pool&) = delete;
   readable_pool& operator=(const readable_pool&) = delete;
 
-  /// Where this page lies; copied there the first time.
+  /// The slot of this page in the served memory; copies it there the first time.
   slot_id place(const test_pool& pool, std::uint32_t slot);
   served_pool served() const;
   slot_entry& entry(slot_id slot) const { return table_[slot.value]; }
@@ -63,8 +63,8 @@ public:
   std::unique_ptr<verbs_rail_server> server;
   fault serves = fault::none;
   std::string server_name = "server";                ///< For the next `serve`.
-  std::uint64_t chunk_bytes = 1u << 30;              ///< For the next `serve`.
-  std::uint32_t chunks_at_start = ~std::uint32_t{0}; ///< So many are registered by it.
+  std::uint64_t chunk_bytes = 1u << 30;              ///< The chunk size of the next `serve`.
+  std::uint32_t chunks_at_start = ~std::uint32_t{0}; ///< Chunks that the next `serve` registers.
 
 private:
   const verbs_rig_devices devices_;

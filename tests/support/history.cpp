@@ -28,7 +28,7 @@ std::string shown(std::span<const std::byte> bytes) {
   return fmt::format("{:x} {} {:016x}", version, bytes.size(), digest_of(bytes));
 }
 
-/// Of 20 digits, which no two keys of a run share.
+/// A key as 20 digits, which no two keys of a run share.
 std::string shown(const page_key& key) {
   std::string text;
   for (std::size_t i = 0; i < 10; ++i)

@@ -37,7 +37,7 @@ public:
   /// `process` is about to offer these bytes.
   void put(time_point at, std::string_view process, const page_key& key,
            std::span<const std::byte> bytes);
-  /// It has them in place.
+  /// The process has these bytes in place.
   void hold(time_point at, std::string_view process, const page_key& key,
             std::span<const std::byte> bytes);
   void drop(time_point at, std::string_view process, const page_key& key);
@@ -66,7 +66,7 @@ private:
 
   const time_point begin_;
   std::atomic<call_number> calls_{0};
-  std::mutex lock_; ///< Of the next two.
+  std::mutex lock_; ///< Guards the next two.
   file_ptr file_;
   std::int64_t end_us_ = 0;
 };

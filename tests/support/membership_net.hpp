@@ -35,18 +35,18 @@ public:
     discovery::member self;
     discovery::membership_options options;
     std::unique_ptr<discovery::membership> machine; ///< Null while it is killed.
-    std::vector<discovery::view> adopted;           ///< By this process and its former ones.
+    std::vector<discovery::view> adopted; ///< Views that this process and its former ones adopted.
     std::vector<std::string> refusals;
-    std::vector<std::string> complaints; ///< That nobody answers it.
+    std::vector<std::string> complaints; ///< Its complaints that nobody answers.
     bool frozen = false;
-    std::deque<discovery::packet> inbox; ///< What its sockets hold while it is frozen.
+    std::deque<discovery::packet> inbox; ///< Packets that its sockets hold while it is frozen.
     ms tick_offset{0};
   };
 
   explicit membership_net(std::uint64_t seed) : random_(seed) {}
 
   network net;
-  std::uint32_t max_masters = 3; ///< Of the nodes that are started from now on.
+  std::uint32_t max_masters = 3; ///< max_masters of nodes started from now on.
   /// False for a pair of node indices that cannot hear each other now (from, to).
   std::function<bool(std::size_t, std::size_t)> reachable = [](auto, auto) { return true; };
   /// Sees what node `from` sends, when it does.
@@ -133,7 +133,7 @@ public:
     return std::chrono::duration_cast<ms>(now_ - start);
   }
 
-  /// All running nodes are joined, hold the same view, and the view is exactly them.
+  /// Whether all running nodes are joined and hold the same view, of exactly these nodes.
   bool converged() const {
     const discovery::view* first = nullptr;
     std::size_t running = 0;
@@ -246,7 +246,7 @@ inline membership_net started_net(std::size_t count, std::uint64_t seed = 1) {
   return net;
 }
 
-/// The same after they found each other and some quiet time.
+/// A net whose nodes have found each other, after some quiet time.
 inline membership_net converged_net(std::size_t count, std::uint64_t seed = 1) {
   auto net = started_net(count, seed);
   auto found = net.run_until([&] { return net.converged(); }, std::chrono::seconds(5));

@@ -15,11 +15,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr incarnation life{1, 1};
-constexpr std::uint32_t page_bytes = 1024; // In a granule each: what counts is the number of READs.
+constexpr std::uint32_t page_bytes = 1024; // Small pages: the number of READs counts.
 constexpr std::uint32_t slots = 256;
 constexpr std::uint32_t working_set = 20 * slots; ///< The pool holds 5 % of it.
 
-/// What every page of the working set looks like.
+/// The content of every page of the working set.
 class page_contents {
 public:
   std::span<const std::byte> of(std::uint32_t page) const {
@@ -91,8 +91,8 @@ private:
     return page;
   }
 
-  /// Its record was that of the page before until now, as in a directory that hears of evictions
-  /// late.
+  /// Publishes the oldest page. Until now its record was that of the page before, as in a directory
+  /// that hears of evictions late.
   void publish_oldest() {
     const auto [slot, page] = filling_.front();
     filling_.pop_front();
@@ -119,7 +119,7 @@ protected:
 
   eviction_race() {
     owner_thread_ = std::thread([this] {
-      // At the pace of the READs that are posted: evictions fall into the midst of the batches.
+      // Evictions keep the pace of posted READs, so that they fall into the midst of the batches.
       for (std::uint64_t evictions = 0; !stop_;)
         if (evictions < rail_.counters().payload_reads / reads_per_eviction)
           ++evictions, owner_.evict();

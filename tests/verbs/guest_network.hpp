@@ -35,7 +35,7 @@ private:
   const int number_;
 };
 
-/// What leaves device rxe<number> travels as netem says: "delay 200ms", "rate 40mbit".
+/// Makes packets that leave device rxe<number> travel as netem says: "delay 200ms", "rate 40mbit".
 class slow_link {
 public:
   slow_link(int number, const std::string& how) : end_("v" + std::to_string(number)) {

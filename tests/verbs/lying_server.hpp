@@ -11,7 +11,7 @@
 
 namespace peercache::rdma {
 
-/// What a peer may have wrong, with its control connection in the best of health.
+/// The lies of a peer whose control connection is in the best of health.
 enum class lie : std::uint8_t {
   none,
   wrong_key,      ///< The key of no region.
@@ -47,7 +47,7 @@ public:
     return {{1}, inc_, "127.0.0.1", local_port(listener_), "test", 1};
   }
 
-  std::atomic<lie> tells{lie::none}; ///< Of connections from here on.
+  std::atomic<lie> tells{lie::none}; ///< The lie told on connections from now on.
 
 private:
   struct session {
@@ -82,7 +82,8 @@ private:
     verbs::must(pair.connect(path_to(greeting.end, answer.end), {}));
     if (tells == lie::queue_pair_gone)
       pair.reset();
-    // At once: what a reader asks for before its chunk is there is a miss of its own.
+    // The chunk is told at once: a page asked for before its chunk is there would be a miss of
+    // another kind.
     std::vector<std::byte> words;
     append(words, answer);
     append(words, chunk_of(answer));

@@ -27,7 +27,7 @@ public:
   }
 
   void serve(test_pool& pool, const incarnation& inc, fault what) override {
-    // What the server sends is on its way for so long that it can go away in the meantime.
+    // The server's bytes are on their way for so long that it can go away in the meantime.
     slow_.reset();
     if (what == fault::breaks)
       slow_.emplace(1, "delay 200ms");
@@ -46,7 +46,7 @@ public:
 
   void step() override {
     verbs_rig::step();
-    // What the end of a queue pair took is nothing that the next batch has to wait for.
+    // The next batch need not wait for the end of a queue pair.
     pass_real_time();
     if (serves == fault::breaks && rail->counters.payload_reads.load() != 0)
       stop_serving();

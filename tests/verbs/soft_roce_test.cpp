@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t pool_bytes = 8u << 20;
 constexpr std::byte untouched{0xa5};
-/// For an emulated device in an emulated machine; what counts is how it ends.
+/// A limit for an emulated device in an emulated machine.
 constexpr auto soon = 10s;
 
 /// Pages on rxe1 that may be read, and a destination on rxe0 with guard bytes around it.
@@ -118,7 +118,7 @@ TEST_F(soft_roce, a_read_scatters_over_many_parts) {
         << part;
 }
 
-/// What must not happen, and how it ends.
+/// Accesses that must not succeed, and how they end.
 class refusals : public soft_roce {
 protected:
   void expect_writes_end_with(ibv_wc_status wanted,
@@ -148,7 +148,7 @@ TEST_F(refusals, a_pool_refuses_writes_and_atomics_even_from_a_queue_pair_that_t
   expect_writes_end_with(IBV_WC_REM_ACCESS_ERR, [](rail_pair& pair) {
     ibv_qp_attr every_right{};
     every_right.qp_access_flags =
-        0xf; // Of enum ibv_access_flags, by number: nobody else names them.
+        0xf; // All of enum ibv_access_flags, by number: the names are banned.
     ASSERT_EQ(ibv_modify_qp(pair.server.pair.get(), &every_right, IBV_QP_ACCESS_FLAGS), 0);
   });
 }

@@ -11,7 +11,7 @@ namespace peercache::rdma {
 
 /// Pages of a test as peers READ them.
 struct node_pool {
-  /// Where the batch's pages lie; copied there the first time.
+  /// Sets the slots of the batch's pages; copies the pages there the first time.
   void place(test_batch& what) {
     for (std::size_t i = 0; i < what.batch.pages.size(); ++i)
       what.batch.pages[i].slot = memory.place(pages, what.from_slots[i]);
@@ -65,7 +65,7 @@ public:
   verbs_rail_stats stats(std::size_t rail = 0) const { return rails_[rail]->stats(); }
 
 private:
-  /// What TCP would serve.
+  /// The pages that TCP would serve: none.
   struct no_pages final : page_source {
     page_status pin(slot_id, generation, const page_key&, std::uint32_t,
                     std::span<const std::byte>&) override {

@@ -1,5 +1,5 @@
-// What a reader makes of a peer, a link or a region that is not what it was: each batch ends within
-// its deadline with its pages counted as missing, and the next one works again by itself.
+// A reader whose peer, link or region changes: each batch ends within its deadline with its pages
+// counted as missing, and the next one works again by itself.
 
 #include "tests/verbs/forked_node.hpp"
 #include "tests/verbs/guest_network.hpp"
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr incarnation life{1, 1};
 constexpr incarnation next_life{2, 2};
-/// For an emulated device on a machine that may be busy.
+/// A limit for an emulated device on a machine that may be busy.
 constexpr auto patience = 60s;
 /// A deadline that is not to be reached: each failure shows before it.
 constexpr auto deadline = 10s;

@@ -23,7 +23,7 @@ void add_candidates(fabric_state& all, queue_state& queue, std::vector<candidate
     if (work.carried_out)
       continue;
     if ((work.flags & IBV_SEND_FENCE) != 0 && !all_before_done)
-      return; // It waits, and so does what was posted after it.
+      return; // This request waits, and so do those posted after it.
     out.push_back({&queue, sequence});
     if (!all.reorder)
       return;
@@ -151,7 +151,7 @@ bool call_hook(fabric_state& all, guard& held, const fake_fabric::hook& hook, qu
   return still_there(all, number, sequence);
 }
 
-/// Nobody answers: once more when the retries are over.
+/// Looks at a request that nobody answers once more when its retries are over.
 void retry(fabric_state& all, queue_state& queue, std::uint64_t sequence) {
   work_state& work = queue.at(sequence);
   if (!work.retrying && all.retry_delay > nanoseconds{}) {

@@ -49,10 +49,10 @@ struct domain_state : ibv_pd {
 };
 
 struct region_state : ibv_mr {
-  std::byte* memory = nullptr; ///< What `address` stands for.
+  std::byte* memory = nullptr; ///< The memory that `address` stands for.
   std::uint64_t address = 0;
   unsigned rights = 0;
-  void* mapping = nullptr; ///< Of a dmabuf's memory.
+  void* mapping = nullptr; ///< The mapping of a dmabuf's memory.
   std::size_t mapping_bytes = 0;
 };
 
@@ -74,7 +74,7 @@ struct completion_state : ibv_cq {
   bool armed = false;
   bool overrun = false;
   unsigned unacknowledged = 0;
-  std::vector<queue_state*> queues; ///< That send into it.
+  std::vector<queue_state*> queues; ///< Queue pairs that send into it.
 };
 
 struct work_state {
@@ -83,7 +83,7 @@ struct work_state {
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t order = 0; ///< Of posting, over all queue pairs.
+  std::uint64_t order = 0; ///< The order of posting, over all queue pairs.
   nanoseconds due{};
   std::uint32_t remote_key = 0;
   std::uint32_t pieces = 0;
@@ -122,7 +122,7 @@ struct device_state {
   fake_counts counts;
   std::uint64_t locked_bytes = 0;
   bool broken = false;
-  nanoseconds busy_until{}; ///< In a simulation of rails.
+  nanoseconds busy_until{}; ///< For a simulation of rails.
 };
 
 struct fault {
@@ -156,7 +156,7 @@ struct fabric_state {
   fake_fabric::hook before_each;
   fake_fabric::hook in_the_middle;
 
-  std::map<std::uint32_t, queue_state*> queues; ///< By number.
+  std::map<std::uint32_t, queue_state*> queues; ///< Queue pairs, by number.
   std::unordered_map<std::uint32_t, region_state*> local_keys;
   std::unordered_map<std::uint32_t, region_state*> remote_keys;
   fake_objects objects;
@@ -202,7 +202,7 @@ void carry_out_due(fabric_state& fabric, guard& held);
 /// When the next work request is due; none when there is none or all is held.
 std::optional<nanoseconds> next_due(fabric_state& fabric);
 std::size_t waiting_work(fabric_state& fabric);
-/// To the error state; what is posted is flushed.
+/// Moves a queue pair to the error state, which flushes its requests.
 void fail_queue(fabric_state& fabric, queue_state& queue);
 /// Completes in the order of posting what has been carried out.
 void complete_in_order(fabric_state& fabric, queue_state& queue);
@@ -210,7 +210,7 @@ void complete_in_order(fabric_state& fabric, queue_state& queue);
 // transfer.cpp: the access checks and the bytes.
 
 bool reachable(fabric_state& fabric, const queue_state& requester);
-/// What stands against it, or success.
+/// The error that stands against an access, or success.
 ibv_wc_status check_access(fabric_state& fabric, queue_state& requester, std::uint64_t sequence);
 /// Moves the bytes of [first, last) of this work request.
 void transfer(fabric_state& fabric, queue_state& requester, std::uint64_t sequence,

@@ -21,7 +21,7 @@
 namespace peercache::tests {
 
 struct fake_gid {
-  std::array<std::uint8_t, 16> gid{}; ///< All zero: an empty entry.
+  std::array<std::uint8_t, 16> gid{}; ///< The GID; all zero: an empty entry.
   ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
 };
 /// ::ffff:10.0.`subnet`.`host`
@@ -53,9 +53,10 @@ struct fake_device {
   int initiator_depth = 16;
   int responder_depth = 16;
   std::uint64_t region_bytes_max = UINT64_MAX;
-  std::uint64_t memlock_bytes = UINT64_MAX; ///< Of all regions together; more fails with ENOMEM.
-  bool has_dmabuf = false;                  ///< A memfd then stands for one.
-  bool has_gid_types = true;                ///< Else they are in sysfs only.
+  /// Limit of all regions together; more fails with ENOMEM.
+  std::uint64_t memlock_bytes = UINT64_MAX;
+  bool has_dmabuf = false;   ///< A memfd then stands for one.
+  bool has_gid_types = true; ///< False: GID types are in sysfs only.
   int open_error = 0;
 };
 /// A RoCE device as most are: link-local GIDs, then 10.0.`subnet`.`host`, each as v1 and v2.
@@ -79,7 +80,7 @@ struct fake_work {
 struct fake_queue_pair {
   std::string device;
   ibv_qp_state state = IBV_QPS_RESET;
-  ibv_qp_attr attributes{}; ///< All that was set so far.
+  ibv_qp_attr attributes{}; ///< All attributes that were set so far.
   ibv_qp_cap granted{};
 };
 
@@ -94,7 +95,7 @@ struct fake_region {
 
 struct fake_counts {
   std::uint64_t doorbells = 0;     ///< Calls of post_send.
-  std::uint64_t work_requests = 0; ///< That were taken.
+  std::uint64_t work_requests = 0; ///< Work requests that were taken.
   std::uint64_t reads = 0;         ///< Posted.
   std::uint64_t read_bytes = 0;    ///< Posted.
   std::uint64_t fenced = 0;        ///< READs with a fence, posted.
@@ -151,50 +152,51 @@ public:
   fake_fabric(const fake_fabric&) = delete;
   fake_fabric& operator=(const fake_fabric&) = delete;
 
-  // What there is.
+  // Devices and cables.
   void add(fake_device device);
-  /// `ibv_get_device_list` fails with it, as in a kernel without verbs (ENOSYS).
+  /// Makes `ibv_get_device_list` fail with this error, as in a kernel without verbs (ENOSYS).
   void fail_listing(int error);
-  /// The next `times` such calls fail with it.
+  /// Makes the next `times` such calls fail with this error.
   void fail(fake_call what, int error, unsigned times = 1);
 
-  // When work is carried out.
+  // The times of carrying out work.
   void advance(duration by);
   duration now() const;
-  /// Of each work request posted from now on, drawn from the range.
+  /// Sets the delay of each work request posted from now on, drawn from the range.
   void set_delay(duration least, duration most);
-  /// Until a work request that nobody answers is given up with RETRY_EXC.
+  /// Sets the time until a work request that nobody answers is given up with RETRY_EXC.
   void set_retry_delay(duration delay);
   /// READs are carried out in an order drawn from the seed; a fenced one after all before it.
   /// Completions still come in the order of posting.
   void set_reorder(bool on);
-  /// Nothing is carried out any more but by `step`.
+  /// Stops carrying out work, but by `step`.
   void hold();
   void release();
-  /// Carries out at most this many in the order in which they are due; how many there were.
+  /// Carries out at most so many work requests in the order in which they are due; returns how many
+  /// there were.
   std::size_t step(std::size_t count = 1);
-  /// Posted and not carried out.
+  /// How many work requests are posted and not carried out.
   std::size_t waiting() const;
 
-  // What happens at that moment, in the thread that carries out. Null: nothing.
+  // Hooks, called in the thread that carries out work. Null: none.
   void before_each(hook what);
-  /// When half of the bytes are in place.
+  /// Called when half of the bytes are in place.
   void in_the_middle(hook what);
 
-  // What goes wrong. Both tell the device's open contexts by an asynchronous event.
+  // Faults. Both tell the device's open contexts by an asynchronous event.
   void set_port_state(const std::string& device, std::uint8_t port, ibv_port_state state);
-  /// Its queue pairs flush, and what is posted or created after it fails with EIO.
+  /// Breaks a device: its queue pairs flush, and later posting and creating fails with EIO.
   void break_device(const std::string& device);
   /// Whether completions of a destroyed queue pair stay in the queue (as rxe does, the default) or
   /// are cleaned out (as mlx5 does).
   void keep_completions_of_destroyed(bool keep);
 
-  // What was done.
+  // The record of the work done.
   std::optional<fake_queue_pair> queue_pair(std::uint32_t number) const;
   std::vector<fake_region> regions() const;
   fake_counts counts(const std::string& device) const;
   fake_objects objects() const;
-  /// What no device forgives or what it forgives only by luck, one sentence each.
+  /// The misuses that devices do not forgive, or only by luck, one sentence each.
   std::vector<std::string> misuse() const;
 
   /// For measuring posting and polling: no byte is moved, nothing is checked, and READs of a device

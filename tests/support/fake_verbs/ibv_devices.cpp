@@ -191,7 +191,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     guard held(fabric().lock);
     auto& pending = state_of(context).pending;
     if (pending.empty())
-      continue; // Its queue pair was destroyed meanwhile.
+      continue; // The event's queue pair was destroyed meanwhile.
     *event = pending.front();
     pending.pop_front();
     return 0;

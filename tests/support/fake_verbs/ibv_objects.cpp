@@ -72,7 +72,7 @@ int destroy_error(bool busy, const char* sentence) {
 int request_notification(ibv_cq* queue, int) {
   guard held(fabric().lock);
   carry_out_due(fabric(), held);
-  state_of(queue).armed = true; // For what comes from now on, not for what is there.
+  state_of(queue).armed = true; // Later completions make an event, present ones do not.
   return 0;
 }
 
@@ -230,7 +230,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** cq_contex
     guard held(fabric().lock);
     auto& pending = state_of(channel).pending;
     if (pending.empty())
-      continue; // Its queue was destroyed meanwhile.
+      continue; // The event's queue was destroyed meanwhile.
     *queue = pending.front();
     *cq_context = pending.front()->cq_context;
     ++pending.front()->unacknowledged;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-/// Who reaches whom, who may do what, and the bytes.
+/// Connectivity, access rights, and the bytes of transfers.
 namespace peercache::tests {
 
 namespace {

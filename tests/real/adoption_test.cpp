@@ -28,7 +28,7 @@ std::uint32_t setting(const char* name, std::uint32_t otherwise) {
   return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::atoi(text));
 }
 
-/// Nobody is to leave because the machine stood still.
+/// Long enough that no node is expelled because the machine stood still.
 constexpr milliseconds patient_expiry(5000);
 
 class adoption : public survival_ring {
@@ -55,7 +55,7 @@ protected:
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// One that believes what it is told: the node alone stands between a wrong byte and the reader.
+  /// A client that verifies nothing: the node alone stands between a wrong byte and the reader.
   std::unique_ptr<client::cache_client> unverifying_client() {
     client::client_options options;
     options.node_port = node(0).ports().control_port;
@@ -101,7 +101,7 @@ std::uint32_t damage_pool(const std::string& name, std::uint32_t one_in) {
   return damaged;
 }
 
-/// With and without the comparison of what is adopted.
+/// A pool with damaged pages, with and without the comparison of adopted pages.
 class damaged_pool : public adoption, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(guard, damaged_pool, testing::Bool(),
                          [](const auto& info) { return info.param ? "on" : "off"; });
@@ -135,8 +135,8 @@ TEST_P(damaged_pool, gives_wrong_bytes_to_nobody_unless_the_guard_is_off) {
   EXPECT_EQ(log_of(0).find(std::to_string(damaged) + " refused") != std::string::npos, guard_on);
 }
 
-/// At each step that storage::take_over_step names but `entry_withdrawn`, which takes an entry that
-/// no node writes.
+/// Killed at each step of storage::take_over_step but `entry_withdrawn`, for which it takes an
+/// entry that no node writes.
 TEST_F(adoption, that_is_killed_at_any_step_is_the_next_ones_to_finish) {
   constexpr std::uint32_t pages = 100;
   start_ring({.count = 1, .keep_pools = true, .program = PEERCACHE_NODE_SWITCHABLE});
@@ -151,7 +151,7 @@ TEST_F(adoption, that_is_killed_at_any_step_is_the_next_ones_to_finish) {
     damaged += damage_pool(objects().front(), 50);
     auto launch = launch_of(0);
     launch.environment = {{"PEERCACHE_TEST_TAKE_OVER_KILL_POINT", std::to_string(step)}};
-    if (auto brief = cli::node_process::start(launch)) { // It dies while it serves.
+    if (auto brief = cli::node_process::start(launch)) { // This node dies while it serves.
       EXPECT_EQ(brief->process().wait(milliseconds(10'000)), 128 + SIGKILL);
     }
     ASSERT_TRUE(restart(0));
@@ -228,7 +228,7 @@ protected:
   static constexpr std::uint32_t nodes = 5;
   const std::uint32_t pages = setting("PEERCACHE_ADOPTION_PAGES", 512);
   const std::uint32_t reads_wanted = setting("PEERCACHE_ADOPTION_READS", 0);
-  const std::uint32_t puts = pages * 6 / 5; ///< At each node.
+  const std::uint32_t puts = pages * 6 / 5; ///< Pages put at each node.
 
   void SetUp() override {
     start_ring({.count = nodes,

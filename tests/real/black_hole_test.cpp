@@ -40,12 +40,12 @@ private:
 
 constexpr std::uint32_t pages = 64;
 constexpr std::uint32_t many = 20'480;
-/// What an owner that does not answer costs its producer, each time: actors::pool_actor_options.
+/// How long a producer waits for an owner that does not answer: as in actors::pool_actor_options.
 constexpr milliseconds directory_timeout(1000);
 
 class black_holes : public survival_ring {
 protected:
-  /// Each of many single calls.
+  /// Makes many single calls, and judges each.
   template <class Call>
   testing::AssertionResult each_takes_at_most(milliseconds bound, std::uint32_t calls, Call call) {
     for (std::uint32_t i = 0; i < calls; ++i) {
@@ -57,8 +57,8 @@ protected:
     return testing::AssertionSuccess();
   }
 
-  /// Nothing changes in this node's view for that long. A machine that stands still for longer than
-  /// an expiry makes a cluster lose members: the best of some rounds counts.
+  /// Whether this node's view stays as it is for that long. A machine that stands still for longer
+  /// than an expiry makes a cluster lose members: the best of some rounds counts.
   bool keeps_its_view(std::size_t index, milliseconds how_long) {
     for (int round = 0; round < rounds_max; ++round) {
       const auto before = wait_for_view(index);
@@ -98,7 +98,7 @@ protected:
     ASSERT_TRUE(client.flush(clock::now() + publish_patience));
   }
 
-  /// Of these, the ones whose only records are at these two nodes.
+  /// Keys whose only records are at these two nodes.
   std::vector<page_key> keys_of_owners(std::size_t one, std::size_t other) {
     const auto view = wait_for_view(one);
     const discovery::hash_ring ring{view->members};
@@ -140,13 +140,15 @@ TEST_F(black_holes, a_seed_that_never_answers_delays_neither_the_start_nor_heart
   }
   EXPECT_TRUE(started);
   EXPECT_TRUE(within(milliseconds(15'000), [&] { return one_view(all); }));
-  // Its beats to the masters go on between those to the hole: expiries later it is still in.
+  // The node's heartbeats to the masters go on between those to the hole: expiries later it is
+  // still in the view.
   EXPECT_TRUE(keeps_its_view(0, 5 * expiry / 2));
   EXPECT_TRUE(exchange(2, 0, 0));
 }
 
 TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
-  // It stays in the view for all of the test: its kernel takes connections, and nobody answers.
+  // The frozen node stays in the view for all of the test: its kernel takes connections, and nobody
+  // answers.
   start_ring({.count = 4, .heartbeat = milliseconds(1000), .expiry = milliseconds(60'000)});
   if (HasFatalFailure())
     return;
@@ -182,7 +184,8 @@ TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
   })) << "the other owner of each key was told at once";
 }
 
-/// What a view change moves to a silent owner waits for it; what it moves to the others does not.
+/// Records that a view change moves to a silent owner wait for it; records that move to others do
+/// not.
 TEST_F(black_holes, a_peer_that_never_answers_delays_no_record_that_moves_to_another) {
   // The records of a dead node are told to their new owners in a quarter of a second and more.
   start_ring({.count = 4,

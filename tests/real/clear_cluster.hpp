@@ -21,7 +21,7 @@ namespace peercache::real::clear_test {
 using client::cache_client;
 
 inline constexpr std::uint32_t page_bytes = 16384;
-inline constexpr std::uint32_t pages = 16; ///< Of each engine, in each space.
+inline constexpr std::uint32_t pages = 16; ///< Pages of each engine in each space.
 inline constexpr milliseconds patience(30'000);
 inline constexpr milliseconds clear_time(15'000);
 inline constexpr std::string_view cleared = "llama";
@@ -152,7 +152,8 @@ public:
   }
 
   static constexpr std::uint32_t all_pages() { return count * pages; }
-  /// Those that some of the interleavings set in the last moment are behind the others.
+  /// All pages that are watched: those that some interleavings set in the last moment are behind
+  /// the others.
   static constexpr std::uint32_t watched_pages() { return all_pages() + pages; }
   cache_client& engine(std::size_t i) { return *engines_[i]; }
   cli::node_process& node(std::size_t i) { return nodes_[i]; }
@@ -187,7 +188,7 @@ public:
              status->disk.pages >= 2 * pages;
     }));
   }
-  /// Of a third space, so many pages that all others leave memory.
+  /// Sets so many pages of a third space that all others leave memory.
   void push_out(std::size_t i) {
     settle_disk(i);
     for (std::uint32_t round = 0; round < 10; ++round) {
@@ -206,7 +207,7 @@ public:
     const auto restarted = nodes_[i].restart(seeds);
     ASSERT_TRUE(restarted) << restarted.error().message;
   }
-  /// Its disk is not looked at.
+  /// Restarts a node that does not look at its disk.
   void restart_without_disk(std::size_t i) {
     auto launch = nodes_[i].launch();
     launch.control_port = nodes_[i].ports().control_port;
@@ -248,7 +249,7 @@ public:
   client::clear_result clear(std::size_t i, milliseconds at_most = clear_time) {
     return engine(i).clear(cleared, clock::now() + at_most);
   }
-  /// By way of this node; all engines are watched from here on.
+  /// Clears the space by way of this node, certainly; all engines are watched from here on.
   void clear_for_certain(std::size_t i) {
     const auto said = clear(i);
     ASSERT_TRUE(said.certain) << said.why_not;
@@ -276,13 +277,13 @@ public:
                hits_of(engine(i), cleared, 0, watched_pages(), 0) !=
            0;
   }
-  /// The node that was away has heard of it.
+  /// Waits until the node that was away has heard of the clear.
   void wait_until_gone(std::size_t i) {
     ASSERT_TRUE(within(patience, [&] { return !finds_any(i); })) << "engine " << i;
     watch_engine(i);
   }
-  /// Nobody had or has a page of before; the space can be used again, and the other one is as it
-  /// was.
+  /// Expects that nobody had or has a page of before, that the space can be used again, and that
+  /// the other space is as it was.
   void finish() {
     watch_all();
     for (const auto& each : watches_)

@@ -21,7 +21,7 @@ const interleaving interleavings[] = {
      [](cluster& all) {
        all.restart_engine(1);
        all.clear_for_certain(1);
-       all.restart_engine(2); // And one that starts afterwards.
+       all.restart_engine(2); // An engine that starts afterwards.
      }},
     {"pages_are_not_committed_yet",
      [](cluster& all) {
@@ -44,7 +44,7 @@ const interleaving interleavings[] = {
            set(all.engine(1), cleared, 2000 + rounds, 1, 0);
        });
        EXPECT_TRUE(within(patience, [&] { return rounds > 2; }));
-       const auto before = rounds.load(); // What is set from here on may be a hit or not.
+       const auto before = rounds.load(); // Pages set from here on may be hits or not.
        all.clear_for_certain(0);
        for (std::size_t i = 0; i < cluster::count; ++i)
          EXPECT_EQ(hits_of(all.engine(i), cleared, 2000, before, 0), 0u) << "engine " << i;

@@ -150,7 +150,7 @@ TEST_F(cli_ring, ring_and_shards_account_for_every_key_and_record) {
   EXPECT_EQ(ask({"shard", "show", "nobody"}).exit_code, 1);
 }
 
-/// Also of calls that need a session, and long before their deadline.
+/// The refusal comes to calls that need a session too, and long before their deadline.
 TEST_F(cli_ring, another_clusters_name_is_refused_by_a_node_that_says_its_own) {
   for (const char* command : {"status", "nodes", "ping", "get", "exists", "put", "rm"}) {
     std::vector<std::string> words{command, "-o", "json", "--node", address(0), "--cluster"};
@@ -224,7 +224,7 @@ TEST(cli, a_demo_of_a_small_trace_gives_no_wrong_bytes_and_leaves_nothing) {
             report["pages"].get<int>());
 }
 
-/// What went wrong before a node was started is told alone, and leaves nothing behind.
+/// A fault before any node was started is told alone, and leaves nothing behind.
 TEST(cli, a_demo_that_cannot_begin_is_a_usage_error_and_leaves_no_folder) {
   auto folder = cli::run_folder::make("peercache-real");
   ASSERT_TRUE(folder);

@@ -17,11 +17,11 @@ constexpr std::uint32_t batch_pages = 128;
 constexpr std::uint64_t batch_bytes = std::uint64_t{batch_pages} * large_page;
 constexpr milliseconds grace(50);
 constexpr milliseconds long_enough(10'000);
-/// Of each measurement; the best one counts, because other programs have the processor too.
+/// Rounds of each measurement; the best one counts, because other programs have the processor too.
 constexpr std::uint32_t rounds = 3;
 
-/// One batch of 256 MiB in this process, and calls with it that say how long they took; what came
-/// of its pages is in `results_`.
+/// One batch of 256 MiB in this process, and calls with it that say how long they took; its pages'
+/// results are in `results_`.
 class deadlines : public survival_ring {
 protected:
   std::span<std::byte> page(std::uint32_t index) {
@@ -90,7 +90,7 @@ protected:
     EXPECT_EQ(unpublished->failed, 0u);
   }
 
-  /// Of the pool of the only node, with the slots that are reserved.
+  /// Bytes used in the pool of the only node, reserved slots included.
   std::uint64_t bytes_used() {
     auto admin = client::admin_client::connect(node(0).launch().host, node(0).ports().control_port,
                                                cluster(), milliseconds(2000));
@@ -184,13 +184,13 @@ TEST_F(deadlines, a_large_set_ends_in_time_and_keeps_no_slot_that_it_did_not_fil
   set_batch(*client, first, milliseconds(-1));
   EXPECT_EQ(count(page_status::timed_out), batch_pages);
   EXPECT_TRUE(uses_at_most(before));
-  // All but a fifth of the pool: there would be no room beside slots that are nobody's.
+  // The set takes four fifths of the pool: lost slots would leave no room for it.
   set_batch(*client, first, long_enough);
   EXPECT_EQ(count(page_status::stored), batch_pages);
 }
 
 TEST_F(deadlines, a_holder_that_does_not_answer_a_removal_holds_up_no_other) {
-  // It stays in the view for all of the test.
+  // The frozen node stays in the view for all of the test.
   start_ring({.count = 3, .heartbeat = milliseconds(1000), .expiry = milliseconds(60'000)});
   if (HasFatalFailure())
     return;
@@ -231,7 +231,7 @@ TEST_F(deadlines, a_holder_that_does_not_answer_a_removal_holds_up_no_other) {
   EXPECT_EQ(call.wait_for(milliseconds(0)), std::future_status::timeout)
       << "it waited for one that is silent";
   EXPECT_TRUE(took_at_most(patience + grace, begin, call.get()));
-  // Its link may be given up before the deadline.
+  // The link to the frozen node may be given up before the deadline.
   EXPECT_TRUE(removed[0].status == page_status::timed_out ||
               removed[0].status == page_status::unreachable)
       << to_string(removed[0].status);

@@ -15,7 +15,7 @@ namespace {
 class client_end : public local_ring {
 protected:
   static constexpr milliseconds far{30'000};
-  /// What the end of a call, or of a client, may take.
+  /// How long the end of a call, or of a client, may take.
   static constexpr milliseconds at_once{1000};
 
   /// The status of a child that runs `body`; -1 when it has not ended after a while.
@@ -84,7 +84,7 @@ TEST_F(client_end, in_a_forked_child_it_is_closed_and_the_parent_s_is_not) {
   auto client = client_of(0);
   put(*client, 0, 8);
   std::atomic<bool> enough{false};
-  std::thread busy([&] { // Its locks are held at some of the forks.
+  std::thread busy([&] { // This thread holds the client's locks at some of the forks.
     while (!enough)
       count_existing(*client, 0, 8);
   });
@@ -128,7 +128,7 @@ TEST_F(client_end, closing_ends_the_calls_that_wait_for_a_frozen_node) {
     callers.emplace_back([&, index, body] {
       std::vector<client::page_result> results(1);
       ++running;
-      do // Until it is cut short: what needs no frozen node ends by itself.
+      do // Repeated until a call is cut short: one that needs no frozen node ends by itself.
         body(std::span(results));
       while (results[0].status != page_status::closed && clock::now() < until);
       ended[index] = results[0].status;

@@ -75,7 +75,7 @@ TEST_F(new_client, waits_for_a_silent_member_no_longer_than_a_dial_may_take) {
   node(2).process().signal(SIGCONT);
 }
 
-/// As an HTTP server does to a greeting that happens to have the end of a line in it.
+/// An HTTP server answers a greeting that happens to have the end of a line in it.
 TEST(stranger, that_says_something_else_is_no_node) {
   rdma::unique_fd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in at{};

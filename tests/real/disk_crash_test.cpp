@@ -24,13 +24,13 @@ std::uint32_t rounds() {
 /// step while it starts or works, and then it must find them.
 class disk_crash : public testing::TestWithParam<std::tuple<std::string, disk_step>> {
 protected:
-  static constexpr std::uint32_t first_pages = 200; ///< Of the first life: 0 and on.
-  static constexpr std::uint32_t second_id = 1000;  ///< Of the second life's first page.
+  static constexpr std::uint32_t first_pages = 200; ///< Pages of the first life, numbered from 0.
+  static constexpr std::uint32_t second_id = 1000;  ///< The number of the second life's first page.
 
   static const std::string& store() { return std::get<0>(GetParam()); }
   static disk_step step() { return std::get<1>(GetParam()); }
 
-  /// Each round comes to the step another time, where there is another: the store `offset` syncs
+  /// Each round is killed at a later pass of the step, where there is one: the store `offset` syncs
   /// its folder when it starts, and not again.
   static std::vector<std::pair<std::string, std::string>> killed_at(std::uint32_t round) {
     const bool often = step() == disk_step::write_submitted || step() == disk_step::write_done;
@@ -95,7 +95,8 @@ protected:
     return node.bury(milliseconds(comes_there() && !made_once() ? 5000 : 0));
   }
 
-  /// All that is on disk is whole, and is served: of the first life all, unless some were evicted.
+  /// Expects that every page on disk is whole and served: all of the first life, unless some were
+  /// evicted.
   static void check(disk_node& node, std::uint64_t before, const work_done& done) {
     ASSERT_TRUE(node.settled());
     const auto recovered = node.status()->disk.recovered;
@@ -103,7 +104,7 @@ protected:
     EXPECT_EQ(node.status()->disk.checksum_failures, 0u);
     EXPECT_GE(recovered, fills() ? 1 : std::max(before, done.on_disk));
     std::uint64_t of_first = 0, of_second = 0;
-    EXPECT_TRUE(within(milliseconds(30'000), [&] { // Until the directory knows all of them.
+    EXPECT_TRUE(within(milliseconds(30'000), [&] { // The directory comes to know all pages.
       of_first = node.count_hits(0, first_pages);
       of_second = node.count_hits(second_id, done.put);
       return of_first + of_second >= recovered;

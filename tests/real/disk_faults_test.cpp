@@ -103,7 +103,7 @@ TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well
   options.environment = environment{{"PEERCACHE_TEST_DISK_ERROR_PERCENT", "100"},
                                     {"PEERCACHE_TEST_DISK_FAULTS_FOR_MS", "3000"}};
   disk_node node(options);
-  ASSERT_TRUE(node.settled()); // Its scan is over: the first page is the first to fail.
+  ASSERT_TRUE(node.settled()); // The node's scan is over: the first page is the first to fail.
   std::uint32_t next = 0;
   EXPECT_TRUE(within_a_second(node, next, [](const client::node_status& now) {
     return now.disk.breaker == "open" && now.disk.skipped.at("breaker_open") > 0;
@@ -138,7 +138,7 @@ double p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) {
       for (std::size_t i = 0; i < 2; ++i) {
         const auto read = nodes[i]->get(id);
         EXPECT_EQ(read.result.status, page_status::hit);
-        if (again != 0) // Where the pages are is known from then on.
+        if (again != 0) // The client knows the pages' locations from the first round on.
           took[i].push_back(read.took);
       }
   const auto p99 = [](auto& all) {
@@ -208,8 +208,8 @@ TEST_P(stalled_disk, leaves_hits_in_memory_alone) {
   disk_node healthy(wanted(false));
   disk_node stalled(wanted(true));
   const auto before = own_memory(stalled.pid());
-  // What else this machine does may slow one of the two: the best of three tries says what the
-  // disk does, which it would do in each of them.
+  // Other work of this machine may slow one of the two: the best of three tries shows the disk's
+  // part, which it would have in each.
   double slower = 2;
   for (std::uint32_t attempt = 0; attempt < 3 && slower > 1.2; ++attempt) {
     slower = std::min(slower, median_p99_ratio(stalled, healthy, attempt * 500));
@@ -217,7 +217,7 @@ TEST_P(stalled_disk, leaves_hits_in_memory_alone) {
   }
   EXPECT_LE(slower, 1.2) << "p99, stalled to healthy";
   std::uint32_t next = 10'000;
-  EXPECT_TRUE(within(milliseconds(60'000), [&] { // Until the queue's limit was met.
+  EXPECT_TRUE(within(milliseconds(60'000), [&] { // The queue's limit is met.
     for (int i = 0; i < 64; ++i)
       EXPECT_EQ(stalled.put(next++), page_status::stored);
     return stalled.status()->disk.skipped["queue_full"] > 0;
@@ -233,7 +233,8 @@ TEST_P(stalled_disk, has_promotes_miss_in_time) {
   for (std::uint32_t id = 1000; id < 1600; ++id) // More than the pool holds: the cold ones go.
     ASSERT_EQ(node.put(id), page_status::stored);
   ASSERT_TRUE(node.client().flush());
-  // Until the directory says that they are on disk: before, a miss says nothing about the disk.
+  // Waits until the directory says that the pages are on disk: before, a miss says nothing about
+  // the disk.
   const auto asked = asked_of_disk(node);
   std::string seen_as;
   ASSERT_TRUE(within(milliseconds(30'000), [&] {
@@ -301,7 +302,7 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
     const auto skipped = [&node] { return node.status()->disk.skipped["read_only"]; };
     const auto skipped_before = skipped();
     bool read_only =
-        false;     // By what was skipped so: the state itself lasts half a second at a time.
+        false;     // Judged by skipped pages: the state itself lasts half a second at a time.
     int tries = 0; // Since the first write that found no room.
     std::optional<clock::time_point> failed_at;
     const auto patience = std::chrono::seconds(takes_its_room ? 2 : 60);

@@ -36,9 +36,9 @@ public:
   bool alive() { return node_ && !node_->process().wait(milliseconds(0)).has_value(); }
   /// Waits until it is dead by itself, otherwise with SIGKILL. Whether it was by itself.
   bool bury(milliseconds at_most);
-  /// What the node is now; nothing when it does not answer.
+  /// The node's status; nothing when it does not answer.
   std::optional<client::node_status> status();
-  /// Has it read its whole disk, and waits until it is done.
+  /// Makes the node read its whole disk, and waits until that is done.
   void verify_and_wait();
   /// True when nothing is on its way to the disk, or the node is dead, within a minute.
   bool settled();
@@ -54,7 +54,7 @@ public:
     clock::duration took{};
   };
   read_page get(std::uint32_t id, milliseconds deadline = milliseconds(2000));
-  /// How many of these are hits now. No hit has a wrong byte.
+  /// How many of these pages are hits now. No hit has a wrong byte.
   std::uint32_t count_hits(std::uint32_t first, std::uint32_t count);
 
   std::string address() const { return node_->address(); }
@@ -62,7 +62,7 @@ public:
   const std::string& cluster() const { return node_->launch().cluster; }
   /// Where `disk.path` is.
   const std::string& disk_path() const { return options_.disk_path; }
-  /// What the node has said in all its lives.
+  /// The node's log of all its lives.
   std::string log() const;
   pid_t pid() const { return node_->ports().pid; }
 

@@ -1,4 +1,4 @@
-// What people see of a node's disk: the words of the command line, and a disk that cannot be used.
+// A node's disk as people see it: the words of the command line, and a disk that cannot be used.
 
 #include "disk_node.hpp"
 
@@ -63,7 +63,7 @@ TEST_P(disk_command, verifies_nothing_that_could_not_be_read) {
   node.bury(milliseconds(0));
   ASSERT_TRUE(node.start({{"PEERCACHE_TEST_DISK_ERROR_PERCENT", "30"}}));
   ASSERT_TRUE(node.settled());
-  node.put(1000); // With the first write the faults begin.
+  node.put(1000); // The faults begin with the first write.
   EXPECT_TRUE(within(milliseconds(60'000), [&] {
     const auto now = node.status();
     return now && now->disk.writes + now->disk.write_errors != 0;

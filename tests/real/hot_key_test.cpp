@@ -48,7 +48,7 @@ protected:
     return line == std::string::npos ? -1 : std::stod(answer->body.substr(line + series.size()));
   }
 
-  /// One page that the producer has.
+  /// Stores one page at the producer.
   page_key store(const std::string& name) {
     static const key_space space;
     std::vector<std::byte> bytes(big_page_bytes);
@@ -123,8 +123,8 @@ TEST_P(hot_key, sixteen_readers_of_a_page_cost_its_producer_no_more_than_three) 
               sent / big_page_bytes);
   EXPECT_LE(sent, 3.0 * big_page_bytes);
 
-  // Nobody has a copy when all come at once. The directory keeps few of those that they make; from
-  // then on they read these.
+  // No reader has a copy when all come at once. The directory keeps few of the copies that they
+  // make; later readers take these.
   const auto at_once = store("at once");
   for (std::uint32_t i = 0; i < reads_until_mirrored(); ++i)
     read_at_once(clients, at_once);

@@ -29,7 +29,7 @@ std::uint32_t setting(const char* name, std::uint32_t otherwise) {
 /// PEERCACHE_LATE_NODES nodes.
 class late_calls : public survival_ring {
 protected:
-  /// In milliseconds after the deadline; the last one has no end.
+  /// Bounds of the histogram, in milliseconds after the deadline; the last range has no end.
   static constexpr std::array<int, 8> bounds{0, 1, 5, 10, 20, 30, 40, 50};
 
   /// One caller's memory and its dice.
@@ -102,7 +102,7 @@ protected:
       clock::time_point begin;
       const auto until = call(*client, by, patience, begin);
       const auto end = clock::now();
-      // What its own thread had to wait for a processor says nothing about the call either.
+      // The thread's own wait for a processor says nothing about the call either.
       const auto waited = stress::thread_times::now().waited - before.waited;
       const auto late = end - until <= grace ? end - until : end - until - waited;
       count(late);
@@ -141,8 +141,8 @@ TEST_F(late_calls, of_all_kinds_end_in_time_while_nodes_die_and_freeze) {
       call_often(i % 2, i, calls / callers);
       --calling;
     });
-  // Of all nodes but the two that callers are at, one after another is frozen, or killed and
-  // started again.
+  // One node after another, but for the two that callers are at, is frozen, or killed and started
+  // again.
   for (std::uint32_t turn = 0; calling > 0; ++turn) {
     const auto victim = 2 + turn % (nodes - 2);
     if (turn % 2 == 0) {

@@ -19,7 +19,7 @@ namespace peercache::real {
 using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// What a program that ran to its end said.
+/// The output and exit code of a program that ran to its end.
 struct finished_program {
   int exit_code = -1;
   std::string output;
@@ -48,7 +48,7 @@ void freeze_process(cli::child_process& process);
 class local_ring : public testing::Test {
 protected:
   static constexpr std::uint32_t page_bytes = 16384;
-  /// For what is to be published in the end, whoever does not answer.
+  /// How long publishing may take, in spite of nodes that do not answer.
   static constexpr milliseconds publish_patience{20'000};
 
   void SetUp() override;
@@ -79,7 +79,7 @@ protected:
   };
   static read_page get(client::cache_client& client, std::uint32_t id,
                        milliseconds deadline = milliseconds(2000));
-  /// Of how many of these pages `exists` says this.
+  /// For how many of these pages `exists` gives this status.
   static std::uint32_t count_told(client::cache_client& client, std::uint32_t first,
                                   std::uint32_t count, page_status wanted);
   static std::uint32_t count_existing(client::cache_client& client, std::uint32_t first,
@@ -94,7 +94,7 @@ protected:
   testing::AssertionResult took_at_most(milliseconds bound, const read_page& read) const {
     return took_at_most(bound, read.begin, read.begin + read.took);
   }
-  /// The same for `within`.
+  /// Waits as `within` does, and longer by the time in which this process stood still.
   bool within_own_time(milliseconds at_most, const std::function<bool()>& condition) const;
 
   std::unique_ptr<cli::run_folder> folder_;

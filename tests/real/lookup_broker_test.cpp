@@ -91,7 +91,7 @@ TEST_F(lookup_broker_test, a_peer_that_asks_and_does_not_read_loses_its_connecti
   EXPECT_EQ(::poll(&closed, 1, 5000), 1);
 }
 
-TEST_F(lookup_broker_test, others_are_answered_meanwhile) {
+TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
   auto faulty = connect(4096);
   std::string flood = greeting();
   for (int i = 0; i < 64; ++i)

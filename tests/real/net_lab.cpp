@@ -106,7 +106,7 @@ void net_lab::enter_space(std::size_t space) const {
   PEERCACHE_ASSERT(::setns(spaces_[space], CLONE_NEWNET) == 0);
 }
 
-/// What comes to this host: one table, replaced as a whole.
+/// The rules for packets that come to this host: one table, replaced as a whole.
 std::string net_lab::rules(std::uint32_t host) const {
   auto text = fmt::format("table inet faults\ndelete table inet faults\ntable inet faults {{\n"
                           "chain in {{\ntype filter hook input priority 0; policy accept;\n"

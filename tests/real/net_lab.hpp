@@ -31,24 +31,25 @@ public:
   std::uint32_t hosts() const { return static_cast<std::uint32_t>(spaces_.size()) - 1; }
   static std::string address(std::uint32_t host);
   static std::string hub_address();
-  /// For child processes that live there; open as long as this object.
+  /// The network namespace of a host, for child processes that live there; open as long as this
+  /// object.
   int network(std::uint32_t host) const { return spaces_[host + 1]; }
 
   /// The calling thread, and what it starts from now on, is at that host, or at the hub.
   void enter(std::uint32_t host) const { enter_space(host + 1); }
   void enter_hub() const { enter_space(0); }
 
-  /// Nothing from `from` reaches `to` any more; the other way is not changed.
+  /// Cuts one direction: nothing from `from` reaches `to` any more.
   result<void> cut(std::uint32_t from, std::uint32_t to);
-  /// The same in both directions between each of these and each of the others.
+  /// Cuts both directions between each of these hosts and each of the others.
   result<void> part(const std::set<std::uint32_t>& these);
-  /// So many percent of what comes to this host are lost.
+  /// Loses so many percent of the packets that come to this host.
   result<void> lose(std::uint32_t host, std::uint32_t percent);
-  /// Nothing comes to this host any more, and nobody is told so.
+  /// Drops all packets that come to this host, without a sign to the sender.
   result<void> deafen(std::uint32_t host);
-  /// Everything above is over, for all hosts.
+  /// Ends all cuts and losses, of all hosts.
   result<void> heal();
-  /// What was cut from or to this host is over, and what it loses.
+  /// Ends all cuts from and to this host, and its losses.
   result<void> heal(std::uint32_t host);
 
 private:

@@ -143,8 +143,8 @@ TEST_F(node_loss, a_restarted_node_serves_fresh_pages_and_none_of_its_old_record
   ASSERT_EQ(count_existing(*reader, 0, pages), pages);
   auto restarted = restart(1);
   ASSERT_TRUE(restarted) << restarted.error().message;
-  // Nothing has been put since: whatever is a hit, also while the old records are still there, came
-  // by one of those.
+  // No page has been put since: every hit, also while the old records are still there, would come
+  // by one of them.
   auto no_hits = [&] {
     for (std::uint32_t id = 0; id < pages; ++id)
       EXPECT_NE(get(*reader, id).result.status, page_status::hit) << "page " << id;

@@ -153,7 +153,7 @@ TEST_F(partition, a_leader_that_nobody_hears_is_replaced_and_joins_again) {
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(4, first_of(1)) == pages; }));
   EXPECT_EQ(put_unwatched(2, 20'000), pages);
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, 20'000) == pages; }));
-  count_readable(0, first_of(1)); // In time, whatever comes of it.
+  count_readable(0, first_of(1)); // The calls return in time, hit or miss.
   expect_whole_after_heal(mute_leader);
 }
 
@@ -161,7 +161,7 @@ TEST_F(partition, a_black_holed_node_is_noticed_within_three_seconds) {
   start_five();
   if (HasFatalFailure() || IsSkipped())
     return;
-  // No reset, no closed connection: silence.
+  // Silence: no reset and no closed connection.
   const network_fault silence{[this] { return lab().deafen(3); },
                               [this] { return sees(0, 4) && sees(4, 4); }};
   expect_noticed(silence, noticed);

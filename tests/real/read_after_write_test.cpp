@@ -23,7 +23,8 @@ protected:
     return text == nullptr ? 2000 : static_cast<std::uint32_t>(std::atoi(text));
   }
 
-  /// No page has to go: the youngest one may, where all others were read meanwhile.
+  /// Starts nodes with room for all pages: else the youngest one might go, where all others were
+  /// read meanwhile.
   void start() {
     start_ring(
         {.count = 3, .pool_bytes = (64u << 20) + std::uint64_t{writes()} * page_bytes * 5 / 4});
@@ -77,7 +78,8 @@ TEST_F(read_after_write, a_page_is_there_when_its_set_returns) {
   EXPECT_EQ(neighbour->stats().directory_messages, 0u) << "nobody need be asked";
 }
 
-/// On a machine of its own it is one in ten thousand at most; here others have the processors too.
+/// On a machine of its own one page in ten thousand at most is found later; here others have the
+/// processors too.
 TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   start();
   if (HasFatalFailure())

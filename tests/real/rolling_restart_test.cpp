@@ -11,7 +11,7 @@ namespace peercache::real {
 
 namespace {
 
-/// Nobody is to leave because the machine stood still.
+/// Long enough that no node is expelled because the machine stood still.
 constexpr milliseconds patient_expiry(5000);
 
 /// Engines at all nodes, one thread: each access reads a page, and puts it when it misses.
@@ -23,8 +23,9 @@ public:
   trace(std::size_t nodes, get_page get, put_page put)
       : nodes_(nodes), get_(std::move(get)), put_(std::move(put)) {}
 
-  /// Until it is told to stop and has made `limit` accesses in all; it waits at each limit for a
-  /// further one. Some pages are wanted far more often than others, as prefixes are.
+  /// Starts an engine, which runs until it is told to stop and has made `limit` accesses in all; at
+  /// each limit it waits for a further one. Some pages are wanted far more often than others, as
+  /// prefixes are.
   std::thread start(std::uint32_t first) {
     done = 0;
     stop = false;
@@ -37,7 +38,7 @@ public:
     thread.join();
   }
 
-  /// Of the accesses [from, to). @pre it has ended
+  /// The hit rate of the accesses [from, to). @pre the engine has ended
   double hit_rate(std::uint32_t from, std::uint32_t to) const {
     const auto hits = std::count(outcomes_.begin() + from, outcomes_.begin() + to, true);
     return static_cast<double>(hits) / static_cast<double>(to - from);
@@ -138,7 +139,7 @@ TEST_F(rolling, a_restart_of_all_nodes_one_after_another_costs_a_tenth_of_the_hi
   EXPECT_EQ(engines.done, accesses);
   EXPECT_GE(engines.hit_rate(), 0.9 * undisturbed)
       << "undisturbed " << undisturbed << ", disturbed " << engines.hit_rate();
-  // What a restarted node had in memory is on its disk, and nowhere else.
+  // Pages that a restarted node had in memory are on its disk, and nowhere else.
   EXPECT_GT(from_disk(), 100u);
   RecordProperty("from disk", std::to_string(from_disk()));
   RecordProperty("undisturbed", std::to_string(undisturbed));
@@ -151,8 +152,8 @@ namespace {
 class rolling_full : public rolling, public testing::WithParamInterface<std::string> {
 protected:
   static constexpr std::uint32_t nodes = 5;
-  static constexpr std::uint32_t pages = 512; ///< Of a pool.
-  static constexpr std::uint32_t puts = 600;  ///< At each node.
+  static constexpr std::uint32_t pages = 512; ///< Pages that a pool holds.
+  static constexpr std::uint32_t puts = 600;  ///< Pages put at each node.
 
   void SetUp() override {
     start_ring({.count = nodes,
@@ -223,7 +224,7 @@ TEST_F(rolling, a_fifth_node_that_joins_costs_a_twentieth_of_the_hits_at_most) {
     return;
   make_clients(4);
   auto engines = make_trace();
-  engines.run(0, 3000); // All pages are there now.
+  engines.run(0, 3000); // Afterwards all pages are in the cluster.
   engines.run(0, 1000);
   const auto steady = engines.hit_rate();
   engines.limit = UINT32_MAX;
@@ -238,7 +239,7 @@ TEST_F(rolling, a_fifth_node_that_joins_costs_a_twentieth_of_the_hits_at_most) {
     joined_at = joined ? joined_at : so_far;
     return joined;
   }));
-  constexpr std::uint32_t window = 300; // In which keys change their owners.
+  constexpr std::uint32_t window = 300; // Accesses while keys change their owners.
   engines.limit = joined_at + window;
   engines.stop = true;
   thread.join();

@@ -19,7 +19,8 @@ TEST(start, a_port_that_is_in_use_is_told_before_any_memory_is_taken) {
   ASSERT_TRUE(folder);
   cli::node_launch launch{.program = PEERCACHE_CLI_DIR "/peercache-node", .name = "late"};
   launch.folder = folder->path();
-  launch.pool_bytes = std::uint64_t{1} << 43; // No host has as much: the pool cannot be made.
+  // No host has so much memory: the pool cannot be made.
+  launch.pool_bytes = std::uint64_t{1} << 43;
   ASSERT_NE(why_it_cannot_start(launch).find("lower pool.size"), std::string::npos);
   auto taken = rdma::listen_on("127.0.0.1", 0, 1);
   ASSERT_TRUE(taken);

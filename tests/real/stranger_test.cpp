@@ -1,4 +1,4 @@
-// What somebody can do who speaks the protocol and is no client of ours.
+// Attacks of somebody who speaks the protocol and is no client of ours.
 
 #include "actors/protocol/message_types.hpp"
 #include "actors/protocol/pool_wire.hpp"

@@ -32,28 +32,30 @@ protected:
   void SetUp() override {} // `start_ring` does it.
   void TearDown() override;
 
-  /// All nodes are in the view of each other when this returns; see HasFatalFailure and IsSkipped.
+  /// Starts the nodes; all are in the view of each other when this returns. See HasFatalFailure and
+  /// IsSkipped.
   void start_ring(const plan& wanted);
-  /// One more node that knows these seeds; it is not waited for.
+  /// Starts one more node that knows these seeds; does not wait for it.
   void start_node(std::vector<std::string> seeds);
   /// A node that is not waited for, because it cannot serve before others do; `launch` as by
   /// `launch_of`. It ends with this object.
   void spawn_node(const cli::node_launch& launch);
-  /// The same for node `index`, which ended, where it was. @param seeds empty: all
+  /// Starts node `index`, which has ended, where it was; does not wait for it. @param seeds empty:
+  /// all
   void spawn_again(std::size_t index, std::vector<std::string> seeds = {});
   cli::node_launch launch_of(std::size_t index) const;
   std::vector<std::string> all_addresses() const;
-  /// What the names of the nodes' pools start with. No other test frees them by its start.
+  /// The start of the names of the nodes' pools. No other test frees them by its start.
   static std::string pool_prefix();
 
-  /// What the node believes now; nothing when it does not say within `patience`.
+  /// The node's view; nothing when it does not answer within `patience`.
   std::optional<discovery::view> view_of(std::size_t index);
-  /// The same, however late it answers: versions only grow, so that no change is missed.
+  /// The node's view, however late it answers: versions only grow, so no change is missed.
   std::optional<discovery::view> wait_for_view(std::size_t index);
   /// The node says that its view is not this. One that does not answer in time has said nothing.
   bool has_other_view(std::size_t index, const std::optional<discovery::view>& before);
   bool is_ready(std::size_t index);
-  /// All of these are ready and have one view, of exactly these.
+  /// Whether all of these nodes are ready and have one view, of exactly these.
   bool one_view(const std::vector<std::size_t>& indices);
   /// The node's view has so many members.
   bool sees(std::size_t index, std::size_t members);
@@ -77,7 +79,7 @@ protected:
 
   /// Page `id` can be put at one node, and be read at the other.
   bool exchange(std::size_t from, std::size_t to, std::uint32_t id);
-  /// All pages [first, first + count) can be read at this node now.
+  /// Whether all pages [first, first + count) can be read at this node now.
   bool all_readable(client::cache_client& client, std::uint32_t first, std::uint32_t count);
 
 private:

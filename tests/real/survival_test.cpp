@@ -46,7 +46,7 @@ TEST_F(survival, nodes_join_through_another_seed_while_the_head_is_dead) {
   auto writer = client_of(1);
   put(*writer, 0, pages);
   kill(0);
-  start_node(all_addresses()); // Its first seed is dead.
+  start_node(all_addresses()); // The node's first seed is dead.
   start_node({address(2)});
   ASSERT_FALSE(HasFatalFailure());
   EXPECT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3, 4}); }));
@@ -65,7 +65,7 @@ TEST_F(survival, members_that_restart_come_back_though_their_only_seed_is_gone_f
   ASSERT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2, 3}); }));
   kill(0);
   ASSERT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3}); }));
-  kill(1); // It leads now, and will have forgotten the others when it does again.
+  kill(1); // Node 1 leads, and will have forgotten the others when it leads again.
   ASSERT_TRUE(within(long_enough, [&] { return one_view({2, 3}); }));
   spawn_again(1, {seed});
   EXPECT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3}); }));
@@ -192,7 +192,7 @@ TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
 }
 
 TEST_F(survival, a_killed_shard_owner_hides_no_key_of_the_others_even_before_the_new_view) {
-  // Its death is noticed late, so that the old view is in force all the time.
+  // The node's death is noticed late, so that the old view is in force all the time.
   start_ring({.count = 3, .heartbeat = milliseconds(1000), .expiry = milliseconds(20'000)});
   if (HasFatalFailure())
     return;

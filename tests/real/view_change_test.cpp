@@ -66,7 +66,7 @@ TEST_F(view_change, a_drained_node_owns_nothing_takes_nothing_and_is_read_until_
   EXPECT_EQ(count_existing(*reader, 0, 2 * pages), 2 * pages);
   for (std::uint32_t id = 0; id < pages; ++id)
     EXPECT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit));
-  EXPECT_TRUE(within(milliseconds(5000), [&] { // What it had leased before may still be used up.
+  EXPECT_TRUE(within(milliseconds(5000), [&] { // Slots leased before may still be used up.
     static std::uint32_t id = 1000;
     return put_one(*drained, id++, 0) != page_status::stored;
   }));

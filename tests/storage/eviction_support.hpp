@@ -25,7 +25,7 @@ public:
 
   bool contains(std::uint64_t page) const { return slots_.count(page) != 0; }
 
-  /// One reference; whether the page was there.
+  /// Refers to a page; returns whether it was there.
   bool use(std::uint64_t page, std::uint32_t length_bytes = 1) {
     if (const auto found = slots_.find(page); found != slots_.end()) {
       policy_.touch(found->second.slot);

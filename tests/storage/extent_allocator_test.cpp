@@ -80,7 +80,7 @@ TEST(extent_allocator_death, freeing_what_is_free_is_our_bug) {
   EXPECT_DEATH(pool.free(*first, 4), "notes_");
 }
 
-/// What the allocator must look like, as a plain map of pages.
+/// A plain map of pages that the allocator must agree with.
 class model {
 public:
   explicit model(std::uint32_t granules) : granules_(granules) {}

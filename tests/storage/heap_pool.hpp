@@ -22,7 +22,7 @@ public:
         claimed_bytes_(granules * std::size_t{limits::granule_bytes}) {}
 
   slot_table slots() { return {entries_, {pages_.data(), claimed_bytes_}}; }
-  /// As they lie in memory.
+  /// The slots' entries as they lie in memory.
   std::vector<slot_entry>& entries() { return entries_; }
   host_index index() { return {buckets_, slots()}; }
 

@@ -178,7 +178,7 @@ struct shared_pool {
   std::atomic<std::uint32_t> inserted;
 
   slot_table slots() {
-    static std::byte none; // No test touches the pages.
+    static std::byte none; // Stands for the pages, which no test touches.
     return {entries, {&none, granules * std::size_t{limits::granule_bytes}}};
   }
   host_index index() { return {buckets, slots()}; }

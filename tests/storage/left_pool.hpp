@@ -97,7 +97,7 @@ inline bool was_killed(int status) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/// What a process of these options leaves that is killed after `body`.
+/// Leaves the pool of a process with these options that is killed after `body`.
 inline void leave_pool(const pool_memory_options& options,
                        const std::function<void(page_pool&, slot_table)>& body) {
   auto crashed = options;
@@ -112,7 +112,7 @@ inline void leave_pool(const pool_memory_options& options,
   })));
 }
 
-/// All of it: what a node does with the pool that it took over.
+/// A pool that was taken over as a node does it, all pages adopted.
 struct adopted_pool {
   explicit adopted_pool(slot_table of) : slots(of), remains(survey(of)), pool(pool_of(of)) {
     pool->claim(remains);

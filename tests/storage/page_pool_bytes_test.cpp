@@ -7,7 +7,7 @@ namespace {
 constexpr std::uint32_t granules = 8;
 constexpr std::uint32_t length = 2 * limits::granule_bytes;
 
-/// What becomes of a page's bytes, in a pool that four of them fill.
+/// A pool that four pages fill, for looking at the bytes that a page leaves.
 class page_pool_bytes : public testing::Test {
 protected:
   bool is_zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) {

@@ -1,4 +1,4 @@
-// What the processes of a pool's host find by themselves, and pages of one key that differ in
+// Pages that the processes of a pool's host find by themselves, and pages of one key that differ in
 // length.
 
 #include "heap_pool.hpp"
@@ -47,7 +47,7 @@ protected:
 
   bool has(std::uint64_t number) const { return pool->find(key_of(number)).has_value(); }
 
-  /// As the host's processes see it.
+  /// The page as the host's processes find it.
   std::optional<host_index::page> on_host(std::uint64_t number, std::uint32_t length = 0) const {
     return memory->index().find(key_of(number), length);
   }

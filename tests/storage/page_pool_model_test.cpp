@@ -81,7 +81,7 @@ private:
     filling_.emplace(slot->value, length);
   }
 
-  /// No page that is readable, being filled or pinned overlaps the new one.
+  /// Expects that no page that is readable, being filled or pinned overlaps the new one.
   void expect_unused(slot_id slot, std::uint32_t length) {
     auto first = slot.value, end = slot.value + (length + granule - 1) / granule;
     auto apart = [&](slot_id other, std::uint32_t other_length) {
@@ -253,7 +253,7 @@ TEST(page_pool, a_change_of_page_size_wins_back_the_whole_pool) {
          {4096u, 1u << 20, 12288u, 65536u, 36864u, 4u << 20, 32769u, 8192u}) {
       auto share = held_share(pool, memory.slots(), number, length);
       std::printf("page %8u bytes: %.2f %% of the pool lost\n", length, 100 * (1 - share));
-      // What rounding to the granule and the pool's own size leave possible.
+      // How many pages fit, after rounding to granules and to the pool's size.
       auto per_page = (length + granule - 1) / granule;
       auto possible = static_cast<double>(granules / per_page) * length / (granules * 4096.0);
       EXPECT_GE(share, possible - 0.005) << length;

@@ -53,7 +53,7 @@ protected:
     return outcome.slot;
   }
 
-  /// One put of a whole prefix chain, head first.
+  /// Puts a whole prefix chain at once, head first.
   void put_chain(std::uint64_t first, std::uint64_t count) {
     std::vector<fill> fills;
     for (auto number = first; number < first + count; ++number)

@@ -35,7 +35,7 @@ protected:
   page_pool pool{memory.slots(),
                  make_eviction_policy(eviction_kind::lru, 64ull * granule),
                  {.free_low_bytes = 1, .free_high_bytes = 1}};
-  std::map<std::uint32_t, std::uint64_t> numbers; ///< Of the page in each slot.
+  std::map<std::uint32_t, std::uint64_t> numbers; ///< The number of the page in each slot.
   std::set<std::uint64_t> elsewhere;
   page_pool::kept_elsewhere kept = [this](slot_id slot) {
     return elsewhere.contains(numbers.at(slot.value));

@@ -20,7 +20,7 @@ pool_memory_options options_for(const std::string& test) {
           .size_bytes = 1u << 20};
 }
 
-/// What a process said with its first byte; no byte: it could not.
+/// A process's message of one byte; no byte: it could not send one.
 class told {
 public:
   told() { EXPECT_EQ(::pipe(ends_), 0); }

@@ -236,7 +236,7 @@ TEST(pool_memory, what_a_crash_before_the_end_of_the_touching_leaves_is_cleaned)
   auto options = options_for("unfinished");
   auto crashed = options;
   crashed.owner = incarnation::random();
-  crashed.size_bytes = 200u << 20; // In more than one step.
+  crashed.size_bytes = 200u << 20; // Large enough to be unmapped in more than one step.
   pid_t node = ::fork();
   if (node == 0) {
     crashed.on_progress = [](std::uint64_t, std::uint64_t) { ::_exit(0); };
@@ -290,7 +290,8 @@ TEST(pool_memory, a_session_is_held_by_who_has_the_pool_mapped_whatever_the_guar
   EXPECT_FALSE(owner->session_is_held(3));
 }
 
-/// Who listens at a node's port names the pool; its user has all pages that are put there.
+/// Whoever listens at a node's port names the pool, and that process's user gets all pages that are
+/// put there.
 TEST(pool_memory, of_another_user_or_open_to_others_is_not_attached) {
   auto owner = pool_memory::create(options_for("squatter"));
   ASSERT_TRUE(owner);
@@ -302,7 +303,7 @@ TEST(pool_memory, of_another_user_or_open_to_others_is_not_attached) {
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   EXPECT_TRUE(pool_memory::attach(owner->name(), owner->owner()));
   if (::geteuid() != 0)
-    return; // Nobody else can give a file away.
+    return; // Root alone can give a file away.
   ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
   EXPECT_EQ(pool_memory::attach(owner->name(), owner->owner()).error().code, errc::refused);
 }

@@ -68,7 +68,7 @@ TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_no
   const auto slot = *before->reserve(large, victims);
   const auto filling = slots.fill(slot, key_of(7), large, 1);
   ASSERT_TRUE(filling);
-  entry(slot).uses = 0; // As `publish` and `drop` leave it between two stores.
+  entry(slot).uses = 0; // `publish` and `drop` leave this between two stores.
   ASSERT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::hit);
   adopted_pool after(slots);
   EXPECT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::stale);
@@ -77,7 +77,7 @@ TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_no
 
 TEST_F(pool_remains_test, nothing_is_found_before_it_is_adopted_and_its_room_is_not_taken) {
   for (std::uint64_t number = 1; number <= 85; ++number)
-    put(number); // All 255 granules that three go into.
+    put(number); // These fill all 255 granules that three go into.
   auto pool = pool_of(slots);
   pool->claim(survey(slots));
   EXPECT_FALSE(pool->find(key_of(1)));
@@ -178,7 +178,8 @@ TEST_F(pool_remains_test, pins_of_dead_readers_hold_nothing) {
 
 TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
   put(1);
-  const auto half = filled(*before, slots, 2, large); // Its engine lives, and is not through yet.
+  // The engine lives, and has not filled it all.
+  const auto half = filled(*before, slots, 2, large);
   put(3);
   const auto remains = survey(slots);
   ASSERT_EQ(remains.extents.size(), 3u);
@@ -200,7 +201,7 @@ TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
 TEST_F(pool_remains_test, what_is_being_filled_is_known_to_the_next_one_too) {
   const auto half = filled(*before, slots, 2, large);
   EXPECT_EQ(survey(slots).extents.size(), 1u);
-  const auto again = survey(slots); // By the process after the one that was killed.
+  const auto again = survey(slots); // The process after the one that was killed looks once more.
   ASSERT_EQ(again.extents.size(), 1u);
   EXPECT_EQ(again.extents[0].slot, half.slot);
   EXPECT_EQ(again.extents[0].granules, 3u);

@@ -186,7 +186,7 @@ TEST_F(pool_take_over, clients_of_the_dead_process_are_known_until_they_let_go) 
     guard_switched_off off(guard::session_lock);
     EXPECT_TRUE(memory->former_clients_are_dead());
   }
-  // The same number is free for a client of ours, and says nothing of them.
+  // Our lock of the same number is free, and says nothing about the former clients.
   EXPECT_TRUE(memory->session_is_dead(3));
   auto own = pool_memory::attach(memory->name(), options.owner);
   ASSERT_TRUE(own);
@@ -218,7 +218,7 @@ TEST_P(killed_take_over, leaves_a_pool_that_the_next_one_takes_over) {
       put(pool, slots, number, length);
     const auto torn = put(pool, slots, pages + 1, length);
     slots.bytes(torn, length)[9] ^= std::byte{1};
-    put(pool, slots, pages + 2, length); // Its checksum is none.
+    put(pool, slots, pages + 2, length); // A page without a checksum.
     const auto none = pool.find(key_of(pages + 2));
     slots.give_up(none->slot);
     slots.publish(none->slot, none->key, length, 0, pool.newest());
@@ -234,7 +234,7 @@ TEST_P(killed_take_over, leaves_a_pool_that_the_next_one_takes_over) {
         adopted_pool after(memory->slots());
     }))) << "a step that nobody reaches";
     if (GetParam() >= take_over_step::entry_withdrawn)
-      break; // What it was killed at is done.
+      break; // The step at which the process was killed is done.
   }
   auto memory = pool_memory::take_over(options);
   ASSERT_TRUE(memory) << memory.error().message;

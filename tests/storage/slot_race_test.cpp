@@ -21,7 +21,7 @@ constexpr std::uint32_t length = 8 * limits::granule_bytes;
 constexpr std::uint64_t keys = 16;
 constexpr std::uint32_t slots_in_pool = 4;
 
-/// What an owner tells the readers, as a directory would: where a key is, or was.
+/// The owner's news for readers, as a directory would have them: where a key is, or was.
 struct bulletin {
   std::atomic<std::uint64_t> gen{0};
   std::atomic<std::uint32_t> slot{0};
@@ -67,7 +67,7 @@ private:
     auto slot = pool_.reserve(length, victims_);
     victims_.clear();
     if (!slot)
-      return; // Both readers hold a pin, and limbo the rest.
+      return; // No room: both readers hold a pin, and limbo has the rest.
     write(slots_.bytes(*slot, length), number);
     fill page{*slot, key_of(number), length, 0};
     copy_fence();
@@ -155,7 +155,7 @@ private:
   std::atomic<std::uint64_t> hits_{0};
   std::atomic<std::uint64_t> wrong_{0};
   std::atomic<std::uint64_t> misses_{0};
-  std::atomic<std::uint64_t> filling_hits_{0}; ///< Of pages that were not published yet.
+  std::atomic<std::uint64_t> filling_hits_{0}; ///< Hits of pages that were not published yet.
   std::atomic<bool> stop_{false};
 };
 

@@ -21,14 +21,14 @@ namespace peercache::chaos {
 
 namespace {
 
-/// This machine lacks something; ctest shows the test as skipped.
+/// The exit code where this machine lacks something; ctest shows the test as skipped.
 constexpr int cannot_run_here = 77;
 
-/// What became of a run besides what its workers saw.
+/// The outcome of a run, besides the workers' part.
 struct run_outcome {
   std::vector<std::string> faults; ///< Sentences: what must not be, and was.
   std::vector<heal_report> heals;
-  std::vector<heal_report> rests; ///< Of those who were left when the others had been killed.
+  std::vector<heal_report> rests; ///< Reports of the nodes left when the others had been killed.
   std::uint64_t stale_records = 0;
   std::uint64_t nodes_died = 0;
 };
@@ -95,7 +95,8 @@ void tell(const char* what, const heal_report& healed) {
              healed.fault);
 }
 
-/// Some load, then half of the nodes go; when the others have been judged, they come back.
+/// Plays a round: some load, then half of the nodes go; when the others have been judged, they come
+/// back.
 result<void> play_half_round(chaos_cluster& cluster, half_loss& halves, run_outcome& outcome,
                              clock::time_point until) {
   constexpr std::chrono::seconds load_before{5};
@@ -217,7 +218,7 @@ result<void> start_all(const chaos_plan& plan, chaos_cluster& cluster, cluster_w
           "the nodes do not find each other: " + watch.views(cluster.all_running())};
 }
 
-/// Where the run records what happens; null when it is not to.
+/// The history that the run records; null when it is not to.
 result<std::unique_ptr<tests::history>> record_of(const chaos_plan& plan) {
   if (plan.history.empty())
     return std::unique_ptr<tests::history>();

@@ -98,7 +98,7 @@ void chaos_cluster::bury(node& dead) {
   if (!dead.process)
     return;
   auto pid = dead.process->pid();
-  dead.process.reset(); // With SIGKILL.
+  dead.process.reset(); // This kills it with SIGKILL.
   std::error_code ignored;
   std::filesystem::remove(fmt::format("/dev/shm/faketime_shm_{}", pid), ignored);
   std::filesystem::remove(fmt::format("/dev/shm/sem.faketime_sem_{}", pid), ignored);

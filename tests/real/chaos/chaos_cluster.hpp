@@ -47,7 +47,7 @@ public:
   bool drained(std::uint32_t host);
   /// @pre not running
   void wipe_disk(std::uint32_t host);
-  /// From now on the node reads the wall clock so much later, or earlier.
+  /// Moves the wall clock that the node reads, forward or back.
   result<void> jump_clock(std::uint32_t host, int seconds);
 
   /// Nodes that ended although nobody asked them to; each is told once.

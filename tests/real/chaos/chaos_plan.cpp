@@ -8,7 +8,7 @@ namespace peercache::chaos {
 
 namespace {
 
-/// Where Debian's package libfaketime puts it, on the machines that there are.
+/// Finds libfaketime where Debian's package puts it, on any kind of machine.
 result<std::string> find_clock_library() {
   for (const auto* machine : {"x86_64-linux-gnu", "aarch64-linux-gnu"}) {
     auto path = "/usr/lib/" + std::string(machine) + "/faketime/libfaketimeMT.so.1";
@@ -52,7 +52,7 @@ result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
     load.rewrites_percent = 50;
     plan.disk_bytes = 0; // A page that goes to disk is not withdrawn.
     plan.kinds = {fault_kind::loss, fault_kind::freeze, fault_kind::partition};
-    plan.repairs = false; // It would make good what is to be found.
+    plan.repairs = false; // A comparison would repair the fault that is to be found.
   } else if (guard == "purge") {
     plan.kinds = {fault_kind::kill};
     plan.disk_bytes = 0; // Records are counted: those of pages in memory and on disk are one.

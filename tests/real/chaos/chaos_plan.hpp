@@ -25,7 +25,7 @@ enum class fault_kind : std::uint8_t {
 inline constexpr std::size_t fault_kinds = 9;
 std::string_view to_string(fault_kind kind);
 
-/// What one run does.
+/// The plan of one run.
 struct chaos_plan {
   stress::stress_plan load; ///< The workload; its seed is the run's, its nodes those that run.
   std::chrono::milliseconds duration{600'000};
@@ -37,11 +37,11 @@ struct chaos_plan {
   bool keep_pools = false;       ///< Pages outlive their nodes.
   bool kill_half = false;        ///< Half of the nodes at once, over and over, and no other faults.
   bool repairs = true;           ///< Nodes compare what they hold with the directory.
-  std::vector<fault_kind> kinds; ///< That may come.
-  int nodes_priority =
-      0; ///< Nice value of the nodes; the clients, whose returns are timed, get more.
+  std::vector<fault_kind> kinds; ///< Faults that may come.
+  /// Nice value of the nodes; the clients, whose returns are timed, get more.
+  int nodes_priority = 0;
   std::string clock_library; ///< libfaketime, preloaded into the nodes.
-  std::string history;       ///< Where what happens is recorded; empty: nowhere.
+  std::string history;       ///< The file in which events are recorded; empty: none.
 
   /// Hosts: one more than nodes that run, for the next that joins.
   std::uint32_t hosts() const { return load.nodes + 1; }

@@ -15,7 +15,7 @@
 
 namespace peercache::chaos {
 
-/// What one node said of itself when it was asked last.
+/// One node's last answer about itself.
 struct seen_node {
   bool answers = false;
   std::chrono::steady_clock::time_point asked_at{};
@@ -24,7 +24,7 @@ struct seen_node {
   discovery::view view;
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
-  std::uint64_t dead_records = 0; ///< In its directory shard, and of no member of its view.
+  std::uint64_t dead_records = 0; ///< Records in its shard of processes that are no members.
 };
 
 /// Asks all nodes again and again how they are, from the hub, which no fault reaches.
@@ -46,7 +46,7 @@ public:
   /// these nodes.
   bool one_view(const std::vector<std::uint32_t>& hosts,
                 std::chrono::steady_clock::time_point since = {}) const;
-  /// What stands in the way of that, for a report.
+  /// The nodes' views, for a report of why there is not one.
   std::string views(const std::vector<std::uint32_t>& hosts) const;
 
   std::uint64_t view_regressions() const { return regressions_; }
@@ -64,9 +64,9 @@ private:
   tests::history* const record_;
   std::vector<std::atomic<bool>> expected_;
   std::vector<std::unique_ptr<client::admin_client>> admins_; ///< The thread's own.
-  mutable std::mutex lock_; ///< Of the next three: readers must not see half an answer.
+  mutable std::mutex lock_; ///< Guards the next three: readers must not see half an answer.
   std::vector<seen_node> seen_;
-  std::uint64_t former_puts_ = 0; ///< Of processes that are gone.
+  std::uint64_t former_puts_ = 0; ///< Puts of processes that are gone.
   std::uint64_t former_evictions_ = 0;
   std::atomic<std::uint64_t> regressions_{0};
   std::atomic<bool> stop_{false};

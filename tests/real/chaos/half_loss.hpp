@@ -26,7 +26,7 @@ public:
 
   /// Every second time most of the masters are among those who go.
   void kill();
-  /// Of those who were left.
+  /// Judges the nodes that were left.
   heal_report judge_rest();
   /// Starts the others again. Of all.
   result<heal_report> bring_back();

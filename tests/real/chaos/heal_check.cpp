@@ -139,7 +139,7 @@ void heal_check::count_stale_records(heal_report& report) {
     }
 }
 
-/// Where a page is, and where the directory says that it is.
+/// Describes where a page is, and where the directory says that it is.
 std::string heal_check::describe(std::uint32_t host, std::uint32_t id) {
   auto name_of = [this](const incarnation& inc) {
     for (auto at : cluster_.all_running())
@@ -178,7 +178,7 @@ void heal_check::judge_pages(heal_report& report, clock::time_point until) {
       });
     for (auto& thread : threads)
       thread.join();
-    // What has left the pools meanwhile need not be found.
+    // Pages that have left the pools meanwhile need not be found.
     auto there = ids_in_pools(report);
     report.unreadable = 0;
     for (auto host : nodes) {

@@ -15,12 +15,12 @@
 
 namespace peercache::chaos {
 
-/// How a cluster was after its faults had ended.
+/// The state of a cluster after its faults had ended.
 struct heal_report {
   bool healed = false;
   double view_seconds = 0;         ///< Until all nodes had one view, of all nodes.
   double keys_seconds = 0;         ///< Until every page of a pool could be read at every host.
-  std::uint64_t pages = 0;         ///< In all pools.
+  std::uint64_t pages = 0;         ///< Pages in all pools.
   std::uint64_t unreadable = 0;    ///< Pages that could not, in the end.
   std::uint64_t unread_pools = 0;  ///< Pools that could not be looked at, in the end.
   std::uint64_t dead_records = 0;  ///< Records of no member, in the end.
@@ -41,7 +41,7 @@ public:
 
   /// @param since When the last fault ended.
   heal_report run(clock::time_point since) { return run(since, plan_.heal_limit); }
-  /// Of the nodes that run, with more time for their view. @param since When the others went.
+  /// Checks the nodes that run, with more time for their view. @param since When the others went.
   heal_report run(clock::time_point since, std::chrono::milliseconds view_limit);
 
 private:
@@ -61,10 +61,10 @@ private:
   const chaos_cluster& cluster_;
   const cluster_watch& watch_;
   stress::stress_ledger& ledger_;
-  std::vector<page_key> keys_; ///< By number.
+  std::vector<page_key> keys_; ///< The pages' keys, by number.
   std::unordered_map<page_key, std::uint32_t> ids_;
-  std::unordered_map<incarnation, pool_pages> pools_; ///< Of the nodes that run.
-  std::vector<std::unique_ptr<host_reader>> readers_; ///< By host.
+  std::unordered_map<incarnation, pool_pages> pools_; ///< Pools of the nodes that run.
+  std::vector<std::unique_ptr<host_reader>> readers_; ///< A reader for each host.
 };
 
 } // namespace peercache::chaos

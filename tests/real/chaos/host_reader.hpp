@@ -18,11 +18,11 @@ public:
               std::string cluster)
       : plan_(plan), ledger_(ledger), host_(std::move(host)), cluster_(std::move(cluster)) {}
 
-  /// Those of these pages that it could not read now. Bytes are compared.
+  /// The pages that it could not read now. Bytes are compared.
   page_ids unreadable(const page_ids& ids, const std::vector<page_key>& keys);
-  /// What the directory says of these keys; empty when it cannot be asked.
+  /// The locations of these keys in the directory; empty when it cannot be asked.
   std::vector<std::vector<directory::page_location>> locate(std::span<const page_key> keys);
-  /// Its node is gone for good.
+  /// Drops the client, whose node is gone for good.
   void forget() { client_.reset(); }
 
 private:

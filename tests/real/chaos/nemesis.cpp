@@ -153,7 +153,7 @@ result<bool> nemesis::end(running_fault& fault, clock::time_point now) {
         done = cluster_.net().heal(each);
     break;
   case fault_kind::clock_jump:
-    break; // It stays wrong until the next jump.
+    break; // The clock stays wrong until the next jump.
   case fault_kind::drain_join:
     done = end_drain_join(fault, now, over);
     break;

@@ -33,7 +33,7 @@ private:
     fault_kind kind;
     std::vector<std::uint32_t> hosts;
     clock::time_point until;
-    bool draining = false; ///< Of `drain_join`: the second half.
+    bool draining = false; ///< `drain_join` is in its second half.
   };
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
   std::chrono::milliseconds draw_ms(std::uint64_t least, std::uint64_t most);

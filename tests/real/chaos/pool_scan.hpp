@@ -9,7 +9,7 @@
 
 namespace peercache::chaos {
 
-/// What lies in a pool: key, and the generation that it has there.
+/// The pages of a pool: key, and the generation that it has there.
 using pool_pages = std::unordered_map<page_key, generation>;
 
 /// Reads another process's pool in shared memory, without asking that process. Errors: the pool is

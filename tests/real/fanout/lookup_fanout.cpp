@@ -1,9 +1,9 @@
-// What does the thread that asks spend on one look-up of 128 keys, and on each owner it asks?
+// How much CPU time does a thread spend on one look-up of 128 keys, and on each owner that it asks?
 //
 // Clusters of several sizes on this host, one after another. Pages of 4 KiB are put at the first
 // node; then `exists` asks for 128 of them at a time. The CPU time of the asking thread over the
-// messages that it sent: a line through the points of all sizes is what a message costs, and what a
-// look-up costs besides.
+// messages that it sent gives a point for each size; a line through them gives the cost of a
+// message, and that of a look-up besides.
 
 #include "cli/node_process.hpp"
 #include "client/cache_client.hpp"
@@ -27,7 +27,7 @@ constexpr std::size_t page_bytes = 4096;
 constexpr int rounds = 7;
 constexpr int calls_per_round = 400;
 
-/// What one size of the cluster came to, per look-up.
+/// The measurement of one size of the cluster, per look-up.
 struct point {
   double messages = 0;
   double cpu_us = 0; ///< The median of the rounds.

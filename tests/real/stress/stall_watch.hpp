@@ -33,7 +33,7 @@ private:
   static constexpr std::chrono::milliseconds beat{5};
   static constexpr std::chrono::milliseconds shortest{15}; ///< Less is how schedulers are.
 
-  mutable std::mutex lock_; ///< Of `stalls_`: one is rare.
+  mutable std::mutex lock_; ///< Guards `stalls_`; stalls are rare.
   std::vector<std::pair<clock::time_point, clock::time_point>> stalls_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

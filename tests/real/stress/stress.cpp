@@ -35,7 +35,8 @@ bool rest(const stress_plan& plan, const stress_ledger& ledger, clock::time_poin
   return !over(plan, ledger, begin);
 }
 
-/// What the readers remember then names slots of a process that is gone.
+/// Kills a node while readers rest: their remembered locations then name slots of a process that is
+/// gone.
 result<void> kill_while_readers_rest(const stress_plan& plan, stress_ledger& ledger,
                                      stress_cluster& cluster, std::uint32_t victim,
                                      clock::time_point begin) {

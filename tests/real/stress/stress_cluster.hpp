@@ -52,8 +52,8 @@ private:
   result<client::node_status> status(std::uint32_t node) const;
 
   std::vector<cli::node_process> nodes_;
-  std::vector<totals> now_;     ///< Of the processes that run.
-  std::vector<totals> history_; ///< Of the processes that were killed.
+  std::vector<totals> now_;     ///< Totals of the processes that run.
+  std::vector<totals> history_; ///< Totals of the processes that were killed.
   std::uint64_t kills_ = 0;
 };
 

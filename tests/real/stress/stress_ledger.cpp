@@ -7,7 +7,7 @@ namespace peercache::stress {
 
 namespace {
 
-/// How much of the last seconds somebody waited for a processor, as the kernel says.
+/// The share of the last seconds in which some process waited for a processor, as the kernel says.
 std::string processor_pressure() {
   std::ifstream file("/proc/pressure/cpu");
   std::string line;

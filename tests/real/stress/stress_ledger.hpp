@@ -18,8 +18,8 @@
 
 namespace peercache::stress {
 
-/// What all threads know together: which versions of a key were put so far, what was put last, and
-/// the totals. Threads: any, without locks but for `wrong`.
+/// The common knowledge of all threads: which versions of a key were put so far, which was put
+/// last, and the totals. Threads: any, without locks but for `wrong`.
 class stress_ledger {
 public:
   explicit stress_ledger(std::uint32_t keys) : versions_(keys), recent_(recent_keys) {}
@@ -59,8 +59,9 @@ public:
   std::array<std::atomic<std::uint64_t>, page_status_count> got{};
   std::array<std::atomic<std::uint64_t>, page_status_count> put{};
   std::atomic<std::uint64_t> calls{0};
-  std::atomic<std::uint64_t> deadline_overruns{0};       ///< By more than is allowed.
-  std::atomic<std::int64_t> latest_return_us{INT64_MIN}; ///< After its deadline, of all calls.
+  std::atomic<std::uint64_t> deadline_overruns{0}; ///< Calls later than allowed.
+  /// The latest return of any call, after its deadline.
+  std::atomic<std::int64_t> latest_return_us{INT64_MIN};
   std::atomic<std::uint64_t> view_regressions{0}; ///< A client told an older view than before.
   std::atomic<bool> stop{false};
   std::atomic<bool> readers_rest{false}; ///< Readers ask for nothing, and remember what they know.
@@ -80,7 +81,7 @@ private:
   std::vector<std::atomic<std::uint32_t>> versions_;
   std::vector<std::atomic<std::uint32_t>> recent_;
   std::atomic<std::uint64_t> next_recent_{0};
-  mutable std::mutex lock_; ///< Of the examples only: wrong bytes are the rarest thing here.
+  mutable std::mutex lock_; ///< Guards the examples only: wrong bytes are the rarest thing here.
   std::vector<std::string> examples_;
 };
 

@@ -31,12 +31,13 @@ void generation_profile(stress_plan& plan) {
 void incarnation_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.guards_off = {"key"};
-  // No eviction and hardly a duplicate: the n-th page lies in the n-th slot, in each process.
+  // Keys are so many that nothing is evicted and hardly a page is a duplicate: the n-th page lies
+  // in the n-th slot, in each process.
   plan.keys = 1'000'000;
   plan.rewrites_percent = 0;
   plan.pool_share = 0.05;
-  plan.puts_per_flush = 1; // Nor are two calls published as one.
-  plan.pages_per_call = 8; // Those of one call are published from last to first.
+  plan.puts_per_flush = 1; // Two calls are never published as one.
+  plan.pages_per_call = 8; // Pages of one call are published from last to first.
   plan.readers_rest_at_kills = true;
   plan.faults = {{"PEERCACHE_TEST_VIEWS_LATE_MS", "4000"}};
   plan.kill_every = std::chrono::milliseconds(600);

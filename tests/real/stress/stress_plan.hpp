@@ -11,18 +11,18 @@
 
 namespace peercache::stress {
 
-/// What one run does. `guard_profile` changes the parts that make one guard's absence show.
+/// The plan of one run. `guard_profile` changes the parts that make one guard's absence show.
 struct stress_plan {
   std::uint64_t ops = 1'000'000; ///< Pages put, got or removed until the end.
   std::uint64_t seed = 1;
   std::uint32_t nodes = 3;
-  std::uint32_t writers =
-      3; ///< Threads, each a client of its own; number i belongs to node i mod `nodes`.
+  /// Threads, each a client of its own; number i belongs to node i mod `nodes`.
+  std::uint32_t writers = 3;
   std::uint32_t readers = 3;
   std::uint32_t keys = 100'000; ///< The working set.
-  double pool_share = 0.05;     ///< All pools together, of the working set.
-  std::uint32_t page_bytes =
-      0; ///< Of all pages; 0: each key has its own size from 4 KiB to 64 KiB.
+  double pool_share = 0.05;     ///< Size of all pools together, as a share of the working set.
+  /// Size of all pages; 0: each key has its own size from 4 KiB to 64 KiB.
+  std::uint32_t page_bytes = 0;
   std::uint32_t pages_per_call = 0;   ///< 0: drawn anew for each call.
   std::uint32_t rewrites_percent = 5; ///< Puts of a key that was put lately.
   /// A writer waits for its pages to be published after so many calls; 0: never. What is filled and
@@ -40,10 +40,10 @@ struct stress_plan {
   /// pages.
   bool readers_rest_at_kills = false;
   bool stop_at_wrong_bytes = false;
-  std::string guard; ///< Whose profile this is; empty: none.
+  std::string guard; ///< The guard whose profile this is; empty: none.
   std::vector<std::string> guards_off;
-  std::vector<std::pair<std::string, std::string>>
-      faults; ///< Environment of nodes and of this process.
+  /// Environment of nodes and of this process.
+  std::vector<std::pair<std::string, std::string>> faults;
   std::string node_program;
 };
 

@@ -7,7 +7,7 @@
 
 namespace peercache::stress {
 
-/// What the workers did and saw: the part of a run's report that does not depend on its nodes.
+/// The workers' part of a run's report, which does not depend on its nodes.
 nlohmann::json report_of(const stress_plan& plan, const stress_ledger& ledger);
 
 } // namespace peercache::stress

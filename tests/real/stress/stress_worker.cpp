@@ -164,7 +164,7 @@ void stress_worker::check(std::uint32_t key, std::size_t index, const client::pa
   if (known_.size() < known_keys)
     known_.push_back(key);
   else if (draw() % 4 == 0)
-    known_[draw() % known_keys] = key; // Some of the older ones stay.
+    known_[draw() % known_keys] = key; // Some of the older keys stay.
   ledger_.hits_by_origin[static_cast<std::size_t>(result.origin)] += 1;
   auto found = bench::check_page(key, page(index));
   // Right bytes in a version that nobody put yet would be wrong too.
@@ -180,7 +180,7 @@ void stress_worker::get_some(client::cache_client& client) {
   std::vector<client::get_page> pages;
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
     std::fill_n(page(i).data(), sizes_[i],
-                std::byte{0xa5}); // What an earlier get left proves nothing.
+                std::byte{0xa5}); // Bytes that an earlier get left prove nothing.
     parts.push_back({page(i).data(), sizes_[i]});
   }
   for (std::size_t i = 0; i < drawn_.size(); ++i)
@@ -198,10 +198,11 @@ void stress_worker::get_some(client::cache_client& client) {
 
 template <class Round>
 void stress_worker::round(const std::atomic<bool>& rests, Round work) {
-  ledger_.rounds_running += 1; // Before the question whether to rest: whoever asks for it can wait.
+  // Counted before asking whether to rest: so a rest can be waited for.
+  ledger_.rounds_running += 1;
   if (rests)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  else if (auto* connected = client()) // Otherwise `connect` itself took its time.
+  else if (auto* connected = client()) // Null when `connect` itself took too long.
     work(*connected);
   ledger_.rounds_running -= 1;
   if (plan_.pause_between_calls.count() != 0)

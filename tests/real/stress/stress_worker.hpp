@@ -62,8 +62,8 @@ private:
   void record_puts();
 
   void draw_keys(std::uint32_t recent_percent);
-  /// One of the keys that were put lately or, as often, that this reader has read itself: it knows
-  /// where those were.
+  /// Draws a key that was put lately or, as often, that this reader has read itself and whose
+  /// location it knows.
   std::uint32_t draw_recent();
   std::span<std::byte> page(std::size_t index) {
     return {memory_.data() + index * page_stride_, sizes_[index]};
@@ -75,14 +75,14 @@ private:
   worker_home home_;
   std::mt19937_64 random_;
   const std::uint32_t number_;
-  std::uint32_t clients_ = 0; ///< That it has had.
-  std::string name_;          ///< Of its client, in the history.
+  std::uint32_t clients_ = 0; ///< How many clients it has had.
+  std::string name_;          ///< The client's name in the history.
   std::unique_ptr<client::cache_client> client_;
   static constexpr std::size_t known_keys = 512;
   std::vector<std::uint32_t> known_; ///< Hits of this reader.
   std::uint32_t puts_since_flush_ = 0;
   std::uint32_t lost_calls_ = 0; ///< Calls in a row that met no node.
-  discovery::view last_view_;    ///< That this client has told.
+  discovery::view last_view_;    ///< The last view that this client has told.
   static constexpr std::size_t page_stride_ = 65536;
   std::vector<std::byte> memory_;
   std::vector<std::uint32_t> drawn_;

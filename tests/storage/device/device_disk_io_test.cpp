@@ -1,4 +1,4 @@
-// What only real file systems and kernels can show.
+// Behaviour that only real file systems and kernels can show.
 
 #include "storage/disk/posix_disk_io.hpp"
 #include "storage/disk/uring_disk_io.hpp"
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 using kind = disk_request::kind;
 constexpr std::uint32_t block = disk_block_bytes;
 
-/// Both versions over one folder; io_uring only where there is one.
+/// Both versions of disk_io over one folder; io_uring only where there is one.
 std::vector<std::unique_ptr<disk_io>> versions(const std::string& folder) {
   std::vector<std::unique_ptr<disk_io>> made;
   made.push_back(std::make_unique<posix_disk_io>(*open_folder(folder), 8));
@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<disk_io>> versions(const std::string& folder) {
   return made;
 }
 
-/// What the child process says, as a text without line breaks.
+/// The answer of `what`, run in a child process: a text without line breaks.
 std::string said_by_child(const std::function<std::string()>& what) {
   int pipe_ends[2];
   EXPECT_EQ(::pipe(pipe_ends), 0);
@@ -59,7 +59,7 @@ std::string said_by_child(const std::function<std::string()>& what) {
   return text;
 }
 
-/// From now on io_uring_setup fails so, as in a container.
+/// Makes io_uring_setup fail with this error from now on, as in a container.
 bool forbid_io_uring(int error_number) {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), // The number of the system call.

@@ -35,7 +35,7 @@ record_header record(std::uint64_t number, std::uint64_t sequence) {
 
 using sequences = std::map<page_key, std::uint64_t>;
 
-/// What a new process finds.
+/// The content of the index as a new process finds it.
 struct found {
   std::optional<std::uint64_t> next_sequence;
   sequences records;
@@ -179,7 +179,7 @@ TEST(rocks_index, flipped_bits_are_told) {
         ASSERT_TRUE(index->commit_now(batch));
         if (i == 101)
           index = nullptr;
-        if (!index) // What is in the log goes to a file.
+        if (!index) // Opening moves the log's records to a file.
           index = open(folder);
       }
     }

@@ -29,7 +29,7 @@ TEST(bucket_store, seals_by_keys_by_size_and_by_age_and_keeps_no_room_that_it_do
   memory_disk_io io;
   store_harness there(bucket_kind, io, small_store());
   ASSERT_TRUE(there.recover());
-  write_pages(there, 0, 20); // As many as a bucket takes.
+  write_pages(there, 0, 20); // These fill a bucket.
   write_pages(there, 20, 21);
   step_often(there);
   EXPECT_EQ(there.store().stats().files, 2u);
@@ -91,7 +91,7 @@ TEST(bucket_store, a_damaged_footer_costs_a_walk_and_is_written_anew) {
     const auto report = again.recover();
     ASSERT_TRUE(report);
     EXPECT_EQ(report->pages, 20u);
-    EXPECT_EQ(report->torn, start == 0 ? 1u : 0u); // What lay in the footer's place.
+    EXPECT_EQ(report->torn, start == 0 ? 1u : 0u); // The bytes in the footer's place count once.
     EXPECT_EQ(again.read_and_settle(3), disk_status::ok);
     EXPECT_EQ(io.contents(bucket_path(1)).size(), bytes);
   }
@@ -208,7 +208,7 @@ TEST(bucket_store, after_a_failed_sync_nothing_that_it_covered_is_called_durable
   EXPECT_EQ(there.read_and_settle(3), disk_status::ok); // Durable before.
   write_pages(there, 10, 15);
   EXPECT_EQ(there.written(12), disk_status::ok);
-  EXPECT_GE(there.store().stats().files, 2u); // Not in the same file.
+  EXPECT_GE(there.store().stats().files, 2u); // The pages lie in different files.
 }
 
 TEST(bucket_store, keeps_few_files_open_and_reads_from_all) {
@@ -240,7 +240,7 @@ TEST(bucket_store, files_that_are_not_buckets_stay_and_empty_ones_go) {
   ASSERT_TRUE(there.recover());
   EXPECT_EQ(io.files(), std::vector<std::string>{"buckets/notes.txt"});
   write_pages(there, 0, 1);
-  EXPECT_EQ(io.files().front(), bucket_path(6)); // Its number is not used again.
+  EXPECT_EQ(io.files().front(), bucket_path(6)); // A bucket's number is not used again.
 }
 
 } // namespace

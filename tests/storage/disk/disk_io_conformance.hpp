@@ -1,6 +1,6 @@
 #pragma once
 
-// What every disk_io promises of transfers, waits and wakes.
+// The promises of every disk_io about transfers, waits and wakes.
 
 #include "tests/storage/disk/disk_io_conformance_fixture.hpp"
 #include "tests/storage/disk/disk_io_wait_conformance.hpp"
@@ -272,7 +272,7 @@ TEST_P(disk_io_conformance, transfers_that_are_not_whole_blocks_at_block_borders
   bad.bytes = 0;
   EXPECT_DEATH(io->submit(bad), "");
   bad = good;
-  bad.head = memory.data() + block; // Of a read.
+  bad.head = memory.data() + block; // A read may have no head.
   EXPECT_DEATH(io->submit(bad), "");
   bad.what = kind::write;
   bad.head += 512;
@@ -306,13 +306,13 @@ TEST_P(disk_io_conformance, after_its_end_the_memory_of_requests_on_their_way_is
   for (std::uint32_t i = 0; i < depth; ++i)
     ASSERT_TRUE(io->submit(
         disk_io_driver::request(kind::read, a, i * each, memory.part(i * each, each), i)));
-  io->wait(std::chrono::nanoseconds(0)); // They have started.
+  io->wait(std::chrono::nanoseconds(0)); // The requests have started.
   io.reset();
   std::memcpy(memory.data(), nines.data(), nines.size());
   const auto other = rig->open(depth);
   const auto file = other->create("b", block);
   ASSERT_TRUE(file);
-  const block_memory some(block); // What went on beyond the end has come to its own before this.
+  const block_memory some(block); // By now the transfer beyond the end has its completion.
   EXPECT_EQ(disk_io_driver(*other).write(*file, 0, some.all()), 0);
   EXPECT_EQ(disk_io_driver(*other).sync(*file), 0);
   EXPECT_TRUE(same(memory.all(), nines.all()));

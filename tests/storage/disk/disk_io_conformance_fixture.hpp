@@ -7,7 +7,7 @@
 
 namespace peercache::storage {
 
-/// What every disk_io promises. A test program includes disk_io_conformance.hpp and
+/// The promises of every disk_io. A test program includes disk_io_conformance.hpp and
 /// disk_io_folder_conformance.hpp in one source, which says over which versions they run.
 class disk_io_conformance : public testing::TestWithParam<disk_io_version> {
 protected:

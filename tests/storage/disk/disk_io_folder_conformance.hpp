@@ -1,6 +1,6 @@
 #pragma once
 
-// What every disk_io promises of files and folders.
+// The promises of every disk_io about files and folders.
 
 #include "tests/storage/disk/disk_io_conformance_fixture.hpp"
 

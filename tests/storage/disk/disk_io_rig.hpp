@@ -88,7 +88,7 @@ public:
     return one(request(disk_request::kind::sync_folder, folder, 0, {}));
   }
 
-  /// Its error.
+  /// Runs one request; returns its error.
   int one(const disk_request& request) {
     const auto done = all({request});
     return done.empty() ? -1 : done.front().error;

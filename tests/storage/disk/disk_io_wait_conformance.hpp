@@ -1,6 +1,6 @@
 #pragma once
 
-// What every disk_io promises of waits and wakes.
+// The promises of every disk_io about waits and wakes.
 
 #include "tests/storage/disk/disk_io_conformance_fixture.hpp"
 

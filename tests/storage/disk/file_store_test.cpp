@@ -38,7 +38,7 @@ TEST(file_store, names_are_read_back_and_others_are_not) {
   const auto hex = to_string(key);
   const auto folder = page_folder_number(key);
   EXPECT_EQ(parse_page_file(hex, folder), key);
-  EXPECT_FALSE(parse_page_file(hex, folder ^ 1)); // In another's folder.
+  EXPECT_FALSE(parse_page_file(hex, folder ^ 1)); // The file lies in another key's folder.
   EXPECT_FALSE(parse_page_file(hex.substr(1), folder));
   auto upper = hex;
   std::transform(upper.begin(), upper.end(), upper.begin(), ::toupper);
@@ -68,7 +68,7 @@ TEST(file_store, a_start_removes_what_was_on_its_way_and_leaves_what_is_not_ours
   EXPECT_EQ(io.files(), (std::vector<std::string>{folder + "/README", page_file(key_of(1))}));
 }
 
-/// Of few folders, all may be read at the same time.
+/// Few folders may all be read at the same time, so progress within a folder counts.
 TEST(file_store, a_start_tells_how_far_it_is_within_a_folder) {
   memory_disk_io io;
   constexpr std::uint32_t pages = page_folders * 320;
@@ -137,7 +137,7 @@ TEST(file_store, writes_that_come_together_share_a_round_of_syncs) {
     there.pass(1ms);
     there.step();
   }
-  EXPECT_EQ(there.store().stats().syncs, 30u); // All of them at once.
+  EXPECT_EQ(there.store().stats().syncs, 30u); // One sync for each file, all at once.
   EXPECT_EQ(there.on_way(), 30u);
   there.settle();
   EXPECT_EQ(there.events(event_kind::written, disk_status::ok), 30u);
@@ -151,7 +151,8 @@ TEST(file_store, the_device_begins_with_the_first_files_while_others_are_made) {
   for (std::uint32_t i = 0; i < file_store::writes_at_once; ++i)
     there.write({.number = i});
   EXPECT_EQ(io.in_flight(), 0u);
-  there.write({.number = file_store::writes_at_once}); // Is sent away until the others begin.
+  // The store turns it away until others begin.
+  there.write({.number = file_store::writes_at_once});
   EXPECT_EQ(io.in_flight(), file_store::writes_at_once);
   EXPECT_EQ(there.on_way(), file_store::writes_at_once + 1);
   there.settle();
@@ -169,7 +170,7 @@ void step_until_named(store_harness& there, memory_disk_io& io, const test_page&
   io.set_delay(disk_operation::sync, 1h);
   there.write(page);
   for (int i = 0; i < 3; ++i)
-    there.step(); // Its transfers, then the sync of its file.
+    there.step(); // The page's transfers, then the sync of its file.
   there.pass(1h);
   there.step();
   ASSERT_NE(contents(), before);

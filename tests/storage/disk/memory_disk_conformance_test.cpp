@@ -28,7 +28,7 @@ std::unique_ptr<disk_io_rig> make(std::string&) {
   return std::make_unique<rig>();
 }
 
-/// On the computer's clock, as threads of programs use it.
+/// A disk in memory on the computer's clock, as threads of programs use it.
 std::unique_ptr<disk_io_rig> make_in_real_time(std::string&) {
   struct rig final : disk_io_rig {
     std::unique_ptr<disk_io> open(std::uint32_t queue_depth) override {

@@ -1,4 +1,4 @@
-// What a loss of power leaves on the disk in memory.
+// The disk in memory after a loss of power.
 
 #include "storage/disk/memory_disk_io.hpp"
 #include "tests/storage/disk/disk_io_rig.hpp"
@@ -36,7 +36,7 @@ protected:
                        [&](std::byte one) { return one == static_cast<std::byte>(value); });
   }
 
-  /// What losses of power leave, each as text.
+  /// The contents that losses of power may leave, each as text.
   std::set<std::string>
   outcomes(const std::function<std::string(const memory_disk_io&)>& described) const {
     std::set<std::string> seen;

@@ -66,7 +66,7 @@ TEST(offset_store, is_as_large_as_the_options_say_after_a_restart) {
   const auto report = smaller.recover();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->pages, 64u);
-  EXPECT_EQ(report->torn, 65u); // They lay behind the end.
+  EXPECT_EQ(report->torn, 65u); // These records lay behind the end.
   for (std::uint32_t i = 0; i < 128; ++i)
     smaller.read_and_settle(i);
   EXPECT_EQ(smaller.events(event_kind::read, disk_status::ok), 64u);
@@ -184,7 +184,7 @@ TEST(offset_store, records_outside_of_the_file_are_dropped) {
   memory_disk_io io;
   recovery_report report;
   auto before = page_at(4, 4, 0, 4096);
-  before.offset_bytes = 0; // No header would have room.
+  before.offset_bytes = 0; // A header would have no room before the page.
   seal(before);
   const auto keys = recovered(io,
                               {page_at(1, 1, 254, 4096), page_at(2, 2, 254, 4097),
@@ -277,7 +277,7 @@ TEST(offset_store, an_extent_is_not_used_again_before_the_index_has_forgotten_it
   ASSERT_TRUE(there.recover());
   for (std::uint32_t i = 0; i < 8; ++i)
     ASSERT_EQ(there.write_and_settle({.number = i}), disk_status::ok);
-  io.fail_share(disk_operation::metadata, 1.0, EIO); // What the index does fails.
+  io.fail_share(disk_operation::metadata, 1.0, EIO); // The index's operations fail.
   ASSERT_TRUE(there.store().erase(key_of(0)));
   for (int i = 0; i < 10; ++i) {
     there.step();

@@ -89,7 +89,7 @@ TEST(record, every_torn_one_is_found) {
     record_header torn{};
     std::memset(static_cast<void*>(&torn), 0, sizeof torn);
     std::memcpy(static_cast<void*>(&torn), &sealed, there);
-    // What is missing may have been zeros.
+    // The missing bytes may have been zeros.
     if (std::memcmp(&torn, &sealed, sizeof torn) != 0) {
       ASSERT_EQ(fault_of(torn), record_fault::torn) << there << " bytes";
     }

@@ -86,9 +86,9 @@ public:
   disk_status device = disk_status::ok;
   bool busy = false;    ///< Takes nothing.
   bool stalled = false; ///< Ends nothing.
-  bool lru = false;     ///< What is read goes behind all others.
+  bool lru = false;     ///< A page that is read goes behind all others.
   std::map<page_key, bool> rotten;
-  std::uint64_t own_bytes = 0;  ///< That it uses besides its pages.
+  std::uint64_t own_bytes = 0;  ///< Bytes that the store uses besides its pages.
   bool replaces_rotten = false; ///< Another record of the page is there when the read ends.
   std::vector<disk_write> written;
   std::vector<disk_read> read_;

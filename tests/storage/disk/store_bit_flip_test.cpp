@@ -76,7 +76,7 @@ struct seen {
   std::uint64_t ok = 0;
   std::uint64_t lost = 0;
   std::uint64_t wrong = 0;
-  std::uint64_t counted = 0; ///< Of the losses, by whatever name.
+  std::uint64_t counted = 0; ///< Losses that the store counted, by whatever name.
 
   bool all_told() const noexcept { return lost == 0 || counted != 0; }
 };
@@ -104,7 +104,7 @@ void flip_somewhere(memory_disk_io& disk, const std::vector<place>& blocks,
                 static_cast<unsigned>(random() % 8));
 }
 
-/// Of each block of headers and each trailer only the first bytes are used.
+/// Flips bits in the used bytes of header blocks and trailers, which are their first ones.
 void flip_metadata(memory_disk_io& disk, const std::vector<place>& blocks,
                    std::mt19937_64& random) {
   const auto& block = blocks[random() % blocks.size()];
@@ -319,7 +319,7 @@ TEST_P(disk_store_damage, files_of_another_node_among_ours_are_not_served) {
     std::uint64_t planted = 0;
     for (const auto& name : theirs.disk->files()) {
       const auto bytes = theirs.disk->contents(name);
-      if (bytes.empty() || planted == 3) // Some of ours stay.
+      if (bytes.empty() || planted == 3) // Three are planted; the other files stay ours.
         continue;
       ASSERT_NO_FATAL_FAILURE(plant(*disk, name, bytes));
       ++planted;

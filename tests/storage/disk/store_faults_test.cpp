@@ -84,7 +84,8 @@ void busy_life(store_harness& there) {
   there.settle();
 }
 
-/// After a device has healed: it serves, takes, and finds again what it says is durable.
+/// Expects of a store whose device has healed that it serves, takes pages, and finds those again
+/// that it called durable.
 void expect_healthy(const store_kind& kind, store_harness& there) {
   EXPECT_EQ(there.wrong_pages(), 0u);
   ASSERT_EQ(there.write_and_settle({.number = 500}), disk_status::ok);

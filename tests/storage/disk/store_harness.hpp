@@ -60,11 +60,12 @@ public:
   /// Waits for nothing. Steps until the store takes it.
   void write(const test_page& page);
   void read(std::uint32_t number);
-  /// Until every page that was written or read has its event. Time passes as the store asks for.
+  /// Runs the store until every page that was written or read has its event. Time passes as the
+  /// store asks for.
   void settle();
-  /// So much time passes, nothing else.
+  /// Lets so much time pass, and nothing else happen.
   void pass(std::chrono::nanoseconds by);
-  /// What is there is reaped; the store is polled.
+  /// Reaps completions that are there, and polls the store.
   void step();
   void close(std::chrono::nanoseconds at_most = std::chrono::seconds(60));
 
@@ -89,7 +90,7 @@ public:
 private:
   struct transfer {
     disk_event::kind what;
-    test_page page; ///< Of a read only its number.
+    test_page page; ///< The page; of a read its number alone.
     std::byte* memory = nullptr;
   };
 
@@ -104,7 +105,7 @@ private:
   disk_clock::time_point now_{std::chrono::hours(1)};
   std::uint64_t tags_ = 0;
   std::map<std::uint64_t, transfer> on_way_;
-  std::map<std::uint32_t, std::vector<std::byte*>> memory_; ///< Not in use, by whole blocks.
+  std::map<std::uint32_t, std::vector<std::byte*>> memory_; ///< Free memory, by whole blocks.
   std::map<std::uint32_t, disk_status> written_;
   std::map<std::uint32_t, disk_status> read_;
   std::map<std::pair<disk_event::kind, disk_status>, std::uint64_t> events_;

@@ -14,9 +14,9 @@ class disk_store_power_cut : public disk_stores {};
 INSTANTIATE_TEST_SUITE_P(kinds, disk_store_power_cut, testing::ValuesIn(all_store_kinds()),
                          name_of);
 
-/// What a life was when the power went away.
+/// The state of a life when the power went away.
 struct life {
-  std::map<std::uint32_t, test_page> durable; ///< That must be found.
+  std::map<std::uint32_t, test_page> durable; ///< Pages that must be found.
   std::map<std::uint32_t, std::vector<test_page>> tried;
 };
 
@@ -90,7 +90,7 @@ void expect_found(const store_kind& kind, memory_disk_io& left, const life& befo
         << "page " << number << ": " << static_cast<int>(read);
   }
   ASSERT_EQ(again.wrong_pages(), 0u);
-  // It is a store like any other.
+  // The recovered store works like any other.
   ASSERT_EQ(again.write_and_settle({.number = 900}), disk_status::ok);
   ASSERT_EQ(again.read_and_settle(900), disk_status::ok);
 }

@@ -36,7 +36,7 @@ protected:
     tier->close(10s, events);
   }
 
-  /// All have the same bytes: nobody reads them.
+  /// Writes a page; all have the same bytes, since nobody reads them.
   void write() {
     (void)tier->write({.key = key_of(next),
                        .gen = generation_of(page),

@@ -156,7 +156,7 @@ protected:
   std::uint64_t tags = 0;
   std::map<std::uint64_t, transfer> on_way;
   std::map<write_skip, std::uint64_t> skipped;
-  write_skip last = write_skip::none; ///< Of the last write.
+  write_skip last = write_skip::none; ///< The answer to the last write.
   std::vector<std::uint32_t> durable; ///< Numbers of pages.
   std::set<page_key> gone;
   std::uint64_t written = 0, failed = 0, read_well = 0, read_badly = 0, wrong = 0;
@@ -200,7 +200,8 @@ TEST_P(tier_faults, a_device_that_takes_no_write_is_left_alone_with_writes_and_s
 TEST_P(tier_faults, a_full_device_is_read_only_within_a_second_until_there_is_room) {
   run(500ms);
   io.set_capacity(0);
-  io.fail_share(disk_operation::write, 1, ENOSPC); // Also into files that have their length.
+  // Writes into files that have their length fail too.
+  io.fail_share(disk_operation::write, 1, ENOSPC);
   ASSERT_TRUE(within(1s, [&] { return last == write_skip::read_only; }));
   const auto before = taken();
   const auto was_read = read_well;

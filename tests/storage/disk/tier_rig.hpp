@@ -59,7 +59,7 @@ protected:
     return events;
   }
 
-  /// So many pages are on disk, and their events are over.
+  /// Stores so many pages, and takes their events.
   void store_pages(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t i = first; i < first + count; ++i) {
       ASSERT_EQ(write(i), write_skip::none);

@@ -1,4 +1,4 @@
-// What reads all pages in the background, and when an operator asks for it.
+// The scrub, which reads all pages in the background, and when an operator asks for it.
 
 #include "tests/storage/disk/tier_rig.hpp"
 

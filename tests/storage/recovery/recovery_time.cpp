@@ -3,9 +3,8 @@
 //   recovery_time STORE FOLDER [PAGES]
 //
 // Writes PAGES (1,000,000) pages of 4 KiB into a store of this kind in FOLDER, unless an earlier
-// run has left some there, closes it, and recovers it in new objects: twice with what the kernel
-// has cached, twice after it was told to forget that (root only). Run by hand: it takes some GiB of
-// disk.
+// run has left some there, closes it, and recovers it in new objects: twice with the kernel's cache
+// warm, twice after that was dropped (root only). Run by hand: it takes some GiB of disk.
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
@@ -64,7 +63,7 @@ opened_store open(const std::string& kind, const std::string& folder) {
   return opened;
 }
 
-/// One round of the owner's loop; how many writes became durable.
+/// One round of the owner's loop; returns how many writes became durable.
 std::size_t turn(opened_store& disk) {
   std::array<disk_completion, 256> completions;
   const auto reaped = disk.io->reap(completions);

@@ -310,7 +310,7 @@ TEST_F(crowded_key_test, a_page_that_no_owner_can_record_is_not_kept) {
   EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
 }
 
-TEST_F(crowded_key_test, nor_is_one_whose_owners_are_heard_later) {
+TEST_F(crowded_key_test, a_page_that_its_owners_refuse_later_is_not_kept) {
   tell_everyone(crowd(shard_there, 1));
   const auto key = key_of_the_others();
   tell_everyone(crowd({}, 2));

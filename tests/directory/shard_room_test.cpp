@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-// Whose location gives way when a key has as many as it may, and who makes a put a duplicate.
+// Which location gives way when a key has as many as it may, and which makes a put a duplicate.
 namespace peercache::directory::shard_room_test {
 namespace {
 
@@ -73,7 +73,7 @@ TEST_F(shard_room, a_page_in_memory_takes_the_place_of_the_oldest_on_disk) {
   EXPECT_EQ(subject.locations(), 4u);
 }
 
-TEST_F(shard_room, then_of_a_mirror) {
+TEST_F(shard_room, a_page_in_memory_takes_the_place_of_a_mirror) {
   publish(location(1, tier::memory, /*mirrored=*/true));
   for (std::uint64_t i : {2, 3, 4})
     publish(location(i));

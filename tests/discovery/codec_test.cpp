@@ -31,7 +31,7 @@ view view_of(std::size_t members) {
   return v;
 }
 
-/// What is left of a cluster that had two of these masters, and one more.
+/// The fragment of a cluster that had two of these masters, and one more.
 view fragment_of(view v) {
   v.former_masters = {v.members[0], v.members[1], member_named("gone", 9)};
   std::sort(v.former_masters.begin(), v.former_masters.end(),

@@ -58,7 +58,7 @@ TEST(membership, a_plain_member_that_leads_at_once_expels_nobody_who_lives) {
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.run_for(seconds(30));
   net.leave(0);
-  // Nobody but the head got heartbeats until now.
+  // Until now the head alone got heartbeats.
   net.run_for(seconds(10));
   EXPECT_TRUE(net.converged());
   EXPECT_TRUE(net.machine(1).leads());
@@ -75,7 +75,7 @@ TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back)
     net.kill(dead);
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
   }
-  // It knows dead masters and a dead seed only.
+  // Node 6 knows dead masters and a dead seed only.
   net.thaw(6);
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
 }
@@ -84,7 +84,7 @@ TEST(membership, a_member_that_restarts_comes_back_though_its_only_seed_is_gone)
   auto net = converged_net(6);
   net.kill(5);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  // With it goes the leader that expelled the other.
+  // Node 0 is the leader that expelled the other.
   net.leave(0);
   net.run_for(milliseconds(50));
   net.kill(0);
@@ -299,7 +299,7 @@ TEST(membership, two_halves_become_one_view_after_the_partition) {
   EXPECT_LE(*took, 3 * heartbeat);
 }
 
-/// What must hold at every moment, whatever happens: views only get newer and contain their holder.
+/// Checks the invariants of every moment: views only get newer and contain their holder.
 void check_safety(const membership_net& net) {
   std::map<view_stamp, view> by_stamp;
   for (std::size_t i = 0; i < net.size(); ++i) {

@@ -28,7 +28,7 @@ void heal(membership_net& net) {
   net.reachable = [](auto, auto) { return true; };
 }
 
-/// Those of `side` that run live in one view, of exactly them.
+/// Whether the running nodes of `side` live in one view, of exactly these.
 bool one_view_of(membership_net& net, const std::set<std::size_t>& side) {
   const view* first = nullptr;
   std::size_t running = 0;
@@ -63,7 +63,7 @@ TEST(membership_fragment, without_two_of_three_masters_the_others_have_one_view_
   EXPECT_NE(net.at(late).refusals[0].find("too few masters"), std::string::npos);
 }
 
-TEST(membership_fragment, without_any_master_too) {
+TEST(membership_fragment, a_cluster_that_lost_all_masters_has_one) {
   auto net = converged_net(7);
   for (std::size_t master : {0, 1, 2})
     net.kill(master);
@@ -76,7 +76,7 @@ TEST(membership_fragment, without_any_master_too) {
   EXPECT_NE(net.at(late).refusals[0].find("no master of its view answers"), std::string::npos);
 }
 
-TEST(membership_fragment, and_of_a_cluster_with_a_single_master) {
+TEST(membership_fragment, a_cluster_that_lost_its_single_master_has_one) {
   membership_net net(1);
   net.max_masters = 1;
   for (std::size_t i = 1; i <= 4; ++i)
@@ -252,7 +252,7 @@ TEST(membership_fragment, a_fragment_that_loses_most_of_its_masters_makes_anothe
   ASSERT_TRUE(net.run_until([&] { return net.converged() && !net.view_of(8).fragment(); }, soon));
 }
 
-/// It hears nobody, all hear it: it may think of itself what it wants.
+/// The deaf node hears nobody and is heard by all: it may make itself any view.
 TEST(membership_fragment, a_deaf_node_takes_nobody_out_of_the_view_of_a_majority) {
   for (std::size_t deaf : {3, 5}) {
     auto net = converged_net(6);

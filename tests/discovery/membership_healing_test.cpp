@@ -1,4 +1,4 @@
-// One view within three heartbeats of whatever ended: what could make it later.
+// One view within three heartbeats after faults end: the cases that could make it later.
 
 #include "discovery/membership.hpp"
 #include "tests/support/membership_net.hpp"
@@ -129,8 +129,8 @@ TEST(membership_healing, a_view_whose_masters_were_replaced_is_waited_for_by_nob
   EXPECT_GT(net.view_of(0).term, lost.term);
 }
 
-/// Both seeds restart. A member that lives on says that there is a cluster; what it is like, it can
-/// tell them a little later only.
+/// Both seeds restart. A member that lives on says that there is a cluster, and tells its view a
+/// little later only.
 TEST(membership_healing, a_head_that_hears_of_a_cluster_founds_no_other) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = two_seeds(5, seed);
@@ -148,7 +148,7 @@ TEST(membership_healing, a_head_that_hears_of_a_cluster_founds_no_other) {
   }
 }
 
-/// All masters run again at once: they take turns.
+/// All masters run again at once, and take turns.
 TEST(membership_healing, one_of_those_who_stand_in_goes_first) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);
@@ -231,7 +231,7 @@ TEST(membership_healing, a_vote_is_not_forgotten_for_another_about_an_older_view
   EXPECT_EQ(vote.accepted->value, value);
 }
 
-/// Who said that it is better placed may be gone by now.
+/// The master that refused because it was placed before may be gone by now.
 TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   auto net = converged_net(3);
   const auto base = net.view_of(0);
@@ -274,7 +274,7 @@ TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   EXPECT_LE(*asked_at - refused_at, in_time);
 }
 
-/// They asked this node while it knew no view that names their former selves.
+/// Applicants asked this node while it knew no view that names their former selves.
 TEST(membership_healing, who_asked_before_the_view_was_known_has_replaced_its_master) {
   auto net = converged_net(3);
   auto base = net.view_of(2);
@@ -304,7 +304,7 @@ TEST(membership_healing, who_was_refused_while_the_view_stood_still_is_in_the_ne
     auto late = net.start(node_name(6), 6, {membership_net::address(1)});
     ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
     net.reachable = [late](std::size_t from, std::size_t to) {
-      return from != late || to != 0; // It does not ask again.
+      return from != late || to != 0; // The late one does not ask again.
     };
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, in_time)) << seed;
   }

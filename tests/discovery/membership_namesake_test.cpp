@@ -18,7 +18,7 @@ using tests::node_name;
 
 constexpr auto in_time = 3 * milliseconds(500);
 
-/// Nobody hears itself: a leader must not take itself for gone.
+/// A leader does not hear itself, and must not take itself for gone.
 TEST(membership_namesake, a_namesake_of_the_leader_is_refused) {
   auto net = converged_net(4);
   const auto before = net.view_of(0);
@@ -80,7 +80,7 @@ TEST(membership_namesake, a_namesake_elsewhere_takes_nobodys_vote) {
   EXPECT_TRUE(net.run_until(goes_on, in_time));
 }
 
-/// At another address it may be the frozen process that the member replaced.
+/// An applicant at another address may be the frozen process that the member replaced.
 TEST(membership_namesake, a_replaced_process_elsewhere_does_not_push_its_successor_out) {
   auto net = converged_net(5);
   auto past = net.at(4).self;
@@ -92,7 +92,8 @@ TEST(membership_namesake, a_replaced_process_elsewhere_does_not_push_its_success
   EXPECT_EQ(net.view_of(0), before);
 }
 
-/// Who looks for a cluster cannot hear whether a member lives: a namesake from elsewhere waits.
+/// A node that looks for a cluster cannot hear whether a member lives: a namesake from elsewhere
+/// waits.
 TEST(membership_namesake, who_stands_in_takes_no_namesake_for_a_member) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);

@@ -64,7 +64,7 @@ TEST(membership_quorum, a_lost_master_that_thaws_soon_brings_the_view_back) {
   net.thaw(1);
   auto took = net.run_until([&] { return net.converged(); }, seconds(10));
   ASSERT_TRUE(took);
-  // It slept and does not count that time against the dead leader.
+  // The node slept, and does not count that time against the dead leader.
   EXPECT_LE(*took, expiry + heartbeat);
   EXPECT_TRUE(net.machine(1).leads());
   EXPECT_FALSE(net.view_of(5).fragment());
@@ -129,7 +129,7 @@ TEST(membership_quorum, a_member_that_only_the_leader_does_not_hear_stays) {
   net.reachable = [](std::size_t a, std::size_t b) { return a != 4 || b != 0; };
   net.run_for(seconds(20));
   EXPECT_EQ(net.view_of(0), before);
-  // Others can still come in meanwhile.
+  // Another node can still come in meanwhile.
   net.start(node_name(6), 6, {membership_net::address(1)});
   EXPECT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 6; }, seconds(5)));
 }
@@ -158,8 +158,8 @@ TEST(membership_quorum, five_masters_need_three) {
   EXPECT_TRUE(net.machine(2).leads());
 }
 
-/// Others publish to a member from its new view on: what it was told before it knew that it had
-/// been out, it would forget.
+/// Others publish to a member from its new view on. Records that came before it knew that it had
+/// been out it would forget.
 TEST(membership_quorum, a_member_that_was_out_comes_back_only_when_it_knows) {
   auto net = converged_net(5);
   auto old = net.view_of(4);
@@ -244,7 +244,7 @@ std::uint64_t shake(membership_net& net, bool some_leave) {
   return first;
 }
 
-/// What a majority decided is unique.
+/// A view that a majority decided is unique.
 TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_seeds) {
   std::size_t views = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
@@ -260,8 +260,8 @@ TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_see
 }
 
 /// Where two of three leave on one side of a partition, the other side may be left without a
-/// majority: only what was decided is judged.
-TEST(membership_quorum, nor_do_they_when_some_leave_meanwhile) {
+/// majority: only decided views are judged.
+TEST(membership_quorum, no_two_sides_decide_differently_while_some_leave) {
   std::size_t left = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -70,7 +70,7 @@ TEST(membership, masters_are_spread_whatever_the_order_of_names) {
       member m;
       m.name = "cluster" + std::to_string(cluster) + "-gpu" + std::to_string(host);
       m.id = node_id_of(m.name);
-      m.host = std::to_string(host / 10); // Its rack.
+      m.host = std::to_string(host / 10); // The host's rack.
       members.push_back(m);
     }
     const auto masters = choose_masters(members, {}, 3);
@@ -122,7 +122,7 @@ TEST(membership, a_head_that_is_refused_does_not_found_a_cluster) {
     net.start(node_name(i), i, seeds);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.kill(0);
-  // Somebody starts the head's machine under a name that lives elsewhere.
+  // A process starts on the head's machine under a name that lives elsewhere.
   auto wrong = net.start(node_name(3), 1, seeds);
   net.run_for(seconds(30));
   EXPECT_EQ(net.view_of(wrong).term, 0u);

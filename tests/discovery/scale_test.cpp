@@ -1,4 +1,4 @@
-// What a thousand nodes cost, from the classes themselves; docs/scale.md has the figures.
+// The cost of a thousand nodes, from the classes themselves; docs/scale.md has the figures.
 
 #include "discovery/hash_ring.hpp"
 #include "discovery/membership.hpp"
@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// Of each measurement; the best one counts, because other programs have the processor too.
+/// Rounds of each measurement; the best one counts, because other programs have the processor too.
 constexpr int rounds = 20;
 
 std::vector<member> members_of(std::size_t count) {
@@ -63,7 +63,7 @@ double microseconds_since(steady_clock::time_point start) {
   return std::chrono::duration<double, std::micro>(steady_clock::now() - start).count();
 }
 
-/// What the fullest node has, as a multiple of the mean: of 10^6 keys with two owners each.
+/// The fullest shard's records as a multiple of the mean, for 10^6 keys with two owners each.
 TEST(scale, a_thousand_shards_are_about_equally_full) {
   constexpr std::size_t keys = 1'000'000;
   hash_ring ring(members_of(1000));
@@ -161,7 +161,7 @@ TEST(scale, a_ring_of_a_thousand_nodes_is_made_in_little_time) {
   EXPECT_LE(best, 1e6);
 }
 
-/// In the time of the network, 1 to 5 ms a packet: how long all nodes need to have one view.
+/// How long all nodes need to have one view, in the time of the network: 1 to 5 ms a packet.
 TEST(scale, a_cluster_has_one_view_as_soon_with_many_nodes_as_with_few) {
   constexpr std::chrono::milliseconds heartbeat{500};
   constexpr std::chrono::seconds expiry{2};

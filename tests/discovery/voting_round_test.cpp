@@ -12,7 +12,7 @@ namespace {
 
 constexpr incarnation stranger{6, 6};
 
-/// Of three masters, and nobody else; node1 attempts it.
+/// An attempt of node1 in a view of three masters and nobody else.
 class voting_round_test : public ::testing::Test {
 protected:
   static view three_masters() {
@@ -71,8 +71,8 @@ TEST_F(voting_round_test, who_knows_that_it_lives_does_not_hope_to_be_gone) {
   EXPECT_TRUE(round.possible_with(0, 1, 0)) << "two of three would be gone";
 }
 
-/// It was taken into the base, and heard of a later view only, so it thinks that it runs in the
-/// place of somebody who was.
+/// A master that heard of a view later than the base takes itself for a successor, though the base
+/// names it.
 TEST_F(voting_round_test, a_master_that_does_not_know_that_it_is_one_has_its_vote) {
   count("node1", inc_of("node1"), false, verdict::granted);
   count("node2", stranger, false, verdict::granted);

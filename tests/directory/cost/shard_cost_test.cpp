@@ -1,5 +1,5 @@
-// What a shard takes at a million keys, beside a plain map of the same. Sanitizers and the
-// unoptimized builds change both, so this runs with what users run.
+// The memory and time of a shard with a million keys, beside those of a plain map. Sanitizers and
+// unoptimized builds change both, so this runs as users run it.
 
 #include "directory/shard_batch.hpp"
 
@@ -60,7 +60,7 @@ std::size_t resident_bytes() {
 
 constexpr std::size_t rounds = 2000;
 
-/// In microseconds. `once(round)` returns something that depends on its work.
+/// The time of a round, in microseconds. `once(round)` returns something that depends on its work.
 template <class Once>
 double time_of(Once&& once, std::size_t round) {
   auto start = std::chrono::steady_clock::now();

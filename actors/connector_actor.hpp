@@ -9,7 +9,7 @@
 namespace peercache::actors {
 
 /// Dials all addresses at once, so that one that is out of reach holds up no other. CAF's own
-/// connect would block the one middleman actor for as long as the kernel likes (caf.md 3.3). Only
+/// connect would block the one middleman actor for as long as the kernel likes. Only
 /// numeric addresses: names are resolved where they are configured. Never blocks; not detached,
 /// because CAF's broker keeps a reference to whoever waits for the greeting of a peer that is
 /// silent, and a detached actor that is referred to keeps its actor system from ending.

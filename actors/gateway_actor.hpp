@@ -81,8 +81,9 @@ using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
 /// An answer that is none, in words for whoever asked.
 caf::error refused(const std::string& why);
 
-/// The one actor that is published. Threads: scheduler. It forwards; what it owns itself are the
-/// sessions.
+/// The one actor that is published. Threads: scheduler. It forwards requests to the other actors of
+/// its node, and itself keeps the sessions, decides whether the node is ready, conducts leaving and
+/// draining, and joins the others' reports into one status.
 gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options);
 
 } // namespace peercache::actors

@@ -11,8 +11,9 @@
 namespace peercache::actors {
 
 /// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:
-/// everything is made here, in order, and all threads are born here (docs/architecture.md lists
-/// them). `peercache-node` is a main around it; tests, demo and laptops embed it.
+/// everything is made here, in order, with the threads that live as long as the node
+/// (docs/architecture.md lists all). `peercache-node` is a main around it; tests, demo and laptops
+/// embed it.
 ///
 /// Threads: one at a time, besides `ready`. Ownership: of all of the node; the destructor stops
 /// without draining. Forks: in a child that was forked since only the destructor may be called,

@@ -16,7 +16,7 @@ struct committer_options {
   actors::links_actor links;
   std::shared_ptr<session_board> board;
   std::function<actors::client_report()> report_totals;
-  /// Remembers where a page is: what `prefetch` is for while there is no tier below memory.
+  /// Remembers where a page is; `prefetch` calls it with what it found.
   std::function<void(const page_key&, const directory::page_location&)> remember;
 };
 

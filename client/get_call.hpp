@@ -12,8 +12,8 @@
 
 namespace peercache::client {
 
-/// One `get` from its first look into the location cache to its last byte. The read protocol of
-/// design.md 6, seen from the reader. Threads: one object per call.
+/// One `get` from its first look into the location cache to its last byte: the read protocol
+/// (docs/flows.md) as its reader follows it. Threads: one object per call.
 class get_call {
 public:
   get_call(cache_client::impl& client, std::span<const get_page> pages,

@@ -93,8 +93,8 @@ using committer_actor =
 
 /// The CAF half of a client: an actor system, the session with the own host's node, links to all
 /// members. Threads: any, except construction and destruction. Destruction: takes a second at most,
-/// whoever is frozen; a thread ends the rest. Actors: committer, links (both on the scheduler),
-/// connector and the unmapping of pools (a thread each).
+/// whoever is frozen; a thread ends the rest. Actors: committer, links and connector,
+/// all on the scheduler; unmapping pools has a thread of its own.
 class session {
 public:
   /// @param closing lent; ends what callers wait for

@@ -101,7 +101,7 @@ using gateway_actor = caf::typed_actor<
     // Itself: looks after sessions whose process may be gone.
     caf::reacts_to<beat_atom>>;
 
-/// Opens connections with a deadline of our own, off everybody's critical path (caf.md 3.3).
+/// Opens connections with a deadline of our own, off everybody's critical path.
 using connector_actor = caf::typed_actor<
     // Host, port: the gateway published there, or an error within the connect time-out.
     caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>,

@@ -32,6 +32,9 @@ BANNED_CODE = [
     (anywhere, r"\busing\s+namespace\s+std\s*;", "name what you use"),
 ]
 BANNED_WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+# A genitive without its noun, which stands on some other line.
+NO_SUBJECT = re.compile(r"//[/!]?<?[ \t]+Of\b")
+SUBJECTS_LATER = ("actors/", "client/", "tests/actors/", "tests/client/", "tests/scenario/")
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace peercache\b|^namespace std\b", re.MULTILINE)
 
 
@@ -57,6 +60,9 @@ def file_faults(path, text):
         yield from header_faults(path, text, code)
     for match in BANNED_WORDS.finditer(text):
         yield line_of(text, match.start()), f"{match[0]}: finish it, or open an issue"
+    if not path.startswith(SUBJECTS_LATER):
+        for match in NO_SUBJECT.finditer(text):
+            yield line_of(text, match.start()), "a comment names its subject: it does not begin with 'Of'"
     for where, pattern, reason in BANNED_CODE:
         if where(path):
             for match in re.finditer(pattern, code):

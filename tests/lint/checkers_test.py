@@ -147,6 +147,12 @@ class style(unittest.TestCase):
         for word in ["TO" + "DO", "FIX" + "ME", "X" + "XX"]:
             self.assertEqual(len(self.found("rdma/a.cpp", f"int a; // {word}: later\n")), 1, word)
 
+    def test_a_comment_does_not_begin_with_a_genitive(self):
+        for comment in ["int bytes = 0; ///< Of the footer.", "/// Of durable pages.", "  // Of two, the newer."]:
+            self.assertEqual(len(self.found("storage/a.cpp", comment + "\n")), 1, comment)
+        for comment in ["/// The bytes of the footer.", "int off = 0; // Often 0.", 'auto a = "http://Of";']:
+            self.assertEqual(self.found("storage/a.cpp", comment + "\n"), [], comment)
+
     def test_quiet_rings_do_not_sleep_and_real_ones_may(self):
         for call in ["std::this_thread::sleep_for(1s);", "usleep(5);", "::sleep(1);"]:
             self.assertEqual(len(self.found("tests/rdma/a_test.cpp", f"void f() {{ {call} }}\n")), 1, call)

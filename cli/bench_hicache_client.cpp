@@ -164,7 +164,7 @@ private:
 
   bench_setup& setup_;
   const hicache_model model_;
-  std::span<std::byte> memory_;    ///< Its first batch is set from, the rest is got into.
+  std::span<std::byte> memory_;    ///< Sets come from its first batch, gets go into the rest.
   const std::uint32_t writes_for_; ///< Ranks whose pages this one sets: itself, all or none.
   std::size_t turn_ = 0;
   std::vector<std::unique_ptr<client::cache_client>> clients_; ///< A client of each node, by place.

@@ -26,9 +26,9 @@ public:
   void watch(std::span<const member> members, time_point now);
 
   void heard(const incarnation& inc, time_point now);
-  /// Its connection broke: it has `lost_expiry` to be heard again.
+  /// The member's connection broke: it has `lost_expiry` to be heard again.
   void lost(const incarnation& inc, time_point now);
-  /// It is known to be gone: silent until it is heard again.
+  /// The member is known to be gone: it is silent until it is heard again.
   void declare_dead(const incarnation& inc);
   /// This process itself stood still for `gap`: nobody is blamed for that time.
   void forgive(duration gap, time_point now);

@@ -18,7 +18,7 @@ constexpr int lost_heartbeats = 2;
 /// How long a restarted head listens for members that still heartbeat to it, at least.
 constexpr int listen_heartbeats = 2;
 
-/// The same process, whatever the view says about its draining.
+/// Whether both are the same process, whatever the view says about its draining.
 bool same_process(member seen, const member& self) {
   seen.draining = self.draining;
   return seen == self;
@@ -219,8 +219,8 @@ void membership::consider(const view& received) {
   send_joins();
 }
 
-/// Those who hear this master live in a view that is superseded, too: they need not find out one
-/// after another.
+/// Tells members that the newer view lacks as well: they hear this master, and need not find out
+/// one after another.
 void membership::tell_who_is_out_as_well() {
   for (const auto& m : view_.members)
     if (m.inc != self_.inc && newest_.find(m.id) == nullptr)

@@ -173,7 +173,7 @@ private:
   bool beat_is_due();
   std::vector<action> take_actions();
 
-  // Who is left of a cluster (membership_fragment.cpp).
+  // The rest of a cluster (membership_fragment.cpp).
   bool in_touch(time_point now) const;
   bool cut_off() const;
   void survey_if_cut_off();
@@ -182,13 +182,13 @@ private:
   bool is_to_be_outbid(const view& received) const;
   bool wants_other_view(const std::vector<member>& members) const;
 
-  // Who leaves (membership_leaving.cpp).
+  // Leaving (membership_leaving.cpp).
   bool hears_after_leaving(const packet& received);
   bool closes_the_door() const;
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
 
-  // Who comes in (membership_joining.cpp).
+  // Joining (membership_joining.cpp).
   struct applicant {
     member who;
     bool was_member = false;
@@ -266,7 +266,7 @@ private:
   view_stamp heard_of_;    ///< While looking: the newest view that somebody said it knows.
   time_point told_by_;     ///< How long to wait until somebody tells that view.
   time_point left_at_;
-  time_point rejoining_since_;      ///< Or since the newer cluster was last heard of.
+  time_point rejoining_since_;      ///< Rejoining began, or the newer cluster was last heard of.
   time_point cluster_heard_at_;     ///< When a member of the newest view was last heard of.
   bool was_answered_ = false;       ///< Somebody answered when this process asked to come in.
   bool complained_ = false;         ///< `join_unanswered` was emitted.
@@ -285,10 +285,11 @@ private:
   };
   std::map<endpoint, answer> answered_;       ///< When a master's address last answered.
   std::map<incarnation, time_point> vouched_; ///< Members that another master hears, until when.
-  std::map<incarnation, time_point> leavers_; ///< Who said lately that it goes, and when.
-  std::optional<voting_round> round_;         ///< The attempt that is on its way.
-  time_point next_round_at_;                  ///< No attempt begins before.
-  time_point ask_again_at_;                   ///< When masters that have not voted are asked again.
+  std::map<incarnation, time_point>
+      leavers_;                       ///< Processes that said lately that they go, and when.
+  std::optional<voting_round> round_; ///< The attempt that is on its way.
+  time_point next_round_at_;          ///< No attempt begins before.
+  time_point ask_again_at_;           ///< When masters that have not voted are asked again.
   time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
   std::uint64_t term_seen_ = 0; ///< The highest term of any attempt.
   std::uint64_t version_proposed_ = 0; ///< The highest one that this process proposed to others.

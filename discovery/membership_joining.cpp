@@ -140,8 +140,8 @@ std::string membership::reason_to_refuse(const member& who) const {
     return view_.members.size() < limits::members_max ? "" : "the cluster is full";
   if (known->name != who.name)
     return "its node id is that of '" + known->name + "': choose another node name";
-  // Who looks for a cluster hears no members: it cannot say that one elsewhere is gone. And nobody
-  // hears itself.
+  // A node that looks for a cluster hears no members, so it cannot say that one elsewhere is gone.
+  // A node does not hear itself either.
   const bool may_live =
       known->inc == self_.inc || (phase_ == phase::looking && known->host != who.host);
   if (known->inc == who.inc || (liveness_.silent(known->inc, now_) && !may_live))

@@ -52,7 +52,7 @@ bool membership::closes_the_door() const {
 
 /// Whether the packet is to be handled: votes, the view that they lead to, and others that go.
 bool membership::hears_after_leaving(const packet& received) {
-  // Who still leads is told by heartbeats; to answer them would be to come back.
+  // Heartbeats tell who still leads; an answer would bring this process back.
   if (const auto* beat = std::get_if<heartbeat_packet>(&received))
     liveness_.heard(beat->inc, now_);
   return std::holds_alternative<prepare_packet>(received) ||

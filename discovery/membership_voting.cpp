@@ -8,7 +8,7 @@
 
 namespace peercache::discovery {
 
-/// Which view the next one follows.
+/// The view that the next one follows.
 const view& membership::base() const {
   return acts_as_successor() ? newest_ : view_;
 }

@@ -46,7 +46,7 @@ struct heartbeat_answer_packet {
   view_stamp known;
   bool fresh = false;        ///< The sender was never in a view: who was there before it is gone.
   bool in_touch = false;     ///< So many masters of its view answer the sender that it can change.
-  std::optional<view> newer; ///< There when the heartbeat's sender knew an older view.
+  std::optional<view> newer; ///< The sender's view, when the heartbeat's sender knew an older one.
   bool operator==(const heartbeat_answer_packet&) const = default;
 };
 

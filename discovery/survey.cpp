@@ -23,7 +23,7 @@ survey::survey(std::vector<member> order, const incarnation& self, duration hear
   PEERCACHE_ASSERT(own != order_.end());
   rank_ = static_cast<std::size_t>(own - order_.begin());
   for (const auto& m : order_)
-    answers_[m.inc]; // Others are nobody's business here.
+    answers_[m.inc]; // Processes that are not in the order have no entry, and do not count.
 }
 
 void survey::heard(const incarnation& who, bool in_touch, time_point now) {

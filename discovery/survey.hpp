@@ -31,7 +31,7 @@ public:
 
   /// This process answered a heartbeat. @param in_touch As it said of itself.
   void heard(const incarnation& who, bool in_touch, time_point now);
-  /// Who is to be sent the heartbeat that is due now.
+  /// Where the heartbeat that is due now is to be sent.
   std::vector<endpoint> to_ask(time_point now);
   /// All who are left, this node included, once it is known that this node makes a view of them;
   /// until then nobody.

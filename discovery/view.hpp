@@ -38,8 +38,9 @@ inline endpoint control_endpoint(const member& who) {
   return {who.host, who.control_port};
 }
 
-/// Which view. The members' order, so a later view compares greater. The issuer only breaks the tie
-/// between two leaders that could not hear each other: no two different views have equal stamps.
+/// The number of a view. Compared in the order of the fields, so a later view compares greater. The
+/// issuer only breaks the tie between two leaders that could not hear each other: no two different
+/// views have equal stamps.
 struct view_stamp {
   std::uint64_t term = 0;
   std::uint64_t version = 0;
@@ -47,8 +48,8 @@ struct view_stamp {
   auto operator<=>(const view_stamp&) const = default;
 };
 
-/// Who is in the cluster. Compared by (term, version, issuer): a node ignores an older view. Term 0
-/// is no view at all.
+/// The members of a cluster. Views compare by (term, version, issuer): a node ignores an older one.
+/// Term 0 is no view at all.
 ///
 /// A fragment is what is left of a cluster that lost a majority of its masters. It keeps the term
 /// of the view that it comes from, and every other view has a higher term than the one before: so

@@ -37,7 +37,7 @@ void read_masters(byte_reader& in, view& to) {
   }
 }
 
-/// Those of a fragment; @pre the members are read.
+/// Reads the former masters of a fragment. @pre the members are read
 void read_former_masters(byte_reader& in, view& to) {
   const auto count = in.number<std::uint8_t>();
   if (count > masters_max || (count > 0 && to.members.empty()))

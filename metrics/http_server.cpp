@@ -133,7 +133,7 @@ struct http_server::state {
   ~state() { ::close(stop); }
 
   void run();
-  /// False when stop() was called.
+  /// Waits for events; false when stop() was called.
   bool wait(std::vector<pollfd>& polled);
   void serve(const std::vector<pollfd>& polled, time_point now);
   void accept_all(time_point now);

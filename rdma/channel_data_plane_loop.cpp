@@ -163,7 +163,8 @@ void channel_data_plane::wait(clock::duration at_most) {
   collected_ = events_.collect(sleep);
 }
 
-/// False when a device has finished something meanwhile: the next poll takes it.
+/// Arms all channels in flight; false when a device has finished something meanwhile, which the
+/// next poll takes.
 bool channel_data_plane::arm_in_flight() {
   return std::all_of(in_flight_.begin(), in_flight_.end(), [this](std::uint64_t id) {
     const auto found = channels_.find(id);

@@ -32,7 +32,7 @@ public:
   result<void> add(std::span<std::byte> memory);
   /// A GPU's memory: `address` is what the pages' parts will name.
   result<void> add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes, std::span<std::byte> address);
-  /// False when no range begins there.
+  /// Removes the range that begins there; false when there is none.
   bool remove(const std::byte* begin);
   snapshot current() const;
 

@@ -19,7 +19,7 @@ public:
   /// @pre well_formed(answer)
   explicit remote_region(const verbs_answer& answer) : announced_(answer) {}
 
-  /// False for a chunk that the protocol does not allow.
+  /// Adds a chunk; false for one that the protocol does not allow.
   bool add(const region_chunk& chunk);
   /// Every chunk is there.
   bool complete() const noexcept { return chunks_.size() == announced_.chunks; }

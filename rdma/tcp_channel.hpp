@@ -36,7 +36,7 @@ private:
   bool on_answer_head();
   void answer_done();
   bool check_silence();
-  /// False for a dead connection; `bytes` 0 when there is nothing to read now.
+  /// Reads once; false for a dead connection. `bytes` is 0 when there is nothing to read now.
   bool read_into(std::span<const iovec> to, std::size_t& bytes);
   std::size_t head_bytes() const noexcept;
 

@@ -60,7 +60,7 @@ private:
   bool run_handshake();
   bool connect();
 
-  /// False when there is no block for the entries yet.
+  /// Begins a sub-request; false when there is no block for its entries yet.
   bool begin_sub();
   /// Posts what fits. False when the device refuses.
   bool post();

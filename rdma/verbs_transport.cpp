@@ -104,7 +104,7 @@ bool verbs_transport::poll(clock::time_point now) {
   return device_is_well();
 }
 
-/// False when the port or the device went down since the last look.
+/// Whether neither the port nor the device went down since the last look.
 bool verbs_transport::device_is_well() {
   bool well = true;
   for (auto event = rail_.device->next_event(); !event.name.empty();

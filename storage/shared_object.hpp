@@ -35,8 +35,8 @@ bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes = 1)
 /// name. It ends with the descriptor.
 bool lock_if_abandoned(int file, const std::string& name);
 
-/// The object has this name from here on, and the old one no more, in one step. Both are of one
-/// kind. Returns false where that cannot be; see errno.
+/// Renames an object in one step. Both names are of one kind. Returns false where that cannot be;
+/// see errno.
 bool rename(const std::string& from, const std::string& to);
 
 /// Gives the memory of a range back; it reads as zeros afterwards, for whoever maps it. Ends are

@@ -17,7 +17,7 @@ public:
   scanner(const disk_io& io, const record_owner& owner, bucket_scan& found)
       : io_(io), owner_(owner), path_(bucket_path(found.id)), found_(found) {}
 
-  /// False when there is no footer, or it is not whole.
+  /// Reads the footer; false when there is none, or it is not whole.
   bool read_sealed();
   void walk();
   /// Pages whose bytes are not theirs go.

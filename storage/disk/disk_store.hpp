@@ -137,10 +137,12 @@ public:
   virtual result<recovery_report> recover(const recovery_options& options,
                                           const std::function<void(const disk_page&)>& found) = 0;
 
-  /// False: no room among what is on its way, the caller asks again after an event. Room on disk is
-  /// checked here too: an event `no_space` follows at once when it is missing.
+  /// Takes a page to write. False: too many requests are on their way, the caller asks again after
+  /// an event. Room on disk is checked here too: an event `no_space` follows at once when it is
+  /// missing.
   virtual bool write(const disk_write& page) = 0;
-  /// False: as `write`. An event `not_found` follows when the page is not there.
+  /// Takes a page to read; false as in `write`. An event `not_found` follows when the page is not
+  /// there.
   virtual bool read(const disk_read& page) = 0;
 
   /// The page of this key, when it is durable; else null.

@@ -269,7 +269,7 @@ void disk_tier::scrub(disk_tier_events& events) {
   }
 }
 
-/// False: not now.
+/// Starts to read a page for the scrub; false: the store has no room for the read now.
 bool disk_tier::start_scrub(const disk_page& page) {
   scrubbed next{.memory = {}, .page = page};
   next.memory.reset(

@@ -115,8 +115,9 @@ void file_store::remove_files() {
       remove_first(stuck_);
 }
 
-/// False: the file stays, and is tried again later. Until then it counts as leaving: no other page
-/// goes to make up for it. One that stays until the end is found again at the next start.
+/// Removes a file. False: it stays, and is tried again later. Until then it counts as leaving: no
+/// other page goes to make up for it. A file that stays until the end is found again at the next
+/// start.
 bool file_store::remove_or_keep(doomed_file file) {
   const auto& record = file.record;
   const auto stale = stale_names_.find(record.page.key);

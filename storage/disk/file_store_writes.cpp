@@ -156,7 +156,7 @@ void file_store::name_round() {
   sync_folders();
 }
 
-/// False: the write has ended.
+/// Gives a record's file its name; false: the write has ended instead.
 bool file_store::rename_record(std::uint32_t slot) {
   auto& op = writes_[slot];
   const auto* there = table_.find(op.page.key);

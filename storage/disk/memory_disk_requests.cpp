@@ -97,7 +97,7 @@ std::size_t memory_disk_io::reap(std::span<disk_completion> completions) {
   return count;
 }
 
-/// True when the request has completed.
+/// Moves a request on; true when it has completed.
 bool memory_disk_io::step(flight& what, int& error_number) {
   if (!is_sync(what.request.what))
     return step_transfer(what, error_number);

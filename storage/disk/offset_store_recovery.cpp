@@ -39,7 +39,7 @@ result<recovery_report> offset_store::recover(const recovery_options& options,
   return scanned.report;
 }
 
-/// True: it is new.
+/// Opens the pages' file, or makes it; true: it is new.
 result<bool> offset_store::open_file() {
   const auto wanted_bytes = free_.blocks() * disk_block_bytes;
   if (wanted_bytes == 0)

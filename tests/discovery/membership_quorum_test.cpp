@@ -158,8 +158,8 @@ TEST(membership_quorum, five_masters_need_three) {
   EXPECT_TRUE(net.machine(2).leads());
 }
 
-/// Others publish to a member from its new view on. Records that came before it knew that it had
-/// been out it would forget.
+/// Others publish to a member from its new view on. It would forget records that came before it
+/// knew that it had been out.
 TEST(membership_quorum, a_member_that_was_out_comes_back_only_when_it_knows) {
   auto net = converged_net(5);
   auto old = net.view_of(4);

@@ -32,7 +32,7 @@ public:
   /// Starts it, or starts it again on the same disk; `environment` only this time. False when it
   /// died before it served.
   bool start(std::vector<std::pair<std::string, std::string>> environment);
-  /// False when it is dead.
+  /// Whether the node's process runs.
   bool alive() { return node_ && !node_->process().wait(milliseconds(0)).has_value(); }
   /// Waits until it is dead by itself, otherwise with SIGKILL. Whether it was by itself.
   bool bury(milliseconds at_most);
@@ -40,7 +40,8 @@ public:
   std::optional<client::node_status> status();
   /// Makes the node read its whole disk, and waits until that is done.
   void verify_and_wait();
-  /// True when nothing is on its way to the disk, or the node is dead, within a minute.
+  /// Waits up to a minute until nothing is on its way to the disk, or the node is dead; false:
+  /// neither came.
   bool settled();
 
   client::cache_client& client() { return *client_; }

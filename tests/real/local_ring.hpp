@@ -37,7 +37,7 @@ finished_program run_cli(std::vector<std::string> words);
 /// The best of a few measurements counts: other programs have the processor too.
 constexpr int rounds_max = 3;
 
-/// True as soon as `condition` is, false when it never was.
+/// Waits for `condition`: true as soon as it is, false when it never was.
 bool within(milliseconds at_most, const std::function<bool()>& condition);
 
 /// SIGSTOP, and waits until every thread of the process has really stopped.

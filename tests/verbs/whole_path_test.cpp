@@ -36,7 +36,7 @@ TEST_F(straight_reads, pages_of_1_byte_to_64_mib_arrive_in_1_to_32_parts_without
     const auto slot = pool.pages.put(length_bytes);
     for (const std::uint32_t parts : {1u, 17u, 32u}) {
       if (length_bytes > (9u << 20) && parts != 32)
-        continue; // Such a batch takes seconds.
+        continue; // A batch of this size takes seconds.
       SCOPED_TRACE(testing::Message() << length_bytes << " bytes in " << parts << " parts");
       test_batch what;
       what.add(pool.pages, slot, parts);

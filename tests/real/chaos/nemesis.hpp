@@ -42,7 +42,7 @@ private:
   result<void> begin(running_fault& fault, const std::vector<std::uint32_t>& idle);
   result<void> begin_partition(running_fault& fault, std::vector<std::uint32_t> idle);
   result<void> begin_join(running_fault& fault);
-  /// False while it goes on.
+  /// Ends a fault; false while it goes on.
   result<bool> end(running_fault& fault, clock::time_point now);
   result<void> end_drain_join(running_fault& fault, clock::time_point now, bool& over);
   result<void> start(std::uint32_t host);

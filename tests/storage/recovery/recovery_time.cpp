@@ -97,7 +97,7 @@ void write_all(opened_store& disk, std::uint64_t pages) {
   disk.store->close(std::chrono::minutes(5), events);
 }
 
-/// False: this process may not.
+/// Drops the kernel's caches; false: this process may not.
 bool forget_what_is_cached() {
   ::sync();
   std::ofstream caches("/proc/sys/vm/drop_caches");

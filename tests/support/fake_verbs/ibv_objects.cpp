@@ -135,7 +135,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t byte
   }
   region_state* region = add_region(domain, static_cast<std::byte*>(mapping) + in_page, bytes,
                                     address, static_cast<unsigned>(rights));
-  region->addr = reinterpret_cast<void*>(offset); // As libibverbs does.
+  region->addr = reinterpret_cast<void*>(offset); // libibverbs does so, too.
   region->mapping = mapping;
   region->mapping_bytes = bytes + in_page;
   return region;

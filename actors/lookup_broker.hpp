@@ -21,7 +21,7 @@ struct lookup_broker_options {
 };
 
 /// Where clients ask this node's directory shard. Look-ups are what users wait for: over CAF's own
-/// protocol they cost four to six round trips of a plain socket (docs/architecture.md), over these
+/// protocol they cost four to six round trips of a plain socket (docs/flows.md), over these
 /// frames one and a bit.
 ///
 /// Threads: CAF's multiplexer. Limits: `connections_max`; bytes held for one connection

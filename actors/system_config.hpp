@@ -6,7 +6,7 @@
 
 namespace peercache::actors {
 
-/// CAF as we run it, with the reasons in docs/architecture.md: policy `sharing`, no BASP workers,
+/// CAF as we run it, with the reasons in docs/flows.md: policy `sharing`, no BASP workers,
 /// heartbeats on, no automatic connections, our message types.
 class system_config : public caf::actor_system_config {
 public:

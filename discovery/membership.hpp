@@ -285,11 +285,10 @@ private:
   };
   std::map<endpoint, answer> answered_;       ///< When a master's address last answered.
   std::map<incarnation, time_point> vouched_; ///< Members that another master hears, until when.
-  std::map<incarnation, time_point>
-      leavers_;                       ///< Processes that said lately that they go, and when.
-  std::optional<voting_round> round_; ///< The attempt that is on its way.
-  time_point next_round_at_;          ///< No attempt begins before.
-  time_point ask_again_at_;           ///< When masters that have not voted are asked again.
+  std::map<incarnation, time_point> leavers_; ///< When processes said lately that they go.
+  std::optional<voting_round> round_;         ///< The attempt that is on its way.
+  time_point next_round_at_;                  ///< No attempt begins before.
+  time_point ask_again_at_;                   ///< When masters that have not voted are asked again.
   time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
   std::uint64_t term_seen_ = 0; ///< The highest term of any attempt.
   std::uint64_t version_proposed_ = 0; ///< The highest one that this process proposed to others.

@@ -1,5 +1,5 @@
-// peercache._native: what of the C++ client Python can call. Python's part of the package makes it
-// comfortable (peercache/client.py) and says in _native.pyi what is here.
+// peercache._native: the part of the C++ client that Python can call. The package makes it
+// comfortable (peercache/client.py); _native.pyi lists it.
 
 #include "config/options.hpp"
 #include "config/render.hpp"

@@ -32,7 +32,8 @@ public:
   /// The page in `slot` was read. @pre `slot` is resident.
   virtual void touch(slot_id slot) = 0;
 
-  /// The page in `slot` is gone for a reason of the caller's. @pre `slot` is resident.
+  /// Forgets the page in `slot`, which is gone for a reason of the caller's. @pre `slot` is
+  /// resident.
   virtual void erase(slot_id slot) = 0;
 
   /// Removes and returns the page that should go next; nothing when no page is resident.

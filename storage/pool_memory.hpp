@@ -102,8 +102,8 @@ public:
 
   /// Owner: the object keeps its name when this ends, for somebody to take it over.
   void outlive(bool wanted) noexcept { outlives_ = wanted; }
-  /// Owner: these granules have other memory from here on, all zeros: what a device still writes to
-  /// the old one on behalf of a dead process goes nowhere. Not with huge pages, nor when a device
+  /// Gives these granules other memory, all zeros: a device that still writes to the old one on
+  /// behalf of a dead process writes nowhere. For the owner. Not with huge pages, nor when a device
   /// of this process has registered the memory.
   result<void> make_anew(slot_id slot, std::uint32_t granules);
 

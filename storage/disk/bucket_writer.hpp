@@ -13,7 +13,7 @@ namespace peercache::storage {
 /// The outcome of a page that was to be written.
 struct written_page {
   disk_write write;
-  record_header record; ///< If `ok`.
+  record_header record; ///< The page's header, if it is `ok`.
   bucket* in = nullptr; ///< If `ok`.
   disk_status status = disk_status::ok;
 };

@@ -9,7 +9,7 @@ namespace peercache::storage {
 
 namespace {
 
-/// The scrub's reads are nobody else's.
+/// The tag of the scrub's reads, which no caller has.
 constexpr std::uint64_t scrub_tag = UINT64_MAX;
 /// Pages looked at for their age, each time the scrub moves on.
 constexpr std::uint32_t looked_at_once = 64;

@@ -269,7 +269,7 @@ void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>
   events_.clear();
 }
 
-/// Writes that got no further. What stays of their files goes at the next start.
+/// Ends writes that got no further. The rest of their files goes at the next start.
 void file_store::abandon() {
   std::vector<std::uint32_t> slots;
   writes_.for_each([&](std::uint32_t slot, const write_op&) { slots.push_back(slot); });

@@ -24,8 +24,8 @@ bool older(const record_table::entry& a, const record_table::entry& b) noexcept 
 
 } // namespace
 
-/// @param key That the index has it under; null when it was found in the file,
-/// @param block there.
+/// @param key The record's key in the index; null when it was found in the file.
+/// @param block Where it was found in the file.
 void offset_scan::take(std::span<const std::byte> raw, const page_key* key, std::uint64_t block,
                        part& into) {
   record_header header;

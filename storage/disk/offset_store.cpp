@@ -76,7 +76,7 @@ std::uint64_t offset_store::walk(std::uint64_t after, std::uint32_t count,
 
 // -- room
 
-/// Out of the index: its extent will be free.
+/// Counts a record out that has left the index: its extent will be free.
 void offset_store::leaves(const entry& record) {
   soon_.free(record.place, blocks_of(record.page));
 }

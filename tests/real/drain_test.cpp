@@ -36,7 +36,7 @@ TEST_F(node_drain, goes_on_after_the_process_was_stopped_for_a_while) {
   EXPECT_EQ(node(2).stop(milliseconds(20'000)), 0);
 }
 
-/// The draining node gets no answer from others.
+/// The drain takes all of its time: both other nodes are frozen.
 TEST_F(node_drain, ends_at_a_second_signal_and_says_what_it_was_at) {
   freeze(0);
   freeze(1);

@@ -72,7 +72,7 @@ private:
     found_.extents.push_back({slot, granules, as});
   }
 
-  /// Of granules that somebody may fill, which ends before `at_`.
+  /// Ends, before `at_`, the run of granules that somebody may fill.
   void end_run() {
     if (run_granules_ != 0)
       found_.extents.push_back({{static_cast<std::uint32_t>(at_ - run_granules_)},
@@ -84,8 +84,8 @@ private:
   slot_table slots_;
   pool_remains found_;
   std::uint64_t at_ = 0;
-  std::uint64_t page_end_ = 0;     ///< Of the last page, or of what it left.
-  std::uint64_t filled_until_ = 0; ///< Where what is being filled ends, as far as seen.
+  std::uint64_t page_end_ = 0;     ///< Where the last page, or what it left, ends.
+  std::uint64_t filled_until_ = 0; ///< Where the last filling seen so far ends.
   std::uint32_t run_granules_ = 0;
 };
 

@@ -104,7 +104,7 @@ public:
 
   // --- a new owner, of what a process that is dead has left
 
-  /// Of how many granules it removed the page and did not come to zero the bytes; 0: of none.
+  /// Granules of a page that the dead process removed and did not come to zero; 0: there is none.
   std::uint32_t granules_to_zero(slot_id slot) const noexcept;
 
   /// How many granules it kept for the slot that it had somebody fill; 0: nobody fills it.

@@ -301,7 +301,7 @@ TEST(membership_fragment, what_a_deaf_leader_proposed_is_another_view_than_the_o
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
 
-/// It hears that the others are well.
+/// The node hears from others that they are in touch.
 TEST(membership_fragment, a_node_that_only_the_masters_do_not_hear_makes_none) {
   auto net = converged_net(6);
   const auto before = net.view_of(5).members.size();

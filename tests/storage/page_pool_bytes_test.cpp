@@ -21,7 +21,7 @@ protected:
     pool->commit({&page, 1}, {&outcome, 1});
     return outcome;
   }
-  /// Of a page that is gone, as its next owner would commit them who has written nothing.
+  /// The bytes of a page that is gone, committed by a next owner that has written nothing.
   fill leftover_of(std::uint64_t number) {
     const auto left = put(*pool, slots, number, length);
     const auto checksum = pool->find(key_of(number))->checksum;

@@ -1,14 +1,11 @@
 #include "storage/disk/file_store.hpp"
 
-#include "common/assert.hpp"
-#include "common/limits.hpp"
 #include "common/log.hpp"
 #include "storage/disk/file_names.hpp"
-#include "storage/disk/page_check.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <utility>
 
 namespace peercache::storage {
 namespace {
@@ -17,6 +14,8 @@ namespace {
 constexpr std::size_t removals_per_poll = 32;
 /// Failed removals in one poll at most: a device may take its time to fail.
 constexpr std::size_t failures_per_poll = 4;
+/// A round starts without waiting for others when it has so many.
+constexpr std::size_t round_pages = 64;
 /// How long a file that could not be removed is left alone.
 constexpr auto removal_pause = std::chrono::seconds(1);
 
@@ -27,7 +26,7 @@ std::unique_ptr<disk_store> make_file_store(disk_io& io, const disk_store_option
 }
 
 file_store::file_store(disk_io& io, const disk_store_options& options)
-    : io_(io), options_(options), requests_(io), reads_(requests_, table_) {}
+    : record_store(io, options, round_pages) {}
 
 file_store::~file_store() {
   std::vector<disk_event> nobody_waits;
@@ -38,28 +37,6 @@ file_store::~file_store() {
 }
 
 // -- the index
-
-const disk_page* file_store::find(const page_key& key) const {
-  const auto* found = table_.find(key);
-  return found == nullptr ? nullptr : &found->page;
-}
-
-bool file_store::erase(const page_key& key) {
-  if (!writes_.empty())
-    writes_.for_each([&](std::uint32_t, write_op& op) { op.erased |= op.page.key == key; });
-  const auto gone = table_.erase(key);
-  if (gone)
-    leaves(*gone);
-  return gone.has_value();
-}
-
-void file_store::forget(const entry& record) {
-  const auto* now = table_.find(record.page.key);
-  if (now == nullptr || now->sequence != record.sequence)
-    return;
-  leaves(record);
-  table_.erase(record.page.key);
-}
 
 /// Out of the index: its name is to go, unless a newer record has it by now.
 void file_store::leaves(const entry& record) {
@@ -75,15 +52,6 @@ disk_eviction file_store::begin_eviction(std::uint64_t bytes) {
                                  leaves(gone);
                                  evicted_bytes += file_bytes(gone.page.length_bytes);
                                });
-}
-
-void file_store::finish_eviction(std::uint64_t ticket) {
-  table_.finish_eviction(ticket);
-}
-
-std::uint64_t file_store::walk(std::uint64_t after, std::uint32_t count,
-                               const std::function<void(const disk_page&)>& visit) const {
-  return table_.index().walk(after, count, visit);
 }
 
 void file_store::collect_released() {
@@ -144,12 +112,9 @@ bool file_store::remove_or_keep(doomed_file file) {
 // -- reads
 
 bool file_store::read(const disk_read& page) {
-  const auto* found = closed_ ? nullptr : table_.find(page.key);
-  if (found == nullptr) {
-    tell(disk_event::kind::read, closed_ ? disk_status::refused : disk_status::not_found, page.tag,
-         page.key);
+  const auto* found = readable(page);
+  if (found == nullptr)
     return true;
-  }
   if (reads_.size() == reads_max || replacing_.contains(page.key))
     return false;
   const auto record = *found;
@@ -162,60 +127,22 @@ bool file_store::read(const disk_read& page) {
          page.tag, page.key);
     return true;
   }
-  reads_.start({page, record, *file}, disk_block_bytes);
-  if (options_.lru && page.counts)
-    table_.touch(page.key);
+  start_read(page, record, *file);
   return true;
 }
 
-void file_store::on_read(std::uint32_t slot, int error_number) {
-  const auto read = reads_.finish(slot);
-  const auto status = judge(read, error_number);
-  io_.close(read.file);
-  if (status == disk_status::corrupt) {
-    ++corrupt_;
-    forget(read.record);
-  }
-  tell(disk_event::kind::read, status, read.request.tag, read.request.key);
-}
-
 disk_status file_store::judge(const page_read& read, int error_number) {
-  const auto& page = read.record.page;
-  if (error_number == ECANCELED)
-    return disk_status::refused;
-  if (error_number != 0) {
+  auto status = record_store::judge(read, error_number);
+  if (error_number != 0 && error_number != ECANCELED) {
     const auto bytes = io_.bytes_of(read.file);
-    const bool cut_short = bytes && *bytes < file_bytes(page.length_bytes);
-    return cut_short ? disk_status::corrupt : disk_status::io_failed;
+    const bool cut_short = bytes && *bytes < file_bytes(read.record.page.length_bytes);
+    status = cut_short ? disk_status::corrupt : disk_status::io_failed;
   }
-  return page_fits(page, read.request.memory) ? disk_status::ok : disk_status::corrupt;
+  io_.close(read.file);
+  return status;
 }
 
 // -- turns
-
-void file_store::on_completion(const disk_completion& done) {
-  requests_.finished();
-  on_request(done.tag, done.error);
-}
-
-void file_store::on_request(std::uint64_t tag, int error_number) {
-  const auto slot = slot_of(tag);
-  switch (part_of(tag)) {
-  case page_part::header:
-  case page_part::page:
-    on_transfer(slot, error_number);
-    break;
-  case page_part::sync:
-    on_sync(slot, error_number);
-    break;
-  case page_part::folder:
-    on_folder_sync(slot, error_number);
-    break;
-  case page_part::read:
-    on_read(slot, error_number);
-    break;
-  }
-}
 
 void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
                       std::vector<disk_event>& events) {
@@ -232,8 +159,7 @@ void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
   requests_.start();
   collect_released();
   remove_files();
-  events.insert(events.end(), events_.begin(), events_.end());
-  events_.clear();
+  hand_out(events);
 }
 
 disk_clock::time_point file_store::next_due() const {
@@ -251,50 +177,21 @@ bool file_store::busy() const noexcept {
   return !writes_.empty() || !reads_.empty() || !to_remove_.empty() || table_.has_released();
 }
 
-void file_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {
-  closed_ = true;
-  const auto take = [this](const disk_completion& done) { on_completion(done); };
-  const auto end = disk_clock::now() + at_most;
-  for (auto now = disk_clock::now(); now < end; now = disk_clock::now()) {
-    poll(now_, unix_s_, events);
-    if (!busy())
-      break;
-    if (next_due() > now_)
-      io_.wait(end - now);
-    requests_.take_completions(take);
-  }
-  requests_.end(take, [this](std::uint64_t tag, int error) { on_request(tag, error); });
-  abandon();
-  events.insert(events.end(), events_.begin(), events_.end());
-  events_.clear();
-}
-
 /// Ends writes that got no further. The rest of their files goes at the next start.
 void file_store::abandon() {
-  std::vector<std::uint32_t> slots;
-  writes_.for_each([&](std::uint32_t slot, const write_op&) { slots.push_back(slot); });
-  for (const auto slot : slots)
+  for (const auto slot : take_unfinished())
     drop_write(slot, disk_status::refused);
-  for (auto* line : {&fresh_, &written_, &syncing_, &named_})
-    line->clear();
+  syncing_.clear();
+  named_.clear();
   replacing_.clear();
 }
 
 disk_store_stats file_store::stats() const {
-  disk_store_stats now;
+  auto now = counted();
   now.used_bytes = used_bytes_;
   now.leaving_bytes = leaving_bytes_;
-  now.page_bytes = table_.index().page_bytes();
-  now.pages = table_.index().size();
   now.files = now.pages + writes_.size() + stale_names_.size();
-  now.syncs = syncs_;
-  now.corrupt = corrupt_;
   return now;
-}
-
-void file_store::tell(disk_event::kind what, disk_status status, std::uint64_t tag,
-                      const page_key& key) {
-  events_.push_back({what, status, tag, key});
 }
 
 } // namespace peercache::storage

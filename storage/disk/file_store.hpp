@@ -1,11 +1,7 @@
 #pragma once
 
-#include "storage/disk/disk_store.hpp"
 #include "storage/disk/file_names.hpp"
-#include "storage/disk/header_blocks.hpp"
-#include "storage/disk/page_reads.hpp"
-#include "storage/disk/record_table.hpp"
-#include "storage/disk/slot_list.hpp"
+#include "storage/disk/record_store.hpp"
 
 #include <array>
 #include <bitset>
@@ -28,7 +24,7 @@ namespace peercache::storage {
 /// Threads, ownership, errors: as disk_store.
 /// Invariants: (1) under a page's name lies a whole, durable record or nothing; (2) a name is
 /// removed only when the record behind it is out of the index and nobody reads it.
-class file_store final : public disk_store {
+class file_store final : public record_store {
 public:
   file_store(disk_io& io, const disk_store_options& options);
   /// Waits for what is on its way.
@@ -39,20 +35,10 @@ public:
                                   const std::function<void(const disk_page&)>& found) override;
   bool write(const disk_write& page) override;
   bool read(const disk_read& page) override;
-  const disk_page* find(const page_key& key) const override;
-  bool erase(const page_key& key) override;
   disk_eviction begin_eviction(std::uint64_t bytes) override;
-  void finish_eviction(std::uint64_t ticket) override;
-  std::uint64_t walk(std::uint64_t after, std::uint32_t count,
-                     const std::function<void(const disk_page&)>& visit) const override;
-  void refill() override { requests_.start(); }
-  void on_completion(const disk_completion& done) override;
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
   disk_clock::time_point next_due() const override;
-  /// Waits for requests that the device has begun, however long they take: their memory cannot be
-  /// given back before.
-  void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 
   /// Writes at a time, each with an open file; writes whose files have their names are closed and
@@ -64,17 +50,6 @@ public:
   static constexpr std::uint32_t writes_at_once = 16;
 
 private:
-  struct write_op {
-    disk_write request;
-    disk_page page;
-    std::uint64_t sequence = 0;
-    disk_file file; ///< None: it has its name, and waits for the folder.
-    std::byte* header = nullptr;
-    std::uint32_t transfers = 0; ///< Transfers on their way.
-    int error = 0;
-    bool erased = false; ///< Meanwhile: it is not to become a page.
-  };
-  using entry = record_table::entry;
   /// The file of a record that is out of the index, or of a write that was given up.
   struct doomed_file {
     entry record;
@@ -88,63 +63,41 @@ private:
 
   // -- writes
   void start_write(const disk_write& page);
-  void start_transfers();
-  void add_transfers(std::uint32_t slot);
-  void on_transfer(std::uint32_t slot, int error_number);
-  void on_sync(std::uint32_t slot, int error_number);
-  bool sync_due() const noexcept;
+  bool syncing() const noexcept override { return !syncing_.empty(); }
+  void on_sync(std::uint32_t slot, int error_number) override;
   bool names_due() const noexcept;
   bool pages_due() const noexcept;
   void begin_round();
   void name_round();
   bool rename_record(std::uint32_t slot);
   void sync_folders();
-  void on_folder_sync(std::uint32_t folder, int error_number);
+  void on_folder_sync(std::uint32_t folder, int error_number) override;
   void finish_round();
   void publish(std::uint32_t slot);
   void withdraw(std::uint32_t slot, disk_status status);
-  void drop_write(std::uint32_t slot, disk_status status);
-  write_op end_write(std::uint32_t slot, disk_status status);
+  void drop_write(std::uint32_t slot, disk_status status) override;
+  /// Closes the file too, which it has until it has its name and waits for the folder.
+  write_op finish_write(std::uint32_t slot, disk_status status);
 
   // -- reads and what goes
-  void on_read(std::uint32_t slot, int error_number);
-  disk_status judge(const page_read& read, int error_number);
-  void forget(const entry& record);
-  void leaves(const entry& record);
+  disk_status judge(const page_read& read, int error_number) override;
+  void leaves(const entry& record) override;
   void give_back(const entry& gone);
   void collect_released();
   void remove_files();
   bool remove_or_keep(doomed_file file);
-  bool busy() const noexcept;
-  void on_request(std::uint64_t tag, int error_number);
-  void abandon();
-  void tell(disk_event::kind what, disk_status status, std::uint64_t tag, const page_key& key);
+  bool busy() const noexcept override;
+  void abandon() override;
 
   // -- folders and recovery
   result<void> make_root();
   result<void> prepare_folder(std::uint32_t number);
   bool sync_parents();
 
-  // Constant after construction.
-  disk_io& io_;
-  const disk_store_options options_;
-  // The owner's.
-  record_table table_;
-  request_line requests_;
-  page_reads reads_;
-  slot_list<write_op> writes_;
-  header_blocks headers_;
-  std::uint32_t transferring_ = 0; ///< Writes with transfers on their way.
-
-  // A write goes from one to the next.
-  std::vector<std::uint32_t> fresh_; ///< Writes whose headers are made at the next poll.
-  std::vector<std::uint32_t> written_;
-  std::uint64_t written_bytes_ = 0;
-  disk_clock::time_point written_since_{};
-  std::vector<std::uint32_t> syncing_;
-  std::size_t syncs_left_ = 0; ///< Files of `syncing_` whose sync is not done.
-  /// Writes with their file renamed and its folder being synced.
-  std::vector<std::uint32_t> named_;
+  // What was written goes from one to the next.
+  slots syncing_;
+  std::size_t syncs_left_ = 0;   ///< Files of `syncing_` whose sync is not done.
+  slots named_;                  ///< Writes with their file renamed and its folder being synced.
   std::size_t folders_left_ = 0; ///< Folders whose sync is not done.
   std::bitset<page_folders> folders_failed_;
   /// Keys of `named_` whose file another record of the index had: nobody reads them meanwhile.
@@ -160,19 +113,11 @@ private:
   /// Files that could not be removed; the next to be tried in front.
   std::deque<doomed_file> stuck_;
 
-  std::vector<disk_event> events_;
-  disk_clock::time_point now_{};
-  std::uint64_t unix_s_ = 0;
-  std::uint64_t next_sequence_ = 1;
   std::uint64_t used_bytes_ = 0;
   /// Part of `used_bytes_`: files of records that are out of the index.
   std::uint64_t leaving_bytes_ = 0;
-  std::uint64_t syncs_ = 0;
-  std::uint64_t corrupt_ = 0;
-  bool crowded_ = false; ///< A write was turned away since the last round began.
-  bool more_ = false;    ///< A write was sent away because others begin before it,
-  bool again_ = false;   ///< before the last poll: it may come now.
-  bool closed_ = false;
+  bool more_ = false;  ///< A write was sent away because others begin before it,
+  bool again_ = false; ///< before the last poll: it may come now.
 };
 
 } // namespace peercache::storage

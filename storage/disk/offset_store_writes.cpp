@@ -1,20 +1,13 @@
 // The way of a record to its extent and into the index.
 
-#include "common/assert.hpp"
-#include "common/limits.hpp"
 #include "storage/disk/offset_store.hpp"
 #include "storage/disk/page_check.hpp"
-#include "storage/disk/page_writes.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace peercache::storage {
 namespace {
 
-/// A sync starts without waiting for others when it covers so much.
-constexpr std::uint64_t sync_bytes = 16u << 20;
-constexpr std::size_t sync_pages = 256;
 /// The index keeps a next sequence that is larger by this: records that were written and never
 /// committed are then older than those of the next start.
 constexpr std::uint64_t sequence_margin = 65536;
@@ -24,11 +17,8 @@ constexpr std::uint64_t sequence_margin = 65536;
 // -- transfers
 
 bool offset_store::write(const disk_write& page) {
-  const bool is_page = page.length_bytes != 0 && page.length_bytes <= limits::page_bytes_max;
-  if (closed_ || !is_page) {
-    tell(disk_event::kind::written, disk_status::refused, page.tag, page.key);
+  if (refuses(page))
     return true;
-  }
   if (writes_.size() == writes_max) {
     crowded_ = true;
     return false;
@@ -43,50 +33,12 @@ bool offset_store::write(const disk_write& page) {
   }
   op.record.place = *place;
   op.record.sequence = next_sequence_++;
+  op.file = file_;
   fresh_.push_back(writes_.add(op));
   return true;
 }
 
-void offset_store::add_transfers(std::uint32_t slot) {
-  auto& op = writes_[slot];
-  op.record.page.written_s = unix_s_; // The time is known now.
-  auto header =
-      header_of(op.record.page, options_.owner, op.record.sequence, page_offset(op.record));
-  op.header = headers_.take(header);
-  op.transfers = add_page_write(requests_, {file_, op.record.place * disk_block_bytes}, op.header,
-                                op.request, slot);
-  ++transferring_;
-}
-
-void offset_store::on_transfer(std::uint32_t slot, int error_number) {
-  auto& op = writes_[slot];
-  if (op.error == 0)
-    op.error = error_number;
-  if (--op.transfers != 0)
-    return;
-  --transferring_;
-  headers_.give_back(op.header);
-  op.header = nullptr;
-  if (op.error != 0 || op.erased) {
-    drop_write(slot, op.erased ? disk_status::refused : status_of(op.error));
-    return;
-  }
-  if (written_.empty())
-    written_since_ = now_;
-  written_.push_back(slot);
-  written_bytes_ += op.request.length_bytes;
-}
-
 // -- the sync
-
-bool offset_store::sync_due() const noexcept {
-  if (written_.empty() || sync_on_its_way_)
-    return false;
-  const bool nobody_else = transferring_ == 0;
-  const bool enough = written_bytes_ >= sync_bytes || written_.size() >= sync_pages;
-  const bool late = now_ >= written_since_ + options_.sync_after;
-  return nobody_else || enough || late || crowded_ || closed_;
-}
 
 void offset_store::start_sync() {
   disk_request request;
@@ -96,12 +48,10 @@ void offset_store::start_sync() {
   requests_.add(request);
   ++syncs_;
   sync_on_its_way_ = true;
-  syncing_ = std::exchange(written_, {});
-  written_bytes_ = 0;
-  crowded_ = false;
+  syncing_ = take_written();
 }
 
-void offset_store::on_sync(int error_number) {
+void offset_store::on_sync(std::uint32_t, int error_number) {
   sync_on_its_way_ = false;
   for (const auto slot : std::exchange(syncing_, {})) {
     if (error_number != 0)
@@ -116,12 +66,6 @@ void offset_store::drop_write(std::uint32_t slot, disk_status status) {
   const auto op = end_write(slot, status);
   leaves(op.record);
   give_back(op.record);
-}
-
-offset_store::write_op offset_store::end_write(std::uint32_t slot, disk_status status) {
-  const auto op = writes_.take(slot);
-  tell(disk_event::kind::written, status, op.request.tag, op.request.key);
-  return op;
 }
 
 // -- the index
@@ -154,9 +98,7 @@ void offset_store::add_removals(offset_index_batch& batch) {
 }
 
 void offset_store::add_records(offset_index_batch& batch) {
-  std::sort(synced_.begin(), synced_.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return writes_[a].record.sequence < writes_[b].record.sequence;
-  });
+  sort_by_age(synced_);
   for (const auto slot : std::exchange(synced_, {})) {
     const auto& op = writes_[slot];
     const auto* there = table_.find(op.request.key);

@@ -4,7 +4,6 @@
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 #include "storage/disk/cleared_file.hpp"
-#include "storage/disk/faulty_disk_io.hpp"
 #include "storage/disk/offset_index.hpp"
 
 #include <algorithm>
@@ -62,7 +61,8 @@ disk_service::disk_service(const config::node_config& config, storage::pool_memo
 std::unique_ptr<disk_service> disk_service::open(const config::node_config& config,
                                                  const discovery::member& self,
                                                  storage::pool_memory& memory,
-                                                 cleared_spaces* cleared) {
+                                                 cleared_spaces* cleared,
+                                                 const device_decorator& decorate) {
   std::unique_ptr<disk_service> made(new disk_service(config, memory));
   if (!config.disk.enabled)
     made->why_off_ = "disk.enabled is false";
@@ -70,7 +70,7 @@ std::unique_ptr<disk_service> disk_service::open(const config::node_config& conf
     made->why_off_ = "disk.path is not set";
   if (!made->why_off_.empty()) {
     log::info("disk tier: off, {}; what leaves memory is gone", made->why_off_);
-  } else if (auto ready = made->set_up(config, self, cleared); !ready) {
+  } else if (auto ready = made->set_up(config, self, cleared, decorate); !ready) {
     made->why_off_ = ready.error().message;
     log::warn("disk tier: off, what leaves memory is gone: {}", made->why_off_);
   }
@@ -81,7 +81,7 @@ std::unique_ptr<disk_service> disk_service::open(const config::node_config& conf
 }
 
 result<void> disk_service::set_up(const config::node_config& config, const discovery::member& self,
-                                  cleared_spaces* cleared) {
+                                  cleared_spaces* cleared, const device_decorator& decorate) {
   path_ = config.disk.path + "/" + self.name;
   incidents_ = disk_incidents(path_);
   auto claim = storage::folder_claim::take(path_, {config.cluster.name, self.name});
@@ -97,9 +97,7 @@ result<void> disk_service::set_up(const config::node_config& config, const disco
   auto disk = storage::open_disk(path_, config.disk.queue_depth);
   if (!disk)
     return disk.error();
-  io_ = std::move(disk->io);
-  if (const auto faults = storage::disk_faults::of_tests(); faults.any())
-    io_ = std::make_unique<storage::faulty_disk_io>(std::move(io_), faults);
+  io_ = decorate ? decorate(std::move(disk->io)) : std::move(disk->io);
   why_fallback_ = disk->why_fallback;
   if (!why_fallback_.empty())
     log::warn("disk tier: blocking calls instead of io_uring, which is slower: {}", why_fallback_);

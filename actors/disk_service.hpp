@@ -88,11 +88,16 @@ struct disk_turn {
 /// that is off, with the reason: the node goes on without a disk.
 class disk_service {
 public:
+  using device_decorator =
+      std::function<std::unique_ptr<storage::disk_io>(std::unique_ptr<storage::disk_io>)>;
+
   /// @param cleared takes in what the folder says of cleared spaces; null: nobody wants to know
+  /// @param decorate puts a test's device around the real one; may be empty
   static std::unique_ptr<disk_service> open(const config::node_config& config,
                                             const discovery::member& self,
                                             storage::pool_memory& memory,
-                                            cleared_spaces* cleared = nullptr);
+                                            cleared_spaces* cleared = nullptr,
+                                            const device_decorator& decorate = {});
 
   bool on() const noexcept { return tier_.has_value(); }
   disk_gate& gate() noexcept { return gate_; }
@@ -145,7 +150,7 @@ private:
 
   disk_service(const config::node_config& config, storage::pool_memory& memory);
   result<void> set_up(const config::node_config& config, const discovery::member& self,
-                      cleared_spaces* cleared);
+                      cleared_spaces* cleared, const device_decorator& decorate);
   result<std::unique_ptr<storage::disk_store>> make_store(const config::node_config& config,
                                                           const discovery::member& self);
   void post(command what);

@@ -36,7 +36,7 @@ result<void> node::impl::start() {
   if (auto opened = open_pool(); !opened)
     return opened;
   cleared_ = cleared_spaces(memory_->epochs(), self_.inc);
-  disk_ = disk_service::open(config_, self_, *memory_, &cleared_);
+  disk_ = disk_service::open(config_, self_, *memory_, &cleared_, decorators_.disk);
   auto rails = rail_service::open(*choice, config_, self_, *memory_);
   if (!rails)
     return rails.error();
@@ -310,8 +310,9 @@ node::~node() {
     (void)impl_.release(); // Its threads are the parent's, and so are its pool and its ports.
 }
 
-result<std::unique_ptr<node>> node::start(const config::node_config& config) {
-  auto body = std::make_unique<impl>(config);
+result<std::unique_ptr<node>> node::start(const config::node_config& config,
+                                          const node_decorators& decorators) {
+  auto body = std::make_unique<impl>(config, decorators);
   auto started = body->start();
   leave_actor_system();
   if (!started)

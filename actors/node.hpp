@@ -6,9 +6,20 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 
+namespace peercache::storage {
+class disk_io;
+}
+
 namespace peercache::actors {
+
+/// What a test program puts around parts of its node; programs that users run put nothing.
+struct node_decorators {
+  using device = std::unique_ptr<storage::disk_io>;
+  std::function<device(device)> disk; ///< Around the disk tier's device. May be empty.
+};
 
 /// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:
 /// everything is made here, in order, with the threads that live as long as the node
@@ -20,7 +31,8 @@ namespace peercache::actors {
 /// which frees nothing and takes nothing from the parent.
 class node {
 public:
-  static result<std::unique_ptr<node>> start(const config::node_config& config);
+  static result<std::unique_ptr<node>> start(const config::node_config& config,
+                                             const node_decorators& decorators = {});
   /// Frees the memory of all pools of pool.name_prefix and this user that no process serves.
   /// Returns how many there were.
   static std::size_t discard_pools(const config::node_config& config);

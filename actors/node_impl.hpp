@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 // What a node is made of, for the two halves of the composition root: node.cpp opens and ends it,
@@ -27,7 +28,8 @@ namespace peercache::actors {
 
 class node::impl {
 public:
-  explicit impl(const config::node_config& config) : config_(config) {}
+  impl(const config::node_config& config, node_decorators decorators)
+      : config_(config), decorators_(std::move(decorators)) {}
   ~impl() { stop(); }
 
   result<void> start();
@@ -62,6 +64,7 @@ private:
   void end_actors();
 
   const config::node_config config_;
+  const node_decorators decorators_;
   const home_process home_;
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;

@@ -2,7 +2,7 @@
 
 #include "disk_node.hpp"
 
-#include "storage/disk/faulty_disk_io.hpp"
+#include "tests/fakes/faulty_disk_io.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "storage/disk/faulty_disk_io.hpp"
+#include "tests/fakes/faulty_disk_io.hpp"
 
 #include "common/guards.hpp"
 
@@ -9,14 +9,14 @@
 
 namespace peercache::storage {
 
-disk_faults disk_faults::of_tests() noexcept {
-  disk_faults wanted;
-  wanted.error_percent = fault_setting(fault::disk_error_percent);
-  wanted.stall = std::chrono::milliseconds(fault_setting(fault::disk_stall_ms));
-  wanted.lasting = std::chrono::milliseconds(fault_setting(fault::disk_faults_for_ms));
-  wanted.kill_step = fault_setting(fault::disk_kill_point);
-  wanted.kill_count = std::max(1u, fault_setting(fault::disk_kill_count));
-  return wanted;
+disk_faults disk_faults::wanted() noexcept {
+  disk_faults faults;
+  faults.error_percent = fault_setting(fault::disk_error_percent);
+  faults.stall = std::chrono::milliseconds(fault_setting(fault::disk_stall_ms));
+  faults.lasting = std::chrono::milliseconds(fault_setting(fault::disk_faults_for_ms));
+  faults.kill_step = fault_setting(fault::disk_kill_point);
+  faults.kill_count = std::max(1u, fault_setting(fault::disk_kill_count));
+  return faults;
 }
 
 faulty_disk_io::faulty_disk_io(std::unique_ptr<disk_io> real, const disk_faults& faults)

@@ -36,8 +36,8 @@ struct disk_faults {
   std::uint32_t kill_step = 0; ///< A `disk_step`; 0: none.
   std::uint32_t kill_count = 1;
 
-  /// None in a program that users run: see common/guards.hpp.
-  static disk_faults of_tests() noexcept;
+  /// What the environment asks for: see common/guards.hpp.
+  static disk_faults wanted() noexcept;
   bool any() const noexcept { return error_percent != 0 || stall.count() != 0 || kill_step != 0; }
 };
 

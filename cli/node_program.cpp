@@ -1,0 +1,176 @@
+#include "cli/node_program.hpp"
+
+#include "cli/node_process.hpp"
+#include "cli/usage.hpp"
+#include "common/log.hpp"
+#include "config/cli_options.hpp"
+#include "config/load.hpp"
+#include "config/process_sources.hpp"
+#include "config/render.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fmt/format.h>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+
+namespace peercache::cli {
+
+namespace {
+
+constexpr int exit_ok = 0;
+constexpr int exit_failed = 1;
+constexpr int exit_usage = 2;
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+/// The next signal to stop, or nothing after `at_most`. Signals are blocked in all threads and
+/// taken here. A process that was stopped and goes on waits for the rest.
+std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
+  using std::chrono::steady_clock;
+  const auto set = stop_signals();
+  const auto end = steady_clock::now() + at_most;
+  for (auto left = at_most; left.count() >= 0;
+       left = std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now())) {
+    const timespec wait{left.count() / 1000, left.count() % 1000 * 1'000'000};
+    if (const int number = sigtimedwait(&set, nullptr, &wait); number > 0)
+      return number;
+    if (errno != EINTR)
+      break;
+  }
+  return std::nullopt;
+}
+
+/// A drain that hangs, or a second signal, must not keep the process: whatever lives in shared
+/// memory is cleaned up by the next start.
+void watch_over_drain(const actors::node& node, std::chrono::milliseconds drain_timeout) {
+  std::thread([drain_timeout, stopping_at = node.stopping_at()] {
+    auto again = stop_signal_within(drain_timeout + std::chrono::seconds(5));
+    log::error("{} ({}); leaving at once",
+               again ? "told to stop again while draining" : "draining took too long",
+               stopping_at->load());
+    ::_exit(exit_failed);
+  }).detach();
+}
+
+void say_ready(const discovery::member& self) {
+  ready_line line{self.control_port, self.data_port, self.http_port, ::getpid()};
+  fmt::print("{}\n", line.to_string());
+  std::fflush(stdout);
+}
+
+/// Runs until a signal; the node says that it is ready once it is.
+int serve(const config::node_config& config, const actors::node_decorators& decorators) {
+  auto started = actors::node::start(config, decorators);
+  if (!started) {
+    log::error("cannot start: {}", to_string(started.error()));
+    return exit_failed;
+  }
+  auto& node = **started;
+  std::optional<int> signal;
+  while (!signal && !node.ready())
+    signal = stop_signal_within(std::chrono::milliseconds(10));
+  if (!signal) {
+    say_ready(node.self());
+    log::info("ready: control {}:{}, data port {}, http port {}", node.self().host,
+              node.self().control_port, node.self().data_port, node.self().http_port);
+  }
+  while (!signal)
+    signal = stop_signal_within(std::chrono::hours(1));
+  log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
+  watch_over_drain(node, config.drain.timeout);
+  // Ctrl-C means that the user is done with the node; a service manager may start the next one at
+  // once.
+  using after = actors::node::pool_after;
+  node.drain_and_stop(*signal == SIGTERM ? after::kept : after::freed);
+  log::info("stopped");
+  return exit_ok;
+}
+
+struct program_options {
+  std::string config_path;
+  bool check_config = false;
+  bool print_config = false;
+  bool discard_pool = false;
+};
+
+result<config::loaded_config> configuration(const program_options& options,
+                                            const config::cli_options& flags) {
+  auto sources = config::sources_of_process(
+      options.config_path.empty() ? std::nullopt : std::optional(options.config_path));
+  if (!sources)
+    return sources.error();
+  sources->flags = flags.given();
+  return config::load(*sources);
+}
+
+int run_with(const program_options& options, const config::loaded_config& loaded,
+             const actors::node_decorators& decorators) {
+  if (options.print_config) {
+    fmt::print("{}", config::render_effective(loaded));
+    return exit_ok;
+  }
+  if (options.check_config) {
+    for (const auto& warning : loaded.warnings)
+      fmt::print(stderr, "peercache-node: warning: {}\n", warning);
+    fmt::print("configuration ok\n");
+    return exit_ok;
+  }
+  const auto& config = loaded.config;
+  if (options.discard_pool) {
+    const auto freed = actors::node::discard_pools(config);
+    fmt::print("{} {} without a process freed\n", freed, freed == 1 ? "pool" : "pools");
+    return exit_ok;
+  }
+  init_log(config.node.name, std::string(config::to_string(config.log.level)), config.log.json);
+  for (const auto& warning : loaded.warnings)
+    log::warn("{}", warning);
+  return serve(config, decorators);
+}
+
+} // namespace
+
+int run_node_program(int argc, char** argv, const actors::node_decorators& decorators) {
+  // Signals are blocked before any thread starts: all inherit that, and only `serve` takes them.
+  auto signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app(
+      "One node of a PeerCache cluster: the page pool of this host and its part of the directory.",
+      "peercache-node");
+  program_options options;
+  app.add_option("--config", options.config_path,
+                 "Configuration file [default: the one that PEERCACHE_CONFIG names, if any]");
+  app.add_flag("--check-config", options.check_config, "Check the configuration and end");
+  app.add_flag("--print-config", options.print_config, "Print every value with its origin and end");
+  app.add_flag("--discard-pool", options.discard_pool,
+               "Free the pools that nodes of pool.name_prefix have left in shared memory, and end");
+  app.set_version_flag("--version", std::string("peercache-node ") + PEERCACHE_VERSION,
+                       "Print the version and end");
+  config::cli_options flags(app);
+  auto understood = parse_words(app, argc, argv);
+  if (!understood) {
+    fmt::print(stderr, "peercache-node: {}\n", understood.error().message);
+    return exit_usage;
+  }
+  if (!*understood)
+    return exit_ok;
+  auto loaded = configuration(options, flags);
+  if (!loaded) {
+    fmt::print(stderr, "peercache-node: {}\n", loaded.error().message);
+    return exit_usage;
+  }
+  return run_with(options, *loaded, decorators);
+}
+
+} // namespace peercache::cli

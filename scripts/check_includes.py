@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Fails when a folder includes what it may not see. The tables are the architecture (docs/architecture.md)."""
+"""Fails when a folder includes what it may not see, or may see what it does not include: the tables are a picture of
+the architecture (docs/architecture.md), not a bound."""
 import pathlib
 import re
 import sys
 
 VALUES = ["common", "discovery", "directory", "storage", "rdma"]
 
-# A folder, and the folders that it may include besides itself.
+# A folder, and the folders that it may include besides itself. It sees only what stands above it in this table.
 FOLDERS = {
     "common": [],
     "config": ["common"],
@@ -15,15 +16,18 @@ FOLDERS = {
     "storage": ["common"],
     "rdma": ["common"],
     "metrics": ["common"],
-    "actors/protocol": VALUES,
+    "actors/protocol": ["common", "discovery"],
     "actors": [*VALUES, "config", "metrics", "actors/protocol"],
     "client": [*VALUES, "config", "actors/protocol"],
-    "cli": [*VALUES, "config", "metrics", "actors/protocol", "actors", "client", "bench"],
     "python": ["common", "config", "client"],
-    "bench": [*VALUES, "config", "client", "metrics"],
+    "bench": ["common", "storage", "rdma"],
+    "cli": ["common", "discovery", "storage", "rdma", "config", "actors/protocol", "actors", "client", "bench"],
     "examples": ["common", "config", "client"],
     "tests/support/fake_verbs": ["common"],
 }
+
+# Pairs of folders that see each other.
+PAIRS = []
 
 # Files (prefixes) that may include more than their folder: the embedded node is the composition root.
 FILES = {
@@ -45,31 +49,24 @@ SHARED = {
 
 EVERYTHING = ["tests"]  # folders that may include anything
 
-SOCKET_USERS = ["rdma/", "actors/connector", "actors/node_middleman", "bench/", "cli/bench"]
+SOCKETS = ("sys/socket.h", "sys/un.h", "netinet/", "arpa/inet.h", "netdb.h", "sys/epoll.h")
 
-# A header (prefix), and the only paths (prefixes) that may include it.
+# A library's headers (prefixes), and the only paths (prefixes) that may include them.
 FENCES = {
-    "caf/": ["actors/", "client/", "cli/"],
-    "infiniband/": ["rdma/"],
-    "sys/socket.h": SOCKET_USERS,
-    "sys/un.h": SOCKET_USERS,
-    "netinet/": SOCKET_USERS,
-    "arpa/inet.h": SOCKET_USERS,
-    "netdb.h": SOCKET_USERS,
-    "sys/epoll.h": SOCKET_USERS,
-    "liburing": ["storage/disk/"],
-    "rocksdb/": ["storage/disk/"],
-    "toml++/": ["config/"],
-    "toml.hpp": ["config/"],
-    "CLI/": ["config/", "cli/"],
-    "pybind11/": ["python/"],
-    "benchmark/": ["bench/"],
-    "prometheus/": ["metrics/"],
-    "httplib.h": ["metrics/"],
-    "nlohmann/": ["actors/", "cli/", "bench/"],
-    "blake3.h": ["common/"],
-    "xxhash.h": ["common/"],
-    "spdlog/": ["common/"],
+    ("caf/",): ["actors/", "client/"],
+    ("infiniband/",): ["rdma/"],
+    SOCKETS: ["rdma/", "actors/connector", "actors/node_middleman", "bench/"],
+    ("liburing",): ["storage/disk/"],
+    ("rocksdb/",): ["storage/disk/"],
+    ("toml++/", "toml.hpp"): ["config/"],
+    ("CLI/",): ["config/", "cli/"],
+    ("pybind11/",): ["python/"],
+    ("prometheus/",): ["metrics/"],
+    ("httplib.h",): ["metrics/"],
+    ("nlohmann/",): ["cli/", "bench/"],
+    ("blake3.h",): ["common/"],
+    ("xxhash.h",): ["common/"],
+    ("spdlog/",): ["common/"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
@@ -80,9 +77,12 @@ def folder_of(path):
     return max((f for f in FOLDERS if path.startswith(f + "/")), key=len, default=None)
 
 
+def more_for(path):
+    return [folder for prefix, more in FILES.items() if path.startswith(prefix) for folder in more]
+
+
 def may_see(path, here):
-    extra = [folder for prefix, more in FILES.items() if path.startswith(prefix) for folder in more]
-    return [here, *FOLDERS[here], *extra]
+    return [here, *FOLDERS[here], *more_for(path)]
 
 
 def line_faults(path, here, quoted, target):
@@ -92,8 +92,8 @@ def line_faults(path, here, quoted, target):
     shared = here in SHARED.get(target, [])
     if quoted and there and not shared and there not in may_see(path, here):
         yield f"{here}/ may not include {there}/"
-    for prefix, allowed in FENCES.items():
-        if target.startswith(prefix) and not path.startswith(tuple(allowed)):
+    for headers, allowed in FENCES.items():
+        if target.startswith(headers) and not path.startswith(tuple(allowed)):
             yield f"<{target}> belongs in {', '.join(allowed)}"
 
 
@@ -124,7 +124,55 @@ def faults(root):
             yield from file_faults(root, path)
 
 
+def includes_of(root):
+    """(file, its folder, quoted, target) of every include."""
+    for path in sources(root):
+        here = folder_of(path)
+        if here is not None:
+            for match in filter(None, map(INCLUDE.match, (root / path).read_text().splitlines())):
+                yield path, here, match[1] == '"', match[2]
+
+
+def permissions(seen):
+    """Each entry of the tables in words, and the includes that need it."""
+    own = [(path, folder, folder_of(target), target) for path, folder, quoted, target in seen if quoted]
+    foreign = [(path, target) for path, _, quoted, target in seen if not quoted]
+    for here, allowed in FOLDERS.items():
+        for there in allowed:
+            yield f"{here}/ may include {there}/", [
+                path for path, folder, seen_folder, target in own if (folder, seen_folder) == (here, there)
+                and here not in SHARED.get(target, []) and there not in more_for(path)]
+    for prefix, allowed in FILES.items():
+        for there in allowed:
+            yield f"{prefix} may include {there}/", [
+                path for path, _, seen_folder, _ in own if path.startswith(prefix) and seen_folder == there]
+    for header, allowed in SHARED.items():
+        for here in allowed:
+            yield f"{here}/ may include {header}", [
+                path for path, folder, _, target in own if (folder, target) == (here, header)]
+    for headers, allowed in FENCES.items():
+        for prefix in allowed:
+            yield f"{prefix} may include <{headers[0]}>", [
+                path for path, target in foreign if path.startswith(prefix) and target.startswith(headers)]
+
+
+def unused_permissions(root):
+    for words, users in permissions(list(includes_of(root))):
+        if not users:
+            yield f"scripts/check_includes.py:1: {words}, and nothing of it does: take the permission away"
+
+
+def upward_permissions():
+    """Of folders that may include what stands below them in the table: a circle, sooner or later."""
+    order = list(FOLDERS)
+    for here, allowed in FOLDERS.items():
+        for there in allowed:
+            if order.index(there) > order.index(here) and {here, there} not in PAIRS:
+                yield f"scripts/check_includes.py:1: {here}/ may include {there}/, which stands below it in the table"
+
+
 if __name__ == "__main__":
-    found = list(faults(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+    where = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    found = [*faults(where), *unused_permissions(where), *upward_permissions()]
     print("\n".join(found) or "includes: ok")
     sys.exit(bool(found))

@@ -3,6 +3,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
@@ -81,6 +82,44 @@ class includes(unittest.TestCase):
 
     def test_build_folders_are_not_looked_at(self):
         self.assertEqual(self.include("build/release/a.cpp", '#include "x.hpp"'), [])
+
+
+class permissions(unittest.TestCase):
+    FILES = {"common/a.hpp": "#include <xxhash.h>\n", "config/a.cpp": '#include "common/a.hpp"\n',
+             "config/open.cpp": '#include "client/a.hpp"\n', "client/a.hpp": '#include "config/plain.hpp"\n'}
+    TABLES = {"FOLDERS": {"common": [], "config": ["common"], "client": []}, "FILES": {"config/open": ["client"]},
+              "SHARED": {"config/plain.hpp": ["client"]}, "FENCES": {("xxhash.h",): ["common/"]}}
+
+    def found(self, **changed):
+        with mock.patch.multiple(check_includes, **{**self.TABLES, **changed}), tree(self.FILES) as root:
+            return [*check_includes.unused_permissions(root), *check_includes.upward_permissions()]
+
+    def expect(self, sentence, **changed):
+        found = self.found(**changed)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(sentence, found[0])
+
+    def test_that_are_used_pass(self):
+        self.assertEqual(self.found(), [])
+
+    def test_that_nobody_uses_are_faults(self):
+        self.expect("client/ may include common/", FOLDERS={"common": [], "config": ["common"], "client": ["common"]})
+        self.expect("config/shut may include common/", FILES={"config/open": ["client"], "config/shut": ["common"]})
+        self.expect("config/ may include client/other.hpp",
+                    SHARED={"config/plain.hpp": ["client"], "client/other.hpp": ["config"]})
+        self.expect("config/ may include <xxhash.h>", FENCES={("xxhash.h",): ["common/", "config/"]})
+
+    def test_of_a_folder_are_not_used_by_files_with_their_own_or_by_shared_headers(self):
+        self.expect("client/ may include config/", FOLDERS={"common": [], "config": ["common"], "client": ["config"]})
+        self.expect("config/ may include client/", FOLDERS={"common": [], "client": [], "config": ["common", "client"]})
+
+    def test_that_go_up_in_the_table_are_faults_but_for_pairs(self):
+        upside_down = {"config": ["common"], "common": [], "client": []}
+        self.expect("config/ may include common/, which stands below it", FOLDERS=upside_down)
+        self.assertEqual(self.found(FOLDERS=upside_down, PAIRS=[{"config", "common"}]), [])
+
+    def test_of_this_tree_are_all_used(self):
+        self.assertEqual(list(check_includes.unused_permissions(pathlib.Path(__file__).resolve().parents[2])), [])
 
 
 def lengths_of(text):

@@ -3,13 +3,11 @@
 #include "actors/node_options.hpp"
 #include "actors/rail_settings.hpp"
 #include "actors/thread_actor.hpp"
-#include "common/guards.hpp"
 #include "common/log.hpp"
 #include "rdma/socket.hpp"
 
 #include <chrono>
 #include <string>
-#include <thread>
 
 namespace peercache::actors {
 
@@ -96,22 +94,6 @@ result<void> node::impl::open_pool() {
 
 namespace {
 
-/// None in a program that users run: see common/guards.hpp.
-rdma::tcp_server_faults faults_of_tests() {
-  rdma::tcp_server_faults faults;
-  faults.flip_byte_one_in = fault_setting(fault::flip_byte_one_in);
-  faults.send_chunk_bytes = fault_setting(fault::send_chunk_bytes);
-  if (auto pause_us = fault_setting(fault::send_pause_us); pause_us != 0)
-    faults.between_chunks = [pause_us] {
-      std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
-    };
-  return faults;
-}
-
-} // namespace
-
-namespace {
-
 error port_fault(const std::string& host, std::uint16_t port, const char* option) {
   return {errc::io_failed, "cannot listen on " + host + ":" + std::to_string(port) + " (" + option +
                                "): another process has the port, or the address is not this "
@@ -162,7 +144,8 @@ result<void> node::impl::open_ports() {
   options.cluster = config_.cluster.name;
   options.inc = self_.inc;
   options.send_timeout = config_.data.send_timeout;
-  options.faults = faults_of_tests();
+  if (decorators_.pages)
+    decorators_.pages(options.faults);
   if (rails_->rails() > 0)
     options.on_verbs_hello = [rails = rails_.get()](rdma::unique_fd socket,
                                                     const rdma::verbs_hello& greeting) {

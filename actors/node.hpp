@@ -9,6 +9,10 @@
 #include <functional>
 #include <memory>
 
+namespace peercache::rdma {
+struct tcp_server_faults;
+}
+
 namespace peercache::storage {
 class disk_io;
 }
@@ -19,6 +23,8 @@ namespace peercache::actors {
 struct node_decorators {
   using device = std::unique_ptr<storage::disk_io>;
   std::function<device(device)> disk; ///< Around the disk tier's device. May be empty.
+  std::function<void(rdma::tcp_server_faults&)>
+      pages; ///< What the page server does wrong. May be empty.
 };
 
 /// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:

@@ -1,0 +1,37 @@
+// peercache-node with guards that can be switched off, a device that fails, and a page server that
+// sends wrong bytes or slowly, as the environment says (common/guards.hpp).
+
+#include "cli/node_program.hpp"
+#include "common/guards.hpp"
+#include "rdma/tcp_options.hpp"
+#include "tests/fakes/faulty_disk_io.hpp"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+
+using namespace peercache;
+
+namespace {
+
+void spoil(rdma::tcp_server_faults& faults) {
+  faults.flip_byte_one_in = fault_setting(fault::flip_byte_one_in);
+  faults.send_chunk_bytes = fault_setting(fault::send_chunk_bytes);
+  if (const auto pause_us = fault_setting(fault::send_pause_us); pause_us != 0)
+    faults.between_chunks = [pause_us] {
+      std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+    };
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  actors::node_decorators decorators;
+  decorators.pages = spoil;
+  if (const auto faults = storage::disk_faults::wanted(); faults.any())
+    decorators.disk = [faults](std::unique_ptr<storage::disk_io> real) {
+      return std::make_unique<storage::faulty_disk_io>(std::move(real), faults);
+    };
+  return cli::run_node_program(argc, argv, decorators);
+}

@@ -14,7 +14,7 @@ using rdma::clock;
 
 /// How long a rail's thread goes on polling: the next hello of a reader is near.
 constexpr auto spin_before_sleep = 20us;
-constexpr auto sleep_max = 100ms;
+constexpr auto server_sleep_max = 100ms;
 
 rdma::served_pool served(const storage::pool_memory& memory) {
   return {memory.readable_region(), memory.slots().bytes(slot_id{0}, 1).data(), memory.granules()};
@@ -99,7 +99,7 @@ void rail_service::run(std::size_t rail) {
     if (server.poll(now))
       moved_at = now;
     else if (now - moved_at > spin_before_sleep)
-      server.wait(sleep_max);
+      server.wait(server_sleep_max);
   }
 }
 

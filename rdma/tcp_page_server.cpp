@@ -7,8 +7,8 @@ namespace {
 constexpr std::uint64_t listener_id = 0;
 constexpr int backlog = 512;
 constexpr int accepts_per_turn = 64;
-constexpr std::size_t turn_bytes = 4u << 20;
-constexpr auto reap_every = std::chrono::milliseconds(100);
+constexpr std::size_t session_turn_bytes = 4u << 20;
+constexpr auto session_reap_every = std::chrono::milliseconds(100);
 
 } // namespace
 
@@ -37,7 +37,7 @@ bool tcp_page_server::poll(clock::time_point now) {
   if (take_events(now))
     moved |= run_sessions(now);
   if (now >= reap_at_) {
-    reap_at_ = now + reap_every;
+    reap_at_ = now + session_reap_every;
     reap(now);
   }
   return moved;
@@ -91,7 +91,7 @@ bool tcp_page_server::run_sessions(clock::time_point now) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end())
       continue;
-    switch (found->second->step(now, turn_bytes)) {
+    switch (found->second->step(now, session_turn_bytes)) {
     case progress::moved:
       moved = true;
       ready_.push_back(id);
@@ -124,7 +124,7 @@ void tcp_page_server::wait(clock::duration at_most) {
   if (!ready_.empty() || !collected_.empty())
     return;
   const bool timers = accept_again_ || !sessions_.empty();
-  const auto sleep = timers ? std::min<clock::duration>(at_most, reap_every) : at_most;
+  const auto sleep = timers ? std::min<clock::duration>(at_most, session_reap_every) : at_most;
   collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
 }
 

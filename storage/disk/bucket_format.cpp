@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::string_view suffix = ".bucket";
 constexpr std::size_t digits = 16;
-constexpr std::size_t after_crc = offsetof(bucket_trailer, trailer_crc) + sizeof(std::uint32_t);
+constexpr std::size_t after_trailer_crc =
+    offsetof(bucket_trailer, trailer_crc) + sizeof(std::uint32_t);
 
-std::uint32_t crc_of(std::span<const std::byte, sizeof(bucket_trailer)> raw) noexcept {
-  return crc32c(raw.subspan<after_crc>(),
+std::uint32_t trailer_crc_of(std::span<const std::byte, sizeof(bucket_trailer)> raw) noexcept {
+  return crc32c(raw.subspan<after_trailer_crc>(),
                 crc32c(raw.first<offsetof(bucket_trailer, trailer_crc)>()));
 }
 
@@ -62,7 +63,8 @@ disk_blocks make_footer(std::uint64_t id, const record_owner& owner,
   trailer.footer_offset_bytes = offset_bytes;
   trailer.count = static_cast<std::uint32_t>(records.size());
   trailer.records_crc = crc32c(std::as_bytes(records));
-  trailer.trailer_crc = crc_of(std::as_bytes(std::span<const bucket_trailer, 1>{&trailer, 1}));
+  trailer.trailer_crc =
+      trailer_crc_of(std::as_bytes(std::span<const bucket_trailer, 1>{&trailer, 1}));
   std::memcpy(footer.get() + bytes - sizeof trailer, &trailer, sizeof trailer);
   return footer;
 }
@@ -74,7 +76,7 @@ record_fault read_trailer(std::span<const std::byte> raw, std::uint64_t id,
   const auto bytes = raw.first<sizeof(bucket_trailer)>();
   bucket_trailer read;
   std::memcpy(&read, bytes.data(), sizeof read);
-  if (read.magic != bucket_trailer{}.magic || read.trailer_crc != crc_of(bytes))
+  if (read.magic != bucket_trailer{}.magic || read.trailer_crc != trailer_crc_of(bytes))
     return record_fault::torn;
   trailer = read;
   if (read.version != bucket_version)

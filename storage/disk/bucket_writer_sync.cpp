@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t spare_max = 256;
 
-disk_status status_of(int error) noexcept {
+/// The status of a page that is not kept, also when its own transfer was good.
+disk_status failure_of(int error) noexcept {
   switch (error) {
   case ENOSPC:
   case EDQUOT:
@@ -98,7 +99,7 @@ void bucket_writer::on_synced(bucket& in, int error) {
       in.unsafe = true;
       in.end_bytes = std::min(in.end_bytes, group.offset_bytes);
       for (auto& page : group.pages)
-        fail(page, status_of(error));
+        fail(page, failure_of(error));
     }
     in.groups.pop_front();
   }
@@ -160,7 +161,7 @@ void bucket_writer::give_up() {
     for (auto& group : in.groups) {
       PEERCACHE_ASSERT(group.on_its_way == 0);
       for (auto& page : group.pages)
-        fail(page, page.error != 0 ? status_of(page.error) : disk_status::refused);
+        fail(page, page.error != 0 ? failure_of(page.error) : disk_status::refused);
     }
     in.groups.clear();
     finish(in);
@@ -188,7 +189,7 @@ void bucket_writer::fail_or_retry(bucket_group& group) {
   for (auto& page : group.pages) {
     const int error = group.headers_failed ? group.error : page.error;
     if (error != 0 || page.attempts >= attempts_max) {
-      fail(page, status_of(error));
+      fail(page, failure_of(error));
       continue;
     }
     ++page.attempts;

@@ -30,7 +30,7 @@ struct sequence_note {
   std::uint32_t crc = 0; ///< CRC-32C of `next`.
 };
 
-std::uint32_t crc_of(std::uint64_t next) noexcept {
+std::uint32_t note_crc_of(std::uint64_t next) noexcept {
   return crc32c(std::as_bytes(std::span<const std::uint64_t, 1>{&next, 1}));
 }
 
@@ -174,7 +174,7 @@ result<std::optional<std::uint64_t>> rocks_index::next_sequence() const {
     std::memcpy(&note.next, raw.data(), sizeof note.next);
     std::memcpy(&note.crc, raw.data() + sizeof note.next, sizeof note.crc);
   }
-  if (note.next == 0 || note.crc != crc_of(note.next))
+  if (note.next == 0 || note.crc != note_crc_of(note.next))
     return {errc::io_failed, "the index's sequence is damaged"};
   return std::optional(note.next);
 }
@@ -226,7 +226,7 @@ rocksdb::WriteBatch to_rocks(const offset_index_batch& batch) {
   for (const auto& header : batch.put)
     to.Put(slice_of(header.key), {reinterpret_cast<const char*>(&header), sizeof header});
   if (batch.next_sequence != 0) {
-    const auto crc = crc_of(batch.next_sequence);
+    const auto crc = note_crc_of(batch.next_sequence);
     std::array<char, sizeof batch.next_sequence + sizeof crc> raw;
     std::memcpy(raw.data(), &batch.next_sequence, sizeof batch.next_sequence);
     std::memcpy(raw.data() + sizeof batch.next_sequence, &crc, sizeof crc);

@@ -251,7 +251,7 @@ void prefetch(committer_pointer self, const std::string& keys) {
               std::array<directory::page_location, limits::locations_per_key_max> found;
               std::size_t count = 0;
               auto asked = record_count<page_key>(request).value_or(0);
-              cold_pages cold;
+              promote_plan cold;
               for (std::uint32_t i = 0; i < asked && reader.next(found, count); ++i) {
                 if (count == 0)
                   continue;
@@ -260,7 +260,7 @@ void prefetch(committer_pointer self, const std::string& keys) {
                 if (found[0].where == directory::tier::disk)
                   cold.add(i, key, found[0]);
               }
-              cold.warm(*self->state.options.board->topology());
+              warm(cold, *self->state.options.board->topology());
             },
             [](const caf::error&) {});
   }

@@ -41,7 +41,7 @@ void exists_call::find_on_own_host(std::span<const page_key> keys, std::span<pag
 
 void exists_call::take(std::span<const page_key> asked, std::span<page_result> results) {
   const auto place = place_of(client_, own_);
-  cold_pages cold;
+  promote_plan cold;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     auto& result = results[elsewhere_[i]];
     result = {};
@@ -61,7 +61,7 @@ void exists_call::take(std::span<const page_key> asked, std::span<page_result> r
     client_.remember(asked[i], best);
   }
   if (!cold.empty())
-    cold.warm(*client_.session.board().topology());
+    warm(cold, *client_.session.board().topology());
 }
 
 } // namespace peercache::client

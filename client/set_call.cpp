@@ -1,6 +1,7 @@
 #include "client/set_call.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
+#include "client/page_length.hpp"
 #include "client/timed_copy.hpp"
 #include "common/copy.hpp"
 

@@ -1,0 +1,51 @@
+#include "client/promote_plan.hpp"
+
+#include "actors/protocol/disk_wire.hpp"
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+#include "directory/wire.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace peercache::client {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+promote_plan::share& promote_plan::share_of(const incarnation& holder) {
+  const auto found = std::find_if(shares_.begin(), shares_.end(),
+                                  [&](const auto& share) { return share.holder == holder; });
+  if (found != shares_.end())
+    return *found;
+  shares_.push_back({holder, {}, {}});
+  return shares_.back();
+}
+
+void promote_plan::add(std::uint32_t index, const page_key& key,
+                       const directory::page_location& at) {
+  auto& share = share_of(at.owner);
+  actors::append_record(share.request, actors::promoted_page{key, at.length_bytes, 0});
+  share.indices.push_back(index);
+  PEERCACHE_ASSERT(share.request.size() == share.indices.size() * sizeof(actors::promoted_page));
+}
+
+milliseconds promote_plan::patience(milliseconds left) {
+  return left - std::clamp(left / 8, 1ms, 50ms);
+}
+
+std::vector<promote_plan::place> promote_plan::places(const share& asked, std::string_view answer) {
+  std::vector<place> places;
+  places.reserve(asked.indices.size());
+  directory::answer_reader reader{answer};
+  std::array<directory::page_location, limits::locations_per_key_max> found;
+  for (const auto index : asked.indices) {
+    std::size_t count = 0;
+    const bool there = reader.next(found, count) && count != 0 && found[0].owner == asked.holder &&
+                       found[0].where == directory::tier::memory;
+    places.push_back({index, there ? std::optional(found[0]) : std::nullopt});
+  }
+  return places;
+}
+
+} // namespace peercache::client

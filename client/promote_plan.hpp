@@ -1,0 +1,51 @@
+#pragma once
+
+#include "common/page_key.hpp"
+#include "directory/page_location.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::client {
+
+/// Pages that nodes are asked to bring into their pools, sorted into one question for each node;
+/// and what the answers mean. Threads: one. No clock, no I/O.
+class promote_plan {
+public:
+  /// One node's pages.
+  struct share {
+    incarnation holder;
+    std::string request;                ///< Packed `promoted_page`s.
+    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the same order.
+  };
+  struct place {
+    std::uint32_t index = 0;
+    /// Where the page is in memory now; nothing: it could not be had.
+    std::optional<directory::page_location> location;
+  };
+
+  /// @param index the caller's name for the page
+  /// @param at whose process is asked for a page of which length
+  void add(std::uint32_t index, const page_key& key, const directory::page_location& at);
+  bool empty() const noexcept { return shares_.empty(); }
+  std::span<const share> shares() const noexcept { return shares_; }
+
+  /// How long a node may take of the time that is left: it answers with what it has before its
+  /// reader gives up. Not above zero: it need not be asked.
+  static std::chrono::milliseconds patience(std::chrono::milliseconds left);
+  /// One place for each page of the share, whatever the node has answered; an answer that is empty
+  /// or malformed names none, and a place on a disk or of another process is none.
+  static std::vector<place> places(const share& asked, std::string_view answer);
+
+private:
+  share& share_of(const incarnation& holder);
+
+  std::vector<share> shares_;
+};
+
+} // namespace peercache::client

@@ -1,0 +1,292 @@
+#include "client/read_plan.hpp"
+
+#include "client/page_length.hpp"
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::client {
+namespace {
+
+/// The place was out of date, not the page unreadable: worth a second look.
+bool place_was_stale(page_status status) noexcept {
+  return status == page_status::stale || status == page_status::owner_gone ||
+         status == page_status::wrong_key;
+}
+
+} // namespace
+
+read_plan::read_plan(std::span<const get_page> pages, std::span<page_result> results,
+                     location_cache& locations, stale_records& stale)
+    : pages_(pages), results_(results), locations_(locations), stale_(stale) {
+  PEERCACHE_ASSERT(pages.size() == results.size());
+  missing_.reserve(pages_.size());
+  for (std::uint32_t i = 0; i < pages_.size(); ++i) {
+    results_[i] = {};
+    results_[i].length_bytes = client::length_of(pages_[i].parts);
+    if (results_[i].length_bytes == 0)
+      end(i, page_status::bad_size);
+    else
+      missing_.push_back(i);
+  }
+}
+
+read_plan::past& read_plan::past_of(std::uint32_t index) {
+  if (pasts_.empty())
+    pasts_.resize(pages_.size());
+  return pasts_[index];
+}
+
+void read_plan::end(std::uint32_t index, page_status status, page_origin origin) {
+  auto& result = results_[index];
+  PEERCACHE_ASSERT(result.status == page_status::pending && status != page_status::pending);
+  PEERCACHE_ASSERT((origin != page_origin::none) == (status == page_status::hit));
+  result.status = status;
+  result.origin = origin;
+}
+
+bool read_plan::may_read_from(const incarnation& holder) const {
+  return holder != known_.left && known_.is_member(holder);
+}
+
+bool read_plan::is_own(const page& which) const noexcept {
+  return known_.own != incarnation{} && which.location.owner == known_.own;
+}
+
+void read_plan::remember(std::uint32_t index, const directory::page_location& location) {
+  const bool in_own_pool = location.where == directory::tier::memory &&
+                           (location.owner == known_.own || location.owner == known_.left);
+  if (!in_own_pool)
+    locations_.store(pages_[index].key, location);
+}
+
+void read_plan::locate(std::uint32_t index, const directory::page_location& location) {
+  PEERCACHE_ASSERT(results_[index].status == page_status::pending);
+  located_.push_back({index, location});
+}
+
+void read_plan::follow(readers_cluster known) {
+  PEERCACHE_ASSERT(located_.empty() && known.is_member);
+  known_ = std::move(known);
+}
+
+std::vector<std::uint32_t> read_plan::take_missing() {
+  return std::exchange(missing_, {});
+}
+
+void read_plan::looked_at_own_host(std::uint32_t index,
+                                   const std::optional<directory::page_location>& here) {
+  if (!here)
+    return missing_.push_back(index);
+  PEERCACHE_ASSERT(here->owner == known_.own);
+  locate(index, *here);
+  if (!pasts_.empty())
+    pasts_[index].denied = {}; // Nobody else need be asked for it.
+}
+
+std::size_t read_plan::take_remembered() {
+  if (looks_ > 1)
+    return 0;
+  return std::erase_if(missing_, [&](std::uint32_t index) {
+    const auto known = locations_.find(pages_[index].key);
+    if (!known || known->length_bytes != results_[index].length_bytes ||
+        !known_.is_member(known->owner))
+      return false;
+    locate(index, *known);
+    return true;
+  });
+}
+
+promote_plan read_plan::ask_holders() {
+  promote_plan asked;
+  if (pasts_.empty())
+    return asked;
+  for (const auto index : missing_) {
+    const auto& its = pasts_[index];
+    if (its.denied.value == 0)
+      continue;
+    directory::page_location holder;
+    holder.owner = its.avoided;
+    holder.length_bytes = results_[index].length_bytes;
+    asked.add(index, pages_[index].key, holder);
+  }
+  return asked;
+}
+
+std::vector<page_key> read_plan::keys_missing() const {
+  std::vector<page_key> keys;
+  keys.reserve(missing_.size());
+  for (const auto index : missing_)
+    keys.push_back(pages_[index].key);
+  return keys;
+}
+
+void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place reader) {
+  PEERCACHE_ASSERT(answers.size() == missing_.size());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto index = missing_[i];
+    const auto its = pasts_.empty() ? past{} : pasts_[index];
+    const bool holder_is_asked = its.denied.value != 0;
+    if (answers[i].status != page_status::hit) {
+      if (holder_is_asked)
+        pasts_[index].unless_holder = answers[i].status;
+      else
+        end(index, answers[i].status);
+      continue;
+    }
+    reader.avoided = its.avoided;
+    reader.length_bytes = results_[index].length_bytes;
+    const auto& best = choose_location(answers[i], reader);
+    remember(index, best);
+    if (holder_is_asked && best.owner == its.avoided) { // Which knows better than the directory.
+      pasts_[index].unless_holder = page_status::stale;
+      continue;
+    }
+    if (holder_is_asked)
+      pasts_[index].denied = {};
+    locate(index, best);
+  }
+  missing_.clear();
+}
+
+promote_plan read_plan::take_cold() {
+  const auto is_cold = [](const page& one) { return one.location.where == directory::tier::disk; };
+  promote_plan cold;
+  for (const auto& one : located_)
+    if (is_cold(one)) {
+      if (one.location.length_bytes == results_[one.index].length_bytes)
+        cold.add(one.index, pages_[one.index].key, one.location);
+      else
+        end(one.index, page_status::bad_size);
+    }
+  std::erase_if(located_, is_cold);
+  return cold;
+}
+
+bool read_plan::can_be_read(const page& which) {
+  if (is_own(which))
+    return true;
+  const auto& at = which.location;
+  if (!may_read_from(at.owner)) {
+    decide(which.index, at, page_status::owner_gone, page_origin::none);
+    return false;
+  }
+  if (at.length_bytes != results_[which.index].length_bytes) {
+    decide(which.index, at, page_status::bad_size, page_origin::none);
+    return false;
+  }
+  return true;
+}
+
+std::vector<read_plan::page> read_plan::take_round() {
+  auto round = std::exchange(located_, {});
+  std::erase_if(round, [this](const page& which) { return !can_be_read(which); });
+  PEERCACHE_ASSERT(std::none_of(round.begin(), round.end(), [](const page& which) {
+    return which.location.where == directory::tier::disk;
+  }));
+  return round;
+}
+
+bool read_plan::may_copy(const page& which, bool late) {
+  PEERCACHE_ASSERT(is_own(which));
+  if (late) {
+    end(which.index, page_status::timed_out); // Its place is as good as before.
+    return false;
+  }
+  if (which.location.length_bytes == results_[which.index].length_bytes)
+    return true;
+  decide(which.index, which.location, page_status::bad_size, page_origin::own_host);
+  return false;
+}
+
+void read_plan::copied(const page& which, page_status status) {
+  if (status == page_status::timed_out)
+    end(which.index, status); // As above: nobody has said anything against its place.
+  else
+    decide(which.index, which.location, status, page_origin::own_host);
+}
+
+void read_plan::was_read(std::uint32_t index, const directory::page_location& used,
+                         page_status status, page_origin origin) {
+  PEERCACHE_ASSERT(origin != page_origin::none && used.owner != known_.own);
+  decide(index, used, status, origin);
+}
+
+void read_plan::locate_promoted(std::uint32_t index, const directory::page_location& location) {
+  PEERCACHE_ASSERT(location.where == directory::tier::memory);
+  remember(index, location);
+  locate(index, location);
+  past_of(index).promoted = true;
+}
+
+void read_plan::promoted(const promote_plan::place& now, bool late) {
+  if (now.location)
+    return locate_promoted(now.index, *now.location);
+  // The disk had it no more, or not in time; the directory may know better in a second look.
+  locations_.erase(pages_[now.index].key);
+  if (late)
+    end(now.index, page_status::timed_out);
+  else if (is_last_look())
+    end(now.index, page_status::stale);
+  else
+    missing_.push_back(now.index);
+}
+
+void read_plan::told_by_holder(const promote_plan::place& now, bool late) {
+  auto& its = past_of(now.index);
+  const auto denied = std::exchange(its.denied, {});
+  if (denied.value == 0)
+    return; // The directory knew of another holder, and the page was read there.
+  PEERCACHE_ASSERT(its.unless_holder != page_status::pending);
+  if (now.location)
+    return locate_promoted(now.index, *now.location);
+  if (late)
+    return end(now.index, page_status::timed_out);
+  if (its.unless_holder == page_status::stale) { // The directory believes in it still.
+    const auto& key = pages_[now.index].key;
+    locations_.erase(key);
+    stale_.add({key, its.avoided, denied});
+  }
+  end(now.index, its.unless_holder);
+}
+
+void read_plan::decide(std::uint32_t index, const directory::page_location& used,
+                       page_status status, page_origin origin) {
+  const auto& key = pages_[index].key;
+  PEERCACHE_ASSERT(results_[index].status == page_status::pending);
+  if (status != page_status::hit)
+    locations_.erase(key, used);
+  if (place_was_stale(status) && !is_last_look()) {
+    missing_.push_back(index);
+    auto& its = past_of(index);
+    its = {};
+    its.avoided = used.owner;
+    if (status != page_status::owner_gone)
+      its.denied = used.gen;
+    return;
+  }
+  // In the second look the directory itself said so, just now; and the holder denied it, not a view
+  // that may be older than the record.
+  if (place_was_stale(status) && origin != page_origin::none && used.gen.readable())
+    stale_.add({key, used.owner, used.gen});
+  if (status != page_status::hit)
+    return end(index, status);
+  const bool from_disk = !pasts_.empty() && pasts_[index].promoted;
+  end(index, status, from_disk ? page_origin::disk : origin);
+}
+
+bool read_plan::look_again() {
+  PEERCACHE_ASSERT(located_.empty());
+  if (!missing_.empty()) {
+    ++looks_;
+    PEERCACHE_ASSERT(looks_ <= looks_max);
+    return true;
+  }
+  PEERCACHE_ASSERT(std::none_of(results_.begin(), results_.end(), [](const page_result& result) {
+    return result.status == page_status::pending;
+  }));
+  return false;
+}
+
+} // namespace peercache::client

@@ -19,15 +19,11 @@ milliseconds left_until(deadline until) {
   return std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
 }
 
-bool contains(const std::vector<node_id>& ids, node_id wanted) {
-  return std::find(ids.begin(), ids.end(), wanted) != ids.end();
-}
-
 } // namespace
 
 directory_lookup::directory_lookup(session& with, lookup_channels& channels, peer_health& health,
                                    counters& totals)
-    : session_(with), channels_(channels), health_(health), counters_(totals),
+    : session_(with), channels_(channels), course_(health), counters_(totals),
       own_(with.board().pool()) {}
 
 void directory_lookup::follow(lookup_plan& plan) {
@@ -48,7 +44,6 @@ void directory_lookup::follow(lookup_plan& plan) {
 }
 
 void directory_lookup::refresh(lookup_plan& plan, deadline until) {
-  refreshed_ = true;
   counters_.view_refreshes.fetch_add(1, std::memory_order_relaxed);
   const auto* informed = cluster_->find(plan.newer_from());
   if (informed != nullptr)
@@ -57,45 +52,23 @@ void directory_lookup::refresh(lookup_plan& plan, deadline until) {
   follow(plan);
 }
 
-lookup_plan::use directory_lookup::usable(node_id id, bool now) {
-  const auto* owner = cluster_->find(id);
-  if (owner == nullptr || !owner->linked())
-    return lookup_plan::use::no_link;
-  if (contains(given_up_, id))
-    return lookup_plan::use::left_alone;
-  if (contains(chosen_, id))
-    return lookup_plan::use::yes;
-  if (!now) {
-    if (!contains(free_, id) && health_.is_left_alone(owner->self.inc, steady_clock::now()))
-      return lookup_plan::use::left_alone;
-    if (!contains(free_, id))
-      free_.push_back(id);
-    return lookup_plan::use::yes;
-  }
-  if (health_.allow(owner->self.inc, steady_clock::now())) {
-    chosen_.push_back(id);
-    return lookup_plan::use::yes;
-  }
-  given_up_.push_back(id);
-  return lookup_plan::use::left_alone;
-}
-
-void directory_lookup::failed(lookup_plan& plan, question& asked, page_status reason) {
-  given_up_.push_back(asked.owner->self.id);
-  health_.on_failure(asked.owner->self.inc, steady_clock::now());
-  plan.failed(*asked.share, reason);
+void directory_lookup::failed(question& asked, page_status reason) {
+  course_.failed(*asked.share, asked.owner->self.inc, reason, steady_clock::now());
   asked.channel.reset(); // A late answer must not meet the next question.
 }
 
-void directory_lookup::advance(lookup_plan& plan, question& asked) {
+void directory_lookup::advance(question& asked) {
   using state = rdma::frame_channel::state;
-  auto now = asked.channel->advance();
+  const auto now = asked.channel->advance();
+  const auto& owner = asked.owner->self.inc;
   if (now == state::asking)
     return;
-  if (now == state::broken || !plan.answered(*asked.share, asked.channel->answer()))
-    return failed(plan, asked, page_status::unreachable);
-  health_.on_success(asked.owner->self.inc);
-  channels_.give_back(asked.owner->self.inc, std::move(asked.channel));
+  if (now == state::broken)
+    return failed(asked, page_status::unreachable);
+  if (course_.answered(*asked.share, owner, asked.channel->answer(), steady_clock::now()))
+    channels_.give_back(owner, std::move(asked.channel));
+  else
+    asked.channel.reset();
 }
 
 void directory_lookup::wait(std::span<question> asked) {
@@ -114,8 +87,7 @@ void directory_lookup::wait(std::span<question> asked) {
     to.ready = to.channel && (next++)->revents != 0;
 }
 
-void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::share>& shares,
-                           deadline until) {
+void directory_lookup::ask(const std::vector<lookup_plan::share>& shares, deadline until) {
   const auto now = steady_clock::now();
   const auto left = left_until(until);
   std::vector<question> asked;
@@ -127,12 +99,12 @@ void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::sha
     to.until = std::min(now + share.patience(left), until);
     to.channel = channels_.lease(*to.owner);
     if (!to.channel) {
-      failed(plan, to, page_status::unreachable);
+      failed(to, page_status::unreachable);
       continue;
     }
     to.channel->ask(share.request, frame_bytes);
     counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
-    advance(plan, to);
+    advance(to);
   }
   const auto open = [](const question& to) { return to.channel != nullptr; };
   while (std::any_of(asked.begin(), asked.end(), open)) {
@@ -141,9 +113,9 @@ void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::sha
     const bool closed = session_.closing().given();
     for (auto& to : asked) {
       if (to.ready)
-        advance(plan, to);
+        advance(to);
       if (to.channel && (closed || to.until - then < 1ms))
-        failed(plan, to, closed ? page_status::closed : page_status::timed_out);
+        failed(to, closed ? page_status::closed : page_status::timed_out);
     }
   }
 }
@@ -151,21 +123,21 @@ void directory_lookup::ask(lookup_plan& plan, const std::vector<lookup_plan::sha
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,
                            deadline until) {
   lookup_plan plan{keys, answers};
+  course_.begin(plan);
   follow(plan);
-  const auto may_ask = [this](node_id id, bool now) { return usable(id, now); };
-  bool in_time = true;
-  for (int round = 0; round < lookup_plan::rounds_max; ++round) {
-    in_time = left_until(until) >= 1ms;
-    if (!in_time || session_.closing().given())
-      break;
-    auto shares = plan.next_round(may_ask);
+  const auto linked = [this](node_id id) -> const incarnation* {
+    const auto* owner = cluster_->find(id);
+    return owner != nullptr && owner->linked() ? &owner->self.inc : nullptr;
+  };
+  while (!session_.closing().given()) {
+    const auto shares = course_.next_round(linked, steady_clock::now(), until);
     if (shares.empty())
-      break;
-    ask(plan, shares, until);
-    if (plan.is_behind() && !refreshed_)
+      return;
+    ask(shares, until);
+    if (course_.wants_view())
       refresh(plan, until);
   }
-  plan.finish(in_time);
+  plan.finish();
 }
 
 } // namespace peercache::client

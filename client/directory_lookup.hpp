@@ -3,6 +3,7 @@
 #include "client/cache_client.hpp"
 #include "client/counters.hpp"
 #include "client/lookup_channels.hpp"
+#include "client/lookup_course.hpp"
 #include "client/lookup_plan.hpp"
 #include "client/peer_health.hpp"
 #include "client/session.hpp"
@@ -14,11 +15,10 @@
 namespace peercache::client {
 
 /// Asks the owners of many keys at once, one message an owner; whom, and what the answers mean, is
-/// the plan's to say (client/lookup_plan.hpp). A view that a shard speaks of and this process does
-/// not follow yet is fetched from that shard's node, once a call.
-/// Threads: one object per call, which may ask for its keys in pieces: an owner that failed for one
-/// is not asked for the next. Bound: returns by the deadline; keys that are open then are
-/// `timed_out`.
+/// for client/lookup_plan.hpp and lookup_course.hpp to say. A view that a shard speaks of and this
+/// process does not follow yet is fetched from that shard's node, once a call. Threads: one object
+/// per call, which may ask for its keys in pieces: an owner that failed for one is not asked for
+/// the next. Bound: returns by the deadline; keys that are open then are `timed_out`.
 class directory_lookup {
 public:
   directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals);
@@ -40,25 +40,20 @@ private:
   void follow(lookup_plan& plan);
   /// Gets the newer view that a shard spoke of.
   void refresh(lookup_plan& plan, deadline until);
-  lookup_plan::use usable(node_id id, bool now);
   /// Sends a round's questions, takes all answers that come in time.
-  void ask(lookup_plan& plan, const std::vector<lookup_plan::share>& shares, deadline until);
+  void ask(const std::vector<lookup_plan::share>& shares, deadline until);
   /// Waits until one of them can go on, or some have no time left.
   void wait(std::span<question> asked);
   /// Moves one question on.
-  void advance(lookup_plan& plan, question& asked);
-  void failed(lookup_plan& plan, question& asked, page_status reason);
+  void advance(question& asked);
+  void failed(question& asked, page_status reason);
 
   session& session_;
   lookup_channels& channels_;
-  peer_health& health_;
+  lookup_course course_;
   counters& counters_;
   own_pool_ptr own_;
   actors::topology_ptr cluster_;
-  bool refreshed_ = false;
-  std::vector<node_id> chosen_;   ///< Breakers that have let this call pass.
-  std::vector<node_id> free_;     ///< Breakers that would; each is asked once.
-  std::vector<node_id> given_up_; ///< Owners that failed in this call, or must be left alone.
 };
 
 } // namespace peercache::client

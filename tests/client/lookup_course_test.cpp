@@ -1,0 +1,243 @@
+#include "client/lookup_course.hpp"
+
+#include "common/circuit_breaker.hpp"
+#include "directory/wire.hpp"
+#include "discovery/view.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// One call's look-ups among three nodes, which answer what the test says.
+class lookup_course_test : public testing::Test {
+protected:
+  static constexpr std::size_t nodes_count = 3;
+
+  lookup_course_test() {
+    for (std::size_t i = 0; i < nodes_count; ++i) {
+      auto& node = nodes.emplace_back();
+      node.name = "node" + std::to_string(i);
+      node.id = node_id_of(node.name);
+      node.inc = {1, i + 1};
+      linked[node.id] = node.inc;
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    ring.emplace(nodes);
+    begin_call();
+  }
+
+  void begin_call() { course.emplace(health); }
+  /// A look-up of so many keys, which is the call's next one.
+  void begin(std::size_t count, std::uint32_t replicas = 2) {
+    keys.clear();
+    for (std::size_t i = 0; i < count; ++i)
+      keys.push_back(key_space{}.key_of(std::to_string(i)));
+    answers.assign(count, {});
+    plan.emplace(keys, answers);
+    course->begin(*plan);
+    owners_known known;
+    known.view = {1, 1};
+    known.now = &*ring;
+    known.replicas = replicas;
+    known.is_member = [](const incarnation&) { return true; };
+    plan->follow(known);
+  }
+
+  std::vector<lookup_plan::share> next(std::chrono::nanoseconds left = 1s) {
+    const auto process_of = [this](node_id id) -> const incarnation* {
+      const auto found = linked.find(id);
+      return found != linked.end() ? &found->second : nullptr;
+    };
+    return course->next_round(process_of, now, now + left);
+  }
+
+  bool answer(const lookup_plan::share& asked, bool has_it) {
+    directory::page_location place;
+    place.owner = {9, 9};
+    place.length_bytes = 64;
+    place.gen = {2};
+    std::string said;
+    for (std::size_t i = 0; i < asked.indices.size(); ++i)
+      directory::append_answer(said, std::span(&place, has_it ? 1 : 0));
+    return course->answered(asked, linked.at(asked.owner), said, now);
+  }
+  void fail(const lookup_plan::share& asked, page_status why = page_status::timed_out) {
+    course->failed(asked, linked.at(asked.owner), why, now);
+  }
+  /// In so many calls, one after the other, an owner of key 0 fails that is asked first.
+  node_id first_owner_fails(int calls) {
+    node_id owner;
+    for (int i = 0; i < calls; ++i) {
+      begin_call();
+      begin(1);
+      const auto shares = next();
+      owner = shares.at(0).owner;
+      fail(shares[0]);
+    }
+    return owner;
+  }
+
+  peer_health health;
+  std::vector<discovery::member> nodes;
+  std::optional<discovery::hash_ring> ring;
+  std::map<node_id, incarnation> linked;
+  std::optional<lookup_course> course;
+  std::vector<page_key> keys;
+  std::vector<lookup_answer> answers;
+  std::optional<lookup_plan> plan;
+  deadline now{1h};
+};
+
+TEST_F(lookup_course_test, ends_when_every_key_has_its_answer) {
+  begin(4);
+  for (const auto& share : next())
+    EXPECT_TRUE(answer(share, true));
+  EXPECT_TRUE(next().empty());
+  for (const auto& said : answers)
+    EXPECT_EQ(said.status, page_status::hit);
+}
+
+TEST_F(lookup_course_test, asks_a_second_owner_where_the_first_one_finds_nothing) {
+  begin(1);
+  const auto first = next();
+  answer(first.at(0), false);
+  const auto second = next();
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_NE(second[0].owner, first[0].owner);
+  answer(second[0], false);
+  EXPECT_TRUE(next().empty());
+  EXPECT_EQ(answers[0].status, page_status::not_found);
+}
+
+TEST_F(lookup_course_test, asks_nobody_without_time) {
+  begin(1);
+  EXPECT_TRUE(next(999us).empty());
+  EXPECT_EQ(answers[0].status, page_status::timed_out);
+}
+
+TEST_F(lookup_course_test, goes_no_further_when_the_time_is_up) {
+  begin(1);
+  fail(next().at(0));
+  EXPECT_TRUE(next(0ms).empty()) << "there is another owner";
+  EXPECT_EQ(answers[0].status, page_status::timed_out);
+}
+
+TEST_F(lookup_course_test, an_owner_without_a_link_is_out_of_reach) {
+  linked.clear();
+  begin(1);
+  EXPECT_TRUE(next().empty());
+  EXPECT_EQ(answers[0].status, page_status::unreachable);
+}
+
+TEST_F(lookup_course_test, an_owner_that_failed_is_not_asked_again_in_the_call) {
+  begin(1);
+  const auto first = next();
+  const auto failed = first.at(0).owner;
+  fail(first[0]);
+  begin(1); // The next piece of the call.
+  const auto again = next();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_NE(again[0].owner, failed);
+}
+
+TEST_F(lookup_course_test, an_owner_that_failed_is_asked_again_in_the_next_call) {
+  const auto failed = first_owner_fails(1);
+  begin_call();
+  begin(1);
+  EXPECT_EQ(next().at(0).owner, failed);
+}
+
+TEST_F(lookup_course_test, an_owner_that_failed_in_many_calls_is_left_alone) {
+  const auto failed = first_owner_fails(3);
+  begin_call();
+  begin(1);
+  const auto shares = next();
+  ASSERT_EQ(shares.size(), 1u);
+  EXPECT_NE(shares[0].owner, failed);
+}
+
+TEST_F(lookup_course_test, a_key_whose_only_owner_is_left_alone_says_so) {
+  for (int i = 0; i < 3; ++i) {
+    begin_call();
+    begin(1, /*replicas=*/1);
+    fail(next().at(0));
+  }
+  begin_call();
+  begin(1, 1);
+  EXPECT_TRUE(next().empty());
+  EXPECT_EQ(answers[0].status, page_status::breaker_open);
+}
+
+TEST_F(lookup_course_test, an_owner_that_was_left_alone_is_tried_after_a_while_and_trusted_again) {
+  const auto failed = first_owner_fails(3);
+  now += 1min;
+  begin_call();
+  begin(1);
+  const auto shares = next();
+  ASSERT_EQ(shares.size(), 1u);
+  EXPECT_EQ(shares[0].owner, failed);
+  EXPECT_TRUE(answer(shares[0], true));
+  EXPECT_EQ(health.open(), 0u);
+}
+
+TEST_F(lookup_course_test, the_call_that_tries_an_owner_asks_it_for_all_its_keys) {
+  const auto failed = first_owner_fails(3);
+  now += 1min;
+  begin_call();
+  begin(1);
+  EXPECT_EQ(next().at(0).owner, failed);
+  begin(1); // The probe has not come back.
+  EXPECT_EQ(next().at(0).owner, failed) << "it is this call that tries it";
+  begin_call();
+  begin(1);
+  EXPECT_NE(next().at(0).owner, failed) << "others wait for what comes of it";
+}
+
+TEST_F(lookup_course_test, an_answer_that_cannot_be_read_is_a_failure) {
+  begin(1, 1);
+  const auto shares = next();
+  EXPECT_FALSE(course->answered(shares.at(0), linked.at(shares[0].owner), "\xff", now));
+  EXPECT_TRUE(next().empty());
+  EXPECT_EQ(answers[0].status, page_status::unreachable);
+  begin(1, 1);
+  EXPECT_TRUE(next().empty()) << "it is not asked again in this call";
+}
+
+TEST_F(lookup_course_test, a_newer_view_is_wanted_once_a_call) {
+  begin(1);
+  EXPECT_FALSE(course->wants_view());
+  for (int look_up = 0; look_up < 2; ++look_up) {
+    begin(1);
+    const auto shares = next();
+    std::string said;
+    directory::append_not_mine(said, {1, 2});
+    EXPECT_TRUE(course->answered(shares.at(0), linked.at(shares[0].owner), said, now));
+    EXPECT_EQ(course->wants_view(), look_up == 0);
+    EXPECT_FALSE(course->wants_view());
+  }
+}
+
+TEST_F(lookup_course_test, has_a_bound_whatever_the_owners_say) {
+  begin(8);
+  int rounds = 0;
+  for (auto shares = next(); !shares.empty(); shares = next()) {
+    ++rounds;
+    for (const auto& share : shares)
+      rounds % 2 == 0 ? fail(share) : void(answer(share, false));
+  }
+  EXPECT_LE(rounds, lookup_plan::rounds_max);
+  for (const auto& said : answers)
+    EXPECT_NE(said.status, page_status::pending);
+}
+
+} // namespace
+} // namespace peercache::client

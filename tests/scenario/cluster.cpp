@@ -123,7 +123,7 @@ void cluster::freeze(host& on, bool frozen) {
     return;
   record_stall(on);
   on.frozen = frozen;
-  on.frozen_since = world_.now();
+  (frozen ? on.frozen_since : on.thawed_at) = world_.now();
   if (!frozen)
     for (auto& what : std::exchange(on.waiting, {}))
       world_.at(world_.now(), std::move(what));

@@ -46,6 +46,7 @@ struct host {
   std::map<page_key, std::uint64_t> disk; ///< Which put of each key is on it.
   bool frozen = false;
   time_point frozen_since;
+  time_point thawed_at;
   std::vector<world::task> waiting; ///< What reached it while it was frozen.
   double drift = 1;                 ///< Its clock's speed.
   duration jumped{};                ///< By which its clock is ahead.
@@ -148,7 +149,13 @@ private:
                       const directory::page_location& told);
   void read_everything();
   void expect_hit(process& reader, const page_key& key, bool last);
-  std::optional<std::pair<incarnation, generation>> holding(const page_key& key) const;
+  struct holding {
+    incarnation by;
+    generation gen;
+    std::uint32_t length_bytes = 0;
+    bool operator==(const holding&) const = default;
+  };
+  std::optional<holding> holding_of(const page_key& key) const;
 
   const script script_;
   tests::history* const record_;

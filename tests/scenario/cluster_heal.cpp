@@ -171,23 +171,30 @@ void cluster::read_everything() {
 
 /// What is read makes room for itself: a page that has just left memory may be missed, once.
 void cluster::expect_hit(process& reader, const page_key& key, bool last) {
-  auto held = holding(key);
-  reader.get(key, [this, key, held, last, at = &reader](bool hit) {
-    if (hit || !held || holding(key) != held)
+  const auto held = holding_of(key);
+  const wanted_page page{key, held ? held->length_bytes : 64};
+  reader.get(page, [this, key, held, last, at = &reader](page_status status) {
+    if (status == page_status::hit || !held || holding_of(key) != held)
       return;
     if (last)
-      return oracle_.fault("a page that is there was not found");
+      return oracle_.fault("a page that is there was not found: " + std::string(to_string(status)));
     later(*at, 500ms, [this, key](process& again) { expect_hit(again, key, true); });
   });
 }
 
-/// Some process that has the key, in memory if one does, and which filling.
-std::optional<std::pair<incarnation, generation>> cluster::holding(const page_key& key) const {
-  std::optional<std::pair<incarnation, generation>> found;
-  for (const auto& at : hosts_)
-    if (at.running && at.running->joined())
-      if (auto held = at.running->held(key); held && (!found || held->where == tier::memory))
-        found = std::pair(at.running->inc(), held->gen);
+/// Some process that has the key, in memory if one does, and which filling; if all that have it
+/// have the same length of it.
+std::optional<cluster::holding> cluster::holding_of(const page_key& key) const {
+  std::optional<holding> found;
+  for (const auto& at : hosts_) {
+    const auto held = at.running && at.running->joined() ? at.running->held(key) : std::nullopt;
+    if (!held)
+      continue;
+    if (found && found->length_bytes != held->length_bytes)
+      return std::nullopt; // The directory need not know a place of each length.
+    if (!found || held->where == tier::memory)
+      found = holding{at.running->inc(), held->gen, held->length_bytes};
+  }
   return found;
 }
 

@@ -19,6 +19,10 @@ bool names(const client::lookup_answer& told, const incarnation& inc) {
          std::any_of(told.locations.begin(), end, [&](const auto& l) { return l.owner == inc; });
 }
 
+wanted_page of(const storage::resident_page& page) {
+  return {page.key, page.length_bytes};
+}
+
 } // namespace
 
 outcome cluster::run() {
@@ -220,7 +224,8 @@ std::shared_ptr<cluster::reads> cluster::read_from_others(host& by) {
     if (near)
       other.running->pool().for_each_page([&](const storage::resident_page& page) {
         ++these->asked;
-        by.running->get(page.key, [these](bool hit) { these->hits += hit ? 1 : 0; });
+        by.running->get(
+            of(page), [these](page_status got) { these->hits += got == page_status::hit ? 1 : 0; });
       });
   }
   return these;
@@ -236,19 +241,19 @@ void cluster::expect_served(host& by, const wrong_call& wrong) {
       fresh.push_back(key);
   auto written = std::make_shared<std::size_t>(0);
   auto read = std::make_shared<std::size_t>(0);
-  auto get = [read](process& at, const page_key& key) {
-    at.get(key, [read](bool hit) { *read += hit ? 1 : 0; });
+  auto get = [read](process& at, const storage::resident_page& page) {
+    at.get(of(page), [read](page_status got) { *read += got == page_status::hit ? 1 : 0; });
   };
   by.running->pool().for_each_page(
-      [&](const storage::resident_page& page) { get(*by.running, page.key); });
+      [&](const storage::resident_page& page) { get(*by.running, page); });
   for (const auto& key : fresh)
     by.running->put(key, true);
   // Its other clients evict and remove meanwhile: some are enough.
   later(*by.running, 20ms, [fresh, written, get](process& at) {
     for (const auto& key : fresh)
-      if (at.pool().find(key)) {
+      if (const auto page = at.pool().find(key)) {
         ++*written;
-        get(at, key);
+        get(at, *page);
       }
   });
   auto elsewhere = read_from_others(by);

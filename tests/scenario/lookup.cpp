@@ -3,8 +3,6 @@
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
 
-#include <algorithm>
-
 namespace peercache::scenario {
 
 using namespace std::chrono_literals;
@@ -12,7 +10,9 @@ using client::lookup_plan;
 
 lookup::lookup(cluster& in, process& by, std::vector<page_key> keys, time_point until, told done)
     : cluster_(in), by_(by), keys_(std::move(keys)), until_(until), done_(std::move(done)),
-      answers_(keys_.size()), plan_(keys_, answers_) {}
+      answers_(keys_.size()), plan_(keys_, answers_), course_(by.remembered().health) {
+  course_.begin(plan_);
+}
 
 void lookup::begin() {
   follow();
@@ -34,42 +34,39 @@ void lookup::follow() {
   plan_.follow(std::move(owners));
 }
 
-lookup_plan::use lookup::usable(node_id id) const {
-  if (known_->view.find(id) == nullptr)
-    return lookup_plan::use::no_link;
-  const bool left_alone = std::find(given_up_.begin(), given_up_.end(), id) != given_up_.end();
-  return left_alone ? lookup_plan::use::left_alone : lookup_plan::use::yes;
-}
-
 void lookup::next_round() {
-  shares_.clear();
-  if (rounds_++ < lookup_plan::rounds_max && until_ - cluster_.time().now() >= 1ms)
-    shares_ = plan_.next_round([this](node_id id, bool) { return usable(id); });
+  const auto linked = [this](node_id id) -> const incarnation* {
+    const auto* owner = known_->view.find(id);
+    return owner != nullptr ? &owner->inc : nullptr;
+  };
+  shares_ = course_.next_round(linked, cluster_.time().now(), until_);
   waiting_ = shares_.size();
   for (const auto& whom : shares_)
     ask(whom);
-  if (!shares_.empty())
-    return;
-  plan_.finish();
-  done_(answers_);
+  if (shares_.empty())
+    done_(answers_);
 }
 
 void lookup::ask(const lookup_plan::share& whom) {
+  const auto owner = known_->view.find(whom.owner)->inc;
   cluster_.ask(
-      by_, known_->view.find(whom.owner)->inc,
-      [request = whom.request](process& owner) { return owner.serve_lookup(request); },
+      by_, owner, [request = whom.request](process& there) { return there.serve_lookup(request); },
       whom.patience(until_ - cluster_.time().now()),
-      [self = shared_from_this(), &whom](const auto& said) { self->take(whom, said); });
+      [self = shared_from_this(), &whom, owner](const auto& said) {
+        self->take(whom, owner, said);
+      });
 }
 
-void lookup::take(const lookup_plan::share& whom, const std::optional<std::string>& said) {
-  if (!said)
-    plan_.failed(whom, page_status::timed_out);
-  if (!said || !plan_.answered(whom, *said))
-    given_up_.push_back(whom.owner);
+void lookup::take(const lookup_plan::share& whom, const incarnation& owner,
+                  const std::optional<std::string>& said) {
+  const auto now = cluster_.time().now();
+  if (said)
+    course_.answered(whom, owner, *said, now);
+  else
+    course_.failed(whom, owner, page_status::timed_out, now);
   if (--waiting_ > 0)
     return;
-  if (plan_.is_behind() && !std::exchange(refreshed_, true))
+  if (course_.wants_view())
     refresh();
   else
     next_round();

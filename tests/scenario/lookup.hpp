@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/lookup_course.hpp"
 #include "client/lookup_plan.hpp"
 #include "tests/scenario/known_cluster.hpp"
 #include "tests/scenario/script.hpp"
@@ -16,8 +17,8 @@ namespace peercache::scenario {
 class cluster;
 class process;
 
-/// One look-up of many keys on its way: what client/directory_lookup.cpp does around the plan, in
-/// events of the simulated time. It lives as long as some event holds it.
+/// One look-up of many keys on its way: carries out what client/lookup_course.hpp says, in events
+/// of the simulated time. It lives as long as some event holds it.
 class lookup : public std::enable_shared_from_this<lookup> {
 public:
   using told = std::function<void(std::span<const client::lookup_answer>)>;
@@ -29,9 +30,9 @@ public:
 private:
   void follow();
   void next_round();
-  client::lookup_plan::use usable(node_id id) const;
   void ask(const client::lookup_plan::share& whom);
-  void take(const client::lookup_plan::share& whom, const std::optional<std::string>& said);
+  void take(const client::lookup_plan::share& whom, const incarnation& owner,
+            const std::optional<std::string>& said);
   void refresh();
 
   cluster& cluster_;
@@ -41,12 +42,10 @@ private:
   const told done_;
   std::vector<client::lookup_answer> answers_;
   client::lookup_plan plan_;
+  client::lookup_course course_;
   known_cluster_ptr known_;
   std::vector<client::lookup_plan::share> shares_; ///< Of this round.
   std::size_t waiting_ = 0;                        ///< Of them.
-  std::vector<node_id> given_up_;                  ///< Owners that did not answer.
-  int rounds_ = 0;
-  bool refreshed_ = false;
 };
 
 } // namespace peercache::scenario

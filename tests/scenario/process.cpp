@@ -25,10 +25,14 @@ process::process(cluster& in, host& on)
   bytes_.reset(new std::byte[std::size_t{granules} * limits::granule_bytes]);
   slots_ = storage::slot_table({entries_.get(), granules},
                                {bytes_.get(), std::size_t{granules} * limits::granule_bytes});
+  const auto buckets = storage::host_index::buckets_for(granules);
+  buckets_.reset(new storage::host_index::bucket[buckets]());
+  index_ = storage::host_index({buckets_.get(), buckets}, slots_);
   storage::page_pool_options options;
   options.free_low_bytes = 2 * limits::granule_bytes;
   options.free_high_bytes = 4 * limits::granule_bytes;
-  pool_ = std::make_unique<storage::page_pool>(slots_, std::make_unique<storage::lru>(), options);
+  pool_ = std::make_unique<storage::page_pool>(slots_, std::make_unique<storage::lru>(), options,
+                                               index_);
 }
 
 void process::tick() {

@@ -5,11 +5,16 @@
 #include "actors/publication.hpp"
 #include "actors/record_repair.hpp"
 #include "actors/unpublished_pages.hpp"
+#include "client/location_cache.hpp"
+#include "client/peer_health.hpp"
+#include "client/stale_records.hpp"
 #include "common/rate_limit.hpp"
 #include "directory/shard.hpp"
 #include "discovery/membership.hpp"
+#include "storage/host_index.hpp"
 #include "storage/page_pool.hpp"
 #include "storage/slot_table.hpp"
+#include "tests/scenario/get_call.hpp"
 #include "tests/scenario/known_cluster.hpp"
 #include "tests/scenario/lookup.hpp"
 #include "tests/scenario/script.hpp"
@@ -30,7 +35,13 @@ namespace peercache::scenario {
 
 class cluster;
 struct host;
-struct get_operation;
+
+/// What the clients of one node have learnt.
+struct client_memory {
+  client::location_cache locations{64};
+  client::stale_records stale;
+  client::peer_health health;
+};
 
 /// One incarnation of a node with its clients: the real classes, joined the way the actors join
 /// them, with calls of the simulated cluster where actors send messages.
@@ -54,6 +65,7 @@ public:
   /// Its view is about to change: it leaves, or will say that it drains.
   bool departs() const noexcept { return leaving_ || giving_; }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
+  bool has_left() const noexcept { return machine_->state() == discovery::membership::phase::left; }
   std::uint32_t pins() const;
 
   // Events.
@@ -82,9 +94,23 @@ public:
   void operate();
   void put(const page_key& key, bool always);
   void remove(const page_key& key);
-  /// `done` gets whether it was a hit; misses are legal.
-  void get(const page_key& key, std::function<void(bool)> done);
+  /// `done` gets what became of each page; misses are legal.
+  void get(const std::vector<wanted_page>& pages, get_call::told done);
+  void get(const wanted_page& page, std::function<void(page_status)> done);
   void exists(std::vector<page_key> keys, lookup::told done);
+
+  // What they go by.
+  client_memory& remembered() noexcept { return remembered_; }
+  client::readers_cluster readers_know() const;
+  /// As the pool's index names the page, which all processes of the host see.
+  std::optional<directory::page_location> on_own_host(const page_key& key,
+                                                      std::uint32_t length_bytes) const;
+  /// Best effort: what readers found to be out of date.
+  void tell_stale_records();
+
+  // What the history is told (tests/support/history.hpp), if there is one.
+  tests::history::call_number record_ask(time_point until, std::string_view kind) const;
+  void record_return(tests::history::call_number call) const;
 
 private:
   // Membership.
@@ -134,25 +160,11 @@ private:
   void carry_out(const actors::record_repair::repair_owner& order);
 
   // Clients (process_client.cpp).
-  using operation = std::shared_ptr<get_operation>;
   std::vector<page_key> some_keys();
-  void look_up(const operation& op);
-  void read(const operation& op, const directory::page_location& where);
-  void read_own(const operation& op, const directory::page_location& where);
-  void read_remote(const operation& op, const directory::page_location& where);
-  void read_pinned(const operation& op, const directory::page_location& where);
+  std::uint32_t length_for(const page_key& key);
   void fill_rest(const page_key& key, slot_id slot, std::uint32_t length, std::uint64_t put,
                  bool always);
-  void promote(const operation& op, const directory::page_location& where);
-  void stale(const operation& op, const directory::page_location& where);
-  void look_again(const operation& op, const directory::page_location& where);
-  // What the history is told (tests/support/history.hpp), if there is one.
   void record_hold(const page_key& key, std::span<const std::byte> bytes) const;
-  tests::history::call_number record_ask(time_point until, std::string_view kind) const;
-  void record_return(tests::history::call_number call) const;
-  void hit(const operation& op, const directory::page_location& where,
-           const std::vector<std::byte>& bytes);
-  void miss(const operation& op);
 
   cluster& cluster_;
   host& host_;
@@ -161,6 +173,7 @@ private:
 
   known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< As the links have it.
   known_cluster_ptr clients_know_ = known_;                           ///< A little later.
+  client_memory remembered_;
   /// As the directory's shard has it, also a little later, one view after the other.
   known_cluster_ptr shard_knows_ = known_;
   discovery::time_point shard_learns_at_{}; ///< The last view that is on its way to it.
@@ -176,6 +189,8 @@ private:
   std::unique_ptr<slot_entry[]> entries_;
   std::unique_ptr<std::byte[]> bytes_;
   storage::slot_table slots_;
+  std::unique_ptr<storage::host_index::bucket[]> buckets_;
+  storage::host_index index_; ///< For all processes of the host.
   std::unique_ptr<storage::page_pool> pool_;
   actors::unpublished_pages unpublished_;
   rate_limit republishing_;                            ///< Records.

@@ -1,39 +1,23 @@
-// What clients of a node do: as client/get_call.cpp and client/directory_lookup.cpp, in steps of
-// the simulated time, so that owners change their slots between any two of them.
+// Clients of a node: what they call, and what they go by.
 
-#include "client/location_choice.hpp"
-#include "common/guards.hpp"
-#include "directory/wire.hpp"
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace peercache::scenario {
 
 using namespace std::chrono_literals;
-using directory::page_location;
 using directory::tier;
 
 namespace {
 
 constexpr auto deadline = 1000ms;
 constexpr std::size_t warm_up_puts = 5;
+constexpr std::uint32_t short_page = 64;
 
 } // namespace
-
-/// One get on its way.
-struct get_operation {
-  page_key key;
-  time_point until;
-  tests::history::call_number recorded = 0;
-  bool second_look = false;
-  incarnation avoided; ///< Its location was stale.
-  int promotions = 0;
-  std::function<void(bool)> done;
-};
 
 void process::operate() {
   auto& world = cluster_.time();
@@ -54,8 +38,20 @@ void process::operate() {
   case 7:
     return exists(some_keys(), [](auto) {});
   default:
-    return get(key, [](bool) {});
+    std::vector<wanted_page> pages;
+    for (const auto& wanted : world.below(4) == 0 ? some_keys() : std::vector{key})
+      pages.push_back({wanted, length_for(wanted)});
+    return get(pages, [](auto) {});
   }
+}
+
+/// Some pages take more than one granule, and one look more than one write. All calls mean the same
+/// length of a key, but for a few.
+std::uint32_t process::length_for(const page_key& key) {
+  const bool is_long = key.prefix() % 8 == 0;
+  const bool is_other = cluster_.time().below(16) == 0;
+  return is_long != is_other ? static_cast<std::uint32_t>(limits::granule_bytes) + short_page
+                             : short_page;
 }
 
 /// As an engine asks for a prefix: many keys at once, of different owners.
@@ -73,8 +69,7 @@ void process::put(const page_key& key, bool always) {
   if (pool_->find(key) || drained_ || leaving_)
     return;
   auto& world = cluster_.time();
-  // A few pages take more than one granule, and one look more than one write.
-  auto length = static_cast<std::uint32_t>(world.below(8) == 0 ? limits::granule_bytes + 64 : 64);
+  const auto length = length_for(key);
   std::vector<storage::evicted> victims;
   auto slot = pool_->reserve(length, victims);
   give_up(victims);
@@ -119,13 +114,47 @@ void process::remove(const page_key& key) {
     withdrawals_.push_back({{key, inc_, pool_->newest(), tier::disk}, 0});
 }
 
-void process::get(const page_key& key, std::function<void(bool)> done) {
-  auto op = std::make_shared<get_operation>();
-  op->key = key;
-  op->until = cluster_.time().now() + deadline;
-  op->done = std::move(done);
-  op->recorded = record_ask(op->until, "get");
-  look_up(op);
+void process::get(const std::vector<wanted_page>& pages, get_call::told done) {
+  const auto until = cluster_.time().now() + deadline;
+  std::make_shared<get_call>(cluster_, *this, pages, until, std::move(done))->begin();
+}
+
+void process::get(const wanted_page& page, std::function<void(page_status)> done) {
+  get(std::vector{page}, [done = std::move(done)](std::span<const client::page_result> results) {
+    done(results[0].status);
+  });
+}
+
+client::readers_cluster process::readers_know() const {
+  client::readers_cluster known;
+  (has_left() ? known.left : known.own) = inc_;
+  known.is_member = [cluster = clients_know_](const incarnation& process) {
+    return cluster->view.find(process) != nullptr;
+  };
+  return known;
+}
+
+std::optional<directory::page_location> process::on_own_host(const page_key& key,
+                                                             std::uint32_t length_bytes) const {
+  const auto found = index_.find(key, length_bytes);
+  if (!found || has_left())
+    return std::nullopt;
+  const auto& page = found->contents;
+  return directory::page_location{host_.self.id, inc_,        page.gen,
+                                  page.checksum, found->slot, page.length_bytes};
+}
+
+void process::tell_stale_records() {
+  const auto records = remembered_.stale.take();
+  actors::owner_batches batches{*clients_know_->ring, cluster_.settings().replicas};
+  for (const auto& record : records)
+    batches.add(0, record);
+  for (auto& batch : batches.take())
+    if (const auto* owner = clients_know_->view.find(batch.owner))
+      cluster_.ask(
+          *this, owner->inc,
+          [records = std::move(batch.records)](process& it) { return it.serve_withdraw(records); },
+          deadline, [](const cluster::answer&) {});
 }
 
 void process::exists(std::vector<page_key> keys, lookup::told done) {
@@ -152,164 +181,6 @@ tests::history::call_number process::record_ask(time_point until, std::string_vi
 void process::record_return(tests::history::call_number call) const {
   if (auto* record = cluster_.record())
     record->returned(call, cluster_.time().now());
-}
-
-void process::look_up(const operation& op) {
-  std::make_shared<lookup>(cluster_, *this, std::vector{op->key}, op->until,
-                           [this, op](std::span<const client::lookup_answer> told) {
-                             if (told[0].status != page_status::hit)
-                               return miss(op);
-                             client::reader_place reader;
-                             reader.own = inc_;
-                             reader.own_node = host_.self.id;
-                             reader.avoided = op->avoided;
-                             read(op, client::choose_location(told[0], reader));
-                           })
-      ->begin();
-}
-
-void process::read(const operation& op, const page_location& where) {
-  if (where.where == tier::disk)
-    return promote(op, where);
-  if (where.owner == inc_)
-    return read_own(op, where);
-  if (cluster_.time().below(2) == 0)
-    return read_remote(op, where);
-  read_pinned(op, where);
-}
-
-/// Out of the mapped pool: look, copy, look again; the owner may do anything in between.
-void process::read_own(const operation& op, const page_location& where) {
-  if (slots_.check(where.slot, where.gen, op->key, where.length_bytes) != page_status::hit)
-    return stale(op, where);
-  auto page = slots_.bytes(where.slot, where.length_bytes);
-  auto copy = std::make_shared<std::vector<std::byte>>(page.begin(), page.end());
-  cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(2000)),
-                 [op, where, copy](process& self) {
-                   auto again = self.slots_.bytes(where.slot, where.length_bytes);
-                   auto half = static_cast<std::ptrdiff_t>(copy->size() / 2);
-                   std::copy(again.begin() + half, again.end(), copy->begin() + half);
-                   if (!self.slots_.still_readable(where.slot, where.gen))
-                     return self.stale(op, where);
-                   self.hit(op, where, *copy);
-                 });
-}
-
-/// One-sided: the payload, then the entry; over a connection with the process that runs there.
-void process::read_remote(const operation& op, const page_location& where) {
-  auto open = std::make_shared<bool>(true); // Whichever comes first ends it: the owner or the time.
-  cluster_.later(*this, op->until - cluster_.time().now(), [op, open](process& self) {
-    if (std::exchange(*open, false))
-      self.miss(op);
-  });
-  auto fits = [where](const process* there) {
-    return there != nullptr && (there->inc() == where.owner || !guard_on(guard::incarnation));
-  };
-  cluster_.reach(*this, where.owner, [this, op, where, open, fits](process* owner) {
-    if (!*open)
-      return;
-    if (!fits(owner) || !owner->slots_.in_range(where.slot, where.length_bytes)) {
-      *open = false;
-      return stale(op, where);
-    }
-    auto page = owner->slots_.bytes(where.slot, where.length_bytes);
-    auto copy = std::make_shared<std::vector<std::byte>>(page.begin(), page.end());
-    cluster_.reach(*this, where.owner, [this, op, where, open, fits, copy](process* then) {
-      if (!std::exchange(*open, false))
-        return;
-      if (!fits(then) || then->slots_.check(where.slot, where.gen, op->key, where.length_bytes) !=
-                             page_status::hit)
-        return stale(op, where);
-      hit(op, where, *copy);
-    });
-  });
-}
-
-/// Over TCP: the owner pins, sends in parts, unpins.
-void process::read_pinned(const operation& op, const page_location& where) {
-  auto one = std::make_shared<std::vector<std::byte>>();
-  auto send_rest = [op, where, one](process& owner) {
-    auto page = owner.slots_.bytes(where.slot, where.length_bytes);
-    one->insert(one->end(), page.begin() + static_cast<std::ptrdiff_t>(one->size()), page.end());
-    owner.slots_.unpin(where.slot);
-  };
-  auto& net = cluster_;
-  auto send = [where, op, one, send_rest, &net](process& owner) {
-    auto status = owner.slots_.pin_if(where.slot, where.gen, op->key, where.length_bytes);
-    if (status != page_status::hit)
-      return std::string{};
-    auto page = owner.slots_.bytes(where.slot, where.length_bytes);
-    one->assign(page.begin(), page.begin() + static_cast<std::ptrdiff_t>(page.size() / 2));
-    // One reader in eight is slow.
-    auto longest = net.time().below(8) == 0 ? 400'000 : 3'000;
-    auto takes = std::chrono::microseconds(net.time().below(static_cast<std::uint64_t>(longest)));
-    net.later(owner, takes, send_rest);
-    return std::string("pinned");
-  };
-  net.ask(*this, where.owner, send, op->until - net.time().now(),
-          [this, op, where, one](const cluster::answer& said) {
-            if (!said)
-              return miss(op);
-            if (said->empty())
-              return stale(op, where);
-            // The rest comes as soon as the owner gets to it; a frozen one does not.
-            const auto left = op->until - cluster_.time().now();
-            cluster_.later(*this, std::min<duration>(500ms, left), [op, where, one](process& self) {
-              if (one->size() != where.length_bytes)
-                return self.miss(op);
-              self.hit(op, where, *one);
-            });
-          });
-}
-
-void process::promote(const operation& op, const page_location& where) {
-  if (++op->promotions > 2)
-    return miss(op);
-  cluster_.ask(
-      *this, where.owner, [key = op->key](process& owner) { return owner.serve_promote(key); },
-      op->until - cluster_.time().now(),
-      [this, op, where](const cluster::answer& said) {
-        std::array<page_location, limits::locations_per_key_max> locations;
-        std::size_t count = 0;
-        directory::answer_reader reader{said ? *said : std::string_view{}};
-        if (!said || !reader.next(locations, count))
-          return miss(op);
-        if (count == 0)
-          return look_again(op, where);
-        read(op, locations[0]);
-      });
-}
-
-/// The holder has that no more. Where the directory itself has just said so, it is told.
-void process::stale(const operation& op, const page_location& where) {
-  if (op->second_look)
-    withdrawals_.push_back({{op->key, where.owner, where.gen}, 0});
-  look_again(op, where);
-}
-
-/// The directory may know better by now; once.
-void process::look_again(const operation& op, const page_location& where) {
-  if (std::exchange(op->second_look, true))
-    return miss(op);
-  op->avoided = where.owner;
-  look_up(op);
-}
-
-void process::hit(const operation& op, const page_location& where,
-                  const std::vector<std::byte>& bytes) {
-  cluster_.judge().judge_hit(op->key, where.owner, bytes);
-  if (auto* record = cluster_.record())
-    record->hit(op->recorded, op->key, bytes, to_string(where.owner));
-  record_return(op->recorded);
-  ++cluster_.counts().hits;
-  cluster_.time().note(where.gen.value);
-  op->done(true);
-}
-
-void process::miss(const operation& op) {
-  record_return(op->recorded);
-  ++cluster_.counts().misses;
-  op->done(false);
 }
 
 } // namespace peercache::scenario

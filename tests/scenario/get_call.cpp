@@ -1,0 +1,206 @@
+#include "tests/scenario/get_call.hpp"
+
+#include "actors/protocol/disk_wire.hpp"
+#include "tests/scenario/cluster.hpp"
+#include "tests/scenario/lookup.hpp"
+#include "tests/scenario/page_fetch.hpp"
+#include "tests/scenario/process.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::scenario {
+
+using namespace std::chrono_literals;
+using client::page_result;
+using client::read_plan;
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+namespace {
+
+/// How often a page may be looked for: the rule, whatever the plan does.
+constexpr int looks_allowed = 2;
+/// By which a call may return late (client/cache_client.hpp).
+constexpr auto lateness_allowed = 50ms;
+
+std::vector<std::vector<std::byte>> memory_for(const std::vector<wanted_page>& wanted) {
+  std::vector<std::vector<std::byte>> memory;
+  for (const auto& page : wanted)
+    memory.emplace_back(page.length_bytes);
+  return memory;
+}
+
+std::vector<rdma::page_part> parts_of(std::vector<std::vector<std::byte>>& memory) {
+  std::vector<rdma::page_part> parts;
+  for (auto& page : memory)
+    parts.push_back({page.data(), static_cast<std::uint32_t>(page.size())});
+  return parts;
+}
+
+std::vector<client::get_page> pages_of(const std::vector<wanted_page>& wanted,
+                                       const std::vector<rdma::page_part>& parts) {
+  std::vector<client::get_page> pages;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    pages.push_back({wanted[i].key, std::span(parts).subspan(i, 1)});
+  return pages;
+}
+
+/// What a node answers that is asked for these pages.
+std::string serve_promote(process& holder, const std::string& request) {
+  std::string answer;
+  for (std::size_t i = 0; i < actors::record_count<actors::promoted_page>(request); ++i)
+    answer += holder.serve_promote(actors::record_at<actors::promoted_page>(request, i).key);
+  return answer;
+}
+
+} // namespace
+
+get_call::get_call(cluster& in, process& by, const std::vector<wanted_page>& wanted,
+                   time_point until, told done)
+    : cluster_(in), by_(by), begun_(in.time().now()), until_(until), done_(std::move(done)),
+      memory_(memory_for(wanted)), parts_(parts_of(memory_)), pages_(pages_of(wanted, parts_)),
+      results_(wanted.size()), read_from_(wanted.size()),
+      plan_(pages_, results_, by.remembered().locations, by.remembered().stale) {}
+
+bool get_call::is_late() const {
+  return cluster_.time().now() >= until_;
+}
+
+void get_call::arrived() {
+  if (--open_ == 0)
+    (this->*next_)();
+}
+
+void get_call::begin() {
+  recorded_ = by_.record_ask(until_, "get");
+  look();
+}
+
+void get_call::look() {
+  if (++looks_ > looks_allowed)
+    cluster_.judge().fault("a page was looked for more than twice");
+  known_ = by_.clients_know();
+  plan_.follow(by_.readers_know());
+  for (const auto index : plan_.take_missing())
+    plan_.looked_at_own_host(index, by_.on_own_host(pages_[index].key, plan_.length_of(index)));
+  plan_.take_remembered();
+  expect(); // The answers of the directory.
+  ask(plan_.ask_holders(), holders_);
+  auto keys = plan_.keys_missing();
+  if (keys.empty())
+    return read();
+  auto told = [self = shared_from_this()](std::span<const client::lookup_answer> answers) {
+    client::reader_place reader;
+    reader.own = self->by_.inc();
+    reader.own_node = self->by_.on().self.id;
+    self->plan_.looked_up(answers, reader);
+    self->read();
+  };
+  std::make_shared<lookup>(cluster_, by_, std::move(keys), until_, told)->begin();
+}
+
+void get_call::read() {
+  next_ = &get_call::take_promoted;
+  ask(plan_.take_cold(), cold_);
+  read_round();
+  arrived();
+}
+
+void get_call::take_promoted() {
+  for (const auto& place : std::exchange(cold_, {}))
+    plan_.promoted(place, is_late());
+  for (const auto& place : std::exchange(holders_, {}))
+    plan_.told_by_holder(place, is_late());
+  next_ = &get_call::end_look;
+  expect();
+  read_round();
+  arrived();
+}
+
+void get_call::end_look() {
+  if (plan_.look_again())
+    return look();
+  judge();
+  by_.record_return(recorded_);
+  by_.tell_stale_records();
+  done_(results_);
+}
+
+void get_call::ask(const client::promote_plan& pages, places& answers) {
+  const auto left = until_ - cluster_.time().now();
+  for (const auto& share : pages.shares()) {
+    if (known_->view.find(share.holder) == nullptr ||
+        client::promote_plan::patience(duration_cast<milliseconds>(left)) <= 0ms) {
+      for (const auto& place : client::promote_plan::places(share, {}))
+        answers.push_back(place);
+      continue;
+    }
+    expect();
+    cluster_.ask(
+        by_, share.holder,
+        [request = share.request](process& holder) { return serve_promote(holder, request); }, left,
+        [self = shared_from_this(), share, &answers](const cluster::answer& said) {
+          for (const auto& place : client::promote_plan::places(share, said.value_or("")))
+            answers.push_back(place);
+          self->arrived();
+        });
+  }
+}
+
+void get_call::read_round() {
+  for (const auto& page : plan_.take_round())
+    read_page(page);
+}
+
+void get_call::read_page(const read_plan::page& page) {
+  const bool own = plan_.is_own(page);
+  if (own && !plan_.may_copy(page, is_late()))
+    return;
+  if (!own && known_->view.find(page.location.owner) == nullptr)
+    cluster_.judge().fault("a page was read from a process that is in no view");
+  expect();
+  auto coming = std::make_shared<page_fetch>();
+  coming->key = pages_[page.index].key;
+  coming->from = page.location;
+  coming->until = until_;
+  coming->done = [self = shared_from_this(), page, bytes = std::weak_ptr(coming)](auto status) {
+    self->took(page, status, bytes.lock()->bytes);
+  };
+  if (own)
+    copy_own(cluster_, by_, coming);
+  else
+    fetch(cluster_, by_, coming);
+}
+
+void get_call::took(const read_plan::page& page, page_status status,
+                    std::span<const std::byte> bytes) {
+  if (status == page_status::hit) {
+    std::copy_n(bytes.begin(), memory_[page.index].size(), memory_[page.index].begin());
+    read_from_[page.index] = page.location.owner;
+    cluster_.time().note(page.location.gen.value);
+  }
+  if (plan_.is_own(page))
+    plan_.copied(page, status);
+  else
+    plan_.was_read(page.index, page.location, status, page_origin::other_host);
+  arrived();
+}
+
+void get_call::judge() {
+  const auto now = cluster_.time().now();
+  if (now > until_ + lateness_allowed && by_.on().thawed_at < begun_)
+    cluster_.judge().fault("a get came back after its deadline");
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    if (results_[i].status != page_status::hit) {
+      ++cluster_.counts().misses;
+      continue;
+    }
+    ++cluster_.counts().hits;
+    cluster_.judge().judge_hit(pages_[i].key, read_from_[i], memory_[i]);
+    if (auto* record = cluster_.record())
+      record->hit(recorded_, pages_[i].key, memory_[i], to_string(read_from_[i]));
+  }
+}
+
+} // namespace peercache::scenario

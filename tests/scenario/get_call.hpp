@@ -1,0 +1,73 @@
+#pragma once
+
+#include "client/read_plan.hpp"
+#include "tests/scenario/known_cluster.hpp"
+#include "tests/scenario/script.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace peercache::scenario {
+
+class cluster;
+class process;
+
+/// A page that a client of the simulated cluster wants.
+struct wanted_page {
+  page_key key;
+  std::uint32_t length_bytes = 0;
+};
+
+/// One get on its way: carries out what client/read_plan.hpp says, in events of the simulated time,
+/// and judges what came. It lives as long as some event holds it.
+class get_call : public std::enable_shared_from_this<get_call> {
+public:
+  using told = std::function<void(std::span<const client::page_result>)>;
+
+  /// `done` is called once, unless the process is gone before.
+  get_call(cluster& in, process& by, const std::vector<wanted_page>& wanted, time_point until,
+           told done);
+  void begin();
+
+private:
+  using places = std::vector<client::promote_plan::place>;
+
+  void look();
+  void read();
+  void take_promoted();
+  void end_look();
+  void judge();
+  void ask(const client::promote_plan& pages, places& answers);
+  void read_round();
+  void read_page(const client::read_plan::page& page);
+  void took(const client::read_plan::page& page, page_status status,
+            std::span<const std::byte> bytes);
+  bool is_late() const;
+  /// Something is on its way; `next_` comes when all of that has arrived.
+  void expect() { ++open_; }
+  void arrived();
+
+  cluster& cluster_;
+  process& by_;
+  const time_point begun_;
+  const time_point until_;
+  const told done_;
+  std::vector<std::vector<std::byte>> memory_; ///< The caller's, of each page.
+  std::vector<rdma::page_part> parts_;
+  std::vector<client::get_page> pages_;
+  std::vector<client::page_result> results_;
+  std::vector<incarnation> read_from_; ///< By page.
+  std::uint64_t recorded_ = 0;         ///< Its number in the history.
+  client::read_plan plan_;
+  known_cluster_ptr known_; ///< Of this look.
+  int looks_ = 0;
+  std::size_t open_ = 0; ///< Things that are on their way.
+  void (get_call::*next_)() = nullptr;
+  places cold_;
+  places holders_;
+};
+
+} // namespace peercache::scenario

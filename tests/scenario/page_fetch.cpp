@@ -1,0 +1,120 @@
+#include "tests/scenario/page_fetch.hpp"
+
+#include "common/guards.hpp"
+#include "tests/scenario/cluster.hpp"
+#include "tests/scenario/process.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace peercache::scenario {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+
+namespace {
+
+page_status check(process& holder, const page_fetch& page) {
+  return holder.slots().check(page.from.slot, page.from.gen, page.key, page.from.length_bytes);
+}
+
+std::span<std::byte> bytes_at(process& holder, const page_fetch& page) {
+  return holder.slots().bytes(page.from.slot, page.from.length_bytes);
+}
+
+/// Where the process runs that the record names, or another one in its place.
+bool is_reached(const process* there, const page_fetch& page) {
+  return there != nullptr && (there->inc() == page.from.owner || !guard_on(guard::incarnation));
+}
+
+/// The payload, then the entry; over a connection with the process that runs there.
+void read_remote(cluster& in, process& reader, const page_fetch_ptr& page) {
+  auto open =
+      std::make_shared<bool>(true); // Whichever comes first ends it: the holder or the time.
+  auto end = [page, open](page_status status) {
+    if (std::exchange(*open, false))
+      page->done(status);
+  };
+  in.later(reader, page->until - in.time().now(), [end](process&) { end(page_status::timed_out); });
+  in.reach(reader, page->from.owner, [&in, &reader, page, open, end](process* holder) {
+    if (!*open)
+      return;
+    if (!is_reached(holder, *page))
+      return end(page_status::owner_gone);
+    if (!holder->slots().in_range(page->from.slot, page->from.length_bytes))
+      return end(page_status::stale);
+    const auto now = bytes_at(*holder, *page);
+    page->bytes.assign(now.begin(), now.end());
+    in.reach(reader, page->from.owner, [page, end](process* then) {
+      end(is_reached(then, *page) ? check(*then, *page) : page_status::owner_gone);
+    });
+  });
+}
+
+/// Over TCP: the holder pins, sends in parts, unpins.
+std::string send_pinned(cluster& in, process& holder, const page_fetch_ptr& page) {
+  const auto& from = page->from;
+  const auto status = holder.slots().pin_if(from.slot, from.gen, page->key, from.length_bytes);
+  if (status != page_status::hit)
+    return std::to_string(static_cast<int>(status));
+  const auto all = bytes_at(holder, *page);
+  page->bytes.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
+  // One reader in eight is slow.
+  const auto longest = in.time().below(8) == 0 ? 400'000 : 3'000;
+  const auto takes = microseconds(in.time().below(static_cast<std::uint64_t>(longest)));
+  in.later(holder, takes, [page](process& self) {
+    const auto rest = bytes_at(self, *page);
+    const auto sent = static_cast<std::ptrdiff_t>(page->bytes.size());
+    page->bytes.insert(page->bytes.end(), rest.begin() + sent, rest.end());
+    self.slots().unpin(page->from.slot);
+  });
+  return std::to_string(static_cast<int>(page_status::hit));
+}
+
+void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
+  auto sent = std::make_shared<page_fetch>(*page); // The holder's, who may be slower than we wait.
+  in.ask(
+      reader, page->from.owner,
+      [&in, sent](process& holder) { return send_pinned(in, holder, sent); },
+      page->until - in.time().now(),
+      [&in, &reader, page, sent](const cluster::answer& said) {
+        if (!said)
+          return page->done(page_status::timed_out);
+        const auto status = static_cast<page_status>(std::stoi(*said));
+        if (status != page_status::hit)
+          return page->done(status);
+        // The rest comes as soon as the holder gets to it; from a frozen one it does not.
+        const auto left = page->until - in.time().now();
+        in.later(reader, std::min<duration>(500ms, left), [page, sent](process&) {
+          page->bytes = sent->bytes;
+          const bool whole = page->bytes.size() == page->from.length_bytes;
+          page->done(whole ? page_status::hit : page_status::timed_out);
+        });
+      });
+}
+
+} // namespace
+
+void copy_own(cluster& in, process& reader, const page_fetch_ptr& page) {
+  if (const auto status = check(reader, *page); status != page_status::hit)
+    return page->done(status);
+  const auto now = bytes_at(reader, *page);
+  page->bytes.assign(now.begin(), now.end());
+  in.later(reader, microseconds(in.time().below(2000)), [page](process& self) {
+    const auto again = bytes_at(self, *page);
+    const auto half = static_cast<std::ptrdiff_t>(page->bytes.size() / 2);
+    std::copy(again.begin() + half, again.end(), page->bytes.begin() + half);
+    const bool good = self.slots().still_readable(page->from.slot, page->from.gen);
+    page->done(good ? page_status::hit : page_status::stale);
+  });
+}
+
+void fetch(cluster& in, process& reader, const page_fetch_ptr& page) {
+  if (in.time().below(2) == 0)
+    read_remote(in, reader, page);
+  else
+    read_pinned(in, reader, page);
+}
+
+} // namespace peercache::scenario

@@ -11,8 +11,9 @@
 
 namespace peercache::storage {
 
-/// The begin of a pool's shared memory object: this, and at byte 4096 the `epoch_block` of its host
-/// (storage/epoch_table.hpp), 72 KiB together. All other parts are found from here:
+/// The begin of a pool's shared memory object: this, at byte 4096 the `epoch_block` of its host
+/// (storage/epoch_table.hpp), and behind it the owner's note (storage/pool_note.hpp), 72 KiB
+/// together. All other parts are found from here:
 ///
 ///   offset  bytes  field
 ///        0      8  magic           "PCPOOL\0\0", written last; until then "PCMAKE\0\0"

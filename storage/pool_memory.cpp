@@ -275,6 +275,10 @@ epoch_table pool_memory::epochs() const noexcept {
   return epoch_table(*std::launder(reinterpret_cast<epoch_block*>(base_ + epoch_block_offset)));
 }
 
+pool_note pool_memory::note() const noexcept {
+  return pool_note(*std::launder(reinterpret_cast<note_block*>(base_ + note_offset)));
+}
+
 std::span<std::byte> pool_memory::readable_region() const noexcept {
   return {base_ + layout_.table_offset, layout_.object_bytes - layout_.table_offset};
 }

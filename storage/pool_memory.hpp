@@ -7,6 +7,7 @@
 #include "storage/epoch_table.hpp"
 #include "storage/host_index.hpp"
 #include "storage/pool_layout.hpp"
+#include "storage/pool_note.hpp"
 #include "storage/slot_table.hpp"
 
 #include <cstddef>
@@ -97,6 +98,8 @@ public:
   host_index index() const noexcept;
   /// The epochs of cleared spaces. The owner alone raises one.
   epoch_table epochs() const noexcept;
+  /// For the owner after this one.
+  pool_note note() const noexcept;
   /// Slot table and pages, for a data plane that registers them; the table comes first.
   std::span<std::byte> readable_region() const noexcept;
 

@@ -16,19 +16,27 @@ using discovery::byte_writer;
 ///     u8 version | u32 floor | u32 count | count × (u64 space, u32 epoch)
 ///                | u32 count | count × (u8 length, name, u8 length, host, u16 port,
 ///                                   incarnation 16, u8 forgiven)
+///
+/// On disk a record of the node's life follows, in what nodes tell it comes first
+/// (actors/life_record.hpp).
 constexpr std::uint8_t encoding_version = 2;
 
 /// Epochs count the clears of a space: higher ones come from nobody who keeps to the protocol, and
 /// would leave no room for later clears.
 constexpr epoch_number epoch_max = 0x7fffffff;
 
-/// Of a telling, before the encoded spaces: who, four flags, and the stamp of a view.
-constexpr std::size_t head_bytes = 16 + 4 + 8 + 8 + 16;
+/// Of a telling, before the record of a life: who, five flags, the stamp of a view, a length.
+constexpr std::size_t head_bytes = 16 + 5 + 8 + 8 + 16 + 4;
 
 /// The clock's part of an epoch counts seconds of 2026 and the 34 years after; what is beyond is
 /// left to counting.
 constexpr std::uint64_t first_second = 1'767'225'600;
 constexpr std::uint64_t clock_epoch_max = 0x3fffffff;
+
+epoch_number clock_epoch(std::uint64_t unix_s) noexcept {
+  const auto seconds = unix_s > first_second ? unix_s - first_second : 0;
+  return static_cast<epoch_number>(std::min(seconds, clock_epoch_max));
+}
 
 /// What was encoded says this of the space.
 epoch_number epoch_in(std::string_view encoded, space_id wanted) {
@@ -55,10 +63,8 @@ discovery::view_stamp read_stamp(byte_reader& in) {
 } // namespace
 
 epoch_number cleared_spaces::next_epoch(space_id space, std::uint64_t unix_s) const noexcept {
-  const auto seconds = unix_s > first_second ? unix_s - first_second : 0;
   const auto known = table_.epoch_of(space);
-  return std::max(known == storage::epoch_table::no_epoch ? 0 : known + 1,
-                  static_cast<epoch_number>(std::min(seconds, clock_epoch_max)));
+  return std::max(known == storage::epoch_table::no_epoch ? 0 : known + 1, clock_epoch(unix_s));
 }
 
 std::size_t cleared_spaces::count() const {
@@ -79,7 +85,7 @@ std::string cleared_spaces::encode_for_disk() const {
   for (const auto& member : view_.members)
     if (member.inc != self_)
       gone[place_of(member)] = {member.inc, false};
-  return encode(gone);
+  return encode(gone) + encode_record(life());
 }
 
 std::string cleared_spaces::encode(const departures& gone) const {
@@ -107,6 +113,18 @@ std::string cleared_spaces::encode(const departures& gone) const {
 }
 
 result<bool> cleared_spaces::merge(std::string_view encoded) {
+  return take_in(encoded, nullptr);
+}
+
+result<void> cleared_spaces::recall(std::string_view from_disk) {
+  life_record before;
+  if (auto known = take_in(from_disk, &before); !known)
+    return known.error();
+  recall(before);
+  return {};
+}
+
+result<bool> cleared_spaces::take_in(std::string_view encoded, life_record* behind) {
   byte_reader in(encoded);
   const bool known = in.number<std::uint8_t>() == encoding_version;
   auto highest = in.number<epoch_number>();
@@ -126,6 +144,8 @@ result<bool> cleared_spaces::merge(std::string_view encoded) {
     const auto inc = in.id();
     gone[at] = {inc, in.number<std::uint8_t>() != 0};
   }
+  if (behind != nullptr)
+    *behind = read_record(in);
   if (!known || !in.finished() || highest > epoch_max)
     return {errc::invalid_argument, "a list of cleared spaces of " +
                                         std::to_string(encoded.size()) +
@@ -194,6 +214,7 @@ void cleared_spaces::adopt(const discovery::view& view) {
   std::erase_if(told_, left_view);
   std::erase_if(heard_, left_view);
   std::erase_if(leaving_, left_view);
+  std::erase_if(ending_, left_view);
   std::erase_if(answers_, [&](const auto& each) { return left_view(each.first); });
   look_whether_caught_up();
 }
@@ -228,14 +249,19 @@ std::string cleared_spaces::tell(const incarnation& whom, bool done, bool leaves
   std::string bytes;
   byte_writer out(bytes);
   out.id(self_);
-  out.number(static_cast<std::uint8_t>(view_.find(whom) != nullptr));
+  // Whoever leaves is not asked at a clear any more: what it tells may be older than one.
+  out.number(static_cast<std::uint8_t>(!leaves && view_.find(whom) != nullptr));
   out.number(static_cast<std::uint8_t>(caught_up_));
   out.number(static_cast<std::uint8_t>(done));
   out.number(static_cast<std::uint8_t>(leaves));
+  out.number(static_cast<std::uint8_t>(ends_));
   const auto stamp = view_.stamp();
   out.number(stamp.term);
   out.number(stamp.version);
   out.id(stamp.issuer);
+  const auto record = encode_record(life_);
+  out.number(static_cast<std::uint32_t>(record.size()));
+  out.text(record);
   out.text(encode());
   return bytes;
 }
@@ -248,10 +274,14 @@ result<cleared_spaces::telling> cleared_spaces::decode_telling(std::string_view 
   said.caught_up = in.number<std::uint8_t>() != 0;
   said.done = in.number<std::uint8_t>() != 0;
   said.leaves = in.number<std::uint8_t>() != 0;
+  said.ends = in.number<std::uint8_t>() != 0;
   said.stamp = read_stamp(in);
-  if (!in.ok())
+  const auto record_bytes = in.number<std::uint32_t>();
+  byte_reader record(in.take(record_bytes));
+  said.life = read_record(record);
+  if (!in.ok() || !record.finished())
     return {errc::invalid_argument, "what a node tells of cleared spaces is cut off"};
-  said.spaces = bytes.substr(head_bytes);
+  said.spaces = bytes.substr(head_bytes + record_bytes);
   return said;
 }
 
@@ -259,33 +289,112 @@ result<bool> cleared_spaces::hear(const telling& said) {
   auto rose = merge(said.spaces);
   if (!rose)
     return rose;
-  if (said.spaces == encode())
-    told_.insert(said.from);              // It knows all that is known here.
-  if (view_.find(said.from) != nullptr) { // What is remembered of a member goes with it.
-    answers_[said.from] = {said.stamp, said.spaces, said.done};
-    if (said.leaves)
-      leaving_.insert(said.from);
-  } else if (said.leaves) {
-    for (auto& [at, left] : gone_)
-      left.forgiven = left.forgiven || left.inc == said.from;
-  }
+  if (caught_up_ && said.caught_up)
+    take_lineage(said.life.lineage);
+  if (said.spaces == encode() && said.life.lineage == life_.lineage)
+    told_.insert(said.from);            // It knows all that is known here.
+  if (view_.find(said.from) != nullptr) // What is remembered of a member goes with it.
+    answers_[said.from] = {said.stamp, said.spaces, said.done, said.caught_up, said.life};
+  hear_goodbye(said);
   // Whoever does not know yet that this node is a member would not ask it at a clear: what it tells
   // may be older than a clear that has succeeded without this node.
   if (said.welcome) {
     heard_.insert(said.from);
-    caught_up_ = caught_up_ || said.caught_up;
+    if (!caught_up_ && said.caught_up && knows_what_was_missed(said))
+      catch_up(said.life.lineage);
     look_whether_caught_up();
   }
   return rose;
 }
 
+void cleared_spaces::hear_goodbye(const telling& said) {
+  const bool member = view_.find(said.from) != nullptr;
+  if (member && said.ends)
+    ending_.insert(said.from);
+  if (member && said.leaves)
+    leaving_.insert(said.from);
+  else if (said.leaves)
+    for (auto& [at, left] : gone_)
+      left.forgiven = left.forgiven || left.inc == said.from;
+}
+
+// --- catching up
+
+life_record cleared_spaces::life() const {
+  auto now = life_;
+  if (leaves_)
+    for (const auto& member : view_.members)
+      if (member.inc != self_ && !ending_.contains(member.inc))
+        now.left_behind.emplace(member.inc, member.name);
+  return now;
+}
+
+void cleared_spaces::take_lineage(const incarnation& theirs) {
+  const auto before = life_.lineage;
+  life_.join_lineage(theirs);
+  if (life_.lineage != before)
+    told_.clear();
+}
+
+void cleared_spaces::catch_up(const incarnation& lineage) {
+  caught_up_ = true;
+  take_lineage(lineage);
+  if (life_.lineage == incarnation{})
+    take_lineage(self_);
+  life_.process = self_;
+  life_.left_behind.clear();
+}
+
+/// Another one that has caught up may be a stranger who founded a cluster when all that this node
+/// left behind were gone.
+bool cleared_spaces::knows_what_was_missed(const telling& said) const {
+  return life_.left_behind.empty() || life_.left_behind.contains(said.from) ||
+         (said.life.lineage == life_.lineage && life_.lineage != incarnation{});
+}
+
+/// All that this node left behind have told it what they know, and so have all whom those left
+/// behind that have not caught up themselves.
+bool cleared_spaces::left_behind_have_told() const {
+  auto to_hear = life_.left_behind;
+  for (std::set<incarnation> done; !to_hear.empty();) {
+    const auto process = to_hear.begin()->first;
+    to_hear.erase(to_hear.begin());
+    if (process == incarnation{})
+      return false;
+    if (process == life_.process || !done.insert(process).second)
+      continue;
+    const auto said = std::find_if(answers_.begin(), answers_.end(), [&](const auto& each) {
+      return heard_.contains(each.first) &&
+             (each.first == process || each.second.life.process == process);
+    });
+    if (said == answers_.end())
+      return false;
+    if (!said->second.caught_up)
+      to_hear.insert(said->second.life.left_behind.begin(), said->second.life.left_behind.end());
+  }
+  return true;
+}
+
 void cleared_spaces::look_whether_caught_up() {
-  const bool member = view_.find(self_) != nullptr;
-  caught_up_ = caught_up_ || (member && std::all_of(view_.members.begin(), view_.members.end(),
-                                                    [this](const discovery::member& other) {
-                                                      return other.inc == self_ ||
-                                                             heard_.contains(other.inc);
-                                                    }));
+  if (caught_up_ || view_.find(self_) == nullptr || !left_behind_have_told())
+    return;
+  if (std::all_of(view_.members.begin(), view_.members.end(),
+                  [this](const discovery::member& other) {
+                    return other.inc == self_ || heard_.contains(other.inc);
+                  }))
+    catch_up({});
+}
+
+std::string cleared_spaces::awaited() const {
+  return caught_up_ ? "" : life_.names();
+}
+
+void cleared_spaces::wait_no_longer(std::uint64_t unix_s) {
+  auto floor = std::max(table_.floor() + 1, clock_epoch(unix_s));
+  table_.for_each([&](space_id, epoch_number epoch) { floor = std::max(floor, epoch + 1); });
+  table_.raise_floor(std::min(floor, epoch_max));
+  told_.clear();
+  catch_up({});
 }
 
 } // namespace peercache::actors

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/life_record.hpp"
 #include "common/ids.hpp"
 #include "common/key_epoch.hpp"
 #include "common/result.hpp"
@@ -22,6 +23,10 @@ namespace peercache::actors {
 /// know know the same, in whatever order that goes. A node that starts has not heard what was
 /// cleared while it was away: it serves no client before it has `caught_up`, and its table is
 /// closed until its owner `open`s it then.
+///
+/// A node that left in good order left others behind, who may have cleared spaces for certain
+/// since: when it starts again it has caught up only once it has heard from somebody who knows
+/// (actors/life_record.hpp). Its owner ends the waiting with `wait_no_longer`.
 ///
 /// Beside the epochs it remembers who was a member and is none: such a node may live, out of reach
 /// and with clients of its own, so that no clear is certain before it is back or `forgive`n.
@@ -51,12 +56,16 @@ public:
 
   /// All of it, for other nodes.
   std::string encode() const { return encode(gone_); }
-  /// The same for the disk: to a process that starts with it, members of today are missing until
-  /// they are back.
+  /// The same for the disk, and `life`: to a process that starts with it, members of today are
+  /// missing until they are back.
   std::string encode_for_disk() const;
   /// Takes in what somebody else has encoded. True when an epoch rose. Errors:
   /// `invalid_argument`, and nothing changed.
   result<bool> merge(std::string_view encoded);
+  /// Takes in what a process before has `encode_for_disk`ed. Errors: as of `merge`.
+  result<void> recall(std::string_view from_disk);
+  /// Takes in a `life` of a process before. @pre nobody was heard yet
+  void recall(const life_record& before) { life_.join(before); }
 
   // --- who is here
 
@@ -78,21 +87,40 @@ public:
     bool caught_up = false;      ///< Of the teller.
     bool done = false;           ///< It has withdrawn what is older, and its disk remembers it.
     bool leaves = false;         ///< In good order: no client reads its pool any more.
+    bool ends = false;           ///< No clear by way of it is certain any more.
     discovery::view_stamp stamp; ///< Of the teller's view.
+    life_record life;            ///< Of the teller, and whom it waits for.
     std::string spaces;          ///< Encoded.
   };
   std::string tell(const incarnation& whom, bool done = true, bool leaves = false) const;
   static result<telling> decode_telling(std::string_view bytes);
   /// True when an epoch rose. Errors: as of `merge`.
   result<bool> hear(const telling& said);
+  /// The part of `hear` that counts for a node that has left.
+  void hear_goodbye(const telling& said);
   /// Whether this member has still to hear what is known here.
   bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
   /// Members that have not said, by the very view that this node has, that they know this epoch and
   /// are done with it: they may serve pages of before, or let somebody in who does.
   std::vector<std::string> unaware(space_id space, epoch_number epoch) const;
 
-  /// Somebody who had caught up has told what it knows since the start, or everybody has.
+  /// Somebody who had caught up has told what it knows since the start, or everybody has; of those,
+  /// too, that a process before left behind.
   bool caught_up() const noexcept { return caught_up_; }
+  /// Whom a process before left behind, while they keep this node from catching up; or empty.
+  std::string awaited() const;
+  /// They do not come. All pages of before are old from here on, of every space: they might have
+  /// been cleared. Has caught up then.
+  void wait_no_longer(std::uint64_t unix_s);
+
+  // --- what the next process of this node is to know
+
+  /// This node ends in good order, and makes no clear that is certain any more.
+  void end() noexcept { ends_ = true; }
+  bool ends() const noexcept { return ends_; }
+  /// It has left: members that do not end are left behind.
+  void leave() noexcept { ends_ = leaves_ = true; }
+  life_record life() const;
 
   static constexpr std::size_t missing_max = 1024;
 
@@ -115,6 +143,8 @@ private:
     discovery::view_stamp stamp;
     std::string spaces;
     bool done = false;
+    bool caught_up = false;
+    life_record life;
   };
   using departures = std::map<place, departure>;
 
@@ -123,6 +153,11 @@ private:
   std::string encode(const departures& gone) const;
   void note_departure(const place& at, const departure& left);
   void take_departures(const departures& theirs);
+  result<bool> take_in(std::string_view encoded, life_record* behind);
+  void take_lineage(const incarnation& theirs);
+  void catch_up(const incarnation& lineage);
+  bool knows_what_was_missed(const telling& said) const;
+  bool left_behind_have_told() const;
   void look_whether_caught_up();
 
   storage::epoch_table table_;
@@ -132,8 +167,12 @@ private:
   std::map<incarnation, answer> answers_; ///< Of members.
   std::set<incarnation> heard_;           ///< Since the start.
   std::set<incarnation> told_;            ///< What is known now.
-  std::set<incarnation> leaving_;         ///< Took their leave.
+  std::set<incarnation> leaving_;         ///< Took their leave,
+  std::set<incarnation> ending_;          ///< or are about to.
+  life_record life_;                      ///< Until it has caught up: that of before.
   bool caught_up_ = false;
+  bool ends_ = false;
+  bool leaves_ = false;
 };
 
 } // namespace peercache::actors

@@ -1,20 +1,20 @@
 #include "actors/clearing_actor.hpp"
 
+#include "actors/clearing_goodbye.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <utility>
 
 namespace peercache::actors {
 namespace {
 
 using namespace std::chrono_literals;
-using clearing_pointer = clearing_actor::stateful_pointer<clearing_state>;
 
-/// What a node that leaves waits for those who hear of it.
-constexpr auto goodbye_timeout = 500ms;
+/// How long a node that left others behind waits for them at most, as a member. A cluster that is
+/// started node by node is there by then.
+constexpr auto catch_up_patience = 15s;
 
 /// Pool and disk live in this process and answer for as long as this actor does.
 constexpr auto local_timeout = caf::infinite;
@@ -39,6 +39,8 @@ clear_report clearing_state::report_of(const open_clear& clear) const {
   std::vector<std::string> reasons;
   if (left || !is_member() || !spaces.caught_up())
     reasons.push_back("this node is in no view of the cluster: it has told nobody");
+  if (spaces.ends() && !left)
+    reasons.push_back("this node is being stopped");
   if (!why_not_kept.empty())
     reasons.push_back("this node cannot remember it: " + why_not_kept);
   if (keeping != 0)
@@ -122,6 +124,7 @@ void finish_step(clearing_pointer self, std::size_t& steps) {
 /// For the next process of this node: what was cleared, and who is here now.
 void keep(clearing_pointer self) {
   auto& state = self->state;
+  note_life(self);
   auto bytes = state.spaces.encode_for_disk();
   if (!state.options.disk || (bytes == state.kept_bytes && state.why_not_kept.empty()))
     return;
@@ -146,6 +149,13 @@ void withdraw_old(clearing_pointer self) {
       .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
 }
 
+/// No page of before is found while this node does not know which of them were cleared.
+void show_pool(clearing_pointer self) {
+  auto& state = self->state;
+  if (state.cluster && state.spaces.awaited().empty())
+    self->send(state.options.pool, topology_atom_v, state.cluster);
+}
+
 /// After each change of what is known.
 void take_stock(clearing_pointer self, bool rose) {
   auto& state = self->state;
@@ -159,8 +169,32 @@ void take_stock(clearing_pointer self, bool rose) {
     state.asked.clear();
   if (rose || first) // What a process before has left may be older than what is known now.
     withdraw_old(self);
-  if (first)
+  if (first) {
+    show_pool(self); // It has waited for that if this node has.
     state.options.caught_up();
+  }
+}
+
+/// Whom this node left behind at its last end may be gone for good.
+void look_whether_to_wait_on(clearing_pointer self) {
+  auto& state = self->state;
+  const auto awaited = state.spaces.awaited();
+  if (awaited.empty() || state.left || !state.is_member())
+    return;
+  const auto now = self->clock().now();
+  if (!state.waits_until) {
+    log::info("clear: this node was stopped while others went on, and waits for what they know: {}",
+              awaited);
+    state.waits_until = now + catch_up_patience;
+  }
+  if (now < *state.waits_until)
+    return;
+  log::warn("clear: pages of before are given up, in all spaces: they may have been cleared since "
+            "this node was stopped, and none of those it left behind told it in {} s: {}",
+            std::chrono::duration_cast<std::chrono::seconds>(catch_up_patience).count(), awaited);
+  state.spaces.wait_no_longer(state.options.unix_seconds());
+  take_stock(self, true);
+  settle_clears(self);
 }
 
 /// What another node knows.
@@ -212,10 +246,12 @@ void tell_whom_it_concerns(clearing_pointer self) {
 caf::result<std::string> on_tell(clearing_pointer self, const std::string& bytes) {
   auto& state = self->state;
   if (state.left)
-    return caf::make_error(caf::sec::runtime_error, std::string("it is leaving the cluster"));
+    return answer_goodbye(self, bytes);
   incarnation from;
   if (auto heard = hear(self, bytes, from); !heard)
     return caf::make_error(caf::sec::runtime_error, heard.error().message);
+  if (state.spaces.ends()) // Its disk keeps nothing any more, and who leaves as well asks once.
+    return state.spaces.tell(from, state.done());
   auto promise = self->make_response_promise<std::string>();
   if (auto& waiting = state.tellers[from]; waiting.pending())
     std::exchange(waiting, promise)
@@ -260,25 +296,9 @@ caf::result<bool> on_leave(clearing_pointer self) {
   auto& state = self->state;
   state.left = true;
   state.spaces.close();
+  state.spaces.leave();
   settle_clears(self);
-  auto promise = self->make_response_promise<bool>();
-  auto waiting = std::make_shared<std::size_t>(1);
-  auto one_less = [waiting, promise]() mutable {
-    if (--*waiting == 0)
-      promise.deliver(true);
-  };
-  if (state.cluster)
-    for (const auto& whom : state.cluster->peers) {
-      if (whom.self.inc == state.options.self || !whom.gateway)
-        continue;
-      ++*waiting;
-      self->request(whom.gateway, goodbye_timeout, tell_atom_v,
-                    state.spaces.tell(whom.self.inc, state.done(), true))
-          .then([one_less](const std::string&) mutable { one_less(); },
-                [one_less](const caf::error&) mutable { one_less(); });
-    }
-  one_less();
-  return promise;
+  return say_goodbye(self);
 }
 
 void on_topology(clearing_pointer self, const topology_ptr& next) {
@@ -294,6 +314,7 @@ void on_topology(clearing_pointer self, const topology_ptr& next) {
     state.spaces.adopt(next->view);
     take_stock(self, false);
   }
+  show_pool(self);
   tell_whom_it_concerns(self);
   settle_clears(self);
 }
@@ -310,10 +331,12 @@ clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_optio
         return on_clear(self, space, within_ms, gone);
       },
       [self](tell_atom, const std::string& bytes) { return on_tell(self, bytes); },
+      [self](drain_atom) { self->state.spaces.end(); },
       [self](leave_atom) { return on_leave(self); },
       [self](stats_atom) { return self->state.report(); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom) {
+        look_whether_to_wait_on(self);
         answer_tellers(self, true);
         tell_whom_it_concerns(self);
         self->delayed_send(self, self->state.options.beat, beat_atom_v);

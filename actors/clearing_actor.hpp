@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct clearing_options {
   disk_writer_actor disk; ///< Remembers for the next process; null: no page outlives this one.
   /// Called in this actor, once: clients of this host can be let in.
   std::function<void()> caught_up = [] {};
+  /// Keeps it for the next process that has the pool's memory.
+  std::function<void(const life_record&)> note = [](const life_record&) {};
+  /// Keeps this durably for the next process that has the disk, which does nothing else any more;
+  /// blocks. Empty, or why that did not work.
+  std::function<std::string(const std::string& encoded)> keep_at_end = [](const std::string&) {
+    return std::string{};
+  };
   std::function<std::uint64_t()> unix_seconds = [] { return std::uint64_t{0}; };
   std::chrono::milliseconds beat{100};
   /// Of another node's answer, which may withdraw millions of pages first.
@@ -52,7 +60,10 @@ struct clearing_state {
   std::vector<open_clear> open;
   std::uint64_t certain = 0, uncertain = 0; ///< Clears that were answered.
   bool announced = false;                   ///< That this node has caught up.
-  bool left = false;                        ///< For good.
+  bool left = false;                        ///< For good,
+  bool says_goodbye = false;                ///< and the next process will know it.
+  life_record noted;
+  std::optional<caf::actor_clock::time_point> waits_until; ///< For those left behind.
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }

@@ -92,7 +92,7 @@ result<void> disk_service::set_up(const config::node_config& config, const disco
   if (!remembered)
     return remembered.error();
   if (cleared != nullptr && !remembered->empty())
-    if (auto known = cleared->merge(*remembered); !known)
+    if (auto known = cleared->recall(*remembered); !known)
       return known.error();
   auto disk = storage::open_disk(path_, config.disk.queue_depth);
   if (!disk)
@@ -229,6 +229,13 @@ void disk_service::keep_cleared(std::uint64_t request, std::string encoded) {
       answer.records = kept.error().message;
     turn_.answers.push_back(std::move(answer));
   });
+}
+
+std::string disk_service::keep_cleared_at_end(const std::string& encoded) const {
+  if (!on())
+    return why_not_kept();
+  const auto kept = storage::write_cleared(path_, encoded);
+  return kept ? "" : kept.error().message;
 }
 
 void disk_service::forget_old() {

@@ -119,6 +119,8 @@ public:
   /// Which spaces were cleared, for the next process of this folder. The answer is why that did not
   /// work, or empty once it is durable.
   void keep_cleared(std::uint64_t request, std::string encoded);
+  /// The same, at once and from any thread. @pre `run` has come back
+  std::string keep_cleared_at_end(const std::string& encoded) const;
   /// Why nothing can be kept though there may be pages that come back: the tier is wanted and off.
   /// Empty when nothing has to be kept, or all can.
   std::string why_not_kept() const;

@@ -19,7 +19,12 @@ std::string gateway_state::unready_reason() const {
   if (!in_view)
     return "joining: no view with this node in it yet";
   if (!options.caught_up())
-    return "joining: no member has told it yet which spaces were cleared";
+    return "joining: no member has told it yet which spaces were cleared" +
+           (options.left_behind.empty()
+                ? std::string{}
+                : "; it was stopped while others went on, and waits for what they know, for a "
+                  "quarter of a minute at most, before it gives its old pages up: " +
+                      options.left_behind);
   const auto scanned = options.disk_scanned();
   return scanned < 1
              ? "disk tier: scanned " + std::to_string(static_cast<int>(scanned * 100)) + " %"

@@ -37,6 +37,8 @@ struct gateway_options {
   std::function<double()> disk_scanned = [] { return 1.0; };
   /// Whether this node knows what was cleared while it was away: clients are let in then.
   std::function<bool()> caught_up = [] { return true; };
+  std::string
+      left_behind; ///< Names of those it catches up with first, left behind at its last end.
   /// Both ask the kernel, never a clock: nobody can write to the session's slots any more; a
   /// process that has the pool mapped holds the session's lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;

@@ -1,5 +1,6 @@
 #include "actors/node_impl.hpp"
 
+#include "actors/life_record.hpp"
 #include "actors/node_options.hpp"
 #include "actors/rail_settings.hpp"
 #include "actors/thread_actor.hpp"
@@ -34,6 +35,7 @@ result<void> node::impl::start() {
   if (auto opened = open_pool(); !opened)
     return opened;
   cleared_ = cleared_spaces(memory_->epochs(), self_.inc);
+  recall_last_life();
   disk_ = disk_service::open(config_, self_, *memory_, &cleared_, decorators_.disk);
   auto rails = rail_service::open(*choice, config_, self_, *memory_);
   if (!rails)
@@ -90,6 +92,16 @@ result<void> node::impl::open_pool() {
     return made.error();
   memory_ = std::move(*made);
   return {};
+}
+
+/// Of the process whose pool this was.
+void node::impl::recall_last_life() {
+  const auto note = memory_->note().read();
+  if (note && note->empty())
+    return;
+  discovery::byte_reader in(note.value_or(""));
+  const auto life = read_record(in);
+  cleared_.recall(in.finished() ? life : record_of_unknown());
 }
 
 namespace {
@@ -185,6 +197,7 @@ result<void> node::impl::open_ports() {
 void node::impl::drain() {
   auto until = std::chrono::steady_clock::now() + config_.drain.timeout;
   *stopping_at_ = "writing pages to disk, giving records and withdrawals to other nodes";
+  caf::anon_send(clearing_, drain_atom_v);
   caf::scoped_actor self{*system_};
   self->request(gateway_, config_.drain.timeout, drain_atom_v)
       .receive([](bool) {},

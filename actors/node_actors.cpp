@@ -50,11 +50,9 @@ void node::impl::spawn_actors() {
   links.cluster = config_.cluster.name;
   links.own_name = self_.name;
   links.connector = connector_;
-  links.publish = [directory = directory_, pool = pool_, clearing = clearing_,
-                   own](const topology_ptr& next) {
-    caf::anon_send(clearing, topology_atom_v, next);
+  links.publish = [directory = directory_, clearing = clearing_, own](const topology_ptr& next) {
+    caf::anon_send(clearing, topology_atom_v, next); // And it tells the pool.
     caf::anon_send(directory, topology_atom_v, next);
-    caf::anon_send(pool, topology_atom_v, next);
     caf::anon_send(own->gateway, topology_atom_v, next);
   };
   links.self = own;
@@ -144,6 +142,7 @@ void node::impl::spawn_membership() {
 
 void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
   clearing_options options;
+  left_behind_ = cleared_.awaited();
   options.spaces = std::move(cleared_);
   options.self = self_.inc;
   options.pool = pool_;
@@ -151,6 +150,12 @@ void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
   options.caught_up = [caught_up = caught_up_, own] {
     caught_up->store(true);
     caf::anon_send(own->gateway, tell_atom_v);
+  };
+  options.note = [memory = &*memory_](const life_record& life) {
+    memory->note().write(encode_record(life, storage::pool_note::bytes_max));
+  };
+  options.keep_at_end = [disk = disk_.get()](const std::string& encoded) {
+    return disk->keep_cleared_at_end(encoded);
   };
   options.unix_seconds = [] { return static_cast<std::uint64_t>(std::time(nullptr)); };
   clearing_ = system_->spawn(run_clearing, std::move(options));
@@ -187,6 +192,7 @@ void node::impl::spawn_gateway() {
   options.promoter = promoter_;
   options.clearing = clearing_;
   options.caught_up = [caught_up = caught_up_] { return caught_up->load(); };
+  options.left_behind = left_behind_;
   options.disk_scanned = [disk = disk_.get()] { return disk->scanned(); };
   options.session_is_dead = [memory = &*memory_](std::uint32_t index) {
     return memory->session_is_dead(index);

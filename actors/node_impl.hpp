@@ -49,6 +49,7 @@ public:
 
 private:
   result<void> open_pool();
+  void recall_last_life();
   result<void> hold_ports();
   result<void> open_ports();
   result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
@@ -72,6 +73,7 @@ private:
   std::optional<storage::pool_memory> memory_;
   std::optional<storage::pool_remains> remains_; ///< Of the process before; until they are claimed.
   cleared_spaces cleared_;                       ///< Until its actor has it.
+  std::string left_behind_;                      ///< Names, by the process before.
   std::unique_ptr<disk_service> disk_;
   std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.
   std::unique_ptr<page_server> pages_;

@@ -96,7 +96,8 @@ FORMATS = [
     Format("encoding_version", "actors/cleared_spaces.cpp",
            "what nodes tell each other and keep of cleared spaces",
            "who reads it takes it for malformed; a disk tier that keeps it stays off",
-           ["actors/cleared_spaces.cpp#encode", "actors/cleared_spaces.cpp#tell"]),
+           ["actors/cleared_spaces.cpp#encode", "actors/cleared_spaces.cpp#encode_for_disk", "actors/cleared_spaces.cpp#tell",
+            "actors/life_record.cpp#encode_record"]),
 ]
 
 # Messages that stay inside one process, whatever folder they are in.

@@ -17,8 +17,11 @@ using clearing_actor = caf::typed_actor<
     // Gateway, for other nodes: what they know (cleared_spaces::tell). Answers what this node
     // knows, once it has kept it and no page of before is in its memory.
     caf::replies_to<tell_atom, std::string>::with<std::string>,
+    // The node, before it drains for its end: no clear by way of it is certain any more, so nodes
+    // that are stopped at once need not wait for each other when they start.
+    caf::reacts_to<drain_atom>,
     // The node, at its end: nobody reads pages of it any more. Answers when the others have heard
-    // that, or half a second later.
+    // that, or half a second later; false, and they have not, when the next process would not know.
     caf::replies_to<leave_atom>::with<bool>,
     // Gateway: how many clears there were, and what keeps the next one from being certain.
     caf::replies_to<stats_atom>::with<clearing_report>,

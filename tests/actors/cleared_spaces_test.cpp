@@ -1,65 +1,12 @@
-#include "actors/cleared_spaces.hpp"
+#include "tests/actors/knowing.hpp"
 
 #include <algorithm>
 #include <gtest/gtest.h>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace peercache::actors::cleared_spaces_test {
 namespace {
-
-const auto llama = space_named("llama");
-const auto qwen = space_named("qwen");
-
-discovery::member named(const std::string& name, std::uint64_t life = 1) {
-  discovery::member member;
-  member.name = name;
-  member.id = node_id_of(name);
-  member.inc = {member.id.value, life};
-  return member;
-}
-
-discovery::view view_of(std::uint64_t version, std::vector<discovery::member> members) {
-  discovery::view view;
-  view.term = 1;
-  view.version = version;
-  std::sort(members.begin(), members.end(),
-            [](const auto& a, const auto& b) { return a.id < b.id; });
-  view.members = std::move(members);
-  return view;
-}
-
-/// What one node knows, and its memory.
-struct knowing {
-  discovery::member self;
-  std::unique_ptr<storage::epoch_block> memory = std::make_unique<storage::epoch_block>();
-  cleared_spaces spaces;
-
-  explicit knowing(const std::string& name, std::uint64_t life = 1)
-      : self(named(name, life)), spaces(storage::epoch_table(*memory), self.inc) {}
-};
-
-/// `asker` tells `other`, which answers: as two gateways do.
-void tell(knowing& asker, knowing& other) {
-  auto question = cleared_spaces::decode_telling(asker.spaces.tell(other.self.inc));
-  ASSERT_TRUE(question);
-  ASSERT_TRUE(other.spaces.hear(*question));
-  auto answer = cleared_spaces::decode_telling(other.spaces.tell(question->from));
-  ASSERT_TRUE(answer);
-  ASSERT_TRUE(asker.spaces.hear(*answer));
-}
-
-using strings = std::vector<std::string>;
-
-/// Each adopts the view of all.
-void meet(std::uint64_t version, std::vector<knowing*> nodes) {
-  std::vector<discovery::member> members;
-  for (const auto* node : nodes)
-    members.push_back(node->self);
-  for (auto* node : nodes)
-    node->spaces.adopt(view_of(version, members));
-}
 
 TEST(cleared_spaces, those_who_tell_each_other_know_the_same) {
   knowing a("a"), b("b");
@@ -294,7 +241,7 @@ TEST(cleared_spaces, who_says_that_it_leaves_after_it_left_the_view_is_missing_u
 TEST(cleared_spaces, after_a_restart_the_members_of_before_are_missing_until_they_are_back) {
   knowing before("a"), after("a", 2), b("b");
   before.spaces.adopt(view_of(1, {before.self, b.self, named("c")}));
-  ASSERT_TRUE(after.spaces.merge(before.spaces.encode_for_disk()));
+  ASSERT_TRUE(after.spaces.recall(before.spaces.encode_for_disk()));
   after.spaces.adopt(view_of(1, {after.self}));
   EXPECT_EQ(after.spaces.missing(), (strings{"b", "c"})) << "they may live without it";
   after.spaces.adopt(view_of(2, {after.self, b.self}));

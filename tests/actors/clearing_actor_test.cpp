@@ -297,5 +297,89 @@ TEST_F(clearing_test, a_table_is_closed_until_its_node_knows_what_was_cleared) {
   EXPECT_FALSE(nodes["b"].closed());
 }
 
+/// As it was found with two nodes with disks.
+TEST_F(clearing_test, a_node_that_left_finds_no_page_before_it_knows_what_was_cleared_since) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+  show("b", view_of(2, {"b"}));
+  settle();
+  EXPECT_TRUE(clear("b").certain);
+  EXPECT_EQ(nodes["a"].noted.names(), "b");
+  kill(nodes["a"]);
+  kill(nodes["b"]);
+  start("a", std::string(nodes["a"].kept));
+  show_all(view_of(1, {"a"}));
+  pass_beats(140);
+  EXPECT_FALSE(nodes["a"].caught_up);
+  EXPECT_TRUE(nodes["a"].closed());
+  EXPECT_EQ(nodes["a"].withdrawals.views, 0u) << "it has told nobody which pages it has";
+  EXPECT_EQ(nodes["a"].noted.names(), "b") << "nor does it forget that when it is killed";
+  pass_beats(20);
+  EXPECT_TRUE(nodes["a"].caught_up);
+  EXPECT_GT(nodes["a"].epoch(), 0u) << "its pages are old";
+  EXPECT_GT(nodes["a"].withdrawals.asked, 0u) << "and given up";
+  EXPECT_GT(nodes["a"].withdrawals.views, 0u);
+  EXPECT_EQ(nodes["a"].noted.names(), "");
+}
+
+TEST_F(clearing_test, a_node_that_left_has_caught_up_as_soon_as_one_that_stayed_has_told_it) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+  show("b", view_of(2, {"b"}));
+  settle();
+  const auto epoch = clear("b").epoch;
+  kill(nodes["a"]);
+  start("a", std::string(nodes["a"].kept));
+  show_all(view_of(3, {"a", "b"}));
+  EXPECT_TRUE(nodes["a"].caught_up);
+  EXPECT_EQ(nodes["a"].epoch(), epoch);
+  EXPECT_GT(nodes["a"].withdrawals.views, 0u);
+}
+
+/// Otherwise clears would be certain, and the next process would not know that there may be some.
+TEST_F(clearing_test, a_node_that_cannot_remember_that_it_left_does_not_say_goodbye) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  nodes["b"].why_not_kept = "no space left";
+  EXPECT_FALSE(*ask<bool>(nodes["b"].clearing, leave_atom_v));
+  EXPECT_TRUE(nodes["b"].closed());
+  show("a", view_of(2, {"a"}));
+  settle();
+  EXPECT_EQ(clear("a").missing, strings{"b"});
+}
+
+TEST_F(clearing_test, those_who_leave_at_once_leave_nobody_behind) {
+  start("a");
+  start("b");
+  show_all(view_of(1, {"a", "b"}));
+  show("a", view_of(2, {"a", "b"}, {"b"})); // Its goodbye does not arrive.
+  settle();
+  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+  EXPECT_EQ(nodes["a"].noted.names(), "b") << "it goes on, for all that is known";
+  EXPECT_TRUE(*ask<bool>(nodes["b"].clearing, leave_atom_v));
+  EXPECT_EQ(nodes["b"].noted.names(), "") << "a has answered that it leaves";
+}
+
+/// Each of them drains at its own pace.
+TEST_F(clearing_test, those_who_are_about_to_leave_are_not_left_behind) {
+  for (const auto* name : {"a", "b", "c"})
+    start(name);
+  show_all(view_of(1, {"a", "b", "c"}));
+  nodes["b"].store->holds_clears = true; // Its disk has stopped.
+  caf::anon_send(nodes["b"].clearing, drain_atom_v);
+  show("b", view_of(2, {"a", "b"}));
+  settle();
+  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+  EXPECT_EQ(nodes["a"].noted.names(), "c");
+  const auto report = clear("b");
+  EXPECT_FALSE(report.certain) << "a would not know of it";
+  EXPECT_NE(report.why_not.find("being stopped"), std::string::npos) << report.why_not;
+}
+
 } // namespace
 } // namespace peercache::actors

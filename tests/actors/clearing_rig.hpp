@@ -19,6 +19,7 @@ namespace peercache::actors {
 struct played_pool {
   bool waits = false;
   std::uint32_t asked = 0;
+  std::uint32_t views = 0; ///< That it was shown.
   std::vector<caf::typed_response_promise<std::uint64_t>> held;
 };
 
@@ -52,7 +53,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [](clear_atom, std::uint32_t) {},
           [](drain_atom) { return true; },
           [](stats_atom) { return pool_report{}; },
-          [](topology_atom, const topology_ptr&) {},
+          [pool](topology_atom, const topology_ptr&) { ++pool->views; },
           [](adopt_atom, const std::string&) {},
           [](scrub_atom) {},
           [pool](beat_atom) { // The test: answers what was held.
@@ -75,6 +76,9 @@ protected:
     bool caught_up = false;
     played_disk_ptr store = std::make_shared<played_disk>();
     disk_writer_actor disk;
+    std::string kept;         ///< At its end, on disk,
+    std::string why_not_kept; ///< if it can be;
+    life_record noted;        ///< and in its pool.
 
     epoch_number epoch() const {
       return storage::epoch_table(*memory).epoch_of(space_named("llama"));
@@ -101,13 +105,19 @@ protected:
     clearing_options options;
     options.spaces = cleared_spaces(storage::epoch_table(*made.memory), made.self.inc);
     if (!disk.empty()) {
-      EXPECT_TRUE(options.spaces.merge(disk));
+      EXPECT_TRUE(options.spaces.recall(disk));
     }
     options.self = made.self.inc;
     options.pool = made.pool;
     options.caught_up = [&made] { made.caught_up = true; };
     made.disk = system.spawn(play_disk, made.store);
     options.disk = made.disk;
+    options.note = [&made](const life_record& life) { made.noted = life; };
+    options.keep_at_end = [&made](const std::string& encoded) {
+      if (made.why_not_kept.empty())
+        made.kept = encoded;
+      return made.why_not_kept;
+    };
     options.unix_seconds = [this] { return clock_s; };
     made.clearing = system.spawn(run_clearing, std::move(options));
     gateway_options gate;
@@ -188,6 +198,11 @@ protected:
     }
     ADD_FAILURE() << "no answer";
     return {};
+  }
+
+  void pass_beats(int beats) {
+    for (int i = 0; i < beats; ++i)
+      pass(std::chrono::milliseconds(100));
   }
 
   using strings = std::vector<std::string>;

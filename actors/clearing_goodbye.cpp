@@ -1,0 +1,79 @@
+#include "actors/clearing_goodbye.hpp"
+
+#include "common/log.hpp"
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+namespace peercache::actors {
+
+void note_life(clearing_pointer self) {
+  auto& state = self->state;
+  if (auto life = state.spaces.life(); life != state.noted) {
+    state.noted = std::move(life);
+    state.options.note(state.noted);
+  }
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a node that leaves waits for those who hear of it.
+constexpr auto goodbye_timeout = 500ms;
+
+/// The next process of this node knows whom this one left behind. Empty, or why not.
+std::string keep_at_end(clearing_pointer self) {
+  note_life(self);
+  return self->state.options.keep_at_end(self->state.spaces.encode_for_disk());
+}
+
+} // namespace
+
+caf::result<bool> say_goodbye(clearing_pointer self) {
+  auto& state = self->state;
+  if (const auto why_not = keep_at_end(self); !why_not.empty()) {
+    log::warn("clear: no clear is certain until this node is back, for it cannot remember that it "
+              "left: {}",
+              why_not);
+    return false;
+  }
+  state.says_goodbye = true;
+  auto promise = self->make_response_promise<bool>();
+  auto waiting = std::make_shared<std::size_t>(1);
+  auto one_less = [self, waiting, promise]() mutable {
+    if (--*waiting != 0)
+      return;
+    keep_at_end(self); // Some of the others may end, too.
+    promise.deliver(true);
+  };
+  if (state.cluster)
+    for (const auto& whom : state.cluster->peers) {
+      if (whom.self.inc == state.options.self || !whom.gateway)
+        continue;
+      ++*waiting;
+      self->request(whom.gateway, goodbye_timeout, tell_atom_v,
+                    state.spaces.tell(whom.self.inc, state.done(), true))
+          .then(
+              [self, one_less](const std::string& bytes) mutable {
+                if (const auto said = cleared_spaces::decode_telling(bytes))
+                  self->state.spaces.hear_goodbye(*said);
+                one_less();
+              },
+              [one_less](const caf::error&) mutable { one_less(); });
+    }
+  one_less();
+  return promise;
+}
+
+caf::result<std::string> answer_goodbye(clearing_pointer self, const std::string& bytes) {
+  auto& state = self->state;
+  const auto said = cleared_spaces::decode_telling(bytes);
+  if (!state.says_goodbye || !said)
+    return caf::make_error(caf::sec::runtime_error, std::string("it is leaving the cluster"));
+  state.spaces.hear_goodbye(*said);
+  return state.spaces.tell(said->from, state.done(), true);
+}
+
+} // namespace peercache::actors

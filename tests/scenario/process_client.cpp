@@ -92,6 +92,7 @@ void process::fill_rest(const page_key& key, slot_id slot, std::uint32_t length,
                         bool always) {
   oracle::write(slots_.bytes(slot, length), put);
   cluster_.judge().offers(inc_, put);
+  slots_.fill(slot, key, length, 0);
   storage::fill filled{slot, key, length, 0};
   storage::commit_outcome outcome;
   pool_->commit({&filled, 1}, {&outcome, 1});

@@ -252,6 +252,7 @@ std::string process::serve_promote(const page_key& key) {
     if (auto slot = pool_->reserve(64, victims)) {
       oracle::write(slots_.bytes(*slot, 64), on_disk->second);
       cluster_.judge().offers(inc_, on_disk->second);
+      slots_.fill(*slot, key, 64, 0);
       storage::fill filled{*slot, key, 64, 0};
       storage::commit_outcome outcome;
       pool_->commit({&filled, 1}, {&outcome, 1}, true);

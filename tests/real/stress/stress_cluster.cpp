@@ -11,7 +11,10 @@ result<stress_cluster> stress_cluster::start(const stress_plan& plan, cli::run_f
   options.prototype.program = plan.node_program;
   options.prototype.cluster = fmt::format("stress-{}", ::getpid());
   options.prototype.pool_bytes = pool_bytes_per_node(plan);
-  options.prototype.flags = {"--pool-name-prefix", fmt::format("peercache-stress-{}", ::getpid())};
+  // Killed nodes come back with other pools: with the pool of before, whose generations go on, no
+  // old location could lead to a wrong byte, whatever the guard.
+  options.prototype.flags = {"--no-pool-keep", "--pool-name-prefix",
+                             fmt::format("peercache-stress-{}", ::getpid())};
   options.prototype.environment = plan.faults;
   std::string off;
   for (const auto& guard : plan.guards_off)

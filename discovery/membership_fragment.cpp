@@ -89,6 +89,8 @@ void membership::survey_if_cut_off() {
 view membership::fragment_of(std::vector<member> members) const {
   auto made = next_view(newest_.term, std::move(members));
   made.term = newest_.term;
+  // Others may accept what this process has proposed, unnoticed, and bring it to its end.
+  made.version = std::max(made.version, version_proposed_ + 1);
   made.former_masters = newest_.former_masters;
   if (!newest_.fragment())
     for (const auto& name : newest_.masters)

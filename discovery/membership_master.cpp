@@ -107,8 +107,7 @@ view membership::next_view(std::uint64_t term, std::vector<member> members) cons
     next.term = std::max(base().term, newest_.term);
     next.former_masters = base().former_masters;
   }
-  // Others may accept what this process has proposed, unnoticed, and bring it to its end.
-  next.version = std::max({view_.version, newest_.version, version_proposed_}) + 1;
+  next.version = std::max(view_.version, newest_.version) + 1;
   next.masters = choose_masters(members, head_, options_.max_masters);
   next.members = std::move(members);
   next.issuer = self_.inc;

@@ -41,9 +41,6 @@ struct client_options {
   std::uint32_t verify_sample = 64; ///< With `sample`: one page of so many.
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
-  /// `set` computes the checksum of each page while it copies it; otherwise the node does so before
-  /// anybody has the page, which takes the node longer, and only the directory finds the page.
-  bool checksum = true;
   std::uint64_t location_cache_keys = 1u << 20; ///< 0 switches the cache off.
   /// Set but not yet acknowledged by the node; an eighth of its pool at most, and at least one set.
   std::uint64_t unacknowledged_bytes_max = 1u << 30;

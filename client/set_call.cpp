@@ -101,23 +101,18 @@ bool set_call::copy_in(const set_plan::page& page) {
   const auto& parts = pages_[page.index].parts;
   const auto length_bytes = plan_.length_of(page.index);
   auto to = pool_->slots.bytes(page.slot, length_bytes);
-  const bool digest_wanted = client_.options.checksum;
-  const bool small = length_bytes <= timed_copy::look_bytes;
   std::uint64_t checksum = 0;
-  if (small && parts.size() == 1 && digest_wanted) {
+  if (parts.size() == 1 && length_bytes <= timed_copy::look_bytes) {
     checksum = copy_page_and_checksum(to, {parts[0].data, parts[0].bytes});
-  } else if (small && parts.size() == 1) {
-    copy_page(to, {parts[0].data, parts[0].bytes});
   } else {
-    timed_copy whole{until_, digest_wanted};
+    timed_copy whole{until_, /*digest=*/true};
     std::size_t offset = 0;
     for (const auto& part : parts) {
       if (!whole.copy(to.subspan(offset, part.bytes), {part.data, part.bytes}))
         return false;
       offset += part.bytes;
     }
-    if (digest_wanted)
-      checksum = whole.digest();
+    checksum = whole.digest();
   }
   plan_.filled(page.index, checksum);
   client_.totals.set_bytes.fetch_add(length_bytes, std::memory_order_relaxed);

@@ -64,7 +64,6 @@ public:
     slot_id slot;
   };
   std::vector<page> to_fill() const;
-  /// @param checksum 0 when there is none
   void filled(std::uint32_t index, std::uint64_t checksum);
   /// There was no time to fill the slot.
   void too_late(std::uint32_t index);
@@ -82,7 +81,7 @@ private:
   std::span<const set_page> pages_;
   std::span<page_result> results_;
   std::vector<slot_id> slots_;           ///< Per page.
-  std::vector<std::uint64_t> checksums_; ///< Per page; 0 when there is none.
+  std::vector<std::uint64_t> checksums_; ///< Per page.
   std::vector<std::uint32_t> asked_;     ///< Pages that the node is asked for slots for.
   std::string unfilled_;                 ///< Packed slots.
 };

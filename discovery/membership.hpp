@@ -174,6 +174,11 @@ private:
   std::vector<action> take_actions();
 
   // The rest of a cluster (membership_fragment.cpp).
+  struct masters_heard {
+    std::size_t originals = 0;
+    std::size_t successors = 0;
+  };
+  masters_heard hear_masters(time_point now) const;
   bool in_touch(time_point now) const;
   bool cut_off() const;
   void survey_if_cut_off();

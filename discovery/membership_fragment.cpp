@@ -31,26 +31,32 @@ void append_in_order(std::vector<member>& order, const view& of) {
 
 } // namespace
 
+/// How many masters of the own view answer, and how many processes in places of masters.
+membership::masters_heard membership::hear_masters(time_point now) const {
+  masters_heard heard;
+  for (const auto& name : view_.masters) {
+    const auto& master = *view_.find_name(name);
+    const auto at = answered_.find(control_endpoint(master));
+    if (name == self_.name)
+      ++heard.originals;
+    else if (elsewhere_.count(master.inc) > 0)
+      continue;
+    else if (at != answered_.end() && now - at->second.at <= options_.expiry)
+      ++(at->second.by == master.inc ? heard.originals : heard.successors);
+  }
+  return heard;
+}
+
 /// Whether so many masters of the own view answer that it can change. Successors count as they do
 /// in a vote.
 bool membership::in_touch(time_point now) const {
   if (phase_ != phase::joined || !guard_on(guard::fragment))
     return false;
-  std::size_t originals = 0;
-  std::size_t successors = 0;
-  for (const auto& name : view_.masters) {
-    const auto& master = *view_.find_name(name);
-    const auto at = answered_.find(control_endpoint(master));
-    if (name == self_.name)
-      ++originals;
-    else if (elsewhere_.count(master.inc) > 0)
-      continue;
-    else if (at != answered_.end() && now - at->second.at <= options_.expiry)
-      ++(at->second.by == master.inc ? originals : successors);
-  }
+  const auto heard = hear_masters(now);
   const auto needed = votes_needed(view_.masters.size());
-  const bool originals_cannot = view_.masters.size() - successors < needed;
-  return originals >= needed || (originals_cannot && originals + successors >= needed);
+  const bool originals_cannot = view_.masters.size() - heard.successors < needed;
+  return heard.originals >= needed ||
+         (originals_cannot && heard.originals + heard.successors >= needed);
 }
 
 bool membership::cut_off() const {
@@ -111,9 +117,13 @@ bool membership::is_whole_with(const std::vector<member>& members) const {
 }
 
 /// Whether `received` is a fragment of the view in which this node and a majority of its masters
-/// live: it is ignored, and the next view of that majority is newer.
+/// live: it is ignored, and the next view of that majority is newer. A majority that successors are
+/// needed for may make none: those who have learnt of the fragment, in which they are no masters,
+/// succeed nobody and wait to be taken in.
 bool membership::is_to_be_outbid(const view& received) const {
-  return received.fragment() && !view_.fragment() && received.term == view_.term && in_touch(now_);
+  return received.fragment() && !view_.fragment() && received.term == view_.term &&
+         phase_ == phase::joined && guard_on(guard::fragment) &&
+         hear_masters(now_).originals >= votes_needed(view_.masters.size());
 }
 
 /// Whether a next view with these members is wanted.

@@ -56,7 +56,7 @@ public:
 
   /// All of it, for other nodes.
   std::string encode() const { return encode(gone_); }
-  /// The same for the disk, and `life`: to a process that starts with it, members of today are
+  /// `encode` and `life`, for the disk: to a process that starts with it, members of today are
   /// missing until they are back.
   std::string encode_for_disk() const;
   /// Takes in what somebody else has encoded. True when an epoch rose. Errors:
@@ -109,8 +109,8 @@ public:
   bool caught_up() const noexcept { return caught_up_; }
   /// Whom a process before left behind, while they keep this node from catching up; or empty.
   std::string awaited() const;
-  /// They do not come. All pages of before are old from here on, of every space: they might have
-  /// been cleared. Has caught up then.
+  /// Gives up waiting for those who were left behind: all pages of before are old from here on, in
+  /// every space, for they might have been cleared. This node has caught up then.
   void wait_no_longer(std::uint64_t unix_s);
 
   // --- what the next process of this node is to know
@@ -163,13 +163,13 @@ private:
   storage::epoch_table table_;
   incarnation self_;
   discovery::view view_;
-  departures gone_;                       ///< Some may be back, seen from a later view.
+  departures gone_;                       ///< Lost members; later views may have them again.
   std::map<incarnation, answer> answers_; ///< Of members.
   std::set<incarnation> heard_;           ///< Since the start.
   std::set<incarnation> told_;            ///< What is known now.
-  std::set<incarnation> leaving_;         ///< Took their leave,
-  std::set<incarnation> ending_;          ///< or are about to.
-  life_record life_;                      ///< Until it has caught up: that of before.
+  std::set<incarnation> leaving_;         ///< Members that took their leave.
+  std::set<incarnation> ending_;          ///< Members that are being stopped.
+  life_record life_;                      ///< The last process's, until this one has caught up.
   bool caught_up_ = false;
   bool ends_ = false;
   bool leaves_ = false;

@@ -60,10 +60,11 @@ struct clearing_state {
   std::vector<open_clear> open;
   std::uint64_t certain = 0, uncertain = 0; ///< Clears that were answered.
   bool announced = false;                   ///< That this node has caught up.
-  bool left = false;                        ///< For good,
-  bool says_goodbye = false;                ///< and the next process will know it.
+  bool left = false;                        ///< This node has left for good.
+  bool says_goodbye = false;                ///< The next process will know that it left.
   life_record noted;
-  std::optional<caf::actor_clock::time_point> waits_until; ///< For those left behind.
+  std::optional<caf::actor_clock::time_point>
+      waits_until; ///< When those left behind are waited for no longer.
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }

@@ -15,8 +15,9 @@ namespace peercache::actors {
 /// behind: those may have cleared a space since. Who crashed is missing to the others, whose clears
 /// are not certain then, so it left nobody behind.
 struct life_record {
-  /// Of all nodes that have told each other what they know: who has caught up and has the same one
-  /// knows every clear that was certain among them. Null before.
+  /// Shared by all nodes that have told each other what they know: whoever has caught up and has
+  /// the same one knows every clear that was certain among them. Null until this node has caught
+  /// up.
   incarnation lineage;
   /// The last process of this node that had caught up; null when none had.
   incarnation process;
@@ -25,20 +26,21 @@ struct life_record {
 
   bool operator==(const life_record&) const = default;
 
-  /// Two memories of one node.
+  /// Adds another memory of the same node.
   void join(const life_record& other);
   void join_lineage(const incarnation& other);
   /// "a, b", in alphabetical order.
   std::string names() const;
 };
 
-/// What is told when a record cannot be read, or does not fit.
+/// Stands for a record that cannot be read, or does not fit.
 life_record record_of_unknown();
 
+/// The bytes, which are covered by the `encoding_version` of cleared_spaces.cpp:
+///
 ///     lineage 16, process 16, u32 count, count × (process 16, u8 length, name)
-/// in the `encoding_version` of cleared_spaces.cpp.
 std::string encode_record(const life_record& record);
-/// Encoded, in no more bytes than that: with some that are not known when there are too many.
+/// Encodes in no more than `bytes_max`: names that do not fit become one unknown process.
 std::string encode_record(const life_record& record, std::size_t bytes_max);
 /// Leaves the reader at what follows; not `ok` when the bytes are none.
 life_record read_record(discovery::byte_reader& in);

@@ -94,7 +94,7 @@ result<void> node::impl::open_pool() {
   return {};
 }
 
-/// Of the process whose pool this was.
+/// Takes in what the process said of its life whose pool this was.
 void node::impl::recall_last_life() {
   const auto note = memory_->note().read();
   if (note && note->empty())

@@ -297,14 +297,23 @@ TEST_F(clearing_test, a_table_is_closed_until_its_node_knows_what_was_cleared) {
   EXPECT_FALSE(nodes["b"].closed());
 }
 
-/// As it was found with two nodes with disks.
-TEST_F(clearing_test, a_node_that_left_finds_no_page_before_it_knows_what_was_cleared_since) {
-  start("a");
-  start("b");
-  show_all(view_of(1, {"a", "b"}));
-  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
-  show("b", view_of(2, {"b"}));
-  settle();
+class left_behind_clearing_test : public clearing_test {
+protected:
+  /// Two members, of which "a" leaves in good order and "b" goes on.
+  void leave_b_behind() {
+    start("a");
+    start("b");
+    show_all(view_of(1, {"a", "b"}));
+    EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+    show("b", view_of(2, {"b"}));
+    settle();
+  }
+};
+
+/// Found with two nodes that have disks.
+TEST_F(left_behind_clearing_test,
+       a_node_that_left_finds_no_page_before_it_knows_what_was_cleared_since) {
+  leave_b_behind();
   EXPECT_TRUE(clear("b").certain);
   EXPECT_EQ(nodes["a"].noted.names(), "b");
   kill(nodes["a"]);
@@ -324,13 +333,9 @@ TEST_F(clearing_test, a_node_that_left_finds_no_page_before_it_knows_what_was_cl
   EXPECT_EQ(nodes["a"].noted.names(), "");
 }
 
-TEST_F(clearing_test, a_node_that_left_has_caught_up_as_soon_as_one_that_stayed_has_told_it) {
-  start("a");
-  start("b");
-  show_all(view_of(1, {"a", "b"}));
-  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
-  show("b", view_of(2, {"b"}));
-  settle();
+TEST_F(left_behind_clearing_test,
+       a_node_that_left_has_caught_up_as_soon_as_one_that_stayed_has_told_it) {
+  leave_b_behind();
   const auto epoch = clear("b").epoch;
   kill(nodes["a"]);
   start("a", std::string(nodes["a"].kept));

@@ -7,6 +7,8 @@
 #include "actors/unpublished_pages.hpp"
 #include "client/location_cache.hpp"
 #include "client/peer_health.hpp"
+#include "client/remove_plan.hpp"
+#include "client/set_plan.hpp"
 #include "client/stale_records.hpp"
 #include "common/rate_limit.hpp"
 #include "directory/shard.hpp"
@@ -84,6 +86,10 @@ public:
   std::string serve_withdraw(const std::string& batch);
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
+  std::string serve_reserve(const std::string& lengths);
+  void serve_commit(const std::string& filled, directory::publish_mode mode);
+  void serve_abandon(const std::string& slots);
+  std::string serve_remove(const std::string& keys);
   std::string serve_view() const;
   std::string serve_compare(const std::string& comparison) const;
   std::string serve_list(const std::string& request) const;
@@ -162,8 +168,13 @@ private:
   // Clients (process_client.cpp).
   std::vector<page_key> some_keys();
   std::uint32_t length_for(const page_key& key);
-  void fill_rest(const page_key& key, slot_id slot, std::uint32_t length, std::uint64_t put,
-                 bool always);
+  struct set_call;
+  using set_call_ptr = std::shared_ptr<set_call>;
+  void fill_rest(const set_call_ptr& call, const client::set_plan::page& page);
+  struct remove_call;
+  using remove_call_ptr = std::shared_ptr<remove_call>;
+  void ask_holders(const remove_call_ptr& call);
+  void removed(const remove_call_ptr& call);
   void record_hold(const page_key& key, std::span<const std::byte> bytes) const;
 
   cluster& cluster_;

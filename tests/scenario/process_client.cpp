@@ -1,15 +1,14 @@
 // Clients of a node: what they call, and what they go by.
 
+#include "common/checksum.hpp"
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace peercache::scenario {
 
 using namespace std::chrono_literals;
-using directory::tier;
 
 namespace {
 
@@ -65,54 +64,113 @@ std::vector<page_key> process::some_keys() {
   return keys;
 }
 
+/// One page on its way into the pool.
+struct process::set_call {
+  set_call(const page_key& key, std::uint32_t length)
+      : part{nullptr, length}, page{key, {&part, 1}} {}
+
+  client::const_part part;
+  client::set_page page;
+  client::page_result result;
+  client::set_plan plan{{&page, 1}, {&result, 1}};
+  time_point until;
+  std::uint64_t put = 0; ///< Its number.
+  directory::publish_mode mode = directory::publish_mode::always;
+};
+
 void process::put(const page_key& key, bool always) {
-  if (pool_->find(key) || drained_ || leaving_)
+  if (drained_ || leaving_)
     return;
   auto& world = cluster_.time();
-  const auto length = length_for(key);
-  std::vector<storage::evicted> victims;
-  auto slot = pool_->reserve(length, victims);
-  give_up(victims);
-  if (!slot)
-    return;
-  auto number = cluster_.judge().put(key);
-  ++cluster_.counts().puts;
-  std::vector<std::byte> page(length);
-  oracle::write(page, number);
-  if (auto* record = cluster_.record())
-    record->put(world.now(), to_string(inc_), key, page);
-  std::memcpy(slots_.bytes(*slot, length).data(), page.data(), length / 2);
-  cluster_.later(*this, std::chrono::microseconds(world.below(3000)),
-                 [key, length, number, always, at = *slot](process& self) {
-                   self.fill_rest(key, at, length, number, always);
+  auto call = std::make_shared<set_call>(key, length_for(key));
+  call->until = world.now() + deadline;
+  if (!always)
+    call->mode = directory::publish_mode::if_absent;
+  if (on_own_host(key, call->part.bytes))
+    call->plan.is_here(0);
+  if (const auto lengths = call->plan.ask(); !lengths.empty())
+    call->plan.take_slots(serve_reserve(lengths), page_status::pending);
+  for (const auto& page : call->plan.to_fill()) {
+    call->put = cluster_.judge().put(key);
+    ++cluster_.counts().puts;
+    std::vector<std::byte> bytes(call->part.bytes);
+    oracle::write(bytes, call->put);
+    if (auto* record = cluster_.record())
+      record->put(world.now(), to_string(inc_), key, bytes);
+    std::copy_n(bytes.begin(), bytes.size() / 2, slots_.bytes(page.slot, call->part.bytes).begin());
+    cluster_.later(*this, std::chrono::microseconds(world.below(3000)),
+                   [call, page](process& self) { self.fill_rest(call, page); });
+  }
+}
+
+void process::fill_rest(const set_call_ptr& call, const client::set_plan::page& page) {
+  const auto bytes = slots_.bytes(page.slot, call->part.bytes);
+  if (cluster_.time().now() >= call->until) {
+    call->plan.too_late(page.index);
+  } else {
+    oracle::write(bytes, call->put);
+    call->plan.filled(page.index, checksum_of(bytes));
+  }
+  const auto filled = call->plan.commit([&](const actors::filled_slot& now) {
+    cluster_.judge().offers(inc_, call->put);
+    record_hold(now.key, bytes);
+    return slots_.fill(now.slot, now.key, now.length_bytes, now.checksum) &&
+           index_.insert(now.key, now.slot);
+  });
+  // The node hears of it a little later, and readers of this host need not wait for that.
+  cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(500)),
+                 [filled, unfilled = call->plan.take_unfilled(), mode = call->mode](process& self) {
+                   self.serve_abandon(unfilled);
+                   self.serve_commit(filled, mode);
                  });
 }
 
-void process::fill_rest(const page_key& key, slot_id slot, std::uint32_t length, std::uint64_t put,
-                        bool always) {
-  oracle::write(slots_.bytes(slot, length), put);
-  cluster_.judge().offers(inc_, put);
-  slots_.fill(slot, key, length, 0);
-  storage::fill filled{slot, key, length, 0};
-  storage::commit_outcome outcome;
-  pool_->commit({&filled, 1}, {&outcome, 1});
-  if (outcome.replaced)
-    give_up({*outcome.replaced});
-  if (outcome.status != page_status::stored)
-    return;
-  record_hold(key, slots_.bytes(slot, length));
-  if (cluster_.settings().disk)
-    cluster_.later(*this, 5ms, [key](process& self) { self.keep_on_disk(key); });
-  using directory::publish_mode;
-  publish_put(key, outcome.gen, always ? publish_mode::always : publish_mode::if_absent);
-}
+/// One removal on its way.
+struct process::remove_call {
+  explicit remove_call(const page_key& what) : key(what) {}
+
+  const page_key key;
+  client::page_result result;
+  client::remove_plan plan{{&key, 1}, {&result, 1}};
+  time_point until;
+  std::size_t open = 1; ///< Answers that are on their way.
+};
 
 void process::remove(const page_key& key) {
-  host_.disk.erase(key);
-  if (auto gone = pool_->remove(key))
-    give_up({*gone});
-  else if (joined())
-    withdrawals_.push_back({{key, inc_, pool_->newest(), tier::disk}, 0});
+  auto call = std::make_shared<remove_call>(key);
+  call->until = cluster_.time().now() + deadline;
+  if (on_own_host(key, 0))
+    call->plan.is_here(0);
+  auto told = [this, call](std::span<const client::lookup_answer> answers) {
+    call->plan.looked_up(answers);
+    ask_holders(call);
+  };
+  std::make_shared<lookup>(cluster_, *this, std::vector{key}, call->until, told)->begin();
+}
+
+void process::ask_holders(const remove_call_ptr& call) {
+  for (const auto& share : call->plan.ask_holders(readers_know().is_member, inc_)) {
+    ++call->open;
+    cluster_.ask(
+        *this, share.holder, [keys = share.keys](process& it) { return it.serve_remove(keys); },
+        call->until - cluster_.time().now(),
+        [this, call, share](const cluster::answer& said) {
+          if (said)
+            call->plan.answered(share, *said, remembered_.stale);
+          else
+            call->plan.failed(share);
+          removed(call);
+        });
+  }
+  removed(call);
+}
+
+void process::removed(const remove_call_ptr& call) {
+  if (--call->open > 0)
+    return;
+  remembered_.locations.erase(call->key);
+  call->plan.end();
+  tell_stale_records();
 }
 
 void process::get(const std::vector<wanted_page>& pages, get_call::told done) {

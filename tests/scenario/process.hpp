@@ -2,13 +2,12 @@
 
 #include "actors/hand_over.hpp"
 #include "actors/owner_batches.hpp"
+#include "actors/protocol/pool_wire.hpp"
 #include "actors/publication.hpp"
 #include "actors/record_repair.hpp"
 #include "actors/unpublished_pages.hpp"
 #include "client/location_cache.hpp"
 #include "client/peer_health.hpp"
-#include "client/remove_plan.hpp"
-#include "client/set_plan.hpp"
 #include "client/stale_records.hpp"
 #include "common/rate_limit.hpp"
 #include "directory/shard.hpp"
@@ -111,10 +110,14 @@ public:
   /// As the pool's index names the page, which all processes of the host see.
   std::optional<directory::page_location> on_own_host(const page_key& key,
                                                       std::uint32_t length_bytes) const;
+  /// A page that was filled: readers of the host find it from here on. False: the node has taken
+  /// the slot back.
+  bool show_to_own_host(const actors::filled_slot& page);
   /// Best effort: what readers found to be out of date.
   void tell_stale_records();
 
   // What the history is told (tests/support/history.hpp), if there is one.
+  void record_hold(const page_key& key, std::span<const std::byte> bytes) const;
   tests::history::call_number record_ask(time_point until, std::string_view kind) const;
   void record_return(tests::history::call_number call) const;
 
@@ -165,17 +168,9 @@ private:
   void carry_out(const actors::record_repair::list_of& order);
   void carry_out(const actors::record_repair::repair_owner& order);
 
-  // Clients (process_client.cpp).
+  // Clients (process_workload.cpp).
   std::vector<page_key> some_keys();
   std::uint32_t length_for(const page_key& key);
-  struct set_call;
-  using set_call_ptr = std::shared_ptr<set_call>;
-  void fill_rest(const set_call_ptr& call, const client::set_plan::page& page);
-  struct remove_call;
-  using remove_call_ptr = std::shared_ptr<remove_call>;
-  void ask_holders(const remove_call_ptr& call);
-  void removed(const remove_call_ptr& call);
-  void record_hold(const page_key& key, std::span<const std::byte> bytes) const;
 
   cluster& cluster_;
   host& host_;

@@ -1,0 +1,68 @@
+#include "tests/scenario/set_call.hpp"
+
+#include "common/checksum.hpp"
+#include "tests/scenario/cluster.hpp"
+#include "tests/scenario/process.hpp"
+
+#include <algorithm>
+
+namespace peercache::scenario {
+
+using std::chrono::microseconds;
+
+set_call::set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
+                   time_point until, directory::publish_mode mode)
+    : cluster_(in), by_(by), until_(until),
+      mode_(mode), part_{nullptr, length_bytes}, page_{key, {&part_, 1}},
+      plan_({&page_, 1}, {&result_, 1}) {}
+
+std::span<std::byte> set_call::bytes_of(slot_id slot) const {
+  return by_.slots().bytes(slot, part_.bytes);
+}
+
+void set_call::begin() {
+  if (by_.on_own_host(page_.key, part_.bytes))
+    plan_.is_here(0);
+  if (const auto lengths = plan_.ask(); !lengths.empty())
+    plan_.take_slots(by_.serve_reserve(lengths), page_status::pending);
+  for (const auto& page : plan_.to_fill())
+    fill_half(page);
+}
+
+void set_call::fill_half(const client::set_plan::page& page) {
+  put_ = cluster_.judge().put(page_.key);
+  ++cluster_.counts().puts;
+  std::vector<std::byte> bytes(part_.bytes);
+  oracle::write(bytes, put_);
+  if (auto* record = cluster_.record())
+    record->put(cluster_.time().now(), to_string(by_.inc()), page_.key, bytes);
+  std::copy_n(bytes.begin(), bytes.size() / 2, bytes_of(page.slot).begin());
+  cluster_.later(by_, microseconds(cluster_.time().below(3000)),
+                 [self = shared_from_this(), page](process&) {
+                   self->fill_rest(page);
+                   self->commit();
+                 });
+}
+
+void set_call::fill_rest(const client::set_plan::page& page) {
+  if (cluster_.time().now() >= until_)
+    return plan_.too_late(page.index);
+  oracle::write(bytes_of(page.slot), put_);
+  plan_.filled(page.index, checksum_of(bytes_of(page.slot)));
+}
+
+void set_call::commit() {
+  const auto filled = plan_.commit([this](const actors::filled_slot& now) {
+    cluster_.judge().offers(by_.inc(), put_);
+    by_.record_hold(now.key, bytes_of(now.slot));
+    return by_.show_to_own_host(now);
+  });
+  // The node hears of it a little later, and readers of this host need not wait for that.
+  cluster_.later(by_, microseconds(cluster_.time().below(500)),
+                 [filled, unfilled = plan_.take_unfilled(), mode = mode_](process& node) {
+                   node.serve_abandon(unfilled);
+                   node.serve_commit(filled, mode);
+                 });
+}
+
+} // namespace peercache::scenario

@@ -1,6 +1,7 @@
 #include "client/commit_queue.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
+#include "common/assert.hpp"
 #include "common/limits.hpp"
 
 #include <utility>
@@ -30,6 +31,7 @@ void join(commit_job& earlier, const commit_job& later) {
 } // namespace
 
 bool commit_queue::push(commit_job job) {
+  PEERCACHE_ASSERT(job.sets > 0 && job.filled.size() % sizeof(actors::filled_slot) == 0);
   std::lock_guard hold(lock_);
   if (!waiting_.empty() && can_join(*waiting_.back(), job))
     join(*waiting_.back(), job);
@@ -44,6 +46,7 @@ commit_job_ptr commit_queue::next() {
     busy_ = false;
     return nullptr;
   }
+  PEERCACHE_ASSERT(busy_); // Whoever asks was woken for it.
   auto first = std::move(waiting_.front());
   waiting_.pop_front();
   return first;

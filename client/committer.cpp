@@ -4,6 +4,7 @@
 #include "actors/protocol/pool_wire.hpp"
 #include "client/connect_fault.hpp"
 #include "client/promote_call.hpp"
+#include "common/assert.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
@@ -128,6 +129,7 @@ void keep_leases(committer_pointer self, const commit_job& job, const std::strin
   for (std::size_t i = 0; usable && i < slots.size() / sizeof(slot_id); ++i)
     if (auto slot = record_at<slot_id>(slots, i); slot != no_slot)
       leased.push_back(slot);
+  PEERCACHE_ASSERT(leased.size() <= asked);
   auto granules = slot_leases::granules_of(record_at<std::uint32_t>(job.next_lengths, 0));
   std::string unused;
   for (auto slot : job.pool->leases.add(granules, static_cast<std::uint32_t>(asked), leased))
@@ -158,6 +160,7 @@ void committed(committer_pointer self, const commit_job_ptr& job, const std::str
   auto& state = self->state;
   if (state.in_flight != job)
     return; // Given up when the node went.
+  PEERCACHE_ASSERT(job->sets > 0 && job->pool);
   keep_leases(self, *job, slots);
   state.options.board->window.leave(job->bytes, job->sets, outcome);
   send_next(self);
@@ -210,6 +213,7 @@ void take_slots(committer_pointer self, slot_request& request, const std::string
 
 void reserve(committer_pointer self, const slot_request_ptr& request) {
   const auto& pool = request->pool;
+  PEERCACHE_ASSERT(pool && !self->state.reserving.contains(request));
   if (pool != self->state.options.board->pool()) {
     request->answer({}, page_status::unreachable);
     return;

@@ -1,5 +1,6 @@
 #include "client/directory_lookup.hpp"
 
+#include "common/assert.hpp"
 #include "directory/wire.hpp"
 
 #include <algorithm>
@@ -59,6 +60,7 @@ void directory_lookup::failed(question& asked, page_status reason) {
 
 void directory_lookup::advance(question& asked) {
   using state = rdma::frame_channel::state;
+  PEERCACHE_ASSERT(asked.channel != nullptr);
   const auto now = asked.channel->advance();
   const auto& owner = asked.owner->self.inc;
   if (now == state::asking)
@@ -96,6 +98,7 @@ void directory_lookup::ask(const std::vector<lookup_plan::share>& shares, deadli
     auto& to = asked.emplace_back();
     to.share = &share;
     to.owner = cluster_->find(share.owner);
+    PEERCACHE_ASSERT(to.owner != nullptr); // Only linked ones are asked.
     to.until = std::min(now + share.patience(left), until);
     to.channel = channels_.lease(*to.owner);
     if (!to.channel) {

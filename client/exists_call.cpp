@@ -2,6 +2,7 @@
 
 #include "client/location_choice.hpp"
 #include "client/promote_call.hpp"
+#include "common/assert.hpp"
 
 #include <optional>
 
@@ -12,6 +13,7 @@ exists_call::exists_call(cache_client::impl& client, deadline until)
 
 void exists_call::run(std::span<const page_key> keys, std::span<page_result> results,
                       const own_pool_ptr& own) {
+  PEERCACHE_ASSERT(keys.size() == results.size());
   own_ = own;
   find_on_own_host(keys, results);
   std::vector<page_key> some;
@@ -40,6 +42,7 @@ void exists_call::find_on_own_host(std::span<const page_key> keys, std::span<pag
 }
 
 void exists_call::take(std::span<const page_key> asked, std::span<page_result> results) {
+  PEERCACHE_ASSERT(asked.size() == elsewhere_.size() && asked.size() == answers_.size());
   const auto place = place_of(client_, own_);
   promote_plan cold;
   for (std::size_t i = 0; i < asked.size(); ++i) {

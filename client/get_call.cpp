@@ -159,6 +159,7 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
         return page_status::timed_out;
       offset += part.bytes;
     }
+    PEERCACHE_ASSERT(offset == bytes.size());
     copy_fence();
     if (verify)
       digest = whole.digest();

@@ -49,6 +49,7 @@ nanoseconds lookup_plan::share::patience(nanoseconds left) const {
 }
 
 void lookup_plan::follow(owners_known known) {
+  PEERCACHE_ASSERT(known.now != nullptr);
   known_ = std::move(known);
 }
 
@@ -146,6 +147,7 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
       if (saves_messages_)
         open_keys_[owner] += keys_.size(); // Whoever is asked anyway comes before all who are not.
     }
+    PEERCACHE_ASSERT(answer.asked_count < lookup_answer::asked_max);
     answer.asked[answer.asked_count++] = owner;
     directory::append_lookup(target->request, keys_[i]);
     target->indices.push_back(i);
@@ -158,6 +160,7 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
 
 void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
   auto& out = answers_[index];
+  PEERCACHE_ASSERT(out.status == page_status::pending && count <= out.locations.size());
   // Never believe a record whose owner is not in the view.
   auto end = std::remove_if(out.locations.begin(),
                             out.locations.begin() + static_cast<std::ptrdiff_t>(count),

@@ -1,6 +1,7 @@
 #include "client/mirror_call.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
+#include "common/assert.hpp"
 #include "common/checksum.hpp"
 #include "common/copy.hpp"
 #include "common/guards.hpp"
@@ -74,6 +75,7 @@ bool mirror_call::copy_compared(std::span<const rdma::page_part> parts, std::spa
     copy_part(to.subspan(offset, part.bytes), {part.data, part.bytes}, &stream);
     offset += part.bytes;
   }
+  PEERCACHE_ASSERT(offset == to.size());
   return stream.digest() == checksum || !guard_on(guard::checksum);
 }
 
@@ -86,6 +88,7 @@ void mirror_call::run() {
   std::string abandoned;
   std::vector<actors::filled_slot> copied;
   for (const auto& each : chosen_) {
+    PEERCACHE_ASSERT(each.slot != actors::no_slot && each.checksum != 0);
     const auto to = pool_->slots.bytes(each.slot, each.length_bytes);
     if (!copy_compared(each.page->parts, to, each.checksum)) {
       actors::append_record(abandoned, each.slot);

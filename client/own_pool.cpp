@@ -1,8 +1,11 @@
 #include "client/own_pool.hpp"
 
+#include "common/assert.hpp"
+
 namespace peercache::client {
 
 bool own_pool::make_readable(const actors::filled_slot& page) noexcept {
+  PEERCACHE_ASSERT(slots.in_range(page.slot, page.length_bytes));
   if (!slots.fill(page.slot, page.key, page.length_bytes, page.checksum))
     return false;
   index.insert(page.key, page.slot); // Where it has no room, the directory knows the page soon.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "common/ids.hpp"
 
 #include <cstdint>
@@ -18,7 +19,8 @@ public:
   void end(const incarnation& peer, std::uint64_t bytes) {
     std::lock_guard guard{lock_};
     auto found = bytes_.find(peer);
-    if (found != bytes_.end() && (found->second -= bytes) == 0)
+    PEERCACHE_ASSERT(found != bytes_.end() && found->second >= bytes);
+    if ((found->second -= bytes) == 0)
       bytes_.erase(found);
   }
   std::uint64_t outstanding(const incarnation& peer) const {

@@ -1,5 +1,7 @@
 #include "client/promote_call.hpp"
 
+#include "common/assert.hpp"
+
 #include <chrono>
 
 namespace peercache::client {
@@ -37,6 +39,7 @@ std::vector<promote_plan::place> promote_call::take() {
     if (answer)
       asked.push_back(answer->id());
   const auto at_close = self_.fail_at_close(std::move(asked));
+  PEERCACHE_ASSERT(answers_.size() == pages_.shares().size());
   std::vector<promote_plan::place> places;
   for (std::size_t i = 0; i < answers_.size(); ++i) {
     std::string answer;

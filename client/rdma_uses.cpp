@@ -1,6 +1,7 @@
 #include "client/rdma_uses.hpp"
 
 #include "actors/protocol/pool_wire.hpp"
+#include "common/assert.hpp"
 
 #include <algorithm>
 
@@ -35,6 +36,7 @@ void rdma_uses::add(const incarnation& owner, slot_id slot, generation gen) {
 
 std::vector<rdma_uses::of_owner> rdma_uses::take() {
   std::lock_guard guard{lock_};
+  PEERCACHE_ASSERT(records_ <= records_max && (records_ > 0 || uses_.empty()));
   records_ = 0;
   return std::exchange(uses_, {});
 }

@@ -100,6 +100,7 @@ void set_call::abandon_unfilled() {
 bool set_call::copy_in(const set_plan::page& page) {
   const auto& parts = pages_[page.index].parts;
   const auto length_bytes = plan_.length_of(page.index);
+  PEERCACHE_ASSERT(pool_->slots.in_range(page.slot, length_bytes));
   auto to = pool_->slots.bytes(page.slot, length_bytes);
   std::uint64_t checksum = 0;
   if (parts.size() == 1 && length_bytes <= timed_copy::look_bytes) {
@@ -140,6 +141,7 @@ void set_call::commit() {
     board.window.leave(bytes_, 1, {});
     return;
   }
+  PEERCACHE_ASSERT(bytes_ > 0 && bytes_ <= pages_.size() * limits::page_bytes_max);
   job.next_lengths = next_lengths(job.filled);
   job.pool = pool_;
   job.bytes = bytes_;

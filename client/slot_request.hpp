@@ -2,6 +2,7 @@
 
 #include "client/cache_client.hpp"
 #include "client/own_pool.hpp"
+#include "common/assert.hpp"
 #include "common/page_status.hpp"
 
 #include <condition_variable>
@@ -18,7 +19,9 @@ namespace peercache::client {
 class slot_request {
 public:
   slot_request(own_pool_ptr from, std::string packed_lengths)
-      : pool(std::move(from)), lengths(std::move(packed_lengths)) {}
+      : pool(std::move(from)), lengths(std::move(packed_lengths)) {
+    PEERCACHE_ASSERT(!lengths.empty() && lengths.size() % sizeof(std::uint32_t) == 0);
+  }
 
   const own_pool_ptr pool;
   const std::string lengths; ///< Packed u32.

@@ -1,5 +1,6 @@
 #include "client/timed_copy.hpp"
 
+#include "common/assert.hpp"
 #include "common/copy.hpp"
 
 #include <algorithm>
@@ -12,6 +13,7 @@ timed_copy::timed_copy(deadline until, bool digest, clock now) : until_(until), 
 }
 
 bool timed_copy::copy(std::span<std::byte> to, std::span<const std::byte> from) noexcept {
+  PEERCACHE_ASSERT(to.size() >= from.size());
   while (!from.empty()) {
     if (since_look_ == look_bytes) {
       if (now_() >= until_)

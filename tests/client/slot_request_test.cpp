@@ -10,7 +10,7 @@ deadline at_once() {
 }
 
 TEST(slot_request, brings_the_answer_to_the_caller) {
-  slot_request request{nullptr, "lengths"};
+  slot_request request{nullptr, "4096"};
   EXPECT_TRUE(request.answer("slots"));
   auto outcome = request.wait(at_once());
   EXPECT_EQ(outcome.slots, "slots");
@@ -18,20 +18,20 @@ TEST(slot_request, brings_the_answer_to_the_caller) {
 }
 
 TEST(slot_request, an_answer_after_the_caller_left_is_handed_back) {
-  slot_request request{nullptr, "lengths"};
+  slot_request request{nullptr, "4096"};
   EXPECT_EQ(request.wait(at_once()).why_not, page_status::timed_out);
   EXPECT_FALSE(request.answer("slots"));
 }
 
 TEST(slot_request, only_the_first_answer_counts) {
-  slot_request request{nullptr, "lengths"};
+  slot_request request{nullptr, "4096"};
   EXPECT_TRUE(request.answer({}, page_status::unreachable));
   EXPECT_FALSE(request.answer("slots"));
   EXPECT_EQ(request.wait(at_once()).why_not, page_status::unreachable);
 }
 
 TEST(slot_request, says_why_there_are_no_slots) {
-  slot_request request{nullptr, "lengths"};
+  slot_request request{nullptr, "4096"};
   EXPECT_TRUE(request.answer({}, page_status::refused));
   EXPECT_EQ(request.wait(at_once()).why_not, page_status::refused);
 }

@@ -1,0 +1,95 @@
+#include "client/peer_health.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace peercache::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+class peer_health_test : public testing::Test {
+protected:
+  void fail(int times) {
+    for (int i = 0; i < times; ++i)
+      health.on_failure(peer, now);
+  }
+
+  const incarnation peer{1, 1};
+  const incarnation other{1, 2};
+  peer_health health;
+  circuit_breaker::time_point now{1h};
+};
+
+TEST_F(peer_health_test, a_peer_that_never_failed_is_asked) {
+  EXPECT_TRUE(health.allow(peer, now));
+  EXPECT_FALSE(health.is_left_alone(peer, now));
+  EXPECT_EQ(health.open(), 0u);
+}
+
+TEST_F(peer_health_test, a_peer_that_fails_again_and_again_is_left_alone) {
+  fail(2);
+  EXPECT_TRUE(health.allow(peer, now));
+  fail(1);
+  EXPECT_FALSE(health.allow(peer, now));
+  EXPECT_TRUE(health.is_left_alone(peer, now));
+  EXPECT_EQ(health.open(), 1u);
+}
+
+TEST_F(peer_health_test, one_peer_says_nothing_of_another) {
+  fail(3);
+  EXPECT_TRUE(health.allow(other, now));
+  EXPECT_FALSE(health.is_left_alone(other, now));
+}
+
+TEST_F(peer_health_test, an_answer_between_failures_begins_the_count_anew) {
+  fail(2);
+  health.on_success(peer);
+  fail(2);
+  EXPECT_TRUE(health.allow(peer, now));
+}
+
+TEST_F(peer_health_test, to_look_whether_a_peer_is_left_alone_claims_no_probe) {
+  fail(3);
+  now += 1s;
+  EXPECT_FALSE(health.is_left_alone(peer, now));
+  EXPECT_FALSE(health.is_left_alone(peer, now));
+  EXPECT_TRUE(health.allow(peer, now));
+  EXPECT_FALSE(health.allow(peer, now)) << "one probe at a time";
+  EXPECT_TRUE(health.is_left_alone(peer, now));
+}
+
+TEST_F(peer_health_test, a_peer_that_comes_back_is_met_by_few_calls_first) {
+  fail(3);
+  now += 1s;
+  ASSERT_TRUE(health.allow(peer, now));
+  health.on_success(peer);
+  EXPECT_TRUE(health.allow(peer, now));
+  EXPECT_FALSE(health.allow(peer, now)) << "one at a time";
+  health.on_success(peer);
+  EXPECT_TRUE(health.allow(peer, now));
+  EXPECT_TRUE(health.allow(peer, now));
+  EXPECT_FALSE(health.allow(peer, now)) << "then two";
+  EXPECT_EQ(health.open(), 0u);
+}
+
+TEST_F(peer_health_test, a_peer_that_answered_often_enough_is_trusted) {
+  fail(3);
+  now += 1s;
+  for (int answers = 0; answers < 5; ++answers) {
+    ASSERT_TRUE(health.allow(peer, now)) << answers;
+    health.on_success(peer);
+  }
+  for (std::uint32_t i = 0; i < 2 * peer_health::slow_start_calls; ++i)
+    EXPECT_TRUE(health.allow(peer, now));
+}
+
+TEST_F(peer_health_test, a_new_process_in_the_place_of_a_failed_one_is_asked_at_once) {
+  fail(3);
+  const incarnation restarted{2, 1};
+  EXPECT_TRUE(health.allow(restarted, now));
+}
+
+} // namespace
+} // namespace peercache::client

@@ -2,9 +2,7 @@
 
 #include "actors/pool_catch_up.hpp"
 #include "actors/pool_publishing.hpp"
-#include "actors/pool_repair.hpp"
 #include "common/log.hpp"
-#include "common/page_status.hpp"
 
 #include <algorithm>
 
@@ -19,29 +17,13 @@ constexpr std::uint64_t parts_ahead_max = 6;
 
 } // namespace
 
-bool pool_state::joined() const noexcept {
-  return cluster && cluster->find(options.inc) != nullptr;
-}
-
-directory::page_location pool_state::location_of(const storage::resident_page& page) const {
-  directory::page_location location;
-  location.node = options.self;
-  location.owner = options.inc;
-  location.gen = page.gen;
-  location.checksum = page.checksum;
-  location.slot = page.slot;
-  location.length_bytes = page.length_bytes;
-  location.mirrored = mirrors.contains(page.slot);
-  return location;
-}
-
 std::string pool_state::reserve(const std::string& lengths) {
   std::string slots;
   std::vector<storage::evicted> victims;
   auto count = record_count<std::uint32_t>(lengths);
   storage::page_pool::kept_elsewhere on_disk;
   if (disk.on() && mostly_on_disk())
-    on_disk = [this](slot_id slot) { return disk.marks.contains(slot); };
+    on_disk = [this](slot_id slot) { return publishing->marks().kept(slot); };
   for (std::size_t i = 0; count && i < *count; ++i) {
     const auto length_bytes = record_at<std::uint32_t>(lengths, i);
     auto slot = pool->reserve(length_bytes, victims, on_disk);
@@ -50,7 +32,7 @@ std::string pool_state::reserve(const std::string& lengths) {
   }
   for (const auto& page : victims)
     disk.lose(page);
-  withdraw(victims);
+  publishing->left(victims);
   return slots;
 }
 
@@ -68,46 +50,6 @@ void pool_state::count_uses(const std::string& pages) {
   }
 }
 
-std::string pool_state::remove(const std::string& keys) {
-  std::string statuses;
-  std::vector<storage::evicted> removed;
-  auto count = record_count<page_key>(keys);
-  for (std::size_t i = 0; count && i < *count; ++i) {
-    auto page = pool->remove(record_at<page_key>(keys, i), storage::bytes_after::zeroed);
-    if (page) {
-      disk.forget(page->slot); // There too.
-      removed.push_back(*page);
-    }
-    statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));
-  }
-  withdraw(removed);
-  return statuses;
-}
-
-void pool_state::withdraw(const std::vector<storage::evicted>& pages) {
-  for (const auto& page : pages) {
-    mirrors.remove(page.slot);
-    if (disk.forget(page.slot)) {
-      disk.add_record(page.key, page.gen, page.checksum, page.length_bytes);
-      continue;
-    }
-    if (withdrawals.size() >= withdrawals_max) {
-      ++withdrawals_dropped; // The record stays stale; its generation keeps readers safe.
-      continue;
-    }
-    pending_withdrawal pending;
-    pending.record = {page.key, options.inc, page.gen};
-    withdrawals.push_back(pending);
-  }
-}
-
-void pool_state::withdraw_all_of(const page_key& key, generation up_to) {
-  if (withdrawals.size() < withdrawals_max)
-    withdrawals.push_back({{key, options.inc, up_to, directory::tier::disk}, 0});
-  else
-    ++withdrawals_dropped;
-}
-
 void pool_state::evict_ahead() {
   std::vector<storage::evicted> victims;
   const auto wanted =
@@ -115,12 +57,12 @@ void pool_state::evict_ahead() {
           ? std::min(demand_beats_ahead * demand.bytes(), pool->capacity_bytes() / parts_ahead_max)
           : 0;
   const auto look = [this](const storage::resident_page& page) {
-    if (!mirrors.contains(page.slot)) // Its producer keeps it.
+    if (!publishing->mirrors().contains(page.slot)) // Its producer keeps it.
       disk.keep(page);
   };
   // Also with write-through: when its page was set, the queue to the disk may have been full.
   pool->evict_ahead(victims, look, wanted);
-  withdraw(victims);
+  publishing->left(victims);
 }
 
 pool_report pool_state::report() const {
@@ -138,12 +80,13 @@ pool_report pool_state::report() const {
   now.adopted = stats.adopted;
   now.adopted_refused = adoption.refused;
   now.cleared = clearing.pages_in_all;
-  now.unpublished = unpublished.size();
-  now.republished = republished;
-  now.mirrored = mirrored;
-  now.mirrored_refused = mirrored_refused;
-  now.mirrored_bytes = mirrors.bytes();
-  const auto& repaired = repair.totals();
+  now.unpublished = publishing->unpublished();
+  const auto& totals = publishing->totals();
+  now.republished = totals.republished;
+  now.mirrored = totals.mirrored;
+  now.mirrored_refused = totals.mirrored_refused;
+  now.mirrored_bytes = publishing->mirrors().bytes();
+  const auto& repaired = publishing->repaired();
   now.repair_passes = repaired.passes;
   now.repair_bytes = repaired.bytes;
   now.repair_differing = repaired.differing_ranges;
@@ -178,14 +121,29 @@ void beat(pool_pointer self) {
   scrub(self);
   state.pool->fold_uses(folds_per_beat);
   state.evict_ahead();
-  decide_late_commits(self);
-  send_withdrawals(self);
   catch_up(self);
+  const auto now = self->clock().now();
+  state.publishing->tick(now);
+  state.publishing->compare_on(now);
+  carry_out_orders(self);
   send_to_disk(self);
-  publish_disk_records(self);
-  publish_unpublished(self);
-  repair_on(self);
   self->delayed_send(self, state.options.beat, beat_atom_v);
+}
+
+publisher_options publisher_options_of(const pool_actor_options& options) {
+  publisher_options made;
+  made.self = options.self;
+  made.inc = options.inc;
+  made.replicas = options.replicas;
+  made.directory_timeout = options.directory_timeout;
+  made.republish_rate = options.republish_rate;
+  made.mirrored_bytes_max = options.mirrored_bytes_max;
+  made.has_disk = options.disk.gate != nullptr;
+  made.write_through = options.disk.write_through;
+  made.repair.bytes_per_second = options.repair_rate;
+  made.repair.pause = options.repair_pause;
+  made.repair.settling = options.repair_settling;
+  return made;
 }
 
 } // namespace
@@ -195,17 +153,8 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   auto& state = self->state;
   state.options = options;
   state.pool = std::move(pool);
-  state.republishing = rate_limit(options.republish_rate, options.republish_rate / 4);
-  state.mirrors = mirror_share(options.mirrored_bytes_max);
-  record_repair::options repair;
-  repair.self = options.self;
-  repair.inc = options.inc;
-  repair.replicas = options.replicas;
-  repair.bytes_per_second = options.repair_rate;
-  repair.pause = options.repair_pause;
-  repair.settling = options.repair_settling;
-  state.repair = record_repair(repair);
-  state.disk = pool_disk(options.disk, options.self, options.inc);
+  state.publishing = std::make_unique<publisher>(publisher_options_of(options), *state.pool);
+  state.disk = pool_disk(options.disk, state.publishing->marks());
   state.adoption = {.options = options.adoption, .begun = self->clock().now()};
   self->delayed_send(self, options.beat, beat_atom_v);
   return {
@@ -225,12 +174,18 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](restore_atom, const std::string& filled) { return restore_pages(self, filled); },
       [self](stored_atom, const std::string& pages) { note_stored(self, pages); },
       [self](gone_atom, std::uint64_t ticket, const std::string& keys) {
-        note_gone(self, ticket, keys);
+        self->state.publishing->gone(ticket, keys);
+        carry_out_orders(self);
       },
-      [self](walk_atom) { publish_disk(self, {}); },
-      [self](walk_atom, std::uint64_t number) { continue_walk(self, number); },
+      [self](walk_atom) {
+        self->state.publishing->publish_disk();
+        carry_out_orders(self);
+      },
       [self](hello_atom, const disk_writer_actor& disk) { self->state.disk.actor = disk; },
-      [self](publish_atom) { publish_again(self); },
+      [self](publish_atom) {
+        self->state.publishing->publish_again(self->clock().now());
+        carry_out_orders(self);
+      },
       [self](write_atom, std::uint32_t within_ms) { return write_out(self, within_ms); },
       [self](clear_atom) { return give_up_old(self); },
       [self](clear_atom, std::uint32_t from) { go_on_giving_up(self, from); },

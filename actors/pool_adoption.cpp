@@ -22,8 +22,8 @@ void finish(pool_pointer self) {
            "not those of their checksums; {} ms",
            state.pool->stats().adopted, adoption.refused, took.count());
   // To learn which of them are on disk too; no owner is to be told anything.
-  if (state.publishes())
-    publish_disk(self, state.cluster->ring);
+  state.publishing->learn_marks();
+  carry_out_orders(self);
 }
 
 } // namespace
@@ -56,7 +56,8 @@ void adopt_pages(pool_pointer self, const std::string& compared) {
       ++state.adoption.refused;
     }
   }
-  tell_owners(self, state.pool->adopt(intact));
+  state.publishing->adopted(state.pool->adopt(intact), self->clock().now());
+  carry_out_orders(self);
 }
 
 void free_former_fills(pool_state& state) {

@@ -17,8 +17,9 @@ constexpr std::uint64_t parts_at_leisure = 2;
 /// gave up for others is written again only when the node goes.
 std::uint64_t not_on_disk(const pool_state& state) {
   const bool hurried = !state.disk.write_outs.empty();
-  const auto kept =
-      state.disk.marks.size() + state.mirrors.size() + (hurried ? 0 : state.disk.let_go.size());
+  const auto& marks = state.publishing->marks();
+  const auto kept = marks.kept_count() + state.publishing->mirrors().size() +
+                    (hurried ? 0 : marks.let_go_count());
   const auto pages = state.pool->stats().pages;
   return pages - std::min(pages, kept);
 }
@@ -44,8 +45,9 @@ private:
   void look_at(const storage::resident_page& page) {
     ++seen_;
     auto& disk = state_.disk;
-    if (refused_ || disk.marks.contains(page.slot) || state_.mirrors.contains(page.slot) ||
-        (!hurried_ && disk.let_go.contains(page.slot)))
+    const auto& marks = state_.publishing->marks();
+    if (refused_ || marks.kept(page.slot) || state_.publishing->mirrors().contains(page.slot) ||
+        (!hurried_ && marks.let_go(page.slot)))
       return;
     // It may be on its way; a reader's pin is none of the disk's business.
     if (!disk.idle() && disk.is_pinned(page.slot))

@@ -19,8 +19,8 @@ void end_walk(pool_pointer self) {
   if (clearing.pages != 0)
     log::info("clear: {} pages given up", clearing.pages);
   // What was to be published of the disk; its own thread forgets the rest.
-  std::erase_if(state.disk.records,
-                [&](const auto& record) { return state.options.epochs.is_old(record.key); });
+  state.publishing->drop_disk_records(
+      [&](const page_key& key) { return state.options.epochs.is_old(key); });
   if (state.disk.on())
     self->send(state.disk.actor, clear_atom_v);
   for (auto& each : std::exchange(clearing.waiting, std::exchange(clearing.next, {})))
@@ -56,10 +56,10 @@ void go_on_giving_up(pool_pointer self, std::uint32_t from) {
         append_record(old, page.key);
     });
   if (!old.empty()) {
-    const auto pages = state.remove(old).size();
+    const auto pages = state.publishing->remove(old).size();
     state.clearing.pages += pages;
     state.clearing.pages_in_all += pages;
-    send_withdrawals(self);
+    carry_out_orders(self);
   }
   if (next != 0)
     self->send(self, clear_atom_v, next);

@@ -1,38 +1,40 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "directory/shard.hpp"
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace peercache::actors {
 
-/// What the owners said of one batch of pages.
-struct publication {
+/// What the owners said of one batch of pages. Its user asks the owners, tells here what each of
+/// them answered, and looks after each answer whether that decides something.
+///
+/// Threads: none; the owner serializes.
+class publication {
+public:
   explicit publication(std::size_t pages)
       : duplicate(pages), recorded(pages), unheard(pages), open_(pages) {}
-  std::vector<bool>
-      duplicate;              ///< Some owner knows the page elsewhere, and did not record this one.
-  std::vector<bool> recorded; ///< Some owner has recorded it.
-  std::vector<bool> unheard;  ///< Some owner has not answered, whatever it did: to be tried again.
-  std::size_t waiting = 0;    ///< Owners that have not answered.
-  /// Called once, before `done`, when each page is recorded by some owner, or all its owners have
-  /// answered; or when that is not waited for any longer. May be empty.
-  std::function<void(publication&)> decided;
-  std::function<void(publication&)> done; ///< Called once, after the last answer.
 
-  /// One owner of these pages is about to be asked. @pre no owner has been asked so far
+  /// Some owner knows the page elsewhere, and did not record this one.
+  std::vector<bool> duplicate;
+  /// Some owner has recorded the page.
+  std::vector<bool> recorded;
+  /// Some owner has not answered, whatever it did: to be tried again.
+  std::vector<bool> unheard;
+
+  /// One owner of these pages is about to be asked. @pre no owner has answered so far
   void will_ask(const std::vector<std::uint32_t>& indices) {
     for (auto index : indices)
       undecided_ += open_[index]++ == 0 ? 1 : 0;
+    ++waiting_;
   }
 
   void answered(const std::vector<std::uint32_t>& indices, const std::string& outcomes) {
     using directory::publish_outcome;
+    finish_one();
     for (std::size_t i = 0; i < indices.size(); ++i) {
       auto outcome = i < outcomes.size() ? static_cast<publish_outcome>(outcomes[i])
                                          : publish_outcome::unknown_owner;
@@ -42,30 +44,20 @@ struct publication {
         unheard[indices[i]] = true;
       close(indices[i], outcome == publish_outcome::accepted || outcome == publish_outcome::stale);
     }
-    finish_one();
   }
 
   void failed(const std::vector<std::uint32_t>& indices) {
+    finish_one();
     for (auto index : indices) {
       unheard[index] = true;
       close(index, false);
     }
-    finish_one();
   }
 
-  void finish_one() {
-    --waiting;
-    if (undecided_ == 0 || waiting == 0)
-      decide();
-    if (waiting == 0)
-      done(*this);
-  }
-
-  /// What is known by now has to do.
-  void decide() {
-    if (const auto once = std::exchange(decided, nullptr))
-      once(*this);
-  }
+  /// Each page is recorded by some owner, or all its owners have answered.
+  bool is_decided() const noexcept { return undecided_ == 0; }
+  /// All owners have answered, or will not.
+  bool is_done() const noexcept { return waiting_ == 0; }
 
   /// Some owner has not answered so far, or for good.
   bool may_be_recorded(std::size_t page) const { return unheard[page] || open_[page] > 0; }
@@ -74,7 +66,7 @@ struct publication {
     return duplicate[page] && !recorded[page] && !may_be_recorded(page);
   }
 
-  /// What a producer does with a page that it has put: see `commit` (pool_publishing.hpp).
+  /// What a producer does with a page that it has put: see `publisher::put`.
   enum class sequel : std::uint8_t {
     none,
     tell_all, ///< Some owner has no record of it: once more, to all of them.
@@ -96,11 +88,16 @@ struct publication {
   }
 
 private:
+  void finish_one() {
+    PEERCACHE_ASSERT(waiting_ > 0); // An answer that nobody was asked for, or one taken twice.
+    --waiting_;
+  }
+
   /// One owner has answered, or will not.
   void close(std::uint32_t page, bool has_recorded) {
-    const bool was_open = open_[page] > 0 && !recorded[page];
-    if (open_[page] > 0)
-      --open_[page];
+    PEERCACHE_ASSERT(open_[page] > 0);
+    const bool was_open = !recorded[page];
+    --open_[page];
     recorded[page] = recorded[page] || has_recorded;
     if (was_open && (recorded[page] || open_[page] == 0))
       --undecided_;
@@ -108,8 +105,7 @@ private:
 
   std::vector<std::uint8_t> open_; ///< Owners of each page that were asked and have not answered.
   std::size_t undecided_ = 0;      ///< Pages that nobody has recorded, with such owners.
+  std::size_t waiting_ = 0;        ///< Owners that have not answered.
 };
-
-using publication_ptr = std::shared_ptr<publication>;
 
 } // namespace peercache::actors

@@ -34,8 +34,6 @@ using pool_actor = caf::typed_actor<
     caf::reacts_to<gone_atom, std::uint64_t, std::string>,
     // Disk: its scan is done; publish what is there.
     caf::reacts_to<walk_atom>,
-    // Itself: goes on with that.
-    caf::reacts_to<walk_atom, std::uint64_t>,
     // The node, at its start: who the disk is.
     caf::reacts_to<hello_atom, disk_writer_actor>,
     // Own membership: the cluster had expelled this node and took it back; publishes everything

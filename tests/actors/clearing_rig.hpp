@@ -37,7 +37,6 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [](stored_atom, const std::string&) {},
           [](gone_atom, std::uint64_t, const std::string&) {},
           [](walk_atom) {},
-          [](walk_atom, std::uint64_t) {},
           [](hello_atom, const disk_writer_actor&) {},
           [](publish_atom) {},
           [](write_atom, std::uint32_t) -> caf::result<std::uint64_t, std::uint64_t> {

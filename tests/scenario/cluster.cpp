@@ -26,6 +26,7 @@ discovery::endpoint address_of(const std::string& name) {
 
 cluster::cluster(const script& what, tests::history* record)
     : script_(what), record_(record), world_(what.seed) {
+  world_.overtaking = what.overtaking;
   for (std::uint32_t i = 0; i < script_.keys; ++i) {
     page_key key;
     for (std::size_t word = 0; word < 4; ++word) {
@@ -62,8 +63,7 @@ void cluster::start(host& on) {
   on.waiting.clear();
   host_of_[on.self.inc] = on.index;
   on.running = std::make_unique<process>(*this, on);
-  for (const auto& [key, put] : on.disk)
-    oracle_.offers(on.self.inc, put);
+  on.disk.for_each([&](const disk::page& page) { oracle_.offers(on.self.inc, page.put); });
   auto inc = on.self.inc;
   auto index = on.index;
   world_.at(world_.now() + std::chrono::milliseconds(world_.below(125)),
@@ -204,6 +204,15 @@ void cluster::ask(const process& from, const incarnation& to,
   for (int copies = world_.repeats() ? 2 : 1; copies > 0; --copies)
     if (auto takes = world_.way(source, target))
       world_.at(world_.now() + *takes, [this, target, to, serve] { deliver(target, to, serve); });
+}
+
+bool cluster::is_linked(const process& from, const incarnation& to) {
+  const auto known = host_of_.find(to);
+  if (known == host_of_.end())
+    return false;
+  const auto a = from.on().index;
+  const auto b = known->second;
+  return (world_.open(a, b) && world_.open(b, a)) || world_.below(2) == 0;
 }
 
 void cluster::reach(const process& from, const incarnation& to,

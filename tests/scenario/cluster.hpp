@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tests/scenario/disk.hpp"
 #include "tests/scenario/oracle.hpp"
 #include "tests/scenario/process.hpp"
 #include "tests/scenario/script.hpp"
@@ -42,8 +43,8 @@ struct host {
   std::size_t index = 0;
   discovery::member self; ///< Of the running process, or the last one.
   discovery::membership_options options;
-  std::unique_ptr<process> running;       ///< Null while it is dead.
-  std::map<page_key, std::uint64_t> disk; ///< Which put of each key is on it.
+  std::unique_ptr<process> running; ///< Null while it is dead.
+  scenario::disk disk;
   bool frozen = false;
   time_point frozen_since;
   time_point thawed_at;
@@ -84,6 +85,8 @@ public:
   /// One-sided: the process does not take part, and may be frozen. Null when there is none, or no
   /// way to it; the answer may be lost as well, then `done` is not called.
   void reach(const process& from, const incarnation& to, std::function<void(process*)> done);
+  /// Whether a connection to that process stands: one that is cut may not have noticed.
+  bool is_linked(const process& from, const incarnation& to);
   /// Runs `what` in that process as soon as it can, unless it is gone by then.
   void later(const process& in, duration after, std::function<void(process&)> what);
 

@@ -173,7 +173,8 @@ void cluster::read_everything() {
   }
 }
 
-/// What is read makes room for itself: a page that has just left memory may be missed, once.
+/// What is read makes room for itself: a page that has just left memory may be missed, once. Where
+/// nobody had said that it is on disk too, the next comparison does.
 void cluster::expect_hit(process& reader, const page_key& key, bool last) {
   const auto held = holding_of(key);
   const wanted_page page{key, held ? held->length_bytes : 64};
@@ -182,7 +183,9 @@ void cluster::expect_hit(process& reader, const page_key& key, bool last) {
       return;
     if (last)
       return oracle_.fault("a page that is there was not found: " + std::string(to_string(status)));
-    later(*at, 500ms, [this, key](process& again) { expect_hit(again, key, true); });
+    const bool on_disk = held->gen == generation{};
+    later(*at, on_disk ? duration{4s} : 500ms,
+          [this, key](process& again) { expect_hit(again, key, true); });
   });
 }
 
@@ -231,7 +234,8 @@ void cluster::check_directory() {
   }
 }
 
-/// What is in memory somewhere, some owner knows in some true place; even if nobody compares.
+/// What is in memory somewhere, some owner knows in some true place; even if nobody compares. A
+/// mirror makes room for others that go before it.
 void cluster::check_found(const page_key& key) {
   bool in_memory = false;
   bool found = false;
@@ -239,7 +243,7 @@ void cluster::check_found(const page_key& key) {
     if (!at.running || !at.running->joined())
       continue;
     const auto held = at.running->held(key);
-    in_memory = in_memory || (held && held->where == tier::memory);
+    in_memory = in_memory || (held && held->where == tier::memory && !at.running->mirrors(key));
     if (!at.running->ring().owns(at.self.id, key, script_.replicas))
       continue;
     std::array<page_location, limits::locations_per_key_max> told;

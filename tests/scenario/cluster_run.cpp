@@ -199,10 +199,12 @@ void cluster::expect_gone(const host& who, const wrong_call& wrong) {
   }
 }
 
-/// Every client is told of each page of its pool.
+/// Every client is told of each page of its pool. Mirrors make room for others.
 void cluster::expect_found(const host& of, const wrong_call& wrong) {
   std::size_t pages = 0;
   of.running->pool().for_each_page([&](const storage::resident_page& page) {
+    if (of.running->mirrors(page.key))
+      return;
     ++pages;
     for (auto& reader : hosts_)
       if (reader.running && !reader.frozen)

@@ -3,6 +3,7 @@
 #include "tests/scenario/process.hpp"
 
 #include "directory/shard_batch.hpp"
+#include "directory/shard_repair.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
 #include "storage/lru.hpp"
@@ -18,8 +19,7 @@ using phase = discovery::membership::phase;
 process::process(cluster& in, host& on)
     : cluster_(in), host_(on), inc_(on.self.inc),
       machine_(std::make_unique<discovery::membership>(on.options, on.self, in.local_now(on))),
-      shard_(1u << 20), republishing_(in.settings().republish, in.settings().republish / 4),
-      repair_(repair_options()) {
+      shard_(1u << 20) {
   auto granules = in.settings().granules;
   entries_.reset(new slot_entry[granules]());
   bytes_.reset(new std::byte[std::size_t{granules} * limits::granule_bytes]);
@@ -33,6 +33,7 @@ process::process(cluster& in, host& on)
   options.free_high_bytes = 4 * limits::granule_bytes;
   pool_ = std::make_unique<storage::page_pool>(slots_, std::make_unique<storage::lru>(), options,
                                                index_);
+  publisher_ = std::make_unique<actors::publisher>(publisher_options(), *pool_);
 }
 
 void process::tick() {
@@ -69,8 +70,10 @@ void process::step(std::vector<discovery::action> actions, phase before) {
       adopt(news->latest);
   }
   cluster_.judge().lives_in(inc_, machine_->current().stamp());
-  if (before == phase::rejoining && machine_->state() == phase::joined)
-    publish_everything();
+  if (before == phase::rejoining && machine_->state() == phase::joined) {
+    publisher_->publish_again(cluster_.time().now());
+    carry_out_orders();
+  }
 }
 
 void process::adopt(const discovery::view& next) {
@@ -91,8 +94,7 @@ void process::adopt(const discovery::view& next) {
                               now + std::chrono::microseconds(cluster_.time().below(shard_late)));
   cluster_.later(*this, shard_learns_at_ - now,
                  [known = known_](process& self) { self.shard_learns(known); });
-  publish_moved(*before);
-  repair_follow();
+  follow_view();
 }
 
 /// As directory_state::adopt.
@@ -163,7 +165,7 @@ std::string process::serve_publish(const std::string& batch, const discovery::vi
 std::string process::serve_withdraw(const std::string& batch) {
   forward_withdrawals(batch);
   auto gone = directory::withdraw_batch(shard_, batch);
-  return gone ? std::to_string(*gone) : std::string{};
+  return std::to_string(gone ? *gone : 0);
 }
 
 /// As directory_state::look_up.
@@ -181,6 +183,16 @@ std::string process::serve_lookup(const std::string& batch) {
 
 std::string process::serve_view() const {
   return discovery::encode_view(view());
+}
+
+std::string process::serve_compare(const std::string& comparison) const {
+  const auto differing = directory::compare_digests(shard_, comparison);
+  return std::to_string(differing ? *differing : 0);
+}
+
+std::string process::serve_list(const std::string& request) const {
+  const auto listed = directory::list_records(shard_, request);
+  return listed ? *listed : std::string{};
 }
 
 } // namespace peercache::scenario

@@ -1,20 +1,17 @@
 #pragma once
 
 #include "actors/hand_over.hpp"
-#include "actors/owner_batches.hpp"
 #include "actors/protocol/pool_wire.hpp"
-#include "actors/publication.hpp"
-#include "actors/record_repair.hpp"
-#include "actors/unpublished_pages.hpp"
+#include "actors/publisher.hpp"
 #include "client/location_cache.hpp"
 #include "client/peer_health.hpp"
 #include "client/stale_records.hpp"
-#include "common/rate_limit.hpp"
 #include "directory/shard.hpp"
 #include "discovery/membership.hpp"
 #include "storage/host_index.hpp"
 #include "storage/page_pool.hpp"
 #include "storage/slot_table.hpp"
+#include "tests/scenario/disk.hpp"
 #include "tests/scenario/get_call.hpp"
 #include "tests/scenario/known_cluster.hpp"
 #include "tests/scenario/lookup.hpp"
@@ -22,11 +19,11 @@
 #include "tests/support/history.hpp"
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,10 +56,13 @@ public:
   const directory::shard& shard() const noexcept { return shard_; }
   const storage::page_pool& pool() const noexcept { return *pool_; }
   storage::slot_table& slots() noexcept { return slots_; }
-  bool settled() const noexcept;
+  /// The directory was told of everything, as far as this process knows.
+  bool settled() const noexcept { return publisher_->idle(); }
   /// What the directory should know of the key and this process.
   std::optional<actors::held_page> held(const page_key& key) const;
-  std::uint64_t repair_passes() const noexcept { return repair_.totals().passes; }
+  /// The page is in memory, and others are not to rely on that.
+  bool mirrors(const page_key& key) const;
+  std::uint64_t repair_passes() const noexcept { return publisher_->repaired().passes; }
   /// Its view is about to change: it leaves, or will say that it drains.
   bool departs() const noexcept { return leaving_ || giving_; }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
@@ -76,8 +76,6 @@ public:
   void set_drained(bool drained);
   void leave();
 
-  bool on_disk(const page_key& key) const;
-
   // The directory shard and the pool, for other processes.
   std::string serve_publish(const std::string& batch);
   /// From one that knows this view.
@@ -86,7 +84,7 @@ public:
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
   std::string serve_reserve(const std::string& lengths);
-  void serve_commit(const std::string& filled, directory::publish_mode mode);
+  void serve_commit(const std::string& filled, actors::commit_mode mode);
   void serve_abandon(const std::string& slots);
   std::string serve_remove(const std::string& keys);
   std::string serve_view() const;
@@ -136,37 +134,35 @@ private:
   void hand_over_shard(bool leaving, std::function<void()> done);
   void give_on();
   void forward_withdrawals(const std::string& batch);
-  void withdraw_everything(std::function<void()> done);
   incarnation incarnation_of(node_id id) const;
 
   // The pool's side of the directory (process_pool.cpp).
+  actors::publisher_options publisher_options() const;
   void tick_pool();
-  directory::page_location location_of(const storage::resident_page& page) const;
-  void publish(std::vector<actors::owner_batch> batches, std::size_t pages,
-               std::function<void(actors::publication&)> done);
-  void drop(const page_key& key, generation gen);
-  void publish_put(const page_key& key, generation gen, directory::publish_mode mode);
-  void publish_moved(const known_cluster& before);
-  void publish_everything();
-  void publish_unpublished();
-  void publish_queue(node_id queue);
-  void add_disk_record(const page_key& key, generation gen);
-  void publish_disk_records();
-  void give_up(const std::vector<storage::evicted>& pages);
-  void send_withdrawals();
-  void keep_on_disk(const page_key& key);
-  std::optional<std::uint64_t> put_of(const storage::resident_page& page) const;
+  void follow_view();
+  void compare_on();
+  void compare_soon();
+  void carry_out_orders();
+  void carry_out(actors::publisher::tell& order);
+  void carry_out(actors::publisher::take_back& order);
+  void carry_out(actors::publisher::compare& order);
+  void carry_out(actors::publisher::list& order);
+  void carry_out(actors::publisher::settled& order);
+  void carry_out(actors::publisher::has_left& order);
+  /// How an owner's answer is to be read.
+  enum class said_as : bool { records, number };
+  /// @param goes_on the comparison does so after the answer
+  void ask_owner(actors::publisher::tag id, node_id owner,
+                 std::function<std::string(process&)> what, said_as form, bool goes_on);
+  void record_drops();
 
-  // The comparison with the directory (process_repair.cpp).
-  actors::record_repair::options repair_options() const;
-  void repair_follow();
-  void repair_on();
-  void repair_soon();
-  void carry_out(const actors::record_repair::nothing&) {}
-  void carry_out(const actors::record_repair::walk_pages& order);
-  void carry_out(const actors::record_repair::compare_with& order);
-  void carry_out(const actors::record_repair::list_of& order);
-  void carry_out(const actors::record_repair::repair_owner& order);
+  // The disk (process_disk.cpp).
+  void carry_out(actors::publisher::walk_disk& order);
+  void carry_out(actors::publisher::acknowledge& order);
+  void keep_on_disk(const storage::resident_page& page);
+  void remove_from_disk(const std::string& keys);
+  void write_to_disk(const disk::page& page, generation gen);
+  std::uint64_t put_of(const storage::resident_page& page) const;
 
   // Clients (process_workload.cpp).
   std::vector<page_key> some_keys();
@@ -198,18 +194,13 @@ private:
   std::unique_ptr<storage::host_index::bucket[]> buckets_;
   storage::host_index index_; ///< For all processes of the host.
   std::unique_ptr<storage::page_pool> pool_;
-  actors::unpublished_pages unpublished_;
-  rate_limit republishing_;                            ///< Records.
-  std::deque<directory::publish_record> disk_records_; ///< Some owner has not heard of them yet.
-  bool publishing_disk_ = false;
-  actors::record_repair repair_;
-  page_key repair_after_;  ///< Of its walk over the disk: the last key.
-  std::size_t warmed_ = 0; ///< Puts since the start, up to a few.
-  struct withdrawal {
-    directory::withdraw_record record;
-    std::uint32_t attempts = 0;
-  };
-  std::vector<withdrawal> withdrawals_;
+  std::unique_ptr<actors::publisher> publisher_;
+  bool compares_soon_ = false; ///< An event that goes on with the comparison is on its way.
+  std::uint64_t tickets_ = 0;  ///< Of this process's disk, so far.
+  std::set<std::uint64_t> tickets_open_; ///< The disk waits to hear that this room is free.
+  std::multiset<page_key> leaving_disk_; ///< Removals that it has not come to: nobody reads these.
+  std::set<page_key> recorded_;          ///< In memory by the history, if there is one.
+  std::size_t warmed_ = 0;               ///< Puts since the start, up to a few.
 };
 
 } // namespace peercache::scenario

@@ -18,10 +18,12 @@ constexpr auto deadline = 1000ms;
 void process::put(const page_key& key, bool always) {
   if (drained_ || leaving_)
     return;
-  using directory::publish_mode;
-  std::make_shared<set_call>(cluster_, *this, key, length_for(key),
-                             cluster_.time().now() + deadline,
-                             always ? publish_mode::always : publish_mode::if_absent)
+  using actors::commit_mode;
+  // One page in eight as if it had been read elsewhere.
+  const bool mirrors = cluster_.time().below(8) == 0;
+  std::make_shared<set_call>(
+      cluster_, *this, key, length_for(key), cluster_.time().now() + deadline,
+      mirrors ? commit_mode::mirror : (always ? commit_mode::store : commit_mode::skip))
       ->begin();
 }
 

@@ -1,4 +1,4 @@
-// How a node drains and leaves: as actors/gateway_actor.cpp and actors/directory_actor.cpp.
+// How a node drains and leaves.
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
@@ -35,11 +35,8 @@ void process::leave() {
   if (std::exchange(leaving_, true))
     return;
   hand_over_shard(true, [this] {
-    withdraw_everything([this] {
-      auto before = machine_->state();
-      step(machine_->leave(cluster_.local_now(host_)), before);
-      cluster_.has_left(*this);
-    });
+    publisher_->leave();
+    carry_out_orders();
   });
 }
 
@@ -103,29 +100,6 @@ void process::forward_withdrawals(const std::string& batch) {
 incarnation process::incarnation_of(node_id id) const {
   const auto* member = view().find(id);
   return member != nullptr ? member->inc : incarnation{};
-}
-
-void process::withdraw_everything(std::function<void()> done) {
-  unpublished_.clear();
-  actors::owner_batches batches{ring(), cluster_.settings().replicas};
-  if (joined())
-    pool_->for_each_page([&](const storage::resident_page& page) {
-      batches.add(0, directory::withdraw_record{page.key, inc_, page.gen});
-    });
-  auto all = batches.take();
-  auto waiting = std::make_shared<std::size_t>(all.size() + 1);
-  auto one_less = [waiting, done = std::move(done)] {
-    if (--*waiting == 0)
-      done();
-  };
-  for (auto& batch : all)
-    cluster_.ask(
-        *this, incarnation_of(batch.owner),
-        [records = std::move(batch.records)](process& owner) {
-          return owner.serve_withdraw(records);
-        },
-        batch_timeout, [one_less](const cluster::answer&) { one_less(); });
-  one_less();
 }
 
 } // namespace peercache::scenario

@@ -33,6 +33,7 @@ public:
       add_fault(milliseconds(below(static_cast<std::uint64_t>(made_.run / milliseconds(1)))));
     if (below(2) == 0)
       add_loss();
+    add_bounds();
     std::stable_sort(made_.steps.begin(), made_.steps.end(),
                      [](const step& a, const step& b) { return a.when < b.when; });
     return made_;
@@ -53,6 +54,16 @@ private:
         side.push_back("node" + std::to_string(i));
     if (!side.empty())
       add(when, "split", std::move(side));
+  }
+
+  /// In some clusters there is too little of something.
+  void add_bounds() {
+    if (below(4) == 0)
+      made_.republish = static_cast<std::uint32_t>(8 + below(120));
+    if (below(6) == 0)
+      made_.waiting_max = static_cast<std::uint32_t>(8 + below(24));
+    if (below(2) == 0)
+      made_.disk_pages = static_cast<std::uint32_t>(4 + below(30));
   }
 
   /// Each goes with the same probability, which differs; at least one goes and one stays.

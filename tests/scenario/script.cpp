@@ -45,6 +45,8 @@ bool take_setting(const std::vector<std::string>& words, script& to) {
                                                          {"granules", &to.granules},
                                                          {"operations", &to.operations_per_second},
                                                          {"republish", &to.republish},
+                                                         {"waiting", &to.waiting_max},
+                                                         {"disk_pages", &to.disk_pages},
                                                          {"keys", &to.keys}};
   if (auto number = numbers.find(name); number != numbers.end())
     return parse_number(words[1], *number->second) && *number->second > 0;
@@ -58,8 +60,10 @@ bool take_setting(const std::vector<std::string>& words, script& to) {
     list->second->assign(words.begin() + 1, words.end());
     return true;
   }
-  if (name == "disk" || name == "repair") {
-    (name == "disk" ? to.disk : to.repair) = words[1] == "on";
+  const std::map<std::string, bool*> switches = {
+      {"disk", &to.disk}, {"repair", &to.repair}, {"overtaking", &to.overtaking}};
+  if (auto either = switches.find(name); either != switches.end()) {
+    *either->second = words[1] == "on";
     return true;
   }
   auto run = parse_duration(words[1]);
@@ -118,8 +122,10 @@ std::string to_text(const script& what) {
     out << ' ' << seed;
   out << "\nmasters " << what.masters << "\nreplicas " << what.replicas << "\ngranules "
       << what.granules << "\nkeys " << what.keys << "\ndisk " << (what.disk ? "on" : "off")
-      << "\nrepair " << (what.repair ? "on" : "off") << "\nrepublish " << what.republish
-      << "\noperations " << what.operations_per_second << "\nevents " << what.events_max << "\nrun "
+      << "\nrepair " << (what.repair ? "on" : "off") << "\novertaking "
+      << (what.overtaking ? "on" : "off") << "\nrepublish " << what.republish << "\nwaiting "
+      << what.waiting_max << "\ndisk_pages " << what.disk_pages << "\noperations "
+      << what.operations_per_second << "\nevents " << what.events_max << "\nrun "
       << to_text(what.run) << '\n';
   for (const auto& [word, names] : {std::pair("lost", &what.lost), std::pair("apart", &what.apart)})
     if (!names->empty()) {

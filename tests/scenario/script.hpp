@@ -37,7 +37,10 @@ struct script {
   std::uint32_t granules = 24;          ///< Of each pool.
   std::uint32_t keys = 48;              ///< That clients use.
   std::uint32_t republish = UINT32_MAX; ///< Records a second, of keys that have new owners.
+  std::uint32_t waiting_max = 1u << 18; ///< Withdrawals, and records of the disk, that may wait.
   bool disk = false;
+  std::uint32_t disk_pages = 1u << 18;     ///< Of each disk.
+  bool overtaking = true;                  ///< Messages arrive in another order than they left.
   bool repair = true;                      ///< Producers compare what they hold with the directory.
   duration run = std::chrono::seconds(20); ///< Of chaos; then everything heals.
   std::uint64_t events_max = 10'000;       ///< Or until so many have happened.

@@ -11,7 +11,7 @@ namespace peercache::scenario {
 using std::chrono::microseconds;
 
 set_call::set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
-                   time_point until, directory::publish_mode mode)
+                   time_point until, actors::commit_mode mode)
     : cluster_(in), by_(by), until_(until),
       mode_(mode), part_{nullptr, length_bytes}, page_{key, {&part_, 1}},
       plan_({&page_, 1}, {&result_, 1}) {}

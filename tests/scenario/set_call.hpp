@@ -1,8 +1,7 @@
 #pragma once
 
+#include "actors/protocol/pool_wire.hpp"
 #include "client/set_plan.hpp"
-#include "directory/page_location.hpp"
-#include "directory/wire.hpp"
 #include "tests/scenario/script.hpp"
 
 #include <cstdint>
@@ -18,7 +17,7 @@ class process;
 class set_call : public std::enable_shared_from_this<set_call> {
 public:
   set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
-           time_point until, directory::publish_mode mode);
+           time_point until, actors::commit_mode mode);
   void begin();
 
 private:
@@ -30,7 +29,7 @@ private:
   cluster& cluster_;
   process& by_;
   const time_point until_;
-  const directory::publish_mode mode_;
+  const actors::commit_mode mode_;
   const client::const_part part_;
   const client::set_page page_;
   client::page_result result_;

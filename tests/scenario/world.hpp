@@ -40,6 +40,7 @@ public:
 
   std::uint64_t loss_percent = 0;
   std::uint64_t repeat_percent = 0;
+  bool overtaking = true;         ///< Else what is sent first arrives first.
   std::vector<duration> slowness; ///< Of each host, added to what it sends.
 
 private:

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "actors/protocol/disk_wire.hpp"
+#include "common/page_key.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace peercache::scenario {
+
+/// What lies on a machine's disk: it outlives the processes that run there. A page is the number of
+/// the put whose bytes it has. Threads: one.
+class disk {
+public:
+  struct page {
+    page_key key;
+    std::uint64_t put = 0;
+    std::uint32_t length_bytes = 0;
+    std::uint64_t checksum = 0;
+  };
+
+  /// Null when it is not there.
+  const page* find(const page_key& key) const {
+    const auto found = pages_.find(key.prefix());
+    return found != pages_.end() ? &found->second : nullptr;
+  }
+  void write(const page& what) {
+    erase(what.key);
+    pages_[what.key.prefix()] = what;
+    order_.push_back(what.key);
+  }
+  bool erase(const page_key& key) {
+    std::erase(order_, key);
+    return pages_.erase(key.prefix()) > 0;
+  }
+  /// The page that was written first makes room. @pre there is one
+  page_key give_up() {
+    const auto oldest = order_.front();
+    erase(oldest);
+    return oldest;
+  }
+  void clear() {
+    pages_.clear();
+    order_.clear();
+  }
+  std::size_t size() const noexcept { return pages_.size(); }
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    for (const auto& [place, each] : pages_)
+      visit(each);
+  }
+
+  /// So many pages (stored_page) after this place, and the last one's place; 0: that was all.
+  std::pair<std::string, std::uint64_t> show(std::uint64_t after, std::uint32_t count) const {
+    std::string pages;
+    auto at = pages_.upper_bound(after);
+    for (; at != pages_.end() && count > 0; ++at, --count) {
+      actors::append_record(pages, packed(at->second, 0));
+      after = at->first;
+    }
+    return {std::move(pages), at != pages_.end() ? after : 0};
+  }
+
+  static actors::stored_page packed(const page& what, std::uint64_t gen) {
+    return {what.key, gen, what.checksum, what.length_bytes, 0};
+  }
+
+private:
+  std::map<std::uint64_t, page> pages_; ///< By the first bytes of their keys: these are places.
+  std::deque<page_key> order_;          ///< As they were written.
+};
+
+} // namespace peercache::scenario

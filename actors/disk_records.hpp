@@ -27,10 +27,12 @@ public:
     else
       missed_ = true;
   }
-  /// Forgets waiting records for which this is true.
+  /// Records for which this is true are not to be told, or not to be told again.
   template <class Predicate>
   void drop_if(Predicate&& is_gone) {
     std::erase_if(waiting_, is_gone);
+    for (std::size_t i = 0; i < sent_.size(); ++i)
+      sent_dropped_[i] = sent_dropped_[i] || is_gone(sent_[i]);
   }
 
   bool empty() const noexcept { return waiting_.empty(); }
@@ -46,6 +48,7 @@ public:
     const auto end =
         waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(count_max, waiting_.size()));
     sent_.assign(waiting_.begin(), end);
+    sent_dropped_.assign(sent_.size(), false);
     waiting_.erase(waiting_.begin(), end);
     return sent_;
   }
@@ -55,7 +58,7 @@ public:
     PEERCACHE_ASSERT(on_way() && said.unheard.size() == sent_.size());
     bool all_heard = true;
     for (std::size_t i = 0; i < sent_.size(); ++i) {
-      if (!said.unheard[i])
+      if (!said.unheard[i] || sent_dropped_[i])
         continue;
       all_heard = false;
       if (waiting_.size() < records_max_ / 4)
@@ -71,6 +74,7 @@ private:
   std::size_t records_max_;
   std::deque<directory::publish_record> waiting_;
   std::vector<directory::publish_record> sent_;
+  std::vector<bool> sent_dropped_; ///< Of each of `sent_`: its page is gone.
   bool missed_ = false;
 };
 

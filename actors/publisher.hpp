@@ -185,7 +185,7 @@ public:
   void publish_disk() { walk_from({}); }
   /// Marks what is in the pool and on disk too; no owner is told anything.
   void learn_marks();
-  /// Waiting records for keys of which this is true are not to be published any more.
+  /// Keys of which this is true are not on disk any more: their records are not to be published.
   void drop_disk_records(const std::function<bool(const page_key&)>& is_gone);
 
   // -- Events: the cluster (publisher.cpp)

@@ -6,6 +6,7 @@
 #include "discovery/placement.hpp"
 
 #include <array>
+#include <unordered_set>
 
 namespace peercache::actors {
 namespace {
@@ -138,14 +139,17 @@ void publisher::stored(const std::string& pages) {
 
 void publisher::gone(std::uint64_t ticket, const std::string& keys) {
   std::vector<directory::withdraw_record> records;
+  std::unordered_set<page_key> left;
   const auto count = record_count<page_key>(keys).value_or(0);
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = record_at<page_key>(keys, i);
+    left.insert(key);
     if (const auto held = pool_.find(key))
       marks_.note_let_go(held->slot);
     else
       records.push_back({key, options_.inc, pool_.newest(), directory::tier::disk});
   }
+  drop_disk_records([&](const page_key& key) { return left.contains(key); });
   farewell who;
   who.ticket = ticket;
   withdraw_for(who, records);

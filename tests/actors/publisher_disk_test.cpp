@@ -210,6 +210,28 @@ TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_its_page_was_r
   EXPECT_EQ(records_told(), 0u);
 }
 
+TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_the_disk_gave_its_page_up) {
+  machine->stored(stored({9}));
+  const auto on_way = take<publisher::tell>();
+  machine->stored(stored({1}));
+  machine->gone(7, packed({1}));
+  for (const auto& order : on_way)
+    answer(order, outcome::accepted);
+  EXPECT_EQ(records_told(), 0u);
+}
+
+TEST_F(publisher_disk_test, a_record_that_was_not_heard_before_its_page_went_is_not_told_again) {
+  machine->stored(stored({1, 2}));
+  const auto on_way = take<publisher::tell>();
+  machine->gone(7, packed({1}));
+  fail(on_way);
+  pass(50ms);
+  const auto again = take<publisher::tell>();
+  ASSERT_EQ(again.size(), 2u);
+  ASSERT_EQ(records(again[0]).size(), 1u);
+  EXPECT_EQ(records(again[0]).at(0).key, key(2));
+}
+
 // -- the comparison
 
 TEST_F(publisher_disk_test, an_owner_out_of_reach_is_left_for_the_next_comparison) {

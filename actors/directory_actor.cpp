@@ -1,6 +1,7 @@
 #include "actors/directory_actor.hpp"
 
 #include "actors/errors.hpp"
+#include "common/assert.hpp"
 #include "common/log.hpp"
 #include "directory/shard_batch.hpp"
 #include "directory/shard_repair.hpp"
@@ -103,6 +104,7 @@ void give_on(directory_pointer self);
 
 void give(directory_pointer self, hand_over::order&& order) {
   auto& state = self->state;
+  PEERCACHE_ASSERT(state.cluster && order.to != state.options.self);
   const auto* owner = state.cluster->find(order.to);
   auto settled = [self](std::uint64_t taken) {
     self->state.totals.handed_over += taken;

@@ -1,5 +1,6 @@
 #include "actors/disk_service.hpp"
 
+#include "common/assert.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
@@ -194,6 +195,7 @@ void disk_service::tell_of_known() {
 
 void disk_service::written(const storage::disk_event& event) {
   const auto found = keeping_.find(event.tag);
+  PEERCACHE_ASSERT(found != keeping_.end()); // Each write ends once.
   const auto kept = found->second;
   keeping_.erase(found);
   if (event.status == disk_status::ok && epochs_.is_old(kept.page.key)) {
@@ -209,17 +211,21 @@ void disk_service::written(const storage::disk_event& event) {
 
 void disk_service::was_read(const storage::disk_event& event) {
   const auto found = loading_.find(event.tag);
+  PEERCACHE_ASSERT(found != loading_.end()); // Each read ends once.
   const auto load = found->second;
   loading_.erase(found);
   if (event.status == disk_status::ok) {
     read_latency_.record(now_ - load.since);
-    loads_.at(load.request).pages[load.index].found = 1;
+    auto& pages = loads_.at(load.request).pages;
+    PEERCACHE_ASSERT(load.index < pages.size());
+    pages[load.index].found = 1;
   }
   finish_load(load.request);
 }
 
 void disk_service::finish_load(std::uint64_t request) {
   auto& open = loads_.at(request);
+  PEERCACHE_ASSERT(open.left > 0);
   if (--open.left != 0)
     return;
   disk_turn::answer answer;
@@ -231,6 +237,7 @@ void disk_service::finish_load(std::uint64_t request) {
 }
 
 void disk_service::let_go(const kept_page& page) {
+  PEERCACHE_ASSERT(slots_.pins(page.slot) > 0 && gate_.bytes() > 0); // As `keep` left them.
   slots_.unpin(page.slot);
   gate_.leave(storage::in_blocks(page.length_bytes));
 }

@@ -1,5 +1,6 @@
 #include "actors/disk_writer_actor.hpp"
 
+#include "common/assert.hpp"
 #include "common/page_status.hpp"
 
 namespace peercache::actors {
@@ -10,7 +11,8 @@ using disk_writer_pointer = disk_writer_actor::stateful_pointer<disk_writer_stat
 /// A number for a command, and the promise that its answer fulfils.
 std::uint64_t wait_for(disk_writer_state& state, caf::response_promise promise) {
   const auto request = state.next_request++;
-  state.waiting.emplace(request, std::move(promise));
+  const bool is_new = state.waiting.emplace(request, std::move(promise)).second;
+  PEERCACHE_ASSERT(is_new);
   return request;
 }
 
@@ -78,6 +80,7 @@ caf::result<std::string> keep_cleared(disk_writer_pointer self, const std::strin
 
 disk_writer_actor::behavior_type run_disk_writer(disk_writer_pointer self, disk_service* disk,
                                                  const pool_actor& pool) {
+  PEERCACHE_ASSERT(disk != nullptr);
   self->state.disk = disk;
   self->state.pool = pool;
   return {

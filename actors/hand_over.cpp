@@ -11,6 +11,7 @@ namespace peercache::actors {
 using owners_array = std::array<node_id, discovery::hash_ring::replicas_max>;
 
 void hand_over::walk(const directory::shard& source) {
+  PEERCACHE_ASSERT(!walked_); // Or its records would be given twice.
   const auto show = [this](const page_key& key, const directory::page_location& location) {
     if (location.owner == options_.leaving)
       return;
@@ -29,6 +30,7 @@ void hand_over::walk(const directory::shard& source) {
 }
 
 void hand_over::close_batches() {
+  PEERCACHE_ASSERT(place_ == 0);
   walked_ = true;
   for (auto& [to, records] : batches_)
     if (!records.empty())
@@ -52,6 +54,7 @@ std::vector<hand_over::order> hand_over::next(const directory::shard& source, ti
     ready_.pop_front();
     ++in_flight_;
   }
+  PEERCACHE_ASSERT(in_flight_ <= options_.in_flight_max);
   return orders;
 }
 

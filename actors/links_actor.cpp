@@ -1,5 +1,6 @@
 #include "actors/links_actor.hpp"
 
+#include "common/assert.hpp"
 #include "common/guards.hpp"
 #include "common/log.hpp"
 #include "discovery/view_codec.hpp"
@@ -52,6 +53,7 @@ topology_ptr links_state::snapshot() const {
   next->past = past;
   for (const auto& member : view.members)
     next->peers.push_back(links.at(member.inc).handles);
+  PEERCACHE_ASSERT(next->peers.size() == next->view.members.size()); // In the same order.
   return next;
 }
 
@@ -96,6 +98,7 @@ void linked(links_pointer self, const incarnation& inc, const gateway_actor& gat
   if (!said || said->inc != inc)
     return dial_failed(self, inc, caf::make_error(caf::sec::runtime_error, "another incarnation"));
   auto& known = found->second;
+  PEERCACHE_ASSERT(gateway);
   known.dialing = false;
   known.handles.tried = true;
   known.handles.gateway = gateway;
@@ -109,6 +112,7 @@ void linked(links_pointer self, const incarnation& inc, const gateway_actor& gat
 
 void dial(links_pointer self, const incarnation& inc, links_state::link& known) {
   auto& options = self->state.options;
+  PEERCACHE_ASSERT(!known.dialing); // One greeting at a time.
   known.dialing = true;
   auto failed = [self, inc](const caf::error& why) { dial_failed(self, inc, why); };
   self->request(options.connector, std::chrono::seconds(30), dial_atom_v, known.handles.self.host,

@@ -51,6 +51,7 @@ void lookup_connections::remove(handle gone) {
   if (found == connections_.end())
     return;
   release(found->second, found->second.held_bytes);
+  PEERCACHE_ASSERT(found->second.held_bytes == 0);
   connections_.erase(found);
 }
 

@@ -1,5 +1,6 @@
 #include "actors/membership_actor.hpp"
 
+#include "common/assert.hpp"
 #include "common/log.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
@@ -65,6 +66,7 @@ void dial_failed(membership_pointer self, const discovery::endpoint& to, const c
 
 void dial(membership_pointer self, const discovery::endpoint& to) {
   auto& state = self->state;
+  PEERCACHE_ASSERT(!state.routes[to].dialing); // One greeting at a time.
   state.routes[to].dialing = true;
   auto failed = [self, to](const caf::error& why) { dial_failed(self, to, why); };
   self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port)

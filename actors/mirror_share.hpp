@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "common/ids.hpp"
 
 #include <cstdint>
@@ -21,6 +22,7 @@ public:
   /// The page of that slot has left the pool, whatever it was.
   void remove(slot_id slot) noexcept {
     if (auto found = slots_.find(slot.value); found != slots_.end()) {
+      PEERCACHE_ASSERT(bytes_ >= found->second);
       bytes_ -= found->second;
       slots_.erase(found);
     }

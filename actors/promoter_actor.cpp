@@ -1,5 +1,6 @@
 #include "actors/promoter_actor.hpp"
 
+#include "common/assert.hpp"
 #include "directory/wire.hpp"
 
 #include <algorithm>
@@ -72,6 +73,10 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
   std::string filled;
   std::string empty;
   std::vector<std::size_t> indices;
+  const auto slots =
+      group->jobs.size() -
+      static_cast<std::size_t>(std::count(group->slots.begin(), group->slots.end(), no_slot));
+  PEERCACHE_ASSERT(record_count<loaded_page>(loaded) == slots); // One for each wanted page.
   for (std::size_t i = 0, next = 0; i < group->jobs.size(); ++i) {
     if (group->slots[i] == no_slot)
       continue;
@@ -104,6 +109,7 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
 /// Reads the pages that got a slot.
 void load(promoter_pointer self, const group_ptr& group, const std::string& slots) {
   std::string wanted;
+  PEERCACHE_ASSERT(record_count<slot_id>(slots) == group->jobs.size() && group->slots.empty());
   for (std::size_t i = 0; i < group->jobs.size(); ++i) {
     group->slots.push_back(record_at<slot_id>(slots, i));
     if (group->slots[i] == no_slot)
@@ -219,7 +225,9 @@ void promoter_state::decide(std::uint64_t waiter, const std::optional<page_locat
   if (found == requests.end())
     return; // Answered when its time was over.
   auto& request = found->second;
-  request.places[waiter % limits::batch_pages_max] = place;
+  const auto page = waiter % limits::batch_pages_max;
+  PEERCACHE_ASSERT(page < request.places.size() && request.left > 0);
+  request.places[page] = place;
   if (--request.left == 0)
     deliver(id);
 }

@@ -39,6 +39,7 @@ std::vector<std::uint64_t> promotions::finish(const page_key& key) {
   const auto found = pages_.find(key);
   PEERCACHE_ASSERT(found != pages_.end() && found->second.started);
   auto waiters = std::move(found->second.waiters);
+  PEERCACHE_ASSERT(bytes_ >= found->second.what.length_bytes);
   bytes_ -= found->second.what.length_bytes;
   pages_.erase(found);
   return waiters;
@@ -48,7 +49,10 @@ std::vector<promotions::job> promotions::start_next(std::uint64_t now, std::size
   std::vector<job> jobs;
   while (!queue_.empty() && jobs.size() < count) {
     const auto found = pages_.find(queue_.front());
+    PEERCACHE_ASSERT(found != pages_.end() && !found->second.started);
     auto& next = found->second;
+    PEERCACHE_ASSERT(queued_bytes_ >= next.what.length_bytes);
+    PEERCACHE_ASSERT(next.what.warm || waited_for_ > 0);
     const bool too_late = next.until < now;
     if (!too_late && bytes_ != 0 && bytes_ + next.what.length_bytes > bytes_max_)
       break;

@@ -128,6 +128,7 @@ record_repair::action record_repair::compare_next() {
     phase_ = phase::idle;
     return nothing{};
   }
+  PEERCACHE_ASSERT(collected_.empty() && dead_.empty()); // Nothing of the owner before.
   owner_ = digests_.begin()->first;
   waiting_ = true;
   auto comparison = directory::comparison_of(options_.inc, digests_.begin()->second);
@@ -136,7 +137,8 @@ record_repair::action record_repair::compare_next() {
 }
 
 void record_repair::leave_owner() {
-  digests_.erase(owner_);
+  const auto left = digests_.erase(owner_);
+  PEERCACHE_ASSERT(left == 1);
   collected_.clear();
   dead_.clear();
   phase_ = phase::compare;
@@ -171,6 +173,7 @@ void record_repair::choose_ranges(std::uint64_t differing) {
     }
     ranges_ |= bit(range);
   }
+  PEERCACHE_ASSERT(ranges_ != 0); // Something differs.
 }
 
 /// What the owner says of one key, compared with what was collected.
@@ -211,6 +214,7 @@ void record_repair::listed(std::string_view answer) {
 }
 
 record_repair::action record_repair::repair() {
+  PEERCACHE_ASSERT(!waiting_ && list_place_ == 0);
   repair_owner order;
   order.owner = owner_;
   for (auto& [key, page] : collected_)

@@ -68,6 +68,7 @@ std::optional<std::uint64_t> session_table::open(std::string client_name, sessio
   if (lock_index >= sessions_max)
     return std::nullopt;
   locks_in_use_.insert(lock_index);
+  PEERCACHE_ASSERT(locks_in_use_.size() == sessions_.size() + 1); // Each has its own.
   auto id = incarnation::random().low;
   while (id == 0 || sessions_.contains(id))
     id = incarnation::random().low;
@@ -87,8 +88,10 @@ void session_table::granted(session& owner, std::string_view slots) {
   auto count = record_count<slot_id>(slots);
   PEERCACHE_ASSERT(count.has_value());
   for (std::size_t i = 0; i < *count; ++i)
-    if (auto slot = record_at<slot_id>(slots, i); slot != no_slot)
-      owner.slots.insert(slot.value);
+    if (auto slot = record_at<slot_id>(slots, i); slot != no_slot) {
+      const bool is_new = owner.slots.insert(slot.value).second;
+      PEERCACHE_ASSERT(is_new); // The pool gives a slot once.
+    }
 }
 
 bool session_table::returned(session& owner, slot_id slot) {
@@ -108,7 +111,8 @@ std::string session_table::close(std::uint64_t id) {
     return slots;
   for (auto slot : found->second.slots)
     append_record(slots, slot_id{slot});
-  locks_in_use_.erase(found->second.lock_index);
+  const auto freed = locks_in_use_.erase(found->second.lock_index);
+  PEERCACHE_ASSERT(freed == 1);
   add(ended_, found->second.totals);
   sessions_.erase(found);
   return slots;

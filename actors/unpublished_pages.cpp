@@ -68,6 +68,7 @@ unpublished_pages::chunk unpublished_pages::take(node_id queue, std::size_t coun
     next.gen = location->gen;
     taken.pages.push_back(next);
   }
+  PEERCACHE_ASSERT(taken.pages.size() <= chunk_pages);
   on_way = !taken.pages.empty();
   taken.batches = batches.take();
   return taken;
@@ -76,7 +77,9 @@ unpublished_pages::chunk unpublished_pages::take(node_id queue, std::size_t coun
 unpublished_pages::outcome unpublished_pages::settle(node_id queue, const std::vector<page>& sent,
                                                      const publication& said) {
   using sequel = publication::sequel;
-  queues_[queue].on_way = false;
+  PEERCACHE_ASSERT(sent.size() == said.unheard.size());
+  const bool was_on_way = std::exchange(queues_[queue].on_way, false);
+  PEERCACHE_ASSERT(was_on_way); // A chunk that was taken is settled once.
   outcome after;
   for (std::size_t i = 0; i < sent.size(); ++i) {
     const auto next = said.after_repeat(i, queue == all_owners);

@@ -1,5 +1,6 @@
 #include "actors/clearing_goodbye.hpp"
 
+#include "common/assert.hpp"
 #include "common/log.hpp"
 
 #include <chrono>
@@ -43,6 +44,7 @@ caf::result<bool> say_goodbye(clearing_pointer self) {
   auto promise = self->make_response_promise<bool>();
   auto waiting = std::make_shared<std::size_t>(1);
   auto one_less = [self, waiting, promise]() mutable {
+    PEERCACHE_ASSERT(*waiting > 0);
     if (--*waiting != 0)
       return;
     keep_at_end(self); // Some of the others may end, too.

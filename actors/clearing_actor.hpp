@@ -1,10 +1,11 @@
 #pragma once
 
 #include "actors/cleared_spaces.hpp"
-#include "actors/protocol/clearing.hpp"
-#include "actors/protocol/disk.hpp"
-#include "actors/protocol/pool.hpp"
-#include "actors/protocol/topology.hpp"
+#include "actors/link_names.hpp"
+#include "link/protocol/clearing.hpp"
+#include "link/protocol/disk.hpp"
+#include "link/protocol/pool.hpp"
+#include "link/protocol/topology.hpp"
 
 #include <chrono>
 #include <functional>

@@ -102,7 +102,7 @@ using directory_pointer = directory_actor::stateful_pointer<directory_state>;
 
 void give_on(directory_pointer self);
 
-void give(directory_pointer self, hand_over::order&& order) {
+void give(directory_pointer self, directory::hand_over::order&& order) {
   auto& state = self->state;
   PEERCACHE_ASSERT(state.cluster && order.to != state.options.self);
   const auto* owner = state.cluster->find(order.to);
@@ -149,7 +149,7 @@ caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
     return promise;
   auto members = state.cluster->view.members;
   std::erase_if(members, [&](const auto& m) { return m.id == state.options.self; });
-  hand_over::options options;
+  directory::hand_over::options options;
   options.self = state.options.self;
   options.replicas = state.options.replicas;
   options.leaving = leaving ? own->inc : incarnation{};

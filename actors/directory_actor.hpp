@@ -1,9 +1,10 @@
 #pragma once
 
-#include "actors/hand_over.hpp"
-#include "actors/protocol/directory.hpp"
-#include "actors/protocol/topology.hpp"
+#include "actors/link_names.hpp"
+#include "directory/hand_over.hpp"
 #include "directory/shard.hpp"
+#include "link/protocol/directory.hpp"
+#include "link/protocol/topology.hpp"
 #include "storage/epoch_table.hpp"
 
 #include <chrono>
@@ -31,7 +32,7 @@ struct directory_state {
   bool sweep_is_due = false;                 ///< It was told of keys that it does not own.
   discovery::view_stamp left_at;             ///< Of the newest view that came without this node.
   directory_report totals;
-  std::optional<hand_over> giving; ///< While the node drains or leaves.
+  std::optional<directory::hand_over> giving; ///< While the node drains or leaves.
   std::vector<caf::typed_response_promise<std::uint64_t>> given; ///< Who waits for its end.
   static inline const char* name = "directory";
 

@@ -4,7 +4,7 @@
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 #include "storage/disk/cleared_file.hpp"
-#include "storage/disk/offset_index.hpp"
+#include "storage/disk/offset/offset_index.hpp"
 
 #include <algorithm>
 

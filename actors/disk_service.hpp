@@ -2,10 +2,11 @@
 
 #include "actors/cleared_spaces.hpp"
 #include "actors/disk_incidents.hpp"
-#include "actors/protocol/disk.hpp"
-#include "actors/protocol/disk_wire.hpp"
+#include "actors/link_names.hpp"
 #include "config/node_config.hpp"
 #include "discovery/membership.hpp"
+#include "link/protocol/disk.hpp"
+#include "link/protocol/disk_wire.hpp"
 #include "metrics/latency_histogram.hpp"
 #include "storage/disk/disk_tier.hpp"
 #include "storage/disk/folder_claim.hpp"
@@ -55,29 +56,6 @@ private:
   std::atomic<std::uint64_t> bytes_{0};
   std::array<std::atomic<std::uint64_t>, storage::write_skips> skipped_{};
   std::atomic<bool> open_{false};
-};
-
-/// What the disk's thread has to tell its actor, of one turn: first what it answers, then what is
-/// gone, then what is stored.
-struct disk_turn {
-  std::string stored; ///< stored_page records: durable from here on, or before.
-  struct left {
-    std::uint64_t ticket = 0;
-    std::string keys;
-  };
-  std::vector<left> gone;
-  struct answer {
-    std::uint64_t request = 0;
-    std::string records;
-    bool is_walk = false;
-    std::uint64_t next = 0; ///< Of a walk.
-  };
-  std::vector<answer> answers;
-  bool scanned = false; ///< The start's scan is over.
-
-  bool empty() const noexcept {
-    return stored.empty() && gone.empty() && answers.empty() && !scanned;
-  }
 };
 
 /// The disk tier's thread: owns device, store and index; its actor sends it commands and hears of

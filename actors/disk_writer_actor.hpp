@@ -1,8 +1,9 @@
 #pragma once
 
 #include "actors/disk_service.hpp"
-#include "actors/protocol/disk.hpp"
-#include "actors/protocol/pool.hpp"
+#include "actors/link_names.hpp"
+#include "link/protocol/disk.hpp"
+#include "link/protocol/pool.hpp"
 
 #include <unordered_map>
 

@@ -2,10 +2,11 @@
 
 #include "actors/gateway_drain.hpp"
 #include "actors/gateway_welcome.hpp"
-#include "actors/protocol/disk_wire.hpp"
+#include "actors/link_names.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/protocol/disk_wire.hpp"
 
 #include <chrono>
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include "actors/protocol/message_types.hpp"
-#include "actors/protocol/topology.hpp"
+#include "actors/link_names.hpp"
 #include "actors/session_table.hpp"
 #include "discovery/view.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/protocol/topology.hpp"
 
 #include <chrono>
 #include <functional>

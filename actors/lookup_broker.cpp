@@ -1,12 +1,13 @@
 #include "actors/lookup_broker.hpp"
 
-#include "actors/protocol/gateway.hpp"
+#include "actors/link_names.hpp"
 #include "common/assert.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
 #include "directory/wire.hpp"
-#include "rdma/frame_channel.hpp"
-#include "rdma/socket.hpp"
+#include "link/protocol/gateway.hpp"
+#include "net/frame_channel.hpp"
+#include "net/socket.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -14,7 +15,7 @@
 
 namespace peercache::actors {
 
-namespace frames = rdma::frames;
+namespace frames = net::frames;
 
 namespace {
 
@@ -130,7 +131,7 @@ struct broker_body {
   /// socket is closed for ends at once, and takes the buffers with it.
   void drop(caf::io::connection_handle handle) {
     connections.remove(handle);
-    rdma::cut_off(static_cast<int>(handle.id())); // caf::io::network::conn_hdl_from_socket
+    net::cut_off(static_cast<int>(handle.id())); // caf::io::network::conn_hdl_from_socket
     self->close(handle);
   }
 

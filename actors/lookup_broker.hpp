@@ -1,7 +1,8 @@
 #pragma once
 
-#include "actors/protocol/directory.hpp"
+#include "actors/link_names.hpp"
 #include "common/ids.hpp"
+#include "link/protocol/directory.hpp"
 
 #include <caf/io/broker.hpp>
 #include <caf/io/doorman.hpp>

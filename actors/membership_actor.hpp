@@ -1,9 +1,10 @@
 #pragma once
 
-#include "actors/links_actor.hpp"
-#include "actors/protocol/gateway.hpp"
-#include "actors/protocol/membership.hpp"
+#include "actors/link_names.hpp"
 #include "discovery/membership.hpp"
+#include "link/links_actor.hpp"
+#include "link/protocol/gateway.hpp"
+#include "link/protocol/membership.hpp"
 
 #include <functional>
 #include <map>

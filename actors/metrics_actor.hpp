@@ -1,8 +1,9 @@
 #pragma once
 
+#include "actors/link_names.hpp"
 #include "actors/page_server.hpp"
-#include "actors/protocol/message_types.hpp"
 #include "actors/rail_service.hpp"
+#include "link/protocol/message_types.hpp"
 #include "metrics/http_server.hpp"
 #include "metrics/published.hpp"
 #include "metrics/registry.hpp"

@@ -1,11 +1,12 @@
 #include "actors/node_impl.hpp"
 
 #include "actors/life_record.hpp"
+#include "actors/link_names.hpp"
 #include "actors/node_options.hpp"
-#include "actors/rail_settings.hpp"
-#include "actors/thread_actor.hpp"
 #include "common/log.hpp"
-#include "rdma/socket.hpp"
+#include "link/rail_settings.hpp"
+#include "link/thread_actor.hpp"
+#include "net/socket.hpp"
 
 #include <chrono>
 #include <string>
@@ -18,7 +19,7 @@ result<void> node::impl::start() {
   self_.name = config_.node.name;
   self_.id = node_id_of(self_.name);
   self_.inc = incarnation::random();
-  auto advertised = rdma::resolve_host(config_.net.advertise);
+  auto advertised = net::resolve_host(config_.net.advertise);
   if (!advertised)
     return error{advertised.error().code, "net.advertise: " + advertised.error().message};
   self_.host = std::move(*advertised);
@@ -131,8 +132,8 @@ result<void> node::impl::hold_ports() {
                "net.http_port"}}) {
     if (port == 0)
       continue;
-    auto address = rdma::resolve_host(host);
-    auto held = address ? rdma::hold_port(*address, port) : address.error();
+    auto address = net::resolve_host(host);
+    auto held = address ? net::hold_port(*address, port) : address.error();
     if (!held)
       return port_fault(host, port, option);
     held_ports_.push_back(std::move(*held));
@@ -159,7 +160,7 @@ result<void> node::impl::open_ports() {
   if (decorators_.pages)
     decorators_.pages(options.faults);
   if (rails_->rails() > 0)
-    options.on_verbs_hello = [rails = rails_.get()](rdma::unique_fd socket,
+    options.on_verbs_hello = [rails = rails_.get()](net::unique_fd socket,
                                                     const rdma::verbs_hello& greeting) {
       rails->hand_over(std::move(socket), greeting);
     };

@@ -1,7 +1,7 @@
+#include "actors/link_names.hpp"
 #include "actors/node_impl.hpp"
 
 #include "actors/clearing_actor.hpp"
-#include "actors/connector_actor.hpp"
 #include "actors/directory_actor.hpp"
 #include "actors/disk_writer_actor.hpp"
 #include "actors/gateway_actor.hpp"
@@ -10,8 +10,9 @@
 #include "actors/node_options.hpp"
 #include "actors/pool_actor.hpp"
 #include "actors/promoter_actor.hpp"
-#include "actors/thread_actor.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/connector_actor.hpp"
+#include "link/thread_actor.hpp"
 
 #include <caf/io/basp_broker.hpp>
 

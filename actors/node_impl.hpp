@@ -2,16 +2,17 @@
 
 #include "actors/cleared_spaces.hpp"
 #include "actors/disk_service.hpp"
-#include "actors/links_actor.hpp"
+#include "actors/link_names.hpp"
 #include "actors/metrics_actor.hpp"
 #include "actors/node.hpp"
 #include "actors/page_server.hpp"
-#include "actors/protocol/message_types.hpp"
 #include "actors/rail_service.hpp"
-#include "actors/system_config.hpp"
 #include "common/forks.hpp"
+#include "link/links_actor.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/system_config.hpp"
 #include "metrics/http_server.hpp"
-#include "rdma/socket.hpp"
+#include "net/socket.hpp"
 #include "storage/pool_memory.hpp"
 #include "storage/pool_remains.hpp"
 
@@ -69,7 +70,7 @@ private:
   const home_process home_;
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
-  std::vector<rdma::unique_fd> held_ports_; ///< From the start until they are listened at.
+  std::vector<net::unique_fd> held_ports_; ///< From the start until they are listened at.
   std::optional<storage::pool_memory> memory_;
   std::optional<storage::pool_remains> remains_; ///< Of the process before; until they are claimed.
   cleared_spaces cleared_;                       ///< Until its actor has it.

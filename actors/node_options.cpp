@@ -1,7 +1,7 @@
 #include "actors/node_options.hpp"
 
 #include "common/log.hpp"
-#include "rdma/socket.hpp"
+#include "net/socket.hpp"
 #include "storage/eviction_policy.hpp"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ result<std::vector<discovery::endpoint>>
 resolve_seeds(const std::vector<config::host_port>& seeds) {
   std::vector<discovery::endpoint> resolved;
   for (const auto& seed : seeds) {
-    auto address = rdma::resolve_host(seed.host);
+    auto address = net::resolve_host(seed.host);
     if (!address)
       return error{address.error().code, "discovery.seeds: " + address.error().message};
     resolved.push_back({std::move(*address), seed.port});

@@ -3,7 +3,7 @@
 #include "common/result.hpp"
 #include "metrics/published.hpp"
 #include "rdma/page_source.hpp"
-#include "rdma/tcp_page_server.hpp"
+#include "rdma/tcp/tcp_page_server.hpp"
 #include "storage/slot_table.hpp"
 
 #include <atomic>

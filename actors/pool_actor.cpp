@@ -130,8 +130,8 @@ void beat(pool_pointer self) {
   self->delayed_send(self, state.options.beat, beat_atom_v);
 }
 
-publisher_options publisher_options_of(const pool_actor_options& options) {
-  publisher_options made;
+directory::publisher_options publisher_options_of(const pool_actor_options& options) {
+  directory::publisher_options made;
   made.self = options.self;
   made.inc = options.inc;
   made.replicas = options.replicas;
@@ -153,7 +153,8 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   auto& state = self->state;
   state.options = options;
   state.pool = std::move(pool);
-  state.publishing = std::make_unique<publisher>(publisher_options_of(options), *state.pool);
+  state.publishing =
+      std::make_unique<directory::publisher>(publisher_options_of(options), *state.pool);
   state.disk = pool_disk(options.disk, state.publishing->marks());
   state.adoption = {.options = options.adoption, .begun = self->clock().now()};
   self->delayed_send(self, options.beat, beat_atom_v);

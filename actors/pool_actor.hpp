@@ -1,13 +1,14 @@
 #pragma once
 
+#include "actors/link_names.hpp"
 #include "actors/pool_adoption.hpp"
 #include "actors/pool_clear.hpp"
 #include "actors/pool_disk.hpp"
-#include "actors/protocol/pool.hpp"
-#include "actors/protocol/pool_wire.hpp"
-#include "actors/protocol/topology.hpp"
-#include "actors/publisher.hpp"
 #include "actors/recent_demand.hpp"
+#include "directory/publisher.hpp"
+#include "link/protocol/pool.hpp"
+#include "link/protocol/pool_wire.hpp"
+#include "link/protocol/topology.hpp"
 #include "storage/page_pool.hpp"
 
 #include <chrono>
@@ -28,8 +29,8 @@ struct pool_actor_options {
   std::uint64_t republish_rate = 0;
   /// Bytes a second for the comparison with the directory's shards; 0: none.
   std::uint64_t repair_rate = 0;
-  std::chrono::milliseconds repair_pause = record_repair::options{}.pause;
-  std::chrono::milliseconds repair_settling = record_repair::options{}.settling;
+  std::chrono::milliseconds repair_pause = directory::record_repair::options{}.pause;
+  std::chrono::milliseconds repair_settling = directory::record_repair::options{}.settling;
   std::uint64_t mirrored_bytes_max = 0; ///< Copies of other hosts' pages.
   storage::epoch_table epochs;          ///< By which pages are too old.
   pool_disk_options disk;
@@ -40,15 +41,15 @@ struct pool_state {
   pool_state() = default;
   pool_actor_options options;
   std::unique_ptr<storage::page_pool> pool;
-  std::unique_ptr<publisher> publishing; ///< Uses the pool.
+  std::unique_ptr<directory::publisher> publishing; ///< Uses the pool.
   topology_ptr cluster;
   bool scrubbing = false; ///< A message to go on with that is on its way.
   struct open_commit {
     caf::typed_response_promise<std::string, std::string> promise;
     std::string next_lengths;
   };
-  std::map<publisher::tag, open_commit> committing; ///< Puts that are not answered.
-  std::map<publisher::tag, caf::typed_response_promise<bool>> leaving;
+  std::map<directory::publisher::tag, open_commit> committing; ///< Puts that are not answered.
+  std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;
   pool_disk disk;
   pool_adoption adoption;
   recent_demand demand; ///< Of `reserve`.

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "actors/protocol/pool.hpp"
+#include "actors/link_names.hpp"
+#include "link/protocol/pool.hpp"
 #include "storage/pool_remains.hpp"
 
 #include <caf/actor_clock.hpp>

@@ -4,7 +4,7 @@
 #include "actors/pool_publishing.hpp"
 #include "common/assert.hpp"
 #include "common/page_status.hpp"
-#include "storage/disk/disk_io.hpp"
+#include "storage/disk/io/disk_io.hpp"
 
 namespace peercache::actors {
 namespace {

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "actors/disk_catch_up.hpp"
-#include "actors/disk_marks.hpp"
 #include "actors/disk_service.hpp"
-#include "actors/protocol/disk.hpp"
-#include "actors/protocol/pool.hpp"
+#include "actors/link_names.hpp"
+#include "directory/disk_marks.hpp"
+#include "link/protocol/disk.hpp"
+#include "link/protocol/pool.hpp"
 #include "storage/page_pool.hpp"
 #include "storage/slot_table.hpp"
 
@@ -26,7 +27,7 @@ class pool_disk {
 public:
   pool_disk() = default;
   /// @param marks which pages are there already
-  pool_disk(const pool_disk_options& options, const disk_marks& marks)
+  pool_disk(const pool_disk_options& options, const directory::disk_marks& marks)
       : options_(options), marks_(&marks) {}
 
   bool on() const noexcept { return options_.gate != nullptr; }
@@ -65,7 +66,7 @@ public:
 
 private:
   pool_disk_options options_;
-  const disk_marks* marks_ = nullptr;
+  const directory::disk_marks* marks_ = nullptr;
   std::string kept_; ///< kept_page records.
 };
 

@@ -27,25 +27,25 @@ void ask_owner(pool_pointer self, const Order& what, Message... message) {
           });
 }
 
-void carry_out(pool_pointer self, publisher::tell& order) {
+void carry_out(pool_pointer self, directory::publisher::tell& order) {
   const auto& view = self->state.cluster->view;
   ask_owner<std::string>(self, order, publish_atom_v, std::move(order.records), view.term,
                          view.version);
 }
 
-void carry_out(pool_pointer self, publisher::take_back& order) {
+void carry_out(pool_pointer self, directory::publisher::take_back& order) {
   ask_owner<std::uint64_t>(self, order, withdraw_atom_v, std::move(order.records));
 }
 
-void carry_out(pool_pointer self, publisher::compare& order) {
+void carry_out(pool_pointer self, directory::publisher::compare& order) {
   ask_owner<std::uint64_t>(self, order, compare_atom_v, std::move(order.comparison));
 }
 
-void carry_out(pool_pointer self, publisher::list& order) {
+void carry_out(pool_pointer self, directory::publisher::list& order) {
   ask_owner<std::string>(self, order, list_atom_v, std::move(order.request));
 }
 
-void carry_out(pool_pointer self, publisher::walk_disk& order) {
+void carry_out(pool_pointer self, directory::publisher::walk_disk& order) {
   self->request(self->state.disk.actor, caf::infinite, walk_atom_v, order.after, order.pages)
       .then(
           [self, id = order.id](const std::string& pages, std::uint64_t last) {
@@ -58,11 +58,11 @@ void carry_out(pool_pointer self, publisher::walk_disk& order) {
           });
 }
 
-void carry_out(pool_pointer self, publisher::acknowledge& order) {
+void carry_out(pool_pointer self, directory::publisher::acknowledge& order) {
   self->send(self->state.disk.actor, ack_atom_v, order.ticket);
 }
 
-void carry_out(pool_pointer self, publisher::settled& order) {
+void carry_out(pool_pointer self, directory::publisher::settled& order) {
   auto& state = self->state;
   const auto found = state.committing.find(order.put);
   PEERCACHE_ASSERT(found != state.committing.end()); // A put is settled once.
@@ -74,7 +74,7 @@ void carry_out(pool_pointer self, publisher::settled& order) {
   open.promise.deliver(std::move(order.statuses), state.reserve(open.next_lengths));
 }
 
-void carry_out(pool_pointer self, publisher::has_left& order) {
+void carry_out(pool_pointer self, directory::publisher::has_left& order) {
   const auto found = self->state.leaving.find(order.leaving);
   PEERCACHE_ASSERT(found != self->state.leaving.end());
   found->second.deliver(true);
@@ -125,7 +125,7 @@ caf::result<bool> withdraw_everything(pool_pointer self) {
 void adopt_topology(pool_pointer self, const topology_ptr& next) {
   PEERCACHE_ASSERT(next);
   self->state.cluster = next;
-  publisher::cluster known;
+  directory::publisher::cluster known;
   known.view = {next, &next->view};
   known.ring = {next, &next->ring};
   known.is_linked = [next](node_id id) {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-// How the pool actor carries the conversation with the directory's shards (actors/publisher.hpp).
+// How the pool actor carries the conversation with the directory's shards
+// (directory/publisher.hpp).
 namespace peercache::actors {
 
 /// Carries out what the publisher orders until there is nothing: at the end of every handler that

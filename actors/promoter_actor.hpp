@@ -1,10 +1,11 @@
 #pragma once
 
+#include "actors/link_names.hpp"
 #include "actors/promotions.hpp"
-#include "actors/protocol/disk.hpp"
-#include "actors/protocol/disk_wire.hpp"
-#include "actors/protocol/pool.hpp"
 #include "directory/page_location.hpp"
+#include "link/protocol/disk.hpp"
+#include "link/protocol/disk_wire.hpp"
+#include "link/protocol/pool.hpp"
 
 #include <optional>
 #include <string>

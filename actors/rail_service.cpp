@@ -1,8 +1,9 @@
 #include "actors/rail_service.hpp"
 
-#include "actors/rail_settings.hpp"
+#include "actors/link_names.hpp"
 #include "common/log.hpp"
-#include "rdma/verbs_rail_server.hpp"
+#include "link/rail_settings.hpp"
+#include "rdma/verbs/verbs_rail_server.hpp"
 
 #include <utility>
 
@@ -87,7 +88,7 @@ result<void> rail_service::add_rail(const rdma::rail_choice::rail& which,
   return {};
 }
 
-void rail_service::hand_over(rdma::unique_fd socket, const rdma::verbs_hello& greeting) {
+void rail_service::hand_over(net::unique_fd socket, const rdma::verbs_hello& greeting) {
   rails_[greeting.rail % rails_.size()].server->hand_over(std::move(socket), greeting);
 }
 

@@ -3,10 +3,10 @@
 #include "common/result.hpp"
 #include "config/node_config.hpp"
 #include "discovery/view.hpp"
-#include "rdma/rail_choice.hpp"
-#include "rdma/socket.hpp"
-#include "rdma/verbs_protocol.hpp"
-#include "rdma/verbs_server_stats.hpp"
+#include "net/socket.hpp"
+#include "rdma/verbs/rail_choice.hpp"
+#include "rdma/verbs/verbs_protocol.hpp"
+#include "rdma/verbs/verbs_server_stats.hpp"
 #include "storage/pool_memory.hpp"
 
 #include <atomic>
@@ -40,7 +40,7 @@ public:
   const std::string& choice() const noexcept { return choice_; }
 
   /// A connection that has said a verbs hello: to the rail that it names.
-  void hand_over(rdma::unique_fd socket, const rdma::verbs_hello& greeting);
+  void hand_over(net::unique_fd socket, const rdma::verbs_hello& greeting);
 
   /// The body of a rail's data-plane actor: returns after `stop`.
   void run(std::size_t rail);

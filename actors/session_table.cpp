@@ -1,7 +1,8 @@
 #include "actors/session_table.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
+#include "actors/link_names.hpp"
 #include "common/assert.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <algorithm>
 

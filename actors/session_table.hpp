@@ -1,7 +1,8 @@
 #pragma once
 
-#include "actors/protocol/gateway.hpp"
+#include "actors/link_names.hpp"
 #include "common/ids.hpp"
+#include "link/protocol/gateway.hpp"
 
 #include <cstdint>
 #include <functional>

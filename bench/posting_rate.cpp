@@ -7,10 +7,11 @@
 
 #include "common/assert.hpp"
 #include "common/slot_entry.hpp"
+#include "rdma/data_plane.hpp"
 #include "rdma/page_source.hpp"
-#include "rdma/tcp_page_server.hpp"
-#include "rdma/verbs_rail_server.hpp"
-#include "rdma/verbs_transport.hpp"
+#include "rdma/tcp/tcp_page_server.hpp"
+#include "rdma/verbs/verbs_rail_server.hpp"
+#include "rdma/verbs/verbs_transport.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 
 #include <cstdio>
@@ -66,7 +67,7 @@ struct serving_host {
     rdma::tcp_page_server_options door_options;
     door_options.cluster = "bench";
     door_options.inc = life;
-    door_options.on_verbs_hello = [this](rdma::unique_fd socket, const rdma::verbs_hello& hello) {
+    door_options.on_verbs_hello = [this](net::unique_fd socket, const rdma::verbs_hello& hello) {
       servers.at(hello.rail)->hand_over(std::move(socket), hello);
     };
     door = must(rdma::tcp_page_server::listen(door_options, nothing));

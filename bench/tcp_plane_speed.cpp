@@ -6,9 +6,10 @@
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
+#include "rdma/data_plane.hpp"
 #include "rdma/data_plane_loop.hpp"
-#include "rdma/tcp_page_server.hpp"
-#include "rdma/tcp_transport.hpp"
+#include "rdma/tcp/tcp_page_server.hpp"
+#include "rdma/tcp/tcp_transport.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -275,7 +276,7 @@ std::vector<std::uint64_t> checksums_of(std::span<const std::byte> region, std::
   return sums;
 }
 
-void apply_settings(rdma::tcp_data_plane_options& plane, rdma::socket_options& server,
+void apply_settings(rdma::tcp_data_plane_options& plane, net::socket_options& server,
                     rdma::data_plane_loop_options& loop) {
   const auto set = [](const char* name, auto& option, long unit) {
     if (settings[name] > 0)

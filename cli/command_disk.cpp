@@ -58,7 +58,7 @@ exit_code verify(const global_options& globals, const disk_arguments& arguments)
     return fail(globals, begun.error());
   verify_progress progress(before->disk);
   progress_bar bar(stderr, "verifying", progress.total_bytes());
-  auto done = follow(**admin, arguments.wait, [&](const actors::disk_report& now) {
+  auto done = follow(**admin, arguments.wait, [&](const link::disk_report& now) {
     const bool ended = progress.take(now);
     bar.update(std::min(progress.read_bytes(), progress.total_bytes()));
     return ended;
@@ -97,7 +97,7 @@ exit_code evict(const global_options& globals, const disk_arguments& arguments) 
     return fail(globals, begun.error());
   evict_progress progress(before->disk, arguments.free_bytes);
   auto state = evict_progress::state::going_on;
-  auto done = follow(**admin, arguments.wait, [&](const actors::disk_report& now) {
+  auto done = follow(**admin, arguments.wait, [&](const link::disk_report& now) {
     state = progress.take(now);
     return state != evict_progress::state::going_on;
   });

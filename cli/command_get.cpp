@@ -61,7 +61,7 @@ exit_code get(const global_options& globals, const get_options& options) {
   if (locations->empty() || locations->front().empty())
     return say(globals, options, page);
   std::vector<std::byte> bytes(locations->front().front().length_bytes);
-  rdma::page_part part{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
+  page_part part{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
   client::get_page wanted{keys.front(), {&part, 1}};
   cache->get({&wanted, 1}, {&page, 1});
   if (page.status == page_status::hit) {

@@ -83,7 +83,7 @@ void fetch(client::cache_client& from, const page_key& key, explanation& told) {
   if (told.locations.empty())
     return;
   std::vector<std::byte> bytes(told.locations.front().length_bytes);
-  rdma::page_part part{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
+  page_part part{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
   client::get_page wanted{key, {&part, 1}};
   auto begin = std::chrono::steady_clock::now();
   from.get({&wanted, 1}, {&told.fetched, 1});

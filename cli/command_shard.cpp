@@ -7,7 +7,7 @@ namespace peercache::cli {
 
 namespace {
 
-nlohmann::json shard_json(const actors::directory_report& shard) {
+nlohmann::json shard_json(const link::directory_report& shard) {
   return {{"records", shard.records},      {"bytes", shard.bytes},
           {"lookups", shard.lookups},      {"publishes", shard.publishes},
           {"withdraws", shard.withdraws},  {"foreign", shard.foreign},

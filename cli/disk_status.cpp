@@ -9,22 +9,22 @@ namespace peercache::cli {
 
 namespace {
 
-double ms_at(const actors::latency_report& latency, double share) {
+double ms_at(const link::latency_report& latency, double share) {
   return static_cast<double>(latency.snapshot().quantile_ns(share)) / 1e6;
 }
 
-nlohmann::json latency_json(const actors::latency_report& latency) {
+nlohmann::json latency_json(const link::latency_report& latency) {
   return {
       {"count", latency.count}, {"p50_ms", ms_at(latency, 0.5)}, {"p99_ms", ms_at(latency, 0.99)}};
 }
 
-std::string latency_text(const actors::latency_report& latency) {
+std::string latency_text(const link::latency_report& latency) {
   return latency.count == 0 ? std::string()
                             : fmt::format(", {:.2f} ms (p50), {:.2f} ms (p99)", ms_at(latency, 0.5),
                                           ms_at(latency, 0.99));
 }
 
-std::string skips_text(const actors::disk_report& disk) {
+std::string skips_text(const link::disk_report& disk) {
   std::string text;
   for (const auto& [reason, pages] : disk.skipped)
     if (pages != 0)
@@ -32,7 +32,7 @@ std::string skips_text(const actors::disk_report& disk) {
   return text.empty() ? "none" : text;
 }
 
-std::string state_of(const actors::disk_report& disk) {
+std::string state_of(const link::disk_report& disk) {
   if (!disk.on)
     return "off: " + disk.why_off;
   if (disk.scanned < 1)
@@ -46,7 +46,7 @@ std::string state_of(const actors::disk_report& disk) {
 
 } // namespace
 
-nlohmann::json to_json(const actors::disk_report& disk) {
+nlohmann::json to_json(const link::disk_report& disk) {
   return {{"on", disk.on},
           {"why_off", disk.why_off},
           {"path", disk.path},
@@ -86,14 +86,14 @@ nlohmann::json to_json(const actors::disk_report& disk) {
           {"read_latency", latency_json(disk.read_latency)}};
 }
 
-nlohmann::json to_json(const actors::promote_report& promotes) {
+nlohmann::json to_json(const link::promote_report& promotes) {
   return {{"promoted", promotes.promoted},    {"joined", promotes.joined},
           {"in_pool", promotes.in_pool},      {"missed", promotes.missed},
           {"refused", promotes.refused},      {"warmed", promotes.warmed},
           {"on_its_way", promotes.on_its_way}};
 }
 
-std::string to_text(const actors::disk_report& disk, const actors::promote_report& promotes) {
+std::string to_text(const link::disk_report& disk, const link::promote_report& promotes) {
   fact_list facts;
   facts.add("disk tier", state_of(disk));
   if (!disk.on)
@@ -130,18 +130,18 @@ std::string to_text(const actors::disk_report& disk, const actors::promote_repor
   return facts.to_string();
 }
 
-exit_code exit_code_of(const actors::disk_report& disk) noexcept {
+exit_code exit_code_of(const link::disk_report& disk) noexcept {
   if (!disk.on)
     return exit_code::failed;
   const bool well = disk.scanned >= 1 && disk.breaker == "closed" && !disk.read_only;
   return well ? exit_code::ok : exit_code::degraded;
 }
 
-verify_progress::verify_progress(const actors::disk_report& before)
+verify_progress::verify_progress(const link::disk_report& before)
     : scrubbed_before_(before.scrubbed_bytes), failures_before_(before.checksum_failures),
       unread_before_(before.read_errors), total_bytes_(before.page_bytes) {}
 
-bool verify_progress::take(const actors::disk_report& now) {
+bool verify_progress::take(const link::disk_report& now) {
   read_bytes_ = now.scrubbed_bytes - std::min(scrubbed_before_, now.scrubbed_bytes);
   failures_ = now.checksum_failures - std::min(failures_before_, now.checksum_failures);
   unread_ = now.read_errors - std::min(unread_before_, now.read_errors);
@@ -149,11 +149,11 @@ bool verify_progress::take(const actors::disk_report& now) {
   return quiet_reports_ >= 2;
 }
 
-evict_progress::evict_progress(const actors::disk_report& before, std::uint64_t wanted_bytes)
+evict_progress::evict_progress(const link::disk_report& before, std::uint64_t wanted_bytes)
     : wanted_bytes_(std::min(wanted_bytes, before.bytes_capacity)), pages_before_(before.pages),
       evicted_before_(before.evicted) {}
 
-evict_progress::state evict_progress::take(const actors::disk_report& now) {
+evict_progress::state evict_progress::take(const link::disk_report& now) {
   const auto free = now.bytes_capacity - std::min(now.bytes_used, now.bytes_capacity);
   const auto evicted = now.evicted - std::min(evicted_before_, now.evicted);
   const bool changed = free != free_bytes_ || evicted != evicted_;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/protocol/reports.hpp"
 #include "cli/exit_code.hpp"
+#include "link/protocol/reports.hpp"
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -11,25 +11,25 @@
 namespace peercache::cli {
 
 /// A node's disk tier as `peercache disk status` shows it.
-nlohmann::json to_json(const actors::disk_report& disk);
-nlohmann::json to_json(const actors::promote_report& promotes);
-std::string to_text(const actors::disk_report& disk, const actors::promote_report& promotes);
+nlohmann::json to_json(const link::disk_report& disk);
+nlohmann::json to_json(const link::promote_report& promotes);
+std::string to_text(const link::disk_report& disk, const link::promote_report& promotes);
 
 /// `failed` without a disk tier; `degraded` while it is being scanned, the device is full, or it is
 /// left alone because it failed.
-exit_code exit_code_of(const actors::disk_report& disk) noexcept;
+exit_code exit_code_of(const link::disk_report& disk) noexcept;
 
 /// Follows a node that reads its whole tier (`peercache disk verify`), by the reports that it makes
 /// meanwhile. A value.
 class verify_progress {
 public:
   /// @param before Made before it began.
-  explicit verify_progress(const actors::disk_report& before);
+  explicit verify_progress(const link::disk_report& before);
 
   /// Reports come several times a second, the first one at least `report_pause_ms` after the
   /// beginning. True when the node is done: two reports in a row say so, for the first one may be
   /// older than the beginning.
-  bool take(const actors::disk_report& now);
+  bool take(const link::disk_report& now);
 
   std::uint64_t read_bytes() const noexcept { return read_bytes_; }
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
@@ -56,11 +56,11 @@ public:
 
   /// @param wanted_bytes That are to be free. 0: the pages that are there now are to go, however
   /// much of the tier the store keeps for itself.
-  evict_progress(const actors::disk_report& before, std::uint64_t wanted_bytes);
+  evict_progress(const link::disk_report& before, std::uint64_t wanted_bytes);
 
   /// @return `stuck` when so much is not free though no page is left of those that were there
   /// before, or when nothing changes any more.
-  state take(const actors::disk_report& now);
+  state take(const link::disk_report& now);
 
   std::uint64_t free_bytes() const noexcept { return free_bytes_; }
   std::uint64_t evicted_pages() const noexcept { return evicted_; }

@@ -1,16 +1,16 @@
 #include "client/admin_client.hpp"
 
-#include "actors/connector_actor.hpp"
-#include "actors/protocol/message_types.hpp"
-#include "actors/system_config.hpp"
 #include "client/connect_fault.hpp"
 #include "common/key_epoch.hpp"
 #include "discovery/view_codec.hpp"
-#include "rdma/socket.hpp"
+#include "link/connector_actor.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/system_config.hpp"
+#include "net/socket.hpp"
 
 namespace peercache::client {
 
-using namespace peercache::actors;
+using namespace peercache::link;
 
 class admin_client::impl {
 public:
@@ -47,7 +47,7 @@ result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& h
                                                             std::uint16_t port,
                                                             const std::string& cluster,
                                                             std::chrono::milliseconds timeout) {
-  auto address = rdma::resolve_host(host);
+  auto address = net::resolve_host(host);
   if (!address)
     return connect_fault(host, port, {errc::unreachable, address.error().message});
   auto body = std::make_unique<impl>();
@@ -138,9 +138,9 @@ result<std::uint64_t> admin_client::set_drained(bool drained, std::chrono::milli
   return records;
 }
 
-result<actors::clear_report> admin_client::clear(std::string_view space,
-                                                 const std::vector<std::string>& gone,
-                                                 std::chrono::milliseconds within) {
+result<link::clear_report> admin_client::clear(std::string_view space,
+                                               const std::vector<std::string>& gone,
+                                               std::chrono::milliseconds within) {
   std::string names;
   for (const auto& name : gone)
     names += name + "\n";

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/protocol/reports.hpp"
 #include "common/result.hpp"
 #include "discovery/view.hpp"
+#include "link/protocol/reports.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -31,12 +31,12 @@ struct node_status {
   bool draining = false;     ///< By its view: owns no keys, takes no pages.
   std::uint64_t members = 0; ///< Of its view.
   std::uint64_t links = 0;   ///< Of these, it has a live connection to so many others.
-  actors::directory_report directory;
+  link::directory_report directory;
   std::uint64_t sessions = 0;
   std::string data_plane; ///< "tcp", and why it was taken.
   std::string version;
-  actors::disk_report disk;
-  actors::promote_report promotes;
+  link::disk_report disk;
+  link::promote_report promotes;
 };
 
 /// Asks and operates one node; what the CLI is made of.
@@ -59,8 +59,8 @@ public:
 
   /// Has the node clear a space, as `cache_client::clear`. Nodes of these names are gone for good,
   /// with all clients of their hosts: they are not waited for, nor in later clears.
-  result<actors::clear_report> clear(std::string_view space, const std::vector<std::string>& gone,
-                                     std::chrono::milliseconds within);
+  result<link::clear_report> clear(std::string_view space, const std::vector<std::string>& gone,
+                                   std::chrono::milliseconds within);
 
   /// Begins to read the node's whole disk tier and to compare checksums; its progress is in
   /// `status`. `not_found` when there is no disk tier.

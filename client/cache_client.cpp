@@ -1,7 +1,5 @@
 #include "client/cache_client.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
-#include "actors/thread_actor.hpp"
 #include "client/call_pieces.hpp"
 #include "client/clear_call.hpp"
 #include "client/client_impl.hpp"
@@ -10,7 +8,9 @@
 #include "client/get_call.hpp"
 #include "client/remove_call.hpp"
 #include "client/set_call.hpp"
-#include "rdma/socket.hpp"
+#include "link/protocol/pool_wire.hpp"
+#include "link/thread_actor.hpp"
+#include "net/socket.hpp"
 
 #include <algorithm>
 
@@ -58,7 +58,7 @@ error closed_fault() {
 std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane& plane) {
   std::vector<caf::actor> threads;
   for (std::size_t lane = 0; lane < plane.lanes().size(); ++lane)
-    threads.push_back(actors::spawn_thread_actor(system, [&plane, lane] { plane.run(lane); }));
+    threads.push_back(link::spawn_thread_actor(system, [&plane, lane] { plane.run(lane); }));
   return threads;
 }
 
@@ -82,7 +82,7 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
 cache_client::impl::~impl() {
   reads->stop();
   for (auto& thread : read_threads_)
-    actors::wait_for_thread_actor(session.system(), thread);
+    link::wait_for_thread_actor(session.system(), thread);
 }
 
 void cache_client::impl::close() {
@@ -157,7 +157,7 @@ void cache_client::close() {
 result<std::unique_ptr<cache_client>> cache_client::connect(const client_options& wanted) {
   auto until = steady_clock::now() + wanted.timeout;
   auto options = wanted;
-  auto address = rdma::resolve_host(wanted.node_host);
+  auto address = net::resolve_host(wanted.node_host);
   if (!address && wanted.wait_for_node)
     return connect_fault(wanted.node_host, wanted.node_port,
                          {errc::unreachable, address.error().message});
@@ -167,7 +167,7 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   if (!plane)
     return plane.error();
   auto body = std::make_unique<impl>(options, std::move(*plane));
-  actors::leave_actor_system();
+  link::leave_actor_system();
   if (options.wait_for_node)
     if (auto ready = body->session.board().wait_ready(until); !ready)
       return connect_fault(wanted.node_host, options.node_port, ready.error());
@@ -300,8 +300,8 @@ void cache_client::prefetch(std::span<const page_key> keys) {
       return;
     std::string batch;
     for (const auto& key : now.pages())
-      actors::append_record(batch, key);
-    caf::anon_send(impl_->session.committer(), actors::lookup_atom_v, std::move(batch));
+      link::append_record(batch, key);
+    caf::anon_send(impl_->session.committer(), link::lookup_atom_v, std::move(batch));
   }
 }
 

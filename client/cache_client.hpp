@@ -3,12 +3,12 @@
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
 #include "common/page_origin.hpp"
+#include "common/page_part.hpp"
 #include "common/page_status.hpp"
 #include "common/result.hpp"
 #include "directory/page_location.hpp"
 #include "discovery/view.hpp"
-#include "rdma/data_plane.hpp"
-#include "rdma/rail_choice.hpp"
+#include "rdma/verbs/rail_choice.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -21,9 +21,6 @@
 #include <vector>
 
 namespace peercache::client {
-
-using peercache::page_origin;
-using peercache::page_origin_count;
 
 /// When the checksum of a page that was read is compared.
 enum class verify_mode : std::uint8_t { off, sample, always };
@@ -74,7 +71,7 @@ struct set_page {
 /// One page to fetch; the parts' sizes must add up to the page's length.
 struct get_page {
   page_key key;
-  std::span<const rdma::page_part> parts;
+  std::span<const page_part> parts;
 };
 
 struct page_result {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rdma/socket.hpp"
+#include "net/socket.hpp"
 
 #include <atomic>
 #include <functional>
@@ -36,7 +36,7 @@ public:
 
 private:
   std::atomic<bool> given_{false};
-  rdma::unique_fd file_;
+  net::unique_fd file_;
   std::mutex lock_;
   std::list<std::function<void()>> waiters_; ///< By lock_.
 };

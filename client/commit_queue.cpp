@@ -1,8 +1,8 @@
 #include "client/commit_queue.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
 #include "common/assert.hpp"
 #include "common/limits.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <utility>
 
@@ -12,11 +12,11 @@ namespace {
 /// Whether the node takes both in one message.
 bool can_join(const commit_job& one, const commit_job& other) {
   auto length = [](const commit_job& job) {
-    return job.next_lengths.empty() ? 0 : actors::record_at<std::uint32_t>(job.next_lengths, 0);
+    return job.next_lengths.empty() ? 0 : link::record_at<std::uint32_t>(job.next_lengths, 0);
   };
   return one.pool == other.pool && one.mode == other.mode &&
          (length(one) == 0 || length(other) == 0 || length(one) == length(other)) &&
-         (one.filled.size() + other.filled.size()) / sizeof(actors::filled_slot) <=
+         (one.filled.size() + other.filled.size()) / sizeof(link::filled_slot) <=
              limits::batch_pages_max;
 }
 
@@ -31,7 +31,7 @@ void join(commit_job& earlier, const commit_job& later) {
 } // namespace
 
 bool commit_queue::push(commit_job job) {
-  PEERCACHE_ASSERT(job.sets > 0 && job.filled.size() % sizeof(actors::filled_slot) == 0);
+  PEERCACHE_ASSERT(job.sets > 0 && job.filled.size() % sizeof(link::filled_slot) == 0);
   std::lock_guard hold(lock_);
   if (!waiting_.empty() && can_join(*waiting_.back(), job))
     join(*waiting_.back(), job);

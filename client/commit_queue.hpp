@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/protocol/pool_wire.hpp"
 #include "client/own_pool.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -14,11 +14,11 @@ namespace peercache::client {
 /// A set, or several, whose bytes are in their slots; on its way to the node.
 struct commit_job {
   own_pool_ptr pool;
-  std::string filled;       ///< Packed actors::filled_slot, each set in prefix order.
+  std::string filled;       ///< Packed link::filled_slot, each set in prefix order.
   std::string next_lengths; ///< Packed lengths to reserve for the next set; all of one size.
   std::uint64_t bytes = 0;
   std::uint64_t sets = 1;
-  actors::commit_mode mode = actors::commit_mode::skip;
+  link::commit_mode mode = link::commit_mode::skip;
 };
 using commit_job_ptr = std::shared_ptr<const commit_job>;
 

@@ -1,14 +1,14 @@
 #include "client/committer.hpp"
 
-#include "actors/owner_batches.hpp"
-#include "actors/protocol/pool_wire.hpp"
 #include "client/connect_fault.hpp"
 #include "client/promote_call.hpp"
 #include "common/assert.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
+#include "directory/owner_batches.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include "directory/wire.hpp"
 
@@ -22,7 +22,7 @@ namespace peercache::client {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace peercache::actors;
+using namespace peercache::link;
 using committer_pointer = committer_actor::stateful_pointer<committer_state>;
 
 constexpr auto beat_interval = 250ms;
@@ -278,7 +278,8 @@ void send_stale_records(committer_pointer self) {
     return;
   auto cluster = board.topology();
   const auto pool = board.pool();
-  owner_batches batches{cluster->ring, pool ? pool->directory_replicas : directory_replicas};
+  directory::owner_batches batches{cluster->ring,
+                                   pool ? pool->directory_replicas : directory_replicas};
   for (const auto& record : records)
     batches.add(0, record);
   for (auto& batch : batches.take())

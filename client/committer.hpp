@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/links_actor.hpp"
 #include "client/session.hpp"
+#include "link/links_actor.hpp"
 
 #include <unordered_set>
 
@@ -12,10 +12,10 @@ struct committer_options {
   std::uint16_t node_port = 0;
   std::string cluster;
   std::string client_name;
-  actors::connector_actor connector;
-  actors::links_actor links;
+  link::connector_actor connector;
+  link::links_actor links;
   std::shared_ptr<session_board> board;
-  std::function<actors::client_report()> report_totals;
+  std::function<link::client_report()> report_totals;
   /// Remembers where a page is; `prefetch` calls it with what it found.
   std::function<void(const page_key&, const directory::page_location&)> remember;
 };

@@ -59,8 +59,8 @@ client_stats counters::stats() const {
   return now;
 }
 
-actors::client_report counters::report(std::uint64_t breakers_open) const {
-  actors::client_report now;
+link::client_report counters::report(std::uint64_t breakers_open) const {
+  link::client_report now;
   now.get_status = values_of(get_status);
   now.set_status = values_of(set_status);
   now.exists_status = values_of(exists_status);
@@ -69,9 +69,9 @@ actors::client_report counters::report(std::uint64_t breakers_open) const {
   now.set_bytes = set_bytes;
   now.breakers_open = breakers_open;
   now.view_refreshes = view_refreshes;
-  now.get_latency = actors::latency_report{get_latency.snapshot()};
-  now.set_latency = actors::latency_report{set_latency.snapshot()};
-  now.exists_latency = actors::latency_report{exists_latency.snapshot()};
+  now.get_latency = link::latency_report{get_latency.snapshot()};
+  now.set_latency = link::latency_report{set_latency.snapshot()};
+  now.exists_latency = link::latency_report{exists_latency.snapshot()};
   return now;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/protocol/reports.hpp"
 #include "client/cache_client.hpp"
+#include "link/protocol/reports.hpp"
 #include "metrics/latency_histogram.hpp"
 
 #include <array>
@@ -29,7 +29,7 @@ struct counters {
                              std::array<count, page_status_count>& to) noexcept;
   client_stats stats() const;
   /// What the own host's node is told. @param breakers_open peers that are left alone now
-  actors::client_report report(std::uint64_t breakers_open) const;
+  link::client_report report(std::uint64_t breakers_open) const;
 };
 
 } // namespace peercache::client

@@ -59,7 +59,7 @@ void directory_lookup::failed(question& asked, page_status reason) {
 }
 
 void directory_lookup::advance(question& asked) {
-  using state = rdma::frame_channel::state;
+  using state = net::frame_channel::state;
   PEERCACHE_ASSERT(asked.channel != nullptr);
   const auto now = asked.channel->advance();
   const auto& owner = asked.owner->self.inc;

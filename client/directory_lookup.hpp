@@ -30,8 +30,8 @@ private:
   /// One owner that is being asked in a round.
   struct question {
     const lookup_plan::share* share = nullptr;
-    const actors::peer* owner = nullptr;
-    std::unique_ptr<rdma::frame_channel> channel; ///< Null when it has ended.
+    const link::peer* owner = nullptr;
+    std::unique_ptr<net::frame_channel> channel; ///< Null when it has ended.
     deadline until;
     bool ready = false; ///< Its socket was, when they were last waited for.
   };
@@ -53,7 +53,7 @@ private:
   lookup_course course_;
   counters& counters_;
   own_pool_ptr own_;
-  actors::topology_ptr cluster_;
+  link::topology_ptr cluster_;
 };
 
 } // namespace peercache::client

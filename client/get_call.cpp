@@ -4,6 +4,7 @@
 #include "common/assert.hpp"
 #include "common/copy.hpp"
 #include "common/guards.hpp"
+#include "rdma/data_plane.hpp"
 
 #include <algorithm>
 #include <atomic>

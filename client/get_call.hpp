@@ -4,6 +4,7 @@
 #include "client/mirror_call.hpp"
 #include "client/promote_call.hpp"
 #include "client/read_plan.hpp"
+#include "rdma/data_plane.hpp"
 #include "rdma/striped_read.hpp"
 
 #include <memory>
@@ -54,7 +55,7 @@ private:
   read_plan plan_;
   call_start start_; ///< Of this look.
   own_pool_ptr own_;
-  actors::topology_ptr cluster_;
+  link::topology_ptr cluster_;
   std::vector<std::unique_ptr<peer_read>> batches_;
 };
 

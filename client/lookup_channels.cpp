@@ -2,7 +2,7 @@
 
 namespace peercache::client {
 
-std::unique_ptr<rdma::frame_channel> lookup_channels::lease(const actors::peer& owner) {
+std::unique_ptr<net::frame_channel> lookup_channels::lease(const link::peer& owner) {
   {
     std::lock_guard guard{lock_};
     auto found = idle_.find(owner.self.inc);
@@ -12,14 +12,14 @@ std::unique_ptr<rdma::frame_channel> lookup_channels::lease(const actors::peer& 
       return channel;
     }
   }
-  auto opened = rdma::frame_channel::open(
-      owner.self.host, owner.lookup_port,
-      rdma::frames::greeting(actors::wire_version, cluster_, owner.self.inc));
+  auto opened =
+      net::frame_channel::open(owner.self.host, owner.lookup_port,
+                               net::frames::greeting(link::wire_version, cluster_, owner.self.inc));
   return opened ? std::move(*opened) : nullptr;
 }
 
 void lookup_channels::give_back(const incarnation& owner,
-                                std::unique_ptr<rdma::frame_channel> channel) {
+                                std::unique_ptr<net::frame_channel> channel) {
   std::lock_guard guard{lock_};
   auto found = idle_.find(owner); // Not there: it has left the view meanwhile.
   if (found != idle_.end() && found->second.size() < idle_per_member_max)

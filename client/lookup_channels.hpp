@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/protocol/topology.hpp"
-#include "rdma/frame_channel.hpp"
+#include "link/protocol/topology.hpp"
+#include "net/frame_channel.hpp"
 
 #include <memory>
 #include <mutex>
@@ -20,9 +20,9 @@ public:
   static constexpr std::size_t idle_per_member_max = 16;
 
   /// An idle connection, or a new one that is being made; null when there can be none.
-  std::unique_ptr<rdma::frame_channel> lease(const actors::peer& owner);
+  std::unique_ptr<net::frame_channel> lease(const link::peer& owner);
   /// @pre its last question was answered
-  void give_back(const incarnation& owner, std::unique_ptr<rdma::frame_channel> channel);
+  void give_back(const incarnation& owner, std::unique_ptr<net::frame_channel> channel);
   /// Closes the idle connections to whoever is not in this view, when it is another one than the
   /// last.
   void follow(const discovery::view& view);
@@ -30,7 +30,7 @@ public:
 private:
   const std::string cluster_;
   std::mutex lock_;
-  std::unordered_map<incarnation, std::vector<std::unique_ptr<rdma::frame_channel>>>
+  std::unordered_map<incarnation, std::vector<std::unique_ptr<net::frame_channel>>>
       idle_;                       ///< By lock_.
   discovery::view_stamp followed_; ///< By lock_.
 };

@@ -1,10 +1,10 @@
 #include "client/mirror_call.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
 #include "common/copy.hpp"
 #include "common/guards.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <algorithm>
 
@@ -45,7 +45,7 @@ void mirror_call::consider(const get_page& page, std::uint32_t length_bytes,
       bytes_ + length_bytes > mirrored_bytes_max)
     return;
   bytes_ += length_bytes;
-  chosen_.push_back({&page, length_bytes, checksum, actors::no_slot});
+  chosen_.push_back({&page, length_bytes, checksum, link::no_slot});
 }
 
 void mirror_call::take_slots() {
@@ -53,21 +53,21 @@ void mirror_call::take_slots() {
   std::vector<candidate*> without;
   for (auto& each : chosen_)
     if (!pool_->leases.take(slot_leases::granules_of(each.length_bytes), each.slot)) {
-      actors::append_record(lengths, each.length_bytes);
+      link::append_record(lengths, each.length_bytes);
       without.push_back(&each);
     }
   if (!without.empty()) {
     auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
-    caf::anon_send(client_.session.committer(), actors::reserve_atom_v, request);
+    caf::anon_send(client_.session.committer(), link::reserve_atom_v, request);
     auto answer = request->wait(std::min(until_, steady_clock::now() + slot_patience));
-    auto count = actors::record_count<slot_id>(answer.slots).value_or(0);
+    auto count = link::record_count<slot_id>(answer.slots).value_or(0);
     for (std::size_t i = 0; i < std::min(count, without.size()); ++i)
-      without[i]->slot = actors::record_at<slot_id>(answer.slots, i);
+      without[i]->slot = link::record_at<slot_id>(answer.slots, i);
   }
-  std::erase_if(chosen_, [](const candidate& each) { return each.slot == actors::no_slot; });
+  std::erase_if(chosen_, [](const candidate& each) { return each.slot == link::no_slot; });
 }
 
-bool mirror_call::copy_compared(std::span<const rdma::page_part> parts, std::span<std::byte> to,
+bool mirror_call::copy_compared(std::span<const page_part> parts, std::span<std::byte> to,
                                 std::uint64_t checksum) {
   checksum_stream stream;
   std::size_t offset = 0;
@@ -86,15 +86,15 @@ void mirror_call::run() {
   take_slots();
   commit_job job;
   std::string abandoned;
-  std::vector<actors::filled_slot> copied;
+  std::vector<link::filled_slot> copied;
   for (const auto& each : chosen_) {
-    PEERCACHE_ASSERT(each.slot != actors::no_slot && each.checksum != 0);
+    PEERCACHE_ASSERT(each.slot != link::no_slot && each.checksum != 0);
     const auto to = pool_->slots.bytes(each.slot, each.length_bytes);
     if (!copy_compared(each.page->parts, to, each.checksum)) {
-      actors::append_record(abandoned, each.slot);
+      link::append_record(abandoned, each.slot);
       continue;
     }
-    actors::filled_slot filled;
+    link::filled_slot filled;
     filled.key = each.page->key;
     filled.slot = each.slot;
     filled.length_bytes = each.length_bytes;
@@ -104,25 +104,25 @@ void mirror_call::run() {
   copy_fence();
   for (const auto& filled : copied) {
     if (!pool_->make_readable(filled)) {
-      actors::append_record(abandoned, filled.slot);
+      link::append_record(abandoned, filled.slot);
       continue;
     }
-    actors::append_record(job.filled, filled);
+    link::append_record(job.filled, filled);
     client_.heat.mark_mirrored(filled.key, steady_clock::now());
     client_.locations.erase(filled.key);
   }
   if (!abandoned.empty())
-    caf::anon_send(pool_->gateway, actors::abandon_atom_v, pool_->session, std::move(abandoned));
+    caf::anon_send(pool_->gateway, link::abandon_atom_v, pool_->session, std::move(abandoned));
   if (job.filled.empty())
     return client_.session.board().window.leave(bytes_, 1, {});
   const auto granules = slot_leases::granules_of(chosen_.back().length_bytes);
   for (auto more = pool_->leases.ask_for(granules, leases_wanted); more > 0; --more)
-    actors::append_record(job.next_lengths, granules * limits::granule_bytes);
+    link::append_record(job.next_lengths, granules * limits::granule_bytes);
   job.pool = pool_;
   job.bytes = bytes_;
-  job.mode = actors::commit_mode::mirror;
+  job.mode = link::commit_mode::mirror;
   if (client_.session.board().commits.push(std::move(job)))
-    caf::anon_send(client_.session.committer(), actors::commit_atom_v);
+    caf::anon_send(client_.session.committer(), link::commit_atom_v);
 }
 
 } // namespace peercache::client

@@ -27,7 +27,7 @@ public:
 
   /// Copies a page's parts one behind the other; false: what was copied has another checksum.
   /// @pre `to` is as long as all parts together
-  static bool copy_compared(std::span<const rdma::page_part> parts, std::span<std::byte> to,
+  static bool copy_compared(std::span<const page_part> parts, std::span<std::byte> to,
                             std::uint64_t checksum);
 
 private:

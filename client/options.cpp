@@ -1,6 +1,6 @@
 #include "client/options.hpp"
 
-#include "actors/rail_settings.hpp"
+#include "link/rail_settings.hpp"
 
 namespace peercache::client {
 namespace {
@@ -28,7 +28,7 @@ client_options options_of(const config::node_config& config) {
   options.verify_own_host = mode_of(config.client.verify_own_host);
   options.verify_tcp = mode_of(config.client.verify_tcp);
   options.verify_rdma = mode_of(config.client.verify_rdma);
-  options.rails = actors::rails_of(config);
+  options.rails = link::rails_of(config);
   options.bounce_bytes = config.rdma.bounce_bytes;
   options.verify_sample = config.client.verify_sample;
   options.duplicate = config.set.duplicate == config::duplicate_mode::store ? duplicate_mode::store

@@ -4,7 +4,7 @@
 
 namespace peercache::client {
 
-bool own_pool::make_readable(const actors::filled_slot& page) noexcept {
+bool own_pool::make_readable(const link::filled_slot& page) noexcept {
   PEERCACHE_ASSERT(slots.in_range(page.slot, page.length_bytes));
   if (!slots.fill(page.slot, page.key, page.length_bytes, page.checksum))
     return false;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "actors/protocol/gateway.hpp"
-#include "actors/protocol/pool_wire.hpp"
 #include "client/slot_leases.hpp"
 #include "config/node_config.hpp"
 #include "directory/page_location.hpp"
 #include "discovery/view.hpp"
+#include "link/protocol/gateway.hpp"
+#include "link/protocol/pool_wire.hpp"
 #include "storage/host_index.hpp"
 #include "storage/pool_memory.hpp"
 #include "storage/slot_table.hpp"
@@ -29,7 +29,7 @@ struct own_pool {
   /// Whoever looks for the page on this host finds it from here on, though the node knows nothing
   /// of it yet. False: the node has taken the slot back. @pre the slot is leased to this process,
   /// its bytes are in place, and a store fence (`copy_fence`) stands behind them
-  bool make_readable(const actors::filled_slot& page) noexcept;
+  bool make_readable(const link::filled_slot& page) noexcept;
 
   /// A page of the pool as the directory would name it; of this length, unless that is 0. One
   /// without a checksum is not found here: nobody could compare its bytes.
@@ -41,7 +41,7 @@ struct own_pool {
   storage::host_index index;
   storage::epoch_table epochs;
   discovery::member node;
-  actors::gateway_actor gateway;
+  link::gateway_actor gateway;
   std::uint64_t session = 0;
   std::uint32_t directory_replicas = 2;                  ///< Owners of each key, as the node says.
   config::mirror_mode mirror = config::mirror_mode::off; ///< What the node wants to be mirrored.

@@ -11,13 +11,13 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-void warm(const promote_plan& pages, const actors::topology& cluster) {
+void warm(const promote_plan& pages, const link::topology& cluster) {
   for (const auto& share : pages.shares())
     if (const auto* holder = cluster.find(share.holder); holder != nullptr && holder->linked())
-      caf::anon_send(holder->gateway, actors::warm_atom_v, share.request);
+      caf::anon_send(holder->gateway, link::warm_atom_v, share.request);
 }
 
-promote_call::promote_call(session& with, const actors::topology& cluster, promote_plan pages,
+promote_call::promote_call(session& with, const link::topology& cluster, promote_plan pages,
                            deadline until)
     : self_(with), pages_(std::move(pages)) {
   const auto left = duration_cast<milliseconds>(until - steady_clock::now());
@@ -27,7 +27,7 @@ promote_call::promote_call(session& with, const actors::topology& cluster, promo
     if (holder == nullptr || !holder->linked() || within <= 0ms)
       answers_.emplace_back();
     else
-      answers_.emplace_back((*self_)->request(holder->gateway, left, actors::promote_atom_v,
+      answers_.emplace_back((*self_)->request(holder->gateway, left, link::promote_atom_v,
                                               share.request,
                                               static_cast<std::uint32_t>(within.count())));
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/protocol/disk_wire.hpp"
 #include "client/promote_plan.hpp"
 #include "client/session.hpp"
+#include "link/protocol/disk_wire.hpp"
 
 #include <optional>
 #include <vector>
@@ -10,21 +10,21 @@
 namespace peercache::client {
 
 /// Best effort: the nodes bring these pages into their pools, if they have nothing better to do.
-void warm(const promote_plan& pages, const actors::topology& cluster);
+void warm(const promote_plan& pages, const link::topology& cluster);
 
 /// Asks the nodes to bring pages into their pools, all at once; the caller reads other pages
 /// meanwhile. What is asked and what the answers mean is the plan's to say
 /// (client/promote_plan.hpp). Threads: one object per call. Bound: `take` returns by the deadline.
 class promote_call {
 public:
-  promote_call(session& with, const actors::topology& cluster, promote_plan pages, deadline until);
+  promote_call(session& with, const link::topology& cluster, promote_plan pages, deadline until);
 
   /// Waits for the answers: one place for each page.
   std::vector<promote_plan::place> take();
 
 private:
   using pending_answer = decltype(std::declval<caf::scoped_actor&>()->request(
-      std::declval<actors::gateway_actor>(), std::chrono::milliseconds{}, actors::promote_atom_v,
+      std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::promote_atom_v,
       std::string{}, std::uint32_t{}));
 
   session::caller self_;

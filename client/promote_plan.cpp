@@ -1,9 +1,9 @@
 #include "client/promote_plan.hpp"
 
-#include "actors/protocol/disk_wire.hpp"
 #include "common/assert.hpp"
 #include "common/limits.hpp"
 #include "directory/wire.hpp"
+#include "link/protocol/disk_wire.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,9 +25,9 @@ promote_plan::share& promote_plan::share_of(const incarnation& holder) {
 void promote_plan::add(std::uint32_t index, const page_key& key,
                        const directory::page_location& at) {
   auto& share = share_of(at.owner);
-  actors::append_record(share.request, actors::promoted_page{key, at.length_bytes, 0});
+  link::append_record(share.request, link::promoted_page{key, at.length_bytes, 0});
   share.indices.push_back(index);
-  PEERCACHE_ASSERT(share.request.size() == share.indices.size() * sizeof(actors::promoted_page));
+  PEERCACHE_ASSERT(share.request.size() == share.indices.size() * sizeof(link::promoted_page));
 }
 
 milliseconds promote_plan::patience(milliseconds left) {

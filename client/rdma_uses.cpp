@@ -1,14 +1,14 @@
 #include "client/rdma_uses.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
 #include "common/assert.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <algorithm>
 
 namespace peercache::client {
 namespace {
 
-static_assert(rdma_uses::records_max <= actors::used_pages_max);
+static_assert(rdma_uses::records_max <= link::used_pages_max);
 
 /// The mixer of SplitMix64: neighbours have nothing in common.
 std::uint64_t mixed(std::uint64_t number) noexcept {
@@ -31,7 +31,7 @@ void rdma_uses::add(const incarnation& owner, slot_id slot, generation gen) {
                             [&](const of_owner& each) { return each.first == owner; });
   if (found == uses_.end())
     found = uses_.insert(uses_.end(), {owner, {}});
-  actors::append_record(found->second, actors::used_page{.gen = gen, .slot = slot});
+  link::append_record(found->second, link::used_page{.gen = gen, .slot = slot});
 }
 
 std::vector<rdma_uses::of_owner> rdma_uses::take() {

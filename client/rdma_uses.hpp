@@ -20,12 +20,12 @@ namespace peercache::client {
 class rdma_uses {
 public:
   static constexpr std::uint32_t sample_one_in = 8;
-  static constexpr std::size_t records_max = 4096; ///< At most actors::used_pages_max.
+  static constexpr std::size_t records_max = 4096; ///< At most link::used_pages_max.
 
   /// A page of this owner was a hit.
   void add(const incarnation& owner, slot_id slot, generation gen);
 
-  /// The pages of one owner, packed actors::used_page.
+  /// The pages of one owner, packed link::used_page.
   using of_owner = std::pair<incarnation, std::string>;
   /// Everything since the last call.
   std::vector<of_owner> take();

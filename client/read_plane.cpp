@@ -3,9 +3,10 @@
 #include "client/peer_health.hpp"
 #include "client/reader_name.hpp"
 #include "common/log.hpp"
-#include "rdma/rail_choice.hpp"
-#include "rdma/tcp_transport.hpp"
-#include "rdma/verbs_transport.hpp"
+#include "rdma/data_plane.hpp"
+#include "rdma/tcp/tcp_transport.hpp"
+#include "rdma/verbs/rail_choice.hpp"
+#include "rdma/verbs/verbs_transport.hpp"
 
 namespace peercache::client {
 
@@ -87,7 +88,7 @@ void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
   lanes_.push_back(std::move(lane));
 }
 
-void read_plane::report(actors::client_report& to) const {
+void read_plane::report(link::client_report& to) const {
   for (std::size_t i = 0; i < rails_.size(); ++i) {
     const auto& counters = rails_[i]->counters;
     auto& rail = to.rails[lanes_[i]->name];

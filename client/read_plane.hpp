@@ -1,7 +1,8 @@
 #pragma once
 
-#include "actors/protocol/reports.hpp"
 #include "client/cache_client.hpp"
+#include "link/protocol/reports.hpp"
+#include "rdma/data_plane.hpp"
 #include "rdma/data_plane_loop.hpp"
 #include "rdma/read_lane.hpp"
 
@@ -32,7 +33,7 @@ public:
   bool has_rails() const noexcept { return !rails_.empty(); }
   std::size_t rails() const noexcept { return rails_.size(); }
   /// What the rails have done, for the own host's node.
-  void report(actors::client_report& to) const;
+  void report(link::client_report& to) const;
 
   /// Registers with all rails, or with none: the first failure is the answer.
   result<void> register_buffer(std::span<std::byte> memory);

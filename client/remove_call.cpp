@@ -1,7 +1,7 @@
 #include "client/remove_call.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
 #include "common/assert.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -71,9 +71,8 @@ void remove_call::run_everywhere() {
   plan_.end_everywhere(client_.session.board().nodes_gone(*cluster).empty());
 }
 
-std::optional<remove_call::pending_answer> remove_call::send(session::caller& self,
-                                                             const actors::peer* holder,
-                                                             const remove_plan::share& part) {
+std::optional<remove_call::pending_answer>
+remove_call::send(session::caller& self, const link::peer* holder, const remove_plan::share& part) {
   if (holder == nullptr || !holder->linked()) {
     plan_.not_asked(part, page_status::unreachable);
     return std::nullopt;
@@ -86,10 +85,10 @@ std::optional<remove_call::pending_answer> remove_call::send(session::caller& se
     return std::nullopt;
   }
   const auto patience = duration_cast<milliseconds>(remove_plan::patience(left, is_last_));
-  return (*self)->request(holder->gateway, patience, actors::remove_atom_v, part.keys);
+  return (*self)->request(holder->gateway, patience, link::remove_atom_v, part.keys);
 }
 
-void remove_call::ask(const actors::topology& cluster,
+void remove_call::ask(const link::topology& cluster,
                       const std::vector<remove_plan::share>& shares) {
   if (shares.empty())
     return;

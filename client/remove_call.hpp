@@ -28,16 +28,16 @@ public:
 
 private:
   using pending_answer = decltype(std::declval<caf::scoped_actor&>()->request(
-      std::declval<actors::gateway_actor>(), std::chrono::milliseconds{}, actors::remove_atom_v,
+      std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::remove_atom_v,
       std::string{}));
 
   /// What a set of this host has put is in the pool before it is removed there. Notes which of the
   /// keys are.
   void await_own_puts();
   /// Asks all holders before it waits for the first: one that is silent holds up no other.
-  void ask(const actors::topology& cluster, const std::vector<remove_plan::share>& shares);
+  void ask(const link::topology& cluster, const std::vector<remove_plan::share>& shares);
   /// Sends one question, unless it is of no use.
-  std::optional<pending_answer> send(session::caller& self, const actors::peer* holder,
+  std::optional<pending_answer> send(session::caller& self, const link::peer* holder,
                                      const remove_plan::share& part);
   void forget_places();
 

@@ -1,7 +1,7 @@
 #include "client/remove_plan.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
 #include "common/assert.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <algorithm>
 
@@ -57,7 +57,7 @@ void remove_plan::add(std::vector<share>& shares, const incarnation& holder,
                            [&](const share& one) { return one.holder == holder; });
   if (part == shares.end())
     part = shares.insert(shares.end(), {holder, {}, {}});
-  actors::append_record(part->keys, keys_[index]);
+  link::append_record(part->keys, keys_[index]);
   part->indices.push_back(index);
 }
 
@@ -82,7 +82,7 @@ std::vector<remove_plan::share> remove_plan::ask_holders(const is_member& in_vie
 std::vector<remove_plan::share> remove_plan::ask_all(std::span<const incarnation> members) const {
   share all;
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    actors::append_record(all.keys, keys_[i]);
+    link::append_record(all.keys, keys_[i]);
     all.indices.push_back(i);
   }
   std::vector<share> shares;

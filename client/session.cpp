@@ -1,9 +1,9 @@
 #include "client/session.hpp"
 
-#include "actors/connector_actor.hpp"
-#include "actors/protocol/pool_wire.hpp"
-#include "actors/thread_actor.hpp"
 #include "client/committer.hpp"
+#include "link/connector_actor.hpp"
+#include "link/protocol/pool_wire.hpp"
+#include "link/thread_actor.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -28,7 +28,7 @@ std::atomic<int> systems_ending{0};
 
 /// CAF closes a connection when its peer has closed it, too: a frozen one never does. Then the rest
 /// of the end, in which nothing of the client is used any more, is left to a thread.
-void end_system(std::unique_ptr<actors::system_config> config,
+void end_system(std::unique_ptr<link::system_config> config,
                 std::unique_ptr<caf::actor_system> system) {
   auto ended = std::make_shared<std::promise<void>>();
   auto when_ended = ended->get_future();
@@ -51,7 +51,7 @@ int ending_systems() noexcept {
   return systems_ending.load();
 }
 
-actors::topology_ptr session_board::topology() const {
+link::topology_ptr session_board::topology() const {
   std::lock_guard guard{lock_};
   return topology_;
 }
@@ -80,7 +80,7 @@ call_start session_board::start_call() const {
   return start;
 }
 
-void session_board::set_topology(actors::topology_ptr next) {
+void session_board::set_topology(link::topology_ptr next) {
   {
     std::lock_guard guard{lock_};
     topology_ = std::move(next);
@@ -91,7 +91,7 @@ void session_board::set_topology(actors::topology_ptr next) {
   changed_.notify_all();
 }
 
-std::vector<std::string> session_board::nodes_gone(const actors::topology& now) const {
+std::vector<std::string> session_board::nodes_gone(const link::topology& now) const {
   std::lock_guard guard{lock_};
   std::vector<std::string> gone;
   for (const auto& name : nodes_seen_)
@@ -172,22 +172,22 @@ bool session_board::wait_view(const directory::view_number& wanted, deadline unt
 }
 
 session::session(const client_options& options, close_signal& closing,
-                 std::function<actors::client_report()> report_totals,
+                 std::function<link::client_report()> report_totals,
                  std::function<void(const page_key&, const directory::page_location&)> remember)
-    : closing_(closing), config_(std::make_unique<actors::system_config>(2)),
+    : closing_(closing), config_(std::make_unique<link::system_config>(2)),
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
-  board_->set_topology(std::make_shared<actors::topology>());
+  board_->set_topology(std::make_shared<link::topology>());
   unmapping_thread_ =
-      actors::spawn_thread_actor(*system_, [unmapper = board_->unmapper] { unmapper->run(); });
-  connector_ = system_->spawn(actors::run_connector, dial_timeout);
+      link::spawn_thread_actor(*system_, [unmapper = board_->unmapper] { unmapper->run(); });
+  connector_ = system_->spawn(link::run_connector, dial_timeout);
   auto name = "client-" + std::to_string(::getpid());
-  actors::links_options links;
+  link::links_options links;
   links.cluster = options.cluster;
   links.own_name = name;
   links.connector = connector_;
-  links.publish = [board = board_](const actors::topology_ptr& next) { board->set_topology(next); };
-  links_ = system_->spawn(actors::run_links, std::move(links));
+  links.publish = [board = board_](const link::topology_ptr& next) { board->set_topology(next); };
+  links_ = system_->spawn(link::run_links, std::move(links));
   committer_options committing;
   committing.node_host = options.node_host;
   committing.node_port = options.node_port;
@@ -204,7 +204,7 @@ session::session(const client_options& options, close_signal& closing,
 session::~session() {
   {
     caf::scoped_actor self{*system_};
-    self->request(committer_, 500ms, actors::leave_atom_v).receive([](bool) {}, [](caf::error&) {});
+    self->request(committer_, 500ms, link::leave_atom_v).receive([](bool) {}, [](caf::error&) {});
     self->send_exit(committer_, caf::exit_reason::user_shutdown);
     self->send_exit(connector_, caf::exit_reason::user_shutdown);
     self->send_exit(links_, caf::exit_reason::user_shutdown);
@@ -217,26 +217,26 @@ session::~session() {
   board_->set_topology(nullptr);
   board_->set_pool(nullptr);
   board_->unmapper->stop();
-  actors::wait_for_thread_actor(*system_, unmapping_thread_);
+  link::wait_for_thread_actor(*system_, unmapping_thread_);
   unmapping_thread_ = nullptr;
   // Whatever still refers to an actor must not keep the caller's process from ending.
   system_->await_actors_before_shutdown(false);
   // The system ends in another thread, which waits until no thread is in it any more.
-  actors::leave_actor_system();
+  link::leave_actor_system();
   end_system(std::move(config_), std::move(system_));
 }
 
-bool session::refresh_view(const actors::gateway_actor& whom, const directory::view_number& wanted,
+bool session::refresh_view(const link::gateway_actor& whom, const directory::view_number& wanted,
                            deadline until) {
   if (!whom)
     return false;
   caller self{*this};
   auto left =
       std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-  auto asked = (*self)->request(whom, std::max(left, 1ms), actors::view_atom_v);
+  auto asked = (*self)->request(whom, std::max(left, 1ms), link::view_atom_v);
   const auto at_close = self.fail_at_close({asked.id()});
   asked.receive(
-      [this](const std::string& view) { caf::anon_send(links_, actors::view_atom_v, view); },
+      [this](const std::string& view) { caf::anon_send(links_, link::view_atom_v, view); },
       [&](const caf::error&) { self.spoil(); });
   return board_->wait_view(wanted, until);
 }
@@ -252,7 +252,7 @@ session::caller::caller(session& owner) : owner_(owner) {
   if (actor_)
     return;
   actor_ = std::make_unique<caf::scoped_actor>(*owner.system_);
-  actors::leave_actor_system();
+  link::leave_actor_system();
 }
 
 session::caller::~caller() {

@@ -1,9 +1,5 @@
 #pragma once
 
-#include "actors/links_actor.hpp"
-#include "actors/protocol/message_types.hpp"
-#include "actors/protocol/topology.hpp"
-#include "actors/system_config.hpp"
 #include "client/cache_client.hpp"
 #include "client/call_start.hpp"
 #include "client/close_signal.hpp"
@@ -14,6 +10,10 @@
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
 #include "client/stale_records.hpp"
+#include "link/links_actor.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/protocol/topology.hpp"
+#include "link/system_config.hpp"
 
 #include <condition_variable>
 #include <functional>
@@ -32,14 +32,14 @@ public:
   explicit session_board(std::uint64_t unacknowledged_bytes_max)
       : window(unacknowledged_bytes_max) {}
 
-  actors::topology_ptr topology() const;
+  link::topology_ptr topology() const;
   own_pool_ptr pool() const;
   /// For a call that begins now.
   call_start start_call() const;
-  void set_topology(actors::topology_ptr next);
+  void set_topology(link::topology_ptr next);
   void set_pool(own_pool_ptr next);
   /// Names of members that some topology had and `now` has not.
-  std::vector<std::string> nodes_gone(const actors::topology& now) const;
+  std::vector<std::string> nodes_gone(const link::topology& now) const;
 
   /// Why there is no session; goes with the next pool.
   void set_fault(error why);
@@ -70,7 +70,7 @@ private:
 
   mutable std::mutex lock_;
   mutable std::condition_variable changed_;
-  actors::topology_ptr topology_;    ///< By lock_; never null after construction of the session.
+  link::topology_ptr topology_;      ///< By lock_; never null after construction of the session.
   std::set<std::string> nodes_seen_; ///< By lock_.
   own_pool_ptr pool_;                ///< By lock_; null while there is no session.
   std::shared_ptr<storage::epoch_block> last_epochs_; ///< By lock_; of the pool before, or null.
@@ -80,16 +80,15 @@ private:
 
 /// A session's own actor, as the callers' threads see it.
 using committer_actor =
-    caf::typed_actor<caf::reacts_to<actors::view_atom, std::string>,
-                     caf::reacts_to<actors::beat_atom>,
+    caf::typed_actor<caf::reacts_to<link::view_atom, std::string>, caf::reacts_to<link::beat_atom>,
                      // Callers: send what is in the board's commit queue.
-                     caf::reacts_to<actors::commit_atom>,
+                     caf::reacts_to<link::commit_atom>,
                      // Callers: ask the node for slots.
-                     caf::reacts_to<actors::reserve_atom, slot_request_ptr>,
+                     caf::reacts_to<link::reserve_atom, slot_request_ptr>,
                      // Callers: find out where these pages (packed keys) are, ahead of need.
-                     caf::reacts_to<actors::lookup_atom, std::string>,
+                     caf::reacts_to<link::lookup_atom, std::string>,
                      // Destructor: say goodbye, then answer.
-                     caf::replies_to<actors::leave_atom>::with<bool>>;
+                     caf::replies_to<link::leave_atom>::with<bool>>;
 
 /// The CAF half of a client: an actor system, the session with the own host's node, links to all
 /// members. Threads: any, except construction and destruction. Destruction: takes a second at most,
@@ -99,7 +98,7 @@ class session {
 public:
   /// @param closing lent; ends what callers wait for
   session(const client_options& options, close_signal& closing,
-          std::function<actors::client_report()> report_totals,
+          std::function<link::client_report()> report_totals,
           std::function<void(const page_key&, const directory::page_location&)> remember);
   ~session();
 
@@ -110,7 +109,7 @@ public:
 
   /// Asks a node for its view, goes on with it, and waits until the board has one that is at least
   /// as new as `wanted`. False when that did not happen in time. Threads: any.
-  bool refresh_view(const actors::gateway_actor& whom, const directory::view_number& wanted,
+  bool refresh_view(const link::gateway_actor& whom, const directory::view_number& wanted,
                     deadline until);
 
   /// A blocking actor to wait with: for one thread at a time, back into the stock at the end of its
@@ -136,12 +135,12 @@ public:
 
 private:
   close_signal& closing_;
-  std::unique_ptr<actors::system_config> config_;
+  std::unique_ptr<link::system_config> config_;
   std::unique_ptr<caf::actor_system> system_;
   std::shared_ptr<session_board> board_;
   committer_actor committer_;
-  actors::connector_actor connector_;
-  actors::links_actor links_;
+  link::connector_actor connector_;
+  link::links_actor links_;
   caf::actor unmapping_thread_;
   std::mutex callers_lock_;
   std::vector<std::unique_ptr<caf::scoped_actor>> callers_; ///< By callers_lock_; idle ones.

@@ -1,16 +1,16 @@
 #include "client/set_call.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
 #include "client/timed_copy.hpp"
 #include "common/assert.hpp"
 #include "common/copy.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <chrono>
 #include <memory>
 
 namespace peercache::client {
 
-using actors::append_record;
+using link::append_record;
 
 set_call::set_call(cache_client::impl& client, std::span<const set_page> pages,
                    std::span<page_result> results, deadline until, own_pool_ptr pool)
@@ -75,7 +75,7 @@ slot_request_ptr set_call::ask_for_slots() {
   if (lengths.empty())
     return nullptr;
   auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
-  caf::anon_send(client_.session.committer(), actors::reserve_atom_v, request);
+  caf::anon_send(client_.session.committer(), link::reserve_atom_v, request);
   return request;
 }
 
@@ -94,7 +94,7 @@ void set_call::copy_in() {
 
 void set_call::abandon_unfilled() {
   if (auto unfilled = plan_.take_unfilled(); !unfilled.empty())
-    caf::anon_send(pool_->gateway, actors::abandon_atom_v, pool_->session, std::move(unfilled));
+    caf::anon_send(pool_->gateway, link::abandon_atom_v, pool_->session, std::move(unfilled));
 }
 
 bool set_call::copy_in(const set_plan::page& page) {
@@ -121,10 +121,10 @@ bool set_call::copy_in(const set_plan::page& page) {
 }
 
 std::string set_call::next_lengths(const std::string& filled) {
-  const auto length = actors::record_at<actors::filled_slot>(filled, 0).length_bytes;
+  const auto length = link::record_at<link::filled_slot>(filled, 0).length_bytes;
   const auto granules = slot_leases::granules_of(length);
   const auto target =
-      slots_to_lease(filled.size() / sizeof(actors::filled_slot),
+      slots_to_lease(filled.size() / sizeof(link::filled_slot),
                      std::uint64_t{granules} * limits::granule_bytes, pool_->memory.page_bytes());
   std::string lengths;
   for (auto more = pool_->leases.ask_for(granules, target); more > 0; --more)
@@ -136,7 +136,7 @@ void set_call::commit() {
   auto& board = client_.session.board();
   commit_job job;
   job.filled =
-      plan_.commit([this](const actors::filled_slot& page) { return pool_->make_readable(page); });
+      plan_.commit([this](const link::filled_slot& page) { return pool_->make_readable(page); });
   if (job.filled.empty()) {
     board.window.leave(bytes_, 1, {});
     return;
@@ -145,10 +145,10 @@ void set_call::commit() {
   job.next_lengths = next_lengths(job.filled);
   job.pool = pool_;
   job.bytes = bytes_;
-  job.mode = client_.options.duplicate == duplicate_mode::skip ? actors::commit_mode::skip
-                                                               : actors::commit_mode::store;
+  job.mode = client_.options.duplicate == duplicate_mode::skip ? link::commit_mode::skip
+                                                               : link::commit_mode::store;
   if (board.commits.push(std::move(job)))
-    caf::anon_send(client_.session.committer(), actors::commit_atom_v);
+    caf::anon_send(client_.session.committer(), link::commit_atom_v);
 }
 
 } // namespace peercache::client

@@ -9,8 +9,8 @@
 namespace peercache::client {
 namespace {
 
-using actors::append_record;
-using actors::no_slot;
+using link::append_record;
+using link::no_slot;
 
 /// What one client may keep reserved between two sets.
 constexpr std::uint64_t lease_bytes_max = 32u << 20;
@@ -87,7 +87,7 @@ void set_plan::take_slots(std::string_view slots, page_status why_not) {
   const auto count = slots.size() / sizeof(slot_id);
   PEERCACHE_ASSERT(count <= asked_.size());
   for (std::size_t i = 0; i < asked_.size(); ++i) {
-    const auto slot = i < count ? actors::record_at<slot_id>(slots, i) : no_slot;
+    const auto slot = i < count ? link::record_at<slot_id>(slots, i) : no_slot;
     if (slot != no_slot)
       lease(asked_[i], slot);
     else
@@ -121,13 +121,13 @@ void set_plan::too_late(std::uint32_t index) {
 
 std::string set_plan::commit(const make_readable& publish) {
   std::string packed;
-  packed.reserve(pages_.size() * sizeof(actors::filled_slot));
+  packed.reserve(pages_.size() * sizeof(link::filled_slot));
   for (std::size_t i = 0; i < pages_.size(); ++i) {
     PEERCACHE_ASSERT(results_[i].status != page_status::pending);
     if (results_[i].status != page_status::stored)
       continue;
     PEERCACHE_ASSERT(slots_[i] != no_slot);
-    actors::filled_slot filled;
+    link::filled_slot filled;
     filled.key = pages_[i].key;
     filled.slot = std::exchange(slots_[i], no_slot);
     filled.length_bytes = results_[i].length_bytes;

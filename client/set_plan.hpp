@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/protocol/pool_wire.hpp"
 #include "client/cache_client.hpp"
 #include "common/ids.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -72,7 +72,7 @@ public:
 
   /// Packed `filled_slot`s of the pages that `make_readable` has shown to this host's readers, in
   /// the order of the call. False from it: the node has taken the slot back.
-  using make_readable = std::function<bool(const actors::filled_slot&)>;
+  using make_readable = std::function<bool(const link::filled_slot&)>;
   std::string commit(const make_readable& publish);
   /// Packed; since the last call.
   std::string take_unfilled();

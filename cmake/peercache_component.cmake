@@ -60,18 +60,22 @@ foreach(ring ${PEERCACHE_RINGS})
   add_custom_target(ring_${ring})
 endforeach()
 
-# peercache_test(<folder> LABEL <ring> [OPTIMIZED] [LINK <targets>...] [WITH <files>...]
-#   [UNTIMED <suites>])
-# One test program of all tests/<folder>/*_test.cpp, and of the files there that they share; each case
-# is a ctest test. The tests' own code is not optimized, which halves its compile time, unless they
+# peercache_test(<folder> LABEL <ring> [OPTIMIZED] [FOLDERS <folders>...] [LINK <targets>...]
+#   [WITH <files>...] [UNTIMED <suites>])
+# One test program of all *_test.cpp in tests/<folder> and in those folders of it that are named, and of
+# the files there that they share; each case is a ctest test. The tests' own code is not optimized, which halves its compile time, unless they
 # compute for long. Tests of the ring `real` run alone, because they measure time; but those of the
 # UNTIMED suites, a filter of GoogleTest, beside each other.
 function(peercache_test folder)
-  cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "LINK;WITH" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "FOLDERS;LINK;WITH" ${ARGN})
   if(NOT arg_LABEL IN_LIST PEERCACHE_RINGS)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
+  foreach(below ${arg_FOLDERS})
+    file(GLOB more CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/${below}/*_test.cpp)
+    list(APPEND sources ${more})
+  endforeach()
   list(TRANSFORM arg_WITH PREPEND ${PROJECT_SOURCE_DIR}/tests/${folder}/)
   if(NOT sources)
     return()

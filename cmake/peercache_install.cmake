@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 
 # These folders whole, for their public headers declare functions that the client itself may not call;
 # of the others only what these need.
-foreach(folder common directory discovery rdma client)
+foreach(folder common directory discovery net rdma client)
   list(APPEND whole $<TARGET_OBJECTS:peercache_${folder}>)
 endforeach()
 add_library(peercache_client_shared SHARED ${whole})
@@ -28,11 +28,11 @@ install(TARGETS peercache_client_shared EXPORT peercacheTargets
 # The client's header and what it includes; the consumer tests fail when one is missing.
 set(public_headers
   client/cache_client.hpp client/admin_client.hpp
-  actors/protocol/reports.hpp metrics/latency_histogram.hpp
+  link/protocol/reports.hpp metrics/latency_histogram.hpp
   common/assert.hpp common/error.hpp common/ids.hpp common/limits.hpp common/page_key.hpp
-  common/page_origin.hpp common/page_status.hpp common/result.hpp
+  common/page_origin.hpp common/page_part.hpp common/page_status.hpp common/result.hpp
   directory/page_location.hpp discovery/view.hpp
-  rdma/data_plane.hpp rdma/path_options.hpp rdma/rail_choice.hpp)
+  rdma/data_plane.hpp rdma/verbs/path_options.hpp rdma/verbs/rail_choice.hpp)
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header}

@@ -9,7 +9,8 @@
 #include <cstring>
 
 /// Sums over facts, by which a producer and a shard find out where they disagree without telling
-/// each other every record (actors/record_repair.hpp). All nodes must add up alike: `wire_version`.
+/// each other every record (directory/record_repair.hpp). All nodes must add up alike:
+/// `wire_version`.
 namespace peercache::directory {
 
 inline constexpr std::uint32_t digest_ranges = 64;

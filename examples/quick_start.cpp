@@ -25,7 +25,7 @@ int main() {
   examples::expect(examples::value_or_exit(client.flush()) == 0, "published");
 
   std::vector<std::byte> copy(page.size());
-  rdma::page_part to{copy.data(), static_cast<std::uint32_t>(copy.size())};
+  page_part to{copy.data(), static_cast<std::uint32_t>(copy.size())};
   client::get_page wanted{key, {&to, 1}};
   client.get({&wanted, 1}, {&result, 1});
   examples::expect(result.status == page_status::hit, "hit");

@@ -25,11 +25,11 @@ int main() {
   examples::expect(result.status == page_status::hit, "the second host knows it");
 
   std::vector<std::byte> copy(page_bytes);
-  rdma::page_part to{copy.data(), page_bytes};
+  page_part to{copy.data(), page_bytes};
   client::get_page wanted{key, {&to, 1}};
   auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   decode->client().get({&wanted, 1}, {&result, 1}, until);
   examples::expect(result.status == page_status::hit, "hit within half a second");
-  examples::expect(result.origin == client::page_origin::other_host, "from the other host");
+  examples::expect(result.origin == page_origin::other_host, "from the other host");
   examples::expect(copy == page, "the same bytes");
 }

@@ -23,8 +23,8 @@ int main() {
 
   std::vector<std::byte> k_copy(k.size());
   std::vector<std::byte> v_copy(v.size());
-  std::array<rdma::page_part, 2> to = {rdma::page_part{k_copy.data(), 24 * 1024},
-                                       rdma::page_part{v_copy.data(), 8 * 1024}};
+  std::array<page_part, 2> to = {page_part{k_copy.data(), 24 * 1024},
+                                 page_part{v_copy.data(), 8 * 1024}};
   client::get_page wanted{keys.key_of("layer-0"), to};
   client.get({&wanted, 1}, {&result, 1});
   examples::expect(result.status == page_status::hit, "all parts or none: hit");

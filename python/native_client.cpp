@@ -181,7 +181,7 @@ page_results native_client::set(const spaces& in, py::handle keys, py::handle ad
 
 page_results native_client::get(const spaces& in, py::handle keys, py::handle addresses,
                                 py::handle sizes, timeout within) {
-  return move_pages<rdma::page_part, client::get_page>(
+  return move_pages<page_part, client::get_page>(
       in, keys, addresses, sizes, within,
       [](auto& cache, const auto& pages, auto results, auto limit) {
         cache.get(pages, results, limit);

@@ -17,7 +17,7 @@ result<std::unique_ptr<channel_data_plane>>
 channel_data_plane::create(const channel_plane_options& opts, std::unique_ptr<transport> over) {
   if (opts.channels_per_peer_max == 0)
     return {errc::invalid_argument, "data plane: a peer must have at least one channel"};
-  auto events = event_poll::create();
+  auto events = net::event_poll::create();
   if (!events)
     return events.error();
   return std::unique_ptr<channel_data_plane>(
@@ -25,7 +25,7 @@ channel_data_plane::create(const channel_plane_options& opts, std::unique_ptr<tr
 }
 
 channel_data_plane::channel_data_plane(const channel_plane_options& opts,
-                                       std::unique_ptr<transport> over, event_poll events)
+                                       std::unique_ptr<transport> over, net::event_poll events)
     : options_(opts), transport_(std::move(over)), events_(std::move(events)) {}
 
 channel_data_plane::~channel_data_plane() {

@@ -67,7 +67,7 @@ private:
   };
 
   channel_data_plane(const channel_plane_options& opts, std::unique_ptr<transport> over,
-                     event_poll events);
+                     net::event_poll events);
 
   bool take_submitted();
   void start(read_batch& batch);
@@ -101,7 +101,7 @@ private:
 
   const channel_plane_options options_;
   const std::unique_ptr<transport> transport_;
-  event_poll events_;
+  net::event_poll events_;
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   clock::time_point now_{};                ///< `poll`'s.
   clock::time_point housekeeping_at_{};

@@ -3,6 +3,7 @@
 #include "common/ids.hpp"
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
+#include "common/page_part.hpp"
 #include "common/page_status.hpp"
 #include "common/result.hpp"
 
@@ -27,12 +28,6 @@ struct peer_endpoint {
   std::uint16_t port = 0;
   std::string cluster;    ///< Cluster name for the hello.
   std::uint8_t rails = 0; ///< How many rails it serves READs on; 0: TCP only.
-};
-
-/// A piece of the caller's memory that a page (or a part of it) is written to.
-struct page_part {
-  std::byte* data = nullptr;
-  std::uint32_t bytes = 0;
 };
 
 /// One page to read: what the location record says, and where the bytes go.

@@ -1,6 +1,6 @@
 #include "rdma/data_plane_loop.hpp"
 
-#include "rdma/futex.hpp"
+#include "net/futex.hpp"
 
 namespace peercache::rdma {
 
@@ -8,7 +8,7 @@ data_plane_loop::data_plane_loop(data_plane& plane, const data_plane_loop_option
     : plane_(plane), options_(opts), ring_(plane, opts.ring_capacity) {}
 
 void data_plane_loop::run(const std::atomic<bool>& stop) {
-  const auto spin = spinning_helps() ? options_.spin : clock::duration::zero();
+  const auto spin = net::spinning_helps() ? options_.spin : clock::duration::zero();
   clock::time_point now{};
   clock::time_point spin_until{};
   std::uint32_t turns_to_clock = 0;
@@ -24,7 +24,7 @@ void data_plane_loop::run(const std::atomic<bool>& stop) {
       spin_until = now + spin;
       turns_to_clock = 0;
     } else if (now < spin_until) {
-      spin_pause();
+      net::spin_pause();
     } else if (ring_.prepare_sleep()) {
       plane_.wait(options_.sleep_max);
       ring_.awake();

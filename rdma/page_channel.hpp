@@ -1,8 +1,8 @@
 #pragma once
 
+#include "net/socket.hpp"
 #include "rdma/batch_job.hpp"
 #include "rdma/data_plane.hpp"
-#include "rdma/socket.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -101,7 +101,7 @@ public:
   /// Starts to connect; its descriptors are added to `events` under `id`. Null when the machine
   /// cannot (out of descriptors, the rail is down).
   virtual std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
-                                             event_poll& events, clock::time_point now) = 0;
+                                             net::event_poll& events, clock::time_point now) = 0;
   /// Called once a poll, for the transport as a whole, such as a device's events. False when none
   /// of its channels can go on.
   virtual bool poll(clock::time_point) { return true; }

@@ -1,7 +1,7 @@
 #include "rdma/data_plane.hpp"
 
 #include "common/assert.hpp"
-#include "rdma/futex.hpp"
+#include "net/futex.hpp"
 
 namespace peercache::rdma {
 
@@ -15,14 +15,14 @@ constexpr int pauses_per_look_at_the_clock = 32;
 bool spin_until_complete(const read_batch& batch) noexcept {
   if (batch.complete())
     return true;
-  if (!spinning_helps())
+  if (!net::spinning_helps())
     return false;
   const auto until = clock::now() + spin_max;
   do {
     for (int i = 0; i < pauses_per_look_at_the_clock; ++i) {
       if (batch.complete())
         return true;
-      spin_pause();
+      net::spin_pause();
     }
   } while (clock::now() < until);
   return false;
@@ -34,7 +34,7 @@ void read_batch::finish() noexcept {
   const auto before = state_.exchange(state_complete, std::memory_order_acq_rel);
   PEERCACHE_ASSERT(before != state_complete);
   if (before == state_slept_on)
-    futex_wake_all(state_);
+    net::futex_wake_all(state_);
 }
 
 void read_batch::fail(page_status status) noexcept {
@@ -51,7 +51,7 @@ void read_batch::wait() const noexcept {
     if (seen == state_slept_on ||
         state_.compare_exchange_weak(seen, state_slept_on, std::memory_order_acq_rel,
                                      std::memory_order_acquire)) {
-      futex_wait(state_, state_slept_on, std::chrono::seconds(1));
+      net::futex_wait(state_, state_slept_on, std::chrono::seconds(1));
       seen = state_.load(std::memory_order_acquire);
     }
   }

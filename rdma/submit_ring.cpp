@@ -1,7 +1,7 @@
 #include "rdma/submit_ring.hpp"
 
 #include "common/assert.hpp"
-#include "rdma/futex.hpp"
+#include "net/futex.hpp"
 
 namespace peercache::rdma {
 
@@ -94,7 +94,7 @@ void submit_ring::close() noexcept {
     if (auto* batch = pop())
       batch->fail(page_status::closed);
     else
-      spin_pause();
+      net::spin_pause();
   }
 }
 

@@ -5,46 +5,55 @@ import pathlib
 import re
 import sys
 
-VALUES = ["common", "discovery", "directory", "storage", "rdma"]
-
-# A folder, and the folders that it may include besides itself. It sees only what stands above it in this table.
+# A folder, and the folders that it may include besides itself. It sees only what stands above it in this
+# table; a folder of another one is named on its own.
 FOLDERS = {
     "common": [],
     "config": ["common"],
     "discovery": ["common"],
-    "directory": ["common"],
     "storage": ["common"],
-    "rdma": ["common"],
+    "storage/disk/io": ["common"],
+    "storage/disk": ["common", "storage/disk/io"],
+    "storage/disk/bucket": ["common", "storage/disk/io", "storage/disk"],
+    "storage/disk/file_per_key": ["common", "storage/disk"],
+    "storage/disk/offset": ["common", "storage/disk"],
+    "directory": ["common", "discovery", "storage"],
+    "net": ["common"],
+    "rdma": ["common", "net"],
+    "rdma/verbs": ["common", "net", "rdma", "rdma/tcp"],
+    "rdma/tcp": ["common", "net", "rdma", "rdma/verbs"],
     "metrics": ["common"],
-    "actors/protocol": ["common", "discovery"],
-    "actors": [*VALUES, "config", "metrics", "actors/protocol"],
-    "client": [*VALUES, "config", "actors/protocol"],
+    "link/protocol": ["common", "discovery"],
+    "link": ["common", "config", "discovery", "rdma/verbs", "link/protocol"],
+    "actors": ["common", "config", "discovery", "storage", "storage/disk/io", "storage/disk", "storage/disk/offset",
+               "directory", "net", "rdma", "rdma/verbs", "rdma/tcp", "metrics", "link/protocol", "link"],
+    "client": ["common", "config", "discovery", "storage", "directory", "net", "rdma", "rdma/verbs", "rdma/tcp",
+               "link/protocol", "link"],
+    "bench": ["common", "storage", "rdma", "rdma/verbs", "rdma/tcp"],
+    "cli": ["common", "config", "discovery", "link/protocol", "actors", "client", "bench"],
+    "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",
+                  "client", "bench", "cli"],
+    "cli/demo": ["common", "config", "client", "bench", "cli"],
+    "cli/doctor": ["common", "config", "storage/disk/io", "rdma/verbs", "link", "bench", "cli"],
     "python": ["common", "config", "client"],
-    "bench": ["common", "storage", "rdma"],
-    "cli": ["common", "discovery", "storage", "rdma", "config", "actors/protocol", "actors", "client", "bench"],
     "examples": ["common", "config", "client"],
     "tests/support/fake_verbs": ["common"],
 }
 
-# Pairs of folders that see each other.
-PAIRS = []
+# Pairs of folders that see each other: both kinds of a reader's hello come to one port.
+PAIRS = [{"rdma/tcp", "rdma/verbs"}]
 
 # Files (prefixes) that may include more than their folder: the embedded node is the composition root.
 FILES = {
-    "client/embedded": ["actors"],
     "bench/posting_rate": ["tests/support/fake_verbs"],
+    "client/embedded": ["actors"],
 }
 
-# Headers that more than their folder's readers may include: a plain value, and what an actor system
-# of a client's own shares with a node's.
+# Headers that more than their folder's readers may include: plain values.
 SHARED = {
-    "metrics/latency_histogram.hpp": ["actors/protocol", "client"],
-    "actors/connector_actor.hpp": ["client"],
-    "actors/links_actor.hpp": ["client"],
-    "actors/owner_batches.hpp": ["client"],
-    "actors/rail_settings.hpp": ["client"],
-    "actors/system_config.hpp": ["client"],
-    "actors/thread_actor.hpp": ["client"],
+    "link/protocol/disk_wire.hpp": ["directory"],
+    "link/protocol/pool_wire.hpp": ["directory"],
+    "metrics/latency_histogram.hpp": ["client", "link/protocol"],
 }
 
 EVERYTHING = ["tests"]  # folders that may include anything
@@ -53,17 +62,17 @@ SOCKETS = ("sys/socket.h", "sys/un.h", "netinet/", "arpa/inet.h", "netdb.h", "sy
 
 # A library's headers (prefixes), and the only paths (prefixes) that may include them.
 FENCES = {
-    ("caf/",): ["actors/", "client/"],
-    ("infiniband/",): ["rdma/"],
-    SOCKETS: ["rdma/", "actors/connector", "actors/node_middleman", "bench/"],
-    ("liburing",): ["storage/disk/"],
-    ("rocksdb/",): ["storage/disk/"],
+    ("caf/",): ["actors/", "client/", "link/"],
+    ("infiniband/",): ["rdma/verbs/"],
+    SOCKETS: ["bench/", "link/connector", "link/node_middleman", "net/", "rdma/tcp/", "rdma/verbs/"],
+    ("liburing",): ["storage/disk/io/"],
+    ("rocksdb/",): ["storage/disk/offset/"],
     ("toml++/", "toml.hpp"): ["config/"],
-    ("CLI/",): ["config/", "cli/"],
+    ("CLI/",): ["cli/", "config/"],
     ("pybind11/",): ["python/"],
     ("prometheus/",): ["metrics/"],
     ("httplib.h",): ["metrics/"],
-    ("nlohmann/",): ["cli/", "bench/"],
+    ("nlohmann/",): ["bench/", "cli/"],
     ("blake3.h",): ["common/"],
     ("xxhash.h",): ["common/"],
     ("spdlog/",): ["common/"],

@@ -41,15 +41,15 @@ class Format:
 
 
 FORMATS = [
-    Format("wire_version", "actors/protocol/gateway.hpp",
+    Format("wire_version", "link/protocol/gateway.hpp",
            "messages between processes, look-ups, who owns a key, a key's bytes",
            "the gateway and the look-up port refuse the hello of clients, nodes and `peercache`",
-           ["actors/protocol/*.hpp", "directory/wire.hpp", "directory/wire.cpp", "directory/page_location.hpp",
+           ["link/protocol/*.hpp", "directory/wire.hpp", "directory/wire.cpp", "directory/page_location.hpp",
             "directory/digest.hpp", "directory/shard_repair.hpp", "directory/shard_repair.cpp#comparison_of",
             "directory/shard_repair.cpp#encode", "discovery/hash_ring.cpp", "common/page_key.cpp",
             "common/key_epoch.hpp", "common/page_status.hpp", "common/page_origin.hpp",
-            "metrics/latency_histogram.cpp#bucket_of", "rdma/frame_channel.hpp#frames",
-            "rdma/frame_channel.cpp#greeting", "rdma/frame_channel.cpp#append_frame"]),
+            "metrics/latency_histogram.cpp#bucket_of", "net/frame_channel.hpp#frames",
+            "net/frame_channel.cpp#greeting", "net/frame_channel.cpp#append_frame"]),
     Format("packet_wire_version", "discovery/packet_codec.hpp",
            "the membership's packets",
            "who gets a packet drops it",
@@ -60,14 +60,14 @@ FORMATS = [
            "who reads the view takes it for malformed",
            ["discovery/view_codec.hpp", "discovery/view_codec.cpp", "discovery/view.hpp#member",
             "discovery/view.hpp#view_stamp", "discovery/view.hpp#view"]),
-    Format("tcp_wire_version", "rdma/tcp_protocol.hpp",
+    Format("tcp_wire_version", "rdma/tcp/tcp_protocol.hpp",
            "pages over TCP",
            "the page server refuses the reader's hello; its gets miss",
-           ["rdma/tcp_protocol.hpp", "common/page_status.hpp"]),
-    Format("verbs_wire_version", "rdma/verbs_protocol.hpp",
+           ["rdma/tcp/tcp_protocol.hpp", "common/page_status.hpp"]),
+    Format("verbs_wire_version", "rdma/verbs/verbs_protocol.hpp",
            "the handshake before READs, and the slot entry that is READ",
            "the rail refuses the reader's hello, which takes TCP then (`data_plane = auto`)",
-           ["rdma/verbs_protocol.hpp", "common/slot_entry.hpp"]),
+           ["rdma/verbs/verbs_protocol.hpp", "common/slot_entry.hpp"]),
     Format("pool_layout_version", "storage/pool_header.hpp",
            "the pool's shared memory",
            "a client refuses the pool of its node; a node makes a new pool in place of the dead one's",
@@ -77,18 +77,18 @@ FORMATS = [
     Format("folder_format", "storage/disk/folder_claim.cpp",
            "how the files of a disk tier are called and to be understood",
            "the node's disk tier stays off, and `peercache status` says why",
-           ["storage/disk/folder_claim.cpp#text_of", "storage/disk/file_names.hpp", "storage/disk/file_names.cpp",
-            "storage/disk/bucket_format.cpp#bucket_path", "storage/disk/rocks_index.cpp#sequence_note",
-            "storage/disk/rocks_index.cpp#to_rocks"]),
+           ["storage/disk/folder_claim.cpp#text_of", "storage/disk/file_per_key/file_names.hpp", "storage/disk/file_per_key/file_names.cpp",
+            "storage/disk/bucket/bucket_format.cpp#bucket_path", "storage/disk/offset/rocks_index.cpp#sequence_note",
+            "storage/disk/offset/rocks_index.cpp#to_rocks"]),
     Format("record_version", "storage/disk/record.hpp",
            "the header of a page on disk",
            "the start's scan takes the page for foreign and does not keep it",
            ["storage/disk/record.hpp#record_header", "storage/disk/record.cpp#seal", "common/key_epoch.hpp"]),
-    Format("bucket_version", "storage/disk/bucket_format.hpp",
+    Format("bucket_version", "storage/disk/bucket/bucket_format.hpp",
            "the trailer of a bucket",
            "the start's scan takes all pages of the bucket for foreign and does not keep them",
-           ["storage/disk/bucket_format.hpp#bucket_trailer", "storage/disk/bucket_format.cpp#make_footer",
-            "storage/disk/bucket_format.cpp#place_group"]),
+           ["storage/disk/bucket/bucket_format.hpp#bucket_trailer", "storage/disk/bucket/bucket_format.cpp#make_footer",
+            "storage/disk/bucket/bucket_format.cpp#place_group"]),
     Format("magic", "storage/disk/cleared_file.cpp",
            "the file in which a disk tier keeps what was cleared",
            "the node's disk tier stays off, and `peercache status` says why",
@@ -101,7 +101,7 @@ FORMATS = [
 ]
 
 # Messages that stay inside one process, whatever folder they are in.
-INSIDE_ONE_PROCESS = ["actors/protocol/disk.hpp", "actors/protocol/pool.hpp", "actors/protocol/topology.hpp"]
+INSIDE_ONE_PROCESS = ["link/protocol/disk.hpp", "link/protocol/pool.hpp", "link/protocol/topology.hpp"]
 
 # Constants that are called like a version of bytes and are none.
 NO_VERSIONS = []

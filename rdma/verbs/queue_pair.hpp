@@ -1,8 +1,8 @@
 #pragma once
 
-#include "rdma/path_options.hpp"
 #include "rdma/verbs/completion_queue.hpp"
 #include "rdma/verbs/device.hpp"
+#include "rdma/verbs/path_options.hpp"
 
 #include <optional>
 

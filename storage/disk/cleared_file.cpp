@@ -1,8 +1,8 @@
 #include "storage/disk/cleared_file.hpp"
 
 #include "common/checksum.hpp"
-#include "storage/disk/disk_error.hpp"
-#include "storage/disk/open_folder.hpp"
+#include "storage/disk/io/disk_error.hpp"
+#include "storage/disk/io/open_folder.hpp"
 
 #include <cerrno>
 #include <cstdio>

@@ -4,7 +4,7 @@
 #include "common/ids.hpp"
 #include "common/page_key.hpp"
 #include "common/result.hpp"
-#include "storage/disk/disk_io.hpp"
+#include "storage/disk/io/disk_io.hpp"
 #include "storage/disk/record.hpp"
 
 #include <cstdint>

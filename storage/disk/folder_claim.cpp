@@ -1,7 +1,7 @@
 #include "storage/disk/folder_claim.hpp"
 
-#include "storage/disk/disk_error.hpp"
-#include "storage/disk/open_folder.hpp"
+#include "storage/disk/io/disk_error.hpp"
+#include "storage/disk/io/open_folder.hpp"
 
 #include <array>
 #include <cerrno>

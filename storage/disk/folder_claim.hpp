@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
-#include "storage/disk/owned_fd.hpp"
+#include "storage/disk/io/owned_fd.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "storage/disk/disk_store.hpp"
+#include "storage/disk/io/request_line.hpp"
 #include "storage/disk/record_table.hpp"
-#include "storage/disk/request_line.hpp"
 #include "storage/disk/slot_list.hpp"
 
 #include <cstdint>

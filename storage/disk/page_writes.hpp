@@ -1,7 +1,7 @@
 #pragma once
 
 #include "storage/disk/disk_store.hpp"
-#include "storage/disk/request_line.hpp"
+#include "storage/disk/io/request_line.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 
 #include "common/ids.hpp"
 #include "common/page_key.hpp"
-#include "storage/disk/disk_io.hpp"
+#include "storage/disk/io/disk_io.hpp"
 
 #include <array>
 #include <cstddef>

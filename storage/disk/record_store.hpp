@@ -2,9 +2,9 @@
 
 #include "storage/disk/disk_store.hpp"
 #include "storage/disk/header_blocks.hpp"
+#include "storage/disk/io/request_line.hpp"
 #include "storage/disk/page_reads.hpp"
 #include "storage/disk/record_table.hpp"
-#include "storage/disk/request_line.hpp"
 #include "storage/disk/slot_list.hpp"
 
 #include <cstddef>

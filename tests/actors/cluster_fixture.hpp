@@ -1,10 +1,12 @@
 #pragma once
 
 #include "actors/directory_actor.hpp"
+#include "actors/link_names.hpp"
 #include "actors/pool_actor.hpp"
-#include "actors/protocol/pool_wire.hpp"
 #include "directory/wire.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/protocol/pool_wire.hpp"
+#include "tests/link/named_members.hpp"
 #include "tests/storage/heap_pool.hpp"
 #include "tests/support/actor_fixture.hpp"
 
@@ -17,35 +19,6 @@ namespace peercache::actors {
 
 inline page_key key_named(const std::string& name) {
   return key_space{}.key_of(name);
-}
-
-inline discovery::member member_named(const std::string& name, std::uint64_t inc) {
-  discovery::member member;
-  member.name = name;
-  member.id = node_id_of(name);
-  member.inc = {1, inc};
-  member.host = "127.0.0.1";
-  return member;
-}
-
-/// A topology of these members, whose directory handles are as given (null: no connection).
-inline topology_ptr topology_of(std::vector<std::pair<discovery::member, directory_actor>> nodes,
-                                std::uint64_t version) {
-  std::sort(nodes.begin(), nodes.end(),
-            [](const auto& a, const auto& b) { return a.first.id < b.first.id; });
-  auto made = std::make_shared<topology>();
-  made->view.term = 1;
-  made->view.version = version;
-  for (const auto& [member, directory] : nodes) {
-    made->view.members.push_back(member);
-    peer known;
-    known.self = member;
-    known.directory = directory;
-    made->peers.push_back(known);
-  }
-  made->view.masters = {made->view.members.front().name};
-  made->ring = discovery::hash_ring{made->view.members};
-  return made;
 }
 
 /// One node's pool and two nodes' directory shards, on the test's own thread.

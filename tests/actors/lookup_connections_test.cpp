@@ -1,14 +1,14 @@
 #include "actors/lookup_broker.hpp"
 
 #include "directory/wire.hpp"
-#include "rdma/frame_channel.hpp"
+#include "net/frame_channel.hpp"
 
 #include <gtest/gtest.h>
 
 namespace peercache::actors {
 namespace {
 
-namespace frames = rdma::frames;
+namespace frames = net::frames;
 
 class lookup_connections_test : public testing::Test {
 protected:

@@ -1,6 +1,7 @@
+#include "actors/link_names.hpp"
 #include "actors/session_table.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <gtest/gtest.h>
 

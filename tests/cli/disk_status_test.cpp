@@ -6,8 +6,8 @@ namespace peercache::cli::disk_status_test {
 
 namespace {
 
-actors::disk_report healthy_tier() {
-  actors::disk_report disk;
+link::disk_report healthy_tier() {
+  link::disk_report disk;
   disk.on = true;
   disk.path = "/disk/node-1";
   disk.store = "bucket";
@@ -19,7 +19,7 @@ actors::disk_report healthy_tier() {
   return disk;
 }
 
-bool says(const actors::disk_report& disk, const std::string& part) {
+bool says(const link::disk_report& disk, const std::string& part) {
   return to_text(disk, {}).find(part) != std::string::npos;
 }
 
@@ -42,7 +42,7 @@ TEST(disk_status, a_tier_that_is_well_ends_with_0_and_anything_else_says_what_it
 }
 
 TEST(disk_status, without_a_tier_it_fails_and_says_why_and_nothing_else) {
-  actors::disk_report disk;
+  link::disk_report disk;
   disk.why_off = "disk.path is empty";
   EXPECT_EQ(exit_code_of(disk), exit_code::failed);
   EXPECT_TRUE(says(disk, "off: disk.path is empty")) << to_text(disk, {});

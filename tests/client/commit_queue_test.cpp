@@ -1,7 +1,7 @@
 #include "client/commit_queue.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
 #include "common/limits.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,17 +11,17 @@ namespace {
 commit_job job_of(std::uint32_t first_slot, std::size_t pages, std::uint32_t next_bytes = 4096) {
   commit_job job;
   for (std::size_t i = 0; i < pages; ++i) {
-    actors::filled_slot filled;
+    link::filled_slot filled;
     filled.slot = slot_id{first_slot + static_cast<std::uint32_t>(i)};
-    actors::append_record(job.filled, filled);
+    link::append_record(job.filled, filled);
   }
-  actors::append_record(job.next_lengths, next_bytes);
+  link::append_record(job.next_lengths, next_bytes);
   job.bytes = pages;
   return job;
 }
 
 std::uint32_t first_slot(const commit_job& job) {
-  return actors::record_at<actors::filled_slot>(job.filled, 0).slot.value;
+  return link::record_at<link::filled_slot>(job.filled, 0).slot.value;
 }
 
 TEST(commit_queue, wakes_the_committer_once_until_it_finds_nothing) {
@@ -41,7 +41,7 @@ TEST(commit_queue, joins_what_waits_with_the_later_set_in_front) {
   queue.push(job_of(20, 3));
   auto joined = queue.next();
   EXPECT_EQ(first_slot(*joined), 20u);
-  EXPECT_EQ(joined->filled.size(), 5 * sizeof(actors::filled_slot));
+  EXPECT_EQ(joined->filled.size(), 5 * sizeof(link::filled_slot));
   EXPECT_EQ(joined->next_lengths.size(), 2 * sizeof(std::uint32_t));
   EXPECT_EQ(joined->sets, 2u);
   EXPECT_EQ(joined->bytes, 5u);
@@ -68,11 +68,11 @@ TEST(commit_queue, sends_sets_of_another_duplicate_mode_on_their_own) {
   commit_queue queue;
   auto skipping = job_of(1, 1);
   auto storing = job_of(2, 1);
-  storing.mode = actors::commit_mode::store;
+  storing.mode = link::commit_mode::store;
   queue.push(skipping);
   queue.push(storing);
-  EXPECT_EQ(queue.next()->mode, actors::commit_mode::skip);
-  EXPECT_EQ(queue.next()->mode, actors::commit_mode::store);
+  EXPECT_EQ(queue.next()->mode, link::commit_mode::skip);
+  EXPECT_EQ(queue.next()->mode, link::commit_mode::store);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 #include "client/lookup_channels.hpp"
-#include "rdma/socket.hpp"
+#include "net/socket.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,13 +12,13 @@ namespace {
 /// A member whose directory listens here.
 struct listening {
   listening(const std::string& name, std::uint64_t inc)
-      : socket(*rdma::listen_on("127.0.0.1", 0, 8)) {
+      : socket(*net::listen_on("127.0.0.1", 0, 8)) {
     handles.self = {.name = name, .id = node_id_of(name), .inc = {inc, inc}, .host = "127.0.0.1"};
-    handles.lookup_port = rdma::local_port(socket);
+    handles.lookup_port = net::local_port(socket);
   }
 
-  rdma::unique_fd socket;
-  actors::peer handles;
+  net::unique_fd socket;
+  link::peer handles;
 };
 
 discovery::view view_of(std::uint64_t version, std::vector<const listening*> members) {
@@ -70,7 +70,7 @@ TEST_F(lookup_channels_test, those_to_a_member_that_left_are_closed) {
 
 TEST_F(lookup_channels_test, no_more_are_kept_than_the_bound) {
   channels.follow(view_of(1, {&a}));
-  std::vector<std::unique_ptr<rdma::frame_channel>> many;
+  std::vector<std::unique_ptr<net::frame_channel>> many;
   for (std::size_t i = 0; i < lookup_channels::idle_per_member_max + 4; ++i)
     many.push_back(channels.lease(a.handles));
   std::vector<int> fds;

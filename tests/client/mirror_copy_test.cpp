@@ -15,8 +15,8 @@ struct read_page {
     for (std::size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<std::byte>(i * 7);
   }
-  std::array<rdma::page_part, 2> parts() {
-    return {rdma::page_part{bytes.data(), 4096}, rdma::page_part{bytes.data() + 4096, 4096}};
+  std::array<page_part, 2> parts() {
+    return {page_part{bytes.data(), 4096}, page_part{bytes.data() + 4096, 4096}};
   }
   std::array<std::byte, 8192> bytes{};
 };

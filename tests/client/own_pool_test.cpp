@@ -22,7 +22,7 @@ TEST(own_pool, finds_no_filled_page_of_before_a_clear) {
   ASSERT_TRUE(made) << made.error().message;
   own_pool pool{std::move(*made)};
   const key_space llama{std::array<std::string_view, 1>{"llama"}};
-  actors::filled_slot page{};
+  link::filled_slot page{};
   page.slot = {4};
   page.key = llama.key_of("page");
   page.length_bytes = 4096;

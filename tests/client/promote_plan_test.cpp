@@ -1,7 +1,7 @@
 #include "client/promote_plan.hpp"
 
-#include "actors/protocol/disk_wire.hpp"
 #include "directory/wire.hpp"
+#include "link/protocol/disk_wire.hpp"
 
 #include <gtest/gtest.h>
 
@@ -57,10 +57,10 @@ TEST_F(promote_plan_test, each_node_is_asked_once_for_its_pages_and_their_length
   const auto& first = plan.shares()[0];
   EXPECT_EQ(first.holder, near);
   EXPECT_EQ(first.indices, (std::vector<std::uint32_t>{0, 7}));
-  const auto asked = actors::record_at<actors::promoted_page>(first.request, 0);
+  const auto asked = link::record_at<link::promoted_page>(first.request, 0);
   EXPECT_EQ(asked.key, key(0));
   EXPECT_EQ(asked.length_bytes, 64u);
-  EXPECT_EQ(actors::record_at<actors::promoted_page>(first.request, 1).key, key(7));
+  EXPECT_EQ(link::record_at<link::promoted_page>(first.request, 1).key, key(7));
   EXPECT_EQ(plan.shares()[1].holder, far);
 }
 

@@ -1,6 +1,6 @@
 #include "client/rdma_uses.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 namespace peercache::client {
 namespace {
 
-using actors::used_page;
+using link::used_page;
 
 std::size_t records_of(const std::vector<rdma_uses::of_owner>& taken) {
   std::size_t records = 0;
   for (const auto& [owner, packed] : taken)
-    records += *actors::record_count<used_page>(packed);
+    records += *link::record_count<used_page>(packed);
   return records;
 }
 
@@ -27,8 +27,8 @@ TEST(rdma_uses, about_one_hit_in_eight_is_taken_and_told_to_its_owner_once) {
   ASSERT_EQ(taken.size(), 2u);
   EXPECT_NEAR(static_cast<double>(records_of(taken)), 1000, 150);
   for (const auto& [owner, packed] : taken)
-    for (std::size_t i = 0; i < *actors::record_count<used_page>(packed); ++i) {
-      const auto page = actors::record_at<used_page>(packed, i);
+    for (std::size_t i = 0; i < *link::record_count<used_page>(packed); ++i) {
+      const auto page = link::record_at<used_page>(packed, i);
       ASSERT_EQ(page.slot.value % 2, owner.low);
       ASSERT_EQ(page.gen.value, 2 * std::uint64_t{page.slot.value} + 2);
     }
@@ -42,8 +42,8 @@ TEST(rdma_uses, no_page_of_a_batch_that_comes_again_and_again_is_always_left_out
     for (std::uint32_t slot = 0; slot < 64; ++slot)
       uses.add({1, 1}, {slot}, {2});
   for (const auto& [owner, packed] : uses.take())
-    for (std::size_t i = 0; i < *actors::record_count<used_page>(packed); ++i)
-      seen.insert(actors::record_at<used_page>(packed, i).slot.value);
+    for (std::size_t i = 0; i < *link::record_count<used_page>(packed); ++i)
+      seen.insert(link::record_at<used_page>(packed, i).slot.value);
   EXPECT_EQ(seen.size(), 64u);
 }
 

@@ -2,7 +2,7 @@
 
 #include "tests/client/read_plan_fixture.hpp"
 
-#include "actors/protocol/disk_wire.hpp"
+#include "link/protocol/disk_wire.hpp"
 
 namespace peercache::client {
 namespace {
@@ -19,7 +19,7 @@ protected:
     EXPECT_EQ(share.holder, holder);
     ASSERT_EQ(share.indices.size(), keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i)
-      EXPECT_EQ(actors::record_at<actors::promoted_page>(share.request, i).key, keys[i]);
+      EXPECT_EQ(link::record_at<link::promoted_page>(share.request, i).key, keys[i]);
   }
 
   void begin_cold(const directory::page_location& place) {

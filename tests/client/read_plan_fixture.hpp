@@ -23,7 +23,7 @@ protected:
 
   struct wanted_page {
     std::vector<std::byte> bytes;
-    rdma::page_part part;
+    page_part part;
   };
 
   /// A get of so many pages of `page_bytes`. The first look follows the view of now.

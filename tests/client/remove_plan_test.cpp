@@ -1,6 +1,6 @@
 #include "client/remove_plan.hpp"
 
-#include "actors/protocol/pool_wire.hpp"
+#include "link/protocol/pool_wire.hpp"
 
 #include <gtest/gtest.h>
 
@@ -73,9 +73,9 @@ protected:
     plan->answered(asked, packed(statuses), stale_told);
   }
   static void expect_keys(const share& asked, const std::vector<page_key>& wanted) {
-    ASSERT_EQ(actors::record_count<page_key>(asked.keys), wanted.size());
+    ASSERT_EQ(link::record_count<page_key>(asked.keys), wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_EQ(actors::record_at<page_key>(asked.keys, i), wanted[i]);
+      EXPECT_EQ(link::record_at<page_key>(asked.keys, i), wanted[i]);
   }
 
   const incarnation own{1, 1};

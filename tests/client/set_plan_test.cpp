@@ -39,7 +39,7 @@ protected:
   static std::string packed(const std::vector<slot_id>& slots) {
     std::string bytes;
     for (const auto slot : slots)
-      actors::append_record(bytes, slot);
+      link::append_record(bytes, slot);
     return bytes;
   }
   /// The node gives these slots for all pages.
@@ -51,21 +51,21 @@ protected:
     for (const auto& page : plan->to_fill())
       plan->filled(page.index, 100 + page.index);
   }
-  std::vector<actors::filled_slot> commit() {
-    const auto told = plan->commit([this](const actors::filled_slot& page) {
+  std::vector<link::filled_slot> commit() {
+    const auto told = plan->commit([this](const link::filled_slot& page) {
       shown.push_back(page.slot);
       return !taken_back.contains(page.slot);
     });
-    std::vector<actors::filled_slot> filled;
-    for (std::size_t i = 0; i < actors::record_count<actors::filled_slot>(told); ++i)
-      filled.push_back(actors::record_at<actors::filled_slot>(told, i));
+    std::vector<link::filled_slot> filled;
+    for (std::size_t i = 0; i < link::record_count<link::filled_slot>(told); ++i)
+      filled.push_back(link::record_at<link::filled_slot>(told, i));
     return filled;
   }
   std::vector<slot_id> unfilled() {
     const auto told = plan->take_unfilled();
     std::vector<slot_id> slots;
-    for (std::size_t i = 0; i < actors::record_count<slot_id>(told); ++i)
-      slots.push_back(actors::record_at<slot_id>(told, i));
+    for (std::size_t i = 0; i < link::record_count<slot_id>(told); ++i)
+      slots.push_back(link::record_at<slot_id>(told, i));
     return slots;
   }
   void expect_all(page_status wanted) {
@@ -125,9 +125,9 @@ TEST_F(set_plan_test, the_node_is_asked_for_the_pages_without_a_leased_slot) {
   begin({page_bytes, 8192, 64});
   plan->lease(1, {7});
   const auto lengths = plan->ask();
-  ASSERT_EQ(actors::record_count<std::uint32_t>(lengths), 2u);
-  EXPECT_EQ(actors::record_at<std::uint32_t>(lengths, 0), page_bytes);
-  EXPECT_EQ(actors::record_at<std::uint32_t>(lengths, 1), 64u);
+  ASSERT_EQ(link::record_count<std::uint32_t>(lengths), 2u);
+  EXPECT_EQ(link::record_at<std::uint32_t>(lengths, 0), page_bytes);
+  EXPECT_EQ(link::record_at<std::uint32_t>(lengths, 1), 64u);
   plan->take_slots(packed({{3}, {4}}), pending);
   const auto all = plan->to_fill();
   ASSERT_EQ(all.size(), 3u);
@@ -156,7 +156,7 @@ TEST_F(set_plan_test, leased_slots_are_filled_while_the_node_finds_others) {
 
 TEST_F(set_plan_test, a_page_that_the_node_has_no_room_for_is_not_stored) {
   begin(2);
-  give({{3}, actors::no_slot});
+  give({{3}, link::no_slot});
   EXPECT_EQ(results[1].status, no_space);
   fill_all();
   EXPECT_EQ(commit().size(), 1u);
@@ -252,11 +252,11 @@ TEST_F(set_plan_test, every_slot_is_committed_or_given_back_once) {
       for (const auto& page : plan->to_fill())
         below(6) == 0 ? plan->too_late(page.index) : plan->filled(page.index, 1);
     };
-    const auto asked = actors::record_count<std::uint32_t>(plan->ask()).value();
+    const auto asked = link::record_count<std::uint32_t>(plan->ask()).value();
     fill();
     std::vector<slot_id> slots;
     for (auto count = below(asked + 1); count > 0; --count)
-      slots.push_back(below(6) == 0 ? actors::no_slot : new_slot());
+      slots.push_back(below(6) == 0 ? link::no_slot : new_slot());
     plan->take_slots(packed(slots), pending);
     fill();
     taken_back.clear();

@@ -3,7 +3,7 @@
 #include "common/checksum.hpp"
 #include "storage/disk/disk_store.hpp"
 #include "storage/disk/disk_tier.hpp"
-#include "storage/disk/offset_index.hpp"
+#include "storage/disk/offset/offset_index.hpp"
 #include "tests/copies/copied_bytes.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "storage/disk/disk_io.hpp"
+#include "storage/disk/io/disk_io.hpp"
 
 #include <array>
 #include <chrono>

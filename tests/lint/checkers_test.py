@@ -51,7 +51,7 @@ class includes(unittest.TestCase):
     def test_a_folder_does_not_see_what_stands_below_or_beside_it(self):
         for path, target in [("common/a.cpp", "storage/a.hpp"), ("storage/a.cpp", "directory/shard.hpp"),
                              ("rdma/a.hpp", "storage/a.hpp"), ("metrics/a.cpp", "actors/a.hpp"),
-                             ("client/a.cpp", "actors/node.hpp"), ("actors/protocol/a.hpp", "actors/node.hpp"),
+                             ("client/a.cpp", "actors/node.hpp"), ("link/protocol/a.hpp", "actors/node.hpp"),
                              ("examples/a.cpp", "actors/node.hpp"), ("actors/a.cpp", "cli/command.hpp")]:
             found = self.include(path, f'#include "{target}"')
             self.assertEqual(len(found), 1, path)
@@ -66,11 +66,11 @@ class includes(unittest.TestCase):
 
     def test_library_headers_stay_behind_their_fence(self):
         for home, away, target in [
-                ("actors/a.cpp", "directory/a.cpp", "caf/all.hpp"), ("rdma/a.cpp", "actors/a.cpp", "infiniband/verbs.h"),
-                ("rdma/a.cpp", "discovery/a.cpp", "sys/socket.h"), ("storage/disk/a.cpp", "storage/a.cpp", "liburing.h"),
+                ("actors/a.cpp", "directory/a.cpp", "caf/all.hpp"), ("rdma/verbs/a.cpp", "actors/a.cpp", "infiniband/verbs.h"),
+                ("net/a.cpp", "discovery/a.cpp", "sys/socket.h"), ("storage/disk/io/a.cpp", "storage/a.cpp", "liburing.h"),
                 ("config/a.cpp", "cli/a.cpp", "toml++/toml.h"), ("cli/a.cpp", "client/a.cpp", "CLI/CLI.hpp"),
                 ("metrics/a.cpp", "actors/a.cpp", "prometheus/registry.h"), ("metrics/a.cpp", "cli/a.cpp", "httplib.h"),
-                ("actors/connector.cpp", "actors/pool_actor.cpp", "netinet/in.h")]:
+                ("link/connector.cpp", "actors/pool_actor.cpp", "netinet/in.h")]:
             self.assertEqual(self.include(home, f"#include <{target}>"), [], target)
             self.assertEqual(len(self.include(away, f"#  include <{target}>")), 1, target)
 

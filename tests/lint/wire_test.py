@@ -139,7 +139,7 @@ class wire(unittest.TestCase):
 class the_list_of_formats(unittest.TestCase):
     def test_covers_every_protocol_header_that_travels(self):
         words = [word for form in check_wire.FORMATS for word, _, _ in check_wire.expanded(ROOT, form)]
-        for file in (ROOT / "actors/protocol").glob("*.hpp"):
+        for file in (ROOT / "link/protocol").glob("*.hpp"):
             path = file.relative_to(ROOT).as_posix()
             self.assertEqual(path in words, path not in check_wire.INSIDE_ONE_PROCESS, path)
 
@@ -149,9 +149,9 @@ class the_list_of_formats(unittest.TestCase):
                 ("storage/host_index.hpp", "bucket", "cells;", "cells; int more;"),
                 ("storage/epoch_table.hpp", "epoch_block", "reserved[12]", "reserved[11]"),
                 ("storage/disk/record.hpp", "record_header", "std::uint32_t more = 0;", "std::uint64_t more = 0;"),
-                ("storage/disk/bucket_format.hpp", "bucket_trailer", "version = 1;", "version = 2;"),
+                ("storage/disk/bucket/bucket_format.hpp", "bucket_trailer", "version = 1;", "version = 2;"),
                 ("discovery/view.hpp", "member", "rails = 0;", "rails = 0; int more;"),
-                ("rdma/frame_channel.hpp", "frames", "0x314c4350", "0x314c4351")]:
+                ("net/frame_channel.hpp", "frames", "0x314c4350", "0x314c4351")]:
             text = (ROOT / path).read_text()
             self.assertIn(old, text, path)
             self.assertNotEqual(check_wire.digest_of(text, "none", name),

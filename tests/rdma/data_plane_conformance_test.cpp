@@ -2,7 +2,7 @@
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/plane_rig.hpp"
-#include "tests/rdma/verbs_rig.hpp"
+#include "tests/rdma/verbs/verbs_rig.hpp"
 
 #include <atomic>
 #include <thread>

@@ -2,10 +2,10 @@
 
 #include "common/checksum.hpp"
 #include "rdma/data_plane.hpp"
-#include "rdma/memory_data_plane.hpp"
 #include "rdma/page_source.hpp"
-#include "rdma/tcp_page_server.hpp"
-#include "rdma/tcp_transport.hpp"
+#include "rdma/tcp/tcp_page_server.hpp"
+#include "rdma/tcp/tcp_transport.hpp"
+#include "tests/fakes/memory_data_plane.hpp"
 
 #include <gtest/gtest.h>
 

@@ -31,8 +31,8 @@ private:
 
 /// A port that the kernel just gave away and that nobody listens on.
 std::uint16_t unused_port() {
-  auto listener = listen_on("127.0.0.1", 0, 1);
-  return local_port(*listener);
+  auto listener = net::listen_on("127.0.0.1", 0, 1);
+  return net::local_port(*listener);
 }
 
 } // namespace

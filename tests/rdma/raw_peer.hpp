@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rdma/socket.hpp"
+#include "net/socket.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -18,13 +18,13 @@ namespace peercache::rdma {
 class raw_peer {
 public:
   explicit raw_peer(std::uint16_t port) {
-    auto made = start_connect("127.0.0.1", port, {});
+    auto made = net::start_connect("127.0.0.1", port, {});
     EXPECT_TRUE(made);
     fd = std::move(*made);
     pollfd ready{fd.get(), POLLOUT, 0};
     ::poll(&ready, 1, 1000);
   }
-  explicit raw_peer(unique_fd connected) : fd(std::move(connected)) {}
+  explicit raw_peer(net::unique_fd connected) : fd(std::move(connected)) {}
 
   void send(std::span<const std::byte> bytes) {
     ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -55,7 +55,7 @@ public:
     return message;
   }
 
-  unique_fd fd;
+  net::unique_fd fd;
   bool closed = false;
 
 private:

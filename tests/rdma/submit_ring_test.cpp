@@ -1,6 +1,6 @@
 #include "rdma/data_plane_loop.hpp"
-#include "rdma/memory_data_plane.hpp"
 #include "rdma/submit_ring.hpp"
+#include "tests/fakes/memory_data_plane.hpp"
 #include "tests/rdma/plane_rig.hpp"
 
 #include <gtest/gtest.h>

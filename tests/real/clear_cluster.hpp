@@ -36,7 +36,7 @@ inline std::uint32_t hits_of(cache_client& engine, std::string_view space, std::
                              std::uint32_t count, std::uint32_t version) {
   std::vector<page_key> keys;
   std::vector<std::vector<std::byte>> bytes(count, std::vector<std::byte>(page_bytes));
-  std::vector<rdma::page_part> parts;
+  std::vector<page_part> parts;
   for (std::uint32_t i = 0; i < count; ++i) {
     keys.push_back(key_in(space, first + i));
     parts.push_back({bytes[i].data(), page_bytes});

@@ -60,7 +60,7 @@ protected:
   clock::duration get_batch(client::cache_client& client, std::uint32_t first,
                             clock::duration patience) {
     clear_memory();
-    return time_batch<rdma::page_part, client::get_page>(first, [&](const auto& pages, auto begin) {
+    return time_batch<page_part, client::get_page>(first, [&](const auto& pages, auto begin) {
       client.get(pages, results_, begin + patience);
     });
   }

@@ -45,7 +45,7 @@ protected:
 int open_call_in_child(client::cache_client& client, const page_key& key) {
   std::vector<std::byte> bytes(4096);
   const client::const_part from{bytes.data(), 4096};
-  const rdma::page_part into{bytes.data(), 4096};
+  const page_part into{bytes.data(), 4096};
   const client::set_page stored{key, {&from, 1}};
   const client::get_page read{key, {&into, 1}};
   const auto is_closed = [](auto call) {

@@ -1,5 +1,5 @@
 #include "local_ring.hpp"
-#include "rdma/socket.hpp"
+#include "net/socket.hpp"
 
 #include <csignal>
 #include <fstream>
@@ -77,7 +77,7 @@ TEST_F(new_client, waits_for_a_silent_member_no_longer_than_a_dial_may_take) {
 
 /// An HTTP server answers a greeting that happens to have the end of a line in it.
 TEST(stranger, that_says_something_else_is_no_node) {
-  rdma::unique_fd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  net::unique_fd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

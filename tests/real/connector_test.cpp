@@ -1,7 +1,8 @@
-#include "actors/connector_actor.hpp"
-#include "actors/system_config.hpp"
+#include "actors/link_names.hpp"
 #include "client/cache_client.hpp"
-#include "rdma/socket.hpp"
+#include "link/connector_actor.hpp"
+#include "link/system_config.hpp"
+#include "net/socket.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -35,8 +36,8 @@ public:
   std::uint16_t number = 0;
 
 private:
-  rdma::unique_fd listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  std::vector<rdma::unique_fd> fillers_;
+  net::unique_fd listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::vector<net::unique_fd> fillers_;
 };
 
 TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
@@ -67,15 +68,15 @@ TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
 
 /// The kernel accepts for it, and nobody reads the greeting: a process that is stopped.
 TEST(connector, a_peer_that_is_frozen_keeps_no_client_from_ending) {
-  rdma::unique_fd frozen;
+  net::unique_fd frozen;
   {
-    auto listener = rdma::listen_on("127.0.0.1", 0, 8);
+    auto listener = net::listen_on("127.0.0.1", 0, 8);
     ASSERT_TRUE(listener);
     frozen = std::move(*listener);
   }
   for (auto timeout : {1ms, 20ms, 400ms}) {
     client::client_options options;
-    options.node_port = rdma::local_port(frozen);
+    options.node_port = net::local_port(frozen);
     options.timeout = timeout;
     auto begin = std::chrono::steady_clock::now();
     EXPECT_FALSE(client::cache_client::connect(options));

@@ -48,7 +48,7 @@ protected:
     std::vector<std::vector<std::byte>> bytes(at_once, std::vector<std::byte>(page_bytes));
     std::uint32_t misses = 0;
     for (std::uint32_t i = 0; i < batches; ++i) {
-      std::array<rdma::page_part, at_once> parts;
+      std::array<page_part, at_once> parts;
       std::array<std::uint32_t, at_once> ids;
       std::vector<client::get_page> wanted;
       for (std::uint32_t k = 0; k < at_once; ++k) {
@@ -91,7 +91,7 @@ TEST_P(disk_cold, pages_on_another_nodes_disk_come_in_one_call) {
   for (std::uint32_t id = 0; id < cold; ++id) {
     const auto read = get(*there, id, milliseconds(10'000));
     EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit)) << id;
-    EXPECT_EQ(to_string(read.result.origin), to_string(client::page_origin::disk)) << id;
+    EXPECT_EQ(to_string(read.result.origin), to_string(page_origin::disk)) << id;
     EXPECT_EQ(read.check.wrong_bytes, 0u) << id;
   }
   EXPECT_GE(status_of(0).promotes.promoted, promoted + cold) << "by the node that has them";

@@ -2,7 +2,7 @@
 
 #include "disk_node.hpp"
 
-#include "storage/disk/disk_io.hpp"
+#include "storage/disk/io/disk_io.hpp"
 
 #include <algorithm>
 #include <array>

@@ -154,7 +154,7 @@ std::string disk_node::log() const {
 disk_node::read_page disk_node::get(std::uint32_t id, milliseconds deadline) {
   static const key_space space;
   std::vector<std::byte> bytes(page_bytes, std::byte{0xa5});
-  rdma::page_part part{bytes.data(), page_bytes};
+  page_part part{bytes.data(), page_bytes};
   client::get_page page{space.key_of("disk-" + std::to_string(id)), {&part, 1}};
   read_page read;
   const auto begin = clock::now();

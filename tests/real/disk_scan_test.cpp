@@ -15,7 +15,7 @@ protected:
       const auto read = node.get(id, milliseconds(10'000));
       EXPECT_EQ(read.result.status, page_status::hit) << id;
       EXPECT_EQ(read.wrong_bytes, 0u) << id;
-      found += read.result.origin == client::page_origin::disk;
+      found += read.result.origin == page_origin::disk;
     }
     return found;
   }

@@ -66,7 +66,7 @@ protected:
   /// Reads it, and waits until what the reader's host keeps of it is published.
   void read(client::cache_client& reader, const page_key& key) {
     std::vector<std::byte> bytes(big_page_bytes);
-    rdma::page_part into{bytes.data(), big_page_bytes};
+    page_part into{bytes.data(), big_page_bytes};
     client::get_page wanted{key, {&into, 1}};
     client::page_result result;
     reader.get({&wanted, 1}, {&result, 1});

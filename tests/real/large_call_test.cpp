@@ -78,7 +78,7 @@ TEST_F(large_call, of_a_million_pages_ends_in_time) {
   ASSERT_NE(client, nullptr);
   std::vector<std::byte> memory(4096);
   const client::const_part from{memory.data(), 4096};
-  const rdma::page_part to{memory.data(), 4096};
+  const page_part to{memory.data(), 4096};
   std::vector<client::set_page> sets;
   std::vector<client::get_page> gets;
   for (const auto& key : keys) {

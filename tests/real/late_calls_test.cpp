@@ -68,7 +68,7 @@ protected:
                          clock::time_point& begin) {
     const auto kind = by.below(8);
     std::vector<client::const_part> from;
-    std::vector<rdma::page_part> to;
+    std::vector<page_part> to;
     std::vector<client::set_page> sets;
     std::vector<client::get_page> gets;
     std::vector<page_key> keys;

@@ -135,7 +135,7 @@ void local_ring::put(client::cache_client& client, std::uint32_t first, std::uin
 local_ring::read_page local_ring::get(client::cache_client& client, std::uint32_t id,
                                       milliseconds deadline) {
   std::vector<std::byte> bytes(page_bytes, std::byte{0xa5});
-  rdma::page_part part{bytes.data(), page_bytes};
+  page_part part{bytes.data(), page_bytes};
   client::get_page page{key_of(id), {&part, 1}};
   read_page read;
   read.begin = clock::now();

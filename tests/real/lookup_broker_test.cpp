@@ -1,9 +1,10 @@
 #include "actors/directory_actor.hpp"
+#include "actors/link_names.hpp"
 #include "actors/lookup_broker.hpp"
-#include "actors/protocol/gateway.hpp"
-#include "actors/system_config.hpp"
-#include "rdma/frame_channel.hpp"
-#include "rdma/socket.hpp"
+#include "link/protocol/gateway.hpp"
+#include "link/system_config.hpp"
+#include "net/frame_channel.hpp"
+#include "net/socket.hpp"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -13,7 +14,7 @@
 namespace peercache::actors {
 namespace {
 
-namespace frames = rdma::frames;
+namespace frames = net::frames;
 using std::chrono::steady_clock;
 
 /// A directory shard behind its broker, and plain sockets to it.
@@ -46,8 +47,8 @@ protected:
 
   std::string greeting() const { return frames::greeting(wire_version, "test", inc); }
 
-  rdma::unique_fd connect(int receive_buffer_bytes) const {
-    rdma::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  net::unique_fd connect(int receive_buffer_bytes) const {
+    net::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     // Small, so that the answers pile up in the process and not in the kernel.
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes,
                  sizeof receive_buffer_bytes);
@@ -97,17 +98,17 @@ TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
   for (int i = 0; i < 64; ++i)
     frames::append_frame(flood, std::string(512 * directory::wire::key_bytes, 'k'));
   send_without_reading(faulty.get(), flood);
-  auto channel = rdma::frame_channel::open("127.0.0.1", port, greeting());
+  auto channel = net::frame_channel::open("127.0.0.1", port, greeting());
   ASSERT_TRUE(channel);
   (*channel)->ask(std::string(8192 * directory::wire::key_bytes, 'k'), 4096);
   auto until = steady_clock::now() + std::chrono::seconds(5);
   auto state = (*channel)->advance();
-  while (state == rdma::frame_channel::state::asking && steady_clock::now() < until) {
+  while (state == net::frame_channel::state::asking && steady_clock::now() < until) {
     pollfd ready{(*channel)->fd(), (*channel)->events(), 0};
     ::poll(&ready, 1, 1000);
     state = (*channel)->advance();
   }
-  ASSERT_EQ(state, rdma::frame_channel::state::answered);
+  ASSERT_EQ(state, net::frame_channel::state::answered);
   // The shard has no view yet, so each key is somebody else's.
   EXPECT_EQ((*channel)->answer().size(), 8192u * (1 + sizeof(directory::view_number)));
 }

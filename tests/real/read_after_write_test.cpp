@@ -49,7 +49,7 @@ protected:
   }
   static page_status get_long(client::cache_client& client, std::uint32_t id) {
     std::vector<std::byte> bytes(other_length);
-    const rdma::page_part part{bytes.data(), other_length};
+    const page_part part{bytes.data(), other_length};
     const client::get_page page{key_of(id), {&part, 1}};
     client::page_result result;
     client.get({&page, 1}, {&result, 1});

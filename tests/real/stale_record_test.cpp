@@ -1,15 +1,15 @@
-#include "actors/connector_actor.hpp"
-#include "actors/protocol/message_types.hpp"
-#include "actors/system_config.hpp"
 #include "directory/wire.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/connector_actor.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/system_config.hpp"
 #include "local_ring.hpp"
 
 namespace peercache::real {
 
 namespace {
 
-using namespace actors;
+using namespace link;
 
 /// The nodes as other nodes see them: who may tell a directory shard what it likes.
 class stale_record : public local_ring {

@@ -1,5 +1,5 @@
 #include "local_ring.hpp"
-#include "rdma/socket.hpp"
+#include "net/socket.hpp"
 
 namespace peercache::real::start_test {
 
@@ -22,9 +22,9 @@ TEST(start, a_port_that_is_in_use_is_told_before_any_memory_is_taken) {
   // No host has so much memory: the pool cannot be made.
   launch.pool_bytes = std::uint64_t{1} << 43;
   ASSERT_NE(why_it_cannot_start(launch).find("lower pool.size"), std::string::npos);
-  auto taken = rdma::listen_on("127.0.0.1", 0, 1);
+  auto taken = net::listen_on("127.0.0.1", 0, 1);
   ASSERT_TRUE(taken);
-  const auto port = rdma::local_port(*taken);
+  const auto port = net::local_port(*taken);
   for (auto cli::node_launch::*which :
        {&cli::node_launch::control_port, &cli::node_launch::data_port,
         &cli::node_launch::http_port}) {

@@ -1,10 +1,10 @@
 // Attacks of somebody who speaks the protocol and is no client of ours.
 
-#include "actors/protocol/message_types.hpp"
-#include "actors/protocol/pool_wire.hpp"
-#include "actors/system_config.hpp"
 #include "directory/wire.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/protocol/pool_wire.hpp"
+#include "link/system_config.hpp"
 #include "local_ring.hpp"
 #include "storage/pool_memory.hpp"
 
@@ -16,7 +16,7 @@ namespace peercache::real::stranger_test {
 
 namespace {
 
-using namespace actors;
+using namespace link;
 
 session_actor::behavior_type deaf(session_actor::pointer) {
   return {[](view_atom, const std::string&) {}, [](beat_atom) {}};

@@ -3,7 +3,7 @@
 
 #include "cli/node_program.hpp"
 #include "common/guards.hpp"
-#include "rdma/tcp_options.hpp"
+#include "rdma/tcp/tcp_options.hpp"
 #include "tests/fakes/faulty_disk_io.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/protocol/disk_wire.hpp"
 #include "common/page_key.hpp"
+#include "link/protocol/disk_wire.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -58,13 +58,13 @@ public:
     std::string pages;
     auto at = pages_.upper_bound(after);
     for (; at != pages_.end() && count > 0; ++at, --count) {
-      actors::append_record(pages, packed(at->second, 0));
+      link::append_record(pages, packed(at->second, 0));
       after = at->first;
     }
     return {std::move(pages), at != pages_.end() ? after : 0};
   }
 
-  static actors::stored_page packed(const page& what, std::uint64_t gen) {
+  static link::stored_page packed(const page& what, std::uint64_t gen) {
     return {what.key, gen, what.checksum, what.length_bytes, 0};
   }
 

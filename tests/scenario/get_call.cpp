@@ -1,6 +1,6 @@
 #include "tests/scenario/get_call.hpp"
 
-#include "actors/protocol/disk_wire.hpp"
+#include "link/protocol/disk_wire.hpp"
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/lookup.hpp"
 #include "tests/scenario/page_fetch.hpp"
@@ -31,15 +31,15 @@ std::vector<std::vector<std::byte>> memory_for(const std::vector<wanted_page>& w
   return memory;
 }
 
-std::vector<rdma::page_part> parts_of(std::vector<std::vector<std::byte>>& memory) {
-  std::vector<rdma::page_part> parts;
+std::vector<page_part> parts_of(std::vector<std::vector<std::byte>>& memory) {
+  std::vector<page_part> parts;
   for (auto& page : memory)
     parts.push_back({page.data(), static_cast<std::uint32_t>(page.size())});
   return parts;
 }
 
 std::vector<client::get_page> pages_of(const std::vector<wanted_page>& wanted,
-                                       const std::vector<rdma::page_part>& parts) {
+                                       const std::vector<page_part>& parts) {
   std::vector<client::get_page> pages;
   for (std::size_t i = 0; i < wanted.size(); ++i)
     pages.push_back({wanted[i].key, std::span(parts).subspan(i, 1)});
@@ -49,8 +49,8 @@ std::vector<client::get_page> pages_of(const std::vector<wanted_page>& wanted,
 /// What a node answers that is asked for these pages.
 std::string serve_promote(process& holder, const std::string& request) {
   std::string answer;
-  for (std::size_t i = 0; i < actors::record_count<actors::promoted_page>(request); ++i)
-    answer += holder.serve_promote(actors::record_at<actors::promoted_page>(request, i).key);
+  for (std::size_t i = 0; i < link::record_count<link::promoted_page>(request); ++i)
+    answer += holder.serve_promote(link::record_at<link::promoted_page>(request, i).key);
   return answer;
 }
 

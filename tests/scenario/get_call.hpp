@@ -56,7 +56,7 @@ private:
   const time_point until_;
   const told done_;
   std::vector<std::vector<std::byte>> memory_; ///< The caller's, of each page.
-  std::vector<rdma::page_part> parts_;
+  std::vector<page_part> parts_;
   std::vector<client::get_page> pages_;
   std::vector<client::page_result> results_;
   std::vector<incarnation> read_from_; ///< By page.

@@ -33,7 +33,7 @@ process::process(cluster& in, host& on)
   options.free_high_bytes = 4 * limits::granule_bytes;
   pool_ = std::make_unique<storage::page_pool>(slots_, std::make_unique<storage::lru>(), options,
                                                index_);
-  publisher_ = std::make_unique<actors::publisher>(publisher_options(), *pool_);
+  publisher_ = std::make_unique<directory::publisher>(publisher_options(), *pool_);
 }
 
 void process::tick() {

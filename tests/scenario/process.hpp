@@ -1,13 +1,13 @@
 #pragma once
 
-#include "actors/hand_over.hpp"
-#include "actors/protocol/pool_wire.hpp"
-#include "actors/publisher.hpp"
 #include "client/location_cache.hpp"
 #include "client/peer_health.hpp"
 #include "client/stale_records.hpp"
+#include "directory/hand_over.hpp"
+#include "directory/publisher.hpp"
 #include "directory/shard.hpp"
 #include "discovery/membership.hpp"
+#include "link/protocol/pool_wire.hpp"
 #include "storage/host_index.hpp"
 #include "storage/page_pool.hpp"
 #include "storage/slot_table.hpp"
@@ -59,7 +59,7 @@ public:
   /// The directory was told of everything, as far as this process knows.
   bool settled() const noexcept { return publisher_->idle(); }
   /// What the directory should know of the key and this process.
-  std::optional<actors::held_page> held(const page_key& key) const;
+  std::optional<directory::held_page> held(const page_key& key) const;
   /// The page is in memory, and others are not to rely on that.
   bool mirrors(const page_key& key) const;
   std::uint64_t repair_passes() const noexcept { return publisher_->repaired().passes; }
@@ -84,7 +84,7 @@ public:
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
   std::string serve_reserve(const std::string& lengths);
-  void serve_commit(const std::string& filled, actors::commit_mode mode);
+  void serve_commit(const std::string& filled, link::commit_mode mode);
   void serve_abandon(const std::string& slots);
   std::string serve_remove(const std::string& keys);
   std::string serve_view() const;
@@ -110,7 +110,7 @@ public:
                                                       std::uint32_t length_bytes) const;
   /// A page that was filled: readers of the host find it from here on. False: the node has taken
   /// the slot back.
-  bool show_to_own_host(const actors::filled_slot& page);
+  bool show_to_own_host(const link::filled_slot& page);
   /// Best effort: what readers found to be out of date.
   void tell_stale_records();
 
@@ -137,28 +137,28 @@ private:
   incarnation incarnation_of(node_id id) const;
 
   // The pool's side of the directory (process_pool.cpp).
-  actors::publisher_options publisher_options() const;
+  directory::publisher_options publisher_options() const;
   void tick_pool();
   void follow_view();
   void compare_on();
   void compare_soon();
   void carry_out_orders();
-  void carry_out(actors::publisher::tell& order);
-  void carry_out(actors::publisher::take_back& order);
-  void carry_out(actors::publisher::compare& order);
-  void carry_out(actors::publisher::list& order);
-  void carry_out(actors::publisher::settled& order);
-  void carry_out(actors::publisher::has_left& order);
+  void carry_out(directory::publisher::tell& order);
+  void carry_out(directory::publisher::take_back& order);
+  void carry_out(directory::publisher::compare& order);
+  void carry_out(directory::publisher::list& order);
+  void carry_out(directory::publisher::settled& order);
+  void carry_out(directory::publisher::has_left& order);
   /// How an owner's answer is to be read.
   enum class said_as : bool { records, number };
   /// @param goes_on the comparison does so after the answer
-  void ask_owner(actors::publisher::tag id, node_id owner,
+  void ask_owner(directory::publisher::tag id, node_id owner,
                  std::function<std::string(process&)> what, said_as form, bool goes_on);
   void record_drops();
 
   // The disk (process_disk.cpp).
-  void carry_out(actors::publisher::walk_disk& order);
-  void carry_out(actors::publisher::acknowledge& order);
+  void carry_out(directory::publisher::walk_disk& order);
+  void carry_out(directory::publisher::acknowledge& order);
   void keep_on_disk(const storage::resident_page& page);
   void remove_from_disk(const std::string& keys);
   void write_to_disk(const disk::page& page, generation gen);
@@ -184,7 +184,7 @@ private:
   directory::shard shard_;
   bool drained_ = false;
   bool leaving_ = false;
-  std::optional<actors::hand_over> giving_;
+  std::optional<directory::hand_over> giving_;
   std::vector<std::function<void()>> given_; ///< Who waits for its end.
   std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
 
@@ -194,7 +194,7 @@ private:
   std::unique_ptr<storage::host_index::bucket[]> buckets_;
   storage::host_index index_; ///< For all processes of the host.
   std::unique_ptr<storage::page_pool> pool_;
-  std::unique_ptr<actors::publisher> publisher_;
+  std::unique_ptr<directory::publisher> publisher_;
   bool compares_soon_ = false; ///< An event that goes on with the comparison is on its way.
   std::uint64_t tickets_ = 0;  ///< Of this process's disk, so far.
   std::set<std::uint64_t> tickets_open_; ///< The disk waits to hear that this room is free.

@@ -18,7 +18,7 @@ constexpr auto deadline = 1000ms;
 void process::put(const page_key& key, bool always) {
   if (drained_ || leaving_)
     return;
-  using actors::commit_mode;
+  using link::commit_mode;
   // One page in eight as if it had been read elsewhere.
   const bool mirrors = cluster_.time().below(8) == 0;
   std::make_shared<set_call>(
@@ -62,7 +62,7 @@ std::optional<directory::page_location> process::on_own_host(const page_key& key
                                   page.checksum, found->slot, page.length_bytes};
 }
 
-bool process::show_to_own_host(const actors::filled_slot& page) {
+bool process::show_to_own_host(const link::filled_slot& page) {
   if (!slots_.fill(page.slot, page.key, page.length_bytes, page.checksum))
     return false;
   index_.insert(page.key, page.slot);
@@ -71,7 +71,7 @@ bool process::show_to_own_host(const actors::filled_slot& page) {
 
 void process::tell_stale_records() {
   const auto records = remembered_.stale.take();
-  actors::owner_batches batches{*clients_know_->ring, cluster_.settings().replicas};
+  directory::owner_batches batches{*clients_know_->ring, cluster_.settings().replicas};
   for (const auto& record : records)
     batches.add(0, record);
   for (auto& batch : batches.take())

@@ -8,7 +8,7 @@
 namespace peercache::scenario {
 
 using namespace std::chrono_literals;
-using actors::publisher;
+using directory::publisher;
 
 namespace {
 
@@ -17,11 +17,11 @@ constexpr auto disk_takes = 5ms;
 
 } // namespace
 
-std::optional<actors::held_page> process::held(const page_key& key) const {
+std::optional<directory::held_page> process::held(const page_key& key) const {
   if (auto page = pool_->find(key))
-    return actors::held_page{key, page->gen, directory::tier::memory, page->length_bytes, 0};
+    return directory::held_page{key, page->gen, directory::tier::memory, page->length_bytes, 0};
   if (const auto* page = host_.disk.find(key))
-    return actors::held_page{key, {}, directory::tier::disk, page->length_bytes, 0};
+    return directory::held_page{key, {}, directory::tier::disk, page->length_bytes, 0};
   return std::nullopt;
 }
 
@@ -50,11 +50,11 @@ void process::keep_on_disk(const storage::resident_page& page) {
 void process::write_to_disk(const disk::page& page, generation gen) {
   host_.disk.write(page);
   std::string stored;
-  actors::append_record(stored, disk::packed(page, gen.value));
+  link::append_record(stored, disk::packed(page, gen.value));
   publisher_->stored(stored);
   if (host_.disk.size() > cluster_.settings().disk_pages) {
     std::string keys;
-    actors::append_record(keys, host_.disk.give_up());
+    link::append_record(keys, host_.disk.give_up());
     tickets_open_.insert(++tickets_);
     publisher_->gone(tickets_, keys);
   }
@@ -78,12 +78,12 @@ void process::carry_out(publisher::walk_disk& order) {
 void process::remove_from_disk(const std::string& keys) {
   if (!cluster_.settings().disk)
     return;
-  for (std::size_t i = 0; i < actors::record_count<page_key>(keys); ++i)
-    leaving_disk_.insert(actors::record_at<page_key>(keys, i));
+  for (std::size_t i = 0; i < link::record_count<page_key>(keys); ++i)
+    leaving_disk_.insert(link::record_at<page_key>(keys, i));
   cluster_.later(*this, disk_takes, [keys, up_to = pool_->newest()](process& self) {
     std::string had;
-    for (std::size_t i = 0; i < actors::record_count<page_key>(keys); ++i) {
-      const auto key = actors::record_at<page_key>(keys, i);
+    for (std::size_t i = 0; i < link::record_count<page_key>(keys); ++i) {
+      const auto key = link::record_at<page_key>(keys, i);
       self.leaving_disk_.extract(key);
       const bool erased = self.host_.disk.erase(key);
       had += static_cast<char>(erased ? page_status::hit : page_status::not_found);

@@ -49,7 +49,7 @@ void process::hand_over_shard(bool leaving, std::function<void()> done) {
   auto members = view().members;
   std::erase_if(members, [this](const auto& m) { return m.id == host_.self.id; });
   // Small pieces, so that the shard changes between them.
-  actors::hand_over::options options;
+  directory::hand_over::options options;
   options.self = host_.self.id;
   options.replicas = cluster_.settings().replicas;
   options.leaving = leaving ? inc_ : incarnation{};

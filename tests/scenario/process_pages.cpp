@@ -1,6 +1,6 @@
 // What a node does with the pages of its clients: slots, commits, removals.
 
-#include "actors/protocol/pool_wire.hpp"
+#include "link/protocol/pool_wire.hpp"
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
 
@@ -8,20 +8,20 @@ namespace peercache::scenario {
 
 std::string process::serve_reserve(const std::string& lengths) {
   std::string slots;
-  for (std::size_t i = 0; i < actors::record_count<std::uint32_t>(lengths); ++i) {
+  for (std::size_t i = 0; i < link::record_count<std::uint32_t>(lengths); ++i) {
     std::vector<storage::evicted> victims;
-    const auto slot = pool_->reserve(actors::record_at<std::uint32_t>(lengths, i), victims);
+    const auto slot = pool_->reserve(link::record_at<std::uint32_t>(lengths, i), victims);
     publisher_->left(victims);
-    actors::append_record(slots, slot ? *slot : actors::no_slot);
+    link::append_record(slots, slot ? *slot : link::no_slot);
   }
   carry_out_orders();
   return slots;
 }
 
-void process::serve_commit(const std::string& filled, actors::commit_mode mode) {
+void process::serve_commit(const std::string& filled, link::commit_mode mode) {
   std::vector<storage::fill> fills;
-  for (std::size_t i = 0; i < actors::record_count<actors::filled_slot>(filled); ++i) {
-    const auto page = actors::record_at<actors::filled_slot>(filled, i);
+  for (std::size_t i = 0; i < link::record_count<link::filled_slot>(filled); ++i) {
+    const auto page = link::record_at<link::filled_slot>(filled, i);
     fills.push_back({page.slot, page.key, page.length_bytes, page.checksum});
   }
   if (fills.empty())
@@ -31,8 +31,8 @@ void process::serve_commit(const std::string& filled, actors::commit_mode mode) 
 }
 
 void process::serve_abandon(const std::string& slots) {
-  for (std::size_t i = 0; i < actors::record_count<slot_id>(slots); ++i)
-    pool_->abandon(actors::record_at<slot_id>(slots, i));
+  for (std::size_t i = 0; i < link::record_count<slot_id>(slots); ++i)
+    pool_->abandon(link::record_at<slot_id>(slots, i));
 }
 
 /// Out of memory at once, off the disk a little later; what becomes of each page, one byte.
@@ -40,7 +40,7 @@ std::string process::serve_remove(const std::string& keys) {
   auto statuses = publisher_->remove(keys);
   carry_out_orders();
   for (std::size_t i = 0; i < statuses.size(); ++i)
-    if (host_.disk.find(actors::record_at<page_key>(keys, i)) != nullptr)
+    if (host_.disk.find(link::record_at<page_key>(keys, i)) != nullptr)
       statuses[i] = static_cast<char>(page_status::hit);
   remove_from_disk(keys);
   return statuses;

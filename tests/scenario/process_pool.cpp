@@ -8,7 +8,7 @@
 namespace peercache::scenario {
 
 using namespace std::chrono_literals;
-using actors::publisher;
+using directory::publisher;
 
 namespace {
 
@@ -19,9 +19,9 @@ constexpr std::uint64_t steps_apart_max_us = 20'000;
 } // namespace
 
 /// Small pieces everywhere, so that pages change between them.
-actors::publisher_options process::publisher_options() const {
+directory::publisher_options process::publisher_options() const {
   const auto& settings = cluster_.settings();
-  actors::publisher_options options;
+  directory::publisher_options options;
   options.self = host_.self.id;
   options.inc = inc_;
   options.replicas = settings.replicas;

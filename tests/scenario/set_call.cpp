@@ -11,7 +11,7 @@ namespace peercache::scenario {
 using std::chrono::microseconds;
 
 set_call::set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
-                   time_point until, actors::commit_mode mode)
+                   time_point until, link::commit_mode mode)
     : cluster_(in), by_(by), until_(until),
       mode_(mode), part_{nullptr, length_bytes}, page_{key, {&part_, 1}},
       plan_({&page_, 1}, {&result_, 1}) {}
@@ -52,7 +52,7 @@ void set_call::fill_rest(const client::set_plan::page& page) {
 }
 
 void set_call::commit() {
-  const auto filled = plan_.commit([this](const actors::filled_slot& now) {
+  const auto filled = plan_.commit([this](const link::filled_slot& now) {
     cluster_.judge().offers(by_.inc(), put_);
     by_.record_hold(now.key, bytes_of(now.slot));
     return by_.show_to_own_host(now);

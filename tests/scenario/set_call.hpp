@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/protocol/pool_wire.hpp"
 #include "client/set_plan.hpp"
+#include "link/protocol/pool_wire.hpp"
 #include "tests/scenario/script.hpp"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class process;
 class set_call : public std::enable_shared_from_this<set_call> {
 public:
   set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
-           time_point until, actors::commit_mode mode);
+           time_point until, link::commit_mode mode);
   void begin();
 
 private:
@@ -29,7 +29,7 @@ private:
   cluster& cluster_;
   process& by_;
   const time_point until_;
-  const actors::commit_mode mode_;
+  const link::commit_mode mode_;
   const client::const_part part_;
   const client::set_page page_;
   client::page_result result_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/protocol/message_types.hpp"
+#include "link/protocol/message_types.hpp"
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>

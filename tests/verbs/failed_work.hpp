@@ -1,7 +1,7 @@
 #pragma once
 
-#include "rdma/rail_counters.hpp"
 #include "rdma/verbs/completion_queue.hpp"
+#include "rdma/verbs/rail_counters.hpp"
 
 #include <string>
 

@@ -24,8 +24,8 @@ public:
     }
     ::close(down[0]);
     ::close(up[1]);
-    orders_ = unique_fd(down[1]);
-    answers_ = unique_fd(up[0]);
+    orders_ = net::unique_fd(down[1]);
+    answers_ = net::unique_fd(up[0]);
   }
   ~forked_node() { kill(); }
   forked_node(const forked_node&) = delete;
@@ -63,8 +63,8 @@ private:
   }
 
   pid_t child_ = 0;
-  unique_fd orders_;
-  unique_fd answers_;
+  net::unique_fd orders_;
+  net::unique_fd answers_;
 };
 
 } // namespace peercache::rdma

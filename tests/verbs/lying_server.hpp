@@ -29,7 +29,7 @@ public:
         region_(registered_for_reads(pool_.region)),
         short_region_(registered_for_reads(pool_.region.first(
             static_cast<std::size_t>(pool_.pages - pool_.region.data()) + first_page_bytes))),
-        listener_(verbs::must(listen_on("127.0.0.1", 0, 8))) {
+        listener_(verbs::must(net::listen_on("127.0.0.1", 0, 8))) {
     auto gone = registered_for_reads(pool_.region);
     key_of_old_ = gone.remote_key();
     gone.reset();
@@ -44,14 +44,14 @@ public:
   lying_server& operator=(const lying_server&) = delete;
 
   peer_endpoint endpoint() const {
-    return {{1}, inc_, "127.0.0.1", local_port(listener_), "test", 1};
+    return {{1}, inc_, "127.0.0.1", net::local_port(listener_), "test", 1};
   }
 
   std::atomic<lie> tells{lie::none}; ///< The lie told on connections from now on.
 
 private:
   struct session {
-    unique_fd control;
+    net::unique_fd control;
     verbs::queue_pair pair;
   };
 
@@ -65,12 +65,12 @@ private:
     while (!stop_) {
       pollfd waiting{listener_.get(), POLLIN, 0};
       if (::poll(&waiting, 1, 20) == 1)
-        serve(accept_from(listener_, {}));
+        serve(net::accept_from(listener_, {}));
     }
     sessions_.clear();
   }
 
-  void serve(unique_fd control) {
+  void serve(net::unique_fd control) {
     verbs_hello greeting;
     pollfd waiting{control.get(), POLLIN, 0};
     if (::poll(&waiting, 1, 5000) != 1 ||
@@ -147,7 +147,7 @@ private:
   verbs::memory_region region_;
   verbs::memory_region short_region_;
   std::uint32_t key_of_old_ = 0;
-  unique_fd listener_;
+  net::unique_fd listener_;
   std::list<session> sessions_; ///< The thread's.
   std::atomic<bool> stop_{false};
   std::thread thread_;

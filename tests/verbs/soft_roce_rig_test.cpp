@@ -1,6 +1,6 @@
 // The rig of the conformance suite over real verbs: a reader on rxe0, a server on rxe1.
 
-#include "tests/rdma/verbs_rig.hpp"
+#include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/verbs/failed_work.hpp"
 #include "tests/verbs/guest_network.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "rdma/data_plane_loop.hpp"
 #include "rdma/read_lane.hpp"
-#include "tests/rdma/verbs_rig.hpp"
+#include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/verbs/failed_work.hpp"
 
 #include <thread>
@@ -34,7 +34,7 @@ public:
     accepting.port = port;
     accepting.cluster = "test";
     accepting.inc = inc;
-    accepting.on_verbs_hello = [this](unique_fd socket, const verbs_hello& greeting) {
+    accepting.on_verbs_hello = [this](net::unique_fd socket, const verbs_hello& greeting) {
       rails_[greeting.rail % rails_.size()]->hand_over(std::move(socket), greeting);
     };
     auto made = tcp_page_server::listen(accepting, no_pages_);

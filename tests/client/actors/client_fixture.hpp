@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/protocol/pool_wire.hpp"
 #include "client/committer.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/protocol/pool_wire.hpp"
 #include "storage/pool_memory.hpp"
 #include "tests/support/actor_fixture.hpp"
 
@@ -18,21 +18,21 @@ namespace peercache::client {
 /// What a fake gateway has heard, and what it will say. Commits and reservations stay open until
 /// the test answers them, as they do at a node that is gone.
 struct fake_node {
-  actors::session_welcome welcome;
+  link::session_welcome welcome;
   std::vector<caf::typed_response_promise<std::string, std::string>> commits;
   std::vector<std::string> committed; ///< Packed filled_slot of each commit.
   std::vector<caf::typed_response_promise<std::string>> reservations;
   std::string abandoned;              ///< Packed slot_id.
   std::string used;                   ///< Packed used_page.
   std::vector<std::uint64_t> cleared; ///< Spaces.
-  actors::clear_report clear_answer;
+  link::clear_report clear_answer;
   /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
   std::function<void()> at_beat;
 };
 
-inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_actor::pointer self,
-                                                             fake_node* node) {
-  using namespace actors;
+inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::pointer self,
+                                                           fake_node* node) {
+  using namespace link;
   return {
       [](hello_atom, std::uint32_t, const std::string&, const std::string&) {
         return peer_welcome{};
@@ -78,14 +78,14 @@ inline actors::gateway_actor::behavior_type run_fake_gateway(actors::gateway_act
   };
 }
 
-inline actors::connector_actor::behavior_type
-run_fake_connector(actors::connector_actor::pointer, const actors::gateway_actor* gateway) {
-  return {[gateway](actors::dial_atom, const std::string&, std::uint16_t) { return *gateway; },
-          [](actors::beat_atom) {}};
+inline link::connector_actor::behavior_type run_fake_connector(link::connector_actor::pointer,
+                                                               const link::gateway_actor* gateway) {
+  return {[gateway](link::dial_atom, const std::string&, std::uint16_t) { return *gateway; },
+          [](link::beat_atom) {}};
 }
 
-inline actors::links_actor::behavior_type run_fake_links(actors::links_actor::pointer, int* views) {
-  return {[views](actors::view_atom, const std::string&) { ++*views; }, [](actors::beat_atom) {}};
+inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointer, int* views) {
+  return {[views](link::view_atom, const std::string&) { ++*views; }, [](link::beat_atom) {}};
 }
 
 /// A committer with everything around it on the test's own thread: a node that is a fake gateway
@@ -94,16 +94,16 @@ class client_fixture : public test::actor_fixture {
 protected:
   storage::pool_memory memory = make_pool();
   fake_node node = fake_node_of(memory);
-  actors::gateway_actor gateway = system.spawn(run_fake_gateway, &node);
-  actors::connector_actor connector = system.spawn(run_fake_connector, &gateway);
+  link::gateway_actor gateway = system.spawn(run_fake_gateway, &node);
+  link::connector_actor connector = system.spawn(run_fake_connector, &gateway);
   int views_seen = 0;
-  actors::links_actor links = system.spawn(run_fake_links, &views_seen);
+  link::links_actor links = system.spawn(run_fake_links, &views_seen);
   std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
   std::vector<page_key> remembered;
   committer_actor committer = spawn_committer();
 
   void SetUp() override {
-    board->set_topology(std::make_shared<actors::topology>());
+    board->set_topology(std::make_shared<link::topology>());
     settle();
     ASSERT_NE(board->pool(), nullptr);
   }
@@ -147,7 +147,7 @@ protected:
     options.connector = connector;
     options.links = links;
     options.board = board;
-    options.report_totals = [] { return actors::client_report{}; };
+    options.report_totals = [] { return link::client_report{}; };
     options.remember = [this](const page_key& key, const directory::page_location&) {
       remembered.push_back(key);
     };
@@ -157,24 +157,24 @@ protected:
   /// The newest commit gets its answer.
   void answer_commit(const std::string& statuses, const std::string& slots = {}) {
     node.at_beat = [&] { node.commits.back().deliver(statuses, slots); };
-    caf::anon_send(gateway, actors::beat_atom_v);
+    caf::anon_send(gateway, link::beat_atom_v);
     settle();
   }
   /// All its pages were taken.
   void accept_commit() {
-    auto pages = node.committed.back().size() / sizeof(actors::filled_slot);
+    auto pages = node.committed.back().size() / sizeof(link::filled_slot);
     answer_commit(std::string(pages, static_cast<char>(page_status::stored)));
   }
   /// The newest question for slots gets its answer.
   void answer_reservation(const std::string& slots) {
     node.at_beat = [&] { node.reservations.back().deliver(slots); };
-    caf::anon_send(gateway, actors::beat_atom_v);
+    caf::anon_send(gateway, link::beat_atom_v);
     settle();
   }
 
   /// The node is the only member, and this is its shard.
-  void link(const actors::directory_actor& directory) {
-    auto cluster = std::make_shared<actors::topology>();
+  void link(const link::directory_actor& directory) {
+    auto cluster = std::make_shared<link::topology>();
     cluster->view.members.push_back(*discovery::decode_member(node.welcome.member));
     cluster->peers.emplace_back().self = cluster->view.members[0];
     cluster->peers[0].directory = directory;
@@ -182,7 +182,7 @@ protected:
     cluster->ring = discovery::hash_ring{cluster->view.members};
     board->set_topology(cluster);
   }
-  void unlink() { board->set_topology(std::make_shared<actors::topology>()); }
+  void unlink() { board->set_topology(std::make_shared<link::topology>()); }
 
   /// The connection broke. The gateway goes on living and says nothing, as a remote one would.
   void lose_node() {
@@ -197,16 +197,16 @@ protected:
     job.pool = pool;
     job.bytes = pages;
     for (std::size_t i = 0; i < pages; ++i) {
-      actors::filled_slot filled;
+      link::filled_slot filled;
       filled.slot = slot_id{first + static_cast<std::uint32_t>(i)};
       filled.length_bytes = 4096;
-      actors::append_record(job.filled, filled);
+      link::append_record(job.filled, filled);
     }
     // Alone in its message: sets of one duplicate mode would share one.
-    job.mode = first % 2 == 0 ? actors::commit_mode::skip : actors::commit_mode::store;
+    job.mode = first % 2 == 0 ? link::commit_mode::skip : link::commit_mode::store;
     ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
-      caf::anon_send(committer, actors::commit_atom_v);
+      caf::anon_send(committer, link::commit_atom_v);
     settle();
   }
 

@@ -44,11 +44,11 @@ TEST_F(committer_test, a_flush_does_not_call_published_what_no_owner_has_recorde
 TEST_F(committer_test, a_flush_counts_no_mirrored_pages_which_nobody_has_set) {
   commit_job job;
   job.pool = board->pool();
-  job.filled = std::string(sizeof(actors::filled_slot), '\0');
-  job.mode = actors::commit_mode::mirror;
+  job.filled = std::string(sizeof(link::filled_slot), '\0');
+  job.mode = link::commit_mode::mirror;
   ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
   ASSERT_TRUE(board->commits.push(std::move(job)));
-  caf::anon_send(committer, actors::commit_atom_v);
+  caf::anon_send(committer, link::commit_atom_v);
   settle();
   answer_commit({static_cast<char>(page_status::no_space)});
   EXPECT_EQ(flushed(), 0u);
@@ -76,7 +76,7 @@ TEST_F(committer_test, commits_for_the_new_node_do_not_wait_behind_those_of_the_
   commit(2, 1, lost); // A caller that was still copying.
   commit(3, 4, board->pool());
   ASSERT_EQ(node.commits.size(), 2u);
-  EXPECT_EQ(node.committed[1].size(), 4 * sizeof(actors::filled_slot));
+  EXPECT_EQ(node.committed[1].size(), 4 * sizeof(link::filled_slot));
   accept_commit();
   EXPECT_EQ(flushed(), 6u);
 }
@@ -84,11 +84,11 @@ TEST_F(committer_test, commits_for_the_new_node_do_not_wait_behind_those_of_the_
 TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_at_once) {
   auto asked_before = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
   auto asked_after = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
-  caf::anon_send(committer, actors::reserve_atom_v, asked_before);
+  caf::anon_send(committer, link::reserve_atom_v, asked_before);
   settle();
   ASSERT_EQ(node.reservations.size(), 1u);
   lose_node();
-  caf::anon_send(committer, actors::reserve_atom_v, asked_after);
+  caf::anon_send(committer, link::reserve_atom_v, asked_after);
   settle();
   EXPECT_EQ(node.reservations.size(), 1u);
   auto now = std::chrono::steady_clock::now();
@@ -99,7 +99,7 @@ TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_a
 TEST_F(committer_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_pool) {
   commit(0, 2, board->pool());
   auto asked = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
-  caf::anon_send(committer, actors::reserve_atom_v, asked);
+  caf::anon_send(committer, link::reserve_atom_v, asked);
   settle();
   ASSERT_EQ(node.commits.size(), 1u);
   ASSERT_EQ(node.reservations.size(), 1u);
@@ -121,9 +121,9 @@ TEST_F(committer_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it) {
 }
 
 /// A directory shard that notes what it is asked to forget.
-actors::directory_actor::behavior_type run_noting_directory(actors::directory_actor::pointer,
-                                                            std::string* withdrawn) {
-  using namespace actors;
+link::directory_actor::behavior_type run_noting_directory(link::directory_actor::pointer,
+                                                          std::string* withdrawn) {
+  using namespace link;
   return {
       [](publish_atom, const std::string&) { return std::string{}; },
       [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
@@ -169,11 +169,11 @@ TEST_F(committer_test, owners_are_told_which_of_their_pages_were_read_twice_a_se
   };
   read_pages();
   pass(std::chrono::milliseconds(500));
-  const auto count = actors::record_count<actors::used_page>(node.used);
+  const auto count = link::record_count<link::used_page>(node.used);
   ASSERT_GT(count.value_or(0), 0u);
   for (std::size_t i = 0; i < *count; ++i) {
-    EXPECT_EQ(actors::record_at<actors::used_page>(node.used, i).slot, slot_id{5});
-    EXPECT_EQ(actors::record_at<actors::used_page>(node.used, i).gen, generation{8});
+    EXPECT_EQ(link::record_at<link::used_page>(node.used, i).slot, slot_id{5});
+    EXPECT_EQ(link::record_at<link::used_page>(node.used, i).gen, generation{8});
   }
   node.used.clear();
   pass(std::chrono::milliseconds(500));
@@ -186,9 +186,9 @@ TEST_F(committer_test, owners_are_told_which_of_their_pages_were_read_twice_a_se
 }
 
 /// Of a directory shard: answers each look-up of any number of keys with three locations' worth.
-actors::directory_actor::behavior_type run_talkative_directory(actors::directory_actor::pointer,
-                                                               int answers) {
-  using namespace actors;
+link::directory_actor::behavior_type run_talkative_directory(link::directory_actor::pointer,
+                                                             int answers) {
+  using namespace link;
   return {
       [](publish_atom, const std::string&) { return std::string{}; },
       [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
@@ -217,8 +217,8 @@ TEST_F(committer_test, a_prefetch_takes_no_more_answers_than_it_asked_questions)
   auto directory = system.spawn(run_talkative_directory, 3);
   link(directory);
   std::string keys;
-  actors::append_record(keys, key_space{}.key_of("one"));
-  caf::anon_send(committer, actors::lookup_atom_v, keys);
+  link::append_record(keys, key_space{}.key_of("one"));
+  caf::anon_send(committer, link::lookup_atom_v, keys);
   settle();
   EXPECT_EQ(remembered, std::vector<page_key>{key_space{}.key_of("one")});
   unlink();
@@ -228,18 +228,18 @@ TEST_F(committer_test, a_prefetch_takes_no_more_answers_than_it_asked_questions)
 std::string packed(std::initializer_list<slot_id> slots) {
   std::string blob;
   for (auto slot : slots)
-    actors::append_record(blob, slot);
+    link::append_record(blob, slot);
   return blob;
 }
 
 TEST_F(committer_test, slots_outside_the_pool_are_refused_where_they_come_in) {
   auto end = memory.granules();
   std::string lengths;
-  actors::append_record(lengths, std::uint32_t{4096});
-  actors::append_record(lengths, std::uint32_t{8192});
+  link::append_record(lengths, std::uint32_t{4096});
+  link::append_record(lengths, std::uint32_t{8192});
   auto ask = [&](const std::string& answer) {
     auto request = std::make_shared<slot_request>(board->pool(), lengths);
-    caf::anon_send(committer, actors::reserve_atom_v, request);
+    caf::anon_send(committer, link::reserve_atom_v, request);
     settle();
     answer_reservation(answer);
     return request->wait(std::chrono::steady_clock::now());
@@ -249,7 +249,7 @@ TEST_F(committer_test, slots_outside_the_pool_are_refused_where_they_come_in) {
   EXPECT_EQ(ask(packed({{1}, {end - 1}})).why_not, page_status::refused) << "its end is outside";
   EXPECT_EQ(ask(packed({{1}, {2}, {4}})).why_not, page_status::refused) << "more than asked for";
   EXPECT_EQ(ask("bad").why_not, page_status::refused);
-  EXPECT_EQ(ask(packed({actors::no_slot, {end - 2}})).slots, packed({actors::no_slot, {end - 2}}));
+  EXPECT_EQ(ask(packed({link::no_slot, {end - 2}})).slots, packed({link::no_slot, {end - 2}}));
 }
 
 TEST_F(committer_test, leases_outside_the_pool_are_not_taken) {
@@ -257,12 +257,12 @@ TEST_F(committer_test, leases_outside_the_pool_are_not_taken) {
   auto lease = [&](const std::string& slots) {
     commit_job job;
     job.pool = pool;
-    job.filled = std::string(sizeof(actors::filled_slot), '\0');
+    job.filled = std::string(sizeof(link::filled_slot), '\0');
     for (auto more = pool->leases.ask_for(1, 2); more > 0; --more)
-      actors::append_record(job.next_lengths, std::uint32_t{4096});
+      link::append_record(job.next_lengths, std::uint32_t{4096});
     ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
-      caf::anon_send(committer, actors::commit_atom_v);
+      caf::anon_send(committer, link::commit_atom_v);
     settle();
     answer_commit(std::string(1, static_cast<char>(page_status::stored)), slots);
   };

@@ -8,9 +8,9 @@ namespace {
 using session_board_test = client_fixture;
 using enum session_board::readiness;
 
-actors::directory_actor::behavior_type run_no_directory(actors::directory_actor::pointer,
-                                                        std::string answer) {
-  using namespace actors;
+link::directory_actor::behavior_type run_no_directory(link::directory_actor::pointer,
+                                                      std::string answer) {
+  using namespace link;
   return {
       [](publish_atom, const std::string&) { return std::string{}; },
       [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
@@ -28,9 +28,9 @@ actors::directory_actor::behavior_type run_no_directory(actors::directory_actor:
 
 TEST_F(session_board_test, is_settled_when_every_member_was_tried) {
   auto directory = system.spawn(run_no_directory, std::string{});
-  actors::topology cluster;
+  link::topology cluster;
   auto show = [&] {
-    board->set_topology(std::make_shared<actors::topology>(cluster));
+    board->set_topology(std::make_shared<link::topology>(cluster));
     return board->ready();
   };
   EXPECT_EQ(board->ready(), no_node);
@@ -56,7 +56,7 @@ TEST_F(session_board_test, is_settled_when_every_member_was_tried) {
 TEST_F(session_board_test, remembers_the_members_that_a_later_view_has_not) {
   using names = std::vector<std::string>;
   const auto show = [&](const names& there) {
-    auto next = std::make_shared<actors::topology>();
+    auto next = std::make_shared<link::topology>();
     auto& members = next->view.members;
     for (const auto& name : there) {
       auto& made = members.emplace_back();

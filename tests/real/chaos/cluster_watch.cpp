@@ -10,7 +10,7 @@ namespace {
 constexpr std::chrono::milliseconds between_rounds{50};
 constexpr std::chrono::milliseconds patience{300};
 
-std::uint64_t records_of_nobody(const actors::directory_report& shard) {
+std::uint64_t records_of_nobody(const link::directory_report& shard) {
   auto left = shard.records;
   for (const auto& [node, records] : shard.records_of)
     left -= records;

@@ -30,7 +30,7 @@ client::cache_client* heal_check::host_reader::client() {
 void heal_check::host_reader::read(std::span<const std::uint32_t> ids,
                                    const std::vector<page_key>& keys, page_ids& missing) {
   std::vector<std::vector<std::byte>> memory;
-  std::vector<rdma::page_part> parts;
+  std::vector<page_part> parts;
   std::vector<client::get_page> pages;
   std::vector<client::page_result> results(ids.size());
   for (auto id : ids) {

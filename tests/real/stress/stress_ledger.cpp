@@ -48,7 +48,7 @@ tests::history::call_number stress_ledger::note_call(std::string_view what, std:
 }
 
 void stress_ledger::report_wrong(std::uint32_t key, const bench::page_check& check,
-                                 std::uint64_t bytes, client::page_origin origin) {
+                                 std::uint64_t bytes, page_origin origin) {
   wrong_bytes += bytes;
   wrong_pages += 1;
   add_example(fmt::format("key {}: {} wrong bytes, found key {} version {}, newest {}, from {}",

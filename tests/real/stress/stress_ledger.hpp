@@ -45,13 +45,13 @@ public:
 
   /// A hit whose bytes no producer ever put under that key.
   void report_wrong(std::uint32_t key, const bench::page_check& check, std::uint64_t bytes,
-                    client::page_origin origin);
+                    page_origin origin);
   std::vector<std::string> examples() const;
 
   std::atomic<std::uint64_t> ops{0};
   std::atomic<std::uint64_t> gets{0};
   std::atomic<std::uint64_t> hits{0};
-  std::array<std::atomic<std::uint64_t>, client::page_origin_count> hits_by_origin{};
+  std::array<std::atomic<std::uint64_t>, page_origin_count> hits_by_origin{};
   std::atomic<std::uint64_t> removes{0};
   std::atomic<std::uint64_t> wrong_bytes{0};
   std::atomic<std::uint64_t> wrong_pages{0};

@@ -15,15 +15,15 @@ nlohmann::json by_reason(const std::array<std::atomic<std::uint64_t>, page_statu
 } // namespace
 
 nlohmann::json report_of(const stress_plan& plan, const stress_ledger& ledger) {
-  auto hits_from = [&](client::page_origin origin) {
+  auto hits_from = [&](page_origin origin) {
     return ledger.hits_by_origin[static_cast<std::size_t>(origin)].load();
   };
   return {{"seed", plan.seed},
           {"ops", ledger.ops.load()},
           {"gets", ledger.gets.load()},
           {"hits", ledger.hits.load()},
-          {"hits_own_host", hits_from(client::page_origin::own_host)},
-          {"hits_other_host", hits_from(client::page_origin::other_host)},
+          {"hits_own_host", hits_from(page_origin::own_host)},
+          {"hits_other_host", hits_from(page_origin::other_host)},
           {"wrong_bytes", ledger.wrong_bytes.load()},
           {"wrong_pages", ledger.wrong_pages.load()},
           {"calls", ledger.calls.load()},

@@ -176,7 +176,7 @@ void stress_worker::check(std::uint32_t key, std::size_t index, const client::pa
 
 void stress_worker::get_some(client::cache_client& client) {
   draw_keys(90);
-  std::vector<rdma::page_part> parts;
+  std::vector<page_part> parts;
   std::vector<client::get_page> pages;
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
     std::fill_n(page(i).data(), sizes_[i],

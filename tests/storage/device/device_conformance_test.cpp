@@ -1,11 +1,11 @@
 // The promises of disk_io, kept over a real file system: by io_uring and by blocking calls, with
 // O_DIRECT and without.
 
-#include "storage/disk/posix_disk_io.hpp"
-#include "storage/disk/uring_disk_io.hpp"
+#include "storage/disk/io/posix_disk_io.hpp"
+#include "storage/disk/io/uring_disk_io.hpp"
 #include "tests/storage/device/device_folder.hpp"
-#include "tests/storage/disk/disk_io_conformance.hpp"
-#include "tests/storage/disk/disk_io_folder_conformance.hpp"
+#include "tests/storage/disk/io/disk_io_conformance.hpp"
+#include "tests/storage/disk/io/disk_io_folder_conformance.hpp"
 
 namespace peercache::storage {
 namespace {

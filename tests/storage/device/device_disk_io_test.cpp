@@ -1,9 +1,9 @@
 // Behaviour that only real file systems and kernels can show.
 
-#include "storage/disk/posix_disk_io.hpp"
-#include "storage/disk/uring_disk_io.hpp"
+#include "storage/disk/io/posix_disk_io.hpp"
+#include "storage/disk/io/uring_disk_io.hpp"
 #include "tests/storage/device/device_folder.hpp"
-#include "tests/storage/disk/disk_io_rig.hpp"
+#include "tests/storage/disk/io/disk_io_rig.hpp"
 
 #include <gmock/gmock.h>
 

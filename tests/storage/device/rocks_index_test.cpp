@@ -1,4 +1,4 @@
-#include "storage/disk/offset_index.hpp"
+#include "storage/disk/offset/offset_index.hpp"
 #include "storage/disk/page_check.hpp"
 #include "tests/storage/device/device_folder.hpp"
 

@@ -1,6 +1,6 @@
 #include "tests/storage/disk/tier_rig.hpp"
 
-#include "storage/disk/memory_disk_io.hpp"
+#include "tests/fakes/memory_disk_io.hpp"
 
 namespace peercache::storage::tier_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
-#include "tests/storage/disk/name_index.hpp"
+#include "tests/storage/disk/offset/name_index.hpp"
 
 #include <gtest/gtest.h>
 

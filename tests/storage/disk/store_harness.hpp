@@ -1,7 +1,7 @@
 #pragma once
 
 #include "storage/disk/disk_store.hpp"
-#include "storage/disk/memory_disk_io.hpp"
+#include "tests/fakes/memory_disk_io.hpp"
 
 #include <gtest/gtest.h>
 

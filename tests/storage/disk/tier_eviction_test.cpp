@@ -2,7 +2,7 @@
 // are removed some at a time, an index commits. Time is simulated, and the directory answers at
 // once.
 
-#include "storage/disk/bucket_format.hpp"
+#include "storage/disk/bucket/bucket_format.hpp"
 #include "storage/disk/disk_tier.hpp"
 #include "tests/storage/disk/store_harness.hpp"
 

@@ -1,7 +1,7 @@
 // The tier over each of the stores on a device that fails: how soon it takes no more writes, what
 // it still serves, and that it comes back by itself. Time is simulated.
 
-#include "storage/disk/bucket_format.hpp"
+#include "storage/disk/bucket/bucket_format.hpp"
 #include "storage/disk/disk_tier.hpp"
 #include "tests/storage/disk/store_harness.hpp"
 

@@ -9,7 +9,7 @@
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
 #include "storage/disk/disk_store.hpp"
-#include "storage/disk/offset_index.hpp"
+#include "storage/disk/offset/offset_index.hpp"
 
 #include <array>
 #include <chrono>

@@ -1,0 +1,146 @@
+#include "cli/bench/bench_setup.hpp"
+
+#include <algorithm>
+
+namespace peercache::cli {
+
+namespace {
+
+constexpr std::size_t copy_batch = 32;
+
+struct copy_case {
+  std::size_t page_bytes;
+  bool verify;
+  double target;
+};
+
+// Streaming stores write each byte once; memcpy of this size reads the destination first on most
+// machines.
+constexpr copy_case copy_cases[] = {{1u << 20, true, 1.0},   {1u << 20, false, 1.25},
+                                    {4u << 20, true, 1.0},   {4u << 20, false, 1.25},
+                                    {64u << 10, true, 0.85}, {64u << 10, false, 0.85}};
+
+std::size_t batches_in(const bench_options& options, std::size_t page_bytes) {
+  return std::max<std::size_t>(1, options.round_bytes / (page_bytes * copy_batch));
+}
+
+/// The limit of both directions: libc's memcpy of the same pages.
+auto libc_copy(page_walk& from, page_walk& to, std::size_t batches, std::size_t page_bytes) {
+  return [&from, &to, batches, page_bytes] {
+    return timed_calls(batches, static_cast<double>(page_bytes * copy_batch),
+                       [&]() -> result<void> {
+                         bench::copy_pages_with_libc(from.next(), to.next());
+                         return {};
+                       });
+  };
+}
+
+result<void> set_batch(client::cache_client& client, std::span<const page_key> keys,
+                       std::span<const std::span<std::byte>> sources) {
+  std::vector<client::const_part> parts;
+  std::vector<client::set_page> pages;
+  parts.reserve(keys.size());
+  pages.reserve(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    parts.push_back({sources[i].data(), static_cast<std::uint32_t>(sources[i].size())});
+    pages.push_back({keys[i], {&parts[i], 1}});
+  }
+  std::vector<client::page_result> results(keys.size());
+  client.set(pages, results);
+  return all_are(results, page_status::stored, "set");
+}
+
+/// New keys all the time, so that the pool is full and evicts, as it does in service. The time
+/// until all pages are published counts.
+result<void> bench_set(bench_setup& setup, const copy_case& what, std::vector<bench_row>& rows) {
+  auto client = setup.connect(0, {});
+  if (!client)
+    return client.error();
+  page_walk sources(setup.own_memory(), what.page_bytes, copy_batch);
+  page_walk copies(setup.pool_like_memory(), what.page_bytes, copy_batch);
+  auto batches = batches_in(setup.options(), what.page_bytes);
+  auto set = [&]() -> result<bench::round_sample> {
+    auto keys = setup.fresh_keys(batches * copy_batch);
+    std::size_t next = 0;
+    auto begin = bench::clock::now();
+    auto sample = timed_calls(batches, static_cast<double>(what.page_bytes * copy_batch), [&] {
+      auto some = std::span<const page_key>(keys).subspan(next, copy_batch);
+      next += copy_batch;
+      return set_batch(**client, some, sources.next());
+    });
+    auto unpublished = (*client)->flush();
+    if (!unpublished)
+      return unpublished.error();
+    if (sample)
+      sample->seconds = bench::seconds_between(begin, bench::clock::now());
+    return sample;
+  };
+  bench_row row{.name = "set",
+                .page_bytes = what.page_bytes,
+                .batch = copy_batch,
+                .verify = true,
+                .target = what.target};
+  auto measured = measure(row, setup.options().rounds, set,
+                          libc_copy(sources, copies, batches, what.page_bytes));
+  rows.push_back(std::move(row));
+  return measured;
+}
+
+result<void> bench_get(bench_setup& setup, const copy_case& what, std::span<const page_key> keys,
+                       std::vector<bench_row>& rows) {
+  client::client_options options;
+  options.verify_own_host = what.verify ? client::verify_mode::always : client::verify_mode::off;
+  auto client = setup.connect(0, options);
+  if (!client)
+    return client.error();
+  page_walk sources(setup.pool_like_memory(), what.page_bytes, copy_batch);
+  page_walk copies(setup.own_memory(), what.page_bytes, copy_batch);
+  auto batches = batches_in(setup.options(), what.page_bytes);
+  std::size_t next = 0;
+  auto get = [&] {
+    return timed_calls(batches, static_cast<double>(what.page_bytes * copy_batch), [&] {
+      next = next + copy_batch > keys.size() ? 0 : next;
+      auto some = keys.subspan(next, copy_batch);
+      next += copy_batch;
+      return get_pages(**client, some, copies.next());
+    });
+  };
+  bench_row row{.name = "get_same_host",
+                .page_bytes = what.page_bytes,
+                .batch = copy_batch,
+                .verify = what.verify,
+                .target = what.target};
+  auto measured = measure(row, setup.options().rounds, get,
+                          libc_copy(sources, copies, batches, what.page_bytes));
+  rows.push_back(std::move(row));
+  return measured;
+}
+
+} // namespace
+
+result<void> bench_sets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows) {
+  // Each page gets its checksum while it is copied, and that is to be as fast as a copy without.
+  for (const auto& what : copy_cases)
+    if (what.page_bytes == page_bytes && !what.verify)
+      if (auto done = bench_set(setup, what, rows); !done)
+        return done;
+  return {};
+}
+
+result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows) {
+  auto producer = setup.connect(0, {});
+  if (!producer)
+    return producer.error();
+  // Half of the pool at most: nothing is evicted between storing and reading.
+  auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
+  auto keys = setup.fresh_keys(bytes / page_bytes / copy_batch * copy_batch);
+  if (auto stored = store_pages(**producer, keys, setup.own_memory(), page_bytes); !stored)
+    return stored;
+  for (const auto& what : copy_cases)
+    if (what.page_bytes == page_bytes)
+      if (auto done = bench_get(setup, what, keys, rows); !done)
+        return done;
+  return {};
+}
+
+} // namespace peercache::cli

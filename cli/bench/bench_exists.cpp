@@ -1,0 +1,120 @@
+#include "cli/bench/bench_setup.hpp"
+
+namespace peercache::cli {
+
+namespace {
+
+constexpr std::size_t small_page_bytes = 4096;
+constexpr std::size_t keys_stored = 16384;
+constexpr std::size_t keys_per_batch = 128;
+/// The bytes of a look-up of one key on the wire: the key there, a count and one location back.
+constexpr std::uint32_t request_bytes_per_key = sizeof(page_key);
+constexpr std::uint32_t reply_bytes_per_key = 1 + 52;
+
+/// Walks through the keys in batches, from a place of its own.
+class key_walk {
+public:
+  key_walk(std::span<const page_key> keys, std::size_t count, std::size_t start)
+      : keys_(keys), count_(count), next_(start % (keys.size() - count + 1)) {}
+  std::span<const page_key> next() {
+    next_ = next_ + count_ > keys_.size() ? 0 : next_;
+    auto some = keys_.subspan(next_, count_);
+    next_ += count_;
+    return some;
+  }
+
+private:
+  std::span<const page_key> keys_;
+  std::size_t count_;
+  std::size_t next_;
+};
+
+result<void> ask(client::cache_client& client, std::span<const page_key> keys,
+                 std::vector<client::page_result>& results) {
+  results.assign(keys.size(), {});
+  client.exists(keys, results);
+  return all_are(results, page_status::hit, "exists");
+}
+
+result<void> bench_latency(bench_setup& setup, client::cache_client& client,
+                           std::span<const page_key> keys, std::size_t count,
+                           std::vector<bench_row>& rows) {
+  auto raw = setup.connect_raw();
+  if (!raw)
+    return raw.error();
+  key_walk walk(keys, count, 0);
+  std::vector<client::page_result> results;
+  std::vector<std::byte> reply(count * reply_bytes_per_key);
+  std::span<std::byte> whole(reply);
+  auto calls = std::size_t{setup.options().calls} * 10;
+  auto exists = [&] {
+    return timed_calls(calls, static_cast<double>(count),
+                       [&] { return ask(client, walk.next(), results); });
+  };
+  auto exchange = [&] {
+    return timed_calls(calls, static_cast<double>(count), [&] {
+      return raw->exchange(static_cast<std::uint32_t>(count) * request_bytes_per_key, {&whole, 1});
+    });
+  };
+  bench_row row{.name = "exists", .batch = count, .kind = ratio_kind::latency, .target = 2.5};
+  auto measured = measure(row, setup.options().rounds, exists, exchange);
+  rows.push_back(std::move(row));
+  return measured;
+}
+
+result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
+                             std::span<const page_key> keys, std::vector<bench_row>& rows) {
+  auto raw = setup.connect_raw();
+  if (!raw)
+    return raw.error();
+  const auto& options = setup.options();
+  constexpr std::uint32_t depth = 64;
+  std::vector<std::byte> reply(keys_per_batch * reply_bytes_per_key);
+  // One call has `depth` batches of keys: the client sends them over one connection, many on their
+  // way at a time.
+  key_walk walk(keys, keys_per_batch * depth, 0);
+  std::vector<client::page_result> results;
+  auto exists = [&] {
+    return timed_calls(options.calls, double{keys_per_batch} * depth,
+                       [&] { return ask(client, walk.next(), results); });
+  };
+  auto exchange = [&] {
+    return timed_calls(options.calls, double{keys_per_batch} * depth, [&] {
+      return raw->exchange_pipelined(keys_per_batch * request_bytes_per_key, reply, depth);
+    });
+  };
+  bench_row row{.name = "exists_pipelined",
+                .batch = keys_per_batch,
+                .kind = ratio_kind::rate,
+                .target = 1.5e6};
+  auto measured = measure(row, options.rounds, exists, exchange);
+  rows.push_back(std::move(row));
+  return measured;
+}
+
+} // namespace
+
+result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
+  auto client = setup.connect(0, {});
+  if (!client)
+    return client.error();
+  // Pages of the own host would be found without a question.
+  auto producer = setup.connect(1, {});
+  if (!producer)
+    return producer.error();
+  auto keys = setup.fresh_keys(keys_stored);
+  if (auto stored = store_pages(**producer, keys, setup.own_memory(), small_page_bytes); !stored)
+    return stored;
+  setup.pin(pinning::apart);
+  if (setup.options().wants("exists"))
+    for (auto count : {keys_per_batch, std::size_t{1}})
+      if (auto done = bench_latency(setup, **client, keys, count, rows); !done)
+        return done;
+  if (setup.options().wants("exists_pipelined"))
+    if (auto done = bench_pipelined(setup, **client, keys, rows); !done)
+      return done;
+  setup.pin(pinning::none);
+  return {};
+}
+
+} // namespace peercache::cli

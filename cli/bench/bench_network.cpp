@@ -1,0 +1,125 @@
+#include "cli/bench/bench_setup.hpp"
+
+#include <algorithm>
+
+namespace peercache::cli {
+
+namespace {
+
+constexpr std::size_t read_page_bytes = 1u << 20;
+constexpr std::size_t read_batch = 32;
+/// About what naming one page takes: key, slot, generation, length.
+constexpr std::uint32_t request_bytes_per_page = 56;
+
+/// Pages that lie in the pool of the other host.
+struct remote_pages {
+  std::unique_ptr<client::cache_client> producer; ///< Keeps its session.
+  std::vector<page_key> keys;
+};
+
+result<remote_pages> store_on_other_host(bench_setup& setup) {
+  auto producer = setup.connect(1, {});
+  if (!producer)
+    return producer.error();
+  auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
+  remote_pages pages{std::move(*producer),
+                     setup.fresh_keys(bytes / read_page_bytes / read_batch * read_batch)};
+  if (auto stored = store_pages(*pages.producer, pages.keys, setup.own_memory(), read_page_bytes);
+      !stored)
+    return stored.error();
+  return pages;
+}
+
+client::client_options reader_options(bool verify, bool cached) {
+  client::client_options options;
+  options.verify_tcp = verify ? client::verify_mode::always : client::verify_mode::off;
+  if (!cached)
+    options.location_cache_keys = 0;
+  return options;
+}
+
+/// Every location is known before the first round, where there is a cache.
+result<void> warm_locations(client::cache_client& client, std::span<const page_key> keys) {
+  std::vector<client::page_result> results(keys.size());
+  client.exists(keys, results);
+  return all_are(results, page_status::hit, "exists");
+}
+
+struct read_case {
+  const char* name;
+  std::size_t batch;
+  bool verify;
+  bool cached;
+  ratio_kind kind;
+  double target;
+};
+
+constexpr read_case read_cases[] = {
+    {"get_other_host", read_batch, false, true, ratio_kind::throughput, 0.9},
+    {"get_other_host", read_batch, true, true, ratio_kind::throughput, 0.75},
+    {"get_other_host_cached_location", 1, false, true, ratio_kind::latency, 1.3},
+    {"get_other_host_cached_location", 1, true, true, ratio_kind::latency, 1.3},
+    {"get_other_host_directory_lookup", 1, false, false, ratio_kind::latency, 1.8},
+    {"get_other_host_directory_lookup", 1, true, false, ratio_kind::latency, 1.8},
+};
+
+result<void> bench_read(bench_setup& setup, const remote_pages& stored, const read_case& what,
+                        std::vector<bench_row>& rows) {
+  auto client = setup.connect(0, reader_options(what.verify, what.cached));
+  if (!client)
+    return client.error();
+  auto raw = setup.connect_raw();
+  if (!raw)
+    return raw.error();
+  if (auto warm = warm_locations(**client, stored.keys); !warm)
+    return warm;
+  page_walk destinations(setup.own_memory(), read_page_bytes, what.batch);
+  auto calls =
+      what.batch == 1
+          ? setup.options().calls
+          : std::max<std::size_t>(1, setup.options().round_bytes / (read_page_bytes * read_batch));
+  auto units = static_cast<double>(read_page_bytes * what.batch);
+  std::size_t next = 0;
+  auto get = [&] {
+    return timed_calls(calls, units, [&] {
+      next = next + what.batch > stored.keys.size() ? 0 : next;
+      auto some = std::span<const page_key>(stored.keys).subspan(next, what.batch);
+      next += what.batch;
+      return get_pages(**client, some, destinations.next());
+    });
+  };
+  auto exchange = [&] {
+    return timed_calls(calls, units, [&] {
+      return raw->exchange(static_cast<std::uint32_t>(what.batch) * request_bytes_per_page,
+                           destinations.next());
+    });
+  };
+  setup.pin(pinning::apart);
+  bench_row row{.name = what.name,
+                .page_bytes = read_page_bytes,
+                .batch = what.batch,
+                .verify = what.verify,
+                .kind = what.kind,
+                .target = what.target};
+  auto asked_before = (*client)->stats().directory_messages;
+  auto measured = measure(row, setup.options().rounds, get, exchange);
+  row.directory_messages = (*client)->stats().directory_messages - asked_before;
+  rows.push_back(std::move(row));
+  setup.pin(pinning::none);
+  return measured;
+}
+
+} // namespace
+
+result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows) {
+  auto stored = store_on_other_host(setup);
+  if (!stored)
+    return stored.error();
+  for (const auto& what : read_cases)
+    if (setup.options().wants(what.name))
+      if (auto done = bench_read(setup, *stored, what, rows); !done)
+        return done;
+  return {};
+}
+
+} // namespace peercache::cli

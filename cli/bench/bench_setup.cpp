@@ -1,0 +1,184 @@
+#include "cli/bench/bench_setup.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace peercache::cli {
+
+namespace {
+
+constexpr std::size_t store_batch = 32;
+
+result<std::uint16_t> port_of(child_process& server) {
+  auto line = server.read_line(std::chrono::seconds(20));
+  if (!line)
+    return line.error();
+  std::uint16_t port = 0;
+  constexpr std::string_view head = "port=";
+  if (line->starts_with(head))
+    std::from_chars(line->data() + head.size(), line->data() + line->size(), port);
+  if (port == 0)
+    return {errc::incompatible, "the raw server said: " + *line};
+  return port;
+}
+
+} // namespace
+
+bool bench_options::wants(const std::string& name) const {
+  return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
+}
+
+result<std::unique_ptr<bench_setup>> bench_setup::make(const bench_options& options) {
+  auto folder = run_folder::make("peercache-bench");
+  if (!folder)
+    return folder.error();
+  auto own = bench::big_memory::map(options.memory_bytes, bench::big_memory::kind::anonymous);
+  if (!own)
+    return own.error();
+  auto shared = bench::big_memory::map(options.memory_bytes, bench::big_memory::kind::shared);
+  if (!shared)
+    return shared.error();
+  std::unique_ptr<bench_setup> setup(
+      new bench_setup(options, std::move(*folder), std::move(*own), std::move(*shared)));
+  if (auto started = setup->start(); !started) {
+    setup->folder_.keep();
+    return started.error();
+  }
+  return setup;
+}
+
+result<void> bench_setup::start() {
+  local_cluster_options cluster{.count = 2, .folder = folder_.path()};
+  cluster.prototype.program = node_program(options_.node_program);
+  cluster.prototype.cluster = fmt::format("bench-{}", ::getpid());
+  cluster.prototype.pool_bytes = options_.pool_bytes;
+  // LRU keeps the pages that were stored last, whatever was stored before; other policies may
+  // prefer older pages.
+  cluster.prototype.flags = {"--pool-eviction", "lru"};
+  auto nodes = start_local_cluster(cluster);
+  if (!nodes)
+    return nodes.error();
+  nodes_ = std::move(*nodes);
+  auto server =
+      child_process::spawn({.arguments = {own_folder() + "/peercache", "raw-server", "--memory",
+                                          std::to_string(options_.memory_bytes)}});
+  if (!server)
+    return server.error();
+  auto port = port_of(*server);
+  if (!port)
+    return port.error();
+  raw_server_.push_back(std::move(*server));
+  raw_port_ = *port;
+  return {};
+}
+
+bench_setup::~bench_setup() {
+  stop_nodes(nodes_, std::chrono::seconds(10));
+}
+
+result<std::unique_ptr<client::cache_client>>
+bench_setup::connect(std::size_t node, client::client_options options) const {
+  PEERCACHE_ASSERT(node < nodes_.size());
+  options.node_port = nodes_[node].ports().control_port;
+  options.cluster = nodes_[node].launch().cluster;
+  options.timeout = std::chrono::seconds(10);
+  return client::cache_client::connect(options);
+}
+
+void bench_setup::pin(pinning how) {
+  if (!options_.pin || cpus_.size() < 2)
+    return;
+  bool apart = how == pinning::apart;
+  auto ours = apart ? std::vector<int>{cpus_[0]} : cpus_;
+  auto theirs = apart ? std::vector<int>{cpus_[1]} : cpus_;
+  // Best effort: where the machine refuses, the figures still stand for themselves.
+  (void)pin_process(0, ours);
+  for (auto& node : nodes_)
+    (void)pin_process(node.process().pid(), theirs);
+  for (auto& server : raw_server_)
+    (void)pin_process(server.pid(), theirs);
+}
+
+std::vector<page_key> bench_setup::fresh_keys(std::size_t count) {
+  key_space space;
+  std::vector<page_key> keys;
+  keys.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    keys.push_back(space.key_of("bench-" + std::to_string(keys_made_++)));
+  return keys;
+}
+
+page_walk::page_walk(std::span<std::byte> memory, std::size_t page_bytes, std::size_t count)
+    : memory_(memory), page_bytes_(page_bytes), pages_(count) {
+  PEERCACHE_ASSERT(count > 0 && page_bytes * count <= memory.size());
+}
+
+std::span<const std::span<std::byte>> page_walk::next() {
+  if (position_ + page_bytes_ * pages_.size() > memory_.size())
+    position_ = 0;
+  for (auto& page : pages_) {
+    page = memory_.subspan(position_, page_bytes_);
+    position_ += page_bytes_;
+  }
+  return pages_;
+}
+
+result<void> all_are(std::span<const client::page_result> results, page_status wanted,
+                     const char* what) {
+  auto other = [&](const auto& page) { return page.status != wanted; };
+  auto first = std::find_if(results.begin(), results.end(), other);
+  if (first == results.end())
+    return {};
+  return {errc::refused,
+          fmt::format("{}: {} of {} pages are not '{}', the first (number {}) is '{}'", what,
+                      std::count_if(results.begin(), results.end(), other), results.size(),
+                      to_string(wanted), first - results.begin(), to_string(first->status))};
+}
+
+result<void> store_pages(client::cache_client& client, std::span<const page_key> keys,
+                         std::span<std::byte> memory, std::size_t page_bytes) {
+  for (std::size_t first = 0; first < keys.size(); first += store_batch) {
+    auto some = keys.subspan(first, std::min(store_batch, keys.size() - first));
+    std::vector<client::const_part> parts;
+    std::vector<client::set_page> pages;
+    for (std::size_t i = 0; i < some.size(); ++i)
+      parts.push_back({memory.data() + (first + i) * page_bytes % (memory.size() - page_bytes + 1),
+                       static_cast<std::uint32_t>(page_bytes)});
+    for (std::size_t i = 0; i < some.size(); ++i)
+      pages.push_back({some[i], {&parts[i], 1}});
+    std::vector<client::page_result> results(some.size());
+    client.set(pages, results);
+    if (auto stored = all_are(results, page_status::stored, "storing the pages to read"); !stored)
+      return stored;
+  }
+  auto unpublished = client.flush();
+  if (!unpublished)
+    return unpublished.error();
+  if (*unpublished != 0)
+    return {errc::refused, fmt::format("{} pages were not published", *unpublished)};
+  return {};
+}
+
+result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,
+                       std::span<const std::span<std::byte>> destinations) {
+  PEERCACHE_ASSERT(keys.size() == destinations.size());
+  // Kept between calls, as an engine keeps them: what is measured is the cache.
+  thread_local std::vector<page_part> parts;
+  thread_local std::vector<client::get_page> pages;
+  thread_local std::vector<client::page_result> results;
+  parts.clear();
+  pages.clear();
+  for (auto destination : destinations)
+    parts.push_back({destination.data(), static_cast<std::uint32_t>(destination.size())});
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    pages.push_back({keys[i], {&parts[i], 1}});
+  results.assign(keys.size(), {});
+  client.get(pages, results);
+  return all_are(results, page_status::hit, "get");
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,307 @@
+#include "bench/sample_statistics.hpp"
+#include "bench/trace_generator.hpp"
+#include "bench/trace_replay.hpp"
+#include "cli/command.hpp"
+#include "cli/demo/demo_disk.hpp"
+#include "cli/demo/demo_replay.hpp"
+#include "cli/node_process.hpp"
+#include "cli/option_forms.hpp"
+#include "cli/pool_room.hpp"
+#include "config/node_config.hpp"
+#include "config/units.hpp"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace peercache::cli {
+
+namespace {
+
+struct demo_options {
+  std::uint32_t nodes = 3;
+  std::string trace;
+  std::uint64_t page_bytes = 16u << 10;
+  std::uint64_t pool_bytes = 256u << 20;
+  std::uint64_t requests = 0; ///< 0: all of them.
+  std::uint64_t seed = 1;
+  std::string node_program;
+  rdma::plane_mode data_plane = rdma::plane_mode::automatic;
+  std::uint64_t disk_bytes = 0; ///< 0: no disk tier.
+  std::string disk_path;        ///< Empty: with the logs.
+  config::disk_store_mode disk_store = config::disk_store_mode::bucket;
+  bool restart = false;
+  bool keep_logs = false;
+};
+
+using trace = std::vector<bench::trace_request>;
+using client_list = std::vector<std::unique_ptr<client::cache_client>>;
+
+/// The requests to replay; a trace that cannot be had is the caller's mistake, and none of ours.
+result<trace> requests_of(const demo_options& options) {
+  bench::trace_generator_options generator{.seed = options.seed};
+  if (options.requests != 0)
+    generator.requests = options.requests;
+  auto loaded = options.trace.empty() ? result<trace>(bench::generate_trace(generator))
+                                      : bench::load_trace(options.trace);
+  if (!loaded)
+    return {errc::invalid_argument, "--trace: " + loaded.error().message};
+  if (loaded->empty())
+    return {errc::invalid_argument, "--trace: there is no request in " + options.trace};
+  if (options.requests != 0 && loaded->size() > options.requests)
+    loaded->resize(options.requests);
+  return bench::with_dense_ids(std::move(*loaded));
+}
+
+/// The words of the option table, in the order of plane_mode.
+constexpr auto data_plane_words = config::words_of<config::data_plane_mode>;
+constexpr auto disk_store_words = config::words_of<config::disk_store_mode>;
+
+result<client_list> connect_to(const std::vector<node_process>& nodes, rdma::plane_mode data_plane,
+                               std::chrono::milliseconds timeout) {
+  client_list clients;
+  for (const auto& node : nodes) {
+    client::client_options options;
+    options.node_port = node.ports().control_port;
+    options.cluster = node.launch().cluster;
+    options.timeout = timeout;
+    options.rails.mode = data_plane;
+    auto connected = client::cache_client::connect(options);
+    if (!connected)
+      return connected.error();
+    clients.push_back(std::move(*connected));
+  }
+  return clients;
+}
+
+key_space space_of(const demo_options& options) {
+  auto page_size = std::to_string(options.page_bytes);
+  std::array<std::string_view, 2> fields = {"peercache-demo", page_size};
+  return key_space(fields);
+}
+
+/// Request i goes to node i mod N, one after the other: what comes out does not depend on how
+/// threads are scheduled.
+demo_counts replay_all(const trace& requests, client_list& clients, const demo_options& options) {
+  demo_replay<client::cache_client> replay(static_cast<std::uint32_t>(options.page_bytes),
+                                           space_of(options));
+  progress_bar bar(stderr, "replaying", requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    replay.request(*clients[i % clients.size()], requests[i].page_ids);
+    bar.update(i + 1, fmt::format("hit rate {}", human_percent(replay.counts().hit_rate())));
+  }
+  return replay.counts();
+}
+
+void add_origins(demo_report& report, const client_list& clients) {
+  for (const auto& client : clients) {
+    auto stats = client->stats();
+    for (std::size_t i = 0; i < report.bytes_by_origin.size(); ++i)
+      report.bytes_by_origin[i] += stats.get_bytes[i];
+  }
+}
+
+result<void> add_evictions(demo_report& report, const std::vector<node_process>& nodes,
+                           std::chrono::milliseconds timeout) {
+  for (const auto& node : nodes) {
+    auto admin = client::admin_client::connect("127.0.0.1", node.ports().control_port,
+                                               node.launch().cluster, timeout);
+    if (!admin)
+      return admin.error();
+    auto status = (*admin)->status();
+    if (!status)
+      return status.error();
+    report.evictions += status->evictions;
+  }
+  return {};
+}
+
+void add_references(demo_report& report, const trace& requests, const demo_options& options) {
+  auto capacity_pages = options.nodes * (options.pool_bytes / options.page_bytes);
+  report.lru_hit_rate = bench::simulate_global_lru(requests, capacity_pages).rate();
+  report.unlimited_hit_rate = bench::simulate_unlimited(requests).rate();
+}
+
+result<std::vector<node_process>> start_nodes(const demo_options& options,
+                                              const run_folder& folder) {
+  local_cluster_options cluster{.count = options.nodes, .folder = folder.path()};
+  cluster.prototype.program = node_program(options.node_program);
+  cluster.prototype.cluster = fmt::format("demo-{}", ::getpid());
+  cluster.prototype.pool_bytes = options.pool_bytes;
+  cluster.prototype.flags = {
+      "--data-plane", std::string(data_plane_words[static_cast<std::size_t>(options.data_plane)])};
+  if (options.disk_bytes != 0) {
+    const auto path =
+        options.disk_path.empty() ? (folder.path() / "disk").string() : options.disk_path;
+    const auto bucket_bytes =
+        std::clamp<std::uint64_t>(options.disk_bytes / 16, 1u << 20, 256u << 20);
+    for (const auto& word : {std::string("--disk-path"), path, std::string("--disk-bucket-size"),
+                             config::format_size(bucket_bytes), std::string("--disk-size"),
+                             config::format_size(options.disk_bytes), std::string("--disk-store"),
+                             std::string(config::to_string(options.disk_store))})
+      cluster.prototype.flags.push_back(word);
+  }
+  return start_local_cluster(cluster);
+}
+
+std::vector<std::uint64_t> distinct_pages(const trace& requests) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& request : requests)
+    ids.insert(ids.end(), request.page_ids.begin(), request.page_ids.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+/// Kills all nodes, and counts how many of the pages on their disks are found afterwards.
+result<void> show_disks(demo_report& report, const global_options& globals,
+                        const demo_options& options, const trace& requests,
+                        std::vector<node_process>& nodes, client_list& clients) {
+  report.disk_bytes = options.disk_bytes;
+  auto on_disk = settle_disks(nodes, globals.timeout());
+  if (!on_disk)
+    return on_disk.error();
+  report.on_disk = *on_disk;
+  if (!options.restart)
+    return {};
+  clients.clear();
+  if (auto again = kill_and_restart(nodes); !again)
+    return again;
+  auto connected = connect_to(nodes, options.data_plane, globals.timeout());
+  if (!connected)
+    return connected.error();
+  clients = std::move(*connected);
+  const auto space = space_of(options);
+  disk_survey survey(static_cast<std::uint32_t>(options.page_bytes), space);
+  survey.run(*clients.front(), distinct_pages(requests));
+  auto& second = report.restarted.emplace(demo_report::second_life{});
+  second.found_again = survey.found();
+  second.counts = replay_all(requests, clients, options);
+  second.wrong_bytes = survey.wrong_bytes() + second.counts.wrong_bytes;
+  return {};
+}
+
+result<demo_report> run_demo(const global_options& globals, const demo_options& options,
+                             const trace& requests, const run_folder& folder) {
+  auto nodes = start_nodes(options, folder);
+  if (!nodes)
+    return nodes.error();
+  auto clients = connect_to(*nodes, options.data_plane, globals.timeout());
+  if (!clients)
+    return clients.error();
+  demo_report report;
+  report.trace =
+      options.trace.empty() ? fmt::format("generated, seed {}", options.seed) : options.trace;
+  report.nodes = options.nodes;
+  report.page_bytes = options.page_bytes;
+  report.pool_bytes = options.pool_bytes;
+  report.data_plane = clients->front()->data_plane();
+  auto begin = bench::clock::now();
+  report.counts = replay_all(requests, *clients, options);
+  report.elapsed_s = bench::seconds_between(begin, bench::clock::now());
+  add_origins(report, *clients);
+  auto counted = add_evictions(report, *nodes, globals.timeout());
+  if (counted && options.disk_bytes != 0)
+    counted = show_disks(report, globals, options, requests, *nodes, *clients);
+  clients->clear();
+  stop_nodes(*nodes, std::chrono::seconds(15));
+  if (!counted)
+    return counted.error();
+  add_references(report, requests, options);
+  return report;
+}
+
+result<void> check_options(const demo_options& options) {
+  if (options.page_bytes % 8 != 0 || options.page_bytes > limits::page_bytes_max ||
+      options.page_bytes == 0)
+    return {errc::invalid_argument,
+            fmt::format("--page-size: {} does not do: a page of the demo is a multiple of 8 bytes, "
+                        "{} at most",
+                        config::format_size(options.page_bytes),
+                        config::format_size(limits::page_bytes_max))};
+  if (options.pool_bytes < options.page_bytes)
+    return {errc::invalid_argument, fmt::format("--pool-size: {} is smaller than one page of {}",
+                                                config::format_size(options.pool_bytes),
+                                                config::format_size(options.page_bytes))};
+  return check_pools(options.nodes, options.pool_bytes, pool_room::of_machine());
+}
+
+/// The share of the pages on disk that must be found after the nodes were killed.
+constexpr double found_again_least = 0.95;
+
+/// Whether no byte was wrong and the pages on disk outlived the nodes; says what was not so.
+bool is_good(const demo_report& report) {
+  if (!report.restarted)
+    return report.counts.wrong_bytes == 0;
+  const auto& second = *report.restarted;
+  const bool found = report.on_disk == 0 || second.share_found(report.on_disk) >= found_again_least;
+  if (!found)
+    fmt::print(stderr,
+               "peercache: only {} of the {} pages on disk were found again, not {:.0f} %\n",
+               second.found_again, report.on_disk, found_again_least * 100);
+  return found && report.counts.wrong_bytes == 0 && second.wrong_bytes == 0;
+}
+
+/// Everything that the caller may have got wrong comes before the first folder and process.
+exit_code demo(const global_options& globals, const demo_options& options) {
+  if (auto fits = check_options(options); !fits)
+    return fail(globals, fits.error());
+  auto requests = requests_of(options);
+  if (!requests)
+    return fail(globals, requests.error());
+  auto folder = run_folder::make("peercache-demo");
+  if (!folder)
+    return fail(globals, folder.error());
+  auto report = run_demo(globals, options, *requests, *folder);
+  bool good = report && is_good(*report);
+  bool logs = std::filesystem::exists(folder->path() / "node-1" / "node.log");
+  if (logs && (!good || options.keep_logs)) {
+    folder->keep();
+    fmt::print(stderr, "peercache: the nodes' logs are in {}\n", folder->path().string());
+  }
+  if (!report)
+    return fail(globals, report.error());
+  print(globals, report->to_json(), report->to_text());
+  return good ? exit_code::ok : exit_code::failed;
+}
+
+} // namespace
+
+void add_demo_command(command_line& line) {
+  auto* command = line.app.add_subcommand(
+      "demo", "Start nodes on this machine, replay a chat service's requests, compare every byte");
+  auto options = std::make_shared<demo_options>();
+  add_number(*command, "--nodes", options->nodes, {1, 64}, "Node processes");
+  command
+      ->add_option("--trace", options->trace,
+                   "Lines of {\"timestamp\",\"input_length\",\"output_length\",\"hash_ids\"} "
+                   "[default: one is made up]")
+      ->type_name("FILE");
+  add_size(*command, "--page-size", options->page_bytes,
+           "Of one page of 512 tokens; a multiple of 8 bytes, 64MiB at most");
+  add_size(*command, "--pool-size", options->pool_bytes, "Memory of each node");
+  add_number(*command, "--requests", options->requests, {0, 1'000'000'000},
+             "Stop after so many requests; 0 goes on to the end of the trace");
+  add_number(*command, "--seed", options->seed, {0, 1'000'000'000}, "Of the trace that is made up");
+  command
+      ->add_option("--node-program", options->node_program,
+                   "Path of peercache-node [default: the one beside this program]")
+      ->type_name("FILE");
+  add_choice(*command, "--data-plane", options->data_plane, data_plane_words,
+             "How pages travel between the nodes");
+  add_size(*command, "--disk-size", options->disk_bytes, "Disk tier of each node; 0: none");
+  command
+      ->add_option("--disk-path", options->disk_path,
+                   "Where the disk tiers lie [default: a temporary folder]")
+      ->type_name("FOLDER");
+  add_choice(*command, "--disk-store", options->disk_store, disk_store_words,
+             "How pages lie on disk");
+  command->add_flag("--restart", options->restart,
+                    "Then kill all nodes with -9, start them again, and see what the disks hold");
+  command->add_flag("--keep-logs", options->keep_logs, "Leave the nodes' logs behind");
+  command->callback([&line, options] {
+    line.action = [options](const global_options& globals) { return demo(globals, *options); };
+  });
+}
+
+} // namespace peercache::cli

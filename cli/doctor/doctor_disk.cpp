@@ -1,0 +1,130 @@
+#include "cli/doctor/doctor_disk.hpp"
+
+#include "bench/sample_statistics.hpp"
+#include "cli/output.hpp"
+#include "config/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace peercache::cli {
+
+namespace {
+
+constexpr std::uint64_t mib = 1ull << 20;
+
+/// Why a file system of this type is no good for pages; empty: it is.
+std::string_view against(std::string_view file_system) {
+  using entry = std::pair<std::string_view, std::string_view>;
+  constexpr std::string_view remote = "other hosts are asked for each page, and a sync promises "
+                                      "what they promise";
+  static constexpr std::array<entry, 9> table = {
+      {{"overlay", "a container's own layer: pages are gone with the container"},
+       {"tmpfs", "memory: pages are gone with the machine, and take room from the pool"},
+       {"ramfs", "memory: pages are gone with the machine, and take room from the pool"},
+       {"nfs", remote},
+       {"cifs", remote},
+       {"smb2", remote},
+       {"9p", remote},
+       {"ceph", remote},
+       {"fuse", "a program is asked for each page, and a sync promises what it promises"}}};
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const entry& one) { return one.first == file_system; });
+  return found == table.end() ? std::string_view{} : found->second;
+}
+
+check judge_folder(const disk_facts& facts) {
+  if (facts.why_not_writable.empty())
+    return {"folder", verdict::ok, facts.folder + " can be written", ""};
+  return {"folder", verdict::fail,
+          fmt::format("{} cannot be written: {}; pages that leave memory would be forgotten",
+                      facts.folder, facts.why_not_writable),
+          fmt::format("mkdir -p {0} && chown USER {0}, with the user that the node runs as; or "
+                      "another disk.path",
+                      facts.path)};
+}
+
+check judge_file_system(const disk_facts& facts) {
+  const auto known = facts.file_system.empty() ? "of an unknown type" : facts.file_system;
+  const auto why = against(facts.file_system);
+  if (why.empty())
+    return {"file system", verdict::ok, known, ""};
+  return {"file system", verdict::warn, fmt::format("{}: {}", known, why),
+          "mount a local disk with ext4 or xfs, and set disk.path to a folder on it"};
+}
+
+check judge_direct(const disk_facts& facts) {
+  if (facts.direct)
+    return {"O_DIRECT", verdict::ok, "works with blocks of 4 KiB", ""};
+  return {"O_DIRECT", verdict::warn,
+          "refused: each page would be copied through the kernel's page cache",
+          "set disk.path to a folder on ext4 or xfs, on a device with sectors of 4 KiB or less"};
+}
+
+check judge_uring(const disk_facts& facts) {
+  if (facts.why_no_uring.empty())
+    return {"io_uring", verdict::ok, "allowed", ""};
+  return {"io_uring", verdict::warn,
+          fmt::format("not to be had ({}): blocking calls would be used, one at a time",
+                      facts.why_no_uring),
+          "sysctl -w kernel.io_uring_disabled=0; in a container, a seccomp profile that allows "
+          "io_uring_setup, io_uring_enter and io_uring_register"};
+}
+
+check judge_sync(const disk_facts& facts) {
+  const std::string name = "fsync";
+  if (!facts.why_no_sync.empty())
+    return {name, verdict::fail, "failed: " + facts.why_no_sync,
+            "dmesg says what the device complains of; use another disk.path"};
+  const auto p99 = bench::percentile(facts.sync_us, 0.99);
+  const auto found =
+      fmt::format("4 KiB are durable after {:.2f} ms (p50), {:.2f} ms (p99 of {})",
+                  bench::percentile(facts.sync_us, 0.5) / 1e3, p99 / 1e3, facts.sync_us.size());
+  if (p99 <= sync_p99_us_most)
+    return {name, verdict::ok, found, ""};
+  return {name, verdict::warn,
+          found + fmt::format("; above {:.0f} ms writes queue up", sync_p99_us_most / 1e3),
+          "use an SSD with power-loss protection, which nobody else writes to"};
+}
+
+check judge_space(const disk_facts& facts) {
+  const auto room = facts.used_bytes + facts.free_bytes;
+  const auto found = fmt::format("{} are free, {} are used by this node's files, disk.size is {}",
+                                 human_bytes(facts.free_bytes), human_bytes(facts.used_bytes),
+                                 human_bytes(facts.size_bytes));
+  if (room >= facts.size_bytes)
+    return {"space", verdict::ok, found, ""};
+  // A tenth stays free for whoever else writes there.
+  const auto fits = room / 10 * 9 / mib * mib;
+  return {"space", verdict::warn,
+          found + ": the tier would be read-only whenever the file system is full",
+          fmt::format("free {}, or set disk.size = \"{}\" or less",
+                      human_bytes(facts.size_bytes - room), config::format_size(fits))};
+}
+
+} // namespace
+
+check_group judge_disk(const disk_facts& facts) {
+  check_group group{"disk", {}};
+  if (!facts.wanted()) {
+    group.checks.push_back(
+        {"folder", verdict::info,
+         std::string(facts.enabled ? "disk.path is empty" : "disk.enabled is false") +
+             ": what leaves memory is forgotten",
+         ""});
+    return group;
+  }
+  group.checks.push_back(judge_folder(facts));
+  if (group.checks.back().given == verdict::fail)
+    return group; // Without a folder nothing else can be tried.
+  group.checks.push_back(judge_file_system(facts));
+  group.checks.push_back(judge_direct(facts));
+  group.checks.push_back(judge_uring(facts));
+  group.checks.push_back(judge_sync(facts));
+  group.checks.push_back(judge_space(facts));
+  return group;
+}
+
+} // namespace peercache::cli

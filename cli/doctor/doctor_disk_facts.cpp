@@ -1,0 +1,174 @@
+#include "bench/sample_statistics.hpp"
+#include "cli/doctor/doctor_disk.hpp"
+#include "storage/disk/io/disk_io.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <linux/magic.h>
+#include <memory>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+namespace peercache::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t syncs = 100;
+constexpr double seconds_of_syncs_most = 2;
+
+/// A folder of ours in one that is there, removed in the end. `path` is empty when there can be
+/// none; errno says why.
+struct trial_folder {
+  explicit trial_folder(const fs::path& parent) : path((parent / "peercache-doctor-XXXXXX")) {
+    if (::mkdtemp(path.data()) == nullptr)
+      path.clear();
+  }
+  ~trial_folder() {
+    std::error_code ignored;
+    if (!path.empty())
+      fs::remove_all(path, ignored);
+  }
+  trial_folder(const trial_folder&) = delete;
+  trial_folder& operator=(const trial_folder&) = delete;
+
+  std::string path;
+};
+
+/// The folder itself, or the nearest one above it that is there.
+fs::path nearest_existing(fs::path folder) {
+  std::error_code failed;
+  while (!fs::exists(folder, failed) && folder.has_relative_path())
+    folder = folder.parent_path();
+  return folder;
+}
+
+std::string name_of_file_system(const fs::path& path) {
+  struct statfs about {};
+  if (::statfs(path.c_str(), &about) != 0)
+    return {};
+  using entry = std::pair<std::uint32_t, const char*>;
+  // linux/magic.h has no names for the last ones.
+  static constexpr std::array<entry, 15> table = {{{EXT4_SUPER_MAGIC, "ext4"},
+                                                   {XFS_SUPER_MAGIC, "xfs"},
+                                                   {BTRFS_SUPER_MAGIC, "btrfs"},
+                                                   {F2FS_SUPER_MAGIC, "f2fs"},
+                                                   {OVERLAYFS_SUPER_MAGIC, "overlay"},
+                                                   {TMPFS_MAGIC, "tmpfs"},
+                                                   {RAMFS_MAGIC, "ramfs"},
+                                                   {NFS_SUPER_MAGIC, "nfs"},
+                                                   {SMB2_SUPER_MAGIC, "smb2"},
+                                                   {CIFS_SUPER_MAGIC, "cifs"},
+                                                   {V9FS_MAGIC, "9p"},
+                                                   {CEPH_SUPER_MAGIC, "ceph"},
+                                                   {FUSE_SUPER_MAGIC, "fuse"},
+                                                   {0x2fc12fc1, "zfs"},
+                                                   {0xca451a4e, "bcachefs"}}};
+  const auto found = std::find_if(table.begin(), table.end(), [&](const entry& one) {
+    return one.first == static_cast<std::uint32_t>(about.f_type);
+  });
+  return found == table.end() ? std::string{} : found->second;
+}
+
+/// Real bytes of the files below a folder.
+std::uint64_t bytes_below(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code failed;
+  const auto skip = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator it(folder, skip, failed), end; !failed && it != end;
+       it.increment(failed)) {
+    struct stat file {};
+    if (::lstat(it->path().c_str(), &file) == 0)
+      bytes += static_cast<std::uint64_t>(file.st_blocks) * 512; // The unit of st_blocks.
+  }
+  return bytes;
+}
+
+struct free_block {
+  void operator()(void* block) const noexcept { std::free(block); }
+};
+
+/// Writes a block after another and makes each durable, with O_DIRECT if that works.
+void try_syncs(const std::string& file, disk_facts& facts) {
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  const std::unique_ptr<void, free_block> block(
+      std::aligned_alloc(storage::disk_block_bytes, storage::disk_block_bytes));
+  std::memset(block.get(), 0x5a, storage::disk_block_bytes);
+  const int fd = ::open(file.c_str(), flags | (facts.direct ? O_DIRECT : 0), 0600);
+  const auto begin = bench::clock::now();
+  for (std::size_t i = 0; fd >= 0 && i < syncs; ++i) {
+    const auto before = bench::clock::now();
+    const auto at = static_cast<off_t>(i * storage::disk_block_bytes);
+    if (::pwrite(fd, block.get(), storage::disk_block_bytes, at) != storage::disk_block_bytes ||
+        ::fdatasync(fd) != 0) {
+      facts.why_no_sync = std::strerror(errno);
+      break;
+    }
+    const auto after = bench::clock::now();
+    facts.sync_us.push_back(bench::seconds_between(before, after) * 1e6);
+    if (bench::seconds_between(begin, after) > seconds_of_syncs_most)
+      break;
+  }
+  if (fd < 0)
+    facts.why_no_sync = std::strerror(errno);
+  else
+    ::close(fd);
+}
+
+bool takes_direct(const std::string& file) {
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_DIRECT, 0600);
+  if (fd < 0)
+    return false;
+  const std::unique_ptr<void, free_block> block(
+      std::aligned_alloc(storage::disk_block_bytes, storage::disk_block_bytes));
+  std::memset(block.get(), 0, storage::disk_block_bytes);
+  const auto written = ::pwrite(fd, block.get(), storage::disk_block_bytes, 0);
+  ::close(fd);
+  return written == storage::disk_block_bytes;
+}
+
+void try_out(const fs::path& parent, disk_facts& facts) {
+  const trial_folder trial(parent);
+  if (trial.path.empty()) {
+    facts.why_not_writable = std::strerror(errno);
+    return;
+  }
+  facts.direct = takes_direct(trial.path + "/direct");
+  try_syncs(trial.path + "/sync", facts);
+  // Opened as a node does it.
+  auto opened = storage::open_disk(trial.path + "/disk", 8);
+  if (!opened)
+    facts.why_not_writable = opened.error().message;
+  else
+    facts.why_no_uring = opened->why_fallback;
+}
+
+} // namespace
+
+disk_facts gather_disk_facts(const config::node_config& config) {
+  disk_facts facts;
+  facts.enabled = config.disk.enabled;
+  facts.path = config.disk.path;
+  facts.size_bytes = config.disk.size_bytes;
+  if (!facts.wanted())
+    return facts;
+  const auto folder = fs::path(facts.path) / config.node.name;
+  facts.folder = folder.string();
+  const auto parent = nearest_existing(folder);
+  facts.file_system = name_of_file_system(parent);
+  try_out(parent, facts);
+  facts.used_bytes = bytes_below(folder);
+  std::error_code failed;
+  const auto space = fs::space(parent, failed);
+  facts.free_bytes = failed ? 0 : space.available;
+  return facts;
+}
+
+} // namespace peercache::cli

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "cli/doctor/doctor.hpp"
+#include "config/node_config.hpp"
+#include "rdma/verbs/device.hpp"
+#include "rdma/verbs/rail_choice.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace peercache::cli {
+
+/// A port of a device, and the network interface below it.
+struct port_facts {
+  rdma::verbs::port_report report;
+  std::string interface;           ///< "eth0"; empty: none, or the kernel does not say.
+  std::uint32_t interface_mtu = 0; ///< Bytes; 0: unknown.
+};
+
+/// Huge pages of the size that `pool.huge_pages` asks for.
+struct huge_page_facts {
+  std::uint64_t page_bytes = 0; ///< 0: the kernel has none of this size.
+  std::uint64_t reserved = 0;   ///< Pages.
+  std::uint64_t free = 0;       ///< Pages.
+  std::uint64_t held = 0;       ///< Pages that pools of this host have now.
+  bool mounted = false;         ///< `huge_page_directory` is a hugetlbfs of this page size.
+};
+inline constexpr const char* huge_page_directory = "/dev/hugepages";
+
+/// All that the RDMA checks judge by. A value: tests make it up.
+struct rdma_facts {
+  rdma::rail_settings wanted;
+  std::uint64_t pool_bytes = 0;
+  config::huge_pages huge_pages = config::huge_pages::off;
+
+  std::vector<port_facts> ports;
+  std::string why_no_device; ///< Why there is no device at all; else empty.
+  std::uint64_t memlock_limit_bytes = 0;
+  bool memlock_exempt = false; ///< CAP_IPC_LOCK: the limit does not count.
+  huge_page_facts huge;
+};
+
+/// Reads them from this machine, for a node that is configured like this.
+rdma_facts gather_rdma_facts(const config::node_config& config);
+
+/// The checks, in the order in which an operator would mend what they find.
+check_group judge_rdma(const rdma_facts& facts);
+
+/// Bytes that the devices lock for a pool of this size: pages and slot table, once for each rail.
+std::uint64_t locked_bytes(std::uint64_t pool_bytes, std::size_t rails) noexcept;
+
+} // namespace peercache::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace peercache {
+
+/// A piece of the caller's memory that a page (or a part of it) is written to.
+struct page_part {
+  std::byte* data = nullptr;
+  std::uint32_t bytes = 0;
+};
+
+} // namespace peercache

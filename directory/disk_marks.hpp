@@ -1,0 +1,69 @@
+#pragma once
+
+#include "common/ids.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace peercache::directory {
+
+/// A set of slots, one bit each. Threads: none; the owner serializes.
+class slot_set {
+public:
+  void insert(slot_id slot) {
+    if (slot.value >= marked_.size())
+      marked_.resize(slot.value + std::size_t{1});
+    count_ += marked_[slot.value] ? 0 : 1;
+    marked_[slot.value] = true;
+  }
+  bool contains(slot_id slot) const { return slot.value < marked_.size() && marked_[slot.value]; }
+  /// Whether it was there.
+  bool erase(slot_id slot) {
+    const bool was = contains(slot);
+    if (was)
+      marked_[slot.value] = false;
+    count_ -= was ? 1 : 0;
+    return was;
+  }
+  std::uint64_t size() const noexcept { return count_; }
+
+private:
+  std::vector<bool> marked_;
+  std::uint64_t count_ = 0;
+};
+
+/// Which pages of a pool are on disk too, by the disk's word: so an eviction asks nobody. Beside
+/// them, which pages the disk has given up for others: these are not written again at leisure, or a
+/// disk smaller than the pool would never rest.
+///
+/// Threads: none; the owner serializes. Invariant: no slot is kept and let go at once.
+class disk_marks {
+public:
+  bool kept(slot_id slot) const { return kept_.contains(slot); }
+  bool let_go(slot_id slot) const { return let_go_.contains(slot); }
+  std::uint64_t kept_count() const noexcept { return kept_.size(); }
+  std::uint64_t let_go_count() const noexcept { return let_go_.size(); }
+
+  /// The page in this slot is on disk from here on.
+  void note_kept(slot_id slot) {
+    kept_.insert(slot);
+    let_go_.erase(slot);
+  }
+  /// The disk has given up the page in this slot.
+  void note_let_go(slot_id slot) {
+    if (kept_.erase(slot))
+      let_go_.insert(slot);
+  }
+  /// The page left its slot. Whether it is on disk.
+  bool forget(slot_id slot) {
+    let_go_.erase(slot);
+    return kept_.erase(slot);
+  }
+
+private:
+  slot_set kept_;
+  slot_set let_go_;
+};
+
+} // namespace peercache::directory

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "directory/wire.hpp"
+#include "discovery/hash_ring.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace peercache::directory {
+
+/// The records of one message to one directory owner, and which of the caller's pages they are.
+struct owner_batch {
+  node_id owner;
+  std::string records;
+  std::vector<std::uint32_t> indices;
+};
+
+/// Sorts records into one message per directory owner: never a message per page. Plain class; a few
+/// allocations per batch. Invariant: no batch has more than limits::batch_pages_max records.
+class owner_batches {
+public:
+  /// @pre replicas <= hash_ring::replicas_max
+  owner_batches(const discovery::hash_ring& ring, std::uint32_t replicas);
+
+  /// @param index the caller's name for the page
+  void add(std::uint32_t index, const publish_record& record);
+  void add(std::uint32_t index, const withdraw_record& record);
+  /// The same for one of the owners only.
+  void add_to(node_id owner, std::uint32_t index, const publish_record& record);
+  void add_to(node_id owner, std::uint32_t index, const withdraw_record& record);
+
+  std::vector<owner_batch> take() { return std::move(batches_); }
+
+private:
+  template <class Append>
+  void add_for_owners(std::uint32_t index, const page_key& key, Append append);
+  owner_batch& open_batch(node_id owner);
+
+  const discovery::hash_ring& ring_;
+  const std::uint32_t replicas_;
+  std::vector<owner_batch> batches_;
+};
+
+} // namespace peercache::directory

@@ -1,0 +1,158 @@
+// The disk tier's half: which pages it has, which it has given up, and all of them when owners
+// change.
+
+#include "common/assert.hpp"
+#include "directory/publisher.hpp"
+#include "discovery/placement.hpp"
+
+#include <array>
+#include <unordered_set>
+
+namespace peercache::directory {
+namespace {
+
+/// Whether what is on disk is what lies in the slot.
+bool is_same(const storage::resident_page& held, const link::stored_page& on_disk) noexcept {
+  return held.length_bytes == on_disk.length_bytes && held.checksum == on_disk.checksum;
+}
+
+} // namespace
+
+/// The directory is to know that this page is on disk only.
+void publisher::add_disk_record(const page_key& key, generation gen, std::uint64_t checksum,
+                                std::uint32_t length_bytes) {
+  PEERCACHE_ASSERT(options_.has_disk);
+  page_location location;
+  location.node = options_.self;
+  location.owner = options_.inc;
+  location.gen = gen;
+  location.checksum = checksum;
+  location.length_bytes = length_bytes;
+  location.where = tier::disk;
+  disk_records_.add({key, location, publish_mode::always});
+}
+
+void publisher::drop_disk_records(const std::function<bool(const page_key&)>& is_gone) {
+  disk_records_.drop_if([&](const auto& record) { return is_gone(record.key); });
+}
+
+/// Sends the next records, unless some are on their way.
+void publisher::publish_disk_records() {
+  if (disk_records_.on_way() || !publishes())
+    return;
+  if (disk_records_.empty()) {
+    if (disk_records_.missed() && !walking_.active) {
+      disk_records_.begin_again();
+      walk_from({});
+    }
+    return;
+  }
+  const auto& sent = disk_records_.take(options_.chunk_pages);
+  auto batches = new_batches();
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    batches.add(static_cast<std::uint32_t>(i), sent[i]);
+  disk_said_ = publication(sent.size());
+  tell_owners(batches.take(), disk_said_,
+              [](indices pages) { return of_disk_records{std::move(pages)}; });
+  PEERCACHE_ASSERT(!disk_said_.is_done());
+}
+
+void publisher::hear(of_disk_records& about, const reply& said, time_point /*now*/) {
+  PEERCACHE_ASSERT(disk_records_.on_way());
+  if (said.bytes != nullptr)
+    disk_said_.answered(about.pages, *said.bytes);
+  else
+    disk_said_.failed(about.pages);
+  if (disk_said_.is_done() && disk_records_.settle(disk_said_))
+    publish_disk_records(); // After a failure the next tick tries again, not a hot loop.
+}
+
+// -- walks
+
+/// All pages that are on disk only are to be published to owners that are not `before`'s.
+void publisher::walk_from(discovery::hash_ring before) {
+  if (!options_.has_disk || !publishes())
+    return;
+  // The walk that is given up may have had owners to tell that `before` knows already.
+  walking_.before = walking_.active ? discovery::hash_ring{} : std::move(before);
+  walking_.active = true;
+  walking_.waits = false;
+  walking_.after = 0;
+  ++walking_.number;
+  walk_on();
+}
+
+void publisher::walk_on() {
+  if (!walking_.active)
+    return;
+  // What is still to be published waits for the directory: no more than this piles up.
+  if (disk_records_.crowded())
+    walking_.waits = true;
+  else
+    orders_.push_back(
+        walk_disk{open(of_disk_walk{walking_.number}), walking_.after, options_.walk_pages});
+}
+
+/// The disk ends: what it had is of no use any more.
+void publisher::hear(of_disk_walk& about, const reply& said, time_point /*now*/) {
+  PEERCACHE_ASSERT(!said.came()); // Pages come by `walked`.
+  if (walking_.number == about.number)
+    walking_.active = false;
+}
+
+/// Those pages of a piece of the walk that are not in memory and have new owners.
+void publisher::take_piece(const std::string& pages) {
+  std::array<node_id, discovery::hash_ring::replicas_max> fresh;
+  const auto count = link::record_count<link::stored_page>(pages).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto page = link::record_at<link::stored_page>(pages, i);
+    if (const auto held = pool_.find(page.key)) {
+      if (is_same(*held, page))
+        marks_.note_kept(held->slot);
+    } else if (discovery::new_owners(walking_.before, *cluster_.ring, page.key, options_.replicas,
+                                     fresh) > 0) {
+      add_disk_record(page.key, {0}, page.checksum, page.length_bytes);
+    }
+  }
+  publish_disk_records();
+}
+
+void publisher::learn_marks() {
+  if (publishes())
+    walk_from(*cluster_.ring);
+}
+
+// -- what the disk says
+
+void publisher::stored(const std::string& pages) {
+  const auto count = link::record_count<link::stored_page>(pages).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto page = link::record_at<link::stored_page>(pages, i);
+    const auto held = pool_.find(page.key);
+    if (!held)
+      add_disk_record(page.key, {page.gen}, page.checksum, page.length_bytes);
+    else if (is_same(*held, page))
+      marks_.note_kept(held->slot);
+  }
+  publish_disk_records();
+}
+
+void publisher::gone(std::uint64_t ticket, const std::string& keys) {
+  std::vector<withdraw_record> records;
+  std::unordered_set<page_key> left;
+  const auto count = link::record_count<page_key>(keys).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto key = link::record_at<page_key>(keys, i);
+    left.insert(key);
+    if (const auto held = pool_.find(key))
+      marks_.note_let_go(held->slot);
+    else
+      records.push_back({key, options_.inc, pool_.newest(), tier::disk});
+  }
+  drop_disk_records([&](const page_key& key) { return left.contains(key); });
+  farewell who;
+  who.ticket = ticket;
+  withdraw_for(who, records);
+}
+
+} // namespace peercache::directory

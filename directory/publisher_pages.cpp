@@ -1,0 +1,235 @@
+// What happens to pages: put, promoted, adopted, evicted, removed.
+
+#include "common/assert.hpp"
+#include "common/page_status.hpp"
+#include "directory/publisher.hpp"
+
+#include <unordered_set>
+
+namespace peercache::directory {
+namespace {
+
+/// Nobody would find this copy: other hosts have enough of them, or keys have as many locations as
+/// they may have.
+bool is_useless(link::commit_mode mode, const publication& said, std::size_t i) {
+  const bool unwanted_mirror =
+      mode == link::commit_mode::mirror && !said.recorded[i] && !said.may_be_recorded(i);
+  return said.is_useless(i) || unwanted_mirror;
+}
+
+} // namespace
+
+/// Takes into the pool what it may take.
+void publisher::take_in(put_job& job) {
+  if (job.mode == link::commit_mode::mirror)
+    return take_in_mirrors(job);
+  pool_.commit(job.fills, job.outcomes);
+  for (const auto& outcome : job.outcomes)
+    if (outcome.replaced)
+      left({&*outcome.replaced, 1});
+}
+
+/// Of mirrored pages no more than their share; the slots of the rest are free.
+void publisher::take_in_mirrors(put_job& job) {
+  std::vector<storage::fill> taken;
+  std::vector<std::size_t> places;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    const auto& fill = job.fills[i];
+    if (mirrors_.has_room(bytes + fill.length_bytes)) {
+      bytes += fill.length_bytes;
+      taken.push_back(fill);
+      places.push_back(i);
+    } else {
+      pool_.abandon(fill.slot);
+      job.outcomes[i].status = page_status::no_space;
+      ++totals_.mirrored_refused;
+    }
+  }
+  std::vector<storage::commit_outcome> outcomes(taken.size());
+  // On probation as promoted pages are: a scan of other hosts' pages flushes no pool.
+  pool_.commit(taken, outcomes, /*promoted=*/true);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    PEERCACHE_ASSERT(!outcomes[i].replaced); // Nothing gives way to a promoted page.
+    job.outcomes[places[i]] = outcomes[i];
+    if (outcomes[i].status != page_status::stored)
+      continue;
+    mirrors_.add(outcomes[i].slot, taken[i].length_bytes);
+    ++totals_.mirrored;
+  }
+}
+
+std::vector<owner_batch> publisher::batches_of(const put_job& job) const {
+  auto batches = new_batches();
+  const auto mode =
+      job.mode == link::commit_mode::skip ? publish_mode::if_absent : publish_mode::always;
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    if (job.outcomes[i].status != page_status::stored)
+      continue;
+    const auto& fill = job.fills[i];
+    const auto& stored = job.outcomes[i];
+    const auto location =
+        location_of({fill.key, stored.slot, stored.gen, fill.length_bytes, stored.checksum});
+    batches.add(static_cast<std::uint32_t>(i), {fill.key, location, mode});
+  }
+  return batches.take();
+}
+
+publisher::tag publisher::put(std::vector<storage::fill> fills, link::commit_mode mode,
+                              time_point now) {
+  const auto count = fills.size();
+  const auto id = ++last_tag_;
+  auto& job =
+      puts_.emplace(id, put_job{std::move(fills), {}, mode, now, publication(count)}).first->second;
+  job.outcomes.resize(count);
+  take_in(job);
+  if (publishes())
+    tell_owners(batches_of(job), job.said, [id](indices pages) {
+      return of_put{id, std::move(pages)};
+    });
+  else
+    job.said.unheard.assign(count, true);
+  look_at(id);
+  return id;
+}
+
+void publisher::hear(of_put& about, const reply& said, time_point /*now*/) {
+  const auto found = puts_.find(about.put);
+  PEERCACHE_ASSERT(found != puts_.end());
+  if (said.bytes != nullptr)
+    found->second.said.answered(about.pages, *said.bytes);
+  else
+    found->second.said.failed(about.pages);
+  look_at(about.put);
+}
+
+void publisher::look_at(tag put) {
+  const auto found = puts_.find(put);
+  auto& job = found->second;
+  const bool over = job.said.is_done();
+  if (over)
+    finish(job); // What is dropped makes room for who is told of it.
+  if (!job.decided && job.said.is_decided())
+    decide(put, job);
+  PEERCACHE_ASSERT(!over || job.decided);
+  if (over)
+    puts_.erase(found);
+}
+
+/// The statuses by what is known so far. What stays goes to disk.
+void publisher::decide(tag put, put_job& job) {
+  job.decided = true;
+  settled decision{put, {}, {}};
+  const bool write = options_.write_through && job.mode != link::commit_mode::mirror;
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    auto status = job.outcomes[i].status;
+    PEERCACHE_ASSERT(status != page_status::pending);
+    if (status == page_status::stored && is_useless(job.mode, job.said, i))
+      status = page_status::duplicate;
+    else if (status == page_status::stored && !job.said.recorded[i] && !job.said.duplicate[i])
+      status = page_status::unreachable;
+    const bool stays = status == page_status::stored || status == page_status::unreachable;
+    if (stays && write)
+      if (const auto held = pool_.find(job.fills[i].key))
+        decision.keep.push_back(*held);
+    if (status == page_status::stale) // It was set, and a clear has withdrawn it at once.
+      status = page_status::stored;
+    decision.statuses.push_back(static_cast<char>(status));
+  }
+  orders_.push_back(std::move(decision));
+}
+
+/// Every owner has answered, or its time is up: drops the pages that the cluster had already,
+/// remembers those to be published again.
+void publisher::finish(put_job& job) {
+  for (std::size_t i = 0; i < job.fills.size(); ++i) {
+    if (job.outcomes[i].status != page_status::stored)
+      continue;
+    if (is_useless(job.mode, job.said, i))
+      drop(job.fills[i].key, job.outcomes[i].gen);
+    else if (job.said.after_put(i) == publication::sequel::tell_all)
+      unpublished_.add_first(job.fills[i].key);
+  }
+}
+
+void publisher::decide_late_puts(time_point now) {
+  const auto late = now - options_.directory_timeout / 4;
+  for (auto& [id, job] : puts_) {
+    if (job.since > late)
+      return;
+    if (!job.decided)
+      decide(id, job);
+  }
+}
+
+/// Unless it has been put again meanwhile.
+void publisher::drop(const page_key& key, generation gen) {
+  if (const auto held = pool_.find(key); held && held->gen == gen) {
+    const auto page = pool_.remove(key);
+    left({&*page, 1});
+  }
+}
+
+void publisher::restore(std::span<const storage::fill> fills, time_point now) {
+  std::vector<storage::commit_outcome> outcomes(fills.size());
+  pool_.commit(fills, outcomes, /*promoted=*/true);
+  for (std::size_t i = 0; i < fills.size(); ++i) {
+    PEERCACHE_ASSERT(!outcomes[i].replaced);
+    if (outcomes[i].status != page_status::stored)
+      continue;
+    PEERCACHE_ASSERT(!marks_.kept(outcomes[i].slot)); // `left` has told of the page before.
+    marks_.note_kept(outcomes[i].slot);
+    unpublished_.add_first(fills[i].key); // Somebody waits for it.
+  }
+  publish_unpublished(now);
+}
+
+void publisher::adopted(std::span<const storage::resident_page> pages, time_point now) {
+  if (!publishes())
+    return;
+  for (const auto& page : pages)
+    tell_new_owners({}, page);
+  publish_unpublished(now);
+}
+
+void publisher::left(std::span<const storage::evicted> pages) {
+  for (const auto& page : pages) {
+    mirrors_.remove(page.slot);
+    if (marks_.forget(page.slot))
+      add_disk_record(page.key, page.gen, page.checksum, page.length_bytes);
+    else
+      withdraw({{page.key, options_.inc, page.gen}});
+  }
+}
+
+std::string publisher::remove(const std::string& keys) {
+  std::string statuses;
+  const auto count = link::record_count<page_key>(keys).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto page =
+        pool_.remove(link::record_at<page_key>(keys, i), storage::bytes_after::zeroed);
+    if (page) {
+      marks_.forget(page->slot); // Its copy on disk is removed, too.
+      left({&*page, 1});
+    }
+    statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));
+  }
+  send_withdrawals();
+  return statuses;
+}
+
+void publisher::removed_on_disk(const std::string& keys, const std::string& had, generation up_to) {
+  std::unordered_set<page_key> gone;
+  const auto count = link::record_count<page_key>(keys).value_or(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto key = link::record_at<page_key>(keys, i);
+    gone.insert(key);
+    // Whatever the directory knows of the key and this process up to then is not true any more.
+    if (i < had.size() && static_cast<page_status>(had[i]) == page_status::hit)
+      withdraw({{key, options_.inc, up_to, tier::disk}});
+  }
+  drop_disk_records([&](const page_key& key) { return gone.contains(key); });
+  send_withdrawals();
+}
+
+} // namespace peercache::directory

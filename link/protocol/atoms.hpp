@@ -1,0 +1,51 @@
+#pragma once
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+
+// The verbs of all protocols. Names travel on the wire, positions do not: a new one needs no new
+// `wire_version`, but the message that begins with it does.
+CAF_BEGIN_TYPE_ID_BLOCK(peercache_atoms, caf::first_custom_type_id)
+
+CAF_ADD_ATOM(peercache_atoms, peercache::link, publish_atom, "publish")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, withdraw_atom, "withdraw")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, lookup_atom, "lookup")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, reserve_atom, "reserve")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, commit_atom, "commit")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, abandon_atom, "abandon")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, remove_atom, "remove")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, hello_atom, "hello")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, session_atom, "session")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, leave_atom, "leave")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, report_atom, "report")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, used_atom, "used")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, status_atom, "status")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, stats_atom, "stats")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, view_atom, "view")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, drain_atom, "drain")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, packet_atom, "packet")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, beat_atom, "beat")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, dial_atom, "dial")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, topology_atom, "topology")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, write_atom, "write")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, load_atom, "load")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, walk_atom, "walk")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, ack_atom, "ack")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, promote_atom, "promote")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, warm_atom, "warm")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, verify_atom, "verify")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, evict_atom, "evict")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, locate_atom, "locate")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, stored_atom, "stored")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, gone_atom, "gone")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, turn_atom, "turn")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, restore_atom, "restore")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, compare_atom, "compare")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, list_atom, "list")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, pump_atom, "pump")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, scrub_atom, "scrub")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, adopt_atom, "adopt")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, clear_atom, "clear")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, tell_atom, "tell")
+
+CAF_END_TYPE_ID_BLOCK(peercache_atoms)

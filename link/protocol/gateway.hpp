@@ -1,0 +1,111 @@
+#pragma once
+
+#include "link/protocol/directory.hpp"
+#include "link/protocol/membership.hpp"
+
+namespace peercache::link {
+
+/// Changes with any change of what travels between processes.
+inline constexpr std::uint32_t wire_version = 11;
+
+/// What a client process hears from the gateway of its host.
+using session_actor = caf::typed_actor<
+    // Gateway: the cluster's new view, encoded.
+    caf::reacts_to<view_atom, std::string>,
+    // Itself: reconnects, reports its totals.
+    caf::reacts_to<beat_atom>>;
+
+/// Who answers a hello, and its actors.
+struct peer_welcome {
+  peer_welcome() = default;
+  std::string member; ///< Encoded discovery::member.
+  directory_actor directory;
+  membership_actor membership;
+  std::uint16_t lookup_port =
+      0; ///< Where the directory answers clients (actors/lookup_broker.hpp).
+  template <class Inspector>
+  friend auto inspect(Inspector& f, peer_welcome& x) {
+    return f(x.member, x.directory, x.membership, x.lookup_port);
+  }
+};
+
+/// What a client process of this host needs to use the pool.
+struct session_welcome {
+  session_welcome() = default;
+  std::uint64_t session = 0;            ///< Names the session in later messages.
+  std::uint32_t lock_index = 0;         ///< The byte that the client keeps locked while it lives.
+  std::string pool_name;                ///< Of the POSIX shared memory object.
+  std::string member;                   ///< Encoded discovery::member of this node.
+  std::string view;                     ///< Encoded view.
+  std::uint32_t directory_replicas = 2; ///< Owners of each key.
+  std::uint8_t mirror = 0;              ///< pool.mirror: which pages of other hosts are mirrored.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, session_welcome& x) {
+    return f(x.session, x.lock_index, x.pool_name, x.member, x.view, x.directory_replicas,
+             x.mirror);
+  }
+};
+
+/// The GATEWAY protocol: the one actor that a node publishes.
+using gateway_actor = caf::typed_actor<
+    // Nodes and clients: wire version, cluster name, who asks. Refused when version or cluster
+    // differ.
+    caf::replies_to<hello_atom, std::uint32_t, std::string, std::string>::with<peer_welcome>,
+    // Clients of this host: opens a session; views go to the given actor. Its end is noticed by
+    // itself.
+    caf::replies_to<session_atom, std::string, session_actor>::with<session_welcome>,
+    // A session: slots for pages of these lengths.
+    caf::replies_to<reserve_atom, std::uint64_t, std::string>::with<std::string>,
+    // A session: slots filled, a commit_mode, and lengths to reserve for next time. Answers one
+    // status byte a page, and slots.
+    caf::replies_to<commit_atom, std::uint64_t, std::string, std::uint8_t,
+                    std::string>::with<std::string, std::string>,
+    // A session that ends in good order: nothing of it is being filled any more.
+    caf::reacts_to<leave_atom, std::uint64_t>,
+    // A session: reserved slots that it will never fill.
+    caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
+    // A session: its totals so far.
+    caf::reacts_to<report_atom, std::uint64_t, client_report>,
+    // Clients anywhere: a sample of the pages (used_page) that they READ from this node's pool.
+    caf::reacts_to<used_atom, std::string>,
+    // Clients anywhere: removes these keys' pages from this node's pool.
+    caf::replies_to<remove_atom, std::string>::with<std::string>,
+    // Clients anywhere: brings pages of this node's disk into its pool (PROMOTER protocol).
+    caf::replies_to<promote_atom, std::string, std::uint32_t>::with<std::string>,
+    caf::reacts_to<warm_atom, std::string>,
+    // CLI: reads this node's disk tier and compares checksums; evicts until so many bytes are free.
+    // Answer when that has begun; false when there is no disk tier.
+    caf::replies_to<verify_atom>::with<bool>,
+    caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
+    // CLI: how this node is.
+    caf::replies_to<status_atom>::with<node_report>,
+    // CLI: the encoded view.
+    caf::replies_to<view_atom>::with<std::string>,
+    // CLI and the process itself: leave the cluster in good order. Answers when everything is
+    // withdrawn.
+    caf::replies_to<drain_atom>::with<bool>,
+    // CLI: the node gives its keys away and takes no new pages, but serves those that it has; or it
+    // takes part again. Answers how many directory records went to their new owners.
+    caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
+    // Clients of this host and the CLI: clears a space (CLEARING protocol).
+    caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string>::with<clear_report>,
+    // Other nodes: what they know of cleared spaces. Answers what this node knows (CLEARING
+    // protocol).
+    caf::replies_to<tell_atom, std::string>::with<std::string>,
+    // Own clearing: this node may know by now what was cleared, so that clients can be let in.
+    caf::reacts_to<tell_atom>,
+    // Metrics: the sessions' totals added up, and how many sessions there are.
+    caf::replies_to<stats_atom>::with<client_report, std::uint64_t>,
+    // Own membership: a new view, for the sessions.
+    caf::reacts_to<topology_atom, topology_ptr>,
+    // Itself: looks after sessions whose process may be gone.
+    caf::reacts_to<beat_atom>>;
+
+/// Opens connections with a deadline of our own, off everybody's critical path.
+using connector_actor = caf::typed_actor<
+    // Host, port: the gateway published there, or an error within the connect time-out.
+    caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>,
+    // Itself: looks after the connections that are being made.
+    caf::reacts_to<beat_atom>>;
+
+} // namespace peercache::link

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "link/protocol/directory.hpp"
+
+namespace peercache::link {
+
+/// The MEMBERSHIP protocol (`wire_version`). Packets are encoded discovery messages
+/// (discovery/packet_codec.hpp).
+using membership_actor = caf::typed_actor<
+    // Other nodes' membership actors: one message of the membership protocol.
+    caf::reacts_to<packet_atom, std::string>,
+    // The node, once everything is wired: start. Then itself: time passes.
+    caf::reacts_to<beat_atom>,
+    // Gateway: this node is going; tells the masters. Answers once the cluster can do without its
+    // vote, which may never be: when other masters are out of reach.
+    caf::replies_to<leave_atom>::with<bool>,
+    // Gateway: this node is to give its keys away, or to own some again. Answers once that was
+    // asked for; the view says when it is so.
+    caf::replies_to<drain_atom, bool>::with<bool>,
+    // Gateway and metrics: what this node believes.
+    caf::replies_to<stats_atom>::with<membership_report>,
+    // Gateway: the encoded view.
+    caf::replies_to<view_atom>::with<std::string>>;
+
+} // namespace peercache::link

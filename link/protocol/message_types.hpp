@@ -1,0 +1,34 @@
+#pragma once
+
+#include "link/protocol/atoms.hpp"
+#include "link/protocol/clearing.hpp"
+#include "link/protocol/directory.hpp"
+#include "link/protocol/disk.hpp"
+#include "link/protocol/gateway.hpp"
+#include "link/protocol/membership.hpp"
+#include "link/protocol/pool.hpp"
+#include "link/protocol/reports.hpp"
+
+// Everything that may travel between processes besides numbers, strings and atoms, in one list
+// (`wire_version`; tests/link/messages_test.cpp has each message's way there and back).
+CAF_BEGIN_TYPE_ID_BLOCK(peercache, caf::id_block::peercache_atoms::end)
+
+CAF_ADD_TYPE_ID(peercache, (peercache::link::directory_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::membership_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::session_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::gateway_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::peer_welcome))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::session_welcome))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::directory_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::pool_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::membership_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::rail_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::rdma_peer_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::client_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::node_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::disk_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::promote_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::clear_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::clearing_report))
+
+CAF_END_TYPE_ID_BLOCK(peercache)

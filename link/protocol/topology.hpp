@@ -1,0 +1,39 @@
+#pragma once
+
+#include "discovery/former_rings.hpp"
+#include "discovery/hash_ring.hpp"
+#include "discovery/view.hpp"
+#include "link/protocol/gateway.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace peercache::link {
+
+/// One member and its actors; the handles are null while there is no connection.
+struct peer {
+  peer() = default;
+  discovery::member self;
+  gateway_actor gateway;
+  directory_actor directory;
+  membership_actor membership;
+  std::uint16_t lookup_port =
+      0;              ///< Where its directory answers clients (actors/lookup_broker.hpp).
+  bool tried = false; ///< To connect with it, at least once, whatever came of it.
+  bool linked() const noexcept { return static_cast<bool>(directory); }
+};
+
+/// A view, its ring, and the way to each member: what one process needs to ask the right shard.
+/// Immutable once shared; a new one replaces it with every view and every change of a connection.
+struct topology {
+  topology() = default;
+  discovery::view view;
+  discovery::hash_ring ring;
+  std::vector<peer> peers;      ///< As view.members: sorted by node_id.
+  discovery::former_rings past; ///< As of the last view: whoever asks looks at their age.
+
+  const peer* find(node_id id) const noexcept;
+  const peer* find(const incarnation& inc) const noexcept;
+};
+
+} // namespace peercache::link

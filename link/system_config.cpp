@@ -1,0 +1,30 @@
+#include "link/system_config.hpp"
+
+#include "common/assert.hpp"
+#include "link/node_middleman.hpp"
+#include "link/protocol/message_types.hpp"
+
+#include <caf/logger.hpp>
+
+#include <chrono>
+
+namespace peercache::link {
+
+system_config::system_config(std::size_t threads) {
+  PEERCACHE_ASSERT(threads >= 1 && threads <= 4);
+  add_message_types<caf::id_block::peercache_atoms>();
+  add_message_types<caf::id_block::peercache>();
+  module_factories.push_back(make_node_middleman);
+  set("scheduler.policy", caf::atom("sharing"));
+  set("scheduler.max-threads", threads);
+  set("middleman.workers", std::size_t{0});
+  set("middleman.enable-automatic-connections", false);
+  set("middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds(500)});
+  set("middleman.connection-timeout", caf::timespan{std::chrono::seconds(2)});
+}
+
+void leave_actor_system() noexcept {
+  caf::logger::set_current_actor_system(nullptr);
+}
+
+} // namespace peercache::link

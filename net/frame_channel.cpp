@@ -1,0 +1,124 @@
+#include "net/frame_channel.hpp"
+
+#include "common/assert.hpp"
+#include "common/checksum.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace peercache::net {
+
+namespace frames {
+namespace {
+
+template <class T>
+void append(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+} // namespace
+
+std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant) {
+  std::string out;
+  append(out, magic);
+  append(out, version);
+  append(out, checksum_of(std::as_bytes(std::span{cluster})));
+  append(out, meant.high);
+  append(out, meant.low);
+  PEERCACHE_ASSERT(out.size() == greeting_bytes);
+  return out;
+}
+
+void append_frame(std::string& out, std::string_view payload) {
+  PEERCACHE_ASSERT(payload.size() <= payload_bytes_max);
+  append(out, static_cast<std::uint32_t>(payload.size()));
+  out.append(payload);
+}
+
+bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long) noexcept {
+  std::uint32_t length = 0;
+  if (bytes.size() < sizeof length)
+    return false;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  too_long = length > payload_bytes_max;
+  if (too_long || bytes.size() - sizeof length < length)
+    return false;
+  payload = bytes.substr(sizeof length, length);
+  bytes.remove_prefix(sizeof length + length);
+  return true;
+}
+
+} // namespace frames
+
+result<std::unique_ptr<frame_channel>>
+frame_channel::open(const std::string& host, std::uint16_t port, std::string greeting) {
+  auto socket = start_connect(host, port, {});
+  if (!socket)
+    return socket.error();
+  return std::unique_ptr<frame_channel>{new frame_channel{std::move(*socket), std::move(greeting)}};
+}
+
+void frame_channel::ask(std::string_view question, std::size_t frame_bytes) {
+  PEERCACHE_ASSERT(unanswered_ == 0 && frame_bytes > 0);
+  answer_.clear();
+  for (; !question.empty(); ++unanswered_) {
+    auto some = question.substr(0, frame_bytes);
+    frames::append_frame(out_, some);
+    question.remove_prefix(some.size());
+  }
+}
+
+bool frame_channel::send_some() {
+  while (sent_ < out_.size()) {
+    auto done = ::send(socket_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    if (done < 0)
+      return errno == EAGAIN || errno == EINTR || errno == ENOTCONN || errno == EINPROGRESS;
+    sent_ += static_cast<std::size_t>(done);
+  }
+  out_.clear();
+  sent_ = 0;
+  return true;
+}
+
+bool frame_channel::receive_some() {
+  char piece[65536];
+  while (unanswered_ > 0) {
+    auto got = ::recv(socket_.get(), piece, sizeof piece, 0);
+    if (got == 0)
+      return false;
+    if (got < 0)
+      return errno == EAGAIN || errno == EINTR || errno == ENOTCONN;
+    in_.append(piece, static_cast<std::size_t>(got));
+    std::string_view rest = in_, payload;
+    bool too_long = false;
+    while (unanswered_ > 0 && frames::take_frame(rest, payload, too_long)) {
+      answer_.append(payload);
+      --unanswered_;
+    }
+    if (too_long || (unanswered_ == 0 && !rest.empty()))
+      return false; // An answer to nothing.
+    in_.erase(0, in_.size() - rest.size());
+  }
+  return true;
+}
+
+frame_channel::state frame_channel::advance() {
+  const bool sending = !out_.empty();
+  if (!send_some())
+    return state::broken;
+  // A question that has just been sent cannot be answered yet.
+  if (sending && out_.empty())
+    return state::asking;
+  if (!receive_some())
+    return state::broken;
+  return unanswered_ == 0 ? state::answered : state::asking;
+}
+
+short frame_channel::events() const noexcept {
+  return static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT);
+}
+
+} // namespace peercache::net

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/result.hpp"
+#include "net/socket.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace peercache::net {
+
+/// Questions and answers over one TCP connection, little endian (any change is another
+/// `wire_version`, which is the `version` of the greeting):
+///
+///   greeting   offset bytes                    frame   offset bytes
+///     magic         0     4  "PCL1"              length     0     4  of the payload
+///     version       4     4                      payload    4
+///     cluster       8     8  digest of its name
+///     incarnation  16    16  of the process that is meant
+///
+/// The asking side greets and goes on with its first question at once; a server that is not meant
+/// closes. Each frame is answered by one frame, in order, so that many may be on their way.
+namespace frames {
+inline constexpr std::uint32_t magic = 0x314c4350;
+inline constexpr std::size_t greeting_bytes = 32;
+inline constexpr std::size_t length_bytes = 4;
+inline constexpr std::uint32_t payload_bytes_max = 1u << 21;
+
+std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant);
+void append_frame(std::string& out, std::string_view payload);
+/// The payload at the start of `bytes`; nothing when it is not complete. `too_long` when it never
+/// may be.
+bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long) noexcept;
+} // namespace frames
+
+/// The asking side of one connection. Non-blocking: whoever owns it polls `fd`.
+/// Threads: one at a time. Errors: `broken`; the channel is of no use any more then.
+class frame_channel {
+public:
+  enum class state : std::uint8_t { asking, answered, broken };
+
+  /// Starts to connect. @param host numeric
+  static result<std::unique_ptr<frame_channel>> open(const std::string& host, std::uint16_t port,
+                                                     std::string greeting);
+
+  /// Asks `question` in frames of at most `frame_bytes`. @pre nothing is being asked; frame_bytes >
+  /// 0
+  void ask(std::string_view question, std::size_t frame_bytes);
+
+  /// Sends or receives what can be without blocking. What it has just sent is answered later: wait
+  /// for `events` first.
+  state advance();
+
+  /// The payloads of all answers, one after the other. @pre `advance` said `answered`
+  const std::string& answer() const noexcept { return answer_; }
+
+  int fd() const noexcept { return socket_.get(); }
+  /// The events to poll(2) for: POLLIN, and POLLOUT while there is something to send.
+  short events() const noexcept;
+
+private:
+  frame_channel(unique_fd socket, std::string greeting)
+      : socket_(std::move(socket)), out_(std::move(greeting)) {}
+  bool send_some();
+  bool receive_some();
+
+  unique_fd socket_;
+  std::string out_;      ///< Bytes to send; the greeting first.
+  std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
+  std::string in_;       ///< Received, not a whole frame yet.
+  std::string answer_;
+  std::size_t unanswered_ = 0; ///< Frames.
+};
+
+} // namespace peercache::net

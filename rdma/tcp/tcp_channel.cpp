@@ -1,0 +1,249 @@
+#include "rdma/tcp/tcp_channel.hpp"
+
+#include "common/assert.hpp"
+#include "common/guards.hpp"
+#include "common/trivial_bytes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace peercache::rdma {
+
+namespace {
+
+constexpr std::size_t pieces_per_read_max = 64;
+
+template <class T>
+void append(std::vector<std::byte>& out, const T& value) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  out.insert(out.end(), bytes, bytes + sizeof value);
+}
+
+} // namespace
+
+tcp_channel::tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
+                         const tcp_data_plane_options& opts, clock::time_point now)
+    : page_channel(id, now), options_(opts), cluster_(cluster_digest(peer.cluster)), inc_(peer.inc),
+      fd_(std::move(fd)) {
+  hello greeting;
+  greeting.cluster = cluster_;
+  greeting.inc = inc_;
+  append(out_, greeting);
+  sent_.reserve(opts.requests_ahead_max);
+}
+
+void tcp_channel::on_events(std::uint32_t events) noexcept {
+  hung_up_ |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+  readable_ |= hung_up_ || (events & EPOLLIN) != 0;
+  writable_ |= hung_up_ || (events & EPOLLOUT) != 0;
+}
+
+std::vector<sub_request> tcp_channel::close() noexcept {
+  phase_ = phase::broken; // Nothing is received from here on; the socket itself may end later.
+  payload_.drop();
+  job_ = nullptr;
+  return std::exchange(sent_, {});
+}
+
+tcp_channel::progress tcp_channel::step(std::size_t& bytes_left) {
+  if (phase_ == phase::broken)
+    return progress::broken;
+  if (phase_ == phase::connecting && !finish_connect())
+    return phase_ == phase::broken ? progress::broken : progress::blocked;
+  bool moved = false;
+  if (phase_ == phase::ready)
+    send_requests();
+  if (!flush() || !receive(bytes_left, moved) || !flush())
+    return progress::broken;
+  return moved ? progress::moved : progress::blocked;
+}
+
+bool tcp_channel::finish_connect() {
+  if (!writable_)
+    return false;
+  if (net::socket_error(fd_.get()) != 0)
+    return broken(loss_reason::not_connected);
+  phase_ = phase::greeting;
+  return true;
+}
+
+void tcp_channel::send_requests() {
+  if (job_ == nullptr)
+    return;
+  while (job_->has_untaken() && sent_.size() < options_.requests_ahead_max) {
+    const auto sub = job_->take();
+    append(out_, request_header{request_magic, sub.count, next_request_id_++});
+    for (std::uint32_t i = 0; i < sub.count; ++i) {
+      const auto& page = job_->page(sub.first + i);
+      append(out_, request_record{page.key, page.gen, page.slot, page.length_bytes});
+    }
+    sent_.push_back(sub);
+  }
+}
+
+bool tcp_channel::flush() {
+  while (out_sent_ < out_.size()) {
+    if (!writable_)
+      return true;
+    const auto sent = ::send(fd_.get(), out_.data() + out_sent_, out_.size() - out_sent_,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR)
+      continue;
+    if (sent < 0 && errno == EAGAIN) {
+      writable_ = false;
+      return true;
+    }
+    if (sent < 0 && phase_ == phase::ready && (errno == EPIPE || errno == ECONNRESET))
+      break; // The peer hears no more: what it has sent before is read up to its end.
+    if (sent < 0)
+      return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
+    out_sent_ += static_cast<std::size_t>(sent);
+  }
+  if (out_sent_ < out_.size())
+    readable_ = hung_up_ = true;
+  out_.clear();
+  out_sent_ = 0;
+  return true;
+}
+
+bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
+  while (readable_ && bytes_left > 0) {
+    if (!payload_.done()) {
+      if (!receive_payload(bytes_left, moved))
+        return false;
+    } else if (phase_ == phase::greeting || !sent_.empty()) {
+      if (!receive_head(moved))
+        return false;
+    } else {
+      // A channel with a job is about to send more requests: their answers show whether the peer is
+      // there.
+      return job_ != nullptr && !hung_up_ ? true : check_silence();
+    }
+  }
+  return true;
+}
+
+std::size_t tcp_channel::head_bytes() const noexcept {
+  return phase_ == phase::greeting ? sizeof(hello_answer)
+                                   : sizeof(answer_header) + sent_.front().count;
+}
+
+bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
+  bytes = 0;
+  std::size_t asked = 0;
+  for (const auto& piece : to)
+    asked += piece.iov_len;
+  ssize_t got;
+  do
+    got = ::readv(fd_.get(), to.data(), static_cast<int>(to.size()));
+  while (got < 0 && errno == EINTR);
+  if (got < 0 && errno == EAGAIN) {
+    readable_ = false;
+    return true;
+  }
+  if (got < 0 && errno == EFAULT)
+    return broken(loss_reason::bad_memory);
+  if (got <= 0)
+    return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
+  bytes = static_cast<std::size_t>(got);
+  // A short read has emptied the stream, and what comes later makes a new event; unless it stopped
+  // at memory that cannot be written to, of which the next read tells. The end of the stream made
+  // its event already, so then the read that returns it is still needed.
+  int left = 0;
+  if (bytes < asked && !hung_up_ && (::ioctl(fd_.get(), FIONREAD, &left) != 0 || left == 0))
+    readable_ = false;
+  return true;
+}
+
+bool tcp_channel::receive_head(bool& moved) {
+  const auto wanted = head_bytes();
+  const iovec to{head_.data() + head_have_, wanted - head_have_};
+  std::size_t got = 0;
+  if (!read_into({&to, 1}, got))
+    return false;
+  moved |= got != 0;
+  head_have_ += got;
+  if (head_have_ < wanted)
+    return true;
+  head_have_ = 0;
+  return on_head();
+}
+
+bool tcp_channel::on_head() {
+  if (phase_ == phase::greeting)
+    return on_hello_answer();
+  return on_answer_head();
+}
+
+bool tcp_channel::on_hello_answer() {
+  const auto answer = read_as<hello_answer>(head_.data());
+  if (answer.magic != hello_magic || answer.verdict > hello_verdict::incompatible)
+    return broken(loss_reason::violation);
+  if (answer.verdict == hello_verdict::other_incarnation ||
+      (answer.verdict == hello_verdict::accepted && answer.inc != inc_ &&
+       guard_on(guard::incarnation)))
+    return broken(loss_reason::other_incarnation);
+  if (answer.verdict != hello_verdict::accepted || answer.version != tcp_wire_version)
+    return broken(loss_reason::not_accepted);
+  phase_ = phase::ready;
+  send_requests();
+  return flush();
+}
+
+bool tcp_channel::on_answer_head() {
+  const auto header = read_as<answer_header>(head_.data());
+  const auto& sub = sent_.front();
+  const auto expected_id = next_request_id_ - sent_.size();
+  if (header.magic != answer_magic || header.page_count != sub.count ||
+      header.request_id != expected_id)
+    return broken(loss_reason::violation);
+  const auto* statuses = reinterpret_cast<const std::uint8_t*>(head_.data()) + sizeof header;
+  if (!std::all_of(statuses, statuses + sub.count, is_answer_status))
+    return broken(loss_reason::violation);
+  job_->answered = true;
+  heard_since_attach_ = true;
+  for (std::uint32_t i = 0; i < sub.count; ++i) {
+    const auto status = static_cast<page_status>(statuses[i]);
+    if (status != page_status::hit)
+      job_->page(sub.first + i).status = status;
+  }
+  payload_.begin(*job_, sub);
+  if (payload_.done())
+    answer_done();
+  return true;
+}
+
+bool tcp_channel::receive_payload(std::size_t& bytes_left, bool& moved) {
+  std::array<iovec, pieces_per_read_max> pieces;
+  const auto count = payload_.next(pieces, options_.receive_piece_bytes);
+  std::size_t got = 0;
+  if (!read_into(std::span(pieces).first(count), got))
+    return false;
+  moved |= got != 0;
+  bytes_left -= std::min(bytes_left, got);
+  payload_.advance(got);
+  if (payload_.done())
+    answer_done();
+  return true;
+}
+
+void tcp_channel::answer_done() {
+  sent_.erase(sent_.begin());
+  job_->decided();
+  send_requests();
+}
+
+bool tcp_channel::check_silence() {
+  std::byte unexpected;
+  const iovec to{&unexpected, 1};
+  std::size_t got = 0;
+  if (!read_into({&to, 1}, got))
+    return false;
+  return got == 0 || broken(loss_reason::violation);
+}
+
+} // namespace peercache::rdma

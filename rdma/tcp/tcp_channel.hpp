@@ -1,0 +1,63 @@
+#pragma once
+
+#include "net/socket.hpp"
+#include "rdma/page_channel.hpp"
+#include "rdma/page_receiver.hpp"
+#include "rdma/tcp/tcp_options.hpp"
+#include "rdma/tcp/tcp_protocol.hpp"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// One TCP connection of a reader to a page server: connect, hello, then requests of one batch at a
+/// time, several ahead. Threads, ownership, errors: as page_channel says.
+class tcp_channel final : public page_channel {
+public:
+  tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
+              const tcp_data_plane_options& opts, clock::time_point now);
+
+  bool carries_nothing() const noexcept override { return sent_.empty(); }
+  void on_events(std::uint32_t events) noexcept override;
+  progress step(std::size_t& bytes_left) override;
+  std::vector<sub_request> close() noexcept override;
+
+private:
+  bool finish_connect();
+  void send_requests();
+  bool flush();
+  bool receive(std::size_t& bytes_left, bool& moved);
+  bool receive_head(bool& moved);
+  bool receive_payload(std::size_t& bytes_left, bool& moved);
+  bool on_head();
+  bool on_hello_answer();
+  bool on_answer_head();
+  void answer_done();
+  bool check_silence();
+  /// Reads once; false for a dead connection. `bytes` is 0 when there is nothing to read now.
+  bool read_into(std::span<const iovec> to, std::size_t& bytes);
+  std::size_t head_bytes() const noexcept;
+
+  // Constant after construction.
+  const tcp_data_plane_options& options_;
+  const std::uint64_t cluster_;
+  const incarnation inc_;
+
+  net::unique_fd fd_;
+  bool readable_ = false;
+  bool writable_ = false;
+  bool hung_up_ = false; ///< The end of the stream is behind what can be read.
+
+  std::vector<sub_request> sent_; ///< Oldest first; at most `requests_ahead_max`.
+  std::uint64_t next_request_id_ = 1;
+
+  std::vector<std::byte> out_; ///< Hello or requests, from `out_sent_` on not in the socket yet.
+  std::size_t out_sent_ = 0;
+  alignas(8) std::array<std::byte, answer_head_bytes_max> head_;
+  std::size_t head_have_ = 0;
+  page_receiver payload_;
+};
+
+} // namespace peercache::rdma

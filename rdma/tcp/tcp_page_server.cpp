@@ -1,0 +1,143 @@
+#include "rdma/tcp/tcp_page_server.hpp"
+
+namespace peercache::rdma {
+
+namespace {
+
+constexpr std::uint64_t listener_id = 0;
+constexpr int backlog = 512;
+constexpr int accepts_per_turn = 64;
+constexpr std::size_t session_turn_bytes = 4u << 20;
+constexpr auto session_reap_every = std::chrono::milliseconds(100);
+
+} // namespace
+
+result<std::unique_ptr<tcp_page_server>>
+tcp_page_server::listen(const tcp_page_server_options& opts, page_source& source) {
+  auto events = net::event_poll::create();
+  if (!events)
+    return events.error();
+  auto listener = net::listen_on(opts.host, opts.port, backlog);
+  if (!listener)
+    return listener.error();
+  if (!events->add(listener->get(), listener_id))
+    return {errc::io_failed, "epoll refuses the listening socket"};
+  return std::unique_ptr<tcp_page_server>(
+      new tcp_page_server(opts, source, std::move(*events), std::move(*listener)));
+}
+
+tcp_page_server::tcp_page_server(const tcp_page_server_options& opts, page_source& source,
+                                 net::event_poll events, net::unique_fd listener)
+    : shared_(opts, source), events_(std::move(events)), listener_(std::move(listener)) {}
+
+bool tcp_page_server::poll(clock::time_point now) {
+  if (accept_again_)
+    accept_waiting(now);
+  bool moved = run_sessions(now);
+  if (take_events(now))
+    moved |= run_sessions(now);
+  if (now >= reap_at_) {
+    reap_at_ = now + session_reap_every;
+    reap(now);
+  }
+  return moved;
+}
+
+bool tcp_page_server::take_events(clock::time_point now) {
+  auto events = std::exchange(collected_, {});
+  if (events.empty())
+    events = events_.collect(std::chrono::nanoseconds(0));
+  for (const auto& event : events) {
+    const std::uint64_t id = event.data.u64; // A copy: the member is not aligned.
+    if (id == listener_id) {
+      accept_waiting(now);
+    } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
+      found->second->on_events(event.events);
+      ready_.push_back(id);
+    }
+  }
+  return !events.empty();
+}
+
+void tcp_page_server::accept_waiting(clock::time_point now) {
+  accept_again_ = false;
+  for (int i = 0; i < accepts_per_turn; ++i) {
+    auto fd = net::accept_from(listener_, shared_.options.socket);
+    if (!fd) {
+      // With no descriptor left the connection stays in the backlog, and no new event tells of it.
+      accept_again_ = errno != EAGAIN && errno != EWOULDBLOCK;
+      return;
+    }
+    if (sessions_.size() >= shared_.options.connections_max) {
+      ++stats_.turned_away;
+      continue;
+    }
+    const auto id = next_id_++;
+    if (!events_.add(fd.get(), id))
+      continue;
+    ++stats_.accepted;
+    sessions_.emplace(id, std::make_unique<tcp_server_session>(shared_, std::move(fd), now));
+  }
+  accept_again_ = true;
+}
+
+bool tcp_page_server::run_sessions(clock::time_point now) {
+  using progress = tcp_server_session::progress;
+  auto ids = std::exchange(ready_, {});
+  const auto waited = std::exchange(wants_pin_room_, {});
+  ids.insert(ids.end(), waited.begin(), waited.end());
+  bool moved = false;
+  for (const auto id : ids) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end())
+      continue;
+    switch (found->second->step(now, session_turn_bytes)) {
+    case progress::moved:
+      moved = true;
+      ready_.push_back(id);
+      break;
+    case progress::wants_pin_room:
+      wants_pin_room_.push_back(id);
+      break;
+    case progress::given_away:
+      give_away(*found->second);
+      [[fallthrough]];
+    case progress::ended:
+      moved = true;
+      sessions_.erase(found);
+      break;
+    case progress::blocked:
+      break;
+    }
+  }
+  return moved;
+}
+
+void tcp_page_server::give_away(tcp_server_session& session) {
+  ++stats_.given_away;
+  auto socket = session.take_socket();
+  events_.remove(socket.get());
+  shared_.options.on_verbs_hello(std::move(socket), session.verbs_greeting());
+}
+
+void tcp_page_server::wait(clock::duration at_most) {
+  if (!ready_.empty() || !collected_.empty())
+    return;
+  const bool timers = accept_again_ || !sessions_.empty();
+  const auto sleep = timers ? std::min<clock::duration>(at_most, session_reap_every) : at_most;
+  collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
+}
+
+void tcp_page_server::reap(clock::time_point now) {
+  stats_.reaped +=
+      std::erase_if(sessions_, [now](const auto& entry) { return entry.second->overdue(now); });
+}
+
+tcp_page_server_stats tcp_page_server::stats() const noexcept {
+  auto stats = stats_;
+  stats.payloads = shared_.payloads;
+  stats.bytes_sent = shared_.bytes_sent;
+  return stats;
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "rdma/page_source.hpp"
+#include "rdma/tcp/tcp_options.hpp"
+#include "rdma/tcp/tcp_server_session.hpp"
+
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::rdma {
+
+struct tcp_page_server_stats {
+  std::uint64_t accepted = 0;
+  std::uint64_t turned_away = 0; ///< Above `connections_max`.
+  std::uint64_t given_away = 0;  ///< Said a verbs hello.
+  std::uint64_t reaped = 0;      ///< Connections ended for no hello, a stalled reader, or idleness.
+  std::uint64_t payloads = 0;
+  std::uint64_t bytes_sent = 0;
+};
+
+/// Serves the pages of one pool to TCP data planes, straight from the pool's memory; connections
+/// of verbs data planes it gives away (`on_verbs_hello`).
+///
+/// Threads: `poll`, `wait` and all else belong to the one thread that runs it; `wake` is for any.
+/// Starts none. Ownership: `source` is lent and outlives the server. A page is pinned while its
+/// answer is sent. Errors: a faulty peer loses its connection. Limits: connections, pinned bytes,
+/// 16 KiB of requests per accepted connection; what is above waits in the sockets.
+class tcp_page_server {
+public:
+  static result<std::unique_ptr<tcp_page_server>> listen(const tcp_page_server_options& opts,
+                                                         page_source& source);
+
+  /// Moves everything that can move without blocking. Returns true when something did.
+  bool poll(clock::time_point now);
+  /// Sleeps until there is something to poll, `wake`, or `at_most`.
+  void wait(clock::duration at_most);
+  void wake() noexcept { events_.wake(); }
+
+  std::uint16_t port() const { return net::local_port(listener_); }
+  std::size_t connections() const noexcept { return sessions_.size(); }
+  std::uint64_t pinned_bytes() const noexcept { return shared_.pinned_bytes; }
+  tcp_page_server_stats stats() const noexcept;
+
+private:
+  tcp_page_server(const tcp_page_server_options& opts, page_source& source, net::event_poll events,
+                  net::unique_fd listener);
+
+  void accept_waiting(clock::time_point now);
+  bool take_events(clock::time_point now);
+  bool run_sessions(clock::time_point now);
+  void give_away(tcp_server_session& session);
+  void reap(clock::time_point now);
+
+  tcp_server_state shared_;
+  net::event_poll events_;
+  net::unique_fd listener_;
+  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
+  /// The listener had more than one turn's worth, or no descriptor was left.
+  bool accept_again_ = false;
+  std::unordered_map<std::uint64_t, std::unique_ptr<tcp_server_session>> sessions_;
+  std::vector<std::uint64_t> ready_;
+  std::vector<std::uint64_t> wants_pin_room_; ///< Oldest first.
+  std::uint64_t next_id_ = 1;
+  clock::time_point reap_at_{};
+  tcp_page_server_stats stats_;
+};
+
+} // namespace peercache::rdma

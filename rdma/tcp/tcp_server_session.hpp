@@ -1,0 +1,114 @@
+#pragma once
+
+#include "net/socket.hpp"
+#include "rdma/data_plane.hpp"
+#include "rdma/page_source.hpp"
+#include "rdma/tcp/tcp_options.hpp"
+#include "rdma/tcp/tcp_protocol.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// State that all sessions of a server share. Threads: the owner's.
+struct tcp_server_state {
+  tcp_server_state(const tcp_page_server_options& opts, page_source& from)
+      : options(opts), source(from), cluster(cluster_digest(opts.cluster)) {}
+
+  const tcp_page_server_options options;
+  page_source& source;
+  const std::uint64_t cluster;
+  std::uint64_t pinned_bytes = 0; ///< Bytes that all sessions together have pinned.
+  std::uint64_t payloads = 0;
+  std::uint64_t bytes_sent = 0;
+};
+
+/// One connection of a page server: hello, then one request after the other. While an answer is
+/// being sent, further requests stay in the socket. A connection that says a verbs hello instead is
+/// given away as soon as the hello is whole; what follows it stays in the socket. Threads: none;
+/// the server's owner serializes. Ownership: pins of the pages of the answer being sent, until
+/// their bytes are in the socket or the session ends. Memory: before a right hello nothing but this
+/// object; then 16 KiB for requests. Errors: a fault of the peer ends the session, nothing else.
+class tcp_server_session {
+public:
+  enum class progress : std::uint8_t {
+    blocked,
+    moved,          ///< Something moved, and there may be more to do.
+    wants_pin_room, ///< Too much is pinned: try again when some has been released.
+    given_away,     ///< Said a verbs hello: its owner takes `socket` and `verbs_greeting`.
+    ended
+  };
+
+  tcp_server_session(tcp_server_state& shared, net::unique_fd fd, clock::time_point now);
+  ~tcp_server_session();
+
+  void on_events(std::uint32_t events) noexcept;
+  progress step(clock::time_point now, std::size_t bytes_max);
+
+  /// Whether the time has come to end the session: no hello, nothing taken while sending, or idle.
+  bool overdue(clock::time_point now) const noexcept;
+
+  /// @pre `step` said `given_away`
+  net::unique_fd take_socket() noexcept { return std::move(fd_); }
+  verbs_hello verbs_greeting() const noexcept;
+
+private:
+  enum class phase : std::uint8_t { greeting, serving, refusing, given_away };
+
+  /// A page of the answer: pinned until `sent`.
+  struct outgoing_page {
+    slot_id slot;
+    bool pinned = false;
+    std::span<const std::byte> bytes;
+  };
+
+  static constexpr std::size_t in_bytes_max = 16u << 10;
+  static_assert(in_bytes_max >= request_frame_bytes_max);
+
+  bool receive();
+  bool take_hello();
+  std::size_t hello_bytes() const noexcept;
+  void answer_hello();
+  void answer_verbs_hello();
+  /// Starts the answer to the oldest whole request in the buffer. False for a frame that breaks the
+  /// protocol.
+  bool take_request();
+  void begin_answer(const request_header& header, const request_record* records);
+  void pin(const request_record& record, page_status& status);
+  std::span<const std::byte> damaged(std::span<const std::byte> bytes);
+  bool send(std::size_t& budget);
+  void sent(std::size_t bytes);
+  void release(outgoing_page& page) noexcept;
+  bool sending() const noexcept { return out_at_ < pages_.size() || head_sent_ < head_.size(); }
+
+  tcp_server_state& shared_;
+  net::unique_fd fd_;
+  phase phase_ = phase::greeting;
+  bool readable_ = false;
+  bool writable_ = false;
+  bool hung_up_ = false;
+  bool ended_ = false; ///< The peer will send no more.
+  clock::time_point moved_at_;
+
+  std::array<std::byte, sizeof(verbs_hello)> hello_; ///< The hello, of either protocol.
+  /// Requests; there after the hello only.
+  std::unique_ptr<std::array<std::byte, in_bytes_max>> in_;
+  std::size_t in_begin_ = 0; ///< First byte that is not consumed.
+  /// Where the received bytes end: in `in_`, before the hello in `hello_`.
+  std::size_t in_end_ = 0;
+  bool out_of_pin_room_ = false;
+
+  std::vector<std::byte> head_; ///< Hello answer, or answer header and statuses.
+  std::size_t head_sent_ = 0;
+  std::vector<outgoing_page> pages_; ///< Hits of the answer being sent.
+  std::size_t out_at_ = 0;           ///< First of `pages_` that is not completely in the socket.
+  std::size_t out_offset_ = 0;
+  std::uint64_t answer_bytes_sent_ = 0;
+  std::vector<std::vector<std::byte>> damaged_; ///< Tests only: payloads with a flipped byte.
+};
+
+} // namespace peercache::rdma

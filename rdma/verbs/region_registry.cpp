@@ -1,0 +1,125 @@
+#include "rdma/verbs/region_registry.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::rdma {
+
+result<chunk_plan> chunk_plan::make(std::span<std::byte> region, std::uint64_t wanted_bytes,
+                                    std::uint64_t device_bytes_max) {
+  if (region.empty())
+    return {errc::invalid_argument, "there is no memory to register"};
+  if (wanted_bytes == 0 || wanted_bytes % unit_bytes != 0)
+    return {errc::invalid_argument, "the size of a registered chunk is a multiple of 2 MiB, not " +
+                                        std::to_string(wanted_bytes) + " bytes"};
+  chunk_plan plan;
+  plan.region_ = region;
+  plan.lead_bytes_ = reinterpret_cast<std::uintptr_t>(region.data()) % unit_bytes;
+  const auto span_bytes = plan.lead_bytes_ + region.size();
+  const auto units = (span_bytes + unit_bytes - 1) / unit_bytes;
+  const auto least_bytes = (units + region_chunks_max - 1) / region_chunks_max * unit_bytes;
+  const auto most_bytes = device_bytes_max / unit_bytes * unit_bytes;
+  if (least_bytes > most_bytes)
+    return {errc::invalid_argument,
+            "the device registers at most " + std::to_string(device_bytes_max) +
+                " bytes at once: a pool of " + std::to_string(region.size()) + " bytes needs " +
+                std::to_string(least_bytes) + ", for it has at most " +
+                std::to_string(region_chunks_max) + " chunks; make the pool smaller"};
+  plan.chunk_bytes_ = std::clamp(wanted_bytes, least_bytes, most_bytes);
+  plan.chunks_ =
+      static_cast<std::uint32_t>((span_bytes + plan.chunk_bytes_ - 1) / plan.chunk_bytes_);
+  return plan;
+}
+
+std::span<std::byte> chunk_plan::part(std::uint32_t index) const noexcept {
+  PEERCACHE_ASSERT(index < chunks_);
+  const auto begin = index == 0 ? 0 : index * chunk_bytes_ - lead_bytes_;
+  const auto end = std::min((index + 1) * chunk_bytes_ - lead_bytes_, region_.size());
+  return region_.subspan(begin, end - begin);
+}
+
+region_registry::region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell)
+    : device_(on), plan_(plan), tell_(std::move(tell)), regions_(plan.chunks()),
+      first_pass_left_(plan.chunks()) {
+  for (auto index = plan.chunks(); index > 0; --index)
+    work_.push_back(index - 1);
+  progress_.chunks = plan.chunks();
+}
+
+bool region_registry::register_next() {
+  std::uint32_t index = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (work_.empty())
+      return false;
+    index = work_.back();
+    work_.pop_back();
+    ++progress_.registrations;
+    progress_.registrations_after_start += first_pass_left_ == 0;
+  }
+  note(index, verbs::memory_region::register_memory(device_, plan_.part(index),
+                                                    verbs::region_use::remote_read));
+  if (tell_.on_done)
+    tell_.on_done();
+  return true;
+}
+
+void region_registry::note(std::uint32_t index, result<verbs::memory_region> made) {
+  const std::lock_guard lock(mutex_);
+  if (made) {
+    region_chunk chunk;
+    chunk.index = index;
+    chunk.address = made->address();
+    chunk.bytes = made->bytes();
+    chunk.rkey = made->remote_key();
+    ++progress_.registered;
+    progress_.registered_bytes += chunk.bytes;
+    PEERCACHE_ASSERT(!regions_[index]);
+    regions_[index] = std::move(*made);
+    fresh_.push_back(chunk);
+    has_news_.store(true, std::memory_order_release);
+  } else {
+    ++progress_.failed;
+    failed_.push_back(index);
+    if (progress_.failure.empty()) {
+      progress_.failure = to_string(made.error());
+      if (tell_.on_failure)
+        tell_.on_failure(progress_.failure);
+    }
+  }
+  if (first_pass_left_ == 0)
+    return;
+  --first_pass_left_;
+  if (tell_.on_progress)
+    tell_.on_progress(plan_.chunks() - first_pass_left_, plan_.chunks());
+}
+
+void region_registry::retry_failed() {
+  const std::lock_guard lock(mutex_);
+  if (first_pass_left_ != 0)
+    return;
+  work_.insert(work_.begin(), failed_.begin(), failed_.end());
+  failed_.clear();
+  progress_.failed = 0;
+  progress_.failure.clear();
+}
+
+bool region_registry::take_registered(std::vector<region_chunk>& to) {
+  if (!has_news_.load(std::memory_order_acquire))
+    return false;
+  const std::lock_guard lock(mutex_);
+  has_news_.store(false, std::memory_order_relaxed);
+  to.insert(to.end(), fresh_.begin(), fresh_.end());
+  const bool any = !fresh_.empty();
+  fresh_.clear();
+  return any;
+}
+
+region_progress region_registry::progress() const {
+  const std::lock_guard lock(mutex_);
+  return progress_;
+}
+
+} // namespace peercache::rdma

@@ -1,0 +1,54 @@
+#include "rdma/verbs/remote_region.hpp"
+
+#include "common/assert.hpp"
+#include "common/limits.hpp"
+#include "common/slot_entry.hpp"
+
+#include <algorithm>
+
+namespace peercache::rdma {
+
+bool remote_region::add(const region_chunk& chunk) {
+  if (chunk.magic != region_chunk_magic || chunks_.size() >= announced_.chunks ||
+      !within(chunk, announced_))
+    return false;
+  const auto after = std::upper_bound(
+      chunks_.begin(), chunks_.end(), chunk.address,
+      [](std::uint64_t address, const region_chunk& other) { return address < other.address; });
+  if (after != chunks_.end() && chunk.address + chunk.bytes > after->address)
+    return false;
+  if (after != chunks_.begin() &&
+      std::prev(after)->address + std::prev(after)->bytes > chunk.address)
+    return false;
+  chunks_.insert(after, chunk);
+  return true;
+}
+
+std::optional<std::uint64_t>
+remote_region::page_address(slot_id slot, std::uint32_t length_bytes) const noexcept {
+  const std::uint64_t granules =
+      (std::uint64_t{length_bytes} + limits::granule_bytes - 1) / limits::granule_bytes;
+  if (length_bytes == 0 || std::uint64_t{slot.value} + granules > announced_.granules)
+    return std::nullopt;
+  return announced_.pages_address + std::uint64_t{slot.value} * limits::granule_bytes;
+}
+
+std::uint64_t remote_region::entry_address(slot_id slot) const noexcept {
+  PEERCACHE_ASSERT(slot.value < announced_.granules);
+  return announced_.table_address + std::uint64_t{slot.value} * sizeof(slot_entry);
+}
+
+std::optional<remote_region::readable> remote_region::find(std::uint64_t address) const noexcept {
+  const auto after = std::upper_bound(
+      chunks_.begin(), chunks_.end(), address,
+      [](std::uint64_t wanted, const region_chunk& other) { return wanted < other.address; });
+  if (after == chunks_.begin())
+    return std::nullopt;
+  const auto& chunk = *std::prev(after);
+  const auto offset = address - chunk.address;
+  if (offset >= chunk.bytes)
+    return std::nullopt;
+  return readable{chunk.rkey, chunk.bytes - offset};
+}
+
+} // namespace peercache::rdma

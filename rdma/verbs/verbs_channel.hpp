@@ -1,0 +1,111 @@
+#pragma once
+
+#include "rdma/page_channel.hpp"
+#include "rdma/verbs/bounce_memory.hpp"
+#include "rdma/verbs/destination_memory.hpp"
+#include "rdma/verbs/entry_reads.hpp"
+#include "rdma/verbs/payload_reads.hpp"
+#include "rdma/verbs/queue_pair.hpp"
+#include "rdma/verbs/rail_counters.hpp"
+#include "rdma/verbs/verbs_handshake.hpp"
+#include "rdma/verbs/verbs_options.hpp"
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// State that the channels of one rail share. Threads: the rail's.
+struct verbs_rail {
+  const verbs_data_plane_options& options;
+  verbs::device& device;
+  destination_memory& destinations;
+  bounce_memory& bounce;
+  rail_counters& counters;
+  bool armed = false; ///< A completion queue will make the completion channel readable.
+};
+
+/// The queue pair of a channel with what it needs, made in INIT.
+struct verbs_ends {
+  verbs::completion_queue completions;
+  verbs::queue_pair pair; ///< Goes before its completion queue.
+  std::uint32_t send_depth = 0;
+  std::uint32_t sge = 0;
+
+  static result<verbs_ends> create(const verbs_rail& rail, verbs::completion_channel* channel);
+};
+
+/// One reliable connection that READs a peer's pool: payloads straight into the pages' parts, then
+/// one fenced READ after the other of the slots' entries, which say whether the bytes are the page
+/// that the record named (docs/flows.md, "Get over verbs"). A control connection comes with it;
+/// when that ends, the peer or its queue pair is gone. Threads, ownership, errors: as page_channel
+/// says. Any completion with an error breaks the channel. Invariants: (1) no more work requests
+/// outstanding than the queues hold; (2) a page becomes a hit only by an entry that was READ after
+/// its last byte had arrived.
+class verbs_channel final : public page_channel {
+public:
+  verbs_channel(std::uint64_t id, verbs_rail& rail, net::unique_fd control, verbs_ends ends,
+                const verbs_hello& greeting, clock::time_point now);
+  ~verbs_channel() override;
+
+  bool carries_nothing() const noexcept override { return !busy_; }
+  void on_events(std::uint32_t events) noexcept override { handshake_.on_events(events); }
+  progress step(std::size_t& bytes_left) override;
+  bool arm() noexcept override;
+  std::vector<sub_request> close() noexcept override;
+
+private:
+  /// The control connection; false when the channel is broken.
+  bool run_handshake();
+  bool connect();
+
+  /// Begins a sub-request; false when there is no block for its entries yet.
+  bool begin_sub();
+  /// Posts what fits. False when the device refuses.
+  bool post();
+  /// Fills the next doorbell up to `room` requests; the number that it has then.
+  std::uint32_t chain_payloads(std::uint32_t room);
+  std::uint32_t chain_entries(std::uint32_t count, std::uint32_t room);
+  bool ring_doorbell(std::uint32_t count);
+  ibv_send_wr& request(std::uint32_t index, std::uint64_t remote, std::uint32_t rkey) noexcept;
+
+  /// Takes completions. False when one of them is an error.
+  bool reap(bool& moved);
+  void retire(std::uint64_t up_to) noexcept;
+  void judge() noexcept;
+  void end_sub() noexcept;
+
+  /// A copy out of a bounce block when its READ is done.
+  struct bounced {
+    std::uint64_t request; ///< Number of the work request.
+    std::uint32_t block;
+    std::uint32_t bytes;
+    std::byte* to;
+  };
+
+  verbs_rail& rail_;
+  verbs_ends ends_;
+  verbs_handshake handshake_;
+  const queue_pair_end own_;
+  peer_counts* peer_ = nullptr;  ///< The peer's counts; null before it is connected.
+  payload_reads::limits limits_; ///< Limits that both ends agreed on.
+
+  bool busy_ = false; ///< `sub_` is on its way.
+  sub_request sub_;
+  payload_reads payloads_;
+  entry_reads entries_;
+  bool payloads_posted_ = false;
+  bool fenced_ = false;                  ///< An entry's READ is posted, behind the fence.
+  std::optional<std::uint32_t> landing_; ///< The block that entries are READ to.
+
+  std::uint64_t posted_ = 0;  ///< Work requests ever posted: the number of the last one.
+  std::uint64_t retired_ = 0; ///< Work requests that are done.
+  std::deque<bounced> bounced_;
+  std::size_t copied_bytes_ = 0; ///< Bytes copied out of bounce blocks in this step.
+  /// Requests of one doorbell, each with its pieces and its next.
+  std::vector<ibv_send_wr> requests_;
+  std::vector<ibv_sge> sges_;
+};
+
+} // namespace peercache::rdma

@@ -1,0 +1,124 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "net/socket.hpp"
+#include "rdma/verbs/completion_queue.hpp"
+#include "rdma/verbs/region_registry.hpp"
+#include "rdma/verbs/verbs_inbox.hpp"
+#include "rdma/verbs/verbs_server_options.hpp"
+#include "rdma/verbs/verbs_server_session.hpp"
+#include "rdma/verbs/verbs_server_stats.hpp"
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// Lets other hosts READ one pool through one device: owns the device, the pool's registered
+/// regions and a queue pair for each channel of each reader. No CPU takes part in a READ; what runs
+/// here are the handshakes, and the ends of readers.
+///
+/// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
+/// first `poll` on; `hand_over`, `wake`, `regions`, `stats` and `readers` are for any. Starts none.
+/// Destroyed by any thread, when no other is in it any more. Ownership: the pool's memory is lent
+/// and outlives it. Errors: a faulty reader loses its session, and a device that is down all of
+/// them; `stats` says why. Limits: `verbs_server_options`; what is above them is told `busy`.
+/// Invariant: readers get no right but to READ the regions.
+class verbs_rail_server {
+public:
+  /// @pre no other thread uses the device
+  static result<std::unique_ptr<verbs_rail_server>> create(std::unique_ptr<verbs::device> device,
+                                                           const verbs_server_options& options,
+                                                           const served_pool& pool);
+  ~verbs_rail_server();
+  verbs_rail_server(const verbs_rail_server&) = delete;
+  verbs_rail_server& operator=(const verbs_rail_server&) = delete;
+
+  /// A connection that has said `greeting`. When the inbox is full it is told `busy` at once.
+  void hand_over(net::unique_fd socket, const verbs_hello& greeting);
+
+  /// The pool is readable as far as somebody has called its `register_next`.
+  region_registry& regions() noexcept { return regions_; }
+
+  /// Moves everything that can move without blocking. Returns true when something did.
+  bool poll(clock::time_point now);
+  /// Sleeps until there is something to poll, `wake`, or `at_most`.
+  void wait(clock::duration at_most);
+  void wake() const noexcept { events_.wake(); }
+
+  /// Statistics as they were at most 100 ms before the last `poll`.
+  verbs_rail_stats stats() const { return latest_.load()->stats; }
+  std::vector<verbs_reader_stats> readers() const { return latest_.load()->readers; }
+
+private:
+  /// The sessions of one reading process.
+  struct reader {
+    incarnation inc;
+    std::vector<std::uint64_t> sessions;
+  };
+  struct entry {
+    std::unique_ptr<verbs_server_session> session;
+    std::string reader; ///< Key of `readers_`.
+  };
+  struct snapshot {
+    verbs_rail_stats stats;
+    std::vector<verbs_reader_stats> readers;
+  };
+
+  verbs_rail_server(std::unique_ptr<verbs::device> device, verbs::completion_queue completions,
+                    net::event_poll events, const verbs_server_options& options,
+                    const served_pool& pool, const chunk_plan& plan);
+
+  bool take_events();
+  void take_device_events();
+  bool take_regions();
+  bool admit(clock::time_point now);
+  void admit_one(clock::time_point now, verbs_arrival each);
+  verbs_verdict verdict_of(const verbs_hello& greeting) const noexcept;
+  result<verbs::queue_pair> connect_to(const verbs_hello& greeting, verbs_answer& answer);
+  void add(clock::time_point now, verbs_arrival from, verbs::queue_pair pair,
+           const verbs_answer& answer);
+  bool run_sessions(clock::time_point now);
+  bool step(std::uint64_t id, clock::time_point now);
+  void reap(clock::time_point now);
+  void end(std::uint64_t id, session_end why);
+  void end_all(session_end why);
+  void end_older(const std::string& name, const incarnation& reader);
+  void refuse(const net::unique_fd& socket, verbs_verdict verdict);
+  verbs_answer answer_of(verbs_verdict verdict) const;
+  queue_pair_end own_end() const noexcept;
+  void publish(clock::time_point now);
+
+  // Constant after construction.
+  const std::unique_ptr<verbs::device> device_;
+  const verbs_server_options options_;
+  const std::uint64_t cluster_;
+  const served_pool pool_;
+
+  // Any thread.
+  net::event_poll events_; ///< `wake` only.
+  region_registry regions_;
+  verbs_inbox inbox_;
+  std::atomic<std::uint64_t> inbox_overflows_{0};
+  std::atomic<std::shared_ptr<const snapshot>> latest_;
+
+  // The rail's thread. Queue pairs go before what they were made from.
+  bool owns_device_ = false;
+  verbs::completion_queue completions_; ///< Shared by all pairs: answering READs completes nothing.
+  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
+  std::vector<region_chunk> announced_;    ///< All registered chunks; sessions send from here.
+  std::unordered_map<std::uint64_t, entry> sessions_;
+  std::unordered_map<std::string, reader> readers_; ///< Readers by name; each has a session.
+  std::vector<std::uint64_t> ready_;
+  std::uint64_t next_id_ = 1;
+  clock::time_point reap_at_{};
+  clock::time_point publish_at_{};
+  bool changed_ = true; ///< Since `publish`.
+  verbs_rail_stats stats_;
+};
+
+} // namespace peercache::rdma

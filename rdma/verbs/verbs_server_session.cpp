@@ -1,0 +1,127 @@
+#include "rdma/verbs/verbs_server_session.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace peercache::rdma {
+
+namespace {
+
+constexpr int looks_per_idle_timeout = 4;
+
+bool would_block() noexcept {
+  return errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+} // namespace
+
+verbs_server_session::verbs_server_session(net::unique_fd fd, verbs::queue_pair pair,
+                                           const verbs_answer& answer, clock::time_point now)
+    : fd_(std::move(fd)), pair_(std::move(pair)), answer_(answer), began_at_(now), looked_at_(now),
+      quiet_since_(now) {}
+
+void verbs_server_session::on_events(std::uint32_t events) noexcept {
+  const bool over = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+  readable_ |= over || (events & EPOLLIN) != 0;
+  writable_ |= over || (events & EPOLLOUT) != 0;
+}
+
+verbs_server_session::progress verbs_server_session::step(clock::time_point now,
+                                                          std::span<const region_chunk> announced) {
+  const auto sent_before = sent_bytes_;
+  if (!send(now, announced))
+    return progress::closed;
+  const auto received = receive();
+  const bool sent = sent_bytes_ != sent_before;
+  return received == progress::blocked && sent ? progress::moved : received;
+}
+
+bool verbs_server_session::send(clock::time_point now, std::span<const region_chunk> announced) {
+  const auto head = std::as_bytes(std::span(&answer_, 1));
+  const auto tail = std::as_bytes(announced);
+  const auto all_bytes = head.size() + tail.size();
+  while (writable_ && sent_bytes_ < all_bytes) {
+    const auto of_head = head.subspan(std::min(sent_bytes_, head.size()));
+    const auto of_tail = tail.subspan(sent_bytes_ - (head.size() - of_head.size()));
+    std::array<iovec, 2> pieces{{{const_cast<std::byte*>(of_head.data()), of_head.size()},
+                                 {const_cast<std::byte*>(of_tail.data()), of_tail.size()}}};
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const auto done = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done < 0 && !would_block())
+      return false;
+    writable_ = done >= 0;
+    if (done > 0) {
+      sent_bytes_ += static_cast<std::uint64_t>(done);
+      stalled_since_.reset();
+    }
+  }
+  if (sent_bytes_ < all_bytes && !stalled_since_)
+    stalled_since_ = now;
+  return true;
+}
+
+verbs_server_session::progress verbs_server_session::receive() {
+  auto outcome = progress::blocked;
+  while (readable_) {
+    const bool was_established = established();
+    std::byte unexpected;
+    std::byte* to = was_established ? &unexpected : ready_.data() + ready_have_;
+    const auto room = was_established ? 1 : ready_.size() - ready_have_;
+    const auto got = ::recv(fd_.get(), to, room, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0 && would_block()) {
+      readable_ = false;
+      break;
+    }
+    if (got <= 0)
+      return progress::closed;
+    // A reader cannot be ready before the answer is there, and has nothing to say after it was
+    // ready.
+    if (was_established || sent_bytes_ < sizeof answer_)
+      return progress::violated;
+    const auto have = ready_have_ + static_cast<std::size_t>(got);
+    const verbs_ready expected;
+    if (std::memcmp(ready_.data(), &expected, have) != 0)
+      return progress::violated;
+    ready_have_ = have;
+    outcome = progress::moved;
+  }
+  return outcome;
+}
+
+std::optional<session_end>
+verbs_server_session::overdue(clock::time_point now,
+                              const verbs_server_options& options) const noexcept {
+  if (!established() && now - began_at_ >= options.hello_timeout)
+    return session_end::no_ready;
+  if (stalled_since_ && now - *stalled_since_ >= options.send_timeout)
+    return session_end::stalled;
+  return std::nullopt;
+}
+
+bool verbs_server_session::wants_look(clock::time_point now,
+                                      const verbs_server_options& options) const noexcept {
+  return established() && now - looked_at_ >= options.idle_timeout / looks_per_idle_timeout;
+}
+
+bool verbs_server_session::look(clock::time_point now,
+                                const verbs_server_options& options) noexcept {
+  looked_at_ = now;
+  const auto psn = pair_.expected_psn();
+  // A device that does not tell keeps its sessions: better one too many than one that is in use.
+  if (!psn || psn != expected_psn_)
+    quiet_since_ = now;
+  expected_psn_ = psn;
+  return now - quiet_since_ >= options.idle_timeout;
+}
+
+} // namespace peercache::rdma

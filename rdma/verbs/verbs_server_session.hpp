@@ -1,0 +1,65 @@
+#pragma once
+
+#include "net/socket.hpp"
+#include "rdma/data_plane.hpp"
+#include "rdma/verbs/queue_pair.hpp"
+#include "rdma/verbs/verbs_protocol.hpp"
+#include "rdma/verbs/verbs_server_options.hpp"
+#include "rdma/verbs/verbs_server_stats.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace peercache::rdma {
+
+/// One reader's queue pair on the serving side, with its control connection: sends the answer and
+/// the chunks of the region, takes the ready message and then nothing but the end.
+/// Threads: none; the rail serializes. Ownership: of socket and queue pair. The queue pair ends
+/// before the socket does, so that a reader that sees the end knows that nothing answers its READs.
+/// Memory: this object only; chunks are sent from the rail's list.
+class verbs_server_session {
+public:
+  enum class progress : std::uint8_t { blocked, moved, closed, violated };
+
+  verbs_server_session(net::unique_fd fd, verbs::queue_pair pair, const verbs_answer& answer,
+                       clock::time_point now);
+
+  void on_events(std::uint32_t events) noexcept;
+  /// Sends and receives what can be without blocking. @param announced all chunks that there are
+  /// so far; only grows from call to call
+  progress step(clock::time_point now, std::span<const region_chunk> announced);
+
+  bool established() const noexcept { return ready_have_ == ready_.size(); }
+
+  /// Why the time has come to end the session, if it has; of idleness see `look`.
+  std::optional<session_end> overdue(clock::time_point now,
+                                     const verbs_server_options& options) const noexcept;
+
+  bool wants_look(clock::time_point now, const verbs_server_options& options) const noexcept;
+  /// Asks the queue pair whether a READ has come since the last look: one system call. Returns true
+  /// when the session is idle for too long.
+  bool look(clock::time_point now, const verbs_server_options& options) noexcept;
+
+private:
+  bool send(clock::time_point now, std::span<const region_chunk> announced);
+  progress receive();
+
+  net::unique_fd fd_;
+  verbs::queue_pair pair_;
+  const verbs_answer answer_;
+  const clock::time_point began_at_;
+  bool readable_ = true; ///< The socket may have bytes; false once a read found none.
+  bool writable_ = true;
+  std::uint64_t sent_bytes_ = 0; ///< Bytes sent of the answer, then of the chunks.
+  std::optional<clock::time_point> stalled_since_;
+  std::array<std::byte, sizeof(verbs_ready)> ready_;
+  std::size_t ready_have_ = 0; ///< Bytes of the ready message that came, all of them right.
+  clock::time_point looked_at_;
+  clock::time_point quiet_since_;
+  std::optional<std::uint32_t> expected_psn_; ///< The pair's expected PSN at the last look.
+};
+
+} // namespace peercache::rdma

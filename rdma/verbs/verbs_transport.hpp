@@ -1,0 +1,60 @@
+#pragma once
+
+#include "rdma/channel_data_plane.hpp"
+#include "rdma/verbs/verbs_channel.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace peercache::rdma {
+
+/// One rail of this process: an open device, the memory it may READ into, what it did so far.
+/// Threads: construction and destruction any; `destinations` and `counters` any; all else the
+/// thread of the rail's data plane. Ownership: outlives the data plane made from it.
+struct reader_rail {
+  /// @pre check(opts.path) passed
+  static result<std::unique_ptr<reader_rail>> open(const std::string& device,
+                                                   const verbs::port_choice& port,
+                                                   const verbs_data_plane_options& opts);
+
+  verbs_data_plane_options options;
+  std::unique_ptr<verbs::device> device;
+  std::unique_ptr<destination_memory> destinations;
+  std::unique_ptr<bounce_memory> bounce;
+  rail_counters counters;
+};
+
+/// Pages by one-sided READs over one rail. The device's events are looked at every few
+/// milliseconds: when the port goes down its channels are lost, and none opens until it is back.
+class verbs_transport final : public transport {
+public:
+  explicit verbs_transport(reader_rail& rail);
+  ~verbs_transport() override;
+
+  /// One sub-request holds a whole batch, so that it is validated once.
+  sub_request_limits cut() const noexcept override;
+  std::uint32_t channels_for(std::uint64_t) const noexcept override { return 1; }
+  std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
+                                     net::event_poll& events, clock::time_point now) override;
+  bool poll(clock::time_point now) override;
+
+private:
+  /// The id of the device's events in epoll; no channel has it.
+  static constexpr std::uint64_t device_id = 0;
+
+  void own_device() noexcept;
+  bool prepare(net::event_poll& events);
+  verbs_hello greeting_for(const peer_endpoint& peer, const verbs_ends& ends) const;
+  bool device_is_well();
+
+  reader_rail& rail_;
+  verbs_rail shared_;
+  bool owned_ = false; ///< The thread that polls owns the device.
+  std::optional<verbs::completion_channel> completions_;
+  clock::time_point look_again_{};
+};
+
+/// The data plane of one rail. `rail` is lent, and outlives it.
+result<std::unique_ptr<channel_data_plane>> make_verbs_data_plane(reader_rail& rail);
+
+} // namespace peercache::rdma

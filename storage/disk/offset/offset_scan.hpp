@@ -1,0 +1,67 @@
+#pragma once
+
+#include "storage/disk/disk_store.hpp"
+#include "storage/disk/offset/offset_index.hpp"
+#include "storage/disk/record_table.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::storage {
+
+inline constexpr std::string_view offset_file = "pages.data";
+
+/// The records of an offset store, as a start finds them.
+struct offset_scan_result {
+  std::vector<record_table::entry> records; ///< Sorted by sequence.
+  std::vector<page_key> dropped;            ///< Keys that the index names and should not.
+  recovery_report report;
+  std::uint64_t next_sequence = 1;
+};
+
+/// Finds the records of an offset store, in the index or, without one, in the file itself.
+class offset_scan {
+public:
+  offset_scan(const disk_io& io, std::uint64_t blocks, const record_owner& owner,
+              const recovery_options& options)
+      : io_(io), blocks_(blocks), owner_(owner), options_(options) {}
+
+  /// Reads all records of the index; nothing when it does not hold all. Errors: it cannot be read.
+  result<std::optional<offset_scan_result>> read_index(offset_index& index);
+  /// Looks at each block of the file: a block that is a header of ours is a record, unless a newer
+  /// one lies over it. Of what was given up, records come back that nothing has overwritten.
+  offset_scan_result read_file();
+
+private:
+  struct part {
+    std::vector<record_table::entry> records;
+    std::vector<page_key> dropped;
+    std::uint64_t torn = 0;
+    std::uint64_t foreign = 0;
+    std::uint64_t last_sequence = 0;
+  };
+  void take(std::span<const std::byte> raw, const page_key* key, std::uint64_t block, part& into);
+  void walk_file(part& into);
+  void walk_blocks(std::span<const std::byte> bytes, std::uint64_t first_block, part& into);
+  offset_scan_result join(std::vector<part>& parts);
+  void drop_overlapped(offset_scan_result& whole) const;
+  void drop_replaced(offset_scan_result& whole) const;
+  void drop_corrupt(offset_scan_result& whole) const;
+
+  const disk_io& io_;
+  const std::uint64_t blocks_;
+  const record_owner owner_;
+  const recovery_options& options_;
+  std::atomic<std::uint64_t> next_piece_{0};
+  std::mutex progress_mutex_; ///< `progress` is called by one thread at a time.
+  std::uint64_t pieces_done_ = 0;
+  std::uint64_t pages_seen_ = 0;
+};
+
+} // namespace peercache::storage

@@ -1,0 +1,111 @@
+#pragma once
+
+#include "storage/disk/offset/block_extents.hpp"
+#include "storage/disk/offset/offset_index.hpp"
+#include "storage/disk/offset/offset_scan.hpp"
+#include "storage/disk/record_store.hpp"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::storage {
+
+/// One preallocated file, `pages.data`, in which each record has an extent: one block with its
+/// header, then the page. An `offset_index` says which records there are; the headers in the file
+/// are for the day when the index is lost.
+///
+/// The file has `size_bytes`, less what the index needs, or as much as the device has room for;
+/// `used_bytes` is then what is missing of `size_bytes`, too.
+///
+/// A record becomes a page when its extent is durable and then its place in the index is. Writes
+/// that end while a sync or a commit is on its way share the next one.
+///
+/// Threads, ownership, errors: as disk_store.
+/// Invariants: (1) the index names an extent only when all of it is durable; (2) an extent is used
+/// again only when the index does not name it any more, durably, and nobody reads it.
+class offset_store final : public record_store {
+public:
+  offset_store(disk_io& io, const disk_store_options& options, std::unique_ptr<offset_index> index);
+  /// Waits for what is on its way.
+  ~offset_store() override;
+
+  std::string_view name() const noexcept override { return "offset"; }
+  result<recovery_report> recover(const recovery_options& options,
+                                  const std::function<void(const disk_page&)>& found) override;
+  bool write(const disk_write& page) override;
+  bool read(const disk_read& page) override;
+  disk_eviction begin_eviction(std::uint64_t bytes) override;
+  void poll(disk_clock::time_point now, std::uint64_t unix_s,
+            std::vector<disk_event>& events) override;
+  disk_clock::time_point next_due() const override;
+  disk_store_stats stats() const override;
+
+  /// Writes that are not done, at a time.
+  static constexpr std::uint32_t writes_max = 1024;
+  static constexpr std::uint32_t reads_max = 1024;
+
+private:
+  static std::uint64_t blocks_of(const disk_page& page) noexcept {
+    return 1 + in_blocks(page.length_bytes) / disk_block_bytes;
+  }
+
+  // -- writes
+  std::optional<std::uint64_t> find_room(const disk_page& page);
+  bool syncing() const noexcept override { return sync_on_its_way_; }
+  void start_sync();
+  void on_sync(std::uint32_t slot, int error_number) override;
+  void drop_write(std::uint32_t slot, disk_status status) override;
+
+  // -- the index
+  bool commit_due() const noexcept;
+  void start_commit();
+  void add_removals(offset_index_batch& batch);
+  void add_records(offset_index_batch& batch);
+  void finish_commit();
+  void publish(std::uint32_t slot);
+  void undo(std::uint32_t slot, disk_status status);
+
+  // -- room
+  void leaves(const entry& record) override;
+  void collect_released();
+  void give_back(const entry& record);
+  bool busy() const noexcept override;
+  void abandon() override;
+
+  // -- recovery
+  result<bool> open_file();
+  result<void> create_file(std::uint64_t bytes);
+  result<void> fit_file(std::uint64_t bytes);
+  result<void> sync_file();
+  result<offset_scan_result> look(const recovery_options& options, bool& rebuilt);
+  result<void> remember(const offset_scan_result& scanned, bool rebuilt);
+  void adopt(const offset_scan_result& scanned, const recovery_options& options,
+             const std::function<void(const disk_page&)>& found);
+
+  // Constant after construction.
+  const std::unique_ptr<offset_index> places_;
+  const std::uint64_t reserved_bytes_; ///< Room that is left to the index.
+  // The owner's.
+  disk_file file_;
+
+  block_extents free_; ///< Extents that may be written to.
+  block_extents soon_; ///< `free_`, and extents that will be free without another eviction.
+  std::uint64_t refused_blocks_ = 0; ///< The size of an extent that there was no hole for.
+  std::uint64_t holes_blocks_ = 0;   ///< Blocks in holes too small for `refused_blocks_`.
+
+  // What was written goes from one to the next.
+  slots syncing_;
+  bool sync_on_its_way_ = false;
+  slots synced_;
+  slots committing_;
+
+  std::vector<entry> to_remove_; ///< Records to remove from the index; then their extents are free.
+  std::vector<entry> removing_;
+  bool commit_on_its_way_ = false;
+  disk_clock::time_point commit_not_before_{}; ///< When to commit again after a failure.
+};
+
+} // namespace peercache::storage

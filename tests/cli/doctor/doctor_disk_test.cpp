@@ -1,0 +1,194 @@
+#include "cli/doctor/doctor_disk.hpp"
+#include "tests/cli/doctor/doctor_checks.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+namespace peercache::cli::doctor_disk_test {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+disk_facts healthy_disk() {
+  disk_facts facts;
+  facts.path = "/disk";
+  facts.folder = "/disk/node-1";
+  facts.size_bytes = 100 * gib;
+  facts.file_system = "ext4";
+  facts.direct = true;
+  facts.sync_us = {100, 200, 300};
+  facts.used_bytes = 40 * gib;
+  facts.free_bytes = 60 * gib;
+  return facts;
+}
+
+verdict worst_of(const disk_facts& facts) {
+  std::vector<check_group> groups = {judge_disk(facts)};
+  return cli::worst_of(groups);
+}
+
+/// A folder of the test's own.
+struct test_folder {
+  fs::path path =
+      fs::path(testing::TempDir()) /
+      ("doctor-disk-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+  test_folder() {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~test_folder() { fs::remove_all(path); }
+};
+
+config::node_config node_with_disk_at(const fs::path& path) {
+  config::node_config config;
+  config.node.name = "node-1";
+  config.disk.enabled = true;
+  config.disk.path = path.string();
+  config.disk.size_bytes = 1 << 20;
+  return config;
+}
+
+} // namespace
+
+TEST(doctor_disk, a_disk_that_lacks_nothing_is_ok_in_every_check) {
+  auto group = judge_disk(healthy_disk());
+  EXPECT_EQ(group.name, "disk");
+  EXPECT_EQ(group.checks.size(), 6u);
+  for (const auto& one : group.checks)
+    EXPECT_EQ(one.given, verdict::ok) << one.name << ": " << one.found;
+  EXPECT_EQ(named(group, "folder").found, "/disk/node-1 can be written");
+  EXPECT_EQ(named(group, "fsync").found,
+            "4 KiB are durable after 0.20 ms (p50), 0.30 ms (p99 of 3)");
+}
+
+TEST(doctor_disk, who_wants_no_disk_misses_nothing_and_is_told_why_there_is_none) {
+  disk_facts none;
+  none.why_not_writable = "nobody looked";
+  EXPECT_EQ(worst_of(none), verdict::info);
+  EXPECT_TRUE(contains(judge_disk(none).checks.at(0).found, "disk.path is empty"));
+  auto off = healthy_disk();
+  off.enabled = false;
+  off.why_not_writable = "nobody looked";
+  EXPECT_EQ(worst_of(off), verdict::info);
+  EXPECT_TRUE(contains(judge_disk(off).checks.at(0).found, "disk.enabled is false"));
+}
+
+TEST(doctor_disk, a_folder_that_takes_no_files_fails_and_nothing_else_is_judged) {
+  auto facts = healthy_disk();
+  facts.why_not_writable = "Permission denied";
+  auto group = judge_disk(facts);
+  ASSERT_EQ(group.checks.size(), 1u);
+  EXPECT_EQ(group.checks[0].given, verdict::fail);
+  EXPECT_TRUE(contains(group.checks[0].found, "Permission denied")) << group.checks[0].found;
+  EXPECT_TRUE(contains(group.checks[0].fix, "mkdir -p /disk && chown")) << group.checks[0].fix;
+}
+
+TEST(doctor_disk, file_systems_that_lose_pages_or_ask_other_hosts_are_warned_of) {
+  for (const char* bad :
+       {"overlay", "tmpfs", "ramfs", "nfs", "cifs", "smb2", "9p", "ceph", "fuse"}) {
+    auto facts = healthy_disk();
+    facts.file_system = bad;
+    EXPECT_EQ(named(judge_disk(facts), "file system").given, verdict::warn) << bad;
+  }
+  for (const char* good : {"ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", ""}) {
+    auto facts = healthy_disk();
+    facts.file_system = good;
+    EXPECT_EQ(named(judge_disk(facts), "file system").given, verdict::ok) << good;
+  }
+}
+
+TEST(doctor_disk, without_o_direct_pages_go_through_the_page_cache) {
+  auto facts = healthy_disk();
+  facts.direct = false;
+  EXPECT_EQ(named(judge_disk(facts), "O_DIRECT").given, verdict::warn);
+}
+
+TEST(doctor_disk, without_io_uring_it_says_why_and_what_would_be_used) {
+  auto facts = healthy_disk();
+  facts.why_no_uring = "Operation not permitted";
+  auto uring = named(judge_disk(facts), "io_uring");
+  EXPECT_EQ(uring.given, verdict::warn);
+  EXPECT_TRUE(contains(uring.found, "Operation not permitted")) << uring.found;
+  EXPECT_TRUE(contains(uring.fix, "kernel.io_uring_disabled=0")) << uring.fix;
+}
+
+TEST(doctor_disk, slow_syncs_are_warned_of_from_the_limit_on) {
+  auto facts = healthy_disk();
+  facts.sync_us.assign(100, 100.0);
+  facts.sync_us[0] = facts.sync_us[1] = sync_p99_us_most;
+  EXPECT_EQ(named(judge_disk(facts), "fsync").given, verdict::ok);
+  facts.sync_us[0] = facts.sync_us[1] = sync_p99_us_most + 1;
+  EXPECT_EQ(named(judge_disk(facts), "fsync").given, verdict::warn);
+  facts.sync_us[1] = 100;
+  EXPECT_EQ(named(judge_disk(facts), "fsync").given, verdict::ok) << "one of a hundred";
+}
+
+TEST(doctor_disk, a_sync_that_fails_is_a_failure_though_others_were_fast) {
+  auto facts = healthy_disk();
+  facts.why_no_sync = "Input/output error";
+  auto sync = named(judge_disk(facts), "fsync");
+  EXPECT_EQ(sync.given, verdict::fail);
+  EXPECT_TRUE(contains(sync.found, "Input/output error")) << sync.found;
+}
+
+TEST(doctor_disk, what_the_node_has_written_already_counts_as_room) {
+  auto facts = healthy_disk();
+  EXPECT_EQ(named(judge_disk(facts), "space").given, verdict::ok);
+  facts.used_bytes -= 1;
+  auto space = named(judge_disk(facts), "space");
+  EXPECT_EQ(space.given, verdict::warn);
+  EXPECT_TRUE(contains(space.fix, "disk.size = \"92159MiB\"")) << space.fix;
+}
+
+TEST(doctor_disk, whatever_is_warned_of_or_fails_says_how_to_mend_it) {
+  auto facts = healthy_disk();
+  facts.file_system = "nfs";
+  facts.direct = false;
+  facts.why_no_uring = "forbidden";
+  facts.why_no_sync = "broken";
+  facts.free_bytes = 0;
+  auto forbidden = healthy_disk();
+  forbidden.why_not_writable = "forbidden";
+  for (const auto& one : {facts, forbidden, healthy_disk(), disk_facts{}})
+    for (const auto& given : judge_disk(one).checks)
+      EXPECT_EQ(given.fix.empty(), given.given <= verdict::info) << given.name;
+}
+
+TEST(doctor_disk, looking_at_a_folder_that_is_not_there_yet_leaves_nothing_behind) {
+  const test_folder folder;
+  const auto path = folder.path / "below" / "disk";
+  auto facts = gather_disk_facts(node_with_disk_at(path));
+  EXPECT_EQ(facts.why_not_writable, "");
+  EXPECT_EQ(facts.folder, (path / "node-1").string());
+  EXPECT_EQ(facts.why_no_sync, "");
+  EXPECT_FALSE(facts.sync_us.empty());
+  EXPECT_GT(facts.free_bytes, 0u);
+  EXPECT_EQ(facts.used_bytes, 0u);
+  EXPECT_TRUE(fs::is_empty(folder.path));
+}
+
+TEST(doctor_disk, only_the_nodes_own_files_count_as_used) {
+  const test_folder folder;
+  const auto write = [&](const fs::path& file) {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << std::string(100'000, 'x');
+  };
+  write(folder.path / "node-1" / "buckets" / "a");
+  write(folder.path / "node-2" / "b");
+  auto facts = gather_disk_facts(node_with_disk_at(folder.path));
+  EXPECT_GE(facts.used_bytes, 100'000u);
+  EXPECT_LT(facts.used_bytes, 200'000u);
+  EXPECT_TRUE(fs::exists(folder.path / "node-1" / "buckets" / "a"));
+}
+
+TEST(doctor_disk, a_path_through_a_file_cannot_be_written) {
+  const test_folder folder;
+  std::ofstream(folder.path / "file") << "not a folder";
+  auto facts = gather_disk_facts(node_with_disk_at(folder.path / "file" / "disk"));
+  EXPECT_NE(facts.why_not_writable, "");
+  EXPECT_EQ(worst_of(facts), verdict::fail);
+}
+
+} // namespace peercache::cli::doctor_disk_test

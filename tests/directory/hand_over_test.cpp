@@ -1,0 +1,152 @@
+#include "directory/hand_over.hpp"
+
+#include "directory/shard_batch.hpp"
+#include "directory/wire.hpp"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+namespace peercache::directory {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t replicas = 2;
+constexpr std::size_t keys_count = 3000;
+const hand_over::time_point start{1h};
+
+std::vector<discovery::member> members_named(std::size_t count) {
+  std::vector<discovery::member> members(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    members[i].name = "node" + std::to_string(i);
+    members[i].id = node_id_of(members[i].name);
+    members[i].inc = {1, i + 1};
+  }
+  return members;
+}
+
+/// The shard of node 0 of four, full of records of nodes 0 and 1; the others' shards are empty.
+class hand_over_test : public testing::Test {
+protected:
+  void SetUp() override {
+    for (const auto& m : all)
+      living.push_back(m.inc);
+    options.self = all[0].id;
+    options.replicas = replicas;
+    options.until = start + 1s;
+    source.set_members(living);
+    for (std::size_t i = 0; i < keys_count; ++i) {
+      auto key = key_space{}.key_of(std::to_string(i));
+      if (!before.owns(options.self, key, replicas))
+        continue;
+      const auto& producer = all[i % 2];
+      page_location location{.node = producer.id,
+                             .owner = producer.inc,
+                             .gen = {2},
+                             .checksum = i,
+                             .slot = {},
+                             .length_bytes = 4096};
+      ASSERT_EQ(source.publish(key, location, publish_mode::always), publish_outcome::accepted);
+      keys.push_back(key);
+    }
+  }
+
+  /// Carries orders out until there are none; the most that were on their way at once.
+  std::size_t run(hand_over& job) {
+    std::size_t most = 0;
+    std::deque<hand_over::order> on_their_way;
+    for (;;) {
+      for (auto& order : job.next(source, start))
+        on_their_way.push_back(std::move(order));
+      most = std::max(most, on_their_way.size());
+      if (on_their_way.empty())
+        return most;
+      auto& target = targets.try_emplace(on_their_way.front().to).first->second;
+      target.set_members(living);
+      auto outcomes = publish_batch(target, on_their_way.front().records);
+      EXPECT_TRUE(outcomes);
+      job.settled(outcomes->size());
+      on_their_way.pop_front();
+    }
+  }
+
+  std::vector<discovery::member> all = members_named(4);
+  std::vector<incarnation> living;
+  discovery::hash_ring before{all};
+  discovery::hash_ring after{std::span(all).subspan(1)};
+  shard source;
+  std::map<node_id, shard> targets;
+  std::vector<page_key> keys;
+  hand_over::options options;
+};
+
+TEST_F(hand_over_test, every_new_owner_has_its_records_and_nobody_gets_others) {
+  hand_over job(options, before, after);
+  EXPECT_LE(run(job), options.in_flight_max);
+  EXPECT_TRUE(job.done());
+  std::uint64_t expected = 0;
+  std::size_t held = 0;
+  for (const auto& [id, shard] : targets)
+    held += shard.locations();
+  for (const auto& key : keys)
+    for (auto& [id, shard] : targets) {
+      std::array<page_location, 4> found;
+      auto is_new = after.owns(id, key, replicas) && !before.owns(id, key, replicas);
+      EXPECT_EQ(shard.lookup(key, found), is_new ? 1u : 0u);
+      expected += is_new ? 1 : 0;
+    }
+  EXPECT_EQ(expected, keys.size()) << "one owner takes the place of the one that goes";
+  EXPECT_EQ(held, expected);
+  EXPECT_EQ(job.records(), expected);
+}
+
+TEST_F(hand_over_test, what_goes_with_its_node_is_left_out) {
+  options.leaving = all[0].inc;
+  hand_over job(options, before, after);
+  run(job);
+  for (const auto& [id, shard] : targets)
+    shard.walk(0, 1u << 20, [&](const page_key&, const page_location& location) {
+      EXPECT_NE(location.owner, all[0].inc);
+    });
+  EXPECT_GT(job.records(), 0u);
+}
+
+TEST_F(hand_over_test, at_the_end_of_its_time_nothing_more_is_sent) {
+  options.batch_records = 16;
+  hand_over job(options, before, after);
+  auto first = job.next(source, start);
+  EXPECT_EQ(first.size(), options.in_flight_max);
+  EXPECT_TRUE(job.next(source, start).empty()) << "no credit left";
+  job.settled(16);
+  EXPECT_TRUE(job.next(source, options.until).empty());
+  EXPECT_FALSE(job.done()) << "three are on their way";
+  for (int i = 0; i < 3; ++i)
+    job.settled(0);
+  EXPECT_TRUE(job.done());
+  EXPECT_EQ(job.records(), 16u);
+}
+
+TEST_F(hand_over_test, an_empty_shard_is_done_at_once) {
+  shard empty;
+  hand_over job(options, before, after);
+  EXPECT_TRUE(job.next(empty, start).empty());
+  EXPECT_TRUE(job.done());
+}
+
+TEST_F(hand_over_test, withdrawals_follow_the_records_that_went) {
+  hand_over job(options, before, after);
+  run(job);
+  std::string batch;
+  for (std::size_t i = 0; i < keys.size(); i += 2)
+    for (auto producer : {0, 1})
+      append_withdraw(batch, {keys[i], all[producer].inc, {2}});
+  for (const auto& order : job.forward(batch))
+    ASSERT_TRUE(withdraw_batch(targets.at(order.to), order.records));
+  std::size_t held = 0;
+  for (const auto& [id, shard] : targets)
+    held += shard.locations();
+  EXPECT_EQ(held, keys.size() / 2);
+}
+
+} // namespace
+} // namespace peercache::directory

@@ -1,0 +1,269 @@
+#include "directory/publisher.hpp"
+
+#include "tests/directory/publisher_fixture.hpp"
+
+namespace peercache::directory::publisher_disk_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class publisher_disk_test : public publisher_fixture {
+protected:
+  void SetUp() override {
+    follow(1);
+    walk_all({});
+  }
+
+  std::size_t records_told() {
+    std::size_t count = 0;
+    for (const auto& order : take<publisher::tell>()) {
+      count += records(order).size();
+      answer(order, outcome::accepted);
+    }
+    return count;
+  }
+};
+
+TEST_F(publisher_disk_test, a_page_that_is_on_disk_too_is_said_to_be_there_when_it_leaves_memory) {
+  put_for_good({1});
+  const auto page = held(1);
+  machine->stored(stored({1}));
+  EXPECT_TRUE(machine->marks().kept(page.slot));
+  evict(1);
+  EXPECT_FALSE(machine->marks().kept(page.slot));
+  pass(50ms);
+  EXPECT_TRUE(take<publisher::take_back>().empty());
+  const auto told = take<publisher::tell>();
+  ASSERT_EQ(told.size(), 2u);
+  const auto record = records(told[0]).at(0);
+  EXPECT_EQ(record.location.where, tier::disk);
+  EXPECT_EQ(record.location.gen, page.gen);
+  EXPECT_EQ(record.location.checksum, 1u);
+}
+
+TEST_F(publisher_disk_test, a_page_that_was_evicted_before_it_was_written_is_said_to_be_on_disk) {
+  put_for_good({1});
+  const auto gen = held(1).gen;
+  evict(1);
+  machine->stored(stored({1}, gen.value));
+  const auto record = records(take<publisher::tell>().at(0)).at(0);
+  EXPECT_EQ(record.location.where, tier::disk);
+  EXPECT_EQ(record.location.gen, gen);
+}
+
+TEST_F(publisher_disk_test, other_bytes_than_those_in_the_slot_are_no_copy_of_the_page) {
+  put_for_good({1});
+  std::string other;
+  link::append_record(other, link::stored_page{key(1), 0, 77, 4096});
+  machine->stored(other);
+  EXPECT_EQ(machine->marks().kept_count(), 0u);
+}
+
+TEST_F(publisher_disk_test, a_disk_hears_that_it_may_go_on_when_all_owners_were_told) {
+  machine->gone(7, packed({1}));
+  const auto sent = take<publisher::take_back>();
+  ASSERT_EQ(sent.size(), 2u);
+  const auto record = records(sent[0]).at(0);
+  EXPECT_EQ(record.where, tier::disk);
+  EXPECT_EQ(record.gen, pool->newest());
+  machine->answered(sent[0].id, std::uint64_t{1}, now);
+  EXPECT_TRUE(take<publisher::acknowledge>().empty());
+  machine->failed(sent[1].id, now);
+  const auto told = take<publisher::acknowledge>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].ticket, 7u);
+  machine->gone(0, packed({2}));
+  answer_all();
+  EXPECT_TRUE(take<publisher::acknowledge>().empty()) << "nobody waits";
+}
+
+TEST_F(publisher_disk_test, a_disk_may_go_on_at_once_when_nobody_is_to_be_told) {
+  put_for_good({1});
+  machine->stored(stored({1}));
+  machine->gone(7, packed({1}));
+  EXPECT_TRUE(take<publisher::take_back>().empty()) << "the page is in memory";
+  EXPECT_EQ(take<publisher::acknowledge>().size(), 1u);
+  EXPECT_FALSE(machine->marks().kept(held(1).slot));
+  EXPECT_TRUE(machine->marks().let_go(held(1).slot));
+  restart();
+  machine->gone(8, packed({1}));
+  EXPECT_EQ(take<publisher::acknowledge>().size(), 1u) << "in no view nobody knows anything";
+}
+
+TEST_F(publisher_disk_test, a_page_that_comes_from_disk_is_marked_and_told_first) {
+  const auto fills = filled({1});
+  machine->restore(fills, now);
+  EXPECT_TRUE(machine->marks().kept(held(1).slot));
+  const auto told = take<publisher::tell>();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(records(told[0]).at(0).location.where, tier::memory);
+}
+
+TEST_F(publisher_disk_test, records_without_room_are_told_by_a_walk_over_the_disk) {
+  options.disk_records_max = 4;
+  options.walk_pages = 2;
+  restart();
+  SetUp();
+  machine->stored(stored({1, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(take<publisher::walk_disk>().empty()) << "not while others are to be told";
+  EXPECT_EQ(records_told(), 8u);
+  EXPECT_FALSE(machine->idle());
+  pass(50ms);
+  const auto walk = take<publisher::walk_disk>();
+  ASSERT_EQ(walk.size(), 1u);
+  EXPECT_EQ(walk[0].after, 0u);
+  machine->walked(walk[0].id, stored({5, 6}), 0);
+  EXPECT_EQ(records_told(), 4u);
+  EXPECT_TRUE(machine->idle());
+}
+
+TEST_F(publisher_disk_test, records_that_an_owner_has_not_heard_come_again) {
+  machine->stored(stored({1}));
+  fail(take<publisher::tell>());
+  EXPECT_TRUE(take<publisher::tell>().empty()) << "no hot loop";
+  pass(50ms);
+  EXPECT_EQ(records_told(), 2u);
+}
+
+TEST_F(publisher_disk_test, a_walk_waits_while_too_much_is_to_be_told) {
+  options.disk_records_max = 4;
+  options.walk_pages = 2;
+  options.chunk_pages = 1;
+  restart();
+  SetUp();
+  machine->publish_disk();
+  const auto first = take<publisher::walk_disk>();
+  ASSERT_EQ(first.size(), 1u);
+  machine->walked(first[0].id, stored({1, 2, 3, 4}), 4);
+  EXPECT_TRUE(take<publisher::walk_disk>().empty());
+  pass(50ms);
+  EXPECT_TRUE(take<publisher::walk_disk>().empty()) << "three of them wait";
+  answer_all();
+  pass(50ms);
+  const auto next = take<publisher::walk_disk>();
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].after, 4u);
+}
+
+TEST_F(publisher_disk_test, a_newer_walk_takes_the_place_of_an_older_one) {
+  machine->publish_disk();
+  const auto older = take<publisher::walk_disk>().at(0);
+  machine->publish_disk();
+  const auto newer = take<publisher::walk_disk>().at(0);
+  machine->walked(older.id, stored({1}), 1);
+  EXPECT_TRUE(take<publisher::tell>().empty());
+  EXPECT_TRUE(take<publisher::walk_disk>().empty()) << "it does not go on";
+  machine->walked(newer.id, stored({1}), 0);
+  EXPECT_EQ(records_told(), 2u);
+}
+
+TEST_F(publisher_disk_test, a_walk_that_is_cut_short_by_a_view_tells_everybody) {
+  machine->publish_disk();
+  const auto older = take<publisher::walk_disk>().at(0);
+  follow(2); // No owner is new.
+  machine->walked(older.id, stored({1}), 0);
+  walk_all(stored({1}));
+  EXPECT_EQ(records_told(), 2u);
+}
+
+TEST_F(publisher_disk_test, a_walk_of_a_view_with_the_same_owners_tells_nobody) {
+  follow(2);
+  walk_all(stored({1}));
+  EXPECT_EQ(records_told(), 0u);
+}
+
+TEST_F(publisher_disk_test, learning_what_is_on_disk_too_tells_nobody) {
+  put_for_good({1});
+  machine->learn_marks();
+  walk_all(stored({1, 2}));
+  EXPECT_TRUE(machine->marks().kept(held(1).slot));
+  EXPECT_EQ(records_told(), 0u);
+}
+
+TEST_F(publisher_disk_test, a_removed_page_is_withdrawn_from_memory_and_from_disk) {
+  put_for_good({1});
+  machine->stored(stored({1}));
+  const auto gen = held(1).gen;
+  EXPECT_EQ(machine->remove(packed({1, 2})),
+            (std::string{static_cast<char>(page_status::hit),
+                         static_cast<char>(page_status::not_found)}));
+  auto sent = take<publisher::take_back>();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(records(sent[0]).at(0).gen, gen);
+  EXPECT_EQ(records(sent[0]).at(0).where, tier::memory);
+  const std::string had(2, static_cast<char>(page_status::hit));
+  machine->removed_on_disk(packed({1, 2}), had, pool->newest());
+  sent = take<publisher::take_back>();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(records(sent[0]).size(), 2u);
+  EXPECT_EQ(records(sent[0]).at(0).where, tier::disk);
+}
+
+TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_its_page_was_removed) {
+  machine->stored(stored({9}));
+  const auto on_way = take<publisher::tell>();
+  machine->stored(stored({1}));
+  machine->removed_on_disk(packed({1}), {static_cast<char>(page_status::hit)}, pool->newest());
+  for (const auto& order : on_way)
+    answer(order, outcome::accepted);
+  EXPECT_EQ(records_told(), 0u);
+}
+
+TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_the_disk_gave_its_page_up) {
+  machine->stored(stored({9}));
+  const auto on_way = take<publisher::tell>();
+  machine->stored(stored({1}));
+  machine->gone(7, packed({1}));
+  for (const auto& order : on_way)
+    answer(order, outcome::accepted);
+  EXPECT_EQ(records_told(), 0u);
+}
+
+TEST_F(publisher_disk_test, a_record_that_was_not_heard_before_its_page_went_is_not_told_again) {
+  machine->stored(stored({1, 2}));
+  const auto on_way = take<publisher::tell>();
+  machine->gone(7, packed({1}));
+  fail(on_way);
+  pass(50ms);
+  const auto again = take<publisher::tell>();
+  ASSERT_EQ(again.size(), 2u);
+  ASSERT_EQ(records(again[0]).size(), 1u);
+  EXPECT_EQ(records(again[0]).at(0).key, key(2));
+}
+
+// -- the comparison
+
+TEST_F(publisher_disk_test, an_owner_out_of_reach_is_left_for_the_next_comparison) {
+  options.repair.bytes_per_second = 1u << 30;
+  restart();
+  SetUp();
+  put_for_good({1});
+  now += 1min;
+  std::vector<node_id> asked;
+  for (int step = 0; step < 20 && asked.size() < 2; ++step) {
+    machine->compare_on(now += 1s);
+    walk_all({});
+    for (const auto& order : take<publisher::compare>()) {
+      asked.push_back(order.owner);
+      machine->failed(order.id, now);
+    }
+  }
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_NE(asked[0], asked[1]);
+}
+
+TEST_F(publisher_disk_test, nothing_is_compared_while_something_is_to_be_told) {
+  options.repair.bytes_per_second = 1u << 30;
+  restart();
+  SetUp();
+  machine->stored(stored({1}));
+  fail(take<publisher::tell>());
+  now += 1min;
+  for (int step = 0; step < 5; ++step)
+    machine->compare_on(now += 1s);
+  EXPECT_TRUE(take<publisher::walk_disk>().empty());
+  EXPECT_TRUE(take<publisher::compare>().empty());
+}
+
+} // namespace
+} // namespace peercache::directory::publisher_disk_test

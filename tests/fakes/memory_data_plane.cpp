@@ -1,0 +1,224 @@
+#include "tests/fakes/memory_data_plane.hpp"
+
+#include "common/assert.hpp"
+#include "common/checksum.hpp"
+#include "common/guards.hpp"
+#include "net/futex.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace peercache::rdma {
+
+memory_data_plane::memory_data_plane(const memory_network& network,
+                                     const memory_data_plane_options& opts)
+    : network_(network), options_(opts), random_(opts.seed) {
+  PEERCACHE_ASSERT(opts.delay_min <= opts.delay_max && opts.request_pages_max > 0);
+}
+
+memory_data_plane::~memory_data_plane() {
+  shutdown();
+}
+
+void memory_data_plane::submit(read_batch& batch) {
+  if (shut_down_)
+    return batch.fail(page_status::closed);
+  if (flights_.size() + submitted_.size() >= options_.batches_max ||
+      batch.pages.size() > limits::batch_pages_max)
+    return batch.fail(page_status::refused);
+  submitted_.push_back(&batch);
+}
+
+bool memory_data_plane::poll(clock::time_point now) {
+  now_ = now;
+  bool moved = !submitted_.empty();
+  for (auto* batch : std::exchange(submitted_, {}))
+    start(*batch);
+  while (!transfers_.empty() && transfers_.begin()->first <= now_) {
+    auto due = transfers_.extract(transfers_.begin());
+    // An answer at or after the deadline is dropped, as on a connection that was closed before.
+    const auto found = flights_.find(due.mapped().job_id);
+    if (found != flights_.end() && due.key() < found->second->job.batch->deadline)
+      arrive(due.mapped());
+    else
+      ++late_answers_dropped_;
+    moved = true;
+  }
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
+    const auto found = flights_.find(deadlines_.begin()->second);
+    deadlines_.erase(deadlines_.begin());
+    if (found == flights_.end())
+      continue;
+    found->second->job.failed = !found->second->job.answered;
+    complete(*found->second, page_status::timed_out);
+    moved = true;
+  }
+  if (moved)
+    published_.publish(stats_);
+  return moved;
+}
+
+void memory_data_plane::start(read_batch& batch) {
+  auto& breaker = breakers_.try_emplace(batch.peer.inc, options_.breaker).first->second;
+  if (!breaker.allow(now_))
+    return refuse(batch, page_status::breaker_open, stats_);
+  auto made = std::make_unique<flight>();
+  auto& job = made->job;
+  job.id = next_id_++;
+  plan(job, batch, {options_.request_pages_max, limits::page_bytes_max});
+  auto& kept = *flights_.emplace(job.id, std::move(made)).first->second;
+  const auto* host = network_.find(batch.peer.host, batch.peer.port);
+  if (job.undecided_subs == 0)
+    return complete(kept, page_status::bad_size);
+  job.failed = host == nullptr;
+  if (host == nullptr)
+    return complete(kept, page_status::unreachable);
+  if (host->inc != batch.peer.inc && guard_on(guard::incarnation)) {
+    job.answered = true;
+    return complete(kept, page_status::owner_gone);
+  }
+  kept.source = host->source;
+  deadlines_.insert({batch.deadline, job.id});
+  while (job.has_untaken())
+    send_request(kept, job.take());
+}
+
+void memory_data_plane::send_request(flight& from, const sub_request& sub) {
+  if (!happens(options_.lost_per_mille))
+    transfers_.insert({now_ + random_delay(), transfer{from.job.id, sub, false, {}}});
+}
+
+void memory_data_plane::arrive(transfer& what) {
+  auto& at = *flights_.at(what.job_id);
+  const auto& peer = at.job.batch->peer;
+  const auto* host = network_.find(peer.host, peer.port);
+  if (host == nullptr || host->source != at.source)
+    return complete(at, page_status::unreachable); // Gone or restarted meanwhile.
+  using behaviour = memory_network::behaviour;
+  if (host->acts == behaviour::silent)
+    return;
+  if (what.answer)
+    return answer_arrives(at, what, host->acts);
+  request_arrives(at, what);
+  const bool late = happens(options_.late_per_mille);
+  const auto base = late ? std::max(at.job.batch->deadline, now_) : now_;
+  transfers_.insert({base + random_delay(), std::move(what)});
+}
+
+void memory_data_plane::request_arrives(flight& at, transfer& request) {
+  request.answer = true;
+  request.payloads.resize(request.sub.count);
+  for (std::uint32_t i = 0; i < request.sub.count; ++i) {
+    auto& page = at.job.page(request.sub.first + i);
+    const auto status =
+        at.source->pin(page.slot, page.gen, page.key, page.length_bytes, request.payloads[i]);
+    if (status != page_status::hit) {
+      page.status = status;
+      continue;
+    }
+    PEERCACHE_ASSERT(request.payloads[i].size() == page.length_bytes);
+    if (guard_on(guard::pin))
+      at.pinned.push_back(page.slot);
+    else
+      at.source->unpin(page.slot);
+  }
+}
+
+void memory_data_plane::answer_arrives(flight& at, const transfer& answer,
+                                       memory_network::behaviour acts) {
+  using behaviour = memory_network::behaviour;
+  const auto& sub = answer.sub;
+  at.job.answered = true;
+  const auto arrived = acts == behaviour::breaks ? sub.count / 2 : sub.count;
+  for (std::uint32_t i = 0; i < arrived; ++i) {
+    auto& page = at.job.page(sub.first + i);
+    if (page.status == page_status::pending)
+      receive_page(at, page, answer.payloads[i], acts == behaviour::corrupts);
+  }
+  if (acts == behaviour::breaks)
+    return complete(at, page_status::unreachable);
+  at.job.decided();
+  if (at.job.undecided_subs == 0)
+    complete(at, page_status::unreachable);
+}
+
+void memory_data_plane::receive_page(flight& at, page_read& page, std::span<const std::byte> bytes,
+                                     bool damaged) {
+  std::uint32_t offset = 0;
+  checksum_stream digest;
+  for (std::uint32_t i = 0; i < page.part_count; ++i) {
+    const auto& part = at.job.batch->parts[page.first_part + i];
+    if (part.bytes == 0)
+      continue;
+    std::memcpy(part.data, bytes.data() + offset, part.bytes);
+    if (std::exchange(damaged, false))
+      part.data[part.bytes / 2] ^= std::byte{0x40};
+    digest.update({part.data, part.bytes});
+    offset += part.bytes;
+  }
+  const bool checks = page.verify && guard_on(guard::checksum);
+  const bool right = !checks || digest.digest() == page.checksum;
+  page.status = right ? page_status::hit : page_status::corrupt;
+  if (const auto pin = std::find(at.pinned.begin(), at.pinned.end(), page.slot);
+      pin != at.pinned.end()) {
+    at.source->unpin(page.slot);
+    at.pinned.erase(pin);
+  }
+}
+
+void memory_data_plane::complete(flight& which, page_status undecided) {
+  auto& job = which.job;
+  for (const auto slot : which.pinned)
+    which.source->unpin(slot);
+  auto& breaker = breakers_.at(job.batch->peer.inc);
+  if (job.answered) {
+    breaker.on_success();
+  } else if (job.failed) {
+    const auto before = breaker.opened_total();
+    breaker.on_failure(now_);
+    stats_.breaker_opened += breaker.opened_total() - before;
+  }
+  job.finish(undecided, stats_);
+  flights_.erase(job.id);
+}
+
+clock::duration memory_data_plane::random_delay() {
+  const auto low = options_.delay_min.count();
+  const auto high = options_.delay_max.count();
+  return clock::duration(std::uniform_int_distribution<clock::rep>(low, high)(random_));
+}
+
+bool memory_data_plane::happens(std::uint32_t per_mille) {
+  return std::uniform_int_distribution<std::uint32_t>(0, 999)(random_) < per_mille;
+}
+
+void memory_data_plane::wait(clock::duration at_most) {
+  if (!submitted_.empty())
+    return;
+  // A plane that runs in real time sleeps until the next arrival.
+  if (!transfers_.empty())
+    at_most = std::min(at_most, transfers_.begin()->first - now_);
+  if (!deadlines_.empty())
+    at_most = std::min(at_most, deadlines_.begin()->first - now_);
+  if (wakes_.exchange(0, std::memory_order_acquire) == 0 && at_most > clock::duration::zero())
+    net::futex_wait(wakes_, 0, at_most);
+}
+
+void memory_data_plane::wake() noexcept {
+  wakes_.store(1, std::memory_order_release);
+  net::futex_wake_all(wakes_);
+}
+
+void memory_data_plane::shutdown() {
+  if (std::exchange(shut_down_, true))
+    return;
+  for (auto* batch : std::exchange(submitted_, {}))
+    batch->fail(page_status::closed);
+  while (!flights_.empty())
+    complete(*flights_.begin()->second, page_status::closed);
+  transfers_.clear();
+  deadlines_.clear();
+  published_.publish(stats_);
+}
+
+} // namespace peercache::rdma

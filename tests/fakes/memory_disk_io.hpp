@@ -1,0 +1,176 @@
+#pragma once
+
+#include "storage/disk/io/disk_io.hpp"
+#include "storage/disk/io/requests_on_way.hpp"
+#include "tests/fakes/memory_disk_faults.hpp"
+#include "tests/fakes/memory_disk_names.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace peercache::storage {
+
+struct memory_disk_options {
+  std::uint64_t seed = 1;
+  std::uint32_t queue_depth = 64;
+  std::uint64_t capacity_bytes = 1ull << 40;
+  /// Requests that are due complete in an order that the seed decides, else in the order they came.
+  bool reorder = true;
+  /// False: time moves when `advance` or `wait` is called, nothing ever sleeps. True: time is the
+  /// computer's; `wait` sleeps, and what is delayed takes that long.
+  bool real_time = false;
+};
+
+/// A disk in memory for tests, with delays, faults and losses of power. One seed, one outcome, as
+/// long as one thread uses it.
+///
+/// A request starts and completes at a `reap`, at the earliest when its delay is over. A write's
+/// bytes are compared with what they were at `submit`: who changes them before it has completed
+/// dies by an assertion. A transfer that fails was done in part.
+///
+/// Power: every completed operation is seen, but only what `disk_io` promises is durable: a file's
+/// bytes and length by `sync` of the file, names by `sync_folder` of their folder.
+/// `after_power_cut` returns a disk with what is left.
+///
+/// Threads: as disk_io; what tests call besides may be called by any thread.
+class memory_disk_io final : public disk_io {
+public:
+  explicit memory_disk_io(const memory_disk_options& options = {});
+
+  std::string_view name() const noexcept override { return "memory"; }
+  result<disk_file> create(const std::string& file, std::uint64_t bytes) override;
+  result<disk_file> open(const std::string& file) override;
+  result<disk_file> open_folder(const std::string& folder) override;
+  void close(disk_file file) override;
+  result<void> truncate(disk_file file, std::uint64_t bytes) override;
+  result<std::uint64_t> bytes_of(disk_file file) override;
+  result<void> rename(const std::string& from, const std::string& to) override;
+  result<void> remove(const std::string& file) override;
+  result<void> make_folder(const std::string& folder) override;
+  result<void> sync_folder(const std::string& folder) override;
+  result<std::vector<disk_folder_entry>> list(const std::string& folder) const override;
+  result<disk_space> space() const override;
+  result<std::size_t> read_now(const std::string& file, std::uint64_t offset_bytes,
+                               std::span<std::byte> into) const override;
+  result<void> register_memory(std::span<std::byte> memory) override;
+  bool submit(const disk_request& request) override;
+  std::size_t reap(std::span<disk_completion> completions) override;
+  void wait(std::chrono::nanoseconds at_most) override;
+  void wake() noexcept override;
+  std::uint32_t in_flight() const noexcept override;
+  std::uint32_t queue_depth() const noexcept override { return options_.queue_depth; }
+
+  // -- time
+
+  /// Since the disk was made.
+  std::chrono::nanoseconds now() const;
+  /// @pre !real_time
+  void advance(std::chrono::nanoseconds by);
+
+  // -- faults
+
+  void fail_once(disk_operation what, std::uint64_t skip, int error_number);
+  void fail_share(disk_operation what, double share, int error_number);
+  void fail_all(int error_number);
+  void heal();
+  void set_delay(disk_operation what, std::chrono::nanoseconds delay,
+                 std::chrono::nanoseconds jitter = {});
+  void set_short_transfers(double share);
+  void set_capacity(std::uint64_t bytes);
+  /// While it hangs, no transfer and no sync completes.
+  void set_hanging(bool hangs);
+
+  // -- losses of power
+
+  /// Operations so far that changed the disk: writes, syncs, and all that changes names or lengths.
+  std::uint64_t operations() const;
+  /// The power goes away before the operation of this number, the first is 0: nothing reaches the
+  /// disk any more, and everything fails with EIO.
+  void stop_at(std::uint64_t operation);
+  bool stopped() const;
+  /// A disk as this one's options say, without its faults, that holds what a loss of power now (or
+  /// when it stopped) left.
+  std::unique_ptr<memory_disk_io> after_power_cut(std::uint64_t seed,
+                                                  survivors what = survivors::some) const;
+
+  // -- what lies on it, past all faults; @pre the files are there
+
+  /// The whole names of all files, sorted.
+  std::vector<std::string> files() const;
+  std::vector<std::byte> contents(const std::string& file) const;
+  void overwrite(const std::string& file, std::uint64_t offset_bytes,
+                 std::span<const std::byte> bytes);
+  void flip_bit(const std::string& file, std::uint64_t offset_bytes, unsigned bit);
+  /// @pre the ranges do not overlap
+  void swap_ranges(const std::string& a, std::uint64_t offset_a, const std::string& b,
+                   std::uint64_t offset_b, std::uint64_t bytes);
+  void swap_files(const std::string& a, const std::string& b);
+
+private:
+  using file_ptr = memory_disk_names::file_ptr;
+
+  struct flight {
+    disk_request request;
+    memory_disk_file::bytes_ptr bytes; ///< For a write: its bytes as they were at `submit`.
+    std::uint64_t sync_before = 0;     ///< For a sync of a file: it covers changes before this one.
+    std::uint64_t names_before = 0; ///< For a sync of a folder: it covers changes before this one.
+    std::uint64_t number = 0;
+    std::chrono::nanoseconds due{0};
+    std::uint32_t done_bytes = 0;
+  };
+
+  int admit(disk_operation what, bool changes) const;
+  void stop() const;
+  void take_time(disk_operation what) const;
+  result<void> change_names(disk_operation kind, const std::string& name, std::string_view doing,
+                            const std::function<int()>& change);
+  struct open_file {
+    file_ptr file;
+    std::optional<std::string> folder; ///< The name of an open folder; nothing for a file.
+    bool in_use() const noexcept { return file || folder; }
+  };
+
+  disk_file keep_open(open_file what);
+  const open_file& open_of(disk_file file) const;
+  const file_ptr& file_of(disk_file file) const;
+  file_ptr named(const std::string& file) const;
+  std::chrono::nanoseconds time() const;
+  std::size_t pick_due();
+  bool step(flight& what, int& error_number);
+  bool step_transfer(flight& what, int& error_number);
+  int step_sync(const flight& what);
+  void fail_in_part(flight& what);
+  void write_piece(flight& what, std::uint32_t bytes);
+
+  const memory_disk_options options_;
+  const std::chrono::steady_clock::time_point made_;
+  /// `list` and `read_now` come from threads that are not the owner's.
+  mutable std::mutex mutex_;
+  std::condition_variable woken_up_;
+  bool woken_ = false;
+  bool hanging_ = false;
+  mutable bool stopped_ = false;
+  mutable memory_disk_faults faults_;
+  mutable std::mt19937_64 random_;
+  mutable std::chrono::nanoseconds now_{0};
+  std::uint64_t capacity_bytes_;
+  mutable std::uint64_t operations_ = 0;
+  std::uint64_t stop_at_ = std::numeric_limits<std::uint64_t>::max();
+  mutable std::uint64_t order_ = 0; ///< The number of the last change.
+  std::uint64_t submitted_ = 0;
+  memory_disk_names names_;
+  std::vector<open_file> open_;
+  std::vector<flight> flights_;
+  requests_on_way on_way_;
+};
+
+} // namespace peercache::storage

@@ -1,0 +1,140 @@
+#include "link/node_middleman.hpp"
+
+#include "link/system_config.hpp"
+
+#include <arpa/inet.h>
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <caf/io/basp_broker.hpp>
+#include <fcntl.h>
+#include <future>
+#include <gtest/gtest.h>
+#include <memory>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace peercache::link {
+namespace {
+
+/// A process that publishes an actor, as a node does its gateway.
+class node_middleman_test : public testing::Test {
+protected:
+  void SetUp() override {
+    auto published = system.middleman().publish(served, 0, "127.0.0.1");
+    ASSERT_TRUE(published) << system.render(published.error());
+    port = *published;
+  }
+  void TearDown() override {
+    caf::anon_send_exit(served, caf::exit_reason::user_shutdown);
+    served = nullptr;
+    leave_actor_system();
+  }
+
+  /// What the broker keeps for peers, looked up in its own thread.
+  std::size_t peers_remembered() {
+    auto& middleman = system.middleman();
+    const auto basp = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+    auto* broker = dynamic_cast<caf::io::basp_broker*>(caf::actor_cast<caf::abstract_actor*>(basp));
+    if (broker == nullptr)
+      return ~std::size_t{0};
+    auto asked = std::make_shared<std::promise<std::size_t>>();
+    auto answer = asked->get_future();
+    middleman.run_later([asked, broker] { asked->set_value(broker->spawn_servers.size()); });
+    return answer.get();
+  }
+
+  /// What a control connection of the command line is.
+  void connect_and_leave() {
+    std::thread{[port = port] {
+      system_config of_a_client{1};
+      caf::actor_system client{of_a_client};
+      auto remote = client.middleman().remote_actor("127.0.0.1", port);
+      EXPECT_TRUE(remote) << client.render(remote.error());
+      caf::scoped_actor self{client};
+      if (remote)
+        self->request(*remote, std::chrono::seconds(10), 1)
+            .receive([](int) {},
+                     [&](const caf::error& why) { ADD_FAILURE() << client.render(why); });
+      leave_actor_system();
+    }}.join();
+  }
+
+  template <class Condition>
+  static bool within(std::chrono::milliseconds most, Condition&& holds) {
+    for (const auto end = std::chrono::steady_clock::now() + most; !holds();
+         std::this_thread::yield())
+      if (std::chrono::steady_clock::now() > end)
+        return false;
+    return true;
+  }
+
+  system_config config{1};
+  caf::actor_system system{config};
+  // CAF 0.17 binds a reference to null for a function that is spawned without an argument.
+  caf::actor served = system.spawn(
+      [](int more) { return caf::behavior{[more](int asked) { return asked + more; }}; }, 0);
+  std::uint16_t port = 0;
+};
+
+TEST_F(node_middleman_test, nothing_is_kept_of_a_peer_that_left) {
+  for (int i = 0; i < 8; ++i)
+    connect_and_leave();
+  EXPECT_TRUE(within(std::chrono::seconds(10), [&] { return peers_remembered() == 0; }))
+      << peers_remembered() << " are kept";
+}
+
+/// All descriptors but a few are in use, for as long as this lives.
+class few_descriptors {
+public:
+  few_descriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    auto low = before_;
+    low.rlim_cur = static_cast<rlim_t>(next);
+    ::setrlimit(RLIMIT_NOFILE, &low);
+    ::close(next);
+    // Below the limit there may be gaps.
+    for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
+      filled_.push_back(fd);
+  }
+  ~few_descriptors() {
+    for (const int fd : filled_)
+      ::close(fd);
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+private:
+  rlimit before_{};
+  std::vector<int> filled_;
+};
+
+TEST_F(node_middleman_test, without_descriptors_a_connection_is_turned_away_and_later_ones_served) {
+  const int caller = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(caller, 0);
+  // UBSan opens a pipe to look at the type of each object that it has not seen before: it is to
+  // have seen the doorman's.
+  connect_and_leave();
+  {
+    const few_descriptors none_left;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::connect(caller, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    pollfd ended{caller, POLLIN, 0};
+    EXPECT_EQ(::poll(&ended, 1, 10'000), 1)
+        << "it waits while the process asks the kernel for ever";
+    char byte;
+    EXPECT_LE(::recv(caller, &byte, 1, MSG_DONTWAIT), 0) << "served without a descriptor?";
+  }
+  ::close(caller);
+  connect_and_leave();
+}
+
+} // namespace
+} // namespace peercache::link

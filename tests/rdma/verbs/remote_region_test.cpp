@@ -1,0 +1,70 @@
+#include "rdma/verbs/remote_region.hpp"
+
+#include "common/limits.hpp"
+#include "common/slot_entry.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::rdma::remote_region_test {
+namespace {
+
+constexpr std::uint64_t table = 1u << 30;
+constexpr std::uint32_t granules = 100;
+constexpr std::uint64_t pages = table + granules * sizeof(slot_entry);
+constexpr std::uint64_t end = pages + std::uint64_t{granules} * limits::granule_bytes;
+
+verbs_answer announced(std::uint32_t chunks) {
+  verbs_answer answer;
+  answer.table_address = table;
+  answer.pages_address = pages;
+  answer.granules = granules;
+  answer.chunks = chunks;
+  answer.region_bytes = end - table;
+  return answer;
+}
+
+region_chunk chunk(std::uint32_t index, std::uint64_t address, std::uint64_t bytes) {
+  region_chunk made;
+  made.index = index;
+  made.address = address;
+  made.bytes = bytes;
+  made.rkey = 10 + index;
+  return made;
+}
+
+TEST(remote_region, finds_the_key_and_how_far_it_reaches) {
+  remote_region region(announced(2));
+  EXPECT_TRUE(region.add(chunk(1, table + 5000, end - table - 5000)));
+  EXPECT_FALSE(region.find(table + 10)) << "not registered yet";
+  EXPECT_FALSE(region.complete());
+  EXPECT_TRUE(region.add(chunk(0, table, 5000)));
+  EXPECT_TRUE(region.complete());
+  EXPECT_EQ(region.find(table + 10)->rkey, 10u);
+  EXPECT_EQ(region.find(table + 10)->bytes, 4990u);
+  EXPECT_EQ(region.find(table + 5000)->rkey, 11u);
+  EXPECT_FALSE(region.find(end));
+}
+
+TEST(remote_region, refuses_chunks_that_overlap_lie_outside_or_are_too_many) {
+  remote_region region(announced(2));
+  EXPECT_FALSE(region.add(chunk(0, table - 1, 10)));
+  EXPECT_FALSE(region.add(chunk(0, end - 5, 10)));
+  EXPECT_TRUE(region.add(chunk(0, table, 5000)));
+  EXPECT_FALSE(region.add(chunk(1, table + 4999, 10)));
+  EXPECT_TRUE(region.add(chunk(1, table + 5000, 10)));
+  EXPECT_FALSE(region.add(chunk(1, table + 6000, 10)));
+}
+
+TEST(remote_region, pages_beyond_the_pool_have_no_address) {
+  remote_region region(announced(1));
+  EXPECT_EQ(region.page_address({0}, 1), pages);
+  EXPECT_EQ(region.page_address({99}, 4096), pages + 99 * 4096);
+  EXPECT_FALSE(region.page_address({99}, 4097));
+  EXPECT_FALSE(region.page_address({100}, 1));
+  EXPECT_FALSE(region.page_address({0xffffffff}, limits::page_bytes_max));
+  EXPECT_FALSE(region.page_address({0}, 0));
+  EXPECT_EQ(region.entry_address({7}), table + 7 * sizeof(slot_entry));
+}
+
+} // namespace
+} // namespace peercache::rdma::remote_region_test

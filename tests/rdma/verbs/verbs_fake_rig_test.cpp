@@ -1,0 +1,65 @@
+// The rig of the pure ring: two devices of the fake provider.
+
+#include "tests/rdma/verbs/verbs_rig.hpp"
+#include "tests/support/fake_verbs/fake_verbs.hpp"
+
+namespace peercache::rdma {
+namespace {
+
+using tests::fake_fabric;
+using tests::fake_work;
+
+/// A fabric that is made before the rig's own verbs objects and destroyed after them.
+struct fabric_first {
+  fabric_first() : fabric(42) {
+    fabric.add(tests::roce_device("fake0", 1));
+    fabric.add(tests::roce_device("fake1", 2));
+    fabric.set_delay(std::chrono::microseconds(5), std::chrono::microseconds(40));
+    fabric.set_reorder(true);
+  }
+  fake_fabric fabric;
+};
+
+class fake_verbs_rig final : fabric_first, public verbs_rig {
+public:
+  fake_verbs_rig()
+      : verbs_rig({"fake0", "fake1", [this](plane_rig& rig) {
+                     rig.now += std::chrono::microseconds(10);
+                     fabric.advance(std::chrono::microseconds(10));
+                   }}) {
+    fabric.before_each([this](const fake_work& work) { before(work); });
+    fabric.in_the_middle([this](const fake_work& work) { after(work); });
+  }
+  ~fake_verbs_rig() override {
+    fabric.before_each(nullptr);
+    fabric.in_the_middle(nullptr);
+  }
+
+private:
+  void before(const fake_work& work) {
+    if (work.bytes <= sizeof(slot_entry))
+      return;
+    if (serves == fault::breaks && ++payloads_ == 2)
+      fabric.break_device("fake1");
+    if (serves == fault::corrupts)
+      flip(work.remote_address + 7);
+  }
+  /// Damaged on its way: the pool itself is whole again.
+  void after(const fake_work& work) {
+    if (work.bytes > sizeof(slot_entry) && serves == fault::corrupts)
+      flip(work.remote_address + 7);
+  }
+  static void flip(std::uint64_t address) {
+    *reinterpret_cast<std::byte*>(address) ^= std::byte{1};
+  }
+
+  int payloads_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<plane_rig> make_verbs_rig() {
+  return std::make_unique<fake_verbs_rig>();
+}
+
+} // namespace peercache::rdma

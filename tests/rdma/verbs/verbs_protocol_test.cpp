@@ -1,0 +1,340 @@
+// The verbs handshake: its layout, its rules one by one, and hostile bytes against an oracle that
+// counts in 128 bits.
+
+#include "common/test_guards.hpp"
+#include "rdma/tcp/tcp_protocol.hpp"
+#include "rdma/verbs/verbs_protocol.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace peercache::rdma::verbs_protocol_test {
+namespace {
+
+__extension__ using wide = unsigned __int128;
+
+constexpr incarnation life{7, 9};
+constexpr std::uint64_t cluster = 0x1122334455667788;
+constexpr std::uint8_t ethernet = 0, infiniband = 1;
+
+queue_pair_end good_end() {
+  queue_pair_end end;
+  end.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+  end.queue_pair = 0x010203;
+  end.psn = 0x0a0b0c;
+  end.mtu_bytes = 4096;
+  end.message_bytes = 8u << 20;
+  end.initiator_depth = 16;
+  end.responder_depth = 16;
+  return end;
+}
+
+verbs_hello good_hello() {
+  verbs_hello say;
+  say.cluster = cluster;
+  say.inc = life;
+  say.reader = {3, 4};
+  say.end = good_end();
+  say.name = padded_name("node-2/rank-0");
+  return say;
+}
+
+verbs_answer good_answer() {
+  verbs_answer answer;
+  answer.inc = life;
+  answer.end = good_end();
+  answer.table_address = 0x7f0000001000;
+  answer.granules = 1024;
+  answer.pages_address = answer.table_address + 0x20000;
+  answer.region_bytes = 0x20000 + 1024 * 4096;
+  answer.chunks = 3;
+  answer.rails = 2;
+  answer.rail = 1;
+  return answer;
+}
+
+region_chunk good_chunk() {
+  region_chunk chunk;
+  chunk.index = 2;
+  chunk.address = good_answer().table_address + 4096;
+  chunk.bytes = 1u << 20;
+  chunk.rkey = 77;
+  return chunk;
+}
+
+verbs_verdict verdict_of(const verbs_hello& say) {
+  return judge(say, cluster, life, ethernet);
+}
+
+template <class T>
+std::array<std::uint8_t, sizeof(T)> bytes_of(const T& value) {
+  std::array<std::uint8_t, sizeof(T)> bytes;
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+TEST(verbs_protocol, the_hello_lies_on_the_wire_as_its_table_says) {
+  auto say = good_hello();
+  say.rail = 5;
+  const auto bytes = bytes_of(say);
+  EXPECT_EQ(std::memcmp(bytes.data(), "PCVH", 4), 0);
+  EXPECT_EQ(bytes[4], verbs_wire_version);
+  EXPECT_EQ(bytes[6], 5);
+  EXPECT_EQ(bytes[8], 0x88) << "cluster, little endian";
+  EXPECT_EQ(bytes[16], 7) << "inc";
+  EXPECT_EQ(bytes[32], 3) << "reader";
+  EXPECT_EQ(bytes[48 + 12], 10) << "gid";
+  EXPECT_EQ(bytes[48 + 16], 0x03) << "queue pair";
+  EXPECT_EQ(bytes[48 + 20], 0x0c) << "psn";
+  EXPECT_EQ(bytes[48 + 25], 0x10) << "mtu";
+  EXPECT_EQ(bytes[48 + 30], 0x80) << "message bytes";
+  EXPECT_EQ(bytes[48 + 34], 16) << "initiator depth";
+  EXPECT_EQ(bytes[88], 'n') << "name";
+}
+
+TEST(verbs_protocol, the_answer_and_what_follows_lie_on_the_wire_as_their_tables_say) {
+  const auto answer = bytes_of(good_answer());
+  EXPECT_EQ(std::memcmp(answer.data(), "PCVA", 4), 0);
+  EXPECT_EQ(answer[7], 1) << "rail";
+  EXPECT_EQ(answer[8], 7) << "inc";
+  EXPECT_EQ(answer[24 + 16], 0x03) << "queue pair";
+  EXPECT_EQ(answer[64 + 1], 0x10) << "table";
+  EXPECT_EQ(answer[72 + 2], 0x02) << "pages";
+  EXPECT_EQ(answer[80 + 1], 0x04) << "granules";
+  EXPECT_EQ(answer[84], 3) << "chunks";
+  EXPECT_EQ(answer[88 + 2], 0x42) << "region bytes";
+  EXPECT_EQ(answer[136], 2) << "rails";
+  const auto chunk = bytes_of(good_chunk());
+  EXPECT_EQ(std::memcmp(chunk.data(), "PCVC", 4), 0);
+  EXPECT_EQ(chunk[4], 2) << "index";
+  EXPECT_EQ(chunk[8 + 1], 0x20) << "address";
+  EXPECT_EQ(chunk[16 + 2], 0x10) << "bytes";
+  EXPECT_EQ(chunk[24], 77) << "rkey";
+  EXPECT_EQ(std::memcmp(bytes_of(verbs_ready{}).data(), "PCVR\0\0\0\0\0\0\0\0\0\0\0\0", 16), 0);
+}
+
+TEST(verbs_protocol, its_first_bytes_tell_it_from_the_tcp_protocol) {
+  EXPECT_NE(verbs_hello_magic, hello_magic);
+}
+
+TEST(verbs_protocol, each_wrong_field_of_a_hello_has_its_verdict) {
+  EXPECT_EQ(verdict_of(good_hello()), verbs_verdict::accepted);
+  const auto with = [](auto damage) {
+    auto say = good_hello();
+    damage(say);
+    return verdict_of(say);
+  };
+  EXPECT_EQ(with([](auto& say) { say.magic = hello_magic; }), verbs_verdict::incompatible);
+  EXPECT_EQ(with([](auto& say) { say.version = 2; }), verbs_verdict::incompatible);
+  EXPECT_EQ(with([](auto& say) { say.reserved = 1; }), verbs_verdict::incompatible);
+  EXPECT_EQ(with([](auto& say) { say.cluster = 1; }), verbs_verdict::other_cluster);
+  EXPECT_EQ(with([](auto& say) { say.inc = {9, 7}; }), verbs_verdict::other_incarnation);
+  EXPECT_EQ(with([](auto& say) { say.end.psn = 1u << 24; }), verbs_verdict::incompatible);
+  EXPECT_EQ(judge(good_hello(), cluster, life, infiniband), verbs_verdict::incompatible);
+}
+
+TEST(verbs_protocol, a_hello_of_another_version_is_not_looked_at) {
+  auto say = good_hello();
+  say.version = 2;
+  say.cluster = 1;
+  EXPECT_EQ(verdict_of(say), verbs_verdict::incompatible);
+}
+
+TEST(verbs_protocol, without_the_incarnation_guard_a_wrong_life_passes) {
+  const guard_switched_off off(guard::incarnation);
+  auto say = good_hello();
+  say.inc = {9, 7};
+  EXPECT_EQ(verdict_of(say), verbs_verdict::accepted);
+}
+
+TEST(verbs_protocol, an_end_that_cannot_be_real_is_not_well_formed) {
+  EXPECT_TRUE(well_formed(good_end()));
+  const auto with = [](auto damage) {
+    auto end = good_end();
+    damage(end);
+    return well_formed(end);
+  };
+  EXPECT_FALSE(with([](auto& end) { end.queue_pair = 0; }));
+  EXPECT_FALSE(with([](auto& end) { end.queue_pair = 1u << 24; }));
+  EXPECT_FALSE(with([](auto& end) { end.psn = 1u << 24; }));
+  EXPECT_TRUE(with([](auto& end) { end.psn = 0; }));
+  for (const auto mtu : {0u, 128u, 1500u, 4095u, 8192u})
+    EXPECT_FALSE(with([mtu](auto& end) { end.mtu_bytes = mtu; })) << mtu;
+  for (const auto mtu : {256u, 512u, 1024u, 2048u})
+    EXPECT_TRUE(with([mtu](auto& end) { end.mtu_bytes = mtu; })) << mtu;
+  for (const auto bytes : {0u, 1u, 63u})
+    EXPECT_FALSE(with([bytes](auto& end) { end.message_bytes = bytes; })) << bytes;
+  EXPECT_TRUE(with([](auto& end) { end.message_bytes = 64; })) << "a slot's entry in one READ";
+  EXPECT_FALSE(with([](auto& end) { end.initiator_depth = 0; }));
+  EXPECT_FALSE(with([](auto& end) { end.responder_depth = 0; }));
+  EXPECT_FALSE(with([](auto& end) { end.layer = 2; }));
+  EXPECT_FALSE(with([](auto& end) { end.reserved[2] = 1; }));
+  EXPECT_FALSE(with([](auto& end) { end.gid = {}; })) << "Ethernet needs a GID";
+  EXPECT_FALSE(with([](auto& end) { end.layer = infiniband; })) << "InfiniBand needs a LID";
+  EXPECT_TRUE(with([](auto& end) { end.layer = infiniband, end.lid = 4, end.gid = {}; }));
+}
+
+TEST(verbs_protocol, an_answer_that_cannot_be_real_is_not_well_formed) {
+  EXPECT_TRUE(well_formed(good_answer()));
+  const auto with = [](auto damage) {
+    auto answer = good_answer();
+    damage(answer);
+    return well_formed(answer);
+  };
+  EXPECT_FALSE(with([](auto& answer) { answer.magic = verbs_hello_magic; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.version = 2; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.verdict = verbs_verdict::busy; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.rails = 0; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.rail = 2; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.reserved[6] = 1; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.end.mtu_bytes = 1; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.granules = 0; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.granules += 1; })) << "pages past the region";
+  EXPECT_FALSE(with([](auto& answer) { answer.granules = 0xFFFFFFFF; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.chunks = 0; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.chunks = region_chunks_max + 1; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.region_bytes -= 1; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.region_bytes = ~0ull; })) << "wraps around";
+  EXPECT_FALSE(with([](auto& answer) { answer.table_address = 0; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.table_address += 8; })) << "torn generations";
+  EXPECT_FALSE(with([](auto& answer) { answer.pages_address = answer.table_address; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.pages_address = answer.table_address - 4096; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.pages_address = ~0ull - 4096; }));
+}
+
+TEST(verbs_protocol, a_chunk_lies_within_the_region) {
+  const auto answer = good_answer();
+  EXPECT_TRUE(within(good_chunk(), answer));
+  const auto with = [&answer](auto damage) {
+    auto chunk = good_chunk();
+    damage(chunk);
+    return within(chunk, answer);
+  };
+  EXPECT_TRUE(with([&](auto& chunk) {
+    chunk.address = answer.table_address, chunk.bytes = answer.region_bytes;
+  }));
+  EXPECT_FALSE(with([&](auto& chunk) { chunk.bytes = answer.region_bytes; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.magic = 0; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.index = 3; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.bytes = 0; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.bytes = ~0ull; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.bytes = 0 - chunk.address; })) << "ends at 0";
+  EXPECT_FALSE(with([&](auto& chunk) { chunk.address = answer.table_address - 1; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.address = ~0ull; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.reserved[0] = 1; }));
+}
+
+TEST(verbs_protocol, both_ends_take_what_both_can) {
+  auto reader = good_end(), server = good_end();
+  reader.mtu_bytes = 1024, server.mtu_bytes = 4096;
+  reader.message_bytes = 1u << 30, server.message_bytes = 8u << 20;
+  reader.initiator_depth = 128, server.responder_depth = 16;
+  reader.responder_depth = 2, server.initiator_depth = 4;
+  server.queue_pair = 99;
+  const auto agreed = agree(reader, server);
+  EXPECT_EQ(agreed.mtu_bytes, 1024u);
+  EXPECT_EQ(agreed.message_bytes, 8u << 20);
+  EXPECT_EQ(agreed.responder_depth, 16) << "READs that the reader may start";
+  EXPECT_EQ(agreed.initiator_depth, 2);
+  EXPECT_EQ(agreed.queue_pair, 99u) << "the rest is the server's";
+  EXPECT_TRUE(well_formed(agreed));
+}
+
+TEST(verbs_protocol, names_are_cut_and_made_printable) {
+  EXPECT_EQ(name_of(padded_name("node-1")), "node-1");
+  EXPECT_EQ(name_of(padded_name(std::string(60, 'x'))), std::string(40, 'x'));
+  EXPECT_EQ(name_of(padded_name("a\nb\x1b\xff")), "a?b??");
+  EXPECT_EQ(name_of({}), "");
+}
+
+// --- hostile bytes ------------------------------------------------------------------------------
+
+bool end_is_allowed(const queue_pair_end& end) {
+  bool gid = false;
+  for (const auto byte : end.gid)
+    gid |= byte != 0;
+  const bool mtu = end.mtu_bytes == 256 || end.mtu_bytes == 512 || end.mtu_bytes == 1024 ||
+                   end.mtu_bytes == 2048 || end.mtu_bytes == 4096;
+  return (end.queue_pair >> 24) == 0 && end.queue_pair > 0 && (end.psn >> 24) == 0 && mtu &&
+         end.message_bytes >= 64 && end.initiator_depth > 0 && end.responder_depth > 0 &&
+         ((end.layer == 0 && gid) || (end.layer == 1 && end.lid > 0)) &&
+         end.reserved == std::array<std::uint8_t, 3>{};
+}
+
+bool hello_is_allowed(const verbs_hello& say) {
+  return say.magic == 0x48564350 && say.version == 1 && say.reserved == 0 &&
+         say.cluster == cluster && say.inc == life && say.end.layer == ethernet &&
+         end_is_allowed(say.end);
+}
+
+bool answer_is_allowed(const verbs_answer& answer) {
+  const wide table = answer.table_address, pages = answer.pages_address;
+  const wide region_end = table + answer.region_bytes, granules = answer.granules;
+  return answer.magic == 0x41564350 && answer.version == 1 &&
+         answer.verdict == verbs_verdict::accepted && answer.rail < answer.rails &&
+         answer.reserved == std::array<std::uint8_t, 7>{} && end_is_allowed(answer.end) &&
+         answer.chunks >= 1 && answer.chunks <= 4096 && granules > 0 && table > 0 &&
+         table % 64 == 0 && region_end < wide{1} << 64 && pages >= table + granules * 64 &&
+         pages + granules * 4096 <= region_end;
+}
+
+bool chunk_is_allowed(const region_chunk& chunk, const verbs_answer& answer) {
+  const wide begin = chunk.address, end = begin + chunk.bytes;
+  const wide region = answer.table_address;
+  return chunk.magic == 0x43564350 && chunk.index < answer.chunks && chunk.bytes > 0 &&
+         begin >= region && end <= region + answer.region_bytes &&
+         chunk.reserved == std::array<std::uint8_t, 12>{};
+}
+
+/// Damages a few fields of a message that was right: bytes, or whole words with values that
+/// provoke wrapping.
+template <class T>
+T mutated(const T& right, std::mt19937_64& random) {
+  static constexpr std::uint64_t provoking[] = {
+      0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 1ull << 24, 1ull << 63, ~0ull, ~0ull - 4095, 4096, 64};
+  auto bytes = bytes_of(right);
+  for (auto damages = 1 + random() % 3; damages > 0; --damages) {
+    if (random() % 2 == 0) {
+      bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+      continue;
+    }
+    const std::size_t width = random() % 2 == 0 ? 4 : 8;
+    const auto at = random() % ((bytes.size() - width) / 4 + 1) * 4;
+    const auto value = provoking[random() % std::size(provoking)];
+    std::memcpy(&bytes[at], &value, width);
+  }
+  T made;
+  std::memcpy(static_cast<void*>(&made), bytes.data(), sizeof made);
+  return made;
+}
+
+TEST(verbs_protocol, hostile_bytes_pass_exactly_when_the_rules_allow_them) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  std::uint32_t passed = 0, stopped = 0;
+  const auto note = [&](bool did, bool may, const char* what) {
+    ASSERT_EQ(did, may) << what;
+    ++(did ? passed : stopped);
+  };
+  for (int round = 0; round < 200'000 && !testing::Test::HasFatalFailure(); ++round) {
+    const auto say = mutated(good_hello(), random);
+    note(verdict_of(say) == verbs_verdict::accepted, hello_is_allowed(say), "hello");
+    const auto answer = mutated(good_answer(), random);
+    note(well_formed(answer), answer_is_allowed(answer), "answer");
+    const auto chunk = mutated(good_chunk(), random);
+    const auto to = answer_is_allowed(answer) ? answer : good_answer();
+    note(within(chunk, to), chunk_is_allowed(chunk, to), "chunk");
+    const auto ready = mutated(verbs_ready{}, random);
+    note(well_formed(ready), bytes_of(ready) == bytes_of(verbs_ready{}), "ready");
+    if (end_is_allowed(say.end))
+      note(well_formed(agree(say.end, good_end())), true, "agreed");
+  }
+  EXPECT_GT(passed, 10'000u);
+  EXPECT_GT(stopped, 100'000u);
+}
+
+} // namespace
+} // namespace peercache::rdma::verbs_protocol_test

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "common/slot_entry.hpp"
+#include "rdma/verbs/verbs_rail_server.hpp"
+#include "rdma/verbs/verbs_transport.hpp"
+#include "tests/rdma/plane_rig.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace peercache::rdma {
+
+/// A pool's memory as peers READ it: slot table, then pages.
+class readable_pool {
+public:
+  static constexpr std::uint32_t granules = 24u << 10; ///< 96 MiB, which real devices pin.
+
+  readable_pool();
+  ~readable_pool();
+  readable_pool(const readable_pool&) = delete;
+  readable_pool& operator=(const readable_pool&) = delete;
+
+  /// The slot of this page in the served memory; copies it there the first time.
+  slot_id place(const test_pool& pool, std::uint32_t slot);
+  served_pool served() const;
+  slot_entry& entry(slot_id slot) const { return table_[slot.value]; }
+  std::byte* page(slot_id slot) const { return pages_ + std::size_t{slot.value} * 4096; }
+
+private:
+  std::byte* memory_ = nullptr;
+  slot_entry* table_ = nullptr;
+  std::byte* pages_ = nullptr;
+  std::uint32_t next_ = 0;
+  std::map<std::uint32_t, slot_id> placed_;
+};
+
+/// Which devices the two ends of a rig use, and how time passes between two steps.
+struct verbs_rig_devices {
+  std::string reader;
+  std::string server;
+  std::function<void(plane_rig&)> pass_time;
+};
+
+/// Reader, rail server and page server polled alternately in one thread.
+class verbs_rig : public plane_rig {
+public:
+  explicit verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options = {});
+  ~verbs_rig() override;
+
+  data_plane& plane() override { return *reader; }
+  void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) override;
+  void stop_serving() override;
+  void place(test_batch& what) override;
+  peer_endpoint peer(const incarnation& inc) const override {
+    return {{1}, inc, "127.0.0.1", port_, "test", 1};
+  }
+  void step() override;
+
+  readable_pool memory;
+  std::unique_ptr<reader_rail> rail;
+  std::unique_ptr<channel_data_plane> reader;
+  std::unique_ptr<verbs_rail_server> server;
+  fault serves = fault::none;
+  std::string server_name = "server";                ///< For the next `serve`.
+  std::uint64_t chunk_bytes = 1u << 30;              ///< The chunk size of the next `serve`.
+  std::uint32_t chunks_at_start = ~std::uint32_t{0}; ///< Chunks that the next `serve` registers.
+
+private:
+  const verbs_rig_devices devices_;
+  std::uint16_t port_ = 0;
+  test_pool* pool_ = nullptr;
+  std::unique_ptr<tcp_page_server> acceptor_;
+};
+
+/// Over the fake provider, under a seed.
+std::unique_ptr<plane_rig> make_verbs_rig();
+
+} // namespace peercache::rdma

@@ -20,7 +20,7 @@ struct clearing_options {
   cleared_spaces spaces; ///< With what the disk remembers.
   incarnation self;
   pool_actor pool;
-  disk_writer_actor disk; ///< Remembers for the next process; null: no page outlives this one.
+  disk_actor disk; ///< Remembers for the next process; null: no page outlives this one.
   /// Called in this actor, once: clients of this host can be let in.
   std::function<void()> caught_up = [] {};
   /// Keeps it for the next process that has the pool's memory.
@@ -64,8 +64,8 @@ struct clearing_state {
   bool left = false;                        ///< This node has left for good.
   bool says_goodbye = false;                ///< The next process will know that it left.
   life_record noted;
-  std::optional<caf::actor_clock::time_point>
-      waits_until; ///< When those left behind are waited for no longer.
+  /// When those left behind are waited for no longer.
+  std::optional<caf::actor_clock::time_point> waits_until;
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }

@@ -292,7 +292,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
   return {
       [self](hello_atom, std::uint32_t version, const std::string& cluster,
              const std::string& who) { return greet(self, version, cluster, who); },
-      [self](session_atom, const std::string& client_name, const session_actor& events) {
+      [self](session_atom, const std::string& client_name, const session_listener& events) {
         return open_session(self, client_name, events);
       },
       [self](reserve_atom, std::uint64_t id, const std::string& lengths) {

@@ -31,15 +31,15 @@ struct gateway_options {
   directory_actor directory;
   membership_actor membership;
   pool_actor pool;
-  disk_writer_actor disk;
+  disk_actor disk;
   promoter_actor promoter;
   clearing_actor clearing;
   /// Share of the disk's scan that is done; the node is not ready before it is 1.
   std::function<double()> disk_scanned = [] { return 1.0; };
   /// Whether this node knows what was cleared while it was away: clients are let in then.
   std::function<bool()> caught_up = [] { return true; };
-  std::string
-      left_behind; ///< Names of those it catches up with first, left behind at its last end.
+  /// Names of those it catches up with first, left behind at its last end.
+  std::string left_behind;
   /// Both ask the kernel, never a clock: nobody can write to the session's slots any more; a
   /// process that has the pool mapped holds the session's lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;
@@ -54,7 +54,7 @@ struct gateway_state {
   /// A client that came before this node had caught up.
   struct early_client {
     std::string name;
-    session_actor events;
+    session_listener events;
     caf::typed_response_promise<session_welcome> promise;
     std::uint32_t beats = 0; ///< Since then.
   };

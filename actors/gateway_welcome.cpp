@@ -13,7 +13,7 @@ constexpr std::uint32_t early_beats_max = 2;
 
 /// Nothing when there are too many.
 std::optional<session_welcome> let_in(gateway_pointer self, const std::string& client_name,
-                                      const session_actor& events) {
+                                      const session_listener& events) {
   auto& state = self->state;
   auto id = state.sessions.open(client_name, events, state.options.session_is_held);
   if (!id)
@@ -48,7 +48,7 @@ void look_after_early_clients(gateway_pointer self, std::uint32_t beats) {
 } // namespace
 
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
-                                          const session_actor& events) {
+                                          const session_listener& events) {
   auto& state = self->state;
   if (state.options.caught_up()) {
     auto welcome = let_in(self, client_name, events);

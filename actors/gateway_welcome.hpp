@@ -11,7 +11,7 @@ namespace peercache::actors {
 
 /// The answer comes when the node has caught up, or is a refusal in about a second.
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
-                                          const session_actor& events);
+                                          const session_listener& events);
 
 /// The node may have caught up.
 void let_early_clients_in(gateway_pointer self);

@@ -255,7 +255,7 @@ void node::impl::end_actors() {
                        caf::actor_cast<caf::strong_actor_ptr>(directory_),
                        caf::actor_cast<caf::strong_actor_ptr>(connector_),
                        caf::actor_cast<caf::strong_actor_ptr>(promoter_),
-                       caf::actor_cast<caf::strong_actor_ptr>(disk_writer_),
+                       caf::actor_cast<caf::strong_actor_ptr>(disk_actor_),
                        caf::actor_cast<caf::strong_actor_ptr>(pool_)})
     if (address)
       caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
@@ -278,7 +278,7 @@ void node::impl::end_actors() {
   directory_ = nullptr;
   connector_ = nullptr;
   promoter_ = nullptr;
-  disk_writer_ = nullptr;
+  disk_actor_ = nullptr;
   pool_ = nullptr;
   page_thread_ = http_thread_ = disk_thread_ = nullptr;
 }

@@ -23,8 +23,8 @@ namespace peercache::actors {
 struct node_decorators {
   using device = std::unique_ptr<storage::disk_io>;
   std::function<device(device)> disk; ///< Around the disk tier's device. May be empty.
-  std::function<void(rdma::tcp_server_faults&)>
-      pages; ///< What the page server does wrong. May be empty.
+  /// What the page server does wrong. May be empty.
+  std::function<void(rdma::tcp_server_faults&)> pages;
 };
 
 /// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:

@@ -3,7 +3,7 @@
 
 #include "actors/clearing_actor.hpp"
 #include "actors/directory_actor.hpp"
-#include "actors/disk_writer_actor.hpp"
+#include "actors/disk_actor.hpp"
 #include "actors/gateway_actor.hpp"
 #include "actors/lookup_broker.hpp"
 #include "actors/membership_actor.hpp"
@@ -98,17 +98,17 @@ void node::impl::spawn_pool() {
   }
   pool_ = system.spawn(run_pool, pool, std::move(pages));
   spawn_adoption();
-  disk_writer_ = system.spawn(run_disk_writer, disk_.get(), pool_);
+  disk_actor_ = system.spawn(run_disk_actor, disk_.get(), pool_);
   if (!disk_->on())
     return;
-  caf::anon_send(pool_, hello_atom_v, disk_writer_);
+  caf::anon_send(pool_, hello_atom_v, disk_actor_);
   promoter_options promotes;
   promotes.pool = pool_;
-  promotes.disk = disk_writer_;
+  promotes.disk = disk_actor_;
   promotes.bytes_max = std::min(config_.disk.promote_bytes, config_.pool.size_bytes / 4);
   promotes.warm = config_.disk.warm;
   promoter_ = system.spawn(run_promoter, promotes);
-  disk_thread_ = spawn_thread_actor(system, [disk = disk_.get(), actor = disk_writer_] {
+  disk_thread_ = spawn_thread_actor(system, [disk = disk_.get(), actor = disk_actor_] {
     disk->run([&](disk_turn_ptr turn) { caf::anon_send(actor, turn_atom_v, std::move(turn)); });
   });
 }
@@ -147,7 +147,7 @@ void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
   options.spaces = std::move(cleared_);
   options.self = self_.inc;
   options.pool = pool_;
-  options.disk = disk_writer_;
+  options.disk = disk_actor_;
   options.caught_up = [caught_up = caught_up_, own] {
     caught_up->store(true);
     caf::anon_send(own->gateway, tell_atom_v);
@@ -189,7 +189,7 @@ void node::impl::spawn_gateway() {
   options.directory = directory_;
   options.membership = membership_;
   options.pool = pool_;
-  options.disk = disk_writer_;
+  options.disk = disk_actor_;
   options.promoter = promoter_;
   options.clearing = clearing_;
   options.caught_up = [caught_up = caught_up_] { return caught_up->load(); };

@@ -90,7 +90,7 @@ private:
   links_actor links_;
   membership_actor membership_;
   pool_actor pool_;
-  disk_writer_actor disk_writer_;
+  disk_actor disk_actor_;
   promoter_actor promoter_;
   gateway_actor gateway_;
   clearing_actor clearing_;

@@ -34,7 +34,7 @@ storage::pool_memory_options memory_options(const config::node_config& config,
   options.size_bytes = config.pool.size_bytes;
   if (config.pool.huge_pages != config::huge_pages::off)
     options.huge_page_directory = "/dev/hugepages";
-  options.pretouch_threads = config.pool.prefault_threads != 0
+  options.prefault_threads = config.pool.prefault_threads != 0
                                  ? config.pool.prefault_threads
                                  : std::max(1u, std::thread::hardware_concurrency());
   options.on_progress = [last = 0ull](std::uint64_t done, std::uint64_t total) mutable {

@@ -182,7 +182,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
         self->state.publishing->publish_disk();
         carry_out_orders(self);
       },
-      [self](hello_atom, const disk_writer_actor& disk) { self->state.disk.actor = disk; },
+      [self](hello_atom, const disk_actor& disk) { self->state.disk.actor = disk; },
       [self](publish_atom) {
         self->state.publishing->publish_again(self->clock().now());
         carry_out_orders(self);

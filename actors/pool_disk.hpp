@@ -52,7 +52,7 @@ public:
   /// The queue, for one message.
   std::string take_kept() { return std::exchange(kept_, {}); }
 
-  disk_writer_actor actor;
+  disk_actor actor;
   disk_catch_up catch_up;
 
   /// Somebody waits until what is in memory is on disk too.

@@ -16,7 +16,7 @@ namespace peercache::actors {
 
 struct promoter_options {
   pool_actor pool;
-  disk_writer_actor disk;
+  disk_actor disk;
   std::uint64_t bytes_max = 256ull << 20; ///< Of pages on their way.
   bool warm = true;
 };

@@ -60,7 +60,7 @@ void add(client_report& sum, const client_report& more) {
 
 } // namespace
 
-std::optional<std::uint64_t> session_table::open(std::string client_name, session_actor events,
+std::optional<std::uint64_t> session_table::open(std::string client_name, session_listener events,
                                                  const lock_held& held) {
   std::uint32_t lock_index = 0;
   while (lock_index < sessions_max &&

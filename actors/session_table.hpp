@@ -25,7 +25,7 @@ public:
   struct session {
     session() = default;
     std::string client_name;
-    session_actor events;
+    session_listener events;
     std::uint32_t lock_index = 0;
     std::unordered_set<std::uint32_t> slots;
     client_report totals;
@@ -41,7 +41,7 @@ public:
   /// Opens a session; nothing when there are too many. Its id is drawn, so that nobody speaks for a
   /// session that it did not open. Its lock is one that nobody holds (a client that has just closed
   /// its session may, for a moment): who holds it later is who was told of it.
-  std::optional<std::uint64_t> open(std::string client_name, session_actor events,
+  std::optional<std::uint64_t> open(std::string client_name, session_listener events,
                                     const lock_held& held = nullptr);
 
   session* find(std::uint64_t id) noexcept;

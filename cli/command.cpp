@@ -135,8 +135,8 @@ exit_code fail(const global_options& globals, const error& err) {
   return exit_code_of(err.code);
 }
 
-result<endpoint> parse_endpoint(const std::string& text) {
-  endpoint parsed{text, 31998};
+result<node_address> parse_node_address(const std::string& text) {
+  node_address parsed{text, 31998};
   auto colon = text.rfind(':');
   bool bracketed = text.starts_with('[');
   auto bracket = text.find(']');
@@ -173,7 +173,7 @@ error with_advice(const error& err) {
 } // namespace
 
 result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals) {
-  auto address = parse_endpoint(globals.node);
+  auto address = parse_node_address(globals.node);
   if (!address)
     return address.error();
   auto admin = client::admin_client::connect(address->host, address->port, globals.cluster,
@@ -203,7 +203,7 @@ result<std::unique_ptr<client::admin_client>> connect_node(const global_options&
 }
 
 result<std::unique_ptr<client::cache_client>> connect_client(const global_options& globals) {
-  auto address = parse_endpoint(globals.node);
+  auto address = parse_node_address(globals.node);
   if (!address)
     return address.error();
   client::client_options options;

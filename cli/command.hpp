@@ -73,12 +73,12 @@ void print(const global_options& globals, const nlohmann::json& data, const std:
 /// end with.
 exit_code fail(const global_options& globals, const error& err);
 
-struct endpoint {
+struct node_address {
   std::string host;
   std::uint16_t port = 0;
 };
 /// "host:port", "[v6]:port", or a host alone with the default port.
-result<endpoint> parse_endpoint(const std::string& text);
+result<node_address> parse_node_address(const std::string& text);
 
 result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals);
 /// The node of this name, found in the view of the one that `--node` says; that one for no name.

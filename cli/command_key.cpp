@@ -18,16 +18,16 @@ std::string_view word_of(directory::tier where) {
 
 /// The member that a record names, or nothing when its process is not in the view: such a record is
 /// never used.
-const discovery::member* owner_of(const discovery::view& view, const page_location& location) {
+const discovery::member* holder_of(const discovery::view& view, const page_location& location) {
   const auto* member = view.find(location.node);
-  return member != nullptr && member->inc == location.owner ? member : nullptr;
+  return member != nullptr && member->inc == location.holder ? member : nullptr;
 }
 
 nlohmann::json location_json(const page_location& location, const discovery::view& view) {
-  const auto* owner = owner_of(view, location);
+  const auto* owner = holder_of(view, location);
   return {{"node", owner != nullptr ? owner->name : to_string(location.node)},
-          {"owner_in_view", owner != nullptr},
-          {"incarnation", to_string(location.owner)},
+          {"holder_in_view", owner != nullptr},
+          {"incarnation", to_string(location.holder)},
           {"slot", location.slot.value},
           {"generation", location.gen.value},
           {"length_bytes", location.length_bytes},
@@ -102,7 +102,7 @@ std::string advice(const explanation& told) {
   case page_status::stale:
     return "a get is a miss: the record names a page that was evicted meanwhile; its directory "
            "owners are asked to forget it";
-  case page_status::owner_gone:
+  case page_status::holder_gone:
     return "a get is a miss: the process that the record names is gone, and its directory owners "
            "are "
            "asked to forget it; see peercache nodes";
@@ -152,7 +152,7 @@ void print_explanation(const global_options& globals, const std::string& key_tex
     auto fields = location_json(location, view);
     facts.add("location",
               fmt::format("{}{}, {}, {}, slot {}, generation {}", fields["node"].get<std::string>(),
-                          fields["owner_in_view"] ? "" : " (not in the view)",
+                          fields["holder_in_view"] ? "" : " (not in the view)",
                           word_of(location.where), human_bytes(location.length_bytes),
                           location.slot.value, location.gen.value));
     found.push_back(std::move(fields));

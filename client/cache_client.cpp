@@ -98,7 +98,7 @@ void cache_client::impl::settle_closed(std::span<page_result> results) const noe
     switch (result.status) {
     case page_status::pending:
     case page_status::stale:
-    case page_status::owner_gone:
+    case page_status::holder_gone:
     case page_status::timed_out:
     case page_status::unreachable:
     case page_status::breaker_open:
@@ -121,7 +121,7 @@ directory_lookup cache_client::impl::lookup() {
 void cache_client::impl::remember(const page_key& key,
                                   const directory::page_location& location) noexcept {
   const auto own = session.board().pool();
-  const bool here = own && location.owner == own->node.inc;
+  const bool here = own && location.holder == own->node.inc;
   if (!here || location.where != directory::tier::memory)
     locations.store(key, location);
 }
@@ -301,7 +301,7 @@ void cache_client::prefetch(std::span<const page_key> keys) {
     std::string batch;
     for (const auto& key : now.pages())
       link::append_record(batch, key);
-    caf::anon_send(impl_->session.committer(), link::lookup_atom_v, std::move(batch));
+    caf::anon_send(impl_->session.actor(), link::lookup_atom_v, std::move(batch));
   }
 }
 

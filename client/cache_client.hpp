@@ -82,8 +82,8 @@ struct page_result {
 
 /// Totals since the client was made.
 struct client_stats {
-  std::uint64_t directory_messages =
-      0; ///< Look-ups sent; a get that the location cache answers sends none.
+  /// Look-ups sent; a get that the location cache answers sends none.
+  std::uint64_t directory_messages = 0;
   std::uint64_t location_cache_hits = 0;
   std::uint64_t get_pages[page_status_count] = {};
   std::uint64_t get_bytes[page_origin_count] = {};
@@ -102,9 +102,6 @@ struct flush_result {
   /// Of the failed ones: lie in this host's pool, whose clients find them, and are told to the
   /// directory as soon as one of their owners there answers.
   std::uint64_t unpublished = 0;
-
-  /// The pages that did not make it: the number that a caller has to look at.
-  operator std::uint64_t() const noexcept { return failed; }
 };
 
 /// What became of a `clear`.

@@ -10,8 +10,8 @@ namespace peercache::client {
 namespace {
 
 /// Whether the node takes both in one message.
-bool can_join(const commit_job& one, const commit_job& other) {
-  auto length = [](const commit_job& job) {
+bool can_join(const pending_commit& one, const pending_commit& other) {
+  auto length = [](const pending_commit& job) {
     return job.next_lengths.empty() ? 0 : link::record_at<std::uint32_t>(job.next_lengths, 0);
   };
   return one.pool == other.pool && one.mode == other.mode &&
@@ -21,7 +21,7 @@ bool can_join(const commit_job& one, const commit_job& other) {
 }
 
 /// The node takes the pages of a commit in from last to first: the later set goes in front.
-void join(commit_job& earlier, const commit_job& later) {
+void join(pending_commit& earlier, const pending_commit& later) {
   earlier.filled.insert(0, later.filled);
   earlier.next_lengths += later.next_lengths;
   earlier.bytes += later.bytes;
@@ -30,17 +30,17 @@ void join(commit_job& earlier, const commit_job& later) {
 
 } // namespace
 
-bool commit_queue::push(commit_job job) {
+bool commit_queue::push(pending_commit job) {
   PEERCACHE_ASSERT(job.sets > 0 && job.filled.size() % sizeof(link::filled_slot) == 0);
   std::lock_guard hold(lock_);
   if (!waiting_.empty() && can_join(*waiting_.back(), job))
     join(*waiting_.back(), job);
   else
-    waiting_.push_back(std::make_shared<commit_job>(std::move(job)));
+    waiting_.push_back(std::make_shared<pending_commit>(std::move(job)));
   return !std::exchange(busy_, true);
 }
 
-commit_job_ptr commit_queue::next() {
+pending_commit_ptr commit_queue::next() {
   std::lock_guard hold(lock_);
   if (waiting_.empty()) {
     busy_ = false;

@@ -54,7 +54,7 @@ void exists_call::take(std::span<const page_key> asked, std::span<page_result> r
     if (answers_[i].status != page_status::hit)
       continue;
     const auto& best = choose_location(answers_[i], place);
-    const bool here = own_ && best.owner == own_->node.inc;
+    const bool here = own_ && best.holder == own_->node.inc;
     result.origin = here ? page_origin::own_host : page_origin::other_host;
     if (best.where == directory::tier::disk) {
       result.origin = page_origin::disk;

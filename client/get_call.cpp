@@ -176,7 +176,7 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
 
 void get_call::add_to_batch(const read_plan::page& page) {
   const auto& where = page.location;
-  auto& target = read_of(where.owner);
+  auto& target = read_of(where.holder);
   auto& batch = target.batch;
   const auto& parts = pages_[page.index].parts;
   const bool by_rail = batch.peer.rails != 0 && client_.reads->has_rails();
@@ -214,11 +214,11 @@ void get_call::take_batch(const peer_read& read, mirror_call& mirrors) {
   for (std::size_t i = 0; i < read.indices.size(); ++i) {
     const auto& page = read.batch.pages[i];
     directory::page_location used;
-    used.owner = read.batch.peer.inc;
+    used.holder = read.batch.peer.inc;
     used.gen = page.gen;
     const bool by_rail = read.over->carrier(i) == rdma::read_lane::kind::rail;
     if (by_rail && page.status == page_status::hit)
-      client_.session.board().uses.add(used.owner, page.slot, page.gen);
+      client_.session.board().uses.add(used.holder, page.slot, page.gen);
     plan_.was_read(read.indices[i], used, page.status,
                    by_rail ? page_origin::other_host_rdma : page_origin::other_host);
     if (page.status == page_status::hit)

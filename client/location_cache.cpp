@@ -54,7 +54,7 @@ void location_cache::erase(const page_key& key, const directory::page_location& 
   auto index = index_of(key);
   std::lock_guard guard{lock_of(index)};
   for (auto& entry : buckets_[index].entries)
-    if (entry.used_at != 0 && entry.key == key && entry.location.owner == stale.owner &&
+    if (entry.used_at != 0 && entry.key == key && entry.location.holder == stale.holder &&
         entry.location.gen == stale.gen)
       entry.used_at = 0;
 }

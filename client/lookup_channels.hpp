@@ -30,8 +30,8 @@ public:
 private:
   const std::string cluster_;
   std::mutex lock_;
-  std::unordered_map<incarnation, std::vector<std::unique_ptr<net::frame_channel>>>
-      idle_;                       ///< By lock_.
+  /// By lock_.
+  std::unordered_map<incarnation, std::vector<std::unique_ptr<net::frame_channel>>> idle_;
   discovery::view_stamp followed_; ///< By lock_.
 };
 

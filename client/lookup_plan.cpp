@@ -164,7 +164,7 @@ void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
   // Never believe a record whose owner is not in the view.
   auto end = std::remove_if(out.locations.begin(),
                             out.locations.begin() + static_cast<std::ptrdiff_t>(count),
-                            [&](const auto& l) { return !known_.is_member(l.owner); });
+                            [&](const auto& l) { return !known_.is_member(l.holder); });
   out.count = static_cast<std::uint8_t>(end - out.locations.begin());
   out.not_mine = out.not_mine || not_mine;
   if (!not_mine)

@@ -52,13 +52,13 @@ void mirror_call::take_slots() {
   std::string lengths;
   std::vector<candidate*> without;
   for (auto& each : chosen_)
-    if (!pool_->leases.take(slot_leases::granules_of(each.length_bytes), each.slot)) {
+    if (!pool_->leases.take(limits::granules_of(each.length_bytes), each.slot)) {
       link::append_record(lengths, each.length_bytes);
       without.push_back(&each);
     }
   if (!without.empty()) {
     auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
-    caf::anon_send(client_.session.committer(), link::reserve_atom_v, request);
+    caf::anon_send(client_.session.actor(), link::reserve_atom_v, request);
     auto answer = request->wait(std::min(until_, steady_clock::now() + slot_patience));
     auto count = link::record_count<slot_id>(answer.slots).value_or(0);
     for (std::size_t i = 0; i < std::min(count, without.size()); ++i)
@@ -84,7 +84,7 @@ void mirror_call::run() {
       !client_.session.board().window.enter(bytes_, steady_clock::now()))
     return;
   take_slots();
-  commit_job job;
+  pending_commit job;
   std::string abandoned;
   std::vector<link::filled_slot> copied;
   for (const auto& each : chosen_) {
@@ -115,14 +115,14 @@ void mirror_call::run() {
     caf::anon_send(pool_->gateway, link::abandon_atom_v, pool_->session, std::move(abandoned));
   if (job.filled.empty())
     return client_.session.board().window.leave(bytes_, 1, {});
-  const auto granules = slot_leases::granules_of(chosen_.back().length_bytes);
+  const auto granules = limits::granules_of(chosen_.back().length_bytes);
   for (auto more = pool_->leases.ask_for(granules, leases_wanted); more > 0; --more)
     link::append_record(job.next_lengths, granules * limits::granule_bytes);
   job.pool = pool_;
   job.bytes = bytes_;
   job.mode = link::commit_mode::mirror;
   if (client_.session.board().commits.push(std::move(job)))
-    caf::anon_send(client_.session.committer(), link::commit_atom_v);
+    caf::anon_send(client_.session.actor(), link::commit_atom_v);
 }
 
 } // namespace peercache::client

@@ -21,7 +21,7 @@ std::optional<directory::page_location> own_pool::find(const page_key& key,
     return std::nullopt;
   directory::page_location location;
   location.node = node.id;
-  location.owner = node.inc;
+  location.holder = node.inc;
   location.gen = found->contents.gen;
   location.checksum = found->contents.checksum;
   location.slot = found->slot;

@@ -24,7 +24,7 @@ promote_plan::share& promote_plan::share_of(const incarnation& holder) {
 
 void promote_plan::add(std::uint32_t index, const page_key& key,
                        const directory::page_location& at) {
-  auto& share = share_of(at.owner);
+  auto& share = share_of(at.holder);
   link::append_record(share.request, link::promoted_page{key, at.length_bytes, 0});
   share.indices.push_back(index);
   PEERCACHE_ASSERT(share.request.size() == share.indices.size() * sizeof(link::promoted_page));
@@ -41,7 +41,7 @@ std::vector<promote_plan::place> promote_plan::places(const share& asked, std::s
   std::array<directory::page_location, limits::locations_per_key_max> found;
   for (const auto index : asked.indices) {
     std::size_t count = 0;
-    const bool there = reader.next(found, count) && count != 0 && found[0].owner == asked.holder &&
+    const bool there = reader.next(found, count) && count != 0 && found[0].holder == asked.holder &&
                        found[0].where == directory::tier::memory;
     places.push_back({index, there ? std::optional(found[0]) : std::nullopt});
   }

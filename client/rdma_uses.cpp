@@ -20,7 +20,7 @@ std::uint64_t mixed(std::uint64_t number) noexcept {
 
 } // namespace
 
-void rdma_uses::add(const incarnation& owner, slot_id slot, generation gen) {
+void rdma_uses::add(const incarnation& holder, slot_id slot, generation gen) {
   if (mixed(hits_.fetch_add(1, std::memory_order_relaxed)) % sample_one_in != 0)
     return;
   std::lock_guard guard{lock_};
@@ -28,13 +28,13 @@ void rdma_uses::add(const incarnation& owner, slot_id slot, generation gen) {
     return;
   ++records_;
   auto found = std::find_if(uses_.begin(), uses_.end(),
-                            [&](const of_owner& each) { return each.first == owner; });
+                            [&](const of_holder& each) { return each.first == holder; });
   if (found == uses_.end())
-    found = uses_.insert(uses_.end(), {owner, {}});
+    found = uses_.insert(uses_.end(), {holder, {}});
   link::append_record(found->second, link::used_page{.gen = gen, .slot = slot});
 }
 
-std::vector<rdma_uses::of_owner> rdma_uses::take() {
+std::vector<rdma_uses::of_holder> rdma_uses::take() {
   std::lock_guard guard{lock_};
   PEERCACHE_ASSERT(records_ <= records_max && (records_ > 0 || uses_.empty()));
   records_ = 0;

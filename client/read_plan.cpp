@@ -11,7 +11,7 @@ namespace {
 
 /// The place was out of date, not the page unreadable: worth a second look.
 bool place_was_stale(page_status status) noexcept {
-  return status == page_status::stale || status == page_status::owner_gone ||
+  return status == page_status::stale || status == page_status::holder_gone ||
          status == page_status::wrong_key;
 }
 
@@ -51,12 +51,12 @@ bool read_plan::may_read_from(const incarnation& holder) const {
 }
 
 bool read_plan::is_own(const page& which) const noexcept {
-  return known_.own != incarnation{} && which.location.owner == known_.own;
+  return known_.own != incarnation{} && which.location.holder == known_.own;
 }
 
 void read_plan::remember(std::uint32_t index, const directory::page_location& location) {
   const bool in_own_pool = location.where == directory::tier::memory &&
-                           (location.owner == known_.own || location.owner == known_.left);
+                           (location.holder == known_.own || location.holder == known_.left);
   if (!in_own_pool)
     locations_.store(pages_[index].key, location);
 }
@@ -79,7 +79,7 @@ void read_plan::looked_at_own_host(std::uint32_t index,
                                    const std::optional<directory::page_location>& here) {
   if (!here)
     return missing_.push_back(index);
-  PEERCACHE_ASSERT(here->owner == known_.own);
+  PEERCACHE_ASSERT(here->holder == known_.own);
   locate(index, *here);
   if (!pasts_.empty())
     pasts_[index].denied = {}; // Nobody else need be asked for it.
@@ -91,7 +91,7 @@ std::size_t read_plan::take_remembered() {
   return std::erase_if(missing_, [&](std::uint32_t index) {
     const auto known = locations_.find(pages_[index].key);
     if (!known || known->length_bytes != results_[index].length_bytes ||
-        !known_.is_member(known->owner))
+        !known_.is_member(known->holder))
       return false;
     locate(index, *known);
     return true;
@@ -107,7 +107,7 @@ promote_plan read_plan::ask_holders() {
     if (its.denied.value == 0)
       continue;
     directory::page_location holder;
-    holder.owner = its.avoided;
+    holder.holder = its.avoided;
     holder.length_bytes = results_[index].length_bytes;
     asked.add(index, pages_[index].key, holder);
   }
@@ -139,7 +139,7 @@ void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place r
     reader.length_bytes = results_[index].length_bytes;
     const auto& best = choose_location(answers[i], reader);
     remember(index, best);
-    if (holder_is_asked && best.owner == its.avoided) { // Which knows better than the directory.
+    if (holder_is_asked && best.holder == its.avoided) { // Which knows better than the directory.
       pasts_[index].unless_holder = page_status::stale;
       continue;
     }
@@ -168,8 +168,8 @@ bool read_plan::can_be_read(const page& which) {
   if (is_own(which))
     return true;
   const auto& at = which.location;
-  if (!may_read_from(at.owner)) {
-    decide(which.index, at, page_status::owner_gone, page_origin::none);
+  if (!may_read_from(at.holder)) {
+    decide(which.index, at, page_status::holder_gone, page_origin::none);
     return false;
   }
   if (at.length_bytes != results_[which.index].length_bytes) {
@@ -209,7 +209,7 @@ void read_plan::copied(const page& which, page_status status) {
 
 void read_plan::was_read(std::uint32_t index, const directory::page_location& used,
                          page_status status, page_origin origin) {
-  PEERCACHE_ASSERT(origin != page_origin::none && used.owner != known_.own);
+  PEERCACHE_ASSERT(origin != page_origin::none && used.holder != known_.own);
   decide(index, used, status, origin);
 }
 
@@ -261,15 +261,15 @@ void read_plan::decide(std::uint32_t index, const directory::page_location& used
     missing_.push_back(index);
     auto& its = past_of(index);
     its = {};
-    its.avoided = used.owner;
-    if (status != page_status::owner_gone)
+    its.avoided = used.holder;
+    if (status != page_status::holder_gone)
       its.denied = used.gen;
     return;
   }
   // In the second look the directory itself said so, just now; and the holder denied it, not a view
   // that may be older than the record.
   if (place_was_stale(status) && origin != page_origin::none && used.gen.readable())
-    stale_.add({key, used.owner, used.gen});
+    stale_.add({key, used.holder, used.gen});
   if (status != page_status::hit)
     return end(index, status);
   const bool from_disk = !pasts_.empty() && pasts_[index].promoted;

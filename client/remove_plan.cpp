@@ -66,14 +66,14 @@ std::vector<remove_plan::share> remove_plan::ask_holders(const is_member& in_vie
   std::vector<share> shares;
   for (std::size_t i = 0; i < keys_.size(); ++i)
     for (const auto& at : locations_of(i))
-      if (in_view(at.owner))
-        add(shares, at.owner, i);
+      if (in_view(at.holder))
+        add(shares, at.holder, i);
   if (own == incarnation{} || !in_view(own))
     return shares;
   // This node holds pages that the directory does not know of (yet).
   for (const auto i : here_) {
     const auto known = locations_of(i);
-    if (std::none_of(known.begin(), known.end(), [&](const auto& at) { return at.owner == own; }))
+    if (std::none_of(known.begin(), known.end(), [&](const auto& at) { return at.holder == own; }))
       add(shares, own, i);
   }
   return shares;
@@ -103,8 +103,8 @@ void remove_plan::answered(const share& asked, std::string_view statuses, stale_
     if (said != page_status::not_found)
       continue;
     for (const auto& false_record : locations_of(index))
-      if (false_record.owner == asked.holder)
-        stale.add({keys_[index], false_record.owner, false_record.gen});
+      if (false_record.holder == asked.holder)
+        stale.add({keys_[index], false_record.holder, false_record.gen});
   }
 }
 

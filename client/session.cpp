@@ -1,6 +1,6 @@
 #include "client/session.hpp"
 
-#include "client/committer.hpp"
+#include "client/session_actor.hpp"
 #include "link/connector_actor.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "link/thread_actor.hpp"
@@ -188,7 +188,7 @@ session::session(const client_options& options, close_signal& closing,
   links.connector = connector_;
   links.publish = [board = board_](const link::topology_ptr& next) { board->set_topology(next); };
   links_ = system_->spawn(link::run_links, std::move(links));
-  committer_options committing;
+  session_actor_options committing;
   committing.node_host = options.node_host;
   committing.node_port = options.node_port;
   committing.cluster = options.cluster;
@@ -198,20 +198,20 @@ session::session(const client_options& options, close_signal& closing,
   committing.board = board_;
   committing.report_totals = std::move(report_totals);
   committing.remember = std::move(remember);
-  committer_ = system_->spawn(run_committer, std::move(committing));
+  actor_ = system_->spawn(run_session_actor, std::move(committing));
 }
 
 session::~session() {
   {
     caf::scoped_actor self{*system_};
-    self->request(committer_, 500ms, link::leave_atom_v).receive([](bool) {}, [](caf::error&) {});
-    self->send_exit(committer_, caf::exit_reason::user_shutdown);
+    self->request(actor_, 500ms, link::leave_atom_v).receive([](bool) {}, [](caf::error&) {});
+    self->send_exit(actor_, caf::exit_reason::user_shutdown);
     self->send_exit(connector_, caf::exit_reason::user_shutdown);
     self->send_exit(links_, caf::exit_reason::user_shutdown);
-    self->wait_for(committer_, connector_, links_); // They use what goes with this.
+    self->wait_for(actor_, connector_, links_); // They use what goes with this.
   }
   callers_.clear();
-  committer_ = nullptr;
+  actor_ = nullptr;
   connector_ = nullptr;
   links_ = nullptr;
   board_->set_topology(nullptr);

@@ -79,7 +79,7 @@ private:
 };
 
 /// A session's own actor, as the callers' threads see it.
-using committer_actor =
+using session_actor =
     caf::typed_actor<caf::reacts_to<link::view_atom, std::string>, caf::reacts_to<link::beat_atom>,
                      // Callers: send what is in the board's commit queue.
                      caf::reacts_to<link::commit_atom>,
@@ -92,7 +92,7 @@ using committer_actor =
 
 /// The CAF half of a client: an actor system, the session with the own host's node, links to all
 /// members. Threads: any, except construction and destruction. Destruction: takes a second at most,
-/// whoever is frozen; a thread ends the rest. Actors: committer, links and connector,
+/// whoever is frozen; a thread ends the rest. Actors: the session's actor, links and connector,
 /// all on the scheduler; unmapping pools has a thread of its own.
 class session {
 public:
@@ -104,7 +104,7 @@ public:
 
   session_board& board() noexcept { return *board_; }
   close_signal& closing() noexcept { return closing_; }
-  committer_actor& committer() noexcept { return committer_; }
+  session_actor& actor() noexcept { return actor_; }
   caf::actor_system& system() noexcept { return *system_; }
 
   /// Asks a node for its view, goes on with it, and waits until the board has one that is at least
@@ -138,7 +138,7 @@ private:
   std::unique_ptr<link::system_config> config_;
   std::unique_ptr<caf::actor_system> system_;
   std::shared_ptr<session_board> board_;
-  committer_actor committer_;
+  session_actor actor_;
   link::connector_actor connector_;
   link::links_actor links_;
   caf::actor unmapping_thread_;

@@ -65,7 +65,7 @@ void set_call::leave_out_those_here() {
 void set_call::take_leases() {
   for (const auto index : plan_.without_slot()) {
     slot_id slot;
-    if (pool_->leases.take(slot_leases::granules_of(plan_.length_of(index)), slot))
+    if (pool_->leases.take(limits::granules_of(plan_.length_of(index)), slot))
       plan_.lease(index, slot);
   }
 }
@@ -75,7 +75,7 @@ slot_request_ptr set_call::ask_for_slots() {
   if (lengths.empty())
     return nullptr;
   auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
-  caf::anon_send(client_.session.committer(), link::reserve_atom_v, request);
+  caf::anon_send(client_.session.actor(), link::reserve_atom_v, request);
   return request;
 }
 
@@ -122,7 +122,7 @@ bool set_call::copy_in(const set_plan::page& page) {
 
 std::string set_call::next_lengths(const std::string& filled) {
   const auto length = link::record_at<link::filled_slot>(filled, 0).length_bytes;
-  const auto granules = slot_leases::granules_of(length);
+  const auto granules = limits::granules_of(length);
   const auto target =
       slots_to_lease(filled.size() / sizeof(link::filled_slot),
                      std::uint64_t{granules} * limits::granule_bytes, pool_->memory.page_bytes());
@@ -134,7 +134,7 @@ std::string set_call::next_lengths(const std::string& filled) {
 
 void set_call::commit() {
   auto& board = client_.session.board();
-  commit_job job;
+  pending_commit job;
   job.filled =
       plan_.commit([this](const link::filled_slot& page) { return pool_->make_readable(page); });
   if (job.filled.empty()) {
@@ -148,7 +148,7 @@ void set_call::commit() {
   job.mode = client_.options.duplicate == duplicate_mode::skip ? link::commit_mode::skip
                                                                : link::commit_mode::store;
   if (board.commits.push(std::move(job)))
-    caf::anon_send(client_.session.committer(), link::commit_atom_v);
+    caf::anon_send(client_.session.actor(), link::commit_atom_v);
 }
 
 } // namespace peercache::client

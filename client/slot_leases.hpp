@@ -13,10 +13,6 @@ namespace peercache::client {
 /// All for pages of one number of granules: that of the last set. Threads: any.
 class slot_leases {
 public:
-  static constexpr std::uint32_t granules_of(std::uint32_t length_bytes) noexcept {
-    return (length_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
-  }
-
   /// A slot for a page of that many granules, if one is leased.
   bool take(std::uint32_t granules, slot_id& slot);
   /// How many more to ask for, so that `target` are leased or on their way; they count as on their

@@ -13,9 +13,9 @@
 
 namespace peercache::client {
 
-/// A caller's question for slots that the committer carries to the node. When the answer comes
-/// after the caller has gone, the slots are handed back: otherwise they would be nobody's until the
-/// process ends. Threads: the caller and the committer.
+/// A caller's question for slots that the session's actor carries to the node. When the answer
+/// comes after the caller has gone, the slots are handed back: otherwise they would be nobody's
+/// until the process ends. Threads: the caller and the session's actor.
 class slot_request {
 public:
   slot_request(own_pool_ptr from, std::string packed_lengths)

@@ -9,8 +9,8 @@
 namespace peercache::client {
 
 /// Directory records that a reader found to be false: the filling of the slot that they name is
-/// gone. Told to their owners now and then (client/committer.cpp), because a withdrawal may have
-/// been lost, and a record that nobody withdraws makes its key uncacheable: `set` finds a
+/// gone. Told to their owners now and then (client/session_actor.cpp), because a withdrawal may
+/// have been lost, and a record that nobody withdraws makes its key uncacheable: `set` finds a
 /// duplicate, `get` finds nothing. Safe whoever is late, for an owner forgets exactly (key,
 /// incarnation, generation), and a filling that is gone does not come back (invariant I2).
 ///

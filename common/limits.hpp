@@ -22,4 +22,9 @@ inline constexpr std::uint32_t node_name_bytes_max = 255;
 inline constexpr std::uint32_t granules_per_page_max = page_bytes_max / granule_bytes;
 static_assert(page_bytes_max % granule_bytes == 0);
 
+/// How many granules a page of this length takes; the pool and all its readers agree.
+constexpr std::uint32_t granules_of(std::uint32_t length_bytes) noexcept {
+  return length_bytes / granule_bytes + (length_bytes % granule_bytes != 0 ? 1 : 0);
+}
+
 } // namespace peercache::limits

@@ -6,7 +6,7 @@ namespace peercache {
 
 std::string_view to_string(page_status status) noexcept {
   constexpr std::array<std::string_view, page_status_count> words = {
-      "hit",       "stored",   "duplicate", "not_found",   "stale",        "owner_gone",
+      "hit",       "stored",   "duplicate", "not_found",   "stale",        "holder_gone",
       "wrong_key", "corrupt",  "timed_out", "unreachable", "breaker_open", "refused",
       "no_space",  "bad_size", "closed",    "pending",
   };

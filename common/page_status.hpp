@@ -9,14 +9,14 @@ namespace peercache {
 /// refusal, and the word is its reason in answers, metrics and logs. The numbers travel:
 /// `wire_version` and `tcp_wire_version`.
 enum class page_status : std::uint8_t {
-  hit,        ///< get, exists: there.
-  stored,     ///< set: in the pool.
-  duplicate,  ///< set: readable in the cluster already, nothing stored.
-  not_found,  ///< No directory owner knows the key.
-  stale,      ///< The slot's generation is not the record's: evicted or overwritten.
-  owner_gone, ///< The record's incarnation is not the one that serves now, or not in the view.
-  wrong_key,  ///< The slot holds another page than the record says.
-  corrupt,    ///< The checksum of the bytes that arrived differs from the record's.
+  hit,         ///< get, exists: there.
+  stored,      ///< set: in the pool.
+  duplicate,   ///< set: readable in the cluster already, nothing stored.
+  not_found,   ///< No directory owner knows the key.
+  stale,       ///< The slot's generation is not the record's: evicted or overwritten.
+  holder_gone, ///< The record's incarnation is not the one that serves now, or not in the view.
+  wrong_key,   ///< The slot holds another page than the record says.
+  corrupt,     ///< The checksum of the bytes that arrived differs from the record's.
   timed_out,
   unreachable,  ///< No connection to the owner or to any directory owner.
   breaker_open, ///< The peer failed repeatedly and is left alone for a moment.

@@ -1,9 +1,10 @@
-/// Values as they lie in memory, read from bytes of any alignment.
+/// Values as they lie in memory: read from bytes of any alignment, and appended to bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 namespace peercache {
 
@@ -14,6 +15,13 @@ T read_as(const std::byte* bytes) noexcept {
   T value;
   std::memcpy(static_cast<void*>(&value), bytes, sizeof value);
   return value;
+}
+
+template <class T>
+void append_bytes(std::vector<std::byte>& out, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  out.insert(out.end(), bytes, bytes + sizeof value);
 }
 
 } // namespace peercache

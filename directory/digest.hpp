@@ -32,7 +32,7 @@ struct range_digest {
   }
 };
 static_assert(sizeof(range_digest) == 16);
-using owner_digest = std::array<range_digest, digest_ranges>;
+using holder_digest = std::array<range_digest, digest_ranges>;
 
 /// The range of a key: keys are uniform, so all ranges are about as large.
 constexpr std::uint32_t range_of(std::uint64_t key_prefix) noexcept {

@@ -13,7 +13,7 @@ using owners_array = std::array<node_id, discovery::hash_ring::replicas_max>;
 void hand_over::walk(const shard& source) {
   PEERCACHE_ASSERT(!walked_); // Or its records would be given twice.
   const auto show = [this](const page_key& key, const page_location& location) {
-    if (location.owner == options_.leaving)
+    if (location.holder == options_.leaving)
       return;
     owners_array fresh;
     auto count = discovery::new_owners(before_, after_, key, options_.replicas, fresh);

@@ -14,7 +14,7 @@ enum class tier : std::uint8_t { memory = 0, disk = 1 };
 /// a change is another `wire_version`.
 struct page_location {
   node_id node;
-  incarnation owner; ///< The process that holds the page.
+  incarnation holder; ///< The process that holds the page.
   generation gen;
   std::uint64_t checksum = 0; ///< The page's checksum; 0 is no page's.
   slot_id slot;

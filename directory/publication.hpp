@@ -37,10 +37,10 @@ public:
     finish_one();
     for (std::size_t i = 0; i < indices.size(); ++i) {
       auto outcome = i < outcomes.size() ? static_cast<publish_outcome>(outcomes[i])
-                                         : publish_outcome::unknown_owner;
+                                         : publish_outcome::unknown_holder;
       if (outcome == publish_outcome::duplicate)
         duplicate[indices[i]] = true;
-      if (outcome == publish_outcome::unknown_owner || outcome == publish_outcome::behind)
+      if (outcome == publish_outcome::unknown_holder || outcome == publish_outcome::behind)
         unheard[indices[i]] = true;
       close(indices[i], outcome == publish_outcome::accepted || outcome == publish_outcome::stale);
     }

@@ -43,7 +43,7 @@ bool publisher::idle() const noexcept {
 page_location publisher::location_of(const storage::resident_page& page) const {
   page_location location;
   location.node = options_.self;
-  location.owner = options_.inc;
+  location.holder = options_.inc;
   location.gen = page.gen;
   location.checksum = page.checksum;
   location.slot = page.slot;

@@ -24,7 +24,7 @@ void publisher::add_disk_record(const page_key& key, generation gen, std::uint64
   PEERCACHE_ASSERT(options_.has_disk);
   page_location location;
   location.node = options_.self;
-  location.owner = options_.inc;
+  location.holder = options_.inc;
   location.gen = gen;
   location.checksum = checksum;
   location.length_bytes = length_bytes;

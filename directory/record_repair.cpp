@@ -174,7 +174,7 @@ void record_repair::choose_ranges(std::uint64_t differing) {
 
 /// What the owner says of one key, compared with what was collected.
 void record_repair::judge(const withdraw_record& record) {
-  if (record.owner != options_.inc || !is_of_owner(record.key))
+  if (record.holder != options_.inc || !is_of_owner(record.key))
     return;
   auto found = collected_.find(record.key);
   if (record.gen > collected_at_) {

@@ -139,7 +139,7 @@ private:
   std::map<node_id, std::uint32_t> left_out_;
   // Of the pass.
   walk_pages walk_;
-  std::map<node_id, owner_digest> digests_; ///< Of owners still to be compared with.
+  std::map<node_id, holder_digest> digests_; ///< Of owners still to be compared with.
   // Of one owner.
   node_id owner_;
   std::uint64_t ranges_ = 0;

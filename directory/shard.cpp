@@ -34,10 +34,10 @@ publish_outcome shard::publish(const page_key& key, const page_location& locatio
                                publish_mode mode) {
   if (!makes_sense(location) || is_retired(key))
     return publish_outcome::refused;
-  auto owner = find_owner(location.owner);
-  if (owner == no_owner)
-    return publish_outcome::unknown_owner;
-  auto& entry = owners_[owner];
+  auto holder = find_holder(location.holder);
+  if (holder == no_holder)
+    return publish_outcome::unknown_holder;
+  auto& entry = holders_[holder];
   if (entry.records > 0 && entry.node != location.node)
     return publish_outcome::refused;
   auto hash = hash_of(key);
@@ -45,7 +45,7 @@ publish_outcome shard::publish(const page_key& key, const page_location& locatio
   record* own = nullptr;
   bool other_in_memory = false;
   for (auto i = index_[position].head; i != no_record; i = at(i).next) {
-    if (at(i).owner == owner)
+    if (at(i).holder == holder)
       own = &at(i);
     else
       other_in_memory = other_in_memory || (within_reach_in_memory(at(i)) &&
@@ -55,7 +55,7 @@ publish_outcome shard::publish(const page_key& key, const page_location& locatio
     return update(*own, location, other_in_memory, mode);
   if (other_in_memory && mode == publish_mode::if_absent)
     return publish_outcome::duplicate;
-  return add(key, hash, position, owner, location);
+  return add(key, hash, position, holder, location);
 }
 
 publish_outcome shard::update(record& own, const page_location& location, bool other_in_memory,
@@ -82,7 +82,7 @@ publish_outcome shard::update(record& own, const page_location& location, bool o
 }
 
 publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t position,
-                           owner_index owner, const page_location& location) {
+                           holder_index holder, const page_location& location) {
   if (locations_ >= locations_max_)
     return publish_outcome::refused;
   if (auto outcome = make_room(position, location); outcome != publish_outcome::accepted)
@@ -95,7 +95,7 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
               .slot = location.slot.value,
               .length_bytes = location.length_bytes,
               .next = head,
-              .owner = owner,
+              .holder = holder,
               .where = location.where,
               .mirrored = location.mirrored};
   if (head != no_record) {
@@ -107,16 +107,16 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
     ++keys_;
   }
   ++locations_;
-  owners_[owner].node = location.node;
-  ++owners_[owner].records;
-  if (!owners_[owner].digest)
-    owners_[owner].digest = std::make_unique<owner_digest>();
+  holders_[holder].node = location.node;
+  ++holders_[holder].records;
+  if (!holders_[holder].digest)
+    holders_[holder].digest = std::make_unique<holder_digest>();
   digest_for(at(made)).add(digest_of(at(made)));
   return publish_outcome::accepted;
 }
 
 bool shard::within_reach_in_memory(const record& rec) const noexcept {
-  return rec.where == tier::memory && !owners_[rec.owner].out_of_reach;
+  return rec.where == tier::memory && !holders_[rec.holder].out_of_reach;
 }
 
 /// A key has as many locations as it may: what somebody put takes the place of the oldest on disk,
@@ -155,12 +155,12 @@ std::size_t shard::lookup(const page_key& key, std::span<page_location> out) con
   return written;
 }
 
-bool shard::withdraw(const page_key& key, const incarnation& owner, generation gen, tier where) {
-  auto index = find_owner(owner);
-  if (index == no_owner)
+bool shard::withdraw(const page_key& key, const incarnation& holder, generation gen, tier where) {
+  auto index = find_holder(holder);
+  if (index == no_holder)
     return false;
   for (auto i = index_[find_bucket(key, hash_of(key))].head; i != no_record; i = at(i).next) {
-    if (at(i).owner != index)
+    if (at(i).holder != index)
       continue;
     bool newer = std::pair(at(i).gen, at(i).where) > std::pair(gen.value, where);
     if (newer && guard_on(guard::withdraw))
@@ -173,36 +173,36 @@ bool shard::withdraw(const page_key& key, const incarnation& owner, generation g
 
 std::size_t shard::set_members(std::span<const incarnation> members) {
   PEERCACHE_ASSERT(members.size() <= limits::members_max);
-  std::vector<bool> stays(owners_.size(), !guard_on(guard::purge));
+  std::vector<bool> stays(holders_.size(), !guard_on(guard::purge));
   for (const auto& inc : members)
-    if (auto known = find_owner(inc); known != no_owner)
+    if (auto known = find_holder(inc); known != no_holder)
       stays[known] = true;
   bool records_go = false;
-  for (std::size_t i = 0; i < owners_.size(); ++i)
-    records_go = records_go || (!stays[i] && owners_[i].records > 0);
+  for (std::size_t i = 0; i < holders_.size(); ++i)
+    records_go = records_go || (!stays[i] && holders_[i].records > 0);
   std::size_t dropped = 0;
   if (records_go)
-    dropped = drop_records([&stays](const record& rec) { return !stays[rec.owner]; });
+    dropped = drop_records([&stays](const record& rec) { return !stays[rec.holder]; });
   for (std::size_t i = 0; i < stays.size(); ++i) {
-    if (stays[i] || owners_[i].inc == incarnation{})
+    if (stays[i] || holders_[i].inc == incarnation{})
       continue;
-    owner_indices_.erase(owners_[i].inc);
-    owners_[i] = owner_entry{};
-    owners_free_.push_back(static_cast<owner_index>(i));
+    holder_indices_.erase(holders_[i].inc);
+    holders_[i] = holder_entry{};
+    holders_free_.push_back(static_cast<holder_index>(i));
   }
   for (const auto& inc : members)
-    if (find_owner(inc) == no_owner)
-      add_owner(inc);
-  PEERCACHE_ASSERT(owner_indices_.size() == members.size() || !guard_on(guard::purge));
+    if (find_holder(inc) == no_holder)
+      add_holder(inc);
+  PEERCACHE_ASSERT(holder_indices_.size() == members.size() || !guard_on(guard::purge));
   return dropped;
 }
 
 void shard::set_out_of_reach(std::span<const incarnation> members) {
-  for (auto& owner : owners_)
-    owner.out_of_reach = false;
+  for (auto& holder : holders_)
+    holder.out_of_reach = false;
   for (const auto& inc : members)
-    if (auto known = find_owner(inc); known != no_owner)
-      owners_[known].out_of_reach = true;
+    if (auto known = find_holder(inc); known != no_holder)
+      holders_[known].out_of_reach = true;
 }
 
 std::size_t shard::retain(const std::function<bool(const page_key&)>& keep) {
@@ -215,7 +215,7 @@ shard::walk(std::uint32_t from, std::uint32_t places,
   auto end = static_cast<record_index>(
       std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
   for (record_index i = from; i < end; ++i)
-    if (at(i).owner != no_owner)
+    if (at(i).holder != no_holder)
       show(at(i).key, location_of(at(i)));
   return end < records_made_ ? end : 0;
 }
@@ -224,34 +224,34 @@ std::uint32_t shard::forget_retired(std::uint32_t from, std::uint32_t places) {
   const auto end = static_cast<record_index>(
       std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
   for (record_index i = from; i < end; ++i)
-    if (at(i).owner != no_owner && is_retired(at(i).key))
+    if (at(i).holder != no_holder && is_retired(at(i).key))
       unlink(i);
   return end < records_made_ ? end : 0;
 }
 
-const owner_digest* shard::digest_of(const incarnation& owner) const noexcept {
-  auto known = find_owner(owner);
-  return known != no_owner ? owners_[known].digest.get() : nullptr;
+const holder_digest* shard::digest_of(const incarnation& holder) const noexcept {
+  auto known = find_holder(holder);
+  return known != no_holder ? holders_[known].digest.get() : nullptr;
 }
 
 std::size_t shard::bytes() const noexcept {
-  // A node of the owner map: its value, the hash chain's pointer, and the allocator's header.
-  constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, owner_index>) + 32;
+  // A node of the holder map: its value, the hash chain's pointer, and the allocator's header.
+  constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, holder_index>) + 32;
   return index_.capacity() * sizeof(bucket) + chunks_.size() * records_per_chunk * sizeof(record) +
-         chunks_.capacity() * sizeof(chunks_[0]) + owners_.capacity() * sizeof(owner_entry) +
-         owners_free_.capacity() * sizeof(owner_index) + owner_indices_.size() * map_node_bytes +
-         owner_indices_.bucket_count() * sizeof(void*) +
+         chunks_.capacity() * sizeof(chunks_[0]) + holders_.capacity() * sizeof(holder_entry) +
+         holders_free_.capacity() * sizeof(holder_index) + holder_indices_.size() * map_node_bytes +
+         holder_indices_.bucket_count() * sizeof(void*) +
          static_cast<std::size_t>(
-             std::count_if(owners_.begin(), owners_.end(),
-                           [](const owner_entry& o) { return o.digest != nullptr; })) *
-             sizeof(owner_digest) +
+             std::count_if(holders_.begin(), holders_.end(),
+                           [](const holder_entry& o) { return o.digest != nullptr; })) *
+             sizeof(holder_digest) +
          sizeof *this;
 }
 
 page_location shard::location_of(const record& rec) const noexcept {
-  const auto& owner = owners_[rec.owner];
-  return {.node = owner.node,
-          .owner = owner.inc,
+  const auto& holder = holders_[rec.holder];
+  return {.node = holder.node,
+          .holder = holder.inc,
           .gen = {rec.gen},
           .checksum = rec.checksum,
           .slot = {rec.slot},
@@ -260,24 +260,24 @@ page_location shard::location_of(const record& rec) const noexcept {
           .mirrored = rec.mirrored};
 }
 
-shard::owner_index shard::find_owner(const incarnation& inc) const noexcept {
-  auto found = owner_indices_.find(inc);
-  return found != owner_indices_.end() ? found->second : no_owner;
+shard::holder_index shard::find_holder(const incarnation& inc) const noexcept {
+  auto found = holder_indices_.find(inc);
+  return found != holder_indices_.end() ? found->second : no_holder;
 }
 
-shard::owner_index shard::add_owner(const incarnation& inc) {
+shard::holder_index shard::add_holder(const incarnation& inc) {
   PEERCACHE_ASSERT(inc != incarnation{});
-  owner_index index;
-  if (!owners_free_.empty()) {
-    index = owners_free_.back();
-    owners_free_.pop_back();
-    owners_[index] = {.inc = inc};
+  holder_index index;
+  if (!holders_free_.empty()) {
+    index = holders_free_.back();
+    holders_free_.pop_back();
+    holders_[index] = {.inc = inc};
   } else {
-    PEERCACHE_ASSERT(owners_.size() < no_owner);
-    index = static_cast<owner_index>(owners_.size());
-    owners_.push_back({.inc = inc});
+    PEERCACHE_ASSERT(holders_.size() < no_holder);
+    index = static_cast<holder_index>(holders_.size());
+    holders_.push_back({.inc = inc});
   }
-  owner_indices_.emplace(inc, index);
+  holder_indices_.emplace(inc, index);
   return index;
 }
 
@@ -286,7 +286,7 @@ template <class Drop>
 std::size_t shard::drop_records(Drop drop) {
   std::size_t dropped = 0;
   for (record_index i = 0; i < records_made_; ++i) {
-    if (at(i).owner == no_owner || !drop(at(i)))
+    if (at(i).holder == no_holder || !drop(at(i)))
       continue;
     unlink(i);
     ++dropped;

@@ -25,8 +25,8 @@ enum class publish_outcome : std::uint8_t {
                  ///< is a mirror too many.
   stale = 2,     ///< A newer fact about the same process's page is known.
   refused = 3,   ///< A limit was reached, or the location makes no sense.
-  unknown_owner = 4, ///< The incarnation is not a member here.
-  behind = 5,        ///< The publisher knows a later view: to be told again when it has come here.
+  unknown_holder = 4, ///< The incarnation is not a member here.
+  behind = 5,         ///< The publisher knows a later view: to be told again when it has come here.
 };
 
 /// One shard of the map from keys to locations.
@@ -49,14 +49,15 @@ public:
   /// @param locations_max Records beyond this are refused.
   explicit shard(std::size_t locations_max = 64u << 20);
 
-  /// Before the first `set_members` nobody is known and everything is refused with `unknown_owner`.
+  /// Before the first `set_members` nobody is known and everything is refused with
+  /// `unknown_holder`.
   publish_outcome publish(const page_key& key, const page_location& location, publish_mode mode);
 
   /// Writes the key's locations, memory before disk; returns how many (at most out.size()).
   std::size_t lookup(const page_key& key, std::span<page_location> out) const;
 
-  /// Forgets `owner`'s location of `key` unless it is a newer fact than (`gen`, `where`).
-  bool withdraw(const page_key& key, const incarnation& owner, generation gen,
+  /// Forgets `holder`'s location of `key` unless it is a newer fact than (`gen`, `where`).
+  bool withdraw(const page_key& key, const incarnation& holder, generation gen,
                 tier where = tier::memory);
 
   /// Who is in the cluster. Forgets the records of everyone else and refuses their publishes from
@@ -87,8 +88,8 @@ public:
   std::uint32_t walk(std::uint32_t from, std::uint32_t places,
                      const std::function<void(const page_key&, const page_location&)>& show) const;
 
-  /// Sums over the records of `owner`; null when it has none, valid until the next change.
-  const owner_digest* digest_of(const incarnation& owner) const noexcept;
+  /// Sums over the records of `holder`; null when it has none, valid until the next change.
+  const holder_digest* digest_of(const incarnation& holder) const noexcept;
 
   std::size_t keys() const noexcept { return keys_; }
   std::size_t locations() const noexcept { return locations_; }
@@ -101,11 +102,11 @@ public:
 
 private:
   using record_index = std::uint32_t;
-  using owner_index = std::uint16_t;
+  using holder_index = std::uint16_t;
   static constexpr record_index no_record = 0xffffffff;
-  static constexpr owner_index no_owner = 0xffff;
+  static constexpr holder_index no_holder = 0xffff;
   static constexpr std::size_t records_per_chunk = 4096;
-  static_assert(limits::members_max * 2 < no_owner, "old and new members fit beside each other");
+  static_assert(limits::members_max * 2 < no_holder, "old and new members fit beside each other");
 
   /// One location. A key's records form a list; the head is in the index.
   struct alignas(64) record {
@@ -114,8 +115,8 @@ private:
     std::uint64_t checksum;
     std::uint32_t slot;
     std::uint32_t length_bytes;
-    record_index next; ///< The key's next record; in a free record the next free one.
-    owner_index owner; ///< `no_owner` in a free record.
+    record_index next;   ///< The key's next record; in a free record the next free one.
+    holder_index holder; ///< `no_holder` in a free record.
     tier where;
     bool mirrored;
   };
@@ -129,11 +130,11 @@ private:
   };
 
   /// A member, or a former member's free place (`incarnation{}`).
-  struct owner_entry {
+  struct holder_entry {
     incarnation inc;
     node_id node; ///< Known from its first record on.
     std::uint64_t records = 0;
-    std::unique_ptr<owner_digest> digest; ///< Null before the first record.
+    std::unique_ptr<holder_digest> digest; ///< Null before the first record.
     bool out_of_reach = false;
   };
 
@@ -150,13 +151,13 @@ private:
 
   static std::uint64_t digest_of(const record& rec) noexcept;
   range_digest& digest_for(const record& rec) noexcept;
-  owner_index find_owner(const incarnation& inc) const noexcept;
-  owner_index add_owner(const incarnation& inc);
+  holder_index find_holder(const incarnation& inc) const noexcept;
+  holder_index add_holder(const incarnation& inc);
 
   publish_outcome update(record& own, const page_location& location, bool other_in_memory,
                          publish_mode mode) noexcept;
   publish_outcome add(const page_key& key, std::uint32_t hash, std::size_t position,
-                      owner_index owner, const page_location& location);
+                      holder_index holder, const page_location& location);
   bool within_reach_in_memory(const record& rec) const noexcept;
   publish_outcome make_room(std::size_t position, const page_location& wanted) noexcept;
   record_index take_record();
@@ -177,9 +178,9 @@ private:
   record_index records_made_ = 0; ///< Records of the chunks that were used at least once.
   record_index free_head_ = no_record;
 
-  std::vector<owner_entry> owners_;
-  std::vector<owner_index> owners_free_;
-  std::unordered_map<incarnation, owner_index> owner_indices_;
+  std::vector<holder_entry> holders_;
+  std::vector<holder_index> holders_free_;
+  std::unordered_map<incarnation, holder_index> holder_indices_;
 };
 
 } // namespace peercache::directory

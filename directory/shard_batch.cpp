@@ -84,7 +84,7 @@ result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch) {
     return malformed("withdraw batch", batch);
   std::uint64_t forgotten = 0;
   for_each_prefetched<withdraw_record>(target, batch, [&](const withdraw_record& record) {
-    forgotten += target.withdraw(record.key, record.owner, record.gen, record.where) ? 1 : 0;
+    forgotten += target.withdraw(record.key, record.holder, record.gen, record.where) ? 1 : 0;
   });
   return forgotten;
 }

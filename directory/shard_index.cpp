@@ -84,7 +84,7 @@ shard::record_index shard::take_record() {
 }
 
 void shard::give_record(record_index i) noexcept {
-  at(i).owner = no_owner;
+  at(i).holder = no_holder;
   at(i).next = free_head_;
   free_head_ = i;
 }
@@ -92,7 +92,7 @@ void shard::give_record(record_index i) noexcept {
 /// Takes one location out of its key's list, and the key out of the index with its last one.
 void shard::unlink(record_index target) noexcept {
   auto& rec = at(target);
-  PEERCACHE_ASSERT(rec.owner != no_owner);
+  PEERCACHE_ASSERT(rec.holder != no_holder);
   auto position = find_bucket(rec.key, hash_of(rec.key));
   auto* link = &index_[position].head;
   PEERCACHE_ASSERT(*link != no_record);
@@ -106,7 +106,7 @@ void shard::unlink(record_index target) noexcept {
   }
   digest_for(rec).remove(digest_of(rec));
   --locations_;
-  --owners_[rec.owner].records;
+  --holders_[rec.holder].records;
   give_record(target);
 }
 
@@ -115,7 +115,7 @@ std::uint64_t shard::digest_of(const record& rec) noexcept {
 }
 
 range_digest& shard::digest_for(const record& rec) noexcept {
-  return (*owners_[rec.owner].digest)[range_of(rec.key.prefix())];
+  return (*holders_[rec.holder].digest)[range_of(rec.key.prefix())];
 }
 
 void shard::prefetch_bucket(const page_key& key) const noexcept {

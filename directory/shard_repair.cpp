@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "records are copied as
 
 namespace {
 
-constexpr std::size_t comparison_bytes = sizeof(incarnation) + sizeof(owner_digest);
+constexpr std::size_t comparison_bytes = sizeof(incarnation) + sizeof(holder_digest);
 constexpr std::size_t list_request_bytes = 32;
 constexpr std::size_t list_header_bytes = 8;
 /// Places of the shard that one message walks: a millisecond's worth.
@@ -34,9 +34,9 @@ T read_at(std::string_view bytes, std::size_t offset) {
 
 } // namespace
 
-std::string comparison_of(const incarnation& owner, const owner_digest& digest) {
+std::string comparison_of(const incarnation& holder, const holder_digest& digest) {
   std::string bytes;
-  append(bytes, owner);
+  append(bytes, holder);
   append(bytes, digest);
   return bytes;
 }
@@ -45,7 +45,7 @@ result<std::uint64_t> compare_digests(const shard& source, std::string_view comp
   if (comparison.size() != comparison_bytes)
     return malformed("comparison", comparison);
   const auto* known = source.digest_of(read_at<incarnation>(comparison, 0));
-  const auto said = read_at<owner_digest>(comparison, sizeof(incarnation));
+  const auto said = read_at<holder_digest>(comparison, sizeof(incarnation));
   std::uint64_t differ = 0;
   for (std::uint32_t range = 0; range < digest_ranges; ++range)
     if (said[range] != (known != nullptr ? (*known)[range] : range_digest{}))
@@ -55,7 +55,7 @@ result<std::uint64_t> compare_digests(const shard& source, std::string_view comp
 
 std::string encode(const list_request& request) {
   std::string bytes;
-  append(bytes, request.owner);
+  append(bytes, request.holder);
   append(bytes, request.ranges);
   append(bytes, request.place);
   append(bytes, std::uint32_t{0});
@@ -65,13 +65,13 @@ std::string encode(const list_request& request) {
 result<std::string> list_records(const shard& source, std::string_view request) {
   if (request.size() != list_request_bytes || read_at<std::uint32_t>(request, 28) != 0)
     return malformed("list request", request);
-  const auto owner = read_at<incarnation>(request, 0);
+  const auto holder = read_at<incarnation>(request, 0);
   const auto ranges = read_at<std::uint64_t>(request, 16);
   auto place = read_at<std::uint32_t>(request, 24);
   std::string answer(list_header_bytes, '\0');
   const auto show = [&](const page_key& key, const page_location& location) {
-    if (location.owner == owner && (ranges >> range_of(key.prefix()) & 1) != 0)
-      append_withdraw(answer, {key, owner, location.gen, location.where});
+    if (location.holder == holder && (ranges >> range_of(key.prefix()) & 1) != 0)
+      append_withdraw(answer, {key, holder, location.gen, location.where});
   };
   constexpr auto enough = (limits::batch_pages_max - places_per_step) * wire::withdraw_record_bytes;
   for (std::uint32_t walked = 0; walked < places_max && answer.size() < enough;

@@ -20,13 +20,13 @@
 ///   withdraw records (directory/wire.hpp): the facts as the shard has them.
 namespace peercache::directory {
 
-std::string comparison_of(const incarnation& owner, const owner_digest& digest);
+std::string comparison_of(const incarnation& holder, const holder_digest& digest);
 /// The ranges, a bit each, in which the shard has other facts of that process than the comparison
 /// says. Errors: `invalid_argument`.
 result<std::uint64_t> compare_digests(const shard& source, std::string_view comparison);
 
 struct list_request {
-  incarnation owner;
+  incarnation holder;
   std::uint64_t ranges = 0;
   std::uint32_t place = 0;
 };

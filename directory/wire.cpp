@@ -32,8 +32,8 @@ bool all_zero(const char* at, std::size_t bytes) noexcept {
 
 char* put_location(char* at, const page_location& from) noexcept {
   at = put(at, from.node.value);
-  at = put(at, from.owner.high);
-  at = put(at, from.owner.low);
+  at = put(at, from.holder.high);
+  at = put(at, from.holder.low);
   at = put(at, from.gen.value);
   at = put(at, from.checksum);
   at = put(at, from.slot.value);
@@ -49,8 +49,8 @@ bool get_location(const char* at, page_location& to) noexcept {
   std::uint8_t where;
   std::uint8_t mirrored;
   at = get(at, to.node.value);
-  at = get(at, to.owner.high);
-  at = get(at, to.owner.low);
+  at = get(at, to.holder.high);
+  at = get(at, to.holder.low);
   at = get(at, to.gen.value);
   at = get(at, to.checksum);
   at = get(at, to.slot.value);
@@ -60,7 +60,7 @@ bool get_location(const char* at, page_location& to) noexcept {
   to.where = static_cast<tier>(where);
   to.mirrored = mirrored != 0;
   return where <= static_cast<std::uint8_t>(tier::disk) && mirrored <= 1 && all_zero(at, 2) &&
-         to.owner != incarnation{} && to.length_bytes > 0 &&
+         to.holder != incarnation{} && to.length_bytes > 0 &&
          to.length_bytes <= limits::page_bytes_max;
 }
 
@@ -85,12 +85,12 @@ bool get_record(const char* at, publish_record& out) noexcept {
 
 bool get_record(const char* at, withdraw_record& out) noexcept {
   at = get(at, out.key);
-  at = get(at, out.owner.high);
-  at = get(at, out.owner.low);
+  at = get(at, out.holder.high);
+  at = get(at, out.holder.low);
   at = get(at, out.gen.value);
   const auto where = static_cast<std::uint8_t>(*at);
   out.where = static_cast<tier>(where);
-  return out.owner != incarnation{} && where <= static_cast<std::uint8_t>(tier::disk) &&
+  return out.holder != incarnation{} && where <= static_cast<std::uint8_t>(tier::disk) &&
          all_zero(at + 1, 7);
 }
 
@@ -118,8 +118,8 @@ void append_publish(std::string& batch, const publish_record& record) {
 void append_withdraw(std::string& batch, const withdraw_record& record) {
   char bytes[wire::withdraw_record_bytes];
   auto* at = put(bytes, record.key);
-  at = put(at, record.owner.high);
-  at = put(at, record.owner.low);
+  at = put(at, record.holder.high);
+  at = put(at, record.holder.low);
   at = put(at, record.gen.value);
   put(at, static_cast<std::uint64_t>(record.where));
   batch.append(bytes, sizeof bytes);

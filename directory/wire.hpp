@@ -63,11 +63,11 @@ struct publish_record {
   bool operator==(const publish_record&) const = default;
 };
 
-/// The owner's location of the key is gone, and every older fact of it: up to this generation, and
+/// The holder's location of the key is gone, and every older fact of it: up to this generation, and
 /// of that one up to this tier.
 struct withdraw_record {
   page_key key;
-  incarnation owner;
+  incarnation holder;
   generation gen;
   tier where = tier::memory;
   bool operator==(const withdraw_record&) const = default;

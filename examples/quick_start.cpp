@@ -22,7 +22,7 @@ int main() {
   examples::expect(result.status == page_status::stored, "stored");
 
   // `set` returns when the bytes are in place; `flush` when other hosts can find them.
-  examples::expect(examples::value_or_exit(client.flush()) == 0, "published");
+  examples::expect(examples::value_or_exit(client.flush()).failed == 0, "published");
 
   std::vector<std::byte> copy(page.size());
   page_part to{copy.data(), static_cast<std::uint32_t>(copy.size())};

@@ -17,7 +17,7 @@ int main() {
   client::page_result result;
   prefill->client().set({&put, 1}, {&result, 1});
   examples::expect(result.status == page_status::stored, "stored on the first host");
-  examples::expect(examples::value_or_exit(prefill->client().flush()) == 0, "published");
+  examples::expect(examples::value_or_exit(prefill->client().flush()).failed == 0, "published");
 
   // Engines ask which prefix is there before they get it; that also fills the location cache.
   auto key = keys.key_of("shared prefix");

@@ -19,7 +19,7 @@ int main() {
   client::page_result result;
   client.set({&put, 1}, {&result, 1});
   examples::expect(result.status == page_status::stored, "stored");
-  examples::expect(examples::value_or_exit(client.flush()) == 0, "published");
+  examples::expect(examples::value_or_exit(client.flush()).failed == 0, "published");
 
   std::vector<std::byte> k_copy(k.size());
   std::vector<std::byte> v_copy(v.size());

@@ -212,7 +212,7 @@ void channel_data_plane::on_broken(channel_peer& peer, page_channel& channel) {
   if (why == page_channel::loss_reason::other_incarnation) {
     job->answered = true;
     drop_channels_of(peer, *job);
-    return complete(*flights_.at(job->id), page_status::owner_gone);
+    return complete(*flights_.at(job->id), page_status::holder_gone);
   }
   if (why == page_channel::loss_reason::bad_memory) {
     drop_channels_of(peer, *job);

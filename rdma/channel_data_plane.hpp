@@ -30,7 +30,7 @@ namespace peercache::rdma {
 ///
 /// Threads: as data_plane says; starts none. Time: `poll`'s argument; `wait` alone looks at the
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
-/// process's: `owner_gone`; the peer failed repeatedly: `breaker_open`; too many batches or peers:
+/// process's: `holder_gone`; the peer failed repeatedly: `breaker_open`; too many batches or peers:
 /// `refused`; a part that cannot be written to: `bad_size`, for what had not arrived of the batch,
 /// and nothing against the peer. A connection that breaks fails what rode on it; if it had served
 /// before and broke without a word, the peer had closed it while it was idle, and its requests go

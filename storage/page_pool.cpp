@@ -116,7 +116,7 @@ result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evict
                                    const kept_elsewhere& kept) {
   if (length_bytes == 0 || length_bytes > limits::page_bytes_max)
     return {errc::invalid_argument, "a page has 1 byte to 64 MiB"};
-  auto granules = granules_for(length_bytes);
+  auto granules = limits::granules_of(length_bytes);
   if (granules <= pages_.size()) {
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
@@ -181,7 +181,7 @@ void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> ou
 
 std::optional<page_status> page_pool::refusal_of(const fill& page) const {
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
-      granules_for(page.length_bytes) != pages_[page.slot.value].granules())
+      limits::granules_of(page.length_bytes) != pages_[page.slot.value].granules())
     return page_status::bad_size;
   if (!slots_.was_filled(page.slot, page.key, page.length_bytes, page.checksum))
     return page_status::refused;

@@ -29,7 +29,7 @@
 namespace peercache::storage {
 namespace {
 
-constexpr std::uint64_t pretouch_step_bytes = 64u << 20;
+constexpr std::uint64_t prefault_step_bytes = 64u << 20;
 constexpr std::uint64_t session_byte = 4096;
 constexpr std::size_t node_name_in_object_name_max = 100;
 /// While a piece is unmapped, no other thread of the process can map or unmap anything.
@@ -165,7 +165,7 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
   auto* header = new (pool.base_) pool_header{};
   header->prefix = digest_of_prefix(options.name_prefix);
   header->magic.store(unfinished_pool_magic, std::memory_order_release);
-  if (auto touched = pool.pretouch(options); !touched)
+  if (auto touched = pool.prefault(options); !touched)
     return touched.error();
   write_layout(*header, *plan);
   header->owner = options.owner;
@@ -222,19 +222,19 @@ result<void> pool_memory::map(std::uint64_t object_bytes) {
   return {};
 }
 
-result<void> pool_memory::pretouch(const pool_memory_options& options) const {
+result<void> pool_memory::prefault(const pool_memory_options& options) const {
   // Without threads only header and table are touched, from here.
-  auto total_bytes = options.pretouch_threads == 0 ? layout_.pages_offset : layout_.object_bytes;
+  auto total_bytes = options.prefault_threads == 0 ? layout_.pages_offset : layout_.object_bytes;
   std::atomic<std::uint64_t> next{0};
   std::atomic<int> failure{0};
   std::mutex progress; // Guards `done_bytes` and the callback; once per 64 MiB.
   std::uint64_t done_bytes = 0;
   auto work = [&] {
     while (failure.load() == 0) {
-      auto offset = next.fetch_add(pretouch_step_bytes);
+      auto offset = next.fetch_add(prefault_step_bytes);
       if (offset >= total_bytes)
         return;
-      auto step = std::min(pretouch_step_bytes, total_bytes - offset);
+      auto step = std::min(prefault_step_bytes, total_bytes - offset);
       if (auto number = populate(file_, base_, offset, step); number != 0) {
         failure.store(number);
         return;
@@ -246,7 +246,7 @@ result<void> pool_memory::pretouch(const pool_memory_options& options) const {
     }
   };
   std::vector<std::thread> helpers;
-  for (std::uint32_t i = 1; i < options.pretouch_threads; ++i)
+  for (std::uint32_t i = 1; i < options.prefault_threads; ++i)
     helpers.emplace_back(work);
   work();
   for (auto& helper : helpers)

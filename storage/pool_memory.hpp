@@ -29,7 +29,7 @@ struct pool_memory_options {
   std::string huge_page_directory;
   /// Threads that touch the pages before `create` returns; 0 leaves the pages to their first
   /// writer, who then dies of SIGBUS if the host has run out of memory.
-  std::uint32_t pretouch_threads = 1;
+  std::uint32_t prefault_threads = 1;
   /// Bytes touched so far and in all; called from one thread at a time, with growing first
   /// argument.
   std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress;
@@ -48,7 +48,7 @@ struct pool_memory_options {
 /// 0600: who runs as the same user may read and write it, and is trusted to.
 ///
 /// Threads: after construction all methods may be called from any thread. `create` touches the
-/// pages with `pretouch_threads` threads, itself one of them, and has joined the others when it
+/// pages with `prefault_threads` threads, itself one of them, and has joined the others when it
 /// returns; nothing else here starts a thread.
 /// Ownership: the creator, or who took it over, holds a lock on the object for its life and unlinks
 /// its name when destroyed, unless the pool is to `outlive` it. An attached process keeps its
@@ -130,7 +130,7 @@ public:
 private:
   pool_memory() = default;
   result<void> map(std::uint64_t object_bytes);
-  result<void> pretouch(const pool_memory_options& options) const;
+  result<void> prefault(const pool_memory_options& options) const;
   void release() noexcept;
   std::uint64_t lock_of(std::uint32_t session) const noexcept;
   result<void> change_owner(const pool_memory_options& options);

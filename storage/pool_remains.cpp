@@ -61,7 +61,7 @@ private:
   }
 
   void take_page(slot_id slot, const slot_contents& entry) {
-    take(slot, granules_for(entry.length_bytes), claimed_extent::use::page);
+    take(slot, limits::granules_of(entry.length_bytes), claimed_extent::use::page);
     ++found_.pages;
     found_.newest = std::max(found_.newest, entry.gen);
   }

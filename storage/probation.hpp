@@ -43,8 +43,6 @@ public:
   /// Removes and returns the page that should go next.
   std::optional<choice> victim();
 
-  std::uint64_t promoted_bytes() const noexcept { return bytes_; }
-
 private:
   static constexpr std::uint32_t reads_to_stay = 2;
   static constexpr std::uint32_t share = 8; ///< Probation has one part of so many of the pool.

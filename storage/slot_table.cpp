@@ -171,7 +171,7 @@ std::uint32_t slot_table::granules_to_zero(slot_id slot) const noexcept {
   const auto word = entry.generation.load(memory_order_relaxed);
   const auto length_bytes = __atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED);
   const bool removed = word % 2 == 1 && (word & to_be_zeroed) != 0 && in_range(slot, length_bytes);
-  return removed ? granules_for(length_bytes) : 0;
+  return removed ? limits::granules_of(length_bytes) : 0;
 }
 
 bool slot_table::was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,

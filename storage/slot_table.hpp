@@ -14,11 +14,6 @@
 
 namespace peercache::storage {
 
-/// How many granules a page of this length takes.
-constexpr std::uint32_t granules_for(std::uint32_t length_bytes) noexcept {
-  return (length_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
-}
-
 /// What becomes of the bytes of a page that is given up: they stay until the next page overwrites
 /// them, or they are zeroed before anybody has the slot, if need be by the pool's next owner.
 enum class bytes_after : bool { left, zeroed };
@@ -60,8 +55,7 @@ public:
 
   std::uint32_t granules() const noexcept { return granules_; }
 
-  // --- owner
-  // ---------------------------------------------------------------------------------------
+  // -- owner
 
   /// The slot is being filled from here on, and so many granules are whose page it becomes.
   /// @pre not readable; `pins` was zero; 1 <= granules <= limits::granules_per_page_max
@@ -118,8 +112,7 @@ public:
   /// Forgets the pins of its readers, who are dead too.
   void clear_pins(slot_id slot) noexcept;
 
-  // --- fillers
-  // -------------------------------------------------------------------------------------
+  // -- fillers
 
   /// The page's bytes are in place, and a store fence stands behind them (`copy_fence`): readers of
   /// this host may have them. Nothing when the slot is not being filled, which takes a fault of
@@ -127,8 +120,7 @@ public:
   std::optional<generation> fill(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                                  std::uint64_t checksum) noexcept;
 
-  // --- readers
-  // -------------------------------------------------------------------------------------
+  // -- readers
 
   /// The complete page in the slot, published or only filled; nothing when there is none.
   std::optional<slot_contents> page_in(slot_id slot) const noexcept;

@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::uint64_t filled_once = 2; ///< The generation of every slot.
 
-std::uint32_t granules_of(std::uint32_t page_bytes) noexcept {
-  return (page_bytes + limits::granule_bytes - 1) / limits::granule_bytes;
-}
-
 page_key key_of(std::uint32_t id) {
   static const key_space space;
   return space.key_of("rdma-" + std::to_string(id));
@@ -39,7 +35,7 @@ result<rdma_page_plan> rdma_page_plan::make(const std::vector<std::uint64_t>& si
     one.pages = static_cast<std::uint32_t>(
         std::clamp<std::uint64_t>(run_bytes / size, 1, limits::batch_pages_max));
     one.first_granule = plan.granules_;
-    plan.granules_ += one.pages * granules_of(one.page_bytes);
+    plan.granules_ += one.pages * limits::granules_of(one.page_bytes);
     plan.runs_.push_back(one);
   }
   return plan;
@@ -52,7 +48,7 @@ std::uint64_t rdma_page_plan::table_bytes() const noexcept {
 
 std::uint32_t rdma_page_plan::id(const run& of, std::uint32_t index) noexcept {
   PEERCACHE_ASSERT(index < of.pages);
-  return of.first_granule + index * granules_of(of.page_bytes);
+  return of.first_granule + index * limits::granules_of(of.page_bytes);
 }
 
 rdma::page_read rdma_page_plan::page(const run& of, std::uint32_t index) {

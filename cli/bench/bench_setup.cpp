@@ -158,8 +158,8 @@ result<void> store_pages(client::cache_client& client, std::span<const page_key>
   auto unpublished = client.flush();
   if (!unpublished)
     return unpublished.error();
-  if (*unpublished != 0)
-    return {errc::refused, fmt::format("{} pages were not published", *unpublished)};
+  if (unpublished->failed != 0)
+    return {errc::refused, fmt::format("{} pages were not published", unpublished->failed)};
   return {};
 }
 

@@ -36,7 +36,7 @@ using disk_turn_ptr = std::shared_ptr<disk_turn>;
 
 /// The DISK protocol, spoken inside one node. Batches are packed records
 /// (link/protocol/disk_wire.hpp).
-using disk_writer_actor = caf::typed_actor<
+using disk_actor = caf::typed_actor<
     // Pool: keep these pages (kept_page). Their slots are unpinned once that is decided.
     caf::reacts_to<write_atom, std::string>,
     // Promoter: read these pages into their slots (wanted_page), which are the disk's until the

@@ -9,7 +9,7 @@ namespace peercache::link {
 inline constexpr std::uint32_t wire_version = 11;
 
 /// What a client process hears from the gateway of its host.
-using session_actor = caf::typed_actor<
+using session_listener = caf::typed_actor<
     // Gateway: the cluster's new view, encoded.
     caf::reacts_to<view_atom, std::string>,
     // Itself: reconnects, reports its totals.
@@ -21,8 +21,8 @@ struct peer_welcome {
   std::string member; ///< Encoded discovery::member.
   directory_actor directory;
   membership_actor membership;
-  std::uint16_t lookup_port =
-      0; ///< Where the directory answers clients (actors/lookup_broker.hpp).
+  /// Where the directory answers clients (actors/lookup_broker.hpp).
+  std::uint16_t lookup_port = 0;
   template <class Inspector>
   friend auto inspect(Inspector& f, peer_welcome& x) {
     return f(x.member, x.directory, x.membership, x.lookup_port);
@@ -53,7 +53,7 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<hello_atom, std::uint32_t, std::string, std::string>::with<peer_welcome>,
     // Clients of this host: opens a session; views go to the given actor. Its end is noticed by
     // itself.
-    caf::replies_to<session_atom, std::string, session_actor>::with<session_welcome>,
+    caf::replies_to<session_atom, std::string, session_listener>::with<session_welcome>,
     // A session: slots for pages of these lengths.
     caf::replies_to<reserve_atom, std::uint64_t, std::string>::with<std::string>,
     // A session: slots filled, a commit_mode, and lengths to reserve for next time. Answers one

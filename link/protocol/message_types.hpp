@@ -15,7 +15,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(peercache, caf::id_block::peercache_atoms::end)
 
 CAF_ADD_TYPE_ID(peercache, (peercache::link::directory_actor))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::membership_actor))
-CAF_ADD_TYPE_ID(peercache, (peercache::link::session_actor))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::session_listener))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::gateway_actor))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::peer_welcome))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::session_welcome))

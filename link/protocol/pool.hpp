@@ -35,7 +35,7 @@ using pool_actor = caf::typed_actor<
     // Disk: its scan is done; publish what is there.
     caf::reacts_to<walk_atom>,
     // The node, at its start: who the disk is.
-    caf::reacts_to<hello_atom, disk_writer_actor>,
+    caf::reacts_to<hello_atom, disk_actor>,
     // Own membership: the cluster had expelled this node and took it back; publishes everything
     // again.
     caf::reacts_to<publish_atom>,

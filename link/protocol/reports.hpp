@@ -42,7 +42,6 @@ struct pool_report {
   std::uint64_t filling = 0;
   std::uint64_t limbo = 0;
   std::uint64_t puts = 0;
-  std::uint64_t evicting_puts = 0; ///< Puts that came while the pool was evicting to make room.
   std::uint64_t duplicates = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
@@ -61,11 +60,10 @@ struct pool_report {
   std::uint64_t repair_withdrawn = 0;
   template <class Inspector>
   friend auto inspect(Inspector& f, pool_report& x) {
-    return f(x.bytes_used, x.bytes_capacity, x.pages, x.filling, x.limbo, x.puts, x.evicting_puts,
-             x.duplicates, x.evictions, x.evicted_bytes, x.adopted, x.adopted_refused, x.cleared,
-             x.unpublished, x.republished, x.mirrored, x.mirrored_refused, x.mirrored_bytes,
-             x.repair_passes, x.repair_bytes, x.repair_differing, x.repair_published,
-             x.repair_withdrawn);
+    return f(x.bytes_used, x.bytes_capacity, x.pages, x.filling, x.limbo, x.puts, x.duplicates,
+             x.evictions, x.evicted_bytes, x.adopted, x.adopted_refused, x.cleared, x.unpublished,
+             x.republished, x.mirrored, x.mirrored_refused, x.mirrored_bytes, x.repair_passes,
+             x.repair_bytes, x.repair_differing, x.repair_published, x.repair_withdrawn);
   }
 };
 

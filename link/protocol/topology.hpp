@@ -17,8 +17,8 @@ struct peer {
   gateway_actor gateway;
   directory_actor directory;
   membership_actor membership;
-  std::uint16_t lookup_port =
-      0;              ///< Where its directory answers clients (actors/lookup_broker.hpp).
+  /// Where its directory answers clients (actors/lookup_broker.hpp).
+  std::uint16_t lookup_port = 0;
   bool tried = false; ///< To connect with it, at least once, whatever came of it.
   bool linked() const noexcept { return static_cast<bool>(directory); }
 };

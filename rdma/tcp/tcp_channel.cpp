@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::size_t pieces_per_read_max = 64;
 
-template <class T>
-void append(std::vector<std::byte>& out, const T& value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), bytes, bytes + sizeof value);
-}
-
 } // namespace
 
 tcp_channel::tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
@@ -32,7 +26,7 @@ tcp_channel::tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoin
   hello greeting;
   greeting.cluster = cluster_;
   greeting.inc = inc_;
-  append(out_, greeting);
+  append_bytes(out_, greeting);
   sent_.reserve(opts.requests_ahead_max);
 }
 
@@ -76,10 +70,10 @@ void tcp_channel::send_requests() {
     return;
   while (job_->has_untaken() && sent_.size() < options_.requests_ahead_max) {
     const auto sub = job_->take();
-    append(out_, request_header{request_magic, sub.count, next_request_id_++});
+    append_bytes(out_, request_header{request_magic, sub.count, next_request_id_++});
     for (std::uint32_t i = 0; i < sub.count; ++i) {
       const auto& page = job_->page(sub.first + i);
-      append(out_, request_record{page.key, page.gen, page.slot, page.length_bytes});
+      append_bytes(out_, request_record{page.key, page.gen, page.slot, page.length_bytes});
     }
     sent_.push_back(sub);
   }

@@ -43,7 +43,7 @@ bool is_answer_status(std::uint8_t status) noexcept {
   case page_status::hit:
   case page_status::not_found:
   case page_status::stale:
-  case page_status::owner_gone:
+  case page_status::holder_gone:
   case page_status::wrong_key:
   case page_status::refused:
   case page_status::bad_size:

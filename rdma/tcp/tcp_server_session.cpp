@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
+#include "common/trivial_bytes.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,12 +15,6 @@ namespace peercache::rdma {
 namespace {
 
 constexpr std::size_t pieces_per_send_max = 1 + request_pages_max;
-
-template <class T>
-void put(std::vector<std::byte>& out, const T& value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), bytes, bytes + sizeof value);
-}
 
 /// Whether the bytes that are there can be the beginning of a hello with this magic.
 bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32_t magic) noexcept {
@@ -150,7 +145,7 @@ void tcp_server_session::answer_verbs_hello() {
   phase_ = phase::refusing;
   in_begin_ = in_end_ = 0;
   head_.clear();
-  put(head_, answer);
+  append_bytes(head_, answer);
   head_sent_ = 0;
 }
 
@@ -167,7 +162,7 @@ void tcp_server_session::answer_hello() {
   in_begin_ = in_end_ = 0;
   if (!shared_.options.faults.mute_hello) {
     head_.clear();
-    put(head_, answer);
+    append_bytes(head_, answer);
     head_sent_ = 0;
   }
 }
@@ -207,7 +202,7 @@ void tcp_server_session::begin_answer(const request_header& header, const reques
   pages_.clear();
   damaged_.clear();
   out_at_ = out_offset_ = 0;
-  put(head_, answer_header{answer_magic, header.page_count, header.request_id});
+  append_bytes(head_, answer_header{answer_magic, header.page_count, header.request_id});
   for (std::uint32_t i = 0; i < header.page_count; ++i) {
     auto status = page_status::not_found;
     pin(records[i], status);

@@ -26,8 +26,7 @@ bool remote_region::add(const region_chunk& chunk) {
 
 std::optional<std::uint64_t>
 remote_region::page_address(slot_id slot, std::uint32_t length_bytes) const noexcept {
-  const std::uint64_t granules =
-      (std::uint64_t{length_bytes} + limits::granule_bytes - 1) / limits::granule_bytes;
+  const std::uint64_t granules = limits::granules_of(length_bytes);
   if (length_bytes == 0 || std::uint64_t{slot.value} + granules > announced_.granules)
     return std::nullopt;
   return announced_.pages_address + std::uint64_t{slot.value} * limits::granule_bytes;

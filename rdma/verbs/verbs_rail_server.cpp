@@ -52,8 +52,7 @@ result<void> check(const verbs_server_options& options, const served_pool& pool)
 
 } // namespace
 
-// --- a life
-// ---------------------------------------------------------------------------------------
+// -- a life
 
 result<std::unique_ptr<verbs_rail_server>>
 verbs_rail_server::create(std::unique_ptr<verbs::device> device,
@@ -118,8 +117,7 @@ void verbs_rail_server::wait(clock::duration at_most) {
   collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
 }
 
-// --- arrivals
-// -------------------------------------------------------------------------------------
+// -- arrivals
 
 void verbs_rail_server::hand_over(net::unique_fd socket, const verbs_hello& greeting) {
   if (inbox_.push(socket, greeting))
@@ -233,8 +231,7 @@ queue_pair_end verbs_rail_server::own_end() const noexcept {
   return end;
 }
 
-// --- sessions
-// -------------------------------------------------------------------------------------
+// -- sessions
 
 bool verbs_rail_server::take_regions() {
   const bool any = regions_.take_registered(announced_);

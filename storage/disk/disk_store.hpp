@@ -182,8 +182,6 @@ public:
 
 class offset_index;
 
-enum class disk_store_kind : std::uint8_t { bucket, file_per_key, offset };
-
 std::unique_ptr<disk_store> make_bucket_store(disk_io& io, const disk_store_options& options);
 std::unique_ptr<disk_store> make_file_store(disk_io& io, const disk_store_options& options);
 /// @param index Where its records lie; not a part of `io`, because RocksDB has files of its own.

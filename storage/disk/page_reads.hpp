@@ -10,20 +10,20 @@
 namespace peercache::storage {
 
 /// The purpose of a request of a store with single pages, as its tag says.
-enum class page_part : std::uint64_t { header, page, sync, folder, read };
+enum class request_part : std::uint64_t { header, page, sync, folder, read };
 
-constexpr std::uint64_t tag_of(std::uint32_t slot, page_part part) noexcept {
+constexpr std::uint64_t tag_of(std::uint32_t slot, request_part part) noexcept {
   return (std::uint64_t{slot} << 3) | static_cast<std::uint64_t>(part);
 }
 constexpr std::uint32_t slot_of(std::uint64_t tag) noexcept {
   return static_cast<std::uint32_t>(tag >> 3);
 }
-constexpr page_part part_of(std::uint64_t tag) noexcept {
-  return static_cast<page_part>(tag & 7);
+constexpr request_part part_of(std::uint64_t tag) noexcept {
+  return static_cast<request_part>(tag & 7);
 }
 
 /// A read on its way, and the record that it is of.
-struct page_read {
+struct read_op {
   disk_read request;
   record_table::entry record;
   disk_file file;
@@ -36,9 +36,9 @@ class page_reads {
 public:
   page_reads(request_line& line, record_table& table) : line_(line), table_(table) {}
 
-  void start(const page_read& read, std::uint64_t offset_bytes);
+  void start(const read_op& read, std::uint64_t offset_bytes);
   /// The read that a completion was for; its record is not pinned any more.
-  page_read finish(std::uint32_t slot);
+  read_op finish(std::uint32_t slot);
 
   std::size_t size() const noexcept { return reads_.size(); }
   bool empty() const noexcept { return reads_.empty(); }
@@ -46,7 +46,7 @@ public:
 private:
   request_line& line_;
   record_table& table_;
-  slot_list<page_read> reads_;
+  slot_list<read_op> reads_;
 };
 
 } // namespace peercache::storage

@@ -18,7 +18,7 @@ std::uint32_t add_page_write(request_line& line, const page_place& to, std::byte
   request.offset_bytes = to.offset_bytes;
   request.memory = page.memory;
   request.bytes = static_cast<std::uint32_t>(in_blocks(page.length_bytes));
-  request.tag = tag_of(slot, page_part::page);
+  request.tag = tag_of(slot, request_part::page);
   if (request.bytes <= together_bytes_max) {
     request.head = header;
     line.add(request);
@@ -29,7 +29,7 @@ std::uint32_t add_page_write(request_line& line, const page_place& to, std::byte
   request.offset_bytes = to.offset_bytes;
   request.memory = header;
   request.bytes = disk_block_bytes;
-  request.tag = tag_of(slot, page_part::header);
+  request.tag = tag_of(slot, request_part::header);
   line.add(request);
   return 2;
 }

@@ -157,7 +157,7 @@ void record_store::on_read(std::uint32_t slot, int error_number) {
   tell(disk_event::kind::read, status, read.request.tag, read.request.key);
 }
 
-disk_status record_store::judge(const page_read& read, int error_number) {
+disk_status record_store::judge(const read_op& read, int error_number) {
   if (error_number != 0)
     return status_of(error_number);
   return page_fits(read.record.page, read.request.memory) ? disk_status::ok : disk_status::corrupt;
@@ -173,17 +173,17 @@ void record_store::on_completion(const disk_completion& done) {
 void record_store::on_request(std::uint64_t tag, int error_number) {
   const auto slot = slot_of(tag);
   switch (part_of(tag)) {
-  case page_part::header:
-  case page_part::page:
+  case request_part::header:
+  case request_part::page:
     on_transfer(slot, error_number);
     break;
-  case page_part::sync:
+  case request_part::sync:
     on_sync(slot, error_number);
     break;
-  case page_part::folder:
+  case request_part::folder:
     on_folder_sync(slot, error_number);
     break;
-  case page_part::read:
+  case request_part::read:
     on_read(slot, error_number);
     break;
   }

@@ -71,7 +71,7 @@ protected:
   virtual void on_sync(std::uint32_t slot, int error_number) = 0;
   virtual void on_folder_sync(std::uint32_t, int) {}
   /// How a read ended; what was open for it alone is closed.
-  virtual disk_status judge(const page_read& read, int error_number);
+  virtual disk_status judge(const read_op& read, int error_number);
   /// Whether `close` has something to wait for.
   virtual bool busy() const noexcept = 0;
   /// Ends all writes that got no further; nothing is on the device.

@@ -37,7 +37,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [](stored_atom, const std::string&) {},
           [](gone_atom, std::uint64_t, const std::string&) {},
           [](walk_atom) {},
-          [](hello_atom, const disk_writer_actor&) {},
+          [](hello_atom, const disk_actor&) {},
           [](publish_atom) {},
           [](write_atom, std::uint32_t) -> caf::result<std::uint64_t, std::uint64_t> {
             return {std::uint64_t{0}, std::uint64_t{0}};
@@ -74,7 +74,7 @@ protected:
     gateway_actor gateway;
     bool caught_up = false;
     played_disk_ptr store = std::make_shared<played_disk>();
-    disk_writer_actor disk;
+    disk_actor disk;
     std::string kept;         ///< At its end, on disk,
     std::string why_not_kept; ///< if it can be;
     life_record noted;        ///< and in its pool.

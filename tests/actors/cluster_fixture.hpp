@@ -132,7 +132,7 @@ protected:
     directory::publish_record record;
     record.key = key;
     record.location.node = owner.id;
-    record.location.owner = owner.inc;
+    record.location.holder = owner.inc;
     record.location.gen = {gen};
     record.location.length_bytes = 4096;
     std::string batch;

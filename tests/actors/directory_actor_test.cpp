@@ -15,7 +15,7 @@ TEST_F(directory_actor_test, answers_a_lookup_with_what_was_published) {
             directory::publish_outcome::accepted);
   auto found = locations(shard_here, key_named("a"));
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].owner, there.inc);
+  EXPECT_EQ(found[0].holder, there.inc);
 }
 
 TEST_F(directory_actor_test, answers_a_malformed_batch_with_an_error) {
@@ -27,7 +27,7 @@ TEST_F(directory_actor_test, answers_a_malformed_batch_with_an_error) {
 TEST_F(directory_actor_test, knows_nobody_before_the_first_view) {
   auto outcome = ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
   EXPECT_EQ(static_cast<directory::publish_outcome>(outcome->at(0)),
-            directory::publish_outcome::unknown_owner);
+            directory::publish_outcome::unknown_holder);
 }
 
 TEST_F(directory_actor_test, forgets_the_records_of_a_member_that_is_gone) {
@@ -47,9 +47,9 @@ TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it)
   ASSERT_EQ(outcome_of_publish(), publish_outcome::accepted);
   expel(shard_here, topology_of({{there, shard_there}}, 2));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
-  EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_owner);
+  EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
   tell_everyone(both(1)); // A connection changed.
-  EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_owner);
+  EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
   tell_everyone(both(3));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   EXPECT_EQ(outcome_of_publish(), publish_outcome::accepted);

@@ -23,7 +23,7 @@ membership_actor::behavior_type fake_membership(membership_actor::pointer, bool*
           [](view_atom) { return std::string{}; }};
 }
 
-session_actor::behavior_type fake_client(session_actor::pointer, std::string* last_view) {
+session_listener::behavior_type fake_client(session_listener::pointer, std::string* last_view) {
   return {[last_view](view_atom, const std::string& view) { *last_view = view; }, [](beat_atom) {}};
 }
 
@@ -37,7 +37,7 @@ protected:
   bool announced_draining = false;
   membership_actor membership = system.spawn(fake_membership, &announced_draining);
   std::string last_view;
-  session_actor client = system.spawn(fake_client, &last_view);
+  session_listener client = system.spawn(fake_client, &last_view);
   gateway_actor gateway = spawn_gateway();
 
   ~gateway_actor_test() override {

@@ -14,7 +14,7 @@ TEST_F(pool_actor_test, a_committed_page_is_known_to_both_owners) {
   for (const auto& shard : {shard_here, shard_there}) {
     auto found = locations(shard, key_named("a"));
     ASSERT_EQ(found.size(), 1u);
-    EXPECT_EQ(found[0].owner, here.inc);
+    EXPECT_EQ(found[0].holder, here.inc);
     EXPECT_TRUE(found[0].gen.readable());
   }
 }
@@ -29,7 +29,7 @@ TEST_F(pool_actor_test, a_page_that_another_node_has_is_dropped_again) {
   for (const auto& shard : {shard_here, shard_there}) {
     auto found = locations(shard, key_named("a"));
     ASSERT_EQ(found.size(), 1u);
-    EXPECT_EQ(found[0].owner, there.inc);
+    EXPECT_EQ(found[0].holder, there.inc);
   }
 }
 
@@ -50,7 +50,7 @@ TEST_F(pool_actor_test, puts_of_one_key_at_once_lose_no_page_whoever_is_heard_fi
     for (const auto& shard : {shard_here, shard_there}) {
       auto found = locations(shard, key);
       EXPECT_TRUE(std::any_of(found.begin(), found.end(), [&](const auto& location) {
-        return location.owner == here.inc;
+        return location.holder == here.inc;
       })) << "both owners know the copy that stayed";
     }
   }

@@ -74,7 +74,7 @@ TEST_F(pool_adoption, pages_of_the_process_before_are_published_as_they_are) {
   EXPECT_EQ(known_at(shard_here, 1, 20), 20u);
   EXPECT_EQ(known_at(shard_there, 1, 20), 20u);
   const auto found = locations(shard_there, key_of(7)).at(0);
-  EXPECT_EQ(found.owner, here.inc);
+  EXPECT_EQ(found.holder, here.inc);
   EXPECT_EQ(found.gen, page.gen);
   EXPECT_EQ(found.slot, page.slot);
   EXPECT_EQ(found.checksum, page.checksum);

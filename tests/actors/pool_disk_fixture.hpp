@@ -49,8 +49,7 @@ inline std::string remove_answer(played_disk& disk, const std::string& keys) {
   return statuses;
 }
 
-inline disk_writer_actor::behavior_type play_disk(disk_writer_actor::pointer self,
-                                                  const played_disk_ptr& disk) {
+inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const played_disk_ptr& disk) {
   return {
       [disk](write_atom, const std::string& pages) { disk->kept += pages; },
       [self, disk](load_atom, const std::string& wanted) -> caf::result<std::string> {
@@ -218,7 +217,7 @@ protected:
 
   disk_gate gate{1u << 20};
   played_disk_ptr disk = std::make_shared<played_disk>();
-  disk_writer_actor actor;
+  disk_actor actor;
   promoter_actor promoter;
   int next_filler = 0;
 };

@@ -208,7 +208,7 @@ TEST_F(pool_disk_test, after_its_scan_the_disk_is_published) {
   const auto found = locations(shard_there, key_named("old"));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].where, directory::tier::disk);
-  EXPECT_EQ(found[0].owner, here.inc);
+  EXPECT_EQ(found[0].holder, here.inc);
   ASSERT_EQ(promote({"old"})[0].size(), 1u);
   EXPECT_EQ(tier_of("old"), directory::tier::memory);
 }

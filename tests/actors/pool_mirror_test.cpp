@@ -27,7 +27,7 @@ TEST_F(pool_mirror_test, a_mirrored_page_is_one_more_location_that_says_so) {
     auto found = locations(shard, key_named("a"));
     ASSERT_EQ(found.size(), 2u);
     for (const auto& location : found)
-      EXPECT_EQ(location.mirrored, location.owner == here.inc);
+      EXPECT_EQ(location.mirrored, location.holder == here.inc);
   }
   EXPECT_EQ(report().mirrored, 1u);
   EXPECT_EQ(report().mirrored_bytes, 4096u);

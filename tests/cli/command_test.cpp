@@ -60,17 +60,17 @@ TEST(command, version_answers_in_json_wherever_the_option_stands) {
 }
 
 TEST(command, addresses_are_read_with_and_without_a_port) {
-  EXPECT_EQ(parse_endpoint("host7")->port, 31998);
-  EXPECT_EQ(parse_endpoint("host7:1234")->port, 1234);
-  EXPECT_EQ(parse_endpoint("host7:1234")->host, "host7");
-  EXPECT_EQ(parse_endpoint("[::1]:99")->host, "::1");
-  EXPECT_EQ(parse_endpoint("[::1]:99")->port, 99);
-  EXPECT_EQ(parse_endpoint("[::1]")->host, "::1");
+  EXPECT_EQ(parse_node_address("host7")->port, 31998);
+  EXPECT_EQ(parse_node_address("host7:1234")->port, 1234);
+  EXPECT_EQ(parse_node_address("host7:1234")->host, "host7");
+  EXPECT_EQ(parse_node_address("[::1]:99")->host, "::1");
+  EXPECT_EQ(parse_node_address("[::1]:99")->port, 99);
+  EXPECT_EQ(parse_node_address("[::1]")->host, "::1");
 }
 
 TEST(command, addresses_that_are_none_are_refused) {
   for (const char* text : {"", ":1", "host:", "host:x", "host:0", "host:65536", "[::1", "[::1]x:4"})
-    EXPECT_FALSE(parse_endpoint(text)) << text;
+    EXPECT_FALSE(parse_node_address(text)) << text;
 }
 
 TEST(command, keys_depend_on_their_namespace_and_digests_do_not) {

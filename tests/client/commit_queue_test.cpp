@@ -8,8 +8,9 @@
 namespace peercache::client {
 namespace {
 
-commit_job job_of(std::uint32_t first_slot, std::size_t pages, std::uint32_t next_bytes = 4096) {
-  commit_job job;
+pending_commit job_of(std::uint32_t first_slot, std::size_t pages,
+                      std::uint32_t next_bytes = 4096) {
+  pending_commit job;
   for (std::size_t i = 0; i < pages; ++i) {
     link::filled_slot filled;
     filled.slot = slot_id{first_slot + static_cast<std::uint32_t>(i)};
@@ -20,11 +21,11 @@ commit_job job_of(std::uint32_t first_slot, std::size_t pages, std::uint32_t nex
   return job;
 }
 
-std::uint32_t first_slot(const commit_job& job) {
+std::uint32_t first_slot(const pending_commit& job) {
   return link::record_at<link::filled_slot>(job.filled, 0).slot.value;
 }
 
-TEST(commit_queue, wakes_the_committer_once_until_it_finds_nothing) {
+TEST(commit_queue, wakes_the_actor_once_until_it_finds_nothing) {
   commit_queue queue;
   EXPECT_TRUE(queue.push(job_of(1, 1)));
   EXPECT_FALSE(queue.push(job_of(2, 1)));

@@ -9,9 +9,9 @@ page_key key_named(const std::string& name) {
   return key_space{}.key_of(name);
 }
 
-directory::page_location location(std::uint64_t gen, std::uint64_t owner = 1) {
+directory::page_location location(std::uint64_t gen, std::uint64_t holder = 1) {
   directory::page_location made;
-  made.owner = {owner, owner};
+  made.holder = {holder, holder};
   made.gen = {gen};
   return made;
 }

@@ -11,9 +11,10 @@ namespace {
 using directory::tier;
 using namespace std::chrono_literals;
 
-directory::page_location at(std::uint64_t owner, tier where = tier::memory, bool mirrored = false) {
-  return {.node = {owner},
-          .owner = {1, owner},
+directory::page_location at(std::uint64_t holder, tier where = tier::memory,
+                            bool mirrored = false) {
+  return {.node = {holder},
+          .holder = {1, holder},
           .gen = {2},
           .checksum = 0,
           .slot = {},
@@ -31,7 +32,7 @@ lookup_answer answer_of(std::vector<directory::page_location> locations) {
 }
 
 std::uint64_t chosen(const lookup_answer& answer, const reader_place& reader) {
-  return choose_location(answer, reader).owner.low;
+  return choose_location(answer, reader).holder.low;
 }
 
 TEST(location_choice, takes_the_page_of_the_wanted_length_wherever_it_is) {

@@ -62,7 +62,7 @@ protected:
 
   bool answer(const lookup_plan::share& asked, bool has_it) {
     directory::page_location place;
-    place.owner = {9, 9};
+    place.holder = {9, 9};
     place.length_bytes = 64;
     place.gen = {2};
     std::string said;

@@ -83,7 +83,7 @@ protected:
 
   void publish_to(std::size_t i, const page_key& key) {
     directory::page_location location{.node = nodes[0].self.id,
-                                      .owner = nodes[0].self.inc,
+                                      .holder = nodes[0].self.inc,
                                       .gen = {2},
                                       .checksum = 0,
                                       .slot = {},

@@ -19,7 +19,7 @@ protected:
   static page_key key(std::size_t i) { return key_space{}.key_of(std::to_string(i)); }
   static directory::page_location at(const incarnation& holder, std::uint32_t length_bytes = 4096) {
     directory::page_location place;
-    place.owner = holder;
+    place.holder = holder;
     place.gen = {2};
     place.length_bytes = length_bytes;
     return place;

@@ -12,9 +12,9 @@ namespace {
 
 using link::used_page;
 
-std::size_t records_of(const std::vector<rdma_uses::of_owner>& taken) {
+std::size_t records_of(const std::vector<rdma_uses::of_holder>& taken) {
   std::size_t records = 0;
-  for (const auto& [owner, packed] : taken)
+  for (const auto& [holder, packed] : taken)
     records += *link::record_count<used_page>(packed);
   return records;
 }
@@ -26,10 +26,10 @@ TEST(rdma_uses, about_one_hit_in_eight_is_taken_and_told_to_its_owner_once) {
   const auto taken = uses.take();
   ASSERT_EQ(taken.size(), 2u);
   EXPECT_NEAR(static_cast<double>(records_of(taken)), 1000, 150);
-  for (const auto& [owner, packed] : taken)
+  for (const auto& [holder, packed] : taken)
     for (std::size_t i = 0; i < *link::record_count<used_page>(packed); ++i) {
       const auto page = link::record_at<used_page>(packed, i);
-      ASSERT_EQ(page.slot.value % 2, owner.low);
+      ASSERT_EQ(page.slot.value % 2, holder.low);
       ASSERT_EQ(page.gen.value, 2 * std::uint64_t{page.slot.value} + 2);
     }
   EXPECT_TRUE(uses.take().empty());
@@ -41,7 +41,7 @@ TEST(rdma_uses, no_page_of_a_batch_that_comes_again_and_again_is_always_left_out
   for (int round = 0; round < 100; ++round)
     for (std::uint32_t slot = 0; slot < 64; ++slot)
       uses.add({1, 1}, {slot}, {2});
-  for (const auto& [owner, packed] : uses.take())
+  for (const auto& [holder, packed] : uses.take())
     for (std::size_t i = 0; i < *link::record_count<used_page>(packed); ++i)
       seen.insert(link::record_at<used_page>(packed, i).slot.value);
   EXPECT_EQ(seen.size(), 64u);

@@ -162,7 +162,7 @@ TEST_F(read_plan_cold_test, a_holder_that_denied_a_page_is_asked_where_it_has_it
 }
 
 TEST_F(read_plan_cold_test, a_holder_that_is_gone_is_not_asked) {
-  look_twice(at(near, 4), owner_gone);
+  look_twice(at(near, 4), holder_gone);
   EXPECT_TRUE(plan->ask_holders().empty());
 }
 
@@ -203,7 +203,7 @@ TEST_F(read_plan_cold_test, a_record_that_the_holder_denies_again_is_told_to_the
   EXPECT_FALSE(locations.find(key(0)));
   const auto told = stale_records_told();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].owner, near);
+  EXPECT_EQ(told[0].holder, near);
   EXPECT_EQ(told[0].gen, generation{4}) << "the filling that it denied";
 }
 
@@ -221,7 +221,7 @@ TEST_F(read_plan_cold_test, another_place_of_the_directory_is_read_whatever_the_
     look_twice_asking(4);
     look_up({found({at(near, 4), at(far, 6)})});
     const auto page = only_read();
-    EXPECT_EQ(page.location.owner, far);
+    EXPECT_EQ(page.location.holder, far);
     read(page, hit);
     plan->told_by_holder({0, said}, false);
     EXPECT_TRUE(plan->take_round().empty());

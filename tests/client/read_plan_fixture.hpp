@@ -59,7 +59,7 @@ protected:
   static directory::page_location at(const incarnation& holder, std::uint64_t gen,
                                      std::uint32_t length_bytes = page_bytes) {
     directory::page_location place;
-    place.owner = holder;
+    place.holder = holder;
     place.gen = {gen};
     place.slot = {7};
     place.length_bytes = length_bytes;

@@ -72,8 +72,8 @@ protected:
   }
 
   page_status any_read() {
-    constexpr std::array said{hit,       hit,        hit,     stale,     stale,
-                              wrong_key, owner_gone, corrupt, timed_out, unreachable};
+    constexpr std::array said{hit,       hit,         hit,     stale,     stale,
+                              wrong_key, holder_gone, corrupt, timed_out, unreachable};
     return said[below(said.size())];
   }
 
@@ -111,7 +111,7 @@ protected:
     for (const auto& wanted_key : plan->keys_missing()) {
       const auto& answer = answers.emplace_back(any_answer());
       for (std::size_t i = 0; i < answer.count; ++i)
-        named.insert({wanted_key, answer.locations[i].owner});
+        named.insert({wanted_key, answer.locations[i].holder});
     }
     look_up(answers);
     const auto cold = plan->take_cold();
@@ -128,7 +128,7 @@ protected:
   void read_round() {
     for (const auto& page : plan->take_round()) {
       const auto& place = page.location;
-      EXPECT_TRUE(members.contains(place.owner)) << "of nobody in the view";
+      EXPECT_TRUE(members.contains(place.holder)) << "of nobody in the view";
       EXPECT_EQ(place.where, directory::tier::memory);
       const auto said = any_read();
       if (plan->is_own(page)) {
@@ -141,8 +141,8 @@ protected:
         read(page, said);
       }
       last_read[page.index] = said;
-      if (said == stale || said == wrong_key || said == owner_gone)
-        denied.insert({key(page.index), place.owner});
+      if (said == stale || said == wrong_key || said == holder_gone)
+        denied.insert({key(page.index), place.holder});
     }
   }
 
@@ -169,8 +169,8 @@ protected:
       hits += results[i].status == hit ? 1 : 0;
     }
     for (const auto& record : stale_records_told()) {
-      EXPECT_TRUE(denied.contains({record.key, record.owner})) << "nobody denied it";
-      EXPECT_TRUE(named.contains({record.key, record.owner})) << "nobody names it";
+      EXPECT_TRUE(denied.contains({record.key, record.holder})) << "nobody denied it";
+      EXPECT_TRUE(named.contains({record.key, record.holder})) << "nobody names it";
       ++told;
     }
     last_read.clear();

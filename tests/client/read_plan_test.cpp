@@ -8,7 +8,7 @@ namespace {
 using enum page_status;
 
 /// After these the directory is asked once more.
-constexpr std::array stale_statuses{stale, wrong_key, owner_gone};
+constexpr std::array stale_statuses{stale, wrong_key, holder_gone};
 /// These say nothing against the record.
 constexpr std::array final_statuses{
     corrupt, timed_out, unreachable, breaker_open, page_status::refused, bad_size, closed};
@@ -209,7 +209,7 @@ TEST_F(read_plan_test, a_record_that_its_holder_denied_twice_is_told_to_the_dire
   const auto told = stale_records_told();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].key, key(0));
-  EXPECT_EQ(told[0].owner, far);
+  EXPECT_EQ(told[0].holder, far);
   EXPECT_EQ(told[0].gen, generation{6});
 }
 
@@ -285,7 +285,7 @@ TEST_F(read_plan_test, who_is_in_no_view_twice_has_left_and_is_told_of_to_nobody
   look_up({found({at(stranger, 4)})});
   EXPECT_TRUE(plan->take_round().empty());
   EXPECT_FALSE(plan->look_again());
-  expect_end(0, owner_gone);
+  expect_end(0, holder_gone);
   EXPECT_TRUE(stale_records_told().empty()) << "the own view may be the older one";
 }
 

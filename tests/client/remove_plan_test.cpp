@@ -47,7 +47,7 @@ protected:
     answer.status = hit;
     for (const auto& holder : holders) {
       auto& place = answer.locations[answer.count++];
-      place.owner = holder;
+      place.holder = holder;
       place.gen = {gen};
     }
     return answer;
@@ -200,7 +200,7 @@ TEST_F(remove_plan_test, a_record_of_a_page_that_its_holder_has_not_is_told_to_t
   const auto told = stale_told.take();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].key, keys[0]);
-  EXPECT_EQ(told[0].owner, near);
+  EXPECT_EQ(told[0].holder, near);
   EXPECT_EQ(told[0].gen, generation{6});
 }
 

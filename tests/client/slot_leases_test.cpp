@@ -41,9 +41,9 @@ TEST(slot_leases, returns_what_is_left_of_another_size) {
 }
 
 TEST(slot_leases, a_page_takes_whole_granules) {
-  EXPECT_EQ(slot_leases::granules_of(1), 1u);
-  EXPECT_EQ(slot_leases::granules_of(4096), 1u);
-  EXPECT_EQ(slot_leases::granules_of(4097), 2u);
+  EXPECT_EQ(limits::granules_of(1), 1u);
+  EXPECT_EQ(limits::granules_of(4096), 1u);
+  EXPECT_EQ(limits::granules_of(4097), 2u);
 }
 
 } // namespace

@@ -41,7 +41,7 @@ protected:
         continue;
       const auto& producer = all[i % 2];
       page_location location{.node = producer.id,
-                             .owner = producer.inc,
+                             .holder = producer.inc,
                              .gen = {2},
                              .checksum = i,
                              .slot = {},
@@ -106,7 +106,7 @@ TEST_F(hand_over_test, what_goes_with_its_node_is_left_out) {
   run(job);
   for (const auto& [id, shard] : targets)
     shard.walk(0, 1u << 20, [&](const page_key&, const page_location& location) {
-      EXPECT_NE(location.owner, all[0].inc);
+      EXPECT_NE(location.holder, all[0].inc);
     });
   EXPECT_GT(job.records(), 0u);
 }

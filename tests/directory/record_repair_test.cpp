@@ -53,7 +53,7 @@ protected:
 
   page_location location_of(const held_page& page) const {
     return {.node = options.self,
-            .owner = options.inc,
+            .holder = options.inc,
             .gen = page.gen,
             .checksum = page.checksum,
             .slot = {},
@@ -110,7 +110,7 @@ protected:
         else
           publish(order->owner, page);
       for (const auto& record : order->withdraw)
-        shards.at(order->owner).withdraw(record.key, record.owner, record.gen, record.where);
+        shards.at(order->owner).withdraw(record.key, record.holder, record.gen, record.where);
     }
   }
 
@@ -176,7 +176,7 @@ TEST_F(record_repair_test, where_all_agree_only_digests_travel) {
   pass(job);
   EXPECT_EQ(job.totals().differing_ranges, 0u);
   EXPECT_EQ(job.totals().published + job.totals().withdrawn, 0u);
-  EXPECT_EQ(job.totals().bytes, 3 * (16u + sizeof(owner_digest)));
+  EXPECT_EQ(job.totals().bytes, 3 * (16u + sizeof(holder_digest)));
 }
 
 TEST_F(record_repair_test, records_that_an_owner_lost_are_published_to_it_again) {

@@ -23,9 +23,9 @@ page_key random_key(std::mt19937_64& random) {
   return key;
 }
 
-page_location location(std::uint64_t gen, incarnation owner = producer) {
-  return {.node = {owner.low},
-          .owner = owner,
+page_location location(std::uint64_t gen, incarnation holder = producer) {
+  return {.node = {holder.low},
+          .holder = holder,
           .gen = {gen},
           .checksum = gen,
           .slot = {static_cast<std::uint32_t>(gen)},
@@ -33,10 +33,10 @@ page_location location(std::uint64_t gen, incarnation owner = producer) {
 }
 
 std::string publish_bytes(const std::vector<page_key>& keys, std::uint64_t gen,
-                          incarnation owner = producer) {
+                          incarnation holder = producer) {
   std::string batch;
   for (const auto& key : keys)
-    append_publish(batch, {key, location(gen, owner), publish_mode::if_absent});
+    append_publish(batch, {key, location(gen, holder), publish_mode::if_absent});
   return batch;
 }
 
@@ -65,7 +65,7 @@ TEST(shard_batch, one_outcome_a_record_in_their_order) {
   for (std::size_t i = 0; i < 100; ++i)
     EXPECT_EQ(static_cast<publish_outcome>((*outcomes)[i]),
               i == 3 ? publish_outcome::duplicate : publish_outcome::accepted);
-  EXPECT_EQ(static_cast<publish_outcome>((*outcomes)[100]), publish_outcome::unknown_owner);
+  EXPECT_EQ(static_cast<publish_outcome>((*outcomes)[100]), publish_outcome::unknown_holder);
 }
 
 TEST(shard_batch, lookups_say_which_keys_are_not_the_shards) {

@@ -10,8 +10,8 @@ namespace {
 constexpr incarnation alice{1, 1};
 constexpr incarnation bob{2, 2};
 
-page_location location(incarnation owner, std::uint64_t gen) {
-  return {.node = {owner.low}, .owner = owner, .gen = {gen}, .length_bytes = 4096};
+page_location location(incarnation holder, std::uint64_t gen) {
+  return {.node = {holder.low}, .holder = holder, .gen = {gen}, .length_bytes = 4096};
 }
 
 TEST(shard, without_its_guard_a_late_withdraw_removes_a_newer_fact) {
@@ -31,7 +31,7 @@ TEST(shard, without_its_guard_records_of_the_dead_are_told_to_readers) {
   EXPECT_EQ(s.set_members(std::array{bob}), 0u);
   page_location told;
   EXPECT_EQ(s.lookup(page_key{}, {&told, 1}), 1u);
-  EXPECT_EQ(told.owner, alice);
+  EXPECT_EQ(told.holder, alice);
 }
 
 } // namespace

@@ -19,7 +19,7 @@ incarnation number(std::uint64_t i) {
 }
 
 page_location location(std::uint64_t of, tier where = tier::memory, bool mirrored = false) {
-  page_location made{.node = {of}, .owner = number(of), .gen = {2}, .checksum = 1, .slot = {1}};
+  page_location made{.node = {of}, .holder = number(of), .gen = {2}, .checksum = 1, .slot = {1}};
   made.length_bytes = 4096;
   made.where = where;
   made.mirrored = mirrored;
@@ -43,7 +43,7 @@ protected:
     std::array<page_location, limits::locations_per_key_max> told;
     const auto found = std::span(told).first(subject.lookup(key(), told));
     return std::any_of(found.begin(), found.end(),
-                       [i](const page_location& l) { return l.owner == number(i); });
+                       [i](const page_location& l) { return l.holder == number(i); });
   }
 
   shard subject;

@@ -32,9 +32,9 @@ page_key key_number(std::uint64_t number) {
   return key;
 }
 
-page_location location(incarnation owner, std::uint64_t gen, tier where = tier::memory) {
-  return {.node = {owner.low},
-          .owner = owner,
+page_location location(incarnation holder, std::uint64_t gen, tier where = tier::memory) {
+  return {.node = {holder.low},
+          .holder = holder,
           .gen = {gen},
           .checksum = gen * 7,
           .slot = {static_cast<std::uint32_t>(gen)},
@@ -145,13 +145,14 @@ TEST(shard, if_absent_never_believes_a_record_of_the_dead) {
 
 TEST(shard, strangers_and_the_dead_are_unknown_owners) {
   shard s;
-  EXPECT_EQ(s.publish(k, location(alice, 2), publish_mode::always), publish_outcome::unknown_owner)
+  EXPECT_EQ(s.publish(k, location(alice, 2), publish_mode::always), publish_outcome::unknown_holder)
       << "before the first view nobody is known";
   s.set_members(std::array{alice});
   EXPECT_EQ(s.publish(k, location(alice, 2), publish_mode::always), publish_outcome::accepted);
-  EXPECT_EQ(s.publish(k, location(bob, 2), publish_mode::always), publish_outcome::unknown_owner);
+  EXPECT_EQ(s.publish(k, location(bob, 2), publish_mode::always), publish_outcome::unknown_holder);
   s.set_members(std::array{bob});
-  EXPECT_EQ(s.publish(k, location(alice, 4), publish_mode::always), publish_outcome::unknown_owner);
+  EXPECT_EQ(s.publish(k, location(alice, 4), publish_mode::always),
+            publish_outcome::unknown_holder);
   EXPECT_EQ(s.locations(), 0u);
 }
 
@@ -161,7 +162,7 @@ TEST(shard, a_restarted_node_gets_none_of_its_old_records) {
   s.publish(k, old_process, publish_mode::always);
   auto restarted = location(incarnation{9, 9}, 2);
   restarted.node = old_process.node;
-  s.set_members(std::array{restarted.owner, bob});
+  s.set_members(std::array{restarted.holder, bob});
   EXPECT_TRUE(all_of(s, k).empty());
   EXPECT_EQ(s.publish(k, restarted, publish_mode::if_absent), publish_outcome::accepted);
   EXPECT_EQ(all_of(s, k), std::vector{restarted});
@@ -182,8 +183,8 @@ TEST(shard, memory_comes_before_disk) {
 
 TEST(shard, a_key_has_at_most_four_locations) {
   auto s = shard_with_members();
-  for (auto owner : {alice, bob, carol, dave})
-    EXPECT_EQ(s.publish(k, location(owner, 2), publish_mode::always), publish_outcome::accepted);
+  for (auto holder : {alice, bob, carol, dave})
+    EXPECT_EQ(s.publish(k, location(holder, 2), publish_mode::always), publish_outcome::accepted);
   EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::duplicate);
   EXPECT_EQ(s.publish(k, location(erin, 2, tier::disk), publish_mode::always),
             publish_outcome::refused);
@@ -251,13 +252,13 @@ TEST(shard, many_generations_of_members_do_not_use_up_owner_places) {
 class model {
 public:
   publish_outcome publish(const page_key& key, const page_location& l, publish_mode mode) {
-    if (!members.contains(l.owner))
-      return publish_outcome::unknown_owner;
+    if (!members.contains(l.holder))
+      return publish_outcome::unknown_holder;
     auto& there = records[key];
     const bool other = std::any_of(there.begin(), there.end(), [&](const page_location& have) {
-      return have.owner != l.owner && have.where == tier::memory;
+      return have.holder != l.holder && have.where == tier::memory;
     });
-    auto own = find(there, l.owner);
+    auto own = find(there, l.holder);
     const bool known = own != there.end();
     if (known) {
       if (*own == l)
@@ -278,9 +279,9 @@ public:
     return publish_outcome::accepted;
   }
 
-  bool withdraw(const page_key& key, const incarnation& owner, generation gen, tier where) {
+  bool withdraw(const page_key& key, const incarnation& holder, generation gen, tier where) {
     auto& there = records[key];
-    auto own = find(there, owner);
+    auto own = find(there, holder);
     if (own == there.end() || std::pair(own->gen.value, own->where) > std::pair(gen.value, where))
       return false;
     there.erase(own);
@@ -292,7 +293,7 @@ public:
     std::size_t dropped = 0;
     for (auto& [key, there] : records)
       dropped += std::erase_if(
-          there, [&, &of = key](const page_location& l) { return gone(of, l.owner); });
+          there, [&, &of = key](const page_location& l) { return gone(of, l.holder); });
     return dropped;
   }
 
@@ -308,9 +309,9 @@ public:
 
 private:
   static std::vector<page_location>::iterator find(std::vector<page_location>& there,
-                                                   const incarnation& owner) {
+                                                   const incarnation& holder) {
     return std::find_if(there.begin(), there.end(),
-                        [&](const page_location& have) { return have.owner == owner; });
+                        [&](const page_location& have) { return have.holder == holder; });
   }
 };
 
@@ -346,18 +347,18 @@ void run_random_operations(std::uint64_t seed) {
   auto keys = 50 + random() % 3000;
   for (int step = 0; step < 20'000; ++step) {
     auto key = key_number(random() % keys);
-    incarnation owner{1 + random() % 12, 0};
-    owner.low = owner.high;
+    incarnation holder{1 + random() % 12, 0};
+    holder.low = holder.high;
     auto gen = 2 + 2 * (random() % 6);
     auto kind = random() % 10'000;
     if (kind < 6000) {
-      auto l = location(owner, gen, random() % 3 == 0 ? tier::disk : tier::memory);
+      auto l = location(holder, gen, random() % 3 == 0 ? tier::disk : tier::memory);
       auto mode = random() % 2 == 0 ? publish_mode::always : publish_mode::if_absent;
       ASSERT_EQ(subject.publish(key, l, mode), expected.publish(key, l, mode)) << step;
     } else if (kind < 9980) {
       auto where = random() % 3 == 0 ? tier::disk : tier::memory;
-      ASSERT_EQ(subject.withdraw(key, owner, {gen}, where),
-                expected.withdraw(key, owner, {gen}, where))
+      ASSERT_EQ(subject.withdraw(key, holder, {gen}, where),
+                expected.withdraw(key, holder, {gen}, where))
           << step;
     } else if (kind < 9990) {
       set_members();

@@ -20,7 +20,7 @@ page_key random_key(std::mt19937_64& random) {
 
 page_location random_location(std::mt19937_64& random) {
   return {.node = {random()},
-          .owner = {random() | 1, random()},
+          .holder = {random() | 1, random()},
           .gen = {random() & ~std::uint64_t{1}},
           .checksum = random(),
           .slot = {static_cast<std::uint32_t>(random())},
@@ -138,7 +138,7 @@ TEST(wire, the_layout_is_the_one_in_the_table) {
   page_key key;
   key.bytes[0] = 0xaa;
   page_location location{.node = {0x0102030405060708},
-                         .owner = {0x11, 0x22},
+                         .holder = {0x11, 0x22},
                          .gen = {0x33},
                          .checksum = 0x44,
                          .slot = {0x55},

@@ -40,8 +40,6 @@ bool memory_data_plane::poll(clock::time_point now) {
     const auto found = flights_.find(due.mapped().job_id);
     if (found != flights_.end() && due.key() < found->second->job.batch->deadline)
       arrive(due.mapped());
-    else
-      ++late_answers_dropped_;
     moved = true;
   }
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
@@ -75,7 +73,7 @@ void memory_data_plane::start(read_batch& batch) {
     return complete(kept, page_status::unreachable);
   if (host->inc != batch.peer.inc && guard_on(guard::incarnation)) {
     job.answered = true;
-    return complete(kept, page_status::owner_gone);
+    return complete(kept, page_status::holder_gone);
   }
   kept.source = host->source;
   deadlines_.insert({batch.deadline, job.id});

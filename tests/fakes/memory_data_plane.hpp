@@ -79,8 +79,6 @@ public:
   void shutdown() override;
   data_plane_stats stats() const override { return published_.read(); }
 
-  std::uint64_t late_answers_dropped() const noexcept { return late_answers_dropped_; }
-
 private:
   struct flight {
     batch_job job;
@@ -117,7 +115,6 @@ private:
   std::multimap<clock::time_point, std::uint64_t> deadlines_;
   std::unordered_map<incarnation, circuit_breaker> breakers_;
   std::uint64_t next_id_ = 1;
-  std::uint64_t late_answers_dropped_ = 0;
   data_plane_stats stats_;
 
   // Any thread.

@@ -27,7 +27,7 @@ namespace {
 FIELDS_OF(peer_welcome, a, b, c, d)
 FIELDS_OF(session_welcome, a, b, c, d, e, f, g)
 FIELDS_OF(directory_report, a, b, c, d, e, f, g, h, i, j)
-FIELDS_OF(pool_report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w)
+FIELDS_OF(pool_report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v)
 FIELDS_OF(membership_report, a, b, c, d, e, f, g, h)
 FIELDS_OF(latency_report, a, b, c, d)
 FIELDS_OF(rail_report, a, b, c, d, e, f)

@@ -132,7 +132,7 @@ TEST_P(data_plane_conformance, a_record_of_another_incarnation_reads_nothing) {
   auto what = batch_of(3, 5000);
   const auto before = what.memory;
   rig->read(what, first_life);
-  EXPECT_TRUE(what.all(page_status::owner_gone));
+  EXPECT_TRUE(what.all(page_status::holder_gone));
   EXPECT_EQ(what.memory, before);
 }
 
@@ -267,7 +267,7 @@ TEST_P(data_plane_conformance, after_a_restart_the_next_batch_works_by_itself) {
   rig->serve(pool, second_life);
   auto old = batch_of(5, 5000);
   rig->read(old, first_life);
-  EXPECT_TRUE(old.all(page_status::owner_gone));
+  EXPECT_TRUE(old.all(page_status::holder_gone));
   auto fresh = batch_of(5, 5000);
   rig->read(fresh, second_life);
   expect_hits(fresh);

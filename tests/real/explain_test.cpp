@@ -33,7 +33,7 @@ TEST_F(key_explain, names_the_page_and_where_a_hit_comes_from) {
   ASSERT_EQ(facts["locations"].size(), 1u);
   const auto& where = facts["locations"][0];
   EXPECT_EQ(where["node"], node(1).launch().name);
-  EXPECT_TRUE(where["owner_in_view"].get<bool>());
+  EXPECT_TRUE(where["holder_in_view"].get<bool>());
   EXPECT_EQ(where["tier"], "memory");
   EXPECT_EQ(where["length_bytes"], 5);
   EXPECT_TRUE(generation{where["generation"].get<std::uint64_t>()}.readable());

@@ -129,7 +129,7 @@ void local_ring::put(client::cache_client& client, std::uint32_t first, std::uin
         << "page " << id;
   auto unpublished = client.flush(clock::now() + publish_patience);
   ASSERT_TRUE(unpublished);
-  ASSERT_EQ(*unpublished, 0u);
+  ASSERT_EQ(unpublished->failed, 0u);
 }
 
 local_ring::read_page local_ring::get(client::cache_client& client, std::uint32_t id,

@@ -44,7 +44,7 @@ protected:
     directory::publish_record lie;
     lie.key = key_of(id);
     lie.location.node = member->id;
-    lie.location.owner = member->inc;
+    lie.location.holder = member->inc;
     lie.location.gen = {std::uint64_t{1} << 40};
     lie.location.length_bytes = page_bytes;
     std::string batch;

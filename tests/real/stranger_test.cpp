@@ -18,7 +18,7 @@ namespace {
 
 using namespace link;
 
-session_actor::behavior_type deaf(session_actor::pointer) {
+session_listener::behavior_type deaf(session_listener::pointer) {
   return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
 }
 
@@ -89,7 +89,7 @@ protected:
   caf::scoped_actor self_{system_};
   std::vector<gateway_actor> gateways_;
   std::vector<directory_actor> shards_;
-  session_actor events_;
+  session_listener events_;
 };
 
 } // namespace
@@ -149,7 +149,7 @@ TEST_F(foreign_program, whose_record_has_no_checksum_makes_no_hit_where_checksum
   ASSERT_TRUE(location);
   EXPECT_NE(location->checksum, 0u);
   std::string withdrawal, publication;
-  directory::append_withdraw(withdrawal, {key, location->owner, location->gen});
+  directory::append_withdraw(withdrawal, {key, location->holder, location->gen});
   location->checksum = 0;
   directory::append_publish(publication, {key, *location, directory::publish_mode::always});
   for (const auto& shard : shards_) {

@@ -185,7 +185,7 @@ bool survival_ring::exchange(std::size_t from, std::size_t to, std::uint32_t id)
     if (!producer || put_one(*producer, id, 0) != page_status::stored)
       return false;
     auto unpublished = producer->flush(clock::now() + publish_patience);
-    if (!unpublished || *unpublished != 0)
+    if (!unpublished || unpublished->failed != 0)
       return false;
   }
   auto scope = at(to);

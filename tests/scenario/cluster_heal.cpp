@@ -248,8 +248,8 @@ void cluster::check_found(const page_key& key) {
       continue;
     std::array<page_location, limits::locations_per_key_max> told;
     for (const auto& place : std::span(told).first(at.running->shard().lookup(key, told))) {
-      const auto& holder = hosts_[host_of_.at(place.owner)];
-      const auto there = holder.running && holder.self.inc == place.owner
+      const auto& holder = hosts_[host_of_.at(place.holder)];
+      const auto there = holder.running && holder.self.inc == place.holder
                              ? holder.running->held(key)
                              : std::nullopt;
       found = found || (there && there->where == place.where &&
@@ -272,7 +272,7 @@ void cluster::check_shard(const process& owner) {
       continue;
     found += known.size();
     for (const auto& at : hosts_) {
-      auto is_its = [&at](const auto& location) { return location.owner == at.self.inc; };
+      auto is_its = [&at](const auto& location) { return location.holder == at.self.inc; };
       if (at.running && at.running->joined() && at.running->held(key) &&
           std::none_of(known.begin(), known.end(), is_its) && known.size() < told.size())
         oracle_.fault(owner.on().name + " does not know a page of " + at.name);
@@ -283,9 +283,9 @@ void cluster::check_shard(const process& owner) {
 }
 
 void cluster::check_location(const process& owner, const page_key& key, const page_location& told) {
-  auto at = host_of_.find(told.owner);
+  auto at = host_of_.find(told.holder);
   const auto* producer = at != host_of_.end() ? hosts_[at->second].running.get() : nullptr;
-  if (producer == nullptr || producer->inc() != told.owner)
+  if (producer == nullptr || producer->inc() != told.holder)
     return oracle_.fault(owner.on().name + " remembers a page of a process that is gone");
   auto held = producer->held(key);
   if (!held)

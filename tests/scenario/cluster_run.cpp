@@ -16,7 +16,7 @@ namespace {
 bool names(const client::lookup_answer& told, const incarnation& inc) {
   const auto end = told.locations.begin() + told.count;
   return told.status == page_status::hit &&
-         std::any_of(told.locations.begin(), end, [&](const auto& l) { return l.owner == inc; });
+         std::any_of(told.locations.begin(), end, [&](const auto& l) { return l.holder == inc; });
 }
 
 wanted_page of(const storage::resident_page& page) {

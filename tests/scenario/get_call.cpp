@@ -157,7 +157,7 @@ void get_call::read_page(const read_plan::page& page) {
   const bool own = plan_.is_own(page);
   if (own && !plan_.may_copy(page, is_late()))
     return;
-  if (!own && known_->view.find(page.location.owner) == nullptr)
+  if (!own && known_->view.find(page.location.holder) == nullptr)
     cluster_.judge().fault("a page was read from a process that is in no view");
   expect();
   auto coming = std::make_shared<page_fetch>();
@@ -177,7 +177,7 @@ void get_call::took(const read_plan::page& page, page_status status,
                     std::span<const std::byte> bytes) {
   if (status == page_status::hit) {
     std::copy_n(bytes.begin(), memory_[page.index].size(), memory_[page.index].begin());
-    read_from_[page.index] = page.location.owner;
+    read_from_[page.index] = page.location.holder;
     cluster_.time().note(page.location.gen.value);
   }
   if (plan_.is_own(page))

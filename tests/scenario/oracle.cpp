@@ -39,8 +39,8 @@ std::uint64_t oracle::put(const page_key& key) {
   return keys_.size();
 }
 
-void oracle::offers(const incarnation& owner, std::uint64_t put) {
-  offered_[owner].insert(put);
+void oracle::offers(const incarnation& holder, std::uint64_t put) {
+  offered_[holder].insert(put);
 }
 
 void oracle::write(std::span<std::byte> bytes, std::uint64_t put) {
@@ -50,7 +50,7 @@ void oracle::write(std::span<std::byte> bytes, std::uint64_t put) {
   }
 }
 
-void oracle::judge_hit(const page_key& key, const incarnation& owner,
+void oracle::judge_hit(const page_key& key, const incarnation& holder,
                        std::span<const std::byte> bytes) {
   std::uint64_t put = 0;
   std::memcpy(&put, bytes.data(), 8);
@@ -63,7 +63,7 @@ void oracle::judge_hit(const page_key& key, const incarnation& owner,
     return fault("wrong bytes: nobody put them");
   if (keys_[put - 1] != key)
     return fault("wrong bytes: those of another key");
-  if (offered_[owner].count(put) == 0)
+  if (offered_[holder].count(put) == 0)
     return fault("wrong bytes: of another process than the record names");
 }
 

@@ -27,12 +27,12 @@ public:
   /// The number of a new put of `key`.
   std::uint64_t put(const page_key& key);
   /// From now on the process with this incarnation offers the bytes of that put.
-  void offers(const incarnation& owner, std::uint64_t put);
+  void offers(const incarnation& holder, std::uint64_t put);
 
   static void write(std::span<std::byte> bytes, std::uint64_t put);
 
   /// A reader was given these bytes as `key`, by a record that named `owner`.
-  void judge_hit(const page_key& key, const incarnation& owner, std::span<const std::byte> bytes);
+  void judge_hit(const page_key& key, const incarnation& holder, std::span<const std::byte> bytes);
   /// A process lives in this view now; `before` is the stamp of the one before.
   void judge_view(const discovery::view& adopted, const discovery::view_stamp& before,
                   discovery::time_point now);

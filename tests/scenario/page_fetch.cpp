@@ -25,7 +25,7 @@ std::span<std::byte> bytes_at(process& holder, const page_fetch& page) {
 
 /// Where the process runs that the record names, or another one in its place.
 bool is_reached(const process* there, const page_fetch& page) {
-  return there != nullptr && (there->inc() == page.from.owner || !guard_on(guard::incarnation));
+  return there != nullptr && (there->inc() == page.from.holder || !guard_on(guard::incarnation));
 }
 
 /// The payload, then the entry; over a connection with the process that runs there.
@@ -37,17 +37,17 @@ void read_remote(cluster& in, process& reader, const page_fetch_ptr& page) {
       page->done(status);
   };
   in.later(reader, page->until - in.time().now(), [end](process&) { end(page_status::timed_out); });
-  in.reach(reader, page->from.owner, [&in, &reader, page, open, end](process* holder) {
+  in.reach(reader, page->from.holder, [&in, &reader, page, open, end](process* holder) {
     if (!*open)
       return;
     if (!is_reached(holder, *page))
-      return end(page_status::owner_gone);
+      return end(page_status::holder_gone);
     if (!holder->slots().in_range(page->from.slot, page->from.length_bytes))
       return end(page_status::stale);
     const auto now = bytes_at(*holder, *page);
     page->bytes.assign(now.begin(), now.end());
-    in.reach(reader, page->from.owner, [page, end](process* then) {
-      end(is_reached(then, *page) ? check(*then, *page) : page_status::owner_gone);
+    in.reach(reader, page->from.holder, [page, end](process* then) {
+      end(is_reached(then, *page) ? check(*then, *page) : page_status::holder_gone);
     });
   });
 }
@@ -75,7 +75,7 @@ std::string send_pinned(cluster& in, process& holder, const page_fetch_ptr& page
 void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
   auto sent = std::make_shared<page_fetch>(*page); // The holder's, who may be slower than we wait.
   in.ask(
-      reader, page->from.owner,
+      reader, page->from.holder,
       [&in, sent](process& holder) { return send_pinned(in, holder, sent); },
       page->until - in.time().now(),
       [&in, &reader, page, sent](const cluster::answer& said) {

@@ -336,10 +336,10 @@ TEST(pool_memory, without_the_session_lock_guard_a_living_client_looks_dead) {
   EXPECT_TRUE(owner->session_is_dead(0));
 }
 
-TEST(pool_memory, pretouching_reports_growing_progress_up_to_the_whole) {
+TEST(pool_memory, prefaulting_reports_growing_progress_up_to_the_whole) {
   auto options = options_for("progress");
   options.size_bytes = 200u << 20;
-  options.pretouch_threads = 3;
+  options.prefault_threads = 3;
   std::uint64_t last = 0, total = 0;
   options.on_progress = [&](std::uint64_t done_bytes, std::uint64_t total_bytes) {
     EXPECT_GT(done_bytes, last);

@@ -131,7 +131,7 @@ bool file_store::read(const disk_read& page) {
   return true;
 }
 
-disk_status file_store::judge(const page_read& read, int error_number) {
+disk_status file_store::judge(const read_op& read, int error_number) {
   auto status = record_store::judge(read, error_number);
   if (error_number != 0 && error_number != ECANCELED) {
     const auto bytes = io_.bytes_of(read.file);

@@ -80,7 +80,7 @@ private:
   write_op finish_write(std::uint32_t slot, disk_status status);
 
   // -- reads and what goes
-  disk_status judge(const page_read& read, int error_number) override;
+  disk_status judge(const read_op& read, int error_number) override;
   void leaves(const entry& record) override;
   void give_back(const entry& gone);
   void collect_released();

@@ -62,7 +62,7 @@ void file_store::begin_round() {
     disk_request request;
     request.what = disk_request::kind::sync;
     request.file = writes_[slot].file;
-    request.tag = tag_of(slot, page_part::sync);
+    request.tag = tag_of(slot, request_part::sync);
     requests_.add(request);
     ++syncs_;
   }
@@ -135,7 +135,7 @@ void file_store::sync_folders() {
     disk_request request;
     request.what = disk_request::kind::sync_folder;
     request.file = folders_[folder];
-    request.tag = tag_of(folder, page_part::folder);
+    request.tag = tag_of(folder, request_part::folder);
     requests_.add(request);
     ++syncs_;
   }

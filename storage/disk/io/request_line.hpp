@@ -42,7 +42,6 @@ public:
       io_.wait(std::chrono::hours(1)); // A completion ends the wait.
   }
 
-  std::size_t on_device() const noexcept { return on_device_; }
   /// Whether requests are in line and no completion will come before they are started.
   bool must_start() const noexcept { return on_device_ == 0 && waiting() != 0; }
 

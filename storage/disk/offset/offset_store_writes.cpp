@@ -44,7 +44,7 @@ void offset_store::start_sync() {
   disk_request request;
   request.what = disk_request::kind::sync;
   request.file = file_;
-  request.tag = tag_of(0, page_part::sync);
+  request.tag = tag_of(0, request_part::sync);
   requests_.add(request);
   ++syncs_;
   sync_on_its_way_ = true;

@@ -79,7 +79,7 @@ rocksdb::Options make_options() {
   return options;
 }
 
-struct commit_job {
+struct index_commit {
   rocksdb::WriteBatch batch;
   std::function<void()> wake;
   rocksdb::Status status;
@@ -116,7 +116,7 @@ private:
   // The owner's, but the committer's while there is a job.
   std::unique_ptr<rocksdb::DB> db_;
   bool failed_ = false; ///< The last write.
-  std::shared_ptr<commit_job> job_;
+  std::shared_ptr<index_commit> job_;
 };
 
 rocksdb::Status rocks_index::open_db() {
@@ -263,7 +263,7 @@ result<void> rocks_index::commit_now(const offset_index_batch& batch) {
 
 void rocks_index::commit(offset_index_batch batch, std::function<void()> wake) {
   PEERCACHE_ASSERT(!job_);
-  job_ = std::make_shared<commit_job>();
+  job_ = std::make_shared<index_commit>();
   job_->batch = to_rocks(batch);
   job_->wake = std::move(wake);
   committer_->SubmitJob([this, job = job_] {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/committer.hpp"
+#include "client/session_actor.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "storage/pool_memory.hpp"
@@ -37,7 +37,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [](hello_atom, std::uint32_t, const std::string&, const std::string&) {
         return peer_welcome{};
       },
-      [node](session_atom, const std::string&, const session_actor&) {
+      [node](session_atom, const std::string&, const session_listener&) {
         ++node->welcome.lock_index; // The last session's process, this one, still holds its own.
         return node->welcome;
       },
@@ -88,8 +88,8 @@ inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointe
   return {[views](link::view_atom, const std::string&) { ++*views; }, [](link::beat_atom) {}};
 }
 
-/// A committer with everything around it on the test's own thread: a node that is a fake gateway
-/// with a real, small pool.
+/// A session's actor with everything around it on the test's own thread: a node that is a fake
+/// gateway with a real, small pool.
 class client_fixture : public test::actor_fixture {
 protected:
   storage::pool_memory memory = make_pool();
@@ -100,7 +100,7 @@ protected:
   link::links_actor links = system.spawn(run_fake_links, &views_seen);
   std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
   std::vector<page_key> remembered;
-  committer_actor committer = spawn_committer();
+  session_actor actor = spawn_session_actor();
 
   void SetUp() override {
     board->set_topology(std::make_shared<link::topology>());
@@ -109,7 +109,7 @@ protected:
   }
 
   ~client_fixture() override {
-    stop(committer);
+    stop(actor);
     stop(links);
     stop(connector);
     stop(gateway);
@@ -141,8 +141,8 @@ protected:
     return made;
   }
 
-  committer_actor spawn_committer() {
-    committer_options options;
+  session_actor spawn_session_actor() {
+    session_actor_options options;
     options.client_name = "test";
     options.connector = connector;
     options.links = links;
@@ -151,7 +151,7 @@ protected:
     options.remember = [this](const page_key& key, const directory::page_location&) {
       remembered.push_back(key);
     };
-    return system.spawn(run_committer, std::move(options));
+    return system.spawn(run_session_actor, std::move(options));
   }
 
   /// The newest commit gets its answer.
@@ -186,14 +186,14 @@ protected:
 
   /// The connection broke. The gateway goes on living and says nothing, as a remote one would.
   void lose_node() {
-    caf::anon_send(caf::actor_cast<caf::actor>(committer),
+    caf::anon_send(caf::actor_cast<caf::actor>(actor),
                    caf::down_msg{gateway.address(), caf::exit_reason::remote_link_unreachable});
     settle();
   }
 
   /// A set of `pages` pages from slot `first` on, filled and on its way.
   void commit(std::uint32_t first, std::size_t pages, const own_pool_ptr& pool) {
-    commit_job job;
+    pending_commit job;
     job.pool = pool;
     job.bytes = pages;
     for (std::size_t i = 0; i < pages; ++i) {
@@ -206,7 +206,7 @@ protected:
     job.mode = first % 2 == 0 ? link::commit_mode::skip : link::commit_mode::store;
     ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
-      caf::anon_send(committer, link::commit_atom_v);
+      caf::anon_send(actor, link::commit_atom_v);
     settle();
   }
 

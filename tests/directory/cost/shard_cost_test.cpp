@@ -25,7 +25,7 @@ constexpr incarnation producer{7, 7};
 constexpr std::size_t million = 1'000'000;
 constexpr std::size_t batch_keys = 128;
 constexpr page_location somewhere{.node = {producer.low},
-                                  .owner = producer,
+                                  .holder = producer,
                                   .gen = {2},
                                   .checksum = 2,
                                   .slot = {2},

@@ -131,7 +131,7 @@ void heal_check::count_stale_records(heal_report& report) {
   ids_in_pools(report);
   for (std::size_t i = 0; i < told.size(); ++i)
     for (const auto& location : told[i]) {
-      auto pool = pools_.find(location.owner);
+      auto pool = pools_.find(location.holder);
       if (pool == pools_.end() || location.where != directory::tier::memory)
         continue;
       auto page = pool->second.find(keys_[i]);
@@ -160,7 +160,7 @@ std::string heal_check::describe(std::uint32_t host, std::uint32_t id) {
   for (const auto& locations : told)
     for (const auto& where : locations)
       text +=
-          fmt::format(" {} ({}, generation {})", name_of(where.owner),
+          fmt::format(" {} ({}, generation {})", name_of(where.holder),
                       where.where == directory::tier::disk ? "disk" : "memory", where.gen.value);
   return text;
 }

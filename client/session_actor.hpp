@@ -7,7 +7,7 @@
 
 namespace peercache::client {
 
-struct committer_options {
+struct session_actor_options {
   std::string node_host;
   std::uint16_t node_port = 0;
   std::string cluster;
@@ -20,22 +20,23 @@ struct committer_options {
   std::function<void(const page_key&, const directory::page_location&)> remember;
 };
 
-struct committer_state {
-  committer_state() = default;
-  committer_options options;
+struct session_actor_state {
+  session_actor_state() = default;
+  session_actor_options options;
   bool connecting = false;
-  commit_job_ptr in_flight; ///< The commit that is on its way to the node.
+  pending_commit_ptr in_flight; ///< The commit that is on its way to the node.
   /// Questions for slots that are on their way to the node. Bounded by the caller threads.
   std::unordered_set<slot_request_ptr> reserving;
   std::uint32_t beats = 0;
-  static inline const char* name = "committer";
+  static inline const char* name = "session";
 };
 
 /// Keeps the session with the own host's node: opens it, opens it again after the node was gone,
 /// sends what was filled, receives views, reports totals once a second, tells other nodes which
 /// records were false and which pages were READ. Threads: scheduler.
 /// Errors: whatever was filled in, or asked of, a node that is gone fails at once.
-committer_actor::behavior_type
-run_committer(committer_actor::stateful_pointer<committer_state> self, committer_options options);
+session_actor::behavior_type
+run_session_actor(session_actor::stateful_pointer<session_actor_state> self,
+                  session_actor_options options);
 
 } // namespace peercache::client

@@ -5,9 +5,9 @@
 namespace peercache::client {
 namespace {
 
-using committer_test = client_fixture;
+using session_actor_test = client_fixture;
 
-TEST_F(committer_test, sends_what_was_filled_and_one_commit_at_a_time) {
+TEST_F(session_actor_test, sends_what_was_filled_and_one_commit_at_a_time) {
   commit(0, 2, board->pool());
   commit(1, 3, board->pool());
   ASSERT_EQ(node.commits.size(), 1u);
@@ -18,7 +18,7 @@ TEST_F(committer_test, sends_what_was_filled_and_one_commit_at_a_time) {
   EXPECT_EQ(flushed(), 0u);
 }
 
-TEST_F(committer_test, a_flush_tells_duplicates_from_failures) {
+TEST_F(session_actor_test, a_flush_tells_duplicates_from_failures) {
   commit(0, 4, board->pool());
   std::string statuses;
   for (auto status : {page_status::stored, page_status::duplicate, page_status::no_space})
@@ -31,7 +31,7 @@ TEST_F(committer_test, a_flush_tells_duplicates_from_failures) {
   EXPECT_EQ(outcome->unpublished, 0u);
 }
 
-TEST_F(committer_test, a_flush_does_not_call_published_what_no_owner_has_recorded) {
+TEST_F(session_actor_test, a_flush_does_not_call_published_what_no_owner_has_recorded) {
   commit(0, 2, board->pool());
   answer_commit(
       {static_cast<char>(page_status::stored), static_cast<char>(page_status::unreachable)});
@@ -41,20 +41,20 @@ TEST_F(committer_test, a_flush_does_not_call_published_what_no_owner_has_recorde
   EXPECT_EQ(outcome->unpublished, 1u);
 }
 
-TEST_F(committer_test, a_flush_counts_no_mirrored_pages_which_nobody_has_set) {
-  commit_job job;
+TEST_F(session_actor_test, a_flush_counts_no_mirrored_pages_which_nobody_has_set) {
+  pending_commit job;
   job.pool = board->pool();
   job.filled = std::string(sizeof(link::filled_slot), '\0');
   job.mode = link::commit_mode::mirror;
   ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
   ASSERT_TRUE(board->commits.push(std::move(job)));
-  caf::anon_send(committer, link::commit_atom_v);
+  caf::anon_send(actor, link::commit_atom_v);
   settle();
   answer_commit({static_cast<char>(page_status::no_space)});
   EXPECT_EQ(flushed(), 0u);
 }
 
-TEST_F(committer_test, everything_that_waits_for_a_node_that_is_gone_fails_at_once) {
+TEST_F(session_actor_test, everything_that_waits_for_a_node_that_is_gone_fails_at_once) {
   auto lost = board->pool();
   commit(0, 2, lost);
   commit(1, 3, lost);
@@ -65,7 +65,7 @@ TEST_F(committer_test, everything_that_waits_for_a_node_that_is_gone_fails_at_on
   EXPECT_EQ(node.commits.size(), 1u) << "a node that is gone is asked nothing";
 }
 
-TEST_F(committer_test, commits_for_the_new_node_do_not_wait_behind_those_of_the_old_one) {
+TEST_F(session_actor_test, commits_for_the_new_node_do_not_wait_behind_those_of_the_old_one) {
   auto lost = board->pool();
   commit(0, 2, lost);
   commit(1, 3, lost);
@@ -81,14 +81,14 @@ TEST_F(committer_test, commits_for_the_new_node_do_not_wait_behind_those_of_the_
   EXPECT_EQ(flushed(), 6u);
 }
 
-TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_at_once) {
+TEST_F(session_actor_test, questions_for_slots_of_a_node_that_is_gone_are_answered_at_once) {
   auto asked_before = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
   auto asked_after = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
-  caf::anon_send(committer, link::reserve_atom_v, asked_before);
+  caf::anon_send(actor, link::reserve_atom_v, asked_before);
   settle();
   ASSERT_EQ(node.reservations.size(), 1u);
   lose_node();
-  caf::anon_send(committer, link::reserve_atom_v, asked_after);
+  caf::anon_send(actor, link::reserve_atom_v, asked_after);
   settle();
   EXPECT_EQ(node.reservations.size(), 1u);
   auto now = std::chrono::steady_clock::now();
@@ -96,10 +96,10 @@ TEST_F(committer_test, questions_for_slots_of_a_node_that_is_gone_are_answered_a
   EXPECT_EQ(asked_after->wait(now).why_not, page_status::unreachable);
 }
 
-TEST_F(committer_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_pool) {
+TEST_F(session_actor_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_pool) {
   commit(0, 2, board->pool());
   auto asked = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
-  caf::anon_send(committer, link::reserve_atom_v, asked);
+  caf::anon_send(actor, link::reserve_atom_v, asked);
   settle();
   ASSERT_EQ(node.commits.size(), 1u);
   ASSERT_EQ(node.reservations.size(), 1u);
@@ -109,7 +109,7 @@ TEST_F(committer_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_pool
   EXPECT_TRUE(lost.expired());
 }
 
-TEST_F(committer_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it) {
+TEST_F(session_actor_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it) {
   const auto session = node.welcome.lock_index; // Ends with the mapping.
   std::weak_ptr<own_pool> lost = board->pool();
   lose_node();
@@ -142,7 +142,7 @@ link::directory_actor::behavior_type run_noting_directory(link::directory_actor:
       [](beat_atom) {}};
 }
 
-TEST_F(committer_test, owners_are_told_of_records_that_turned_out_to_be_false) {
+TEST_F(session_actor_test, owners_are_told_of_records_that_turned_out_to_be_false) {
   std::string withdrawn;
   auto directory = system.spawn(run_noting_directory, &withdrawn);
   link(directory);
@@ -158,7 +158,7 @@ TEST_F(committer_test, owners_are_told_of_records_that_turned_out_to_be_false) {
   stop(directory);
 }
 
-TEST_F(committer_test, owners_are_told_which_of_their_pages_were_read_twice_a_second) {
+TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_a_second) {
   auto directory = system.spawn(run_noting_directory, nullptr);
   link(directory);
   const auto read_pages = [&] {
@@ -195,7 +195,7 @@ link::directory_actor::behavior_type run_talkative_directory(link::directory_act
       [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
       [answers](lookup_atom, const std::string&) {
         directory::page_location somewhere;
-        somewhere.owner = {1, 1};
+        somewhere.holder = {1, 1};
         somewhere.gen = {2};
         somewhere.length_bytes = 4096;
         std::string answer;
@@ -213,12 +213,12 @@ link::directory_actor::behavior_type run_talkative_directory(link::directory_act
       [](beat_atom) {}};
 }
 
-TEST_F(committer_test, a_prefetch_takes_no_more_answers_than_it_asked_questions) {
+TEST_F(session_actor_test, a_prefetch_takes_no_more_answers_than_it_asked_questions) {
   auto directory = system.spawn(run_talkative_directory, 3);
   link(directory);
   std::string keys;
   link::append_record(keys, key_space{}.key_of("one"));
-  caf::anon_send(committer, link::lookup_atom_v, keys);
+  caf::anon_send(actor, link::lookup_atom_v, keys);
   settle();
   EXPECT_EQ(remembered, std::vector<page_key>{key_space{}.key_of("one")});
   unlink();
@@ -232,14 +232,14 @@ std::string packed(std::initializer_list<slot_id> slots) {
   return blob;
 }
 
-TEST_F(committer_test, slots_outside_the_pool_are_refused_where_they_come_in) {
+TEST_F(session_actor_test, slots_outside_the_pool_are_refused_where_they_come_in) {
   auto end = memory.granules();
   std::string lengths;
   link::append_record(lengths, std::uint32_t{4096});
   link::append_record(lengths, std::uint32_t{8192});
   auto ask = [&](const std::string& answer) {
     auto request = std::make_shared<slot_request>(board->pool(), lengths);
-    caf::anon_send(committer, link::reserve_atom_v, request);
+    caf::anon_send(actor, link::reserve_atom_v, request);
     settle();
     answer_reservation(answer);
     return request->wait(std::chrono::steady_clock::now());
@@ -252,17 +252,17 @@ TEST_F(committer_test, slots_outside_the_pool_are_refused_where_they_come_in) {
   EXPECT_EQ(ask(packed({link::no_slot, {end - 2}})).slots, packed({link::no_slot, {end - 2}}));
 }
 
-TEST_F(committer_test, leases_outside_the_pool_are_not_taken) {
+TEST_F(session_actor_test, leases_outside_the_pool_are_not_taken) {
   auto pool = board->pool();
   auto lease = [&](const std::string& slots) {
-    commit_job job;
+    pending_commit job;
     job.pool = pool;
     job.filled = std::string(sizeof(link::filled_slot), '\0');
     for (auto more = pool->leases.ask_for(1, 2); more > 0; --more)
       link::append_record(job.next_lengths, std::uint32_t{4096});
     ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
-      caf::anon_send(committer, link::commit_atom_v);
+      caf::anon_send(actor, link::commit_atom_v);
     settle();
     answer_commit(std::string(1, static_cast<char>(page_status::stored)), slots);
   };

@@ -1,4 +1,4 @@
-#include "actors/disk_writer_actor.hpp"
+#include "actors/disk_actor.hpp"
 
 #include "common/assert.hpp"
 #include "common/page_status.hpp"
@@ -6,17 +6,17 @@
 namespace peercache::actors {
 namespace {
 
-using disk_writer_pointer = disk_writer_actor::stateful_pointer<disk_writer_state>;
+using disk_pointer = disk_actor::stateful_pointer<disk_actor_state>;
 
 /// A number for a command, and the promise that its answer fulfils.
-std::uint64_t wait_for(disk_writer_state& state, caf::response_promise promise) {
+std::uint64_t wait_for(disk_actor_state& state, caf::response_promise promise) {
   const auto request = state.next_request++;
   const bool is_new = state.waiting.emplace(request, std::move(promise)).second;
   PEERCACHE_ASSERT(is_new);
   return request;
 }
 
-void take_turn(disk_writer_pointer self, disk_turn& turn) {
+void take_turn(disk_pointer self, disk_turn& turn) {
   auto& state = self->state;
   // In the order in which it happened there: a key may be in several of them.
   for (auto& answer : turn.answers) {
@@ -37,7 +37,7 @@ void take_turn(disk_writer_pointer self, disk_turn& turn) {
     self->send(state.pool, walk_atom_v);
 }
 
-caf::result<std::string> load(disk_writer_pointer self, const std::string& wanted) {
+caf::result<std::string> load(disk_pointer self, const std::string& wanted) {
   auto& state = self->state;
   if (!state.disk->on())
     return std::string(record_count<wanted_page>(wanted).value_or(0) * sizeof(loaded_page), '\0');
@@ -46,7 +46,7 @@ caf::result<std::string> load(disk_writer_pointer self, const std::string& wante
   return promise;
 }
 
-caf::result<std::string, std::uint64_t> walk(disk_writer_pointer self, std::uint64_t after,
+caf::result<std::string, std::uint64_t> walk(disk_pointer self, std::uint64_t after,
                                              std::uint32_t count) {
   auto& state = self->state;
   auto promise = self->make_response_promise<std::string, std::uint64_t>();
@@ -57,7 +57,7 @@ caf::result<std::string, std::uint64_t> walk(disk_writer_pointer self, std::uint
   return promise;
 }
 
-caf::result<std::string> remove(disk_writer_pointer self, const std::string& keys) {
+caf::result<std::string> remove(disk_pointer self, const std::string& keys) {
   auto& state = self->state;
   if (!state.disk->on())
     return std::string(record_count<page_key>(keys).value_or(0),
@@ -67,7 +67,7 @@ caf::result<std::string> remove(disk_writer_pointer self, const std::string& key
   return promise;
 }
 
-caf::result<std::string> keep_cleared(disk_writer_pointer self, const std::string& known) {
+caf::result<std::string> keep_cleared(disk_pointer self, const std::string& known) {
   auto& state = self->state;
   if (!state.disk->on())
     return state.disk->why_not_kept();
@@ -78,8 +78,8 @@ caf::result<std::string> keep_cleared(disk_writer_pointer self, const std::strin
 
 } // namespace
 
-disk_writer_actor::behavior_type run_disk_writer(disk_writer_pointer self, disk_service* disk,
-                                                 const pool_actor& pool) {
+disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
+                                         const pool_actor& pool) {
   PEERCACHE_ASSERT(disk != nullptr);
   self->state.disk = disk;
   self->state.pool = pool;

@@ -1,4 +1,4 @@
-#include "client/committer.hpp"
+#include "client/session_actor.hpp"
 
 #include "client/connect_fault.hpp"
 #include "client/promote_call.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace peercache::link;
-using committer_pointer = committer_actor::stateful_pointer<committer_state>;
+using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 
 constexpr auto beat_interval = 250ms;
 constexpr std::uint32_t beats_per_report = 4;
@@ -55,7 +55,7 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
   return pool_unmapper::share(std::move(pool), unmapper);
 }
 
-void opened(committer_pointer self, const gateway_actor& gateway, const session_welcome& welcome) {
+void opened(session_pointer self, const gateway_actor& gateway, const session_welcome& welcome) {
   auto& state = self->state;
   state.connecting = false;
   auto pool = map_pool(welcome, gateway, state.options.board->unmapper);
@@ -73,15 +73,15 @@ void opened(committer_pointer self, const gateway_actor& gateway, const session_
   self->send(state.options.links, view_atom_v, welcome.view);
 }
 
-void failed(committer_pointer self, const caf::error& why) {
+void failed(session_pointer self, const caf::error& why) {
   auto fault = fault_of(why);
   log::debug("client: no session: {}", fault.message);
   self->state.connecting = false;
   self->state.options.board->set_fault(std::move(fault));
 }
 
-void open_session(committer_pointer self, const gateway_actor& gateway) {
-  session_actor events = caf::actor_cast<session_actor>(self);
+void open_session(session_pointer self, const gateway_actor& gateway) {
+  session_listener events = caf::actor_cast<session_listener>(self);
   self->request(gateway, session_timeout, session_atom_v, self->state.options.client_name, events)
       .then([self, gateway](const session_welcome& welcome) { opened(self, gateway, welcome); },
             [self](const caf::error& why) { failed(self, why); });
@@ -89,14 +89,14 @@ void open_session(committer_pointer self, const gateway_actor& gateway) {
 
 /// The hello comes first: a session has no cluster's name in it, and a node of another cluster must
 /// be able to say so.
-void greet(committer_pointer self, const gateway_actor& gateway) {
+void greet(session_pointer self, const gateway_actor& gateway) {
   const auto& own = self->state.options;
   self->request(gateway, session_timeout, hello_atom_v, wire_version, own.cluster, own.client_name)
       .then([self, gateway](const peer_welcome&) { open_session(self, gateway); },
             [self](const caf::error& why) { failed(self, why); });
 }
 
-void connect(committer_pointer self) {
+void connect(session_pointer self) {
   auto& state = self->state;
   state.connecting = true;
   self->request(state.options.connector, 30s, dial_atom_v, state.options.node_host,
@@ -120,7 +120,7 @@ bool within_pool(const own_pool& pool, const std::string& slots, const std::stri
 
 /// Keeps the slots that came with an acknowledgement (none came with an error), gives back what is
 /// of no use.
-void keep_leases(committer_pointer self, const commit_job& job, const std::string& slots) {
+void keep_leases(session_pointer self, const pending_commit& job, const std::string& slots) {
   auto asked = record_count<std::uint32_t>(job.next_lengths).value_or(0);
   if (asked == 0)
     return;
@@ -130,7 +130,7 @@ void keep_leases(committer_pointer self, const commit_job& job, const std::strin
     if (auto slot = record_at<slot_id>(slots, i); slot != no_slot)
       leased.push_back(slot);
   PEERCACHE_ASSERT(leased.size() <= asked);
-  auto granules = slot_leases::granules_of(record_at<std::uint32_t>(job.next_lengths, 0));
+  auto granules = limits::granules_of(record_at<std::uint32_t>(job.next_lengths, 0));
   std::string unused;
   for (auto slot : job.pool->leases.add(granules, static_cast<std::uint32_t>(asked), leased))
     append_record(unused, slot);
@@ -138,10 +138,10 @@ void keep_leases(committer_pointer self, const commit_job& job, const std::strin
     self->send(job.pool->gateway, abandon_atom_v, job.pool->session, std::move(unused));
 }
 
-void send_next(committer_pointer self);
+void send_next(session_pointer self);
 
 /// What became of the pages of a commit. A page without a status did not make it.
-flush_result outcome_of(const commit_job& job, const std::string& statuses) {
+flush_result outcome_of(const pending_commit& job, const std::string& statuses) {
   flush_result outcome;
   if (job.mode == commit_mode::mirror)
     return outcome; // Nobody set them.
@@ -155,7 +155,7 @@ flush_result outcome_of(const commit_job& job, const std::string& statuses) {
   return outcome;
 }
 
-void committed(committer_pointer self, const commit_job_ptr& job, const std::string& slots,
+void committed(session_pointer self, const pending_commit_ptr& job, const std::string& slots,
                const flush_result& outcome) {
   auto& state = self->state;
   if (state.in_flight != job)
@@ -168,7 +168,7 @@ void committed(committer_pointer self, const commit_job_ptr& job, const std::str
 
 /// What waits next for the node of today. Slots and leases of a node that is gone are gone with it:
 /// a question to it would have no answer and hold up everything behind it.
-commit_job_ptr next_for_this_node(session_board& board) {
+pending_commit_ptr next_for_this_node(session_board& board) {
   auto pool = board.pool();
   auto job = board.commits.next();
   for (; job && job->pool != pool; job = board.commits.next())
@@ -178,7 +178,7 @@ commit_job_ptr next_for_this_node(session_board& board) {
 
 /// CAF keeps the handlers of a request to a node that is gone until their time is up: they hold
 /// nothing that holds a pool, whose memory would not come back before.
-void send_next(committer_pointer self) {
+void send_next(session_pointer self) {
   auto job = next_for_this_node(*self->state.options.board);
   self->state.in_flight = job;
   if (!job)
@@ -194,7 +194,7 @@ void send_next(committer_pointer self) {
 }
 
 /// Nobody will answer what was on its way to a node that is gone.
-void node_lost(committer_pointer self) {
+void node_lost(session_pointer self) {
   auto& state = self->state;
   state.options.board->set_pool(nullptr);
   for (const auto& request : std::exchange(state.reserving, {}))
@@ -203,7 +203,7 @@ void node_lost(committer_pointer self) {
     committed(self, job, {}, outcome_of(*job, {}));
 }
 
-void take_slots(committer_pointer self, slot_request& request, const std::string& slots) {
+void take_slots(session_pointer self, slot_request& request, const std::string& slots) {
   bool usable = within_pool(*request.pool, slots, request.lengths);
   if (!usable)
     request.answer({}, page_status::refused);
@@ -211,7 +211,7 @@ void take_slots(committer_pointer self, slot_request& request, const std::string
     self->send(request.pool->gateway, abandon_atom_v, request.pool->session, slots);
 }
 
-void reserve(committer_pointer self, const slot_request_ptr& request) {
+void reserve(session_pointer self, const slot_request_ptr& request) {
   const auto& pool = request->pool;
   PEERCACHE_ASSERT(pool && !self->state.reserving.contains(request));
   if (pool != self->state.options.board->pool()) {
@@ -235,7 +235,7 @@ void reserve(committer_pointer self, const slot_request_ptr& request) {
 }
 
 /// Asks the owners where these pages are, and remembers the answers.
-void prefetch(committer_pointer self, const std::string& keys) {
+void prefetch(session_pointer self, const std::string& keys) {
   auto cluster = self->state.options.board->topology();
   std::map<node_id, std::string> requests;
   for (std::size_t i = 0; i < record_count<page_key>(keys).value_or(0); ++i) {
@@ -271,7 +271,7 @@ void prefetch(committer_pointer self, const std::string& keys) {
 }
 
 /// Best effort, one message an owner: a record that stays is found again by its next reader.
-void send_stale_records(committer_pointer self) {
+void send_stale_records(session_pointer self) {
   auto& board = *self->state.options.board;
   auto records = board.stale.take();
   if (records.empty())
@@ -288,7 +288,7 @@ void send_stale_records(committer_pointer self) {
 }
 
 /// Best effort, one message an owner: who is out of reach evicts by what else it knows.
-void send_uses(committer_pointer self) {
+void send_uses(session_pointer self) {
   auto& board = *self->state.options.board;
   auto uses = board.uses.take();
   if (uses.empty())
@@ -299,7 +299,7 @@ void send_uses(committer_pointer self) {
       caf::anon_send(owner->gateway, used_atom_v, std::move(pages));
 }
 
-void say_goodbye(committer_pointer self) {
+void say_goodbye(session_pointer self) {
   send_stale_records(self);
   if (auto pool = self->state.options.board->pool()) {
     self->send(pool->gateway, report_atom_v, pool->session, self->state.options.report_totals());
@@ -307,7 +307,7 @@ void say_goodbye(committer_pointer self) {
   }
 }
 
-void beat(committer_pointer self) {
+void beat(session_pointer self) {
   auto& state = self->state;
   ++state.beats;
   send_stale_records(self);
@@ -323,7 +323,8 @@ void beat(committer_pointer self) {
 
 } // namespace
 
-committer_actor::behavior_type run_committer(committer_pointer self, committer_options options) {
+session_actor::behavior_type run_session_actor(session_pointer self,
+                                               session_actor_options options) {
   self->state.options = std::move(options);
   self->set_down_handler([self](const caf::down_msg& down) {
     if (auto pool = self->state.options.board->pool();

@@ -24,7 +24,7 @@ TEST_F(publisher_test, a_put_is_settled_when_one_owner_has_recorded_it) {
   const auto id = put({1});
   const auto told = take<publisher::tell>();
   ASSERT_EQ(told.size(), 2u);
-  EXPECT_EQ((std::set{told[0].holder, told[1].holder}), (std::set{members[0].id, members[1].id}));
+  EXPECT_EQ((std::set{told[0].owner, told[1].owner}), (std::set{members[0].id, members[1].id}));
   const auto record = records(told[0]).at(0);
   EXPECT_EQ(record.key, key(1));
   EXPECT_EQ(record.location.holder, options.inc);
@@ -186,7 +186,7 @@ TEST_F(publisher_test, a_withdrawal_that_an_owner_has_not_heard_is_sent_again_a_
   for (const auto& order : sent) {
     EXPECT_EQ(records(order).at(0).key, key(1));
     EXPECT_EQ(records(order).at(0).gen, gen);
-    EXPECT_EQ(records(order).at(0).owner, options.inc);
+    EXPECT_EQ(records(order).at(0).holder, options.inc);
     machine->answered(order.id, std::uint64_t{1}, now);
   }
   pass(50ms);
@@ -247,7 +247,7 @@ TEST_F(publisher_test, only_new_owners_are_told_after_the_next_view) {
     expected += ring.owns(more.back().id, key(number), 2) ? 1 : 0;
   ASSERT_GT(expected, 0u) << "choose other keys";
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].holder, more.back().id);
+  EXPECT_EQ(told[0].owner, more.back().id);
   EXPECT_EQ(records(told[0]).size(), expected);
 }
 
@@ -315,7 +315,7 @@ TEST_F(publisher_test, an_owner_out_of_reach_costs_nothing_and_hears_when_it_is_
   machine->follow(view_of(3, members, members[1].id), now);
   auto told = take<publisher::tell>();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].holder, members[0].id);
+  EXPECT_EQ(told[0].owner, members[0].id);
   answer(told[0], outcome::accepted);
   pass(50ms);
   EXPECT_TRUE(take<publisher::tell>().empty());
@@ -324,7 +324,7 @@ TEST_F(publisher_test, an_owner_out_of_reach_costs_nothing_and_hears_when_it_is_
   pass(50ms);
   told = take<publisher::tell>();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].holder, members[1].id);
+  EXPECT_EQ(told[0].owner, members[1].id);
 }
 
 TEST_F(publisher_test, a_chunk_that_was_not_heard_waits_for_the_next_tick) {

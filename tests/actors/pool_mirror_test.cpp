@@ -85,7 +85,7 @@ TEST_F(pool_mirror_test, a_copy_that_no_owner_takes_is_dropped_again) {
   EXPECT_EQ(report().mirrored_bytes, 0u);
 }
 
-TEST(directory::mirror_share, counts_a_slot_once) {
+TEST(mirror_share, counts_a_slot_once) {
   directory::mirror_share share(8192);
   EXPECT_TRUE(share.has_room(8192));
   share.add({7}, 4096);

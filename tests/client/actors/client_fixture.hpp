@@ -213,6 +213,11 @@ protected:
   std::optional<flush_result> flushed() {
     return board->window.wait_empty(std::chrono::steady_clock::now());
   }
+  /// Pages that the flush says were not recorded; nothing while it waits.
+  std::optional<std::uint64_t> flush_failures() {
+    const auto said = flushed();
+    return said ? std::optional(said->failed) : std::nullopt;
+  }
 };
 
 } // namespace peercache::client

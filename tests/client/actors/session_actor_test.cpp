@@ -15,7 +15,7 @@ TEST_F(session_actor_test, sends_what_was_filled_and_one_commit_at_a_time) {
   accept_commit();
   ASSERT_EQ(node.commits.size(), 2u);
   accept_commit();
-  EXPECT_EQ(flushed(), 0u);
+  EXPECT_EQ(flush_failures(), 0u);
 }
 
 TEST_F(session_actor_test, a_flush_tells_duplicates_from_failures) {
@@ -51,7 +51,7 @@ TEST_F(session_actor_test, a_flush_counts_no_mirrored_pages_which_nobody_has_set
   caf::anon_send(actor, link::commit_atom_v);
   settle();
   answer_commit({static_cast<char>(page_status::no_space)});
-  EXPECT_EQ(flushed(), 0u);
+  EXPECT_EQ(flush_failures(), 0u);
 }
 
 TEST_F(session_actor_test, everything_that_waits_for_a_node_that_is_gone_fails_at_once) {
@@ -61,7 +61,7 @@ TEST_F(session_actor_test, everything_that_waits_for_a_node_that_is_gone_fails_a
   commit(2, 4, lost);
   ASSERT_EQ(node.commits.size(), 1u);
   lose_node();
-  EXPECT_EQ(flushed(), 9u);
+  EXPECT_EQ(flush_failures(), 9u);
   EXPECT_EQ(node.commits.size(), 1u) << "a node that is gone is asked nothing";
 }
 
@@ -78,7 +78,7 @@ TEST_F(session_actor_test, commits_for_the_new_node_do_not_wait_behind_those_of_
   ASSERT_EQ(node.commits.size(), 2u);
   EXPECT_EQ(node.committed[1].size(), 4 * sizeof(link::filled_slot));
   accept_commit();
-  EXPECT_EQ(flushed(), 6u);
+  EXPECT_EQ(flush_failures(), 6u);
 }
 
 TEST_F(session_actor_test, questions_for_slots_of_a_node_that_is_gone_are_answered_at_once) {

@@ -72,7 +72,9 @@ protected:
       std::vector<storage::evicted> victims;
       const auto slot = pool->reserve(4096, victims);
       EXPECT_TRUE(slot && victims.empty());
-      fills.push_back({*slot, key(number), 4096, static_cast<std::uint64_t>(number)});
+      const auto checksum = static_cast<std::uint64_t>(number);
+      fills.push_back({*slot, key(number), 4096, checksum});
+      EXPECT_TRUE(memory->slots().fill(*slot, key(number), 4096, checksum));
     }
     return fills;
   }

@@ -61,14 +61,15 @@ struct device_listing {
 };
 device_listing list_ports(const port_choice& choice = {});
 
-/// The entry of a port's GID table that reaches most: RoCE v2 with an IPv4-mapped address, then
-/// RoCE v2 with a global IPv6 address, then RoCE v2 link-local; on InfiniBand entry 0 (the LID is
-/// what counts). RoCE v1 is refused: it is not routable and mixed fabrics drop it. -1: none.
+/// An entry of a port's GID table.
 struct gid_entry {
   std::int32_t index = 0;
   gid_bytes gid{};
   enum class kind : std::uint8_t { infiniband, roce_v1, roce_v2 } type = kind::roce_v2;
 };
+/// The index of the entry that reaches most: RoCE v2 with an IPv4-mapped address, then RoCE v2 with
+/// a global IPv6 address, then RoCE v2 link-local; on InfiniBand entry 0 (the LID is what counts).
+/// RoCE v1 is refused: it is not routable, and mixed fabrics drop it. -1: no entry fits.
 std::int32_t choose_gid(link_layer layer, const std::vector<gid_entry>& table) noexcept;
 bool is_ipv4_mapped(const gid_bytes& gid) noexcept;
 /// "::ffff:10.0.0.1", as `show_gids` prints it.

@@ -336,6 +336,22 @@ TEST_F(publisher_test, a_chunk_that_was_not_heard_waits_for_the_next_tick) {
   EXPECT_EQ(take<publisher::tell>().size(), 2u);
 }
 
+/// One answer stands for one owner: the other one may still say that it has not heard.
+TEST_F(publisher_test, what_all_owners_are_to_hear_is_open_until_each_has_answered) {
+  put({1}, link::commit_mode::store);
+  fail(take<publisher::tell>());
+  pass(50ms);
+  const auto told = take<publisher::tell>();
+  ASSERT_EQ(told.size(), 2u);
+  answer(told[0], outcome::accepted);
+  EXPECT_FALSE(machine->idle());
+  machine->failed(told[1].id, now);
+  EXPECT_TRUE(take<publisher::tell>().empty());
+  pass(50ms);
+  EXPECT_EQ(take<publisher::tell>().size(), 2u) << "the second one has not heard of it";
+  EXPECT_FALSE(machine->idle());
+}
+
 TEST_F(publisher_test, leaving_withdraws_everything_and_ends_when_all_have_answered) {
   put_for_good({1, 2});
   const auto leaving = machine->leave();

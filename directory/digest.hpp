@@ -8,17 +8,17 @@
 #include <cstdint>
 #include <cstring>
 
-/// Sums over facts, by which a producer and a shard find out where they disagree without telling
-/// each other every record (directory/record_repair.hpp). All nodes must add up alike:
-/// `wire_version`.
+/// Digests are sums over facts. With them a producer and a shard find out where they disagree
+/// without exchanging every record (directory/record_repair.hpp). All nodes must compute the same
+/// sums: a change here is another `wire_version`.
 namespace peercache::directory {
 
 inline constexpr std::uint32_t digest_ranges = 64;
 static_assert(digest_ranges == 64, "a set of ranges is one 64-bit word");
 
-/// Facts of one process about the keys of one range.
+/// Sums the facts of one process about the keys of one range.
 struct range_digest {
-  std::uint64_t sum = 0; ///< Sum of the facts' digests, in whatever order they were added.
+  std::uint64_t sum = 0; ///< Sum of the facts' digests; their order does not matter.
   std::uint64_t count = 0;
   bool operator==(const range_digest&) const = default;
 
@@ -34,13 +34,13 @@ struct range_digest {
 static_assert(sizeof(range_digest) == 16);
 using holder_digest = std::array<range_digest, digest_ranges>;
 
-/// The range of a key: keys are uniform, so all ranges are about as large.
+/// Returns the range of a key. Keys are uniform, so all ranges are about equally large.
 constexpr std::uint32_t range_of(std::uint64_t key_prefix) noexcept {
   return static_cast<std::uint32_t>(key_prefix >> 58);
 }
 
-/// The digest of one fact. A page on disk counts without its generation: its producer may not know
-/// any more under which one it published the page.
+/// Returns the digest of one fact. A page on disk counts without its generation: its producer may
+/// no longer know the generation under which it published the page.
 inline std::uint64_t fact_digest(const page_key& key, generation gen, tier where) noexcept {
   std::uint64_t second;
   std::memcpy(&second, key.bytes.data() + 8, sizeof second);

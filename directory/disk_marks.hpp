@@ -18,7 +18,7 @@ public:
     marked_[slot.value] = true;
   }
   bool contains(slot_id slot) const { return slot.value < marked_.size() && marked_[slot.value]; }
-  /// Whether it was there.
+  /// Returns whether the slot was in the set.
   bool erase(slot_id slot) {
     const bool was = contains(slot);
     if (was)
@@ -33,11 +33,11 @@ private:
   std::uint64_t count_ = 0;
 };
 
-/// Which pages of a pool are on disk too, by the disk's word: so an eviction asks nobody. Beside
-/// them, which pages the disk has given up for others: these are not written again at leisure, or a
-/// disk smaller than the pool would never rest.
+/// Remembers which pages of a pool are on disk too, so that an eviction need not ask the disk. It
+/// also remembers which pages the disk has given up for others: these are not written again at
+/// leisure, or a disk smaller than the pool would never rest.
 ///
-/// Threads: none; the owner serializes. Invariant: no slot is kept and let go at once.
+/// Threads: none; the owner serializes. Invariant: no slot is both kept and let go.
 class disk_marks {
 public:
   bool kept(slot_id slot) const { return kept_.contains(slot); }
@@ -45,17 +45,17 @@ public:
   std::uint64_t kept_count() const noexcept { return kept_.size(); }
   std::uint64_t let_go_count() const noexcept { return let_go_.size(); }
 
-  /// The page in this slot is on disk from here on.
+  /// Notes that the page in this slot is now on disk.
   void note_kept(slot_id slot) {
     kept_.insert(slot);
     let_go_.erase(slot);
   }
-  /// The disk has given up the page in this slot.
+  /// Notes that the disk has given up the page in this slot.
   void note_let_go(slot_id slot) {
     if (kept_.erase(slot))
       let_go_.insert(slot);
   }
-  /// The page left its slot. Whether it is on disk.
+  /// Notes that the page left its slot. Returns whether the page is on disk.
   bool forget(slot_id slot) {
     let_go_.erase(slot);
     return kept_.erase(slot);

@@ -12,11 +12,11 @@
 
 namespace peercache::directory {
 
-/// Records of pages that are on disk only, of which some directory owner has not heard yet. One
+/// Records of pages that are on disk only and that some directory owner has not heard of yet. One
 /// chunk of them is on its way at a time.
 ///
-/// Threads: none; the owner serializes. Bound: `records_max`; what finds no room is `missed`, and
-/// nobody finds its page before all of the disk is published again.
+/// Threads: none; the owner serializes. Bound: `records_max`. A record that finds no room sets
+/// `missed`; its page is found by nobody until the whole disk is published again.
 class disk_records {
 public:
   explicit disk_records(std::size_t records_max) : records_max_(records_max) {}
@@ -27,7 +27,7 @@ public:
     else
       missed_ = true;
   }
-  /// Records for which this is true are not to be told, or not to be told again.
+  /// Drops the records for which `is_gone` is true: they are not sent, or not sent again.
   template <class Predicate>
   void drop_if(Predicate&& is_gone) {
     std::erase_if(waiting_, is_gone);
@@ -37,12 +37,12 @@ public:
 
   bool empty() const noexcept { return waiting_.empty(); }
   bool on_way() const noexcept { return !sent_.empty(); }
-  /// More waits than half of what has room: whoever has many more to add should wait.
+  /// More than half of the room is taken: a caller with many more records should wait.
   bool crowded() const noexcept { return waiting_.size() > records_max_ / 2; }
   bool missed() const noexcept { return missed_; }
   void begin_again() noexcept { missed_ = false; }
 
-  /// The next records, which are on their way until `settle`. @pre none are
+  /// Takes the next records; they are on their way until `settle`. @pre no records are on their way
   const std::vector<publish_record>& take(std::size_t count_max) {
     PEERCACHE_ASSERT(!on_way());
     const auto end =
@@ -52,8 +52,9 @@ public:
     waiting_.erase(waiting_.begin(), end);
     return sent_;
   }
-  /// What the owners said of them. False: some owner has not heard of all, so that they are to be
-  /// tried later, not at once. Records for an owner out of reach leave room for others.
+  /// Ends the chunk that is on its way: `said` has the owners' answers. False: some owner has not
+  /// heard of all records; the caller tries again later, not at once. Records for an owner out of
+  /// reach take at most a quarter of the room.
   bool settle(const publication& said) {
     PEERCACHE_ASSERT(on_way() && said.unheard.size() == sent_.size());
     bool all_heard = true;
@@ -74,7 +75,7 @@ private:
   std::size_t records_max_;
   std::deque<publish_record> waiting_;
   std::vector<publish_record> sent_;
-  std::vector<bool> sent_dropped_; ///< Of each of `sent_`: its page is gone.
+  std::vector<bool> sent_dropped_; ///< For each record of `sent_`: its page is gone.
   bool missed_ = false;
 };
 

@@ -8,8 +8,9 @@
 
 namespace peercache::directory {
 
-/// Which slots of a pool hold copies of other hosts' pages, bounded in bytes: a hot page is worth a
-/// place on many hosts, but not all places. Threads: none; the owner serializes.
+/// Knows which slots of a pool hold copies of other hosts' pages, and bounds those copies in bytes:
+/// a hot page is worth a place on many hosts, but mirrors must not fill a pool. Threads: none; the
+/// owner serializes.
 class mirror_share {
 public:
   explicit mirror_share(std::uint64_t bytes_max = 0) : bytes_max_(bytes_max) {}
@@ -19,7 +20,7 @@ public:
     if (slots_.emplace(slot.value, bytes).second)
       bytes_ += bytes;
   }
-  /// The page of that slot has left the pool, whatever it was.
+  /// The page in `slot` has left the pool; it need not have been a mirror.
   void remove(slot_id slot) noexcept {
     if (auto found = slots_.find(slot.value); found != slots_.end()) {
       PEERCACHE_ASSERT(bytes_ >= found->second);
@@ -34,7 +35,8 @@ public:
 private:
   std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
-  std::unordered_map<std::uint32_t, std::uint32_t> slots_; ///< And their pages' lengths.
+  /// Mirrors' slots, with the lengths of their pages.
+  std::unordered_map<std::uint32_t, std::uint32_t> slots_;
 };
 
 } // namespace peercache::directory

@@ -9,24 +9,24 @@
 
 namespace peercache::directory {
 
-/// The records of one message to one directory owner, and which of the caller's pages they are.
+/// The records of one message to one directory owner, and the caller's indices of their pages.
 struct owner_batch {
   node_id owner;
   std::string records;
   std::vector<std::uint32_t> indices;
 };
 
-/// Sorts records into one message per directory owner: never a message per page. Plain class; a few
+/// Sorts records into messages: several pages share one message to an owner. Plain class; a few
 /// allocations per batch. Invariant: no batch has more than limits::batch_pages_max records.
 class owner_batches {
 public:
   /// @pre replicas <= hash_ring::replicas_max
   owner_batches(const discovery::hash_ring& ring, std::uint32_t replicas);
 
-  /// @param index the caller's name for the page
+  /// Adds a record for all owners of its key. @param index the caller's name for the page
   void add(std::uint32_t index, const publish_record& record);
   void add(std::uint32_t index, const withdraw_record& record);
-  /// The same for one of the owners only.
+  /// Adds a record for one of the owners only.
   void add_to(node_id owner, std::uint32_t index, const publish_record& record);
   void add_to(node_id owner, std::uint32_t index, const withdraw_record& record);
 

@@ -9,8 +9,8 @@
 
 namespace peercache::directory {
 
-/// What the owners said of one batch of pages. Its user asks the owners, tells here what each of
-/// them answered, and looks after each answer whether that decides something.
+/// Collects what the owners say of one batch of pages. Its user asks the owners, passes each answer
+/// on, and checks after each whether the batch is decided.
 ///
 /// Threads: none; the owner serializes.
 class publication {
@@ -18,14 +18,15 @@ public:
   explicit publication(std::size_t pages)
       : duplicate(pages), recorded(pages), unheard(pages), open_(pages) {}
 
-  /// Some owner knows the page elsewhere, and did not record this one.
+  /// For each page: some owner knows it elsewhere, and did not record this copy.
   std::vector<bool> duplicate;
-  /// Some owner has recorded the page.
+  /// For each page: some owner has recorded it.
   std::vector<bool> recorded;
-  /// Some owner has not answered, whatever it did: to be tried again.
+  /// For each page: some owner has not answered, and may have recorded it or not; the page is to be
+  /// published again.
   std::vector<bool> unheard;
 
-  /// One owner of these pages is about to be asked. @pre no owner has answered so far
+  /// Call before one owner is asked about these pages. @pre no owner has answered so far
   void will_ask(const std::vector<std::uint32_t>& indices) {
     for (auto index : indices)
       undecided_ += open_[index]++ == 0 ? 1 : 0;
@@ -54,31 +55,32 @@ public:
     }
   }
 
-  /// Each page is recorded by some owner, or all its owners have answered.
+  /// Each page is recorded by some owner, or all of its owners have answered.
   bool is_decided() const noexcept { return undecided_ == 0; }
-  /// All owners have answered, or will not.
+  /// All owners have answered, or have failed to.
   bool is_done() const noexcept { return waiting_ == 0; }
 
-  /// Some owner has not answered so far, or for good.
+  /// Some owner of the page has not answered yet, or never will.
   bool may_be_recorded(std::size_t page) const { return unheard[page] || open_[page] > 0; }
-  /// Nobody relies on this copy, and nobody would find it.
+  /// Nobody relies on this copy of the page, and nobody would find it.
   bool is_useless(std::size_t page) const {
     return duplicate[page] && !recorded[page] && !may_be_recorded(page);
   }
 
-  /// What a producer does with a page that it has put: see `publisher::put`.
+  /// What a producer does with a page after the owners' answers; the rules stand at
+  /// `publisher::put`.
   enum class sequel : std::uint8_t {
     none,
-    tell_all, ///< Some owner has no record of it: once more, to all of them.
-    again,    ///< The same once more.
-    drop,     ///< It is useless.
+    tell_all, ///< Some owner has no record of the page: tell all owners again.
+    again,    ///< Repeat the same message.
+    drop,     ///< The copy is useless.
   };
   sequel after_put(std::size_t page) const {
     if (is_useless(page))
       return sequel::drop;
     return duplicate[page] || unheard[page] ? sequel::tell_all : sequel::none;
   }
-  /// The same after it was published again, to all owners or to one of them.
+  /// What follows when the page was published again, to all owners or to one of them.
   sequel after_repeat(std::size_t page, bool to_all) const {
     if (unheard[page])
       return sequel::again;
@@ -93,7 +95,7 @@ private:
     --waiting_;
   }
 
-  /// One owner has answered, or will not.
+  /// Notes one owner's answer, or its failure, for one page.
   void close(std::uint32_t page, bool has_recorded) {
     PEERCACHE_ASSERT(open_[page] > 0);
     const bool was_open = !recorded[page];
@@ -103,9 +105,10 @@ private:
       --undecided_;
   }
 
-  std::vector<std::uint8_t> open_; ///< Owners of each page that were asked and have not answered.
-  std::size_t undecided_ = 0;      ///< Pages that nobody has recorded, with such owners.
-  std::size_t waiting_ = 0;        ///< Owners that have not answered.
+  std::vector<std::uint8_t> open_; ///< For each page: owners that were asked and have not answered.
+  /// Pages that no owner has recorded and of which some owner has not answered.
+  std::size_t undecided_ = 0;
+  std::size_t waiting_ = 0; ///< Owners that have not answered.
 };
 
 } // namespace peercache::directory

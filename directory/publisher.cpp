@@ -26,7 +26,8 @@ publisher::publisher(const publisher_options& options, storage::page_pool& pool)
       republishing_(options.republish_rate, options.republish_rate / 4),
       disk_records_(options.disk_records_max), repair_(repair_of(options)) {
   PEERCACHE_ASSERT(options.replicas >= 1 && options.replicas <= discovery::hash_ring::replicas_max);
-  // A piece of the walk has room, or what found none would be walked to for ever.
+  // A piece of the walk must fit into `disk_records_`: pages without room would be walked to for
+  // ever.
   PEERCACHE_ASSERT(options.walk_pages > 0 && options.walk_pages <= options.disk_records_max / 2);
   PEERCACHE_ASSERT(options.chunk_pages > 0 && options.chunk_pages <= limits::batch_pages_max);
 }
@@ -59,7 +60,7 @@ publisher::tag publisher::open(question about) {
   return last_tag_;
 }
 
-/// The question that this is the answer to, which is none any more.
+/// Removes the open question of this tag and returns it.
 publisher::question publisher::close(tag id) {
   const auto found = open_.find(id);
   PEERCACHE_ASSERT(found != open_.end()); // Each order is answered once.
@@ -94,7 +95,8 @@ void publisher::walked(tag id, const std::string& pages, std::uint64_t last) {
   if (!walking_.active || walking_.number != walk->number)
     return;
   take_piece(pages);
-  PEERCACHE_ASSERT(last == 0 || last != walking_.after); // Or it would never end.
+  // A walk that stays at its place would never end.
+  PEERCACHE_ASSERT(last == 0 || last != walking_.after);
   walking_.after = last;
   walking_.active = last != 0;
   walk_on();
@@ -118,15 +120,17 @@ void publisher::follow(cluster next, time_point now) {
   const auto before = std::exchange(cluster_, std::move(next));
   if (!publishes() || (before.view && *before.view == *cluster_.view))
     return;
-  // In a view that was missed a member may have been out, which forgot everything since; and who
-  // was in no view itself has told nobody anything.
+  // During a view that this node missed, a member may have been out and have forgotten everything.
+  // And a node that was in no view itself has told nobody anything. In both cases all pages are
+  // told again.
   const bool saw_all = before.view && before.view->find(options_.inc) != nullptr &&
                        cluster_.view->version == before.view->version + 1;
   const discovery::hash_ring none;
   const auto& old_ring = saw_all ? *before.ring : none;
   if (!saw_all)
-    unpublished_.clear(); // All of it comes again.
-  // What waits for an owner that a later view gives the key back to comes again then, too.
+    // All pages are queued again below. So are those that waited for an owner that a later view
+    // gives the key back to.
+    unpublished_.clear();
   unpublished_.forget_moved(*cluster_.ring, options_.replicas);
   tell_new_owners(old_ring);
   publish_unpublished(now);
@@ -139,7 +143,7 @@ void publisher::follow(cluster next, time_point now) {
 }
 
 void publisher::publish_again(time_point now) {
-  unpublished_.clear(); // All of it comes again.
+  unpublished_.clear(); // All pages are queued again below.
   if (cluster_.ring)
     tell_new_owners({});
   publish_unpublished(now);
@@ -233,9 +237,10 @@ publisher::tag publisher::leave() {
   return who.leaving;
 }
 
-// -- what is unpublished
+// -- unpublished pages
 
-/// The owners that had the page not by the ring of before. They count against the budget.
+/// Queues the page for those of its owners that did not own it by the ring `before`. These messages
+/// count against the budget.
 void publisher::tell_new_owners(const discovery::hash_ring& before,
                                 const storage::resident_page& page) {
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
@@ -254,8 +259,8 @@ void publisher::publish_unpublished(time_point now) {
     publish_queue(queue, now);
 }
 
-/// The next chunk of this queue. What goes to an owner that cannot be reached waits for the next
-/// tick, and so does what is over the budget.
+/// Sends the next chunk of this queue. Pages for an owner that cannot be reached wait for the next
+/// tick; so do pages over the budget.
 void publisher::publish_queue(node_id queue, time_point now) {
   if (!publishes())
     return;
@@ -298,7 +303,7 @@ void publisher::hear(of_chunk& about, const reply& said, time_point now) {
   const auto after = unpublished_.settle(about.queue, done.sent, done.said);
   for (const auto& page : after.useless)
     drop(page.key, page.gen);
-  if (after.all_heard) // Otherwise the next tick tries again, not a hot loop.
+  if (after.all_heard) // When some owner has not heard, the next tick tries again: no hot loop.
     publish_queue(about.queue, now);
 }
 

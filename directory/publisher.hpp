@@ -30,26 +30,29 @@
 
 namespace peercache::directory {
 
-/// What a pool's owner may set of its publisher.
+/// Settings of a publisher, chosen by the pool's actor.
 struct publisher_options {
   node_id self;
   incarnation inc;
   std::uint32_t replicas = 2;
-  /// Longest wait for one directory owner's answer; who puts pages waits for a quarter of it.
+  /// Longest wait for one directory owner's answer. A `put` waits for a quarter of it.
   std::chrono::milliseconds directory_timeout{1000};
   /// Records a second that are published because their keys have new owners; 0: no limit.
   std::uint64_t republish_rate = 0;
-  std::uint64_t mirrored_bytes_max = 0; ///< Copies of other hosts' pages.
+  /// Bytes of the pool that copies of other hosts' pages may take.
+  std::uint64_t mirrored_bytes_max = 0;
   bool has_disk = false;
-  bool write_through = false;    ///< What was put goes to disk at once.
-  record_repair::options repair; ///< Who is compared: filled in from the fields above.
+  bool write_through = false; ///< Pages are written to disk as soon as they are put.
+  /// The constructor fills in the node's identity from the fields above.
+  record_repair::options repair;
 
   std::size_t withdrawals_max = 1u << 18;
   std::size_t disk_records_max = 1u << 18;
-  std::size_t chunk_pages = unpublished_pages::chunk_pages; ///< Of one message to an owner.
-  /// Of the disk, looked at at once: at most half of `disk_records_max`.
+  std::size_t chunk_pages = unpublished_pages::chunk_pages; ///< Pages of one message to an owner.
+  /// Pages of the disk that one step of a walk looks at: at most half of `disk_records_max`.
   std::uint32_t walk_pages = 1024;
-  std::uint32_t repair_granules = 16'384; ///< Of the pool, compared at once.
+  /// Granules of the pool that one step of the comparison looks at.
+  std::uint32_t repair_granules = 16'384;
 };
 
 struct publisher_totals {
@@ -59,16 +62,16 @@ struct publisher_totals {
   std::uint64_t withdrawals_dropped = 0;
 };
 
-/// What a node's pool says to the directory's shards about the pages that it holds: which it has
-/// got, which have left memory, which are on disk. A record in the directory says `memory` while
-/// its page is in the pool, `disk` when the page is on disk only.
+/// Tells the directory's shards about the pages that a node's pool holds: which pages it has got,
+/// which have left memory, which are on disk. A record in the directory says `memory` while its
+/// page is in the pool, `disk` when the page is on disk only.
 ///
-/// Events in, orders out. Its driver tells it what happens (`put`, `left`, `stored` …), carries out
-/// the orders of `take_orders` after each event until there are none, and tells what became of
-/// every order that has a tag, once: `answered`, `walked` or `failed`.
+/// Events in, orders out. The driver reports what happens (`put`, `left`, `stored` …). After each
+/// event it carries out the orders of `take_orders` until there are none. Every order that has a
+/// tag is answered once: `answered`, `walked` or `failed`.
 ///
-/// Threads: none; the owner serializes. No actor, no I/O; time is an argument, which never goes
-/// back. Ownership: uses the pool, which must outlive it, and puts and gives up pages there.
+/// Threads: none; the owner serializes. No actor, no I/O; time is an argument and never goes back.
+/// Ownership: uses the pool, which must outlive the publisher, and puts and gives up pages there.
 /// Bounds: those of the options; one chunk is on its way to each owner, one of disk records, and
 /// one step of the comparison. Invariant: a tag that was given out is open until its answer.
 class publisher {
@@ -78,57 +81,61 @@ public:
 
   // -- Orders
 
-  /// An owner is to record these (directory/wire.hpp): `answered` with its outcomes, or `failed`.
+  /// The owner is to record these records (directory/wire.hpp). Answer: `answered` with its
+  /// outcomes, or `failed`.
   struct tell {
     tag id = 0;
     node_id owner;
     std::string records;
   };
-  /// An owner is to withdraw these: `answered` with any number, or `failed`.
+  /// The owner is to withdraw these records. Answer: `answered` with any number, or `failed`.
   struct take_back {
     tag id = 0;
     node_id owner;
     std::string records;
   };
-  /// An owner is to compare (directory/digest.hpp): `answered` with what differs, or `failed`.
+  /// The owner is to compare digests (directory/digest.hpp). Answer: `answered` with the ranges
+  /// that differ, or `failed`.
   struct compare {
     tag id = 0;
     node_id owner;
     std::string comparison;
   };
-  /// An owner is to list its records: `answered` with them, or `failed`.
+  /// The owner is to list its records. Answer: `answered` with them, or `failed`.
   struct list {
     tag id = 0;
     node_id owner;
     std::string request;
   };
-  /// The disk is to show so many pages after this place (0: from the start): `walked` or `failed`.
+  /// The disk is to show `pages` pages after this place (0: from the start). Answer: `walked` or
+  /// `failed`.
   struct walk_disk {
     tag id = 0;
     std::uint64_t after = 0;
     std::uint32_t pages = 0;
   };
-  /// The disk may go on: the directory was told of what is gone.
+  /// Tells the disk that the directory has heard of the pages that the disk gave up.
   struct acknowledge {
     std::uint64_t ticket = 0;
   };
-  /// A put is decided. One page_status byte a page; these pages are to be written to disk.
+  /// A put is decided. `statuses` has one page_status byte a page; the pages of `keep` are to be
+  /// written to disk.
   struct settled {
     tag put = 0;
     std::string statuses;
     std::vector<storage::resident_page> keep;
   };
-  /// The owners were told that everything is withdrawn, or their time is up.
+  /// Ends `leave`: the owners have heard that everything is withdrawn, or cannot be told.
   struct has_left {
     tag leaving = 0;
   };
   using order =
       std::variant<tell, take_back, compare, list, walk_disk, acknowledge, settled, has_left>;
 
-  /// Who is a member and who owns what, in one view.
+  /// The members, and the owners of each key, in one view.
   struct cluster {
     std::shared_ptr<const discovery::view> view;
-    std::shared_ptr<const discovery::hash_ring> ring; ///< Of that view.
+    std::shared_ptr<const discovery::hash_ring> ring; ///< The ring of that view.
     std::function<bool(node_id)> is_linked;           ///< Whether a member can be asked now.
   };
 
@@ -136,87 +143,92 @@ public:
   publisher(const publisher&) = delete;
   publisher& operator=(const publisher&) = delete;
 
-  /// What is to be done now, in this order.
+  /// Takes the orders to carry out now, in this sequence.
   std::vector<order> take_orders() { return std::exchange(orders_, {}); }
 
   // -- Events: pages (publisher_pages.cpp)
 
-  /// Takes filled slots into the pool and publishes them. `settled` with the tag that this returns
-  /// comes when each page is recorded by one of its owners, or all of them have answered: one that
-  /// is frozen holds up nothing that another one knows. After a quarter of the time that owners
-  /// have it comes in any case, and a page that no owner has or knows elsewhere is `unreachable`:
-  /// in the pool, for this host to find, and still on its way to its owners.
+  /// Takes filled slots into the pool and publishes them. Returns the tag of the `settled` order,
+  /// which comes when each page is recorded by one of its owners or all of its owners have
+  /// answered: a frozen owner does not hold up what another owner knows. After a quarter of
+  /// `directory_timeout` the order comes in any case. A page that no owner has recorded or knows
+  /// elsewhere is then `unreachable`: it is in the pool, this host can find it, and its owners are
+  /// still being told.
   ///
-  /// A page is dropped again when every owner has answered, at least one of them `duplicate` (with
-  /// `skip` another member has it in memory, else as many as may), and none has recorded it: nobody
-  /// would find it. Otherwise it stays, and owners that said `duplicate` are told of it like those
-  /// that were not heard. So no page is lost to a tie, whoever hears whom first and whichever views
-  /// the producers have:
+  /// The page is dropped again when every owner has answered, at least one of them `duplicate`
+  /// (with `skip`: another member has the page in memory; otherwise: as many members as may have
+  /// it), and no owner has recorded it: nobody would find this copy. Otherwise the page stays, and
+  /// owners that said `duplicate` are told again, like owners that did not answer. So no page is
+  /// lost to a tie, whichever producer an owner hears first, and whichever views the producers
+  /// have:
   ///   - `duplicate` names copies that the owner had recorded before, of holders that it can reach;
-  ///   - a producer whose copy is recorded anywhere, or may be (no answer came), does not drop it;
+  ///   - a producer does not drop its copy while some owner has recorded it or may have;
   ///   - so each copy that makes others drop theirs stays, until its producer evicts it or dies.
   /// The price of a tie is a second copy.
   tag put(std::vector<storage::fill> fills, link::commit_mode mode, time_point now);
-  /// Takes pages that came from disk into the pool, and tells all owners, first of all.
+  /// Takes pages that came from disk into the pool, and tells all owners before other news.
   void restore(std::span<const storage::fill> fills, time_point now);
-  /// These pages are in the pool since the process before: each owner is told of them, within the
-  /// budget. Before the node is in a view nobody is; the view tells everybody.
+  /// Publishes pages that the pool has kept from the process before: each owner is told of them,
+  /// within the budget. While the node is in no view nothing is sent; the next view tells
+  /// everybody.
   void adopted(std::span<const storage::resident_page> pages, time_point now);
-  /// The pool has given up these pages: they are on disk only, or gone.
-  /// @pre nothing was put or restored into their slots since
+  /// The pool has given up these pages: they are on disk only, or gone. @pre nothing was put or
+  /// restored into their slots since
   void left(std::span<const storage::evicted> pages);
-  /// Gives up the pages of these keys (packed), whether on disk or not, and zeroes their bytes. One
-  /// page_status byte a key.
+  /// Gives up the pages of these keys (packed), whether they are on disk or not, and zeroes their
+  /// bytes. Returns one page_status byte a key.
   std::string remove(const std::string& keys);
-  /// What the disk had of these keys is removed from it: a page_status byte a key, `hit` for those
-  /// that it had. @param up_to the pool's newest generation when the disk was asked
+  /// The disk has removed its pages of these keys. @param had one page_status byte a key, `hit`
+  /// where the disk had the page @param up_to the pool's newest generation when the disk was asked
   void removed_on_disk(const std::string& keys, const std::string& had, generation up_to);
-  /// Sends all withdrawals that wait, one message an owner.
+  /// Sends all waiting withdrawals, one message an owner.
   void send_withdrawals();
 
   // -- Events: the disk (publisher_disk.cpp)
 
-  /// These pages (stored_page) are on disk from here on.
+  /// These pages (packed stored_page) are on disk now.
   void stored(const std::string& pages);
-  /// The disk has given up the pages of these keys (packed) for others. `acknowledge` comes when
-  /// the directory was told, if there is a ticket.
+  /// The disk has given up the pages of these keys (packed) for others. With a ticket,
+  /// `acknowledge` is ordered once the directory was told.
   void gone(std::uint64_t ticket, const std::string& keys);
-  /// The disk has been scanned: all that it has is to be published.
+  /// The disk has been scanned: all of its pages are to be published.
   void publish_disk() { walk_from({}); }
-  /// Marks what is in the pool and on disk too; no owner is told anything.
+  /// Walks the disk to mark the pages of the pool that are on disk too; no owner is told anything.
   void learn_marks();
-  /// Keys of which this is true are not on disk any more: their records are not to be published.
+  /// Keys for which `is_gone` is true are no longer on disk: their records are not published.
   void drop_disk_records(const std::function<bool(const page_key&)>& is_gone);
 
   // -- Events: the cluster (publisher.cpp)
 
-  /// A new view, or a new connection: what has new owners is to be published; after a view that was
-  /// missed, everything.
+  /// Takes a new view, or a new connection. Publishes the pages that have new owners, and all pages
+  /// after a view that was missed.
   void follow(cluster next, time_point now);
-  /// This node was out of the view, and everybody forgot its pages: all owners are to be told.
+  /// This node was out of the view and everybody forgot its pages: tells all owners again.
   void publish_again(time_point now);
-  /// Withdraws everything, for good; `has_left` comes with the tag that this returns.
+  /// Withdraws everything, for good. Returns the tag of the `has_left` order.
   tag leave();
-  /// Regularly: decides what was put long ago, and tries again what some owner has not heard of.
+  /// To be called regularly. Decides puts that have waited too long, and tells owners again what
+  /// they have not heard.
   void tick(time_point now);
-  /// The comparison with the directory goes on by one step, if time and budget allow. True when the
-  /// next step waits for no answer.
+  /// Carries the comparison with the directory on by one step, if time and budget allow. True when
+  /// the next step waits for no answer.
   bool compare_on(time_point now);
 
   void answered(tag id, const std::string& said, time_point now);
   void answered(tag id, std::uint64_t number, time_point now);
-  /// @param last the place of the last of these pages (stored_page); 0: there are no more
+  /// Answers `walk_disk`. @param last the place of the last of these pages (stored_page); 0: there
+  /// are no more
   void walked(tag id, const std::string& pages, std::uint64_t last);
   void failed(tag id, time_point now);
 
   // -- What it knows
 
-  /// A page's record, as it is published.
+  /// Returns a page's record, as it is published.
   page_location location_of(const storage::resident_page& page) const;
   bool joined() const noexcept;
-  /// Whether the directory is to know what is here.
+  /// Whether the directory is to know the pages of this node.
   bool publishes() const noexcept { return joined() && !leaving_; }
-  /// Nothing waits to be told, and nothing is on its way but comparisons.
+  /// Nothing waits to be sent, and nothing but comparisons is on its way.
   bool idle() const noexcept;
   const disk_marks& marks() const noexcept { return marks_; }
   const mirror_share& mirrors() const noexcept { return mirrors_; }
@@ -240,21 +252,21 @@ private:
     link::commit_mode mode = link::commit_mode::store;
     time_point since;
     publication said;
-    bool decided = false; ///< Its `settled` was ordered.
+    bool decided = false; ///< The `settled` order was given.
   };
   struct chunk {
     std::vector<unpublished_pages::page> sent;
     publication said;
   };
-  /// Who waits until so many owners have heard of withdrawals, or will not: the disk, with a
-  /// ticket, or whoever made this node leave.
+  /// Counts the owners that have still to hear of some withdrawals. At 0 the waiting party is told:
+  /// the disk, by its ticket, or the caller of `leave`, by its tag.
   struct farewell {
     std::size_t waiting = 0;
     std::uint64_t ticket = 0;
     tag leaving = 0;
   };
 
-  // What an open tag is the question of.
+  // Questions: what the answer to an open tag is about.
   struct of_put {
     tag put;
     indices pages;
@@ -276,13 +288,13 @@ private:
   struct of_disk_walk {
     std::uint64_t number;
   };
-  struct of_repair {};      ///< The comparison waits for it.
-  struct of_repair_walk {}; ///< The same, for a walk over the disk.
-  struct of_nothing {};     ///< Whatever comes, nothing follows.
+  struct of_repair {};      ///< An owner's answer that the comparison waits for.
+  struct of_repair_walk {}; ///< A walk over the disk that the comparison waits for.
+  struct of_nothing {};     ///< An order whose answer changes nothing.
   using question = std::variant<of_put, of_chunk, of_disk_records, of_withdrawals, of_farewell,
                                 of_disk_walk, of_repair, of_repair_walk, of_nothing>;
 
-  /// An answer; neither: there was none.
+  /// An answer, as bytes or as a number; neither: the order failed.
   struct reply {
     const std::string* bytes = nullptr;
     const std::uint64_t* number = nullptr;
@@ -290,7 +302,7 @@ private:
   };
 
   // Questions and answers.
-  /// The tag of an order that asks this.
+  /// Returns the tag of an order that asks this.
   tag open(question about);
   question close(tag id);
   void settle(tag id, const reply& said, time_point now);
@@ -304,7 +316,7 @@ private:
   void hear(of_repair_walk& about, const reply& said, time_point now);
   void hear(of_nothing& about, const reply& said, time_point now);
   owner_batches new_batches() const { return {*cluster_.ring, options_.replicas}; }
-  /// Tells the owners; `about` makes the question of a batch from its indices.
+  /// Orders one `tell` a batch; `about` makes the question of a batch from its indices.
   void tell_owners(std::vector<owner_batch> batches, publication& said,
                    const std::function<question(indices)>& about);
 
@@ -323,7 +335,7 @@ private:
   void withdraw_for(farewell who, std::span<const withdraw_record> records);
   void end_farewell(const farewell& who);
 
-  // What is unpublished.
+  // Unpublished pages.
   void publish_unpublished(time_point now);
   void publish_queue(node_id queue, time_point now);
   void tell_new_owners(const discovery::hash_ring& before, const storage::resident_page& page);
@@ -349,35 +361,37 @@ private:
   publisher_options options_;
   storage::page_pool& pool_;
   cluster cluster_;
-  bool leaving_ = false; ///< For good: what was withdrawn is not published again.
+  bool leaving_ = false; ///< Never reset: withdrawn pages are not published again.
   publisher_totals totals_;
 
   std::vector<order> orders_;
   std::unordered_map<tag, question> open_;
   tag last_tag_ = 0;
 
-  std::map<tag, put_job> puts_; ///< In the order in which they came.
+  std::map<tag, put_job> puts_; ///< In the order of the calls of `put`.
   mirror_share mirrors_;
   std::vector<pending_withdrawal> withdrawals_;
   std::map<tag, farewell> farewells_;
   unpublished_pages unpublished_;
-  std::map<node_id, chunk> chunks_; ///< On their way, by their queues.
-  rate_limit republishing_;         ///< Records.
+  std::map<node_id, chunk> chunks_; ///< Chunks of unpublished pages on their way, by queue.
+  rate_limit republishing_;         ///< Counts records.
 
   disk_marks marks_;
   disk_records disk_records_;
-  publication disk_said_{0}; ///< Of the chunk of `disk_records_` that is on its way.
-  /// All pages of the disk, on their way to those owners that `before` did not have.
+  publication disk_said_{0}; ///< Answers about the chunk of `disk_records_` that is on its way.
+  /// A walk over all pages of the disk, to publish them to owners that the ring `before` did not
+  /// give them.
   struct disk_walk {
     bool active = false;
-    bool waits = false;       ///< For `disk_records_` to have room.
-    std::uint64_t number = 0; ///< A newer one takes its place.
+    bool waits = false;       ///< The walk stands still until `disk_records_` has room.
+    std::uint64_t number = 0; ///< Tells this walk from an earlier one, whose answers are ignored.
     discovery::hash_ring before;
-    std::uint64_t after = 0; ///< The place of the last one.
+    std::uint64_t after = 0; ///< Place of the last page that was shown; 0: none yet.
   };
   disk_walk walking_;
   record_repair repair_;
-  std::uint64_t repair_after_ = 0; ///< Of the comparison's walk over the disk: the last place.
+  /// Place of the last page that the comparison's walk over the disk was shown.
+  std::uint64_t repair_after_ = 0;
 };
 
 } // namespace peercache::directory

@@ -1,5 +1,5 @@
-// The disk tier's half: which pages it has, which it has given up, and all of them when owners
-// change.
+// The publisher's part for the disk tier: pages that the disk has got or given up, and walks over
+// all of its pages when owners change.
 
 #include "common/assert.hpp"
 #include "directory/publisher.hpp"
@@ -11,14 +11,14 @@
 namespace peercache::directory {
 namespace {
 
-/// Whether what is on disk is what lies in the slot.
+/// Whether the page on disk is the page in the slot.
 bool is_same(const storage::resident_page& held, const link::stored_page& on_disk) noexcept {
   return held.length_bytes == on_disk.length_bytes && held.checksum == on_disk.checksum;
 }
 
 } // namespace
 
-/// The directory is to know that this page is on disk only.
+/// Queues a record that says: this page is on disk only.
 void publisher::add_disk_record(const page_key& key, generation gen, std::uint64_t checksum,
                                 std::uint32_t length_bytes) {
   PEERCACHE_ASSERT(options_.has_disk);
@@ -64,16 +64,17 @@ void publisher::hear(of_disk_records& about, const reply& said, time_point /*now
   else
     disk_said_.failed(about.pages);
   if (disk_said_.is_done() && disk_records_.settle(disk_said_))
-    publish_disk_records(); // After a failure the next tick tries again, not a hot loop.
+    publish_disk_records(); // After a failure the next tick tries again: no hot loop.
 }
 
 // -- walks
 
-/// All pages that are on disk only are to be published to owners that are not `before`'s.
+/// Begins to publish all pages that are on disk only to owners that the ring `before` did not give
+/// them.
 void publisher::walk_from(discovery::hash_ring before) {
   if (!options_.has_disk || !publishes())
     return;
-  // The walk that is given up may have had owners to tell that `before` knows already.
+  // An unfinished walk may have had owners to tell that `before` knows already: start from no ring.
   walking_.before = walking_.active ? discovery::hash_ring{} : std::move(before);
   walking_.active = true;
   walking_.waits = false;
@@ -85,7 +86,7 @@ void publisher::walk_from(discovery::hash_ring before) {
 void publisher::walk_on() {
   if (!walking_.active)
     return;
-  // What is still to be published waits for the directory: no more than this piles up.
+  // Records wait for the directory: the walk pauses before too many of them pile up.
   if (disk_records_.crowded())
     walking_.waits = true;
   else
@@ -93,14 +94,14 @@ void publisher::walk_on() {
         walk_disk{open(of_disk_walk{walking_.number}), walking_.after, options_.walk_pages});
 }
 
-/// The disk ends: what it had is of no use any more.
+/// The disk is ending: its pages need not be published any more.
 void publisher::hear(of_disk_walk& about, const reply& said, time_point /*now*/) {
   PEERCACHE_ASSERT(!said.came()); // Pages come by `walked`.
   if (walking_.number == about.number)
     walking_.active = false;
 }
 
-/// Those pages of a piece of the walk that are not in memory and have new owners.
+/// Queues records of those pages of a piece of the walk that are not in memory and have new owners.
 void publisher::take_piece(const std::string& pages) {
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);

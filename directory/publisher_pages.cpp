@@ -1,4 +1,4 @@
-// What happens to pages: put, promoted, adopted, evicted, removed.
+// The publisher's part for pages that are put, promoted, adopted, evicted or removed.
 
 #include "common/assert.hpp"
 #include "common/page_status.hpp"
@@ -9,8 +9,8 @@
 namespace peercache::directory {
 namespace {
 
-/// Nobody would find this copy: other hosts have enough of them, or keys have as many locations as
-/// they may have.
+/// Nobody would find this copy: enough other hosts have the page, or its key has as many locations
+/// as a key may have.
 bool is_useless(link::commit_mode mode, const publication& said, std::size_t i) {
   const bool unwanted_mirror =
       mode == link::commit_mode::mirror && !said.recorded[i] && !said.may_be_recorded(i);
@@ -19,7 +19,7 @@ bool is_useless(link::commit_mode mode, const publication& said, std::size_t i) 
 
 } // namespace
 
-/// Takes into the pool what it may take.
+/// Takes the filled slots into the pool, as far as it accepts them.
 void publisher::take_in(put_job& job) {
   if (job.mode == link::commit_mode::mirror)
     return take_in_mirrors(job);
@@ -29,7 +29,7 @@ void publisher::take_in(put_job& job) {
       left({&*outcome.replaced, 1});
 }
 
-/// Of mirrored pages no more than their share; the slots of the rest are free.
+/// Takes mirrored pages up to their share of the pool, and frees the slots of the others.
 void publisher::take_in_mirrors(put_job& job) {
   std::vector<storage::fill> taken;
   std::vector<std::size_t> places;
@@ -47,10 +47,10 @@ void publisher::take_in_mirrors(put_job& job) {
     }
   }
   std::vector<storage::commit_outcome> outcomes(taken.size());
-  // On probation as promoted pages are: a scan of other hosts' pages flushes no pool.
+  // Mirrors start on probation, as promoted pages do: a scan of other hosts' pages flushes no pool.
   pool_.commit(taken, outcomes, /*promoted=*/true);
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    PEERCACHE_ASSERT(!outcomes[i].replaced); // Nothing gives way to a promoted page.
+    PEERCACHE_ASSERT(!outcomes[i].replaced); // A promoted page displaces nothing.
     job.outcomes[places[i]] = outcomes[i];
     if (outcomes[i].status != page_status::stored)
       continue;
@@ -108,7 +108,8 @@ void publisher::look_at(tag put) {
   auto& job = found->second;
   const bool over = job.said.is_done();
   if (over)
-    finish(job); // What is dropped makes room for who is told of it.
+    // Pages are dropped first: the room is free when the caller hears of it.
+    finish(job);
   if (!job.decided && job.said.is_decided())
     decide(put, job);
   PEERCACHE_ASSERT(!over || job.decided);
@@ -116,7 +117,7 @@ void publisher::look_at(tag put) {
     puts_.erase(found);
 }
 
-/// The statuses by what is known so far. What stays goes to disk.
+/// Orders `settled` with the statuses by the answers so far. Pages that stay go to disk.
 void publisher::decide(tag put, put_job& job) {
   job.decided = true;
   settled decision{put, {}, {}};
@@ -132,15 +133,15 @@ void publisher::decide(tag put, put_job& job) {
     if (stays && write)
       if (const auto held = pool_.find(job.fills[i].key))
         decision.keep.push_back(*held);
-    if (status == page_status::stale) // It was set, and a clear has withdrawn it at once.
+    if (status == page_status::stale) // The page was set, and a clear has withdrawn it at once.
       status = page_status::stored;
     decision.statuses.push_back(static_cast<char>(status));
   }
   orders_.push_back(std::move(decision));
 }
 
-/// Every owner has answered, or its time is up: drops the pages that the cluster had already,
-/// remembers those to be published again.
+/// Ends a put when every owner has answered or failed: drops the pages that the cluster had
+/// already, and queues those that are to be published again.
 void publisher::finish(put_job& job) {
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     if (job.outcomes[i].status != page_status::stored)
@@ -162,7 +163,7 @@ void publisher::decide_late_puts(time_point now) {
   }
 }
 
-/// Unless it has been put again meanwhile.
+/// Removes the page from the pool, unless its key has been put again meanwhile.
 void publisher::drop(const page_key& key, generation gen) {
   if (const auto held = pool_.find(key); held && held->gen == gen) {
     const auto page = pool_.remove(key);
@@ -177,9 +178,10 @@ void publisher::restore(std::span<const storage::fill> fills, time_point now) {
     PEERCACHE_ASSERT(!outcomes[i].replaced);
     if (outcomes[i].status != page_status::stored)
       continue;
-    PEERCACHE_ASSERT(!marks_.kept(outcomes[i].slot)); // `left` has told of the page before.
+    // `left` has cleared the mark of the slot's page before.
+    PEERCACHE_ASSERT(!marks_.kept(outcomes[i].slot));
     marks_.note_kept(outcomes[i].slot);
-    unpublished_.add_first(fills[i].key); // Somebody waits for it.
+    unpublished_.add_first(fills[i].key); // A reader waits for this page.
   }
   publish_unpublished(now);
 }
@@ -209,7 +211,7 @@ std::string publisher::remove(const std::string& keys) {
     const auto page =
         pool_.remove(link::record_at<page_key>(keys, i), storage::bytes_after::zeroed);
     if (page) {
-      marks_.forget(page->slot); // Its copy on disk is removed, too.
+      marks_.forget(page->slot); // The copy on disk is removed, too.
       left({&*page, 1});
     }
     statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));
@@ -224,7 +226,7 @@ void publisher::removed_on_disk(const std::string& keys, const std::string& had,
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = link::record_at<page_key>(keys, i);
     gone.insert(key);
-    // Whatever the directory knows of the key and this process up to then is not true any more.
+    // All that the directory knows of the key and this process up to `up_to` is no longer true.
     if (i < had.size() && static_cast<page_status>(had[i]) == page_status::hit)
       withdraw({{key, options_.inc, up_to, tier::disk}});
   }

@@ -1,4 +1,5 @@
-// The comparison of what this node holds with the directory's shards (directory/record_repair.hpp).
+// The publisher's part for comparing what this node holds with the directory's shards
+// (directory/record_repair.hpp).
 
 #include "common/assert.hpp"
 #include "directory/publisher.hpp"
@@ -6,7 +7,7 @@
 namespace peercache::directory {
 
 bool publisher::compare_on(time_point now) {
-  // What is on its way to the directory is no difference worth looking into.
+  // News that is still on its way to the directory would show up as differences.
   if (!publishes() || !unpublished_.empty() || !disk_records_.empty())
     return false;
   const auto next = repair_.tick(now, pool_.newest());
@@ -40,7 +41,8 @@ void publisher::compare_pool_pages(std::uint64_t place) {
   repair_.walked(held, next);
 }
 
-/// Those that are in memory too are known as such.
+/// Hands a piece of the disk's pages to the comparison. Pages that are in memory too are known as
+/// such and left out.
 void publisher::compare_disk_pages(const std::string& pages, std::uint64_t last) {
   std::vector<held_page> held;
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);
@@ -75,8 +77,8 @@ void publisher::hear(of_repair_walk& /*about*/, const reply& said, time_point /*
   repair_.failed();
 }
 
-/// What has left memory since it was collected is not published, and what has come back is not
-/// withdrawn.
+/// Repairs one owner's records. Pages that have left memory since they were collected are not
+/// published; pages that have come back are not withdrawn.
 void publisher::carry_out(const record_repair::repair_owner& order) {
   for (const auto& page : order.publish) {
     if (page.where == tier::disk)

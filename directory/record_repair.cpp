@@ -9,7 +9,7 @@
 namespace peercache::directory {
 namespace {
 
-/// What a page that is walked costs of the budget: no network, but time.
+/// Budget spent for each page that is walked: it costs no network, but time.
 constexpr std::size_t bytes_per_walked_page = 8;
 
 constexpr std::uint64_t bit(std::uint32_t range) noexcept {
@@ -32,7 +32,7 @@ void record_repair::follow(const discovery::hash_ring& ring, std::vector<node_id
   next_pass_ = now + options_.settling;
 }
 
-/// What was collected would be old, or another owner's, in the next one.
+/// Forgets what this pass has collected: in the next pass it would be old, or another owner's.
 void record_repair::give_up_pass() {
   phase_ = phase::idle;
   digests_.clear();
@@ -124,7 +124,7 @@ record_repair::action record_repair::compare_next() {
     phase_ = phase::idle;
     return nothing{};
   }
-  PEERCACHE_ASSERT(collected_.empty() && dead_.empty()); // Nothing of the owner before.
+  PEERCACHE_ASSERT(collected_.empty() && dead_.empty()); // Nothing is left of the owner before.
   owner_ = digests_.begin()->first;
   waiting_ = true;
   auto comparison = comparison_of(options_.inc, digests_.begin()->second);
@@ -150,9 +150,9 @@ void record_repair::compared(std::uint64_t differing_ranges) {
   begin_walk(phase::collect);
 }
 
-/// As many as may be collected at once; the next pass begins with those that are left out. Some
-/// differ for ever, for an owner takes only so many locations of a key: they must not stand before
-/// the others.
+/// Chooses as many ranges as may be collected at once; the next pass begins with those that are
+/// left out. Some ranges differ for ever, because an owner takes only so many locations of a key:
+/// they must not stand before the others.
 void record_repair::choose_ranges(std::uint64_t differing) {
   const auto& digest = digests_.at(owner_);
   const auto first = left_out_[owner_];
@@ -169,17 +169,17 @@ void record_repair::choose_ranges(std::uint64_t differing) {
     }
     ranges_ |= bit(range);
   }
-  PEERCACHE_ASSERT(ranges_ != 0); // Something differs.
+  PEERCACHE_ASSERT(ranges_ != 0); // The caller saw a difference.
 }
 
-/// What the owner says of one key, compared with what was collected.
+/// Compares the owner's record of one key with the page that was collected.
 void record_repair::judge(const withdraw_record& record) {
   if (record.holder != options_.inc || !is_of_owner(record.key))
     return;
   auto found = collected_.find(record.key);
   if (record.gen > collected_at_) {
     if (found != collected_.end())
-      collected_.erase(found); // It has changed since.
+      collected_.erase(found); // The page has changed since the collection.
     return;
   }
   if (found == collected_.end()) {
@@ -188,7 +188,7 @@ void record_repair::judge(const withdraw_record& record) {
   }
   auto& held = found->second;
   if (held.where == tier::disk && record.where == tier::memory)
-    held.gen = record.gen; // Published as the later fact: on disk only.
+    held.gen = record.gen; // A record with this generation and `disk` is the later fact.
   else if (held.where == tier::disk || record.gen >= held.gen)
     collected_.erase(found);
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t index_buckets_min = 16;
 
-/// Whether the location can be told to a reader at all.
+/// Whether a reader could use this location.
 bool makes_sense(const page_location& location) noexcept {
   if (location.length_bytes == 0 || location.length_bytes > limits::page_bytes_max)
     return false;
@@ -60,8 +60,8 @@ publish_outcome shard::publish(const page_key& key, const page_location& locatio
 
 publish_outcome shard::update(record& own, const page_location& location, bool other_in_memory,
                               publish_mode mode) noexcept {
-  // A repeated publish (a retry, or a producer telling a new view) must not turn into "duplicate":
-  // the producer would free a slot that the directory names.
+  // Publishing the same location again (a retry, or a producer telling a new view) must not answer
+  // "duplicate": the producer would free a slot that the directory names.
   if (location_of(own) == location)
     return publish_outcome::accepted;
   auto fact = std::tuple(location.gen.value, location.where);
@@ -119,8 +119,8 @@ bool shard::within_reach_in_memory(const record& rec) const noexcept {
   return rec.where == tier::memory && !holders_[rec.holder].out_of_reach;
 }
 
-/// A key has as many locations as it may: what somebody put takes the place of the oldest on disk,
-/// else of the oldest mirror or of one that is out of reach.
+/// Makes room for one more location of the key. At the limit, a page that was put displaces the
+/// oldest location on disk, else the oldest that is a mirror or out of reach.
 publish_outcome shard::make_room(std::size_t position, const page_location& wanted) noexcept {
   std::size_t there = 0;
   auto on_disk = no_record;
@@ -235,7 +235,8 @@ const holder_digest* shard::digest_of(const incarnation& holder) const noexcept 
 }
 
 std::size_t shard::bytes() const noexcept {
-  // A node of the holder map: its value, the hash chain's pointer, and the allocator's header.
+  // Bytes of a node of the holder map: its value, the hash chain's pointer, and the allocator's
+  // header.
   constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, holder_index>) + 32;
   return index_.capacity() * sizeof(bucket) + chunks_.size() * records_per_chunk * sizeof(record) +
          chunks_.capacity() * sizeof(chunks_[0]) + holders_.capacity() * sizeof(holder_entry) +

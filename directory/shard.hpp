@@ -19,38 +19,40 @@ namespace peercache::directory {
 
 /// One byte a record in the answer to a publish batch; the numbers are part of the wire format.
 enum class publish_outcome : std::uint8_t {
-  accepted = 0,  ///< Recorded, or recorded before with the same content.
-  duplicate = 1, ///< Nothing is stored: other members within reach have the page in memory, of this
-                 ///< length (one with `if_absent`, as many as a key may have with `always`); or it
-                 ///< is a mirror too many.
-  stale = 2,     ///< A newer fact about the same process's page is known.
-  refused = 3,   ///< A limit was reached, or the location makes no sense.
+  accepted = 0, ///< Recorded, or recorded before with the same content.
+  /// Nothing is stored: other members within reach have the page in memory, with this length (one
+  /// such member suffices with `if_absent`, as many as a key may have with `always`); or the key
+  /// has no room for one more mirror.
+  duplicate = 1,
+  stale = 2,          ///< A newer fact about the same process's page is known.
+  refused = 3,        ///< A limit was reached, or the location makes no sense.
   unknown_holder = 4, ///< The incarnation is not a member here.
-  behind = 5,         ///< The publisher knows a later view: to be told again when it has come here.
+  /// The publisher knows a later view than this node: publish again when this node has it too.
+  behind = 5,
 };
 
 /// One shard of the map from keys to locations.
 ///
-/// At most one location a key and incarnation, at most `locations_per_key_max` a key, where memory
-/// displaces disk: a page in a pool is known, or its producer is told that it need not be. A
-/// process's facts about a key are ordered by (generation, memory before disk): a late message
-/// never replaces or removes a newer one. (A page that goes to disk keeps its generation, so disk
-/// is the later of the two.)
+/// A key has at most one location per incarnation, and at most `locations_per_key_max` in all,
+/// where memory displaces disk: a page in a pool is known, or its producer is told that it need not
+/// be. A process's facts about a key are ordered by (generation, memory before disk): a late
+/// message never replaces or removes a newer fact. (A page that goes to disk keeps its generation,
+/// so disk is the later of the two.)
 ///
 /// Threads: none; the owner serializes all calls. Time and I/O: none.
 /// Memory: 1 KiB a member with records; 64 bytes a location, and an index of 8 bytes a bucket that
 /// is 40 % to 80 % full: 74 to 84 bytes a location. While the index doubles, the old half is there
-/// too: 94 for a moment. Records never move. Errors: outcomes; nothing throws but for lack of
-/// memory. Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases
-/// while it is there; 2. each record's incarnation is in the current member set; 3. a key in the
-/// index has a record.
+/// too: 94 for a moment. Records never move. Errors: outcomes; only lack of memory throws.
+/// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
+/// it is there; 2. each record's incarnation is in the current member set; 3. a key in the index
+/// has a record.
 class shard {
 public:
-  /// @param locations_max Records beyond this are refused.
+  /// @param locations_max records beyond this number are refused
   explicit shard(std::size_t locations_max = 64u << 20);
 
-  /// Before the first `set_members` nobody is known and everything is refused with
-  /// `unknown_holder`.
+  /// Records one location. Before the first `set_members` nobody is a member, and every publish is
+  /// answered with `unknown_holder`.
   publish_outcome publish(const page_key& key, const page_location& location, publish_mode mode);
 
   /// Writes the key's locations, memory before disk; returns how many (at most out.size()).
@@ -60,40 +62,42 @@ public:
   bool withdraw(const page_key& key, const incarnation& holder, generation gen,
                 tier where = tier::memory);
 
-  /// Who is in the cluster. Forgets the records of everyone else and refuses their publishes from
-  /// now on. Walks all records, but only when a member with records is gone. Returns how many were
-  /// forgotten.
-  /// @pre at most `members_max`, all different.
+  /// Sets the members of the cluster. Forgets the records of everyone else and refuses their
+  /// publishes from now on. Walks all records, but only when a member with records is gone. Returns
+  /// how many records were forgotten. @pre at most `members_max`, all different.
   std::size_t set_members(std::span<const incarnation> members);
 
-  /// Members that this process cannot reach now, all others it can. Their pages are told like
-  /// others, for a reader may reach them; but they make no put of somebody else a duplicate.
+  /// Sets the members that this process cannot reach now; it can reach all others. Readers are told
+  /// of their pages too, for a reader may reach them, but these pages make no put of another member
+  /// a duplicate.
   void set_out_of_reach(std::span<const incarnation> members);
 
-  /// Keys that nobody is to find any more: they are refused, and told to nobody. Records of them
-  /// that are here already stay until they are withdrawn.
+  /// Sets which keys nobody is to find any more: publishes of them are refused, and look-ups find
+  /// nothing. Their records stay until they are withdrawn.
   void set_retired(std::function<bool(const page_key&)> retired) { retired_ = std::move(retired); }
   bool is_retired(const page_key& key) const { return retired_ && retired_(key); }
 
-  /// Forgets the retired keys among the records from place `from` on, as `walk` goes. Returns the
-  /// place to go on at, 0 at the end.
+  /// Forgets the retired keys among the records from place `from` on, in the order of `walk`.
+  /// Returns the place to go on at, 0 at the end.
   std::uint32_t forget_retired(std::uint32_t from, std::uint32_t places);
 
-  /// Forgets all keys for which `keep` is false; called at least once a key. Returns forgotten
-  /// locations.
+  /// Forgets all keys for which `keep` is false; `keep` is called at least once a key. Returns how
+  /// many locations were forgotten.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
 
-  /// Shows the records from place `from` on (0: the first), `places` at most; returns the place to
-  /// go on at, 0 at the end. A record that is there from the first call to the last is shown once.
+  /// Visits the records from place `from` on (0: the first), `places` at most; returns the place to
+  /// go on at, 0 at the end. A record that is there from the first call to the last is visited
+  /// once.
   std::uint32_t walk(std::uint32_t from, std::uint32_t places,
                      const std::function<void(const page_key&, const page_location&)>& show) const;
 
-  /// Sums over the records of `holder`; null when it has none, valid until the next change.
+  /// Returns the sums over the records of `holder`; null when it has none. Valid until the next
+  /// change.
   const holder_digest* digest_of(const incarnation& holder) const noexcept;
 
   std::size_t keys() const noexcept { return keys_; }
   std::size_t locations() const noexcept { return locations_; }
-  /// All memory that is held, index and free records included.
+  /// All memory that the shard holds, index and free records included.
   std::size_t bytes() const noexcept;
 
   /// Start loading what a later `lookup` of `key` will touch, first its bucket, then its record.
@@ -125,16 +129,16 @@ private:
   /// Open addressing with linear probing; removal moves later buckets back, so there are no
   /// tombstones.
   struct bucket {
-    std::uint32_t hash; ///< The key's hash; its top bits are the home position.
-    record_index head;  ///< `no_record`: empty.
+    std::uint32_t hash; ///< The hash of the key; its top bits are the home position.
+    record_index head;  ///< `no_record`: the bucket is empty.
   };
 
   /// A member, or a former member's free place (`incarnation{}`).
   struct holder_entry {
     incarnation inc;
-    node_id node; ///< Known from its first record on.
+    node_id node; ///< Set by the holder's first record.
     std::uint64_t records = 0;
-    std::unique_ptr<holder_digest> digest; ///< Null before the first record.
+    std::unique_ptr<holder_digest> digest; ///< Null before the holder's first record.
     bool out_of_reach = false;
   };
 
@@ -171,11 +175,11 @@ private:
   std::size_t keys_ = 0;
   std::size_t locations_ = 0;
 
-  std::vector<bucket> index_; ///< Size is a power of two.
+  std::vector<bucket> index_; ///< The size is a power of two.
   unsigned home_shift_ = 0;
 
   std::vector<std::unique_ptr<record[]>> chunks_;
-  record_index records_made_ = 0; ///< Records of the chunks that were used at least once.
+  record_index records_made_ = 0; ///< Records that were used at least once.
   record_index free_head_ = no_record;
 
   std::vector<holder_entry> holders_;

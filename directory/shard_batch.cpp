@@ -12,7 +12,7 @@ namespace {
 /// Enough keys that their cache misses overlap, few enough that the first is still in the cache.
 constexpr std::size_t prefetch_keys = 32;
 
-/// Reads the batch to its end: nothing is changed by a batch with a fault in its middle.
+/// Reads the batch to its end first: a batch with a fault in its middle changes nothing.
 template <class Record>
 bool well_formed(std::string_view batch) noexcept {
   batch_reader<Record> reader(batch);
@@ -32,7 +32,8 @@ const page_key& key_of(const page_key& key) {
   return key;
 }
 
-/// Calls `apply` with each record, in order, some records after the shard was told to load it.
+/// Calls `apply` with each record, in order; the shard loads a record's memory some records
+/// earlier.
 template <class Record, class Apply>
 void for_each_prefetched(const shard& source, std::string_view batch, Apply apply) {
   batch_reader<Record> reader(batch);
@@ -95,7 +96,7 @@ result<std::string> lookup_batch(const shard& source, std::string_view batch,
   if (!reader.ok())
     return malformed("lookup batch", batch);
   std::string answer;
-  // One location a key is the rule; a batch of mirrored pages grows the string once or twice more.
+  // Most keys have one location; a batch of mirrored pages grows the string once or twice more.
   answer.reserve(reader.count() * (1 + wire::location_bytes));
   for_each_prefetched<page_key>(source, batch, [&](const page_key& key) {
     std::array<page_location, limits::locations_per_key_max> found;

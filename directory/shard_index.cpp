@@ -25,7 +25,7 @@ const shard::record& shard::at(record_index i) const noexcept {
   return chunks_[i / records_per_chunk][i % records_per_chunk];
 }
 
-/// The bucket of `key`, or the empty one where the search for it ends.
+/// Returns the position of the key's bucket, or of the empty bucket where the search for it ends.
 std::size_t shard::find_bucket(const page_key& key, std::uint32_t hash) const noexcept {
   auto mask = index_.size() - 1;
   auto position = home_of(hash);
@@ -46,8 +46,8 @@ void shard::insert_bucket(std::uint32_t hash, record_index head) noexcept {
   index_[position] = {hash, head};
 }
 
-/// Closes the gap: each later bucket of the run moves back when that brings it no further than its
-/// home.
+/// Empties a bucket and closes the gap: each later bucket of the run moves back, but never before
+/// its home position.
 void shard::erase_bucket(std::size_t position) noexcept {
   auto mask = index_.size() - 1;
   auto gap = position;
@@ -66,7 +66,7 @@ void shard::grow_index() {
   std::vector<bucket> old(index_.size() * 2, bucket{0, no_record});
   old.swap(index_);
   --home_shift_;
-  // Buckets alone are read: the hash decides, no record is touched.
+  // The hashes in the buckets decide: no record is touched.
   for (const auto& b : old)
     if (b.head != no_record)
       insert_bucket(b.hash, b.head);
@@ -89,7 +89,7 @@ void shard::give_record(record_index i) noexcept {
   free_head_ = i;
 }
 
-/// Takes one location out of its key's list, and the key out of the index with its last one.
+/// Takes one location out of its key's list, and the key out of the index with its last location.
 void shard::unlink(record_index target) noexcept {
   auto& rec = at(target);
   PEERCACHE_ASSERT(rec.holder != no_holder);
@@ -99,7 +99,7 @@ void shard::unlink(record_index target) noexcept {
   while (*link != target)
     link = &at(*link).next;
   *link = rec.next;
-  // The bucket now looks empty, which would end searches for the keys behind it: close the gap.
+  // An empty bucket would end searches for the keys behind it: close the gap.
   if (index_[position].head == no_record) {
     erase_bucket(position);
     --keys_;

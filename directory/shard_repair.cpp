@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t comparison_bytes = sizeof(incarnation) + sizeof(holder_digest);
 constexpr std::size_t list_request_bytes = 32;
 constexpr std::size_t list_header_bytes = 8;
-/// Places of the shard that one message walks: a millisecond's worth.
+/// Places of the shard that one message walks: about a millisecond of work.
 constexpr std::uint32_t places_max = 65536;
 constexpr std::uint32_t places_per_step = 2048;
 static_assert(places_per_step <= limits::batch_pages_max / 2);

@@ -21,8 +21,8 @@
 namespace peercache::directory {
 
 std::string comparison_of(const incarnation& holder, const holder_digest& digest);
-/// The ranges, a bit each, in which the shard has other facts of that process than the comparison
-/// says. Errors: `invalid_argument`.
+/// Returns the ranges, a bit each, in which the shard has other facts about the process than the
+/// comparison says. Errors: `invalid_argument`.
 result<std::uint64_t> compare_digests(const shard& source, std::string_view comparison);
 
 struct list_request {
@@ -31,14 +31,14 @@ struct list_request {
   std::uint32_t place = 0;
 };
 std::string encode(const list_request& request);
-/// Some of the facts in these ranges: no more than `batch_pages_max`, and no more of the shard
-/// walked than takes about a millisecond. Errors: `invalid_argument`.
+/// Returns some of the facts in these ranges: no more than `batch_pages_max`, from no more of the
+/// shard than takes about a millisecond to walk. Errors: `invalid_argument`.
 result<std::string> list_records(const shard& source, std::string_view request);
 
-/// Takes such an answer apart. Errors: `invalid_argument`.
+/// The parts of an answer to a list request.
 struct listed_records {
   std::uint32_t next_place = 0;
-  std::string_view records; ///< For a withdraw_reader; part of the answer.
+  std::string_view records; ///< Withdraw records, for a withdraw_reader; a view into the answer.
 };
 result<listed_records> split_list(std::string_view answer);
 

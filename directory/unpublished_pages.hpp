@@ -16,10 +16,10 @@
 
 namespace peercache::directory {
 
-/// Pages that directory owners are to be told of (again): those that some owner has not
-/// acknowledged, those that changed owner. A queue for each owner, so that one that does not answer
-/// holds up no other, and one of pages that all of their owners are to hear of. Of each queue one
-/// chunk is on its way at a time.
+/// Pages of which directory owners are still to be told: some owner has not acknowledged them, or
+/// they changed owner. Each owner has a queue, so that an owner that does not answer holds up no
+/// other; one more queue has the pages that all of their owners are to hear of. One chunk of each
+/// queue is on its way at a time.
 ///
 /// Threads: none; the owner serializes.
 class unpublished_pages {
@@ -30,42 +30,45 @@ public:
 
   struct page {
     page_key key;
-    node_id only = all_owners; ///< The others know it.
-    generation gen{};          ///< It had when it was sent last.
+    node_id only = all_owners; ///< The only owner to tell; the other owners know the page.
+    generation gen{};          ///< The page's generation when it was sent last.
   };
 
   void add(const page& next) { queues_[next.only].pages.push_back(next); }
-  /// Before all others that go to all owners.
+  /// Queues a page before all others that go to all owners.
   void add_first(const page_key& key) { queues_[all_owners].pages.push_front({key}); }
-  /// Forgets all but that some are on their way.
+  /// Forgets the queued pages; remembers which queues have a chunk on its way.
   void clear();
-  /// Forgets what owners were to be told of that own it no more by this ring.
+  /// Forgets pages queued for an owner that does not own them by this ring.
   void forget_moved(const discovery::hash_ring& ring, std::uint32_t replicas);
   bool empty() const noexcept { return size() == 0; }
   std::size_t size() const noexcept;
-  /// Empty, and nothing is on its way.
+  /// No page is queued, and no chunk is on its way.
   bool idle() const noexcept;
 
-  /// Queues with pages none of which are on their way.
+  /// Returns the queues that have pages and no chunk on its way.
   std::vector<node_id> ready() const;
 
   struct chunk {
-    std::vector<page> pages; ///< By their indices in the batches. Empty: nothing is to be sent.
+    /// The batches' indices point into these. Empty: there is nothing to send.
+    std::vector<page> pages;
     std::vector<owner_batch> batches;
   };
-  /// Where the page is; nothing when it is not in memory any more.
+  /// Returns where the page is; nothing when it is no longer in memory.
   using locate = std::function<std::optional<page_location>(const page_key&)>;
-  /// The next of this queue, at most `count_max`; on their way until `settle`, unless there are
-  /// none. What has left memory or has another owner by this ring is forgotten.
-  /// @pre nothing of the queue is on its way
+  /// Takes the next pages of this queue, at most `count_max`. They are on their way until `settle`,
+  /// unless there are none. Pages that have left memory or have another owner by this ring are
+  /// forgotten. @pre no chunk of the queue is on its way
   chunk take(node_id queue, std::size_t count_max, const discovery::hash_ring& ring,
              std::uint32_t replicas, const locate& where);
 
   struct outcome {
-    std::vector<page> useless; ///< Nobody relies on them and nobody finds them: to be dropped.
-    bool all_heard = true;     ///< Otherwise to be tried later, not at once.
+    /// Copies to be dropped: nobody relies on them and nobody finds them.
+    std::vector<page> useless;
+    bool all_heard = true; ///< False: try the queue again later, not at once.
   };
-  /// What the owners said of a chunk of this queue, whose pages these are.
+  /// Ends the queue's chunk on its way. @param sent the pages of the chunk @param said what the
+  /// owners said of them
   outcome settle(node_id queue, const std::vector<page>& sent, const publication& said);
 
 private:

@@ -44,7 +44,8 @@ char* put_location(char* at, const page_location& from) noexcept {
   return at + 2;
 }
 
-/// @pre `wire::location_bytes` can be read. False when a field is out of its range.
+/// Reads a location. False when a field is out of its range. @pre `wire::location_bytes` can be
+/// read
 bool get_location(const char* at, page_location& to) noexcept {
   std::uint8_t where;
   std::uint8_t mirrored;

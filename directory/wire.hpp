@@ -42,7 +42,7 @@ inline constexpr std::size_t key_bytes = 32;
 inline constexpr std::size_t location_bytes = 52;
 inline constexpr std::size_t publish_record_bytes = key_bytes + location_bytes + 4;
 inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8 + 8;
-inline constexpr std::uint8_t not_mine = 0xff; ///< Stands in place of a count.
+inline constexpr std::uint8_t not_mine = 0xff; ///< Stands in place of a count of locations.
 inline constexpr std::size_t answer_bytes_max =
     limits::batch_pages_max * (1 + limits::locations_per_key_max * location_bytes);
 static_assert(sizeof(page_key) == key_bytes);
@@ -63,8 +63,8 @@ struct publish_record {
   bool operator==(const publish_record&) const = default;
 };
 
-/// The holder's location of the key is gone, and every older fact of it: up to this generation, and
-/// of that one up to this tier.
+/// Says that the holder's location of the key is gone, with every older fact of it: up to this
+/// generation, and within this generation up to this tier.
 struct withdraw_record {
   page_key key;
   incarnation holder;
@@ -78,11 +78,10 @@ void append_withdraw(std::string& batch, const withdraw_record& record);
 void append_lookup(std::string& batch, const page_key& key);
 /// @pre at most `locations_per_key_max` locations.
 void append_answer(std::string& answer, std::span<const page_location> locations);
-/// Appends, instead of locations, that the shard has no record of the key and that other nodes own
-/// it by this view.
+/// Appends `not_mine`: the shard has no record of the key, and by this view other nodes own it.
 void append_not_mine(std::string& answer, const view_number& by);
 
-/// The error to answer to bytes in which a reader below has found a fault.
+/// The error to answer when one of the readers below has found a fault in `bytes`.
 error malformed(std::string_view what, std::string_view bytes);
 
 /// Walks a batch of fixed-size records; `Record` is publish_record, withdraw_record or page_key.
@@ -94,7 +93,7 @@ public:
   bool next(Record& out) noexcept;
   /// Whether no fault was found so far.
   bool ok() const noexcept { return ok_; }
-  /// Records in the whole batch, 0 when its size is wrong.
+  /// Records in the whole batch; 0 when its size is wrong.
   std::size_t count() const noexcept { return count_; }
 
 private:
@@ -107,16 +106,17 @@ using publish_reader = batch_reader<publish_record>;
 using withdraw_reader = batch_reader<withdraw_record>;
 using lookup_reader = batch_reader<page_key>;
 
-/// Walks the answer to a lookup. `next` is one key's locations, in the order of the request.
+/// Walks the answer to a lookup. `next` reads one key's locations, in the order of the request.
 class answer_reader {
 public:
   explicit answer_reader(std::string_view answer) noexcept
       : rest_(answer), ok_(answer.size() <= wire::answer_bytes_max) {}
 
-  /// Writes up to `locations_per_key_max` locations and their number.
+  /// Writes up to `locations_per_key_max` locations of the next key to `out`, and their number to
+  /// `count`.
   bool next(std::span<page_location, limits::locations_per_key_max> out,
             std::size_t& count) noexcept;
-  /// The key of the last `next` has other owners, by `view`; it had no locations.
+  /// Whether the key of the last `next` has other owners, by `view`; such a key has no locations.
   bool not_mine() const noexcept { return not_mine_; }
   const view_number& view() const noexcept { return view_; }
   bool ok() const noexcept { return ok_; }

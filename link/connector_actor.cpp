@@ -31,7 +31,7 @@ result<addrinfo*> resolve(const std::string& host, std::uint16_t port) {
   return found;
 }
 
-/// A socket that is connecting, or has connected; the caller owns it.
+/// Begins a connect without waiting for it. Returns the socket, which the caller owns.
 result<int> start_connect(const std::string& host, std::uint16_t port) {
   auto addresses = resolve(host, port);
   if (!addresses)
@@ -55,12 +55,12 @@ caf::error cannot_connect(const std::string& why) {
   return caf::make_error(caf::sec::cannot_connect_to_node, why);
 }
 
-/// The socket is CAF's from here on.
+/// Gives the connected socket to CAF, whose handshake asks for the gateway at the other end.
 void give_socket(connector_pointer self, connector_state::dial& done) {
   auto& mm = self->system().middleman();
   auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   auto scribe = mm.backend().new_scribe(std::exchange(done.fd, -1));
-  // The handshake gets longer than the connect: a loaded peer still answers.
+  // The handshake gets more time than the connect: a loaded peer still answers.
   self->request(basp, self->state.timeout * 4, caf::connect_atom_v, std::move(scribe), done.port)
       .then(
           [promise = done.promise](caf::node_id&, caf::strong_actor_ptr& found,
@@ -73,7 +73,8 @@ void give_socket(connector_pointer self, connector_state::dial& done) {
           [promise = done.promise](caf::error& err) mutable { promise.deliver(std::move(err)); });
 }
 
-/// Ends a dial whose socket is connected, has failed, or whose time is up; false when it goes on.
+/// Ends a dial whose socket is connected or has failed, or whose time is up. False when the dial
+/// goes on.
 bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   if (has_news) {
     int failure = 0;
@@ -91,7 +92,7 @@ bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   return true;
 }
 
-/// Takes what has come of the sockets that are connecting, without waiting for it.
+/// Ends the dials that are over, without waiting for the others; looks again soon.
 void look_after_dials(connector_pointer self) {
   constexpr milliseconds look_again{2};
   auto& dials = self->state.dials;

@@ -8,12 +8,12 @@
 
 namespace peercache::link {
 
-/// Dials all addresses at once, so that one that is out of reach holds up no other. CAF's own
-/// connect would block the one middleman actor for as long as the kernel likes. Only
-/// numeric addresses: names are resolved where they are configured. Never blocks; not detached,
-/// because CAF's broker keeps a reference to whoever waits for the greeting of a peer that is
-/// silent, and a detached actor that is referred to keeps its actor system from ending.
-/// Bound: whoever asks has one dial an address open.
+/// Dials all addresses at once, so that an address out of reach holds up no other. CAF's own
+/// connect would block the one middleman actor for as long as the kernel likes. Only numeric
+/// addresses: names are resolved where they are configured. Never blocks. Not detached: CAF's
+/// broker keeps a reference to every actor that waits for the greeting of a silent peer, and a
+/// detached actor that is referred to keeps its actor system from ending. Bound: each caller has
+/// one open dial per address.
 struct connector_state {
   connector_state() = default;
 
@@ -22,7 +22,7 @@ struct connector_state {
     dial() = default;
     dial(dial&& other) noexcept;
     ~dial();
-    int fd = -1; ///< Owned.
+    int fd = -1; ///< Owned by this struct.
     std::uint16_t port = 0;
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<gateway_actor> promise;

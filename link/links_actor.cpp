@@ -40,7 +40,7 @@ bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) 
     auto& known = links[member.inc];
     if (options.self && options.self->self.inc == member.inc)
       known.handles = *options.self;
-    known.handles.self = member; // The view says more of it: whether it drains.
+    known.handles.self = member; // The view's entry is newer: it says whether the member drains.
   }
   ring = discovery::hash_ring{view.members};
   return true;
@@ -53,7 +53,8 @@ topology_ptr links_state::snapshot() const {
   next->past = past;
   for (const auto& member : view.members)
     next->peers.push_back(links.at(member.inc).handles);
-  PEERCACHE_ASSERT(next->peers.size() == next->view.members.size()); // In the same order.
+  // Peers and members stand in the same order.
+  PEERCACHE_ASSERT(next->peers.size() == next->view.members.size());
   return next;
 }
 

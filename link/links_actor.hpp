@@ -10,16 +10,16 @@
 
 namespace peercache::link {
 
-/// Keeps one connection to each member of the view and tells who needs to know.
+/// Keeps one connection to each member of the view; a callback hears of every change.
 using links_actor = caf::typed_actor<
-    // Membership (node) or session (client): the members to be connected with.
+    // Membership (in a node) or session (in a client): a new view; connect to its members.
     caf::reacts_to<view_atom, std::string>,
-    // Itself: dials again who is not connected.
+    // Itself: dials members without a connection again.
     caf::reacts_to<beat_atom>>;
 
 struct links_options {
   std::string cluster;
-  std::string own_name; ///< Said in hellos, for the other side's log.
+  std::string own_name; ///< Sent in hellos, for the other side's log.
   /// A node's own handles, complete before the first view arrives; null in a client process.
   std::shared_ptr<const peer> self;
   std::chrono::milliseconds retry{500};
@@ -45,13 +45,14 @@ struct links_state {
   std::map<incarnation, link> links;
   static inline const char* name = "links";
 
-  /// Whether this view is of a cluster that was started anew, so that its number says nothing: a
+  /// Whether `next` is a view of a cluster that was started anew; its number then says nothing. A
   /// client outlives all nodes that it knows, and their successors count from one again.
   bool begins_anew(const discovery::view& next) const;
-  /// Takes a newer view: forgets who left, knows who came. False when it is not newer.
+  /// Takes a newer view: forgets members that left, adds those that came. False when the view is
+  /// not newer.
   bool adopt(discovery::view next, caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
-  /// Forgets the handles of the gateway at `address`; false when it is none of ours.
+  /// Forgets the handles of the gateway at `address`; false when no member has that gateway.
   bool lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at);
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace network = caf::io::network;
 
-/// CAF's BASP broker, which remembers nothing of peers that are gone.
+/// CAF's BASP broker, except that it forgets peers that are gone.
 class forgetful_broker final : public caf::io::basp_broker {
 public:
   using basp_broker::basp_broker;
@@ -26,14 +26,14 @@ public:
     const auto helper = spawn_servers.find(gone);
     if (helper == spawn_servers.end())
       return;
-    // It may wait for an answer of that peer still.
+    // The helper may still wait for an answer of that peer.
     caf::anon_send_exit(helper->second, caf::exit_reason::kill);
     spawn_servers.erase(helper);
   }
 };
 
-/// Accepts; without a free descriptor it takes the connection on its reserve and ends it, so that
-/// who called learns of it and nothing stays readable.
+/// Accepts connections. Without a free descriptor it uses its reserve to accept a connection and
+/// close it: the caller learns of it, and the listening socket does not stay readable.
 class accepting {
 public:
   accepting() { take_reserve(); }
@@ -69,7 +69,7 @@ private:
   int reserve_ = -1;
 };
 
-/// What CAF's own doorman does, with `accepting`.
+/// Does what CAF's own doorman does, with `accepting`.
 class doorman final : public caf::io::doorman {
 public:
   doorman(network::default_multiplexer& loop, network::native_socket listener)
@@ -77,7 +77,7 @@ public:
 
   bool new_connection() override {
     if (detached())
-      return false; // The broker has ended, and the socket is not out of the loop yet.
+      return false; // The broker has ended, and the socket is still in the event loop.
     auto& loop = acceptor_.backend();
     auto scribe = loop.new_scribe(acceptor_.accepted_socket());
     const auto handle = scribe->hdl();
@@ -119,7 +119,7 @@ public:
 
   network::multiplexer& backend() override { return loop_; }
   void start() override {
-    // Who comes first under this name is the one that CAF uses.
+    // CAF uses the first broker that takes this name.
     named_broker<forgetful_broker>(caf::atom("BASP"));
     caf::io::middleman::start();
   }

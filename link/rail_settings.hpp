@@ -5,7 +5,8 @@
 
 namespace peercache::link {
 
-/// The `data_plane` and `rdma.*` options as the data plane takes them; nodes and clients alike.
+/// Returns the `data_plane` and `rdma.*` options in the form that the data plane takes. For nodes
+/// and clients.
 rdma::rail_settings rails_of(const config::node_config& config);
 
 } // namespace peercache::link

@@ -6,7 +6,8 @@
 namespace peercache::link {
 
 caf::actor spawn_thread_actor(caf::actor_system& system, std::function<void()> body) {
-  // As an argument: for a function without any, CAF 0.17 binds a reference to a null pointer.
+  // `body` travels as an argument: for a function without arguments CAF 0.17 binds a reference to a
+  // null pointer.
   return system.spawn([](caf::blocking_actor*, const std::function<void()>& run) { run(); },
                       std::move(body));
 }

@@ -7,8 +7,9 @@
 
 namespace peercache::link {
 
-/// An actor with a thread of its own that runs `body` and ends: how a data plane gets its thread.
-/// Whoever spawns it makes `body` return (a stop flag and a wake-up), then waits for the actor.
+/// Spawns an actor with a thread of its own that runs `body` and then ends: data planes get their
+/// threads this way. The caller makes `body` return (a stop flag and a wake-up), then waits for the
+/// actor.
 caf::actor spawn_thread_actor(caf::actor_system& system, std::function<void()> body);
 
 /// Blocks until the actor has ended.

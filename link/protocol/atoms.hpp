@@ -3,8 +3,8 @@
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 
-// The verbs of all protocols. Names travel on the wire, positions do not: a new one needs no new
-// `wire_version`, but the message that begins with it does.
+// The verbs of all protocols. Their names travel on the wire, their positions do not: a new verb
+// needs no new `wire_version`, but the message that begins with it does.
 CAF_BEGIN_TYPE_ID_BLOCK(peercache_atoms, caf::first_custom_type_id)
 
 CAF_ADD_ATOM(peercache_atoms, peercache::link, publish_atom, "publish")

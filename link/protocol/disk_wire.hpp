@@ -2,14 +2,14 @@
 
 #include "link/protocol/pool_wire.hpp"
 
-// The records of the DISK and PROMOTER protocols' batches, packed as those of pool_wire.hpp. Only
+// The records of the DISK and PROMOTER protocols' batches, packed like those of pool_wire.hpp. Only
 // `promoted_page` travels between processes: it changes with `wire_version`.
 namespace peercache::link {
 
-/// A page that lies in a slot and is to be kept.
+/// A page in a slot that is to be written to disk.
 struct kept_page {
   page_key key;
-  std::uint64_t gen = 0; ///< Of the slot: whoever sends this has pinned it.
+  std::uint64_t gen = 0; ///< Generation of the slot; the sender has pinned the slot.
   std::uint64_t checksum = 0;
   slot_id slot;
   std::uint32_t length_bytes = 0;
@@ -19,14 +19,15 @@ static_assert(sizeof(kept_page) == 56 && std::is_trivially_copyable_v<kept_page>
 /// A page that is on disk.
 struct stored_page {
   page_key key;
-  std::uint64_t gen = 0; ///< Of the slot that it was written from; 0: in another process.
+  /// Generation of the slot that the page was written from; 0: another process wrote it.
+  std::uint64_t gen = 0;
   std::uint64_t checksum = 0;
   std::uint32_t length_bytes = 0;
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(stored_page) == 56 && std::is_trivially_copyable_v<stored_page>);
 
-/// A page that is wanted in a slot.
+/// A page that is to be read into a slot.
 struct wanted_page {
   page_key key;
   slot_id slot;
@@ -34,7 +35,7 @@ struct wanted_page {
 };
 static_assert(sizeof(wanted_page) == 40 && std::is_trivially_copyable_v<wanted_page>);
 
-/// What became of a wanted page.
+/// The outcome for one wanted page.
 struct loaded_page {
   std::uint64_t checksum = 0;
   std::uint32_t found = 0; ///< 1: the slot holds the page.
@@ -42,7 +43,7 @@ struct loaded_page {
 };
 static_assert(sizeof(loaded_page) == 16 && std::is_trivially_copyable_v<loaded_page>);
 
-/// A page that a reader wants promoted: what its directory record says.
+/// A page that a reader wants promoted, described as in its directory record.
 struct promoted_page {
   page_key key;
   std::uint32_t length_bytes = 0;

@@ -5,7 +5,7 @@
 
 namespace peercache::link {
 
-/// Changes with any change of what travels between processes.
+/// Changes with any change of the messages between processes.
 inline constexpr std::uint32_t wire_version = 11;
 
 /// What a client process hears from the gateway of its host.
@@ -15,13 +15,13 @@ using session_listener = caf::typed_actor<
     // Itself: reconnects, reports its totals.
     caf::reacts_to<beat_atom>>;
 
-/// Who answers a hello, and its actors.
+/// The answer to a hello: the node that answers, and its actors.
 struct peer_welcome {
   peer_welcome() = default;
   std::string member; ///< Encoded discovery::member.
   directory_actor directory;
   membership_actor membership;
-  /// Where the directory answers clients (actors/lookup_broker.hpp).
+  /// The port where its directory answers clients (actors/lookup_broker.hpp).
   std::uint16_t lookup_port = 0;
   template <class Inspector>
   friend auto inspect(Inspector& f, peer_welcome& x) {
@@ -29,15 +29,15 @@ struct peer_welcome {
   }
 };
 
-/// What a client process of this host needs to use the pool.
+/// The answer to a new session: what a client process of this host needs to use the pool.
 struct session_welcome {
   session_welcome() = default;
   std::uint64_t session = 0;            ///< Names the session in later messages.
   std::uint32_t lock_index = 0;         ///< The byte that the client keeps locked while it lives.
-  std::string pool_name;                ///< Of the POSIX shared memory object.
+  std::string pool_name;                ///< Name of the POSIX shared memory object.
   std::string member;                   ///< Encoded discovery::member of this node.
-  std::string view;                     ///< Encoded view.
-  std::uint32_t directory_replicas = 2; ///< Owners of each key.
+  std::string view;                     ///< Encoded discovery::view.
+  std::uint32_t directory_replicas = 2; ///< Number of owners of each key.
   std::uint8_t mirror = 0;              ///< pool.mirror: which pages of other hosts are mirrored.
   template <class Inspector>
   friend auto inspect(Inspector& f, session_welcome& x) {
@@ -48,19 +48,19 @@ struct session_welcome {
 
 /// The GATEWAY protocol: the one actor that a node publishes.
 using gateway_actor = caf::typed_actor<
-    // Nodes and clients: wire version, cluster name, who asks. Refused when version or cluster
-    // differ.
+    // Nodes and clients: wire version, cluster name, name of the sender. Refused when version or
+    // cluster differ.
     caf::replies_to<hello_atom, std::uint32_t, std::string, std::string>::with<peer_welcome>,
-    // Clients of this host: opens a session; views go to the given actor. Its end is noticed by
-    // itself.
+    // Clients of this host: open a session; views go to the given actor. The gateway notices the
+    // end of that actor by itself.
     caf::replies_to<session_atom, std::string, session_listener>::with<session_welcome>,
-    // A session: slots for pages of these lengths.
+    // A session: reserve slots for pages of these lengths.
     caf::replies_to<reserve_atom, std::uint64_t, std::string>::with<std::string>,
-    // A session: slots filled, a commit_mode, and lengths to reserve for next time. Answers one
-    // status byte a page, and slots.
+    // A session: filled slots, a commit_mode, and the lengths to reserve for next time. Answers one
+    // page_status byte a page, and slots.
     caf::replies_to<commit_atom, std::uint64_t, std::string, std::uint8_t,
                     std::string>::with<std::string, std::string>,
-    // A session that ends in good order: nothing of it is being filled any more.
+    // A session that ends in good order: the client no longer writes to any slot.
     caf::reacts_to<leave_atom, std::uint64_t>,
     // A session: reserved slots that it will never fill.
     caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
@@ -68,44 +68,47 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<report_atom, std::uint64_t, client_report>,
     // Clients anywhere: a sample of the pages (used_page) that they READ from this node's pool.
     caf::reacts_to<used_atom, std::string>,
-    // Clients anywhere: removes these keys' pages from this node's pool.
+    // Clients anywhere: remove the pages of these keys from this node's pool.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
-    // Clients anywhere: brings pages of this node's disk into its pool (PROMOTER protocol).
+    // Clients anywhere: bring pages of this node's disk into its pool (PROMOTER protocol).
     caf::replies_to<promote_atom, std::string, std::uint32_t>::with<std::string>,
     caf::reacts_to<warm_atom, std::string>,
-    // CLI: reads this node's disk tier and compares checksums; evicts until so many bytes are free.
-    // Answer when that has begun; false when there is no disk tier.
+    // CLI: read this node's disk tier and compare checksums; evict until so many bytes are free.
+    // Both answer when the work has begun; false when there is no disk tier.
     caf::replies_to<verify_atom>::with<bool>,
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
-    // CLI: how this node is.
+    // CLI: the state of this node.
     caf::replies_to<status_atom>::with<node_report>,
     // CLI: the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
     // CLI and the process itself: leave the cluster in good order. Answers when everything is
     // withdrawn.
     caf::replies_to<drain_atom>::with<bool>,
-    // CLI: the node gives its keys away and takes no new pages, but serves those that it has; or it
-    // takes part again. Answers how many directory records went to their new owners.
+    // CLI: with `true` the node gives its keys away and takes no new pages, but serves the pages
+    // that it has; with `false` it takes part again. Answers how many directory records went to
+    // their new owners.
     caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
-    // Clients of this host and the CLI: clears a space (CLEARING protocol).
+    // Clients of this host and the CLI: clear a space (CLEARING protocol).
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string>::with<clear_report>,
-    // Other nodes: what they know of cleared spaces. Answers what this node knows (CLEARING
+    // Other nodes: the cleared spaces that they know. Answers those that this node knows (CLEARING
     // protocol).
     caf::replies_to<tell_atom, std::string>::with<std::string>,
-    // Own clearing: this node may know by now what was cleared, so that clients can be let in.
+    // Own clearing: this node may have caught up with the clears that it missed; then clients can
+    // be let in.
     caf::reacts_to<tell_atom>,
     // Metrics: the sessions' totals added up, and how many sessions there are.
     caf::replies_to<stats_atom>::with<client_report, std::uint64_t>,
     // Own membership: a new view, for the sessions.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // Itself: looks after sessions whose process may be gone.
+    // Itself: checks the sessions whose process may be gone.
     caf::reacts_to<beat_atom>>;
 
-/// Opens connections with a deadline of our own, off everybody's critical path.
+/// Opens connections with a deadline of our own; no other actor is blocked by them.
 using connector_actor = caf::typed_actor<
-    // Host, port: the gateway published there, or an error within the connect time-out.
+    // Host, port: connect, and answer the gateway published there, or an error within the connect
+    // time-out.
     caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>,
-    // Itself: looks after the connections that are being made.
+    // Itself: checks the connections that are being made.
     caf::reacts_to<beat_atom>>;
 
 } // namespace peercache::link

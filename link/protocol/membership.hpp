@@ -11,13 +11,13 @@ using membership_actor = caf::typed_actor<
     caf::reacts_to<packet_atom, std::string>,
     // The node, once everything is wired: start. Then itself: time passes.
     caf::reacts_to<beat_atom>,
-    // Gateway: this node is going; tells the masters. Answers once the cluster can do without its
-    // vote, which may never be: when other masters are out of reach.
+    // Gateway: this node is leaving; tell the masters. Answers once the cluster can do without its
+    // vote. While other masters are out of reach no answer may come.
     caf::replies_to<leave_atom>::with<bool>,
-    // Gateway: this node is to give its keys away, or to own some again. Answers once that was
-    // asked for; the view says when it is so.
+    // Gateway: this node is to give its keys away (`true`), or to own some again. Answers once the
+    // masters were asked; a view says when it is done.
     caf::replies_to<drain_atom, bool>::with<bool>,
-    // Gateway and metrics: what this node believes.
+    // Gateway and metrics: what this node believes of the cluster.
     caf::replies_to<stats_atom>::with<membership_report>,
     // Gateway: the encoded view.
     caf::replies_to<view_atom>::with<std::string>>;

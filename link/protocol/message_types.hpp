@@ -9,8 +9,8 @@
 #include "link/protocol/pool.hpp"
 #include "link/protocol/reports.hpp"
 
-// Everything that may travel between processes besides numbers, strings and atoms, in one list
-// (`wire_version`; tests/link/messages_test.cpp has each message's way there and back).
+// All types that may travel between processes besides numbers, strings and atoms, in one list
+// (`wire_version`; tests/link/messages_test.cpp sends each message there and back).
 CAF_BEGIN_TYPE_ID_BLOCK(peercache, caf::id_block::peercache_atoms::end)
 
 CAF_ADD_TYPE_ID(peercache, (peercache::link::directory_actor))

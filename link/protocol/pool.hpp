@@ -8,57 +8,58 @@ namespace peercache::link {
 /// The POOL protocol, spoken inside one node. Batches are packed records
 /// (link/protocol/pool_wire.hpp).
 using pool_actor = caf::typed_actor<
-    // Gateway: slots for pages of these lengths. Answers a slot each, or none where no room could
-    // be made.
+    // Gateway: reserve slots for pages of these lengths. Answers one slot a page; `no_slot` where
+    // no room could be made.
     caf::replies_to<reserve_atom, std::string>::with<std::string>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is
-    // a commit_mode. Answers one page_status byte a page, once each is recorded by a directory
-    // owner or all of its owners have answered, and slots as `reserve` does. `unreachable`: it is
-    // in the pool, and no owner knows it.
+    // a commit_mode. Answers one page_status byte a page, and slots as `reserve` does, once each
+    // page is recorded by a directory owner or all of its owners have answered. `unreachable`: the
+    // page is in the pool, and no owner knows it.
     caf::replies_to<commit_atom, std::string, std::uint8_t, std::string>::with<std::string,
                                                                                std::string>,
     // Gateway: these reserved slots will never be filled.
     caf::reacts_to<abandon_atom, std::string>,
     // Gateway: pages (used_page) that other hosts READ; those that are still here count as used.
     caf::reacts_to<used_atom, std::string>,
-    // Gateway: forgets and withdraws the pages of these keys. Answers one page_status byte a key.
+    // Gateway: forget and withdraw the pages of these keys. Answers one page_status byte a key.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
-    // Promoter: where the pages of these keys are in the pool. Answers as a directory look-up does.
+    // Promoter: where the pages of these keys are in the pool. Answers like a directory look-up.
     caf::replies_to<locate_atom, std::string>::with<std::string>,
-    // Promoter: these slots (filled_slot) hold pages that came from disk. Publishes them; answers
-    // as `locate` does.
+    // Promoter: these slots (filled_slot) hold pages that came from disk; publish them. Answers
+    // like `locate`.
     caf::replies_to<restore_atom, std::string>::with<std::string>,
-    // Disk: these pages (stored_page) are on disk from here on.
+    // Disk: these pages (stored_page) are on disk now.
     caf::reacts_to<stored_atom, std::string>,
-    // Disk: the pages of these keys are not on disk any more; acknowledge this ticket, if any.
+    // Disk: the pages of these keys are no longer on disk; acknowledge this ticket, if it is not 0.
     caf::reacts_to<gone_atom, std::uint64_t, std::string>,
-    // Disk: its scan is done; publish what is there.
+    // Disk: its scan is done; publish the pages that it has.
     caf::reacts_to<walk_atom>,
-    // The node, at its start: who the disk is.
+    // The node, at its start: the disk's actor.
     caf::reacts_to<hello_atom, disk_actor>,
-    // Own membership: the cluster had expelled this node and took it back; publishes everything
+    // Own membership: the cluster had expelled this node and took it back; publish everything
     // again.
     caf::reacts_to<publish_atom>,
-    // Gateway: writes to disk what is in memory only, for so many milliseconds at most. Answers how
-    // many pages were written, and how many are left.
+    // Gateway: write the pages that are in memory only to disk, for so many milliseconds at most.
+    // Answers how many pages were written, and how many are left.
     caf::replies_to<write_atom, std::uint32_t>::with<std::uint64_t, std::uint64_t>,
-    // Clearing: gives up the pages of spaces that were cleared since they were set. Answers how
-    // many there were, when none is in memory any more; those on disk go later.
+    // Clearing: give up pages that are older than the last clear of their space. Answers how many
+    // there were, when none is in memory any more; those on disk go later.
     caf::replies_to<clear_atom>::with<std::uint64_t>,
-    // Itself: goes on with that, from this granule on.
+    // Itself: goes on giving up cleared pages, from this granule on.
     caf::reacts_to<clear_atom, std::uint32_t>,
-    // Gateway: withdraws everything from the directory; the node is leaving.
+    // Gateway: withdraw everything from the directory; the node is leaving.
     caf::replies_to<drain_atom>::with<bool>,
-    // Gateway and metrics: how full it is.
+    // Gateway and metrics: the pool's numbers.
     caf::replies_to<stats_atom>::with<pool_report>,
-    // Own membership: who owns which key now; re-publishes what changed owner.
+    // Own membership: the members and the owners of each key; publish again the pages that changed
+    // owner.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // The node's start: pages (compared_page) of the process before, compared with their checksums;
-    // none: that was all.
+    // The node's start: pages (compared_page) that the process before left, already compared with
+    // their checksums. An empty message ends the adoption.
     caf::reacts_to<adopt_atom, std::string>,
-    // Itself: goes on zeroing what was removed.
+    // Itself: goes on zeroing the memory of removed pages.
     caf::reacts_to<scrub_atom>,
-    // Itself: evicts ahead of need, retries what no directory owner acknowledged.
+    // Itself: evicts ahead of need, publishes again the pages that no directory owner acknowledged.
     caf::reacts_to<beat_atom>>;
 
 } // namespace peercache::link

@@ -17,20 +17,21 @@ struct peer {
   gateway_actor gateway;
   directory_actor directory;
   membership_actor membership;
-  /// Where its directory answers clients (actors/lookup_broker.hpp).
+  /// The port where its directory answers clients (actors/lookup_broker.hpp).
   std::uint16_t lookup_port = 0;
-  bool tried = false; ///< To connect with it, at least once, whatever came of it.
+  bool tried = false; ///< At least one attempt to connect has ended, well or not.
   bool linked() const noexcept { return static_cast<bool>(directory); }
 };
 
-/// A view, its ring, and the way to each member: what one process needs to ask the right shard.
+/// A view, its ring, and the way to each member: all that one process needs to ask the right shard.
 /// Immutable once shared; a new one replaces it with every view and every change of a connection.
 struct topology {
   topology() = default;
   discovery::view view;
   discovery::hash_ring ring;
-  std::vector<peer> peers;      ///< As view.members: sorted by node_id.
-  discovery::former_rings past; ///< As of the last view: whoever asks looks at their age.
+  std::vector<peer> peers; ///< In the order of view.members: sorted by node_id.
+  /// Rings of earlier views, kept until the last view: users check their age.
+  discovery::former_rings past;
 
   const peer* find(node_id id) const noexcept;
   const peer* find(const incarnation& inc) const noexcept;

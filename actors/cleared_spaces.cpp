@@ -11,25 +11,25 @@ namespace {
 using discovery::byte_reader;
 using discovery::byte_writer;
 
-/// Of what nodes tell each other and keep on disk; grows with any change of the bytes:
+/// Version of the bytes that nodes tell each other and keep on disk; grows with any change of them:
 ///
 ///     u8 version | u32 floor | u32 count | count × (u64 space, u32 epoch)
 ///                | u32 count | count × (u8 length, name, u8 length, host, u16 port,
 ///                                   incarnation 16, u8 forgiven)
 ///
-/// On disk a record of the node's life follows, in what nodes tell it comes first
+/// On disk a record of the node's life follows; in a telling that record comes first
 /// (actors/life_record.hpp).
 constexpr std::uint8_t encoding_version = 2;
 
-/// Epochs count the clears of a space: higher ones come from nobody who keeps to the protocol, and
-/// would leave no room for later clears.
+/// Epochs count the clears of a space. No node that keeps to the protocol sends a higher epoch, and
+/// it would leave no room for later clears.
 constexpr epoch_number epoch_max = 0x7fffffff;
 
-/// Of a telling, before the record of a life: who, five flags, the stamp of a view, a length.
+/// Bytes of a telling before the record of a life: sender, five flags, stamp of a view, length.
 constexpr std::size_t head_bytes = 16 + 5 + 8 + 8 + 16 + 4;
 
-/// The clock's part of an epoch counts seconds of 2026 and the 34 years after; what is beyond is
-/// left to counting.
+/// The clock's part of an epoch counts seconds of 2026 and the 34 years after; later times are left
+/// to counting.
 constexpr std::uint64_t first_second = 1'767'225'600;
 constexpr std::uint64_t clock_epoch_max = 0x3fffffff;
 
@@ -38,7 +38,7 @@ epoch_number clock_epoch(std::uint64_t unix_s) noexcept {
   return static_cast<epoch_number>(std::min(seconds, clock_epoch_max));
 }
 
-/// What was encoded says this of the space.
+/// Returns the epoch of the space that the encoded bytes contain.
 epoch_number epoch_in(std::string_view encoded, space_id wanted) {
   byte_reader in(encoded);
   in.number<std::uint8_t>();
@@ -168,14 +168,14 @@ bool cleared_spaces::is_back(const place& at, const discovery::view& view) noexc
   return now != nullptr && now->host == at.address.host && now->control_port == at.address.port;
 }
 
-/// For people; the name alone where that is clear.
+/// Text for people: the name, with the address only where the name has a member elsewhere.
 std::string cleared_spaces::label_of(const place& at) const {
   if (view_.find_name(at.name) == nullptr)
     return at.name;
   return at.name + " at " + at.address.host + ":" + std::to_string(at.address.port);
 }
 
-/// So many are enough to say that no clear is certain; those that were forgiven make room.
+/// `missing_max` departures are enough to say that no clear is certain; forgiven ones make room.
 void cleared_spaces::note_departure(const place& at, const departure& left) {
   if (!gone_.contains(at) && gone_.size() >= missing_max) {
     const auto forgiven = std::find_if(gone_.begin(), gone_.end(),
@@ -249,7 +249,7 @@ std::string cleared_spaces::tell(const incarnation& whom, bool done, bool leaves
   std::string bytes;
   byte_writer out(bytes);
   out.id(self_);
-  // Whoever leaves is not asked at a clear any more: what it tells may be older than one.
+  // A node that leaves is not asked at a clear any more: its knowledge may be older than a clear.
   out.number(static_cast<std::uint8_t>(!leaves && view_.find(whom) != nullptr));
   out.number(static_cast<std::uint8_t>(caught_up_));
   out.number(static_cast<std::uint8_t>(done));
@@ -292,12 +292,12 @@ result<bool> cleared_spaces::hear(const telling& said) {
   if (caught_up_ && said.caught_up)
     take_lineage(said.life.lineage);
   if (said.spaces == encode() && said.life.lineage == life_.lineage)
-    told_.insert(said.from);            // It knows all that is known here.
-  if (view_.find(said.from) != nullptr) // What is remembered of a member goes with it.
+    told_.insert(said.from);            // The sender knows all that is known here.
+  if (view_.find(said.from) != nullptr) // Answers are kept for members only.
     answers_[said.from] = {said.stamp, said.spaces, said.done, said.caught_up, said.life};
   hear_goodbye(said);
-  // Whoever does not know yet that this node is a member would not ask it at a clear: what it tells
-  // may be older than a clear that has succeeded without this node.
+  // The knowledge of a sender without this node in its view may be older than a clear that has
+  // succeeded without this node.
   if (said.welcome) {
     heard_.insert(said.from);
     if (!caught_up_ && said.caught_up && knows_what_was_missed(said))
@@ -345,15 +345,15 @@ void cleared_spaces::catch_up(const incarnation& lineage) {
   life_.left_behind.clear();
 }
 
-/// Another one that has caught up may be a stranger who founded a cluster when all that this node
-/// left behind were gone.
+/// A node outside this lineage that has caught up may be a stranger who founded a cluster when all
+/// nodes that this node left behind were gone.
 bool cleared_spaces::knows_what_was_missed(const telling& said) const {
   return life_.left_behind.empty() || life_.left_behind.contains(said.from) ||
          (said.life.lineage == life_.lineage && life_.lineage != incarnation{});
 }
 
-/// All that this node left behind have told it what they know, and so have all whom those left
-/// behind that have not caught up themselves.
+/// Whether all nodes that this node left behind have told it what they know; and for those of them
+/// that have not caught up, whether the nodes that they left behind have done so, too.
 bool cleared_spaces::left_behind_have_told() const {
   auto to_hear = life_.left_behind;
   for (std::set<incarnation> done; !to_hear.empty();) {

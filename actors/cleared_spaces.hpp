@@ -16,26 +16,26 @@
 
 namespace peercache::actors {
 
-/// What a node knows of the spaces that were cleared, and of who else knows it.
+/// The cleared spaces that a node knows, and which other nodes know them.
 ///
 /// The epochs themselves lie in the pool's shared memory (storage/epoch_table.hpp), where all
-/// clients of the host read them. Epochs only grow, so two nodes that tell each other what they
-/// know know the same, in whatever order that goes. A node that starts has not heard what was
-/// cleared while it was away: it serves no client before it has `caught_up`, and its table is
-/// closed until its owner `open`s it then.
+/// clients of the host read them. Epochs only grow, so two nodes that exchange them end with the
+/// same epochs, whatever the order. A node that starts has not heard of the clears while it was
+/// away: it serves no client before it has `caught_up`, and its table is closed until its owner
+/// then `open`s it.
 ///
-/// A node that left in good order left others behind, who may have cleared spaces for certain
-/// since: when it starts again it has caught up only once it has heard from somebody who knows
-/// (actors/life_record.hpp). Its owner ends the waiting with `wait_no_longer`.
+/// A node that left in good order left others behind, which may have cleared spaces for certain
+/// since. When the node starts again it has caught up only once it has heard from a node that knows
+/// those clears (actors/life_record.hpp). Its owner ends the waiting with `wait_no_longer`.
 ///
-/// Beside the epochs it remembers who was a member and is none: such a node may live, out of reach
-/// and with clients of its own, so that no clear is certain before it is back or `forgive`n.
+/// The class also remembers nodes that were members and are none: such a node may live, out of
+/// reach and with clients of its own, so no clear is certain before it is back or `forgive`n.
 ///
-/// Threads: none; the gateway serializes. No clock, no I/O.
+/// Threads: none; the clearing actor serializes. No clock, no I/O.
 class cleared_spaces {
 public:
   cleared_spaces() = default;
-  /// Closes the table: until others have told what was cleared, nobody is to find pages here.
+  /// Closes the table: clients find no page here until others have told which spaces were cleared.
   /// Without a table no epoch ever rises, and there is nothing to catch up with.
   cleared_spaces(storage::epoch_table table, const incarnation& self)
       : table_(table), self_(self), caught_up_(!table.exists()) {
@@ -43,90 +43,95 @@ public:
   }
 
   epoch_number epoch_of(space_id space) const noexcept { return table_.epoch_of(space); }
-  /// Of a clear that begins now: above all that is known here, and by the clock above what nodes
-  /// out of reach have cleared before: pages that were set there since are older.
+  /// Returns the epoch for a clear that begins now. It is above all epochs that are known here, and
+  /// by the clock above those of earlier clears on nodes out of reach: pages that were set there
+  /// since count as older.
   epoch_number next_epoch(space_id space, std::uint64_t unix_s) const noexcept;
-  /// Spaces with an epoch of their own.
+  /// Number of spaces with an epoch of their own.
   std::size_t count() const;
-  /// False when nothing had to change.
+  /// Raises a space's epoch. False when nothing had to change.
   bool raise(space_id space, epoch_number epoch);
-  /// Clients of this host may read the pool; nobody may, for the node leaves its cluster.
+  /// `open`: clients of this host may read the pool. `close`: they may not, for the node leaves its
+  /// cluster.
   void open() noexcept { table_.open(); }
   void close() noexcept { table_.close(); }
 
-  /// All of it, for other nodes.
+  /// Encodes all that is known, for other nodes.
   std::string encode() const { return encode(gone_); }
-  /// `encode` and `life`, for the disk: to a process that starts with it, members of today are
-  /// missing until they are back.
+  /// Encodes the same and `life`, for the disk. To a process that starts with these bytes, today's
+  /// members are missing until they are back.
   std::string encode_for_disk() const;
-  /// Takes in what somebody else has encoded. True when an epoch rose. Errors:
-  /// `invalid_argument`, and nothing changed.
+  /// Takes in what another node has encoded. True when an epoch rose. Errors: `invalid_argument`,
+  /// and nothing changed.
   result<bool> merge(std::string_view encoded);
-  /// Takes in what a process before has `encode_for_disk`ed. Errors: as of `merge`.
+  /// Takes in the bytes that a process before has made with `encode_for_disk`. Errors: as of
+  /// `merge`.
   result<void> recall(std::string_view from_disk);
-  /// Takes in a `life` of a process before. @pre nobody was heard yet
+  /// Takes in the `life` of a process before. @pre no other node was heard yet
   void recall(const life_record& before) { life_.join(before); }
 
-  // --- who is here
+  // --- members and former members
 
   void adopt(const discovery::view& view);
-  /// Members of before that are none now, did not take their leave and were not forgiven, at most
-  /// `missing_max`. Names, and "NAME at HOST:PORT" where the name is a member's elsewhere by now:
-  /// that says nothing of the process that was lost.
+  /// Returns former members that did not take their leave and were not forgiven, at most
+  /// `missing_max`. As names, or as "NAME at HOST:PORT" where another member has the name now: that
+  /// member says nothing of the process that was lost.
   std::vector<std::string> missing() const;
-  /// An operator's word that the processes of this name that were lost will never be back.
-  /// @param name Or what `missing` says.
+  /// Takes an operator's word that the lost processes of this name will never be back. @param name
+  /// a name, or a text from `missing`
   void forgive(const std::string& name);
 
-  // --- who knows it
+  // --- exchange with other nodes
 
-  /// Another node's question or answer: what it knows, and whether it had caught up itself.
+  /// Another node's question or answer: the clears that it knows, and its state.
   struct telling {
     incarnation from;
-    bool welcome = false;        ///< The one that it goes to is in the teller's view.
-    bool caught_up = false;      ///< Of the teller.
-    bool done = false;           ///< It has withdrawn what is older, and its disk remembers it.
-    bool leaves = false;         ///< In good order: no client reads its pool any more.
-    bool ends = false;           ///< No clear by way of it is certain any more.
-    discovery::view_stamp stamp; ///< Of the teller's view.
-    life_record life;            ///< Of the teller, and whom it waits for.
-    std::string spaces;          ///< Encoded.
+    bool welcome = false;   ///< The receiver is in the teller's view.
+    bool caught_up = false; ///< The teller has caught up.
+    bool done = false; ///< The teller has withdrawn older pages, and its disk remembers the epochs.
+    bool leaves = false; ///< The teller has left in good order: no client reads its pool any more.
+    bool ends = false;   ///< The teller makes no further clear that is certain.
+    discovery::view_stamp stamp; ///< Stamp of the teller's view.
+    life_record life;            ///< The teller's life, with the nodes that it waits for.
+    std::string spaces;          ///< Encoded epochs and departures.
   };
   std::string tell(const incarnation& whom, bool done = true, bool leaves = false) const;
   static result<telling> decode_telling(std::string_view bytes);
-  /// True when an epoch rose. Errors: as of `merge`.
+  /// Takes in another node's telling. True when an epoch rose. Errors: as of `merge`.
   result<bool> hear(const telling& said);
-  /// The part of `hear` that counts for a node that has left.
+  /// Takes in only that the teller ends or leaves: all that counts for a node that has left.
   void hear_goodbye(const telling& said);
   /// Whether this member has still to hear what is known here.
   bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
-  /// Members that have not said, by the very view that this node has, that they know this epoch and
-  /// are done with it: they may serve pages of before, or let somebody in who does.
+  /// Returns the members that have not said, by the very view that this node has, that they know
+  /// this epoch and are done with it: they may serve older pages, or let in a node that does.
   std::vector<std::string> unaware(space_id space, epoch_number epoch) const;
 
-  /// Somebody who had caught up has told what it knows since the start, or everybody has; of those,
-  /// too, that a process before left behind.
+  /// True once this node has heard, since its start, from a node that had caught up, or from all
+  /// members. That includes the nodes that a process before left behind.
   bool caught_up() const noexcept { return caught_up_; }
-  /// Whom a process before left behind, while they keep this node from catching up; or empty.
+  /// Names of nodes that a process before left behind and that keep this node from catching up; or
+  /// empty.
   std::string awaited() const;
-  /// Gives up waiting for those who were left behind: all pages of before are old from here on, in
-  /// every space, for they might have been cleared. This node has caught up then.
+  /// Gives up waiting for nodes that were left behind. All earlier pages count as old from now on,
+  /// in every space, for they might have been cleared. This node has then caught up.
   void wait_no_longer(std::uint64_t unix_s);
 
-  // --- what the next process of this node is to know
+  // --- the record for the next process of this node
 
-  /// This node ends in good order, and makes no clear that is certain any more.
+  /// This node is ending in good order, and makes no further clear that is certain.
   void end() noexcept { ends_ = true; }
   bool ends() const noexcept { return ends_; }
-  /// It has left: members that do not end are left behind.
+  /// This node has left: members that are not ending themselves are left behind.
   void leave() noexcept { ends_ = leaves_ = true; }
   life_record life() const;
 
   static constexpr std::size_t missing_max = 1024;
 
 private:
-  /// Two processes cannot have one address: who starts there has succeeded the one before. One of
-  /// the same name elsewhere, be it at another port of the host, may run beside it.
+  /// Identifies a lost process by name and address. Two processes cannot have one address: a
+  /// process that starts there has succeeded the one before. A process of the same name elsewhere,
+  /// even at another port of the host, may run beside the lost one.
   struct place {
     std::string name;
     discovery::endpoint address;
@@ -138,7 +143,7 @@ private:
     bool forgiven = false;
   };
 
-  /// What a member said last.
+  /// The last telling of a member.
   struct answer {
     discovery::view_stamp stamp;
     std::string spaces;
@@ -164,12 +169,12 @@ private:
   incarnation self_;
   discovery::view view_;
   departures gone_;                       ///< Lost members; later views may have them again.
-  std::map<incarnation, answer> answers_; ///< Of members.
-  std::set<incarnation> heard_;           ///< Since the start.
-  std::set<incarnation> told_;            ///< What is known now.
+  std::map<incarnation, answer> answers_; ///< Answers of members.
+  std::set<incarnation> heard_;           ///< Members heard since the start.
+  std::set<incarnation> told_;            ///< Members that know all that is known here.
   std::set<incarnation> leaving_;         ///< Members that took their leave.
   std::set<incarnation> ending_;          ///< Members that are being stopped.
-  life_record life_;                      ///< The last process's, until this one has caught up.
+  life_record life_; ///< Life of the last process, until this one has caught up.
   bool caught_up_ = false;
   bool ends_ = false;
   bool leaves_ = false;

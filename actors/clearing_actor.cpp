@@ -12,14 +12,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a node that left others behind waits for them at most, as a member. A cluster that is
-/// started node by node is there by then.
+/// Longest wait of a member for the nodes that it left behind. In a cluster that is started node by
+/// node they are all there by then.
 constexpr auto catch_up_patience = 15s;
 
 /// Pool and disk live in this process and answer for as long as this actor does.
 constexpr auto local_timeout = caf::infinite;
-/// How late a clear may be answered whose time is up. No more than a moment is waited for at a
-/// time: a message to come keeps an actor system from ending.
+/// A clear whose time is up is answered this much later at most. One delayed message waits no
+/// longer than this, because a pending message keeps an actor system from ending.
 constexpr auto look_again = 50ms;
 
 std::string joined(const std::vector<std::string>& names) {
@@ -82,8 +82,8 @@ bool clearing_state::is_due(const discovery::member& whom) const {
 
 namespace {
 
-/// Answers the clears that are certain, or whose time is up. Who is missing stays so: then nothing
-/// is waited for but that all others know.
+/// Answers the clears that are certain, and those whose time is up. Missing nodes stay missing, so
+/// with them a clear only waits until all members know it.
 void settle_clears(clearing_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();
@@ -105,8 +105,8 @@ void settle_clears(clearing_pointer self) {
   state.open = std::move(left);
 }
 
-/// Answers those who told this node something, once it has done what a clear demands. `impatient`:
-/// they hear what it knows even when the disk takes its time.
+/// Answers nodes that told this node something, once this node has done all that a clear demands.
+/// `impatient`: they are answered even while the disk is still writing.
 void answer_tellers(clearing_pointer self, bool impatient) {
   auto& state = self->state;
   if (state.withdrawing != 0 || (state.keeping != 0 && !impatient))
@@ -121,7 +121,7 @@ void finish_step(clearing_pointer self, std::size_t& steps) {
   settle_clears(self);
 }
 
-/// For the next process of this node: what was cleared, and who is here now.
+/// Keeps the cleared spaces and the members for the next process of this node.
 void keep(clearing_pointer self) {
   auto& state = self->state;
   note_life(self);
@@ -141,7 +141,7 @@ void keep(clearing_pointer self) {
       .then(done, [done](const caf::error&) { done("its disk has ended"); });
 }
 
-/// The pool gives up what is older than its space's epoch.
+/// Has the pool give up pages that are older than their space's epoch.
 void withdraw_old(clearing_pointer self) {
   ++self->state.withdrawing;
   const auto done = [self] { finish_step(self, self->state.withdrawing); };
@@ -149,14 +149,15 @@ void withdraw_old(clearing_pointer self) {
       .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
 }
 
-/// No page of before is found while this node does not know which of them were cleared.
+/// Lets the pool publish its pages once it is certain which of them were cleared.
 void show_pool(clearing_pointer self) {
   auto& state = self->state;
   if (state.cluster && state.spaces.awaited().empty())
     self->send(state.options.pool, topology_atom_v, state.cluster);
 }
 
-/// After each change of what is known.
+/// Acts on new knowledge: keeps it, withdraws old pages, lets clients in once this node has caught
+/// up.
 void take_stock(clearing_pointer self, bool rose) {
   auto& state = self->state;
   keep(self);
@@ -165,17 +166,17 @@ void take_stock(clearing_pointer self, bool rose) {
     state.announced = true;
     state.spaces.open();
   }
-  if (rose) // Answers to what was asked before do not say that the new epoch is known.
+  if (rose) // Answers to earlier questions do not say that the new epoch is known.
     state.asked.clear();
-  if (rose || first) // What a process before has left may be older than what is known now.
+  if (rose || first) // Pages that a process before has left may be older than the epochs now.
     withdraw_old(self);
   if (first) {
-    show_pool(self); // It has waited for that if this node has.
+    show_pool(self); // The pool may have waited for this node to catch up.
     state.options.caught_up();
   }
 }
 
-/// Whom this node left behind at its last end may be gone for good.
+/// Ends the wait for the nodes that this node left behind: they may be gone for good.
 void look_whether_to_wait_on(clearing_pointer self) {
   auto& state = self->state;
   const auto awaited = state.spaces.awaited();
@@ -197,7 +198,7 @@ void look_whether_to_wait_on(clearing_pointer self) {
   settle_clears(self);
 }
 
-/// What another node knows.
+/// Takes in what another node knows.
 result<void> hear(clearing_pointer self, const std::string& bytes, incarnation& from) {
   auto said = cleared_spaces::decode_telling(bytes);
   if (!said)
@@ -250,7 +251,8 @@ caf::result<std::string> on_tell(clearing_pointer self, const std::string& bytes
   incarnation from;
   if (auto heard = hear(self, bytes, from); !heard)
     return caf::make_error(caf::sec::runtime_error, heard.error().message);
-  if (state.spaces.ends()) // Its disk keeps nothing any more, and who leaves as well asks once.
+  // The disk keeps nothing any more, and a node that is leaving too asks only once.
+  if (state.spaces.ends())
     return state.spaces.tell(from, state.done());
   auto promise = self->make_response_promise<std::string>();
   if (auto& waiting = state.tellers[from]; waiting.pending())
@@ -284,14 +286,14 @@ caf::result<clear_report> on_clear(clearing_pointer self, std::uint64_t space,
   state.open.push_back(std::move(clear));
   take_stock(self, rose);
   tell_whom_it_concerns(self);
-  if (state.open.size() == 1) // Otherwise it goes on already.
+  if (state.open.size() == 1) // With more open clears the timer runs already.
     self->send(self, turn_atom_v);
   settle_clears(self);
   return promise;
 }
 
-/// Clients of this host read no page of its pool from here on, whatever is cleared later; so the
-/// others need not wait for this node.
+/// From here on clients of this host read no page of its pool, whatever is cleared later: the other
+/// nodes need not wait for this node.
 caf::result<bool> on_leave(clearing_pointer self) {
   auto& state = self->state;
   state.left = true;
@@ -306,7 +308,7 @@ void on_topology(clearing_pointer self, const topology_ptr& next) {
   if (state.left)
     return;
   const bool fresh = !state.cluster || state.cluster->view != next->view;
-  for (const auto& whom : next->peers) // A connection that went took its answers with it.
+  for (const auto& whom : next->peers) // A lost connection took its answers with it.
     if (!whom.gateway)
       state.asked.erase(whom.self.inc);
   state.cluster = next;

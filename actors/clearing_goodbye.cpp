@@ -21,10 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a node that leaves waits for those who hear of it.
+/// Longest wait of a leaving node for the members that it tells.
 constexpr auto goodbye_timeout = 500ms;
 
-/// The next process of this node knows whom this one left behind. Empty, or why not.
+/// Keeps for the next process of this node which nodes this one left behind. Returns nothing, or
+/// why it failed.
 std::string keep_at_end(clearing_pointer self) {
   note_life(self);
   return self->state.options.keep_at_end(self->state.spaces.encode_for_disk());
@@ -47,7 +48,7 @@ caf::result<bool> say_goodbye(clearing_pointer self) {
     PEERCACHE_ASSERT(*waiting > 0);
     if (--*waiting != 0)
       return;
-    keep_at_end(self); // Some of the others may end, too.
+    keep_at_end(self); // By now it is known which other nodes are ending too.
     promise.deliver(true);
   };
   if (state.cluster)

@@ -63,16 +63,17 @@ result<std::string> directory_state::publish(std::string_view batch, std::uint64
 result<std::string> directory_state::look_up(std::string_view keys) {
   totals.lookups += keys.size() / directory::wire::key_bytes;
   directory::key_ownership ownership;
-  const bool closed = options.epochs.closed(); // It hears of no clear any more.
+  // A node with a closed table hears of no clears any more.
+  const bool closed = options.epochs.closed();
   if (cluster && cluster->view.stamp() > left_at && !closed) {
     ownership.by = {cluster->view.term, cluster->view.version};
     ownership.owns = [this](const page_key& key) { return owns(key); };
   } else {
-    // Of no view that its node could tell: whoever asks goes on to the next owner.
+    // No view of this node says who owns a key: readers go on to the next owner.
     ownership.owns = [](const page_key&) { return false; };
   }
-  // Its pools withdraw them, too; until then a client that has not heard of the clear would be sent
-  // to where they were.
+  // Pools withdraw the records of cleared pages. Until then a client that has not heard of the
+  // clear would still be sent to those pages.
   if (closed || !options.epochs.untouched())
     ownership.is_old = [this, closed](const page_key& key) {
       return closed || options.epochs.is_old(key);
@@ -121,7 +122,7 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
             [settled](const caf::error&) { settled(0); });
 }
 
-/// Sends what may be sent now; at the end tells those who wait.
+/// Sends the orders that may be sent now. At the end tells those who wait for the hand-over.
 void give_on(directory_pointer self) {
   auto& state = self->state;
   if (!state.giving)
@@ -159,8 +160,8 @@ caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
   return promise;
 }
 
-/// Keys of others come from a node that drains, or by another view. Where no view makes them this
-/// node's, as when the drain is taken back, nothing else would forget them.
+/// Records of keys that this node does not own come from a node that drains, or by another view. If
+/// no later view gives it those keys (a drain may be taken back), only this sweep forgets them.
 void sweep_later(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
   if (state.sweep_is_due || !state.cluster)
@@ -171,7 +172,7 @@ void sweep_later(directory_pointer self, const std::string& batch) {
     self->delayed_send(self, state.options.grace, beat_atom_v);
 }
 
-/// Those who may have been given the records already forget them too.
+/// Passes withdrawals on to nodes that may have been given the records already.
 void forward_withdrawals(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
   if (!state.giving)
@@ -229,7 +230,8 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       },
       [self](beat_atom) {
         self->state.sweep_is_due = false;
-        // Where views follow each other, what the last one took away has its time too.
+        // When views follow each other quickly, keys that the last view took away get their full
+        // time, too.
         if (self->clock().now() - self->state.changed_at >= self->state.options.grace)
           self->state.forget_foreign_keys();
       },

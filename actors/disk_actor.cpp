@@ -8,7 +8,7 @@ namespace {
 
 using disk_pointer = disk_actor::stateful_pointer<disk_actor_state>;
 
-/// A number for a command, and the promise that its answer fulfils.
+/// Returns a number for a command, and stores the promise that the command's answer fulfils.
 std::uint64_t wait_for(disk_actor_state& state, caf::response_promise promise) {
   const auto request = state.next_request++;
   const bool is_new = state.waiting.emplace(request, std::move(promise)).second;
@@ -18,7 +18,7 @@ std::uint64_t wait_for(disk_actor_state& state, caf::response_promise promise) {
 
 void take_turn(disk_pointer self, disk_turn& turn) {
   auto& state = self->state;
-  // In the order in which it happened there: a key may be in several of them.
+  // Order matters, because a key may occur in several lists: answers, pages gone, pages stored.
   for (auto& answer : turn.answers) {
     const auto found = state.waiting.find(answer.request);
     if (found == state.waiting.end())

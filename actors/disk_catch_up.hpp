@@ -7,20 +7,20 @@
 
 namespace peercache::actors {
 
-/// Where in the pool the search for pages that are not on disk is, and when it goes on: it goes
-/// round the pool in its order, with a pause after each round, and with longer and longer ones
-/// while the disk takes nothing of what it is given. Threads: none; the owner serializes. Time
-/// comes as an argument.
+/// Decides where in the pool, and when, to look for pages that are not on disk. The search goes
+/// round the pool, with a pause after each round, and with longer and longer pauses while the disk
+/// takes none of the pages that it is given. Threads: none; the owner serializes. Time comes as an
+/// argument.
 class disk_catch_up {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::milliseconds round_pause{1000};
   static constexpr std::chrono::milliseconds failure_pause_max{30'000};
 
-  /// @param idle nothing is on its way to the disk: what it was given is decided
-  /// @param hurried somebody waits for the end, and not for the pause between two rounds
+  /// @param idle nothing is on its way to the disk: each page that it was given is decided @param
+  /// hurried a caller waits for the end: no pause between two rounds
   bool due(time_point now, bool idle, bool hurried) {
-    if (idle && given_ != 0) { // None of it was taken, as far as we heard.
+    if (idle && given_ != 0) { // The disk is not known to have taken any page.
       given_ = 0;
       failing_until_ = now + failure_pause_;
       failure_pause_ = std::min(2 * failure_pause_, failure_pause_max);
@@ -28,10 +28,11 @@ public:
     return !failing(now) && (hurried || now >= round_at_);
   }
 
-  /// The next granule to look at; 0 at the begin of a round.
+  /// The next granule to look at; 0 at the beginning of a round.
   std::uint32_t at() const noexcept { return at_; }
 
-  /// It was looked up to here (0: the end of the pool); so many pages were given to the disk.
+  /// The search has come to granule `next` (0: the end of the pool) and gave `given` pages to the
+  /// disk.
   void looked(time_point now, std::uint32_t next, std::uint64_t given) {
     given_ += given;
     in_round_ += given;
@@ -57,7 +58,7 @@ public:
 
 private:
   std::uint32_t at_ = 0;
-  std::uint64_t given_ = 0; ///< Since the disk took any.
+  std::uint64_t given_ = 0; ///< Pages given since the disk last took one.
   std::uint64_t in_round_ = 0;
   std::uint64_t last_round_ = 0;
   std::uint64_t rounds_ = 0;

@@ -7,8 +7,8 @@
 
 namespace peercache::actors {
 
-/// Finds, in what a disk tier counts, where it begins to go wrong and where it is well again, and
-/// says it once: for the log.
+/// Finds, in the counters of a disk tier, the moments when trouble begins and ends, and returns one
+/// line for the log at each.
 ///
 /// Threads: one. A value. Time is an argument.
 class disk_incidents {
@@ -16,18 +16,18 @@ public:
   using time_point = storage::disk_clock::time_point;
 
   struct line {
-    bool well = false; ///< It ended; otherwise it began.
+    bool well = false; ///< The trouble ended; otherwise it began.
     std::string text;
   };
 
   explicit disk_incidents(std::string path) : path_(std::move(path)) {}
 
-  /// @param stats Of now; @param last_error The errno of the last request that failed, or 0.
+  /// @param stats the counters now @param last_error errno of the last request that failed, or 0
   std::vector<line> look(time_point now, const storage::disk_tier_stats& stats, int last_error);
 
-  /// Writes wait, and none has ended for so long: the device hangs.
+  /// Writes wait, and none has ended for this long: the device hangs.
   static constexpr std::chrono::seconds hangs_after{10};
-  /// Between two lines about wrong checksums.
+  /// Shortest time between two lines about wrong checksums.
   static constexpr std::chrono::seconds rot_pause{10};
 
 private:
@@ -39,7 +39,7 @@ private:
   void ends(std::string text) { lines_.push_back({true, std::move(text)}); }
 
   std::string path_;
-  std::vector<line> lines_; ///< Of the call that goes on.
+  std::vector<line> lines_; ///< Lines of the current call of `look`.
   bool fails_ = false;
   bool full_ = false;
   std::uint64_t writes_when_full_ = 0;
@@ -47,7 +47,7 @@ private:
   std::uint64_t rotten_told_ = 0;
   time_point rot_next_{};
   bool hangs_ = false;
-  std::uint64_t ended_ = 0; ///< Writes, well or not.
+  std::uint64_t ended_ = 0; ///< Writes that ended, well or not.
   time_point ended_at_{};
 };
 

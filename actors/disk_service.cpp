@@ -33,7 +33,7 @@ storage::disk_tier_options tier_options(const config::node_config& config) {
   return options;
 }
 
-/// Pages that wait for the disk are pinned: no more than this share of the pool ever is.
+/// Pages that wait for the disk are pinned: at most this many bytes, a quarter of the pool or less.
 std::uint64_t queue_bytes(const config::node_config& config) noexcept {
   return std::min(config.disk.queue_bytes, config.pool.size_bytes / 4);
 }
@@ -52,7 +52,7 @@ bool disk_gate::enter(std::uint64_t bytes) noexcept {
   return false;
 }
 
-// -- making one
+// -- construction
 
 disk_service::disk_service(const config::node_config& config, storage::pool_memory& memory)
     : config_(config.disk), slots_(memory.slots()), memory_(memory), epochs_(memory.epochs()),
@@ -168,13 +168,14 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
     const auto count = record_count<wanted_page>(batch).value_or(0);
     auto& open = loads_[request];
     open.pages.resize(count);
-    open.left = 1; // Ours: it is not answered before all are asked for.
+    open.left = 1; // The call's own share: the load is not answered before all pages are asked for.
     disk_turn::left missing;
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto page = record_at<wanted_page>(batch, i);
       const auto* there = epochs_.is_old(page.key) ? nullptr : tier_->find(page.key);
       if (there == nullptr)
-        append_record(missing.keys, page.key); // Whoever asked believed a record that is not true.
+        // The directory record that the reader followed is not true: withdraw it.
+        append_record(missing.keys, page.key);
       if (there == nullptr || there->length_bytes != page.length_bytes)
         continue;
       open.pages[i].checksum = there->checksum;

@@ -24,21 +24,21 @@
 
 namespace peercache::actors {
 
-/// How much of the pool may wait for the disk, shared by the pool and the disk's thread.
+/// Bounds the bytes of the pool that wait for the disk; shared by the pool and the disk's thread.
 /// Threads: any.
 class disk_gate {
 public:
   explicit disk_gate(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// Claims room for a page; false, and counted, when there is none, or the disk takes nothing.
+  /// Claims room for a page. False, and counted, when there is no room or the disk takes nothing.
   bool enter(std::uint64_t bytes) noexcept;
-  /// Whether a page that nobody is in a hurry for may come: the disk takes pages, and this one
-  /// leaves all but one part of the room to others. A page that is larger has it alone.
+  /// Whether a page without hurry may be queued: the disk takes pages, and all but one of `parts`
+  /// parts of the room stay free. A page that is larger than a part is let in alone.
   bool has_room(std::uint64_t bytes, std::uint64_t parts) const noexcept {
     const auto waiting = this->bytes();
     return open() && bytes + waiting <= (waiting == 0 ? bytes_max_ : bytes_max_ / parts);
   }
-  /// A page that never came to the gate, and why.
+  /// Counts a page that never came to the gate.
   void count_skip(storage::write_skip why) noexcept {
     skipped_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   }
@@ -48,7 +48,7 @@ public:
   std::uint64_t skipped(storage::write_skip why) const noexcept {
     return skipped_[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
   }
-  /// Of pages whose write is not decided.
+  /// Bytes of pages whose write is not decided.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
@@ -58,10 +58,10 @@ private:
   std::atomic<bool> open_{false};
 };
 
-/// The disk tier's thread: owns device, store and index; its actor sends it commands and hears of
-/// what became of them.
+/// The disk tier's thread: owns device, store and index. Its actor sends it commands and is told
+/// their outcomes.
 ///
-/// Threads: `run` in one thread, once; all other members from any thread. Ownership: lends the
+/// Threads: `run` in one thread, once; all other members from any thread. Ownership: borrows the
 /// pool's memory, which must outlive `run`. Errors: a folder that cannot be used makes a service
 /// that is off, with the reason: the node goes on without a disk.
 class disk_service {
@@ -69,8 +69,8 @@ public:
   using device_decorator =
       std::function<std::unique_ptr<storage::disk_io>(std::unique_ptr<storage::disk_io>)>;
 
-  /// @param cleared takes in what the folder says of cleared spaces; null: nobody wants to know
-  /// @param decorate puts a test's device around the real one; may be empty
+  /// @param cleared takes in what the folder says of cleared spaces; null: not wanted @param
+  /// decorate puts a test's device around the real one; may be empty
   static std::unique_ptr<disk_service> open(const config::node_config& config,
                                             const discovery::member& self,
                                             storage::pool_memory& memory,
@@ -79,30 +79,30 @@ public:
 
   bool on() const noexcept { return tier_.has_value(); }
   disk_gate& gate() noexcept { return gate_; }
-  /// Share of the start's scan that is done; 1: over.
+  /// Share of the start's scan that is done; 1: the scan is over.
   double scanned() const noexcept { return scanned_.load(std::memory_order_relaxed); }
-  /// As of the last tenth of a second, or longer ago when the device holds the thread up; the bytes
-  /// in the queue are of this moment.
+  /// The report is at most a tenth of a second old, or older when the device holds the thread up;
+  /// the bytes in the queue are current.
   disk_report report() const;
 
-  /// Scans, then serves until `stop`; what happens goes to `tell`.
+  /// Scans, then serves until `stop`; hands the events of each turn to `tell`.
   void run(const std::function<void(disk_turn_ptr)>& tell);
   void stop() noexcept;
 
-  // Commands; those with a request number are answered by a turn.
+  // Commands. Those with a request number are answered by a turn.
   void write(std::string kept_pages);
   void load(std::uint64_t request, std::string wanted_pages);
   void walk(std::uint64_t request, std::uint64_t after, std::uint32_t count);
   void remove(std::uint64_t request, std::string keys);
-  /// Which spaces were cleared, for the next process of this folder. The answer is why that did not
-  /// work, or empty once it is durable.
+  /// Keeps for the next process of this folder which spaces were cleared. The answer is empty once
+  /// they are durable, else the reason why they are not.
   void keep_cleared(std::uint64_t request, std::string encoded);
-  /// The same, at once and from any thread. @pre `run` has come back
+  /// Does the same at once, in the calling thread. @pre `run` has come back
   std::string keep_cleared_at_end(const std::string& encoded) const;
-  /// Why nothing can be kept though there may be pages that come back: the tier is wanted and off.
-  /// Empty when nothing has to be kept, or all can.
+  /// Why nothing can be kept although pages may come back: the tier is wanted and off. Empty when
+  /// nothing has to be kept, or everything can.
   std::string why_not_kept() const;
-  /// Forgets, beside other work, the pages of spaces that were cleared since they were set.
+  /// Forgets, beside other work, pages that are older than the last clear of their space.
   void forget_old();
   void acknowledge(std::uint64_t ticket);
   void verify();
@@ -122,7 +122,7 @@ private:
     std::uint32_t index = 0;
     time_point since;
   };
-  /// A `load` whose pages are not all decided.
+  /// A `load` some of whose pages are not decided.
   struct open_load {
     std::vector<loaded_page> pages;
     std::size_t left = 0;
@@ -135,7 +135,7 @@ private:
                                                           const discovery::member& self);
   void post(command what);
   void scan();
-  /// One turn of the loop; false when nothing moved.
+  /// Runs one turn of the loop; false when nothing moved.
   bool turn();
   bool run_commands();
   void take(const storage::disk_tier_events& events);
@@ -154,38 +154,39 @@ private:
   storage::slot_table slots_;
   storage::pool_memory& memory_;
   const storage::epoch_table epochs_;
-  bool wanted_ = false; ///< By the configuration.
+  bool wanted_ = false; ///< The configuration asks for a disk tier.
   std::string why_off_;
   std::string path_;
   std::string why_fallback_;
   disk_gate gate_;
   std::optional<storage::folder_claim> claim_;
 
-  // The thread's.
+  // Used by the disk's thread only.
   std::unique_ptr<storage::disk_io> io_;
   std::optional<storage::disk_tier> tier_;
   time_point now_{};
   time_point report_at_{};
   std::uint64_t next_tag_ = 1;
   std::unordered_map<std::uint64_t, keeping> keeping_;
-  std::vector<kept_page> known_; ///< To be kept, and on disk already.
+  std::vector<kept_page> known_; ///< Pages to be kept that are on disk already.
   std::unordered_map<std::uint64_t, loading> loading_;
   std::unordered_map<std::uint64_t, open_load> loads_;
   disk_turn turn_;
   storage::recovery_report recovered_;
-  std::uint64_t cleared_ = 0;                    ///< Pages that were forgotten.
-  std::optional<std::uint64_t> forgetting_from_; ///< A place of the walk; nothing: it is over.
+  std::uint64_t cleared_ = 0; ///< Pages forgotten because their space was cleared.
+  /// Place where the walk of `forget_old` goes on; nothing: no walk.
+  std::optional<std::uint64_t> forgetting_from_;
   disk_incidents incidents_{""};
-  int last_error_ = 0; ///< Of a request on the device.
+  int last_error_ = 0; ///< The errno of the last failed request on the device.
   metrics::latency_histogram write_latency_;
   metrics::latency_histogram read_latency_;
 
-  // Shared.
+  // Shared between threads.
   std::atomic<bool> stop_{false};
   std::atomic<double> scanned_{0};
   mutable std::mutex lock_;
-  std::vector<command> commands_; ///< By lock_.
-  disk_report report_;            ///< By lock_.
+  std::vector<command> commands_; ///< Guarded by lock_.
+  disk_report report_;            ///< Guarded by lock_.
 };
 
 } // namespace peercache::actors

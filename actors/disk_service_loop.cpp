@@ -8,7 +8,7 @@
 #include <ctime>
 #include <thread>
 
-// The disk's thread: its scan, its turns, and what it says of itself.
+// The loop of the disk's thread: scan, turns, report.
 namespace peercache::actors {
 namespace {
 
@@ -18,15 +18,14 @@ using storage::disk_status;
 
 constexpr auto sleep_max = 100ms;
 constexpr auto report_every = 100ms;
-/// What a stopping node waits for its disk.
+/// Longest wait of a stopping node for its disk.
 constexpr auto close_at_most = 5s;
 constexpr std::size_t completions_per_turn = 64;
-/// Pages of the tier that are looked at between other work.
+/// Pages of the tier that one turn looks at in the walk of `forget_old`.
 constexpr std::uint32_t forgotten_per_turn = 1024;
 
-/// The age of a page outlives the process that wrote it: the only place where the node asks what
-/// time it is rather than how long something took. A clock that jumps makes pages expire early or
-/// late, which is a miss.
+/// The wall clock, in seconds. Only here the node needs the time of day: the age of a page outlives
+/// the process that wrote it. A clock that jumps makes pages expire early or late, which is a miss.
 std::uint64_t unix_seconds() noexcept {
   return static_cast<std::uint64_t>(std::time(nullptr));
 }
@@ -51,7 +50,7 @@ std::string_view to_string(circuit_breaker::state state) noexcept {
 void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
   if (!on())
     return;
-  // Cheaper transfers, where the limit on locked memory allows it.
+  // Registered memory makes transfers cheaper, where the limit on locked memory allows it.
   if (auto cheaper = io_->register_memory(memory_.readable_region()); !cheaper)
     log::info("disk tier: the pool is not registered with io_uring: {}", cheaper.error().message);
   scan();
@@ -64,8 +63,8 @@ void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
                                                      sleep_max));
   }
   shut_down();
-  // Who asked before the device was closed hears that nothing comes. Of what was stored and left at
-  // the very end nobody hears: this node is leaving the directory.
+  // Requests from before the device was closed get their answers. Pages that were stored or left at
+  // the very end are not reported: this node is leaving the directory.
   disk_turn last;
   last.answers = std::exchange(turn_.answers, {});
   if (!last.empty())
@@ -124,7 +123,8 @@ bool disk_service::turn() {
   storage::disk_tier_events events;
   tier_->poll(now_, unix_seconds(), events);
   take(events);
-  // An open breaker is not the gate's business: that of writes closes by probes, which are writes.
+  // The gate stays open while the write breaker is open: writes are the probes that close the
+  // breaker.
   gate_.set_open(why_off_.empty() && !tier_->read_only());
   if (now_ >= report_at_) {
     report_at_ = now_ + report_every;
@@ -133,7 +133,7 @@ bool disk_service::turn() {
   return moved || count != 0 || !events.empty();
 }
 
-/// A piece of the walk over all pages of the tier. False when there is none to make.
+/// Makes one piece of the walk over all pages of the tier. False when there is nothing to walk.
 bool disk_service::forget_some_old() {
   if (!forgetting_from_)
     return false;
@@ -182,7 +182,7 @@ void disk_service::take(const storage::disk_tier_events& events) {
   tell_of_known();
 }
 
-/// Pages that need no write are as good as written, if they did not leave in the same turn.
+/// Reports pages that are on disk already as stored, unless they left in the same turn.
 void disk_service::tell_of_known() {
   for (const auto& page : std::exchange(known_, {})) {
     const auto* there = tier_->find(page.key);
@@ -199,7 +199,7 @@ void disk_service::written(const storage::disk_event& event) {
   const auto kept = found->second;
   keeping_.erase(found);
   if (event.status == disk_status::ok && epochs_.is_old(kept.page.key)) {
-    tier_->erase(kept.page.key); // Its space was cleared while it was on its way.
+    tier_->erase(kept.page.key); // The page's space was cleared during the write.
     ++cleared_;
   } else if (event.status == disk_status::ok) {
     write_latency_.record(now_ - kept.since);
@@ -237,7 +237,8 @@ void disk_service::finish_load(std::uint64_t request) {
 }
 
 void disk_service::let_go(const kept_page& page) {
-  PEERCACHE_ASSERT(slots_.pins(page.slot) > 0 && gate_.bytes() > 0); // As `keep` left them.
+  // `keep` pinned the slot and entered the gate.
+  PEERCACHE_ASSERT(slots_.pins(page.slot) > 0 && gate_.bytes() > 0);
   slots_.unpin(page.slot);
   gate_.leave(storage::in_blocks(page.length_bytes));
 }
@@ -256,7 +257,8 @@ void disk_service::shut_down() {
 disk_report disk_service::report() const {
   const std::lock_guard hold(lock_);
   auto now = report_;
-  now.queue_bytes = gate_.bytes(); // Of all that wait, also those that the thread has not seen.
+  // Counts all waiting pages, also those that the thread has not seen.
+  now.queue_bytes = gate_.bytes();
   return now;
 }
 

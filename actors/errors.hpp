@@ -8,7 +8,7 @@
 
 namespace peercache::actors {
 
-/// Our results as CAF's, at the edge of an actor.
+/// Converts our results to CAF's, at the edge of an actor.
 template <class T>
 caf::result<T> to_caf(result<T> from) {
   if (from)

@@ -41,14 +41,13 @@ namespace {
 using namespace std::chrono_literals;
 
 /// The pool lives in this process and answers for as long as the gateway does: a timer for each
-/// request would cost more than the request. What the pool itself asks of other nodes has a
-/// time-out.
+/// request would cost more than the request. The pool's own requests to other nodes have time-outs.
 constexpr auto pool_timeout = caf::infinite;
 
 constexpr const char* not_mapped = "the session's process has not mapped the pool";
 
-/// Why a hello is refused, in words for whoever asked; no error when it is welcome. Version and
-/// cluster have codes of their own, by which others tell them from a failure.
+/// Why a hello is refused, in words for the sender; no error when it is welcome. Version and
+/// cluster have error codes of their own: other nodes tell these refusals from failures by them.
 caf::error refusal_of(std::uint32_t version, const std::string& cluster, const std::string& own) {
   if (version != wire_version)
     return caf::make_error(caf::sec::incompatible_versions,
@@ -77,16 +76,17 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
   return welcome;
 }
 
-/// Whether a process of this host has mapped the pool for this session, and has it mapped yet. A
-/// stranger who opens one could otherwise have slots published that it never filled, with what some
-/// page before left in them.
+/// Whether a process of this host has mapped the pool for this session and still has it mapped.
+/// Without this check a stranger could open a session and publish slots that it never filled, with
+/// bytes of earlier pages in them.
 bool has_pool(gateway_state& state, session_table::session& owner) {
   const bool held = state.options.session_is_held(owner.lock_index);
   owner.mapped |= held;
   return held;
 }
 
-/// Remembers slots as the session's; when it was closed meanwhile nobody will fill them.
+/// Gives slots to the session. False when the session was closed meanwhile; then the slots go back
+/// to the pool, for nobody will fill them.
 bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
   if (auto* owner = self->state.sessions.find(id)) {
     self->state.sessions.granted(*owner, slots);
@@ -97,7 +97,8 @@ bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
   return false;
 }
 
-/// The records of `filled` whose slot the session really holds; they are the pool's from here on.
+/// Takes from the session the slots of those records of `filled` that it really holds, for the
+/// pool, and returns these records.
 std::string take_filled(session_table& sessions, session_table::session& owner,
                         const std::string& filled) {
   std::string taken;
@@ -115,12 +116,13 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
   auto* owner = state.sessions.find(id);
   if (owner == nullptr)
     return refused("no such session");
-  // What a client has filled may arrive when it is gone: it had the pool when it got the slots.
+  // A commit may arrive when its client is gone; it counts if the client once had the pool mapped.
   const bool more = has_pool(state, *owner) && state.takes_pages();
   if (!owner->mapped)
     return refused(not_mapped);
   auto taken = take_filled(state.sessions, *owner, filled);
-  if (taken.size() != filled.size()) { // A fault of the client's: give nothing of it to readers.
+  // The client is at fault: give nothing of this commit to readers.
+  if (taken.size() != filled.size()) {
     std::string slots;
     for (std::size_t i = 0; i < taken.size() / sizeof(filled_slot); ++i)
       append_record(slots, record_at<filled_slot>(taken, i).slot);
@@ -179,7 +181,8 @@ void close_session(gateway_pointer self, std::uint64_t id) {
     self->send(self->state.options.pool, abandon_atom_v, std::move(slots));
 }
 
-/// A connection that is gone may be a process that sleeps: only the kernel's word frees its slots.
+/// Frees the slots of silent sessions whose process is dead by the kernel's word. A lost connection
+/// is no proof: the process may only sleep.
 void bury_dead_sessions(gateway_pointer self) {
   auto& state = self->state;
   for (auto id : state.sessions.silent()) {
@@ -208,7 +211,7 @@ void on_topology(gateway_pointer self, const topology_ptr& next) {
 /// A node_report whose parts come from several actors; the last one's answer delivers it.
 struct report_in_parts {
   node_report report;
-  std::size_t missing = 1; ///< Ours: it is not delivered before all were asked.
+  std::size_t missing = 1; ///< Our own share: the report is not delivered before all were asked.
   caf::typed_response_promise<node_report> promise;
 
   void finish_one() {
@@ -217,7 +220,7 @@ struct report_in_parts {
   }
 };
 
-/// Asks an actor for its part; one that does not answer leaves it empty.
+/// Asks an actor for its part of the report; without an answer the part stays empty.
 template <class Part, class Actor>
 void add_part(gateway_pointer self, const std::shared_ptr<report_in_parts>& whole,
               const Actor& whom, Part node_report::*part) {
@@ -259,7 +262,7 @@ caf::result<node_report> node_status(gateway_pointer self) {
   return promise;
 }
 
-/// No location for any page where there is no disk tier.
+/// Without a disk tier the answer has no location for any page.
 caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
                                      std::uint32_t within_ms) {
   auto& state = self->state;
@@ -285,7 +288,7 @@ caf::result<bool> evict_disk(gateway_pointer self, std::uint64_t bytes) {
 gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
   self->state.options = std::move(options);
   self->state.started = self->clock().now();
-  self->set_default_handler(caf::drop); // An exposed actor does not answer noise.
+  self->set_default_handler(caf::drop); // An exposed actor does not answer unknown messages.
   self->set_down_handler(
       [self](const caf::down_msg& down) { self->state.sessions.went_silent(down.source); });
   self->delayed_send(self, 500ms, beat_atom_v);
@@ -320,7 +323,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         return promote_for(self, pages, within_ms);
       },
       [self](warm_atom, const std::string& pages) {
-        if (self->state.options.promoter && !self->state.leaving) // Nobody waits for it.
+        if (self->state.options.promoter && !self->state.leaving) // No answer is expected.
           self->send(self->state.options.promoter, warm_atom_v, pages);
       },
       [self](verify_atom) { return verify_disk(self); },

@@ -16,17 +16,17 @@ namespace peercache::actors {
 struct gateway_options {
   std::string cluster;
   std::string version;
-  std::string data_plane; ///< Which one, and why: shown in `status`.
+  std::string data_plane; ///< Name and reason of the chosen data plane, shown in `status`.
   std::string pool_name;
   discovery::member self;
   std::uint16_t lookup_port = 0;
   std::uint32_t directory_replicas = 2;
   std::uint8_t mirror = 0; ///< pool.mirror, for the sessions.
-  /// How long a node that is told to stop or to drain takes at most.
+  /// Longest time that a node takes to stop or to drain.
   std::chrono::milliseconds drain_timeout{10'000};
-  /// What giving the shard's records away may take of a drain's time.
+  /// Part of a drain's time for giving the shard's records away.
   std::chrono::milliseconds hand_over_timeout{5000};
-  /// How long a node that goes keeps its vote for others that cannot decide without it.
+  /// Time for which a leaving node keeps its vote, for others that cannot decide without it.
   std::chrono::milliseconds vote_timeout{3000};
   directory_actor directory;
   membership_actor membership;
@@ -36,15 +36,16 @@ struct gateway_options {
   clearing_actor clearing;
   /// Share of the disk's scan that is done; the node is not ready before it is 1.
   std::function<double()> disk_scanned = [] { return 1.0; };
-  /// Whether this node knows what was cleared while it was away: clients are let in then.
+  /// Whether this node knows the clears that it missed while it was away; clients are let in then.
   std::function<bool()> caught_up = [] { return true; };
-  /// Names of those it catches up with first, left behind at its last end.
+  /// Names of the nodes, left behind at its last end, that this node waits for to catch up.
   std::string left_behind;
-  /// Both ask the kernel, never a clock: nobody can write to the session's slots any more; a
-  /// process that has the pool mapped holds the session's lock.
+  /// Both ask the kernel and no clock. `session_is_dead`: no process can write to the session's
+  /// slots any more. `session_is_held`: a process that has the pool mapped holds the session's
+  /// lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;
   std::function<bool(std::uint32_t lock_index)> session_is_held;
-  /// Told with each change: whether the node takes work, and if not, why. Called in this actor.
+  /// Called in this actor with each change: whether the node takes work, and if not, why.
   std::function<void(bool ready, const std::string& reason)> ready;
 };
 
@@ -56,18 +57,18 @@ struct gateway_state {
     std::string name;
     session_listener events;
     caf::typed_response_promise<session_welcome> promise;
-    std::uint32_t beats = 0; ///< Since then.
+    std::uint32_t beats = 0; ///< Beats since the client came.
   };
 
   gateway_options options;
   session_table sessions;
   std::vector<early_client> early;
-  std::string view; ///< Encoded, the newest.
+  std::string view; ///< The newest view, encoded.
   bool in_view = false;
-  bool leaving = false;   ///< For good.
-  bool withdraws = false; ///< Its pages are leaving the directory.
-  bool drained = false;   ///< By an operator, until it is undone.
-  /// New pages may come. What is filled is committed in any case.
+  bool leaving = false;   ///< Set by `leave`, for good.
+  bool withdraws = false; ///< The node's pages are leaving the directory.
+  bool drained = false;   ///< Set by an operator, until undone.
+  /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
   static inline const char* name = "gateway";
@@ -81,7 +82,7 @@ struct gateway_state {
 
 using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
 
-/// An answer that is none, in words for whoever asked.
+/// Returns an error for the sender, with the reason in words.
 caf::error refused(const std::string& why);
 
 /// The one actor that is published. Threads: scheduler. It forwards requests to the other actors of

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Writes to disk what is in memory only, for so long at most; the node serves meanwhile.
+/// Writes the pages that are in memory only to disk, within this time; the node goes on serving.
 void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
                      const std::function<void()>& done) {
   const auto begun = self->clock().now();
@@ -34,8 +34,8 @@ void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
           [done](const caf::error&) { done(); });
 }
 
-/// Gives the shard's records to those who will own them, for as long as that may take; `done` gets
-/// how many went.
+/// Gives the shard's records to the nodes that will own them, within this time; `done` gets the
+/// number of records given away.
 void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::milliseconds within,
                      const std::function<void(std::uint64_t)>& done) {
   self->request(self->state.options.directory, within + 1s, drain_atom_v, leaving,
@@ -44,7 +44,7 @@ void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::millisecon
             [done](const caf::error&) { done(0); });
 }
 
-/// The node's pages go out of the directory, and it out of the cluster.
+/// Withdraws the node's pages from the directory, then takes the node out of the cluster.
 void withdraw_and_leave(gateway_pointer self, const std::function<void()>& finish) {
   self->state.withdraws = true;
   self->request(self->state.options.pool, caf::infinite, drain_atom_v)
@@ -66,7 +66,8 @@ caf::result<bool> leave(gateway_pointer self) {
   log::info("gateway: draining");
   auto promise = self->make_response_promise<bool>();
   auto finish = [promise]() mutable { promise.deliver(true); };
-  // The disk leaves three tenths of the time to what follows, which is quick as a rule.
+  // Seven tenths of the time are the disk's; the rest is for the next steps, which are quick as a
+  // rule.
   const auto total = state.options.drain_timeout;
   const auto until = self->clock().now() + total * 9 / 10;
   write_out_pages(self, total * 7 / 10, [self, until, finish] {
@@ -98,7 +99,7 @@ caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained) {
   };
   if (drained)
     write_out_pages(self, state.options.drain_timeout, [self, announce]() mutable {
-      if (!self->state.drained) // It was taken back meanwhile.
+      if (!self->state.drained) // The drain was taken back meanwhile.
         return announce(0);
       hand_over_shard(self, false, self->state.options.hand_over_timeout, announce);
     });

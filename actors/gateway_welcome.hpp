@@ -5,17 +5,18 @@
 #include <cstdint>
 #include <string>
 
-// Whom the gateway lets in, and what it passes on of cleared spaces: nobody reads this host's pool
-// before its node knows what was cleared while it was away.
+// Lets clients in and passes on messages about cleared spaces: no client reads this host's pool
+// before its node knows the clears that it missed while it was away.
 namespace peercache::actors {
 
-/// The answer comes when the node has caught up, or is a refusal in about a second.
+/// Opens a session. The answer comes when the node has caught up, or is a refusal in about a
+/// second.
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
                                           const session_listener& events);
 
-/// The node may have caught up.
+/// To be called when the node may have caught up.
 void let_early_clients_in(gateway_pointer self);
-/// With each beat: a client that has waited so long comes again.
+/// To be called with each beat: refuses clients that have waited too long, so that they ask again.
 void send_late_clients_away(gateway_pointer self);
 
 caf::result<clear_report> clear_for(gateway_pointer self, std::uint64_t space,

@@ -6,7 +6,7 @@
 namespace peercache::actors {
 
 void life_record::join(const life_record& other) {
-  // Memories of two clusters: then only those who were left behind themselves count.
+  // The memories are of two clusters: then only nodes that were left behind themselves count.
   if (lineage != other.lineage && lineage != incarnation{} && other.lineage != incarnation{})
     lineage = {};
   else

@@ -4,7 +4,7 @@ namespace peercache::link {}
 
 namespace peercache::actors {
 
-// A node's actors speak the protocols all the time: they name messages, handles and reports without
+// A node's actors use the protocols everywhere: they name messages, handles and reports without
 // `link::`.
 using namespace link;
 

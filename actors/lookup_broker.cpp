@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t read_bytes_max = 65536;
 
-/// A question and the longest answer that it may get.
+/// Bytes of a question and of the longest answer that it may get.
 std::uint64_t bytes_of_question(std::size_t question_bytes) noexcept {
   constexpr auto answer_bytes_per_key =
       1 + limits::locations_per_key_max * directory::wire::location_bytes;
@@ -127,8 +127,8 @@ struct broker_body {
   directory_actor directory;
   lookup_connections connections;
 
-  /// CAF's own close waits until the peer has taken all its answers, which may be never; what the
-  /// socket is closed for ends at once, and takes the buffers with it.
+  /// Closes a connection at once and frees its buffers. CAF's own close waits until the peer has
+  /// taken all of its answers, which may be never.
   void drop(caf::io::connection_handle handle) {
     connections.remove(handle);
     net::cut_off(static_cast<int>(handle.id())); // caf::io::network::conn_hdl_from_socket
@@ -150,7 +150,8 @@ struct broker_body {
         ask(data.handle, number, std::move(question));
   }
 
-  /// Same process: the directory answers for as long as this broker lives, and in order.
+  /// Asks the directory, which lives in this process: it answers for as long as this broker lives,
+  /// and in order.
   void ask(caf::io::connection_handle handle, std::uint64_t number, std::string question) {
     auto bytes = question.size();
     self->request(directory, caf::infinite, lookup_atom_v, std::move(question))

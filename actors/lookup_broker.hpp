@@ -16,19 +16,19 @@ namespace peercache::actors {
 
 struct lookup_broker_options {
   std::string cluster;
-  incarnation inc; ///< Of this process.
+  incarnation inc; ///< Incarnation of this process.
   directory_actor directory;
-  caf::io::doorman_ptr doorman; ///< Listening.
+  caf::io::doorman_ptr doorman; ///< Listens already.
 };
 
-/// Where clients ask this node's directory shard. Look-ups are what users wait for: over CAF's own
-/// protocol they cost four to six round trips of a plain socket (docs/flows.md), over these
-/// frames one and a bit.
+/// The connections on which clients ask this node's directory shard. Users wait for look-ups: over
+/// CAF's own protocol they cost four to six round trips of a plain socket (docs/flows.md), over
+/// these frames one and a bit.
 ///
 /// Threads: CAF's multiplexer. Limits: `connections_max`; bytes held for one connection
-/// (`held_bytes_max`) and for all (`total_bytes_max`), which count what has arrived, the longest
-/// answer that each open question may get, and the answers that the peer has not taken yet. A peer
-/// that asks for more than it reads loses its connection and nothing else. It is not made to wait
+/// (`held_bytes_max`) and for all (`total_bytes_max`). Both count received bytes, the longest
+/// answer that each open question may get, and answers that the peer has not taken yet. A peer that
+/// asks for more than it reads loses its connection and nothing else. It is not made to wait
 /// instead, because CAF can lose the wake-up of a connection that is halted and triggered within
 /// one round of its event loop.
 class lookup_connections {
@@ -36,7 +36,7 @@ public:
   using handle = caf::io::connection_handle;
 
   static constexpr std::size_t connections_max = 4096;
-  /// Twice what the largest call of a client needs, whose next question waits for its answers.
+  /// Twice the need of a client's largest call; a client asks its next question after the answers.
   static constexpr std::uint64_t held_bytes_max = 4u << 20;
   static constexpr std::uint64_t total_bytes_max = 256u << 20;
 
@@ -44,22 +44,22 @@ public:
 
   bool add(handle from);
   void remove(handle gone);
-  /// Of the connection that has this handle now, 0 for none. CAF gives a handle to the next
-  /// connection as soon as it is free: only the number tells the two apart.
+  /// Number of the connection that has this handle now; 0: there is none. CAF gives a handle to the
+  /// next connection as soon as it is free: only the number tells the two apart.
   std::uint64_t number_of(handle which) const;
 
-  /// Takes bytes in and hands out the questions that are complete. False: close it.
+  /// Takes received bytes and returns the questions that are complete. False: close the connection.
   bool receive(handle from, const char* bytes, std::size_t count,
                std::vector<std::string>& questions);
 
-  /// A question of that many bytes, asked by the connection of that number, has its answer: a frame
-  /// of so many bytes, to be sent. False: that connection is gone.
+  /// The question of connection `number` is answered: a frame of `frame_bytes` is about to be sent.
+  /// False: the connection is gone.
   bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
                 std::size_t frame_bytes);
-  /// The peer has taken so many bytes of its answers.
+  /// The peer has taken `bytes` of its answers.
   void taken(handle by, std::size_t bytes);
 
-  /// While too much is held in all: who holds most of it, to be closed.
+  /// While all connections together hold too much, returns the one that holds most, to be closed.
   std::optional<handle> one_too_many() const;
 
   std::uint64_t held_bytes() const noexcept { return total_bytes_; }
@@ -75,7 +75,7 @@ private:
   void hold(connection& whose, std::uint64_t bytes) noexcept;
   void release(connection& whose, std::uint64_t bytes) noexcept;
 
-  const std::string greeting_; ///< The only one that is answered.
+  const std::string greeting_; ///< Only peers that send this greeting are answered.
   std::unordered_map<handle, connection> connections_;
   std::uint64_t last_number_ = 0;
   std::uint64_t total_bytes_ = 0; ///< Sum of the connections' held_bytes.

@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long who has another cluster.name or version is left alone.
+/// Pause before a peer with another cluster.name or version is dialed again.
 constexpr auto refusal_pause = 10s;
 
 using membership_pointer = membership_actor::stateful_pointer<membership_state>;
@@ -47,15 +47,14 @@ void connected(membership_pointer self, const discovery::endpoint& to,
     self->send(way.peer, packet_atom_v, std::move(packet));
 }
 
-/// A seed that refuses us keeps this node out of the cluster for good: whoever reads the log must
-/// see that, once.
+/// A seed that refuses this node keeps it out of the cluster for good: the log says so, once.
 void dial_failed(membership_pointer self, const discovery::endpoint& to, const caf::error& why) {
   auto& way = self->state.routes[to];
   way.dialing = false;
   way.waiting.clear();
   bool refused =
       why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
-  if (refused) // Each greeting is a line in the other one's log.
+  if (refused) // Each greeting makes a line in the other node's log.
     way.refused_until = self->clock().now() + refusal_pause;
   if (refused && !std::exchange(way.refused, true))
     log::warn("membership: {}:{} refuses this node: it has another cluster.name than '{}', or "
@@ -119,7 +118,7 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
   }
 }
 
-/// Answers those who wait for this node to have left, once it may end.
+/// Answers the promises in `goodbyes` once this node may end.
 void say_goodbye(membership_pointer self) {
   auto& waiting = self->state.goodbyes;
   if (waiting.empty() || !self->state.machine->may_end(self->clock().now()))
@@ -128,7 +127,7 @@ void say_goodbye(membership_pointer self) {
     goodbye.deliver(true);
 }
 
-/// Lets the machine see one event and carries out what it decides.
+/// Passes one event to the membership machine and carries out its decisions.
 template <class Event>
 void step(membership_pointer self, Event event) {
   using phase = discovery::membership::phase;

@@ -18,42 +18,43 @@ struct membership_actor_options {
   discovery::member self;
   std::string cluster;
   connector_actor connector;
-  links_actor links; ///< Is told each adopted view.
-  /// The cluster goes on without this process, in that view: nobody tells it of changes any more.
-  /// Called in this actor, before the cluster is asked to take it back.
+  links_actor links; ///< Receives each adopted view.
+  /// Called in this actor when the cluster goes on without this process, in that view: this node
+  /// hears of no more changes. The call comes before the cluster is asked to take the node back.
   std::function<void(const discovery::view& without)> on_expelled;
-  /// The cluster had expelled this process and took it back: nobody remembers its pages. Called in
-  /// this actor.
+  /// Called in this actor when the cluster had expelled this process and took it back: no shard
+  /// remembers its pages.
   std::function<void()> on_rejoined;
 };
 
 struct membership_state {
   membership_state() = default;
 
-  /// The way to one address.
+  /// The connection to one address.
   struct route {
     route() = default;
     membership_actor peer; ///< Null while there is no connection.
     incarnation inc;
     bool dialing = false;
-    std::string waiting;                          ///< The newest packet, while dialing.
-    bool refused = false;                         ///< And that was said.
-    caf::actor_clock::time_point refused_until{}; ///< Not dialed again before.
+    std::string waiting;                          ///< The newest packet, kept while dialing.
+    bool refused = false;                         ///< The peer has refused, and the log says so.
+    caf::actor_clock::time_point refused_until{}; ///< No dialing before this time.
   };
 
   membership_actor_options options;
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
-  std::vector<caf::typed_response_promise<bool>> goodbyes; ///< Who waits for the end of its vote.
+  /// Promises to answer when this node's vote is no longer needed.
+  std::vector<caf::typed_response_promise<bool>> goodbyes;
   static inline const char* name = "membership";
 
   membership_report report() const;
 };
 
 /// Carries out what the membership machine decides: packets to addresses, views to the links. An
-/// address without a connection is dialed, and gets the newest packet for it once there is one; the
-/// machine repeats itself. Threads: scheduler. Asks: other nodes' membership actors, never waits
-/// for one.
+/// address without a connection is dialed, and then gets the newest packet; the machine repeats
+/// older ones itself. Threads: scheduler. Asks: other nodes' membership actors, without waiting for
+/// one.
 membership_actor::behavior_type
 run_membership(membership_actor::stateful_pointer<membership_state> self,
                membership_actor_options options);

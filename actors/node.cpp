@@ -54,7 +54,8 @@ result<void> node::impl::start() {
 
 namespace {
 
-/// Where the process before let its disk read into, no device writes on its behalf any more.
+/// Replaces the memory that the process before let its disk read into, so that no device writes
+/// into the pool on behalf of that process.
 result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_remains& remains) {
   for (const auto& extent : remains.extents)
     if (extent.as == storage::claimed_extent::use::being_filled)
@@ -65,7 +66,8 @@ result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_r
 
 } // namespace
 
-/// That of the process before, with its pages, or a new one. Before any device has registered it.
+/// Takes the pool of the process before over, with its pages, or makes a new one. Must run before
+/// any device registers the memory.
 result<void> node::impl::open_pool() {
   const auto options = memory_options(config_, self_);
   if (config_.pool.keep) {
@@ -79,7 +81,7 @@ result<void> node::impl::open_pool() {
                   "checksums",
                   remains.pages);
         memory_ = std::move(*left);
-        memory_->outlive(true); // As long as this start may fail.
+        memory_->outlive(true); // Kept in case this start fails.
         remains_ = std::move(remains);
         return {};
       }
@@ -95,7 +97,7 @@ result<void> node::impl::open_pool() {
   return {};
 }
 
-/// Takes in what the process said of its life whose pool this was.
+/// Takes in the life record of the process that had this pool before.
 void node::impl::recall_last_life() {
   const auto note = memory_->note().read();
   if (note && note->empty())
@@ -115,8 +117,8 @@ error port_fault(const std::string& host, std::uint16_t port, const char* option
 
 } // namespace
 
-/// Before the pool is touched, which takes seconds. Nobody is to be kept waiting there meanwhile:
-/// the ports are listened at when somebody can answer.
+/// Binds the ports without listening, before the pool is touched, which takes seconds. Listening
+/// begins when connections can be answered, so that nobody is kept waiting.
 result<void> node::impl::hold_ports() {
   struct wanted {
     const std::string& host;
@@ -206,8 +208,8 @@ void node::impl::drain() {
                  log::warn("drain: not in good order: {}", system_->render(why));
                });
   *stopping_at_ = "waiting for readers and for what is to be on disk";
-  // Nobody finds our pages any more; who is still reading gets the rest of its bytes.
-  // What is to be on disk goes there.
+  // The node's pages are withdrawn: waits until readers have the rest of their bytes and the disk
+  // has the pages that it was given.
   const auto busy = [this] {
     return pages_->latest().pinned_bytes > 0 || disk_->gate().bytes() > 0;
   };
@@ -215,7 +217,7 @@ void node::impl::drain() {
     self->receive([](caf::unit_t) {}, caf::after(100ms) >> [] {});
 }
 
-/// After this nobody reads pages of this node any more.
+/// Stops the threads. Afterwards nobody reads pages of this node.
 void node::impl::stop_threads() {
   *stopping_at_ = "comparing the pages of the process before";
   if (adoption_thread_) {
@@ -260,7 +262,7 @@ void node::impl::end_actors() {
     if (address)
       caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
   {
-    // The pool's memory goes when its last user is gone.
+    // The pool's memory may go only when its last user is gone.
     caf::scoped_actor self{*system_};
     if (pool_)
       self->wait_for(pool_);
@@ -289,7 +291,7 @@ void node::impl::stop() {
   stopped_ = true;
   stop_threads();
   if (clearing_) {
-    // Clears need not wait for this node any more.
+    // The goodbye tells the others that clears need not wait for this node.
     *stopping_at_ = "saying goodbye";
     caf::scoped_actor self{*system_};
     self->request(clearing_, 1s, leave_atom_v).receive([](bool) {}, [](const caf::error&) {});
@@ -304,7 +306,7 @@ node::node(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
 
 node::~node() {
   if (!impl_->home().is_here())
-    (void)impl_.release(); // Its threads are the parent's, and so are its pool and its ports.
+    (void)impl_.release(); // In a forked child threads, pool and ports are the parent's.
 }
 
 result<std::unique_ptr<node>> node::start(const config::node_config& config,

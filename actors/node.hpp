@@ -19,22 +19,22 @@ class disk_io;
 
 namespace peercache::actors {
 
-/// What a test program puts around parts of its node; programs that users run put nothing.
+/// Decorators that a test program puts around parts of its node; programs for users set none.
 struct node_decorators {
   using device = std::unique_ptr<storage::disk_io>;
-  std::function<device(device)> disk; ///< Around the disk tier's device. May be empty.
-  /// What the page server does wrong. May be empty.
+  std::function<device(device)> disk; ///< Wraps the disk tier's device. May be empty.
+  /// Sets the faults of the page server. May be empty.
   std::function<void(rdma::tcp_server_faults&)> pages;
 };
 
 /// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:
 /// everything is made here, in order, with the threads that live as long as the node
-/// (docs/architecture.md lists all). `peercache-node` is a main around it; tests, demo and laptops
+/// (docs/architecture.md lists them). `peercache-node` is a main around it; tests, demo and laptops
 /// embed it.
 ///
-/// Threads: one at a time, besides `ready`. Ownership: of all of the node; the destructor stops
-/// without draining. Forks: in a child that was forked since only the destructor may be called,
-/// which frees nothing and takes nothing from the parent.
+/// Threads: one at a time, except `ready`. Ownership: owns all of the node; the destructor stops
+/// without draining. Forks: in a forked child only the destructor may be called, which frees
+/// nothing and takes nothing from the parent.
 class node {
 public:
   static result<std::unique_ptr<node>> start(const config::node_config& config,
@@ -48,16 +48,16 @@ public:
 
   /// Name, incarnation, and the ports that were really bound.
   const discovery::member& self() const noexcept;
-  /// In a view of the cluster, and not draining. Any thread.
+  /// Whether the node is in a view of the cluster and takes work. Any thread.
   bool ready() const;
 
-  /// What becomes of the pool's memory when the node is destroyed.
+  /// Fate of the pool's memory when the node is destroyed.
   enum class pool_after : bool { freed, kept };
-  /// Leaves in good order: unready → withdrawn → told the masters → reads finished → stopped.
-  /// Bounded by drain.timeout. Idempotent. `kept`: the pages are left for the next node of this
-  /// name, if pool.keep says so.
+  /// Leaves in good order: unready → withdrawn → masters told → reads finished → stopped. Bounded
+  /// by drain.timeout. Idempotent. `kept`: the pages are left for the next node of this name, if
+  /// pool.keep says so.
   void drain_and_stop(pool_after after = pool_after::freed);
-  /// What `drain_and_stop` is at, in words. Any thread; outlives the node.
+  /// The current step of `drain_and_stop`, in words. Any thread; the result outlives the node.
   std::shared_ptr<const std::atomic<const char*>> stopping_at() const noexcept;
 
 private:

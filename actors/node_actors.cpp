@@ -43,8 +43,8 @@ void node::impl::spawn_actors() {
   lookups_ = system.middleman().spawn_broker(run_lookup_broker, std::move(lookups));
   spawn_pool();
 
-  // Gateway, membership and links know each other: the links get the node's own handles when all
-  // are there, and nothing moves before membership's first beat.
+  // Gateway, membership and links need each other. The links get the node's own handles when all
+  // actors exist, and membership stands still before its first beat.
   auto own = std::make_shared<peer>();
   spawn_clearing(own);
   links_options links;
@@ -52,7 +52,8 @@ void node::impl::spawn_actors() {
   links.own_name = self_.name;
   links.connector = connector_;
   links.publish = [directory = directory_, clearing = clearing_, own](const topology_ptr& next) {
-    caf::anon_send(clearing, topology_atom_v, next); // And it tells the pool.
+    // The clearing actor passes the topology on to the pool.
+    caf::anon_send(clearing, topology_atom_v, next);
     caf::anon_send(directory, topology_atom_v, next);
     caf::anon_send(own->gateway, topology_atom_v, next);
   };

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
-// What a node is made of, for the two halves of the composition root: node.cpp opens and ends it,
-// node_actors.cpp spawns its actors.
+// The parts of a node, shared by the two halves of the composition root: node.cpp opens and ends
+// the node, node_actors.cpp spawns its actors.
 namespace peercache::actors {
 
 class node::impl {
@@ -70,13 +70,16 @@ private:
   const home_process home_;
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
-  std::vector<net::unique_fd> held_ports_; ///< From the start until they are listened at.
+  /// Bound from the start of the node until the ports are listened at.
+  std::vector<net::unique_fd> held_ports_;
   std::optional<storage::pool_memory> memory_;
-  std::optional<storage::pool_remains> remains_; ///< Of the process before; until they are claimed.
-  cleared_spaces cleared_;                       ///< Until its actor has it.
-  std::string left_behind_;                      ///< Names, by the process before.
+  /// Pages of the process before, until the pool claims them.
+  std::optional<storage::pool_remains> remains_;
+  cleared_spaces cleared_;  ///< Until the clearing actor takes it.
+  std::string left_behind_; ///< Names of the nodes that the process before left behind.
   std::unique_ptr<disk_service> disk_;
-  std::unique_ptr<rail_service> rails_; ///< Before the page server, which hands over to it.
+  /// Declared before the page server, which hands connections over to it.
+  std::unique_ptr<rail_service> rails_;
   std::unique_ptr<page_server> pages_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
   std::unique_ptr<metrics::http_server> http_;

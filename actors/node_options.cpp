@@ -59,7 +59,8 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
       memory.index());
 }
 
-/// Addresses are compared as text from here on, so names become numbers once, at start.
+/// Resolves the names of seeds to numbers once, at start, because addresses are compared as text
+/// later.
 result<std::vector<discovery::endpoint>>
 resolve_seeds(const std::vector<config::host_port>& seeds) {
   std::vector<discovery::endpoint> resolved;

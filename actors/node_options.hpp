@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-// What a configuration means to the parts of a node.
+// Translates a configuration into the options of a node's parts.
 namespace peercache::actors {
 
 storage::pool_memory_options memory_options(const config::node_config& config,
@@ -18,13 +18,15 @@ storage::pool_memory_options memory_options(const config::node_config& config,
 std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
                                               const storage::pool_memory& memory);
 
-/// Addresses are compared as text from here on, so names become numbers once, at start.
+/// Resolves the names of seeds to numbers once, at start, because addresses are compared as text
+/// later.
 result<std::vector<discovery::endpoint>> resolve_seeds(const std::vector<config::host_port>& seeds);
 
 discovery::membership_options machine_options(const config::node_config& config,
                                               std::vector<discovery::endpoint> seeds);
 
-/// In which a cluster finds that a master is gone and decides without it, should it have the votes.
+/// Longest time in which a cluster finds that a master is gone and decides without it, if it has
+/// the votes.
 std::chrono::milliseconds vote_limit(const config::node_config& config);
 
 } // namespace peercache::actors

@@ -11,7 +11,7 @@
 
 namespace peercache::actors {
 
-/// The pool as the page server sees it.
+/// Lets the page server read the pool.
 class pool_page_source final : public rdma::page_source {
 public:
   explicit pool_page_source(storage::slot_table slots) : slots_(slots) {}
@@ -24,9 +24,9 @@ private:
   storage::slot_table slots_;
 };
 
-/// The serving half of this node's data plane, as its data-plane actor runs it.
-/// Threads: `run` in the actor's; `stop`, `stats`, `busy` from any. Ownership: of the server; the
-/// pool's memory outlives it.
+/// The serving half of this node's data plane, which its data-plane actor runs. Threads: `run` in
+/// the actor's thread; `stop`, `stats`, `busy` from any. Ownership: owns the server; the pool's
+/// memory outlives it.
 class page_server {
 public:
   struct snapshot {
@@ -41,7 +41,7 @@ public:
   std::uint16_t port() const noexcept { return port_; }
   void run();
   void stop() noexcept;
-  /// At most 100 ms old.
+  /// The snapshot is at most 100 ms old.
   snapshot latest() const { return *published_.load(); }
 
 private:
@@ -49,7 +49,7 @@ private:
   void publish();
 
   pool_page_source source_;
-  std::unique_ptr<rdma::tcp_page_server> server_; ///< The data-plane actor's thread only.
+  std::unique_ptr<rdma::tcp_page_server> server_; ///< Used by the data-plane actor's thread only.
   std::uint16_t port_ = 0;
   std::atomic<bool> stop_{false};
   metrics::published<snapshot> published_{snapshot{}};

@@ -9,10 +9,10 @@
 namespace peercache::actors {
 namespace {
 
-/// Where a page that goes is to be written first, room is made for what so many beats bring: one in
-/// which it is asked for, and two in which the disk writes.
+/// When pages must be written before they are evicted, room is made for this many beats of demand:
+/// one in which it is asked for, and two in which the disk writes.
 constexpr std::uint64_t demand_beats_ahead = 3;
-/// For that, no more than one part of so many of the pool is given up.
+/// Eviction ahead of need gives up at most one part in this many of the pool.
 constexpr std::uint64_t parts_ahead_max = 6;
 
 } // namespace
@@ -57,10 +57,11 @@ void pool_state::evict_ahead() {
           ? std::min(demand_beats_ahead * demand.bytes(), pool->capacity_bytes() / parts_ahead_max)
           : 0;
   const auto look = [this](const storage::resident_page& page) {
-    if (!publishing->mirrors().contains(page.slot)) // Its producer keeps it.
+    if (!publishing->mirrors().contains(page.slot)) // The page's producer keeps a mirrored page.
       disk.keep(page);
   };
-  // Also with write-through: when its page was set, the queue to the disk may have been full.
+  // Victims are also written with write-through: the queue may have been full when the page was
+  // set.
   pool->evict_ahead(victims, look, wanted);
   publishing->left(victims);
 }
@@ -97,12 +98,12 @@ pool_report pool_state::report() const {
 
 namespace {
 
-/// Pages whose reads are counted in per beat, at most 16 granules looked at for each: a pool of 64
-/// GiB is gone round in half a minute, a small one in a second. A victim's own reads are looked at
-/// when it is chosen.
+/// Pages per beat whose counted reads are passed on to the eviction policy; at most 16 granules are
+/// looked at for each. A pool of 64 GiB is gone round in half a minute, a small one in a second. A
+/// victim's own reads are looked at when it is chosen.
 constexpr std::uint32_t folds_per_beat = 2048;
 
-/// Between two messages of others.
+/// Bytes zeroed between two messages of others.
 constexpr std::uint64_t scrub_step_bytes = 1u << 20;
 
 void scrub(pool_pointer self) {

@@ -31,8 +31,8 @@ struct pool_actor_options {
   std::uint64_t repair_rate = 0;
   std::chrono::milliseconds repair_pause = directory::record_repair::options{}.pause;
   std::chrono::milliseconds repair_settling = directory::record_repair::options{}.settling;
-  std::uint64_t mirrored_bytes_max = 0; ///< Copies of other hosts' pages.
-  storage::epoch_table epochs;          ///< By which pages are too old.
+  std::uint64_t mirrored_bytes_max = 0; ///< Bytes that mirrors may take.
+  storage::epoch_table epochs;          ///< Tells which pages are too old.
   pool_disk_options disk;
   pool_adoption_options adoption;
 };
@@ -41,9 +41,9 @@ struct pool_state {
   pool_state() = default;
   pool_actor_options options;
   std::unique_ptr<storage::page_pool> pool;
-  std::unique_ptr<directory::publisher> publishing; ///< Uses the pool.
+  std::unique_ptr<directory::publisher> publishing; ///< Uses `pool`.
   topology_ptr cluster;
-  bool scrubbing = false; ///< A message to go on with that is on its way.
+  bool scrubbing = false; ///< The `scrub_atom` to itself is on its way.
   struct open_commit {
     caf::typed_response_promise<std::string, std::string> promise;
     std::string next_lengths;
@@ -52,18 +52,18 @@ struct pool_state {
   std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;
   pool_disk disk;
   pool_adoption adoption;
-  recent_demand demand; ///< Of `reserve`.
+  recent_demand demand; ///< Demand of `reserve`.
   pool_clear clearing;
   static inline const char* name = "pool";
 
-  /// Slots for `lengths` (packed u32), `no_slot` where no room can be made.
+  /// Reserves slots for `lengths` (packed u32); `no_slot` where no room can be made.
   std::string reserve(const std::string& lengths);
   void abandon(const std::string& slots);
-  /// Reads that no CPU of this node took part in, as a sample: packed used_page.
+  /// Counts reads that no CPU of this node took part in; `pages` is a sample (packed used_page).
   void count_uses(const std::string& pages);
   void evict_ahead();
-  /// Whether most pages that have to go can be had again: then any of these makes room at once.
-  /// Otherwise room has to be made before it is needed, as writing takes time.
+  /// Whether most victims would be on disk already: then evicting any of those makes room at once.
+  /// Otherwise room is made before it is needed, because writing takes time.
   bool mostly_on_disk() const {
     return 2 * publishing->marks().kept_count() >= pool->stats().pages;
   }

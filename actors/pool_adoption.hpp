@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// How the pool actor comes by the pages of the process before: a thread compares them with their
+// How the pool actor takes over the pages of the process before: a thread compares them with their
 // checksums, oldest first, and the actor adopts and publishes them piece by piece while it serves.
 namespace peercache::actors {
 
@@ -23,26 +23,26 @@ struct pool_adoption_options {
   std::function<bool()> former_clients_are_dead = [] { return true; };
 };
 
-/// What the pool knows of the process before. Threads: none; the pool actor serializes.
+/// State of the adoption. Threads: none; the pool actor serializes.
 struct pool_adoption {
   pool_adoption_options options;
   caf::actor_clock::time_point begun{};
-  std::uint64_t refused = 0; ///< Pages whose bytes were others than their checksum says.
+  std::uint64_t refused = 0; ///< Pages whose bytes did not match their checksum.
 };
 
-/// The thread's part: tells `send` what became of each piece (compared_page records), and at last,
-/// with nothing in it, that this was all. Returns early when `stop` is set, and says so to nobody.
+/// Runs in a thread: sends the outcome of each piece (compared_page records), and at last an empty
+/// message. Returns early, without that last message, when `stop` is set.
 void compare_remains(storage::remains_check& remains, const std::atomic<bool>& stop,
                      const std::function<void(std::string compared)>& send);
 
 struct pool_state;
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 
-/// Takes in what is intact, and tells the directory of it as of pages whose keys have new owners;
-/// the slots of the rest are free.
+/// Takes in the intact pages and tells the directory of them, like pages whose keys have new
+/// owners. Frees the slots of the other pages.
 void adopt_pages(pool_pointer self, const std::string& compared);
 
-/// The slots that nobody can write to any more are free.
+/// Frees the slots of `being_filled` once no process can write to them.
 void free_former_fills(pool_state& state);
 
 } // namespace peercache::actors

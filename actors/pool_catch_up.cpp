@@ -5,16 +5,16 @@
 namespace peercache::actors {
 namespace {
 
-/// One step goes over no more than this: a pool of 1 TiB in pages of 2 MiB takes 32 of them.
+/// Granules that one step looks at, at most: a pool of 1 TiB in pages of 2 MiB takes 32 steps.
 constexpr std::uint32_t catch_up_granules = 8u << 20;
 constexpr std::uint32_t catch_up_pages = 16'384;
-/// Between two looks at these bounds and at the room on the way to the disk.
+/// Granules between two checks of these bounds and of the room on the way to the disk.
 constexpr std::uint32_t catch_up_piece = 256;
-/// Half of the way to the disk stays free for what is set and what has to go.
+/// Half of the way to the disk stays free for pages that are set or evicted.
 constexpr std::uint64_t parts_at_leisure = 2;
 
-/// Pages that are in memory only. What is mirrored is its producer's to keep, and what the disk
-/// gave up for others is written again only when the node goes.
+/// Counts pages that are in memory only and should be on disk. Mirrors are kept by their producers;
+/// pages that the disk gave up for others are written again only when the node leaves.
 std::uint64_t not_on_disk(const pool_state& state) {
   const bool hurried = !state.disk.write_outs.empty();
   const auto& marks = state.publishing->marks();
@@ -24,7 +24,7 @@ std::uint64_t not_on_disk(const pool_state& state) {
   return pages - std::min(pages, kept);
 }
 
-/// One step of the way round the pool.
+/// One step of the search round the pool.
 class catch_up_step {
 public:
   catch_up_step(pool_state& state, bool hurried) : state_(state), hurried_(hurried) {}
@@ -37,7 +37,7 @@ public:
                              [this](const storage::resident_page& page) { look_at(page); });
       granules += catch_up_piece;
     } while (at != 0 && !refused_ && granules < catch_up_granules && seen_ < catch_up_pages);
-    // The first one for which there was no room is where it goes on.
+    // The next step goes on at the first page without room.
     state_.disk.catch_up.looked(now, refused_ ? refused_->value : at, given_);
   }
 
@@ -49,7 +49,8 @@ private:
     if (refused_ || marks.kept(page.slot) || state_.publishing->mirrors().contains(page.slot) ||
         (!hurried_ && marks.let_go(page.slot)))
       return;
-    // It may be on its way; a reader's pin is none of the disk's business.
+    // A pinned page may be on its way already. With an idle disk the pin is a reader's and does not
+    // matter.
     if (!disk.idle() && disk.is_pinned(page.slot))
       return;
     if (disk.keep_at_leisure(page, hurried_ ? 1 : parts_at_leisure))
@@ -65,7 +66,7 @@ private:
   std::optional<slot_id> refused_;
 };
 
-/// Answers those whose time is over, or for whom nothing more can be done.
+/// Answers the callers of `write_out` whose time is over, or for whom nothing more can be done.
 void answer_write_outs(pool_state& state, disk_catch_up::time_point now, bool over) {
   const auto left = not_on_disk(state);
   over |= left == 0 || !state.disk.takes_pages() || state.disk.catch_up.failing(now);
@@ -92,7 +93,7 @@ void catch_up(pool_pointer self) {
     catch_up_step{state, hurried}.run(now);
     send_to_disk(self);
   }
-  // Nothing was given in a whole round and nothing is on its way: what is left cannot be written.
+  // A whole round gave nothing and nothing is on its way: the remaining pages cannot be written.
   const bool over =
       disk.catch_up.rounds() != rounds && disk.catch_up.last_round() == 0 && disk.idle();
   if (hurried)

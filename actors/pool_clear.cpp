@@ -10,7 +10,7 @@
 namespace peercache::actors {
 namespace {
 
-/// Of one message: 128 MiB of a pool, which takes some milliseconds when all of it is old.
+/// Granules that one message looks at: 128 MiB of a pool, some milliseconds when all of it is old.
 constexpr std::uint32_t granules_at_once = 1u << 15;
 
 void end_walk(pool_pointer self) {
@@ -18,7 +18,7 @@ void end_walk(pool_pointer self) {
   auto& clearing = state.clearing;
   if (clearing.pages != 0)
     log::info("clear: {} pages given up", clearing.pages);
-  // What was to be published of the disk; its own thread forgets the rest.
+  // Drops records that are still to be published; the disk's thread forgets the pages.
   state.publishing->drop_disk_records(
       [&](const page_key& key) { return state.options.epochs.is_old(key); });
   if (state.disk.on())

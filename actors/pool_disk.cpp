@@ -42,7 +42,7 @@ void pool_disk::lose(const storage::evicted& page) {
 void send_to_disk(pool_pointer self) {
   auto& disk = self->state.disk;
   if (auto pages = disk.take_kept(); !pages.empty()) {
-    PEERCACHE_ASSERT(disk.actor); // Or pins and room would never come back.
+    PEERCACHE_ASSERT(disk.actor); // Without an actor pins and room would never come back.
     self->send(disk.actor, write_atom_v, std::move(pages));
   }
 }
@@ -56,7 +56,7 @@ void note_stored(pool_pointer self, const std::string& pages) {
   catch_up(self);
 }
 
-// -- what the promoter and the gateway ask
+// -- requests of the promoter and the gateway
 
 std::string locate_pages(const pool_state& state, const std::string& keys) {
   std::string answer;
@@ -93,9 +93,9 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
   carry_out_orders(self);
   if (!state.disk.on())
     return statuses;
-  send_to_disk(self); // What waits for the beat would be written after it was removed.
+  send_to_disk(self); // Queued pages go first, or the beat would write them after their removal.
   auto promise = self->make_response_promise<std::string>();
-  // A page that is set again before the disk has answered is a newer one, and stays.
+  // A page that is set again before the disk has answered is newer, and stays.
   const auto up_to = state.pool->newest();
   self->request(state.disk.actor, disk_timeout, remove_atom_v, keys)
       .then(
@@ -108,7 +108,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
             promise.deliver(std::move(statuses));
           },
           [promise, asked = statuses.size()](const caf::error&) mutable {
-            // The disk ends and may still have them.
+            // The disk is ending and may still have the pages.
             promise.deliver(std::string(asked, static_cast<char>(page_status::refused)));
           });
   return promise;

@@ -18,44 +18,44 @@ namespace peercache::actors {
 struct pool_disk_options {
   disk_gate* gate = nullptr; ///< Null: there is no disk tier.
   storage::slot_table slots;
-  bool write_through = false; ///< After a set; otherwise before an eviction only.
+  bool write_through = false; ///< Pages are written after a set; otherwise only before an eviction.
 };
 
-/// The way of pages from the pool to its node's disk. Threads: none; the pool actor serializes.
-/// Ownership: of nothing; the marks must outlive it.
+/// Takes pages from the pool to its node's disk. Threads: none; the pool actor serializes.
+/// Ownership: owns nothing; the marks must outlive it.
 class pool_disk {
 public:
   pool_disk() = default;
-  /// @param marks which pages are there already
+  /// @param marks the pages that are on disk already
   pool_disk(const pool_disk_options& options, const directory::disk_marks& marks)
       : options_(options), marks_(&marks) {}
 
   bool on() const noexcept { return options_.gate != nullptr; }
   bool write_through() const noexcept { return options_.write_through; }
 
-  /// Pins the page and queues it for the disk, when there is room and it is not there yet.
+  /// Pins the page and queues it for the disk, if there is room and the page is not on disk yet.
   void keep(const storage::resident_page& page);
-  /// The same for a page that stays in memory, and that nobody waits for: it leaves all but one of
-  /// so many parts of the room to others. False, and nothing is counted, when there is none.
+  /// Queues a page that stays in memory and has no hurry: it uses only one of `parts` parts of the
+  /// room. False, and nothing is counted, when there is no room.
   bool keep_at_leisure(const storage::resident_page& page, std::uint64_t parts);
   /// Nothing is on its way to the disk.
   bool idle() const noexcept { return options_.gate->bytes() == 0; }
   bool takes_pages() const noexcept { return on() && options_.gate->open(); }
   bool is_pinned(slot_id slot) const noexcept { return options_.slots.pins(slot) != 0; }
-  /// The disk has read this page into its slot, and its bytes have its checksum.
+  /// Records a page that the disk has read into its slot; its bytes match its checksum.
   void note_read(const storage::fill& page) noexcept {
     options_.slots.fill(page.slot, page.key, page.length_bytes, page.checksum);
   }
-  /// A set took this page's memory at once: counted, unless the page is on disk or on its way
-  /// there.
+  /// Counts a page whose memory was taken at once by a set, unless the page is on disk or on its
+  /// way there.
   void lose(const storage::evicted& page);
-  /// The queue, for one message.
+  /// Takes the queue, as one message.
   std::string take_kept() { return std::exchange(kept_, {}); }
 
   disk_actor actor;
   disk_catch_up catch_up;
 
-  /// Somebody waits until what is in memory is on disk too.
+  /// A caller that waits until the pages in memory are on disk too.
   struct write_out {
     caf::typed_response_promise<std::uint64_t, std::uint64_t> promise;
     disk_catch_up::time_point until;
@@ -67,13 +67,13 @@ public:
 private:
   pool_disk_options options_;
   const directory::disk_marks* marks_ = nullptr;
-  std::string kept_; ///< kept_page records.
+  std::string kept_; ///< Queued kept_page records.
 };
 
 struct pool_state;
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 
-/// Hands the disk what `keep` collected.
+/// Sends the pages queued by `keep` to the disk.
 void send_to_disk(pool_pointer self);
 
 caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys);

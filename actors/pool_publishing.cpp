@@ -7,8 +7,8 @@
 namespace peercache::actors {
 namespace {
 
-/// Sends an order that some owner is to carry out. Its answer goes back to the publisher; an owner
-/// that cannot be reached has failed at once.
+/// Sends an order to the owner that is to carry it out, and passes the answer to the publisher. An
+/// owner that cannot be reached counts as failed at once.
 template <class Answer, class Order, class... Message>
 void ask_owner(pool_pointer self, const Order& what, Message... message) {
   auto& state = self->state;

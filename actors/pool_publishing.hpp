@@ -9,25 +9,25 @@
 // (directory/publisher.hpp).
 namespace peercache::actors {
 
-/// Carries out what the publisher orders until there is nothing: at the end of every handler that
-/// tells it something.
+/// Carries out the publisher's orders until there are none. To be called at the end of every
+/// handler that tells the publisher something.
 void carry_out_orders(pool_pointer self);
 
-/// Publishes a put. The answer brings slots for the next put, and comes when `publisher::put` says
-/// so.
+/// Publishes a put. The answer comes when `publisher::put` says so, and brings slots for the next
+/// put.
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
                                              commit_mode mode, const std::string& next_lengths);
 
-/// A number of the wire; one that nobody knows stores.
+/// Translates a number from the wire; an unknown one means `store`.
 commit_mode mode_of(std::uint8_t number) noexcept;
 
-/// The pages of a `commit` or `restore` message.
+/// Returns the pages of a `commit` or `restore` message.
 std::vector<storage::fill> fills_of(const std::string& filled);
 
-/// Withdraws every page; answers when the owners did, or their time is up.
+/// Withdraws every page; answers when the owners have answered, or their time is up.
 caf::result<bool> withdraw_everything(pool_pointer self);
 
-/// A new view or a new connection.
+/// Takes a new view, or a new connection.
 void adopt_topology(pool_pointer self, const topology_ptr& next);
 
 } // namespace peercache::actors

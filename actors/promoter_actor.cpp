@@ -15,12 +15,12 @@ using directory::page_location;
 
 /// Pool and disk live in this process and answer for as long as the promoter does.
 constexpr auto no_timeout = caf::infinite;
-/// Pages that share a way through pool and disk: one slow page holds up no more than these.
+/// Pages that go through pool and disk together: one slow page holds up no more than these.
 constexpr std::size_t group_pages = 16;
-/// A page that was asked for ahead of need is worth this long.
+/// A page that was asked for ahead of need is dropped from the queue after this time.
 constexpr std::uint64_t warm_ms = 1000;
 
-/// A waiter's name: which page of which request.
+/// Encodes which page of which request waits.
 constexpr std::uint64_t waiter_of(std::uint64_t request, std::size_t index) noexcept {
   return request * limits::batch_pages_max + index;
 }
@@ -31,7 +31,7 @@ std::uint64_t now_ms(promoter_pointer self) {
           .count());
 }
 
-/// The best location of each key of a look-up's answer.
+/// Returns the best location of each key in a look-up's answer.
 std::vector<std::optional<page_location>> places_in(const std::string& answer, std::size_t keys) {
   std::vector<std::optional<page_location>> places(keys);
   directory::answer_reader reader(answer);
@@ -46,7 +46,7 @@ std::vector<std::optional<page_location>> places_in(const std::string& answer, s
   return places;
 }
 
-/// Some pages that take the way through pool and disk together.
+/// Pages that go through pool and disk together.
 struct promotion_group {
   std::vector<promotions::job> jobs;
   std::vector<slot_id> slots;
@@ -68,7 +68,7 @@ void finish(promoter_pointer self, const promotion_group& group,
   pump(self);
 }
 
-/// Publishes what was found; gives back the other slots.
+/// Publishes the pages that the disk found; gives the other slots back.
 void restore(promoter_pointer self, const group_ptr& group, const std::string& loaded) {
   std::string filled;
   std::string empty;
@@ -76,7 +76,7 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
   const auto slots =
       group->jobs.size() -
       static_cast<std::size_t>(std::count(group->slots.begin(), group->slots.end(), no_slot));
-  PEERCACHE_ASSERT(record_count<loaded_page>(loaded) == slots); // One for each wanted page.
+  PEERCACHE_ASSERT(record_count<loaded_page>(loaded) == slots); // One record for each wanted page.
   for (std::size_t i = 0, next = 0; i < group->jobs.size(); ++i) {
     if (group->slots[i] == no_slot)
       continue;
@@ -106,7 +106,7 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
           [self, group, places](const caf::error&) { finish(self, *group, *places); });
 }
 
-/// Reads the pages that got a slot.
+/// Has the disk read the pages that got a slot.
 void load(promoter_pointer self, const group_ptr& group, const std::string& slots) {
   std::string wanted;
   PEERCACHE_ASSERT(record_count<slot_id>(slots) == group->jobs.size() && group->slots.empty());
@@ -126,7 +126,7 @@ void load(promoter_pointer self, const group_ptr& group, const std::string& slot
             });
 }
 
-/// Starts what there is room for.
+/// Starts as many promotions as there is room for.
 void pump(promoter_pointer self) {
   auto& state = self->state;
   for (;;) {
@@ -153,7 +153,7 @@ std::string keys_of(const std::string& wanted) {
   return keys;
 }
 
-/// What the pool does not have is queued.
+/// Queues the pages that the pool does not have.
 void ask_for_missing(promoter_pointer self, std::uint64_t request, const std::string& wanted,
                      const std::string& in_pool, std::uint64_t until) {
   auto& state = self->state;
@@ -193,7 +193,8 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
   request.promise = self->make_response_promise<std::string>();
   request.places.resize(count);
   request.left = count;
-  // Whoever asks has given up then: better told of the pages that are there.
+  // When this time is over the reader has given up; before that it is told of the pages that are
+  // there.
   self->delayed_send(self, std::chrono::milliseconds(within_ms), beat_atom_v, id);
   const auto until = now_ms(self) + within_ms;
   auto promise = request.promise;
@@ -223,7 +224,7 @@ void promoter_state::decide(std::uint64_t waiter, const std::optional<page_locat
   const auto id = waiter / limits::batch_pages_max;
   const auto found = requests.find(id);
   if (found == requests.end())
-    return; // Answered when its time was over.
+    return; // The request was answered when its time was over.
   auto& request = found->second;
   const auto page = waiter % limits::batch_pages_max;
   PEERCACHE_ASSERT(page < request.places.size() && request.left > 0);

@@ -17,7 +17,7 @@ namespace peercache::actors {
 struct promoter_options {
   pool_actor pool;
   disk_actor disk;
-  std::uint64_t bytes_max = 256ull << 20; ///< Of pages on their way.
+  std::uint64_t bytes_max = 256ull << 20; ///< Bound on the bytes of pages on their way.
   bool warm = true;
 };
 
@@ -37,14 +37,14 @@ struct promoter_state {
   promote_report totals;
   static inline const char* name = "promoter";
 
-  /// One page of a request is decided.
+  /// Notes where one page of a request is; nothing: it is not to be had.
   void decide(std::uint64_t waiter, const std::optional<directory::page_location>& place);
   void deliver(std::uint64_t request);
 };
 
 /// Brings pages from this node's disk into its pool: pool (room) → disk (bytes, straight into the
 /// slot) → pool (published). Threads: scheduler. Asks: pool and disk of its node, which answer for
-/// as long as they live. Errors: a page that cannot be had is no location in the answer.
+/// as long as they live. Errors: a page that cannot be had has no location in the answer.
 promoter_actor::behavior_type run_promoter(promoter_actor::stateful_pointer<promoter_state> self,
                                            promoter_options options);
 

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using rdma::clock;
 
-/// How long a rail's thread goes on polling: the next hello of a reader is near.
+/// Time that a rail's thread goes on polling: the next hello of a reader is near.
 constexpr auto spin_before_sleep = 20us;
 constexpr auto server_sleep_max = 100ms;
 
@@ -21,7 +21,7 @@ rdma::served_pool served(const storage::pool_memory& memory) {
   return {memory.readable_region(), memory.slots().bytes(slot_id{0}, 1).data(), memory.granules()};
 }
 
-/// A line for each tenth of the pool: registering a large one takes minutes.
+/// Logs a line for each tenth of the pool: registering a large one takes minutes.
 auto progress_log(const std::string& rail) {
   return [rail](std::uint32_t done, std::uint32_t total) {
     if (done == total || done * 10 / total != (done - 1) * 10 / total)

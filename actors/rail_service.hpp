@@ -22,13 +22,13 @@ class verbs_rail_server;
 namespace peercache::actors {
 
 /// Lets other hosts READ this node's pool: one rail server for each device, each with a data-plane
-/// actor of its own, and threads that register the pool at start.
-/// Threads: `run` one for each rail, `register_pool` any number; all else any. Ownership: of
-/// devices and queue pairs; the pool's memory outlives it.
+/// actor of its own, and threads that register the pool at start. Threads: `run` in one thread per
+/// rail, `register_pool` in any number, the rest in any. Ownership: owns devices and queue pairs;
+/// the pool's memory outlives it.
 class rail_service {
 public:
-  /// Opens the rails of `choice`; none at all is a service too. One that fails is left out, unless
-  /// verbs are demanded.
+  /// Opens the rails of `choice`; without rails the service does nothing. A rail that fails is left
+  /// out, unless verbs are demanded.
   static result<std::unique_ptr<rail_service>> open(const rdma::rail_choice& choice,
                                                     const config::node_config& config,
                                                     const discovery::member& self,
@@ -36,10 +36,10 @@ public:
   ~rail_service();
 
   std::size_t rails() const noexcept { return rails_.size(); }
-  /// What was taken and why.
+  /// The chosen rails and the reason, in words.
   const std::string& choice() const noexcept { return choice_; }
 
-  /// A connection that has said a verbs hello: to the rail that it names.
+  /// Takes a connection that has said a verbs hello, for the rail that the hello names.
   void hand_over(net::unique_fd socket, const rdma::verbs_hello& greeting);
 
   /// The body of a rail's data-plane actor: returns after `stop`.
@@ -52,7 +52,7 @@ public:
     std::string device;
     rdma::verbs_rail_stats stats;
   };
-  /// At most 100 ms old.
+  /// The snapshots are at most 100 ms old.
   std::vector<rail_snapshot> latest() const;
 
 private:

@@ -5,8 +5,8 @@
 
 namespace peercache::actors {
 
-/// How many bytes were wanted within one beat, lately: the most of them, forgotten slowly, by half
-/// in about twenty beats. Threads: none; the owner serializes.
+/// Remembers the most bytes that were wanted within one beat lately; forgets by half in about
+/// twenty beats. Threads: none; the owner serializes.
 class recent_demand {
 public:
   void add(std::uint64_t bytes) noexcept { in_beat_ += bytes; }

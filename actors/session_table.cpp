@@ -69,7 +69,7 @@ std::optional<std::uint64_t> session_table::open(std::string client_name, sessio
   if (lock_index >= sessions_max)
     return std::nullopt;
   locks_in_use_.insert(lock_index);
-  PEERCACHE_ASSERT(locks_in_use_.size() == sessions_.size() + 1); // Each has its own.
+  PEERCACHE_ASSERT(locks_in_use_.size() == sessions_.size() + 1); // Each session has its own lock.
   auto id = incarnation::random().low;
   while (id == 0 || sessions_.contains(id))
     id = incarnation::random().low;
@@ -131,7 +131,7 @@ client_report session_table::totals() const {
   auto sum = ended_;
   sum.breakers_open = 0;
   for (auto& [name, rail] : sum.rails)
-    rail.channels = 0; // Of sessions that have ended.
+    rail.channels = 0; // Channels of ended sessions are closed.
   for (const auto& [id, known] : sessions_) {
     add(sum, known.totals);
     sum.breakers_open += known.totals.breakers_open;

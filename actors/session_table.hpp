@@ -15,7 +15,7 @@
 
 namespace peercache::actors {
 
-/// Local clients and the slots that each of them is filling. Plain class, the gateway's own.
+/// Local clients and the slots that each of them is filling. A plain class, owned by the gateway.
 ///
 /// A slot goes from the pool to a session with `granted` and leaves it with `returned`. A session
 /// that went silent keeps its slots until its process is known to be dead: a frozen client may wake
@@ -29,7 +29,7 @@ public:
     std::uint32_t lock_index = 0;
     std::unordered_set<std::uint32_t> slots;
     client_report totals;
-    bool mapped = false; ///< Its process was seen to hold its lock, hence to have the pool mapped.
+    bool mapped = false; ///< The process was seen to hold its lock, so it has had the pool mapped.
     bool silent = false; ///< The connection is gone; the process may live.
   };
 
@@ -38,23 +38,24 @@ public:
   /// Whether some process holds the lock of this index.
   using lock_held = std::function<bool(std::uint32_t lock_index)>;
 
-  /// Opens a session; nothing when there are too many. Its id is drawn, so that nobody speaks for a
-  /// session that it did not open. Its lock is one that nobody holds (a client that has just closed
-  /// its session may, for a moment): who holds it later is who was told of it.
+  /// Opens a session; nothing when there are too many. The id is random, so that nobody speaks for
+  /// a session that it did not open. The session gets a lock that no process holds (a client that
+  /// has just closed its session may hold its lock for a moment): a later holder must have been
+  /// told of it.
   std::optional<std::uint64_t> open(std::string client_name, session_listener events,
                                     const lock_held& held = nullptr);
 
   session* find(std::uint64_t id) noexcept;
 
-  /// The slots of `blob` (an array of slot_id) belong to the session now.
+  /// Gives the slots of `blob` (an array of slot_id) to the session.
   void granted(session& owner, std::string_view slots);
-  /// True when `slot` belonged to the session; it does not any more.
+  /// Takes `slot` from the session. True when it belonged to the session.
   bool returned(session& owner, slot_id slot);
 
   /// The connection to a client is gone.
   void went_silent(const caf::actor_addr& events);
 
-  /// Ends the session: its slots, packed, for the pool to take back.
+  /// Ends the session. Returns its slots, packed, for the pool to take back.
   std::string close(std::uint64_t id);
 
   /// Ids of silent sessions.

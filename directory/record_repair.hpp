@@ -47,7 +47,7 @@ struct repair_totals {
 ///   compare  each owner says in which ranges it knows other facts
 ///   collect  for an owner with differences, the pages of those ranges are walked again
 ///   list     that owner lists its facts in those ranges; facts that it lacks are published to it,
-///   facts of pages that are gone are withdrawn
+///            facts of pages that are gone are withdrawn
 ///
 /// Events in, one action out after each; the user carries it out and answers with the next event. A
 /// change during a pass shows up as a difference and is judged by generation: records that are

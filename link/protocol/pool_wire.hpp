@@ -16,10 +16,10 @@ namespace peercache::link {
 /// order.
 ///
 ///   offset  bytes  field
-///   0     32  key
-///   32      8  checksum   of the page; 0: not computed, the pool computes it
-///   40      4  slot
-///   44      4  length     bytes
+///        0     32  key
+///       32      8  checksum   of the page; 0: not computed, the pool computes it
+///       40      4  slot
+///       44      4  length     bytes
 struct filled_slot {
   page_key key;
   std::uint64_t checksum = 0;
@@ -39,9 +39,9 @@ inline constexpr std::uint8_t commit_modes = 3;
 /// A page that a client READ over RDMA.
 ///
 ///   offset  bytes  field
-///   0      8  generation  of the slot when it was READ
-///   8      4  slot
-///   12      4  reserved    zero
+///        0      8  generation  of the slot when it was READ
+///        8      4  slot
+///       12      4  reserved    zero
 struct used_page {
   generation gen;
   slot_id slot;
@@ -52,8 +52,8 @@ static_assert(sizeof(used_page) == 16 && std::is_trivially_copyable_v<used_page>
 /// A page that the process before left in the pool. Travels within a node only.
 ///
 ///   offset  bytes  field
-///   0      4  slot
-///   4      4  intact    1: its bytes match their checksum, 0: they do not
+///        0      4  slot
+///        4      4  intact    1: its bytes match their checksum, 0: they do not
 struct compared_page {
   slot_id slot;
   std::uint32_t intact = 0;

@@ -20,7 +20,7 @@ public:
     system.await_actors_before_shutdown(false);
   }
 
-  /// Asks the gateway.
+  /// Asks the gateway and waits for its answer.
   template <class Answer, class... Args>
   result<Answer> ask(Args... args) {
     caf::scoped_actor self{system};
@@ -105,7 +105,7 @@ result<discovery::view> admin_client::view() {
   auto encoded = impl_->ask<std::string>(view_atom_v);
   if (!encoded)
     return encoded.error();
-  if (encoded->empty()) // The node has never been in a cluster.
+  if (encoded->empty()) // Empty: the node has never been in a cluster.
     return discovery::view{};
   return discovery::decode_view(*encoded);
 }
@@ -144,7 +144,7 @@ result<link::clear_report> admin_client::clear(std::string_view space,
   std::string names;
   for (const auto& name : gone)
     names += name + "\n";
-  // What the node may take, and the way there and back.
+  // The answer may take the node's own time, and the way there and back.
   auto usual = std::exchange(impl_->timeout, within + impl_->timeout);
   auto report = impl_->ask<clear_report>(clear_atom_v, space_named(space).value,
                                          static_cast<std::uint32_t>(within.count()), names);

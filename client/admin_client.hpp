@@ -13,12 +13,12 @@
 
 namespace peercache::client {
 
-/// What one node says of itself.
+/// The state of one node, as it reports it.
 struct node_status {
   discovery::member self;
   bool ready = false;
   bool leader = false;
-  std::string unready_reason; ///< Empty when ready.
+  std::string unready_reason; ///< Empty when the node is ready.
   std::uint64_t uptime_ms = 0;
   std::uint64_t view_term = 0;
   std::uint64_t view_version = 0;
@@ -28,19 +28,19 @@ struct node_status {
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
-  bool draining = false;     ///< By its view: owns no keys, takes no pages.
-  std::uint64_t members = 0; ///< Of its view.
-  std::uint64_t links = 0;   ///< Of these, it has a live connection to so many others.
+  bool draining = false;     ///< By its view, the node owns no keys and takes no pages.
+  std::uint64_t members = 0; ///< Members of its view.
+  std::uint64_t links = 0;   ///< Other members that the node has a live connection to.
   link::directory_report directory;
   std::uint64_t sessions = 0;
-  std::string data_plane; ///< "tcp", and why it was taken.
+  std::string data_plane; ///< "tcp" or "verbs", with the reason.
   std::string version;
   link::disk_report disk;
   link::promote_report promotes;
 };
 
-/// Asks and operates one node; what the CLI is made of.
-/// Threads: one at a time. Errors: results; each call ends within `timeout`.
+/// Asks and operates one node; the CLI is made of it. Threads: one at a time. Errors: results; each
+/// call ends within `timeout`.
 class admin_client {
 public:
   static result<std::unique_ptr<admin_client>> connect(const std::string& host, std::uint16_t port,
@@ -50,22 +50,23 @@ public:
 
   result<node_status> status();
   result<discovery::view> view();
-  /// Asks the node to leave: unready, withdrawn, reads finished. Returns once it began.
+  /// Asks the node to leave: unready, withdrawn, reads finished. Returns when the node is done, or
+  /// the time is up.
   result<void> drain();
 
-  /// Has the node give its keys away and take no pages, or take part again. How many directory
-  /// records went to their new owners. The view says later that it is so.
+  /// Has the node give its keys away and take no pages, or take part again. Returns how many
+  /// directory records went to their new owners; the change shows in a later view.
   result<std::uint64_t> set_drained(bool drained, std::chrono::milliseconds within);
 
-  /// Has the node clear a space, as `cache_client::clear`. Nodes of these names are gone for good,
-  /// with all clients of their hosts: they are not waited for, nor in later clears.
+  /// Has the node clear a space, as `cache_client::clear` does. Nodes of these names are gone for
+  /// good, with all clients of their hosts: neither this clear nor a later one waits for them.
   result<link::clear_report> clear(std::string_view space, const std::vector<std::string>& gone,
                                    std::chrono::milliseconds within);
 
-  /// Begins to read the node's whole disk tier and to compare checksums; its progress is in
-  /// `status`. `not_found` when there is no disk tier.
+  /// Begins to read the node's whole disk tier and to compare checksums; `status` shows the
+  /// progress. `not_found` when there is no disk tier.
   result<void> verify_disk();
-  /// Begins to evict from the disk tier until so many bytes of it are free. Errors: as above.
+  /// Begins to evict from the disk tier until `bytes` of it are free. Errors: as of `verify_disk`.
   result<void> evict_disk(std::uint64_t bytes);
 
 private:

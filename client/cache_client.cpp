@@ -34,8 +34,8 @@ reader_place place_of(cache_client::impl& client, const own_pool_ptr& own) {
 
 namespace {
 
-/// False: each page has its reason. A caller that brings fewer results than pages gets no page:
-/// never a write beyond what it lent.
+/// Whether the call may begin; if not, each page gets its reason. A caller that brings fewer
+/// results than pages gets no page: a write beyond its results is never made.
 template <class Page>
 bool may_begin(bool open, std::span<const Page> pages, std::span<page_result> results) {
   if (open && pages.size() == results.size())
@@ -45,7 +45,7 @@ bool may_begin(bool open, std::span<const Page> pages, std::span<page_result> re
   return false;
 }
 
-/// Of a piece of a call whose epochs cannot be known; see dated_pages.
+/// Ends a piece of a call whose epochs cannot be known; see dated_pages.
 void fill_unreachable(std::span<page_result> results) {
   std::fill(results.begin(), results.end(),
             page_result{page_status::unreachable, page_origin::none, 0});
@@ -142,7 +142,8 @@ cache_client::cache_client(std::unique_ptr<impl> body) : impl_(std::move(body)) 
 
 cache_client::~cache_client() {
   if (!impl_->home.is_here())
-    (void)impl_.release(); // Its threads are the parent's, and so is what it would give back.
+    // In a forked child threads and all that they would give back are the parent's.
+    (void)impl_.release();
 }
 
 bool cache_client::is_open() const noexcept {
@@ -161,7 +162,7 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   if (!address && wanted.wait_for_node)
     return connect_fault(wanted.node_host, wanted.node_port,
                          {errc::unreachable, address.error().message});
-  if (address) // Otherwise each dial tries it again.
+  if (address) // A name that is not resolved here is tried again by each dial.
     options.node_host = std::move(*address);
   auto plane = read_plane::create(options);
   if (!plane)
@@ -288,7 +289,7 @@ std::vector<std::string> cache_client::nodes_gone() const {
 void cache_client::prefetch(std::span<const page_key> keys) {
   if (!is_open())
     return;
-  // Into the location cache, and from a disk into its node's pool.
+  // Pages go into the location cache, and from a disk into the pool of its node.
   const auto limit = impl_->deadline_of({});
   for (std::size_t done = 0; done < keys.size() && steady_clock::now() < limit;
        done += limits::batch_pages_max) {

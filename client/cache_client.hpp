@@ -29,34 +29,37 @@ enum class verify_mode : std::uint8_t { off, sample, always };
 enum class duplicate_mode : std::uint8_t { skip, store };
 
 struct client_options {
-  std::string node_host = "127.0.0.1"; ///< The peercache-node of this host.
+  std::string node_host = "127.0.0.1"; ///< Address of this host's peercache-node.
   std::uint16_t node_port = 31998;
   std::string cluster = "peercache";
-  std::chrono::milliseconds timeout{2000}; ///< Of a call that names no deadline.
+  std::chrono::milliseconds timeout{2000}; ///< Time for a call that names no deadline.
   verify_mode verify_own_host = verify_mode::always;
   verify_mode verify_tcp = verify_mode::always;
-  std::uint32_t verify_sample = 64; ///< With `sample`: one page of so many.
+  std::uint32_t verify_sample = 64; ///< With `sample`: one page in this many is compared.
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
   std::uint64_t location_cache_keys = 1u << 20; ///< 0 switches the cache off.
-  /// Set but not yet acknowledged by the node; an eighth of its pool at most, and at least one set.
+  /// Bytes that may be set and not acknowledged by the node: an eighth of its pool at most, and at
+  /// least one set.
   std::uint64_t unacknowledged_bytes_max = 1u << 30;
-  rdma::rail_settings rails; ///< Which devices pages of other hosts come over, if any.
+  rdma::rail_settings rails; ///< Devices that fetch pages of other hosts, if any.
   verify_mode verify_rdma = verify_mode::sample;
-  std::size_t bounce_bytes = 32u << 20; ///< Of each rail: for reads into memory not registered.
-  /// Off: `connect` waits for nobody. All calls miss until the node is found, as after its loss.
+  /// Bytes per rail for reads into memory that is not registered.
+  std::size_t bounce_bytes = 32u << 20;
+  /// False: `connect` does not wait. All calls miss until the node is found, as after its loss.
   bool wait_for_node = true;
 };
 
 /// Which nodes `remove` asks.
 enum class remove_scope : std::uint8_t {
-  holders, ///< Those that the directory names.
-  /// All that this client has ever seen in a view: a page may lie where no record names it, or not
-  /// yet. Every page is `unreachable` while one of them is in the view no more (`nodes_gone`).
+  holders, ///< Nodes that the directory names.
+  /// All nodes that this client has ever seen in a view: a page may lie where no record names it,
+  /// or not yet. If one of them is no longer in the view (`nodes_gone`), every page is
+  /// `unreachable`.
   every_node,
 };
 
-/// A piece of the caller's memory that a page is read from.
+/// A piece of the caller's memory that holds bytes of a page to store.
 struct const_part {
   const std::byte* data = nullptr;
   std::uint32_t bytes = 0;
@@ -95,22 +98,22 @@ struct client_stats {
   std::uint64_t view_refreshes = 0; ///< Look-ups that fetched a newer view and asked again.
 };
 
-/// What became of the pages that `set` called `stored`, since the last flush.
+/// What became, since the last flush, of the pages that `set` called `stored`.
 struct flush_result {
-  std::uint64_t failed = 0;     ///< Did not make it: other hosts do not find them.
+  std::uint64_t failed = 0;     ///< Not in the cluster: other hosts do not find them.
   std::uint64_t duplicates = 0; ///< Were in the cluster already; this copy was dropped again.
-  /// Of the failed ones: lie in this host's pool, whose clients find them, and are told to the
-  /// directory as soon as one of their owners there answers.
+  /// Part of `failed`: pages that lie in this host's pool, where its clients find them. The
+  /// directory is told of them as soon as one of their owners there answers.
   std::uint64_t unpublished = 0;
 };
 
 /// What became of a `clear`.
 struct clear_result {
-  /// From its return on no page that was set before its begin is a hit, for any client of the
-  /// cluster, also when a node or a disk comes back that was away, if one of those who heard of the
-  /// clear is there then.
+  /// True: after the return no page that was set before the call is a hit, for any client of the
+  /// cluster. That holds also when a node or a disk comes back that was away, if a node that heard
+  /// of the clear is there then.
   bool certain = false;
-  std::string why_not; ///< For people, with the names of the nodes in question.
+  std::string why_not; ///< In words for people, with the names of the nodes in question.
 
   explicit operator bool() const noexcept { return certain; }
 };
@@ -122,89 +125,88 @@ using deadline = std::chrono::steady_clock::time_point;
 /// Threads: every method may be called from any number of threads at once.
 /// Errors: nothing throws or aborts; each page gets a status, and a page that cannot be had is a
 /// miss with its reason. No call returns later than its deadline (default: now + options.timeout)
-/// plus 50 ms. Ownership: parts are lent for the duration of the call; once it returned nothing
-/// touches them any more. Forks: in a child that was forked since, the client is closed: pages are
-/// `closed`, whole calls `errc::closed`, and the destructor frees nothing, since it waits for no
-/// thread, sends nothing, and takes nothing from the parent. A child may connect one of its own.
+/// plus 50 ms. Ownership: parts are borrowed for the duration of the call; nothing touches them
+/// after the return. Forks: in a child that was forked later the client is closed: pages are
+/// `closed`, whole calls `errc::closed`, and the destructor frees nothing: it waits for no thread,
+/// sends nothing, and takes nothing from the parent. A child may connect a client of its own.
 class cache_client {
 public:
   /// Connects to the node of this host and maps its pool. Returns when all members are connected
-  /// too, or were tried once: one that is out of reach costs 300 ms at most.
+  /// too, or were tried once: a member out of reach costs 300 ms at most.
   static result<std::unique_ptr<cache_client>> connect(const client_options& options);
   ~cache_client();
   cache_client(const cache_client&) = delete;
   cache_client& operator=(const cache_client&) = delete;
 
-  /// Ends the calls that run, at once: what they could not do is `closed`, and so is every call
-  /// from here on. Returns before they have; the destructor may be called when they have.
+  /// Ends the running calls at once: pages that they have not decided are `closed`, and so is every
+  /// later call. Returns before the calls do; the destructor may be called when they have returned.
   /// Idempotent.
   void close();
 
   /// Makes `memory` known to the data plane, so that READs go straight into it; over TCP it does
-  /// nothing. READs into other memory go through a registered buffer and are copied. Ranges do not
-  /// overlap. The memory stays the caller's, and in place until `unregister_buffer` or the client's
-  /// end.
+  /// nothing. READs into other memory go through a registered buffer and are copied. Ranges must
+  /// not overlap. The memory stays the caller's, and stays in place until `unregister_buffer` or
+  /// the client's end.
   result<void> register_buffer(std::span<std::byte> memory);
   /// @pre no get into that memory is running
   void unregister_buffer(const std::byte* begin);
 
-  /// How pages of other hosts come and why: "verbs: mlx5_0/1", "tcp: no RDMA device".
+  /// How pages of other hosts are fetched, and why: "verbs: mlx5_0/1", "tcp: no RDMA device".
   const std::string& data_plane() const noexcept;
 
   /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one
-  /// call are taken as one prefix chain, in order. `stored` means: in its final place, where every
-  /// client of this host finds it from here on, and on its way to the directory, some hundred
-  /// microseconds later found by other hosts. The directory may still know that the cluster has the
-  /// page; see `flush`. Of one key the newest page counts on each host: one of another length
-  /// gives way to it, and readers elsewhere take the one of the length that they ask for.
-  /// With a different number of results every result is `bad_size`.
+  /// call are taken as one prefix chain, in order. `stored` means: the page is in its final place,
+  /// where every client of this host finds it at once, and on its way to the directory; some
+  /// hundred microseconds later other hosts find it. The directory may still know that the cluster
+  /// has the page; see `flush`. On each host the newest page of a key counts: a page of another
+  /// length gives way to it, and readers elsewhere take the page of the length that they ask for.
+  /// If `results` has another size than `pages`, every result is `bad_size`.
   void set(std::span<const set_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
-  /// Waits until everything set so far is published (known to an owner in the directory), or it is
-  /// known why not. Returns how many pages did not make it since the last flush, and how many were
-  /// found to be duplicates.
+  /// Waits until everything set so far is published (known to an owner in the directory), or has
+  /// failed. Returns the numbers of failed pages and of duplicates since the last flush.
   result<flush_result> flush(std::optional<deadline> until = {});
 
   /// Reads the pages, from wherever they are. Parts that cannot be written to make pages of other
-  /// hosts `bad_size`; own ones end the process, as any such write does.
+  /// hosts `bad_size`; pages of this host's pool then end the process, as any such write does.
   void get(std::span<const get_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
-  /// Which pages could be read; pins nothing. Those in this host's pool are found there, whatever
-  /// the directory knows. Feeds the location cache.
+  /// Says which pages could be read; pins nothing. Pages in this host's pool are found there,
+  /// whatever the directory knows. Feeds the location cache.
   void exists(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {});
 
-  /// Withdraws the pages. `hit`: a node that was asked had it, and none of them has it any more;
-  /// `not_found`: none of them had it; else why one could not be asked, which may still have it.
-  /// What is on a node's disk may be there again when that node has been restarted, and what is on
-  /// its way from the disk into memory at that moment.
+  /// Withdraws the pages. `hit`: a node that was asked had the page, and none of them has it any
+  /// more; `not_found`: none of them had it; else the reason why a node could not be asked, which
+  /// may still have it. A page on a node's disk may be there again after a restart of that node; so
+  /// may a page that is being read from disk into memory at that moment.
   void remove(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);
 
-  /// Withdraws every page of all key spaces whose first field is `space` ("": of those without
-  /// fields), on every node and disk, whoever set it. Where the clear has come, it holds at once
-  /// and for good, whatever the result: the own host's clients first, each node as it hears of it,
-  /// and what is out of reach before it serves anybody again. A set that runs meanwhile may be
-  /// withdrawn or not. Not certain: some node did not confirm it, or was a member and may live out
-  /// of reach.
+  /// Withdraws every page of all key spaces whose first field is `space` ("": of spaces without
+  /// fields), on every node and disk, whoever set it. On each node that has heard of the clear it
+  /// holds at once and for good, whatever the result: first for this host's clients, then on each
+  /// node as it hears, and on nodes out of reach before they serve anybody again. A set that runs
+  /// meanwhile may be withdrawn or not. Not certain: some node did not confirm the clear, or a
+  /// former member may live out of reach.
   clear_result clear(std::string_view space, std::optional<deadline> until = {});
 
-  /// Names of the nodes that were in this client's view once and are not now.
+  /// Names of the nodes that were once in this client's view and are not now.
   std::vector<std::string> nodes_gone() const;
 
-  /// Starts bringing pages closer; best effort, returns without waiting for them.
+  /// Starts bringing pages closer; best effort, returns at once.
   void prefetch(std::span<const page_key> keys);
 
-  /// All known locations of each key, asked from the directory and not from the cache.
+  /// Returns all known locations of each key, asked from the directory and not from the cache.
   result<std::vector<std::vector<directory::page_location>>>
   locate(std::span<const page_key> keys, std::optional<deadline> until = {});
 
   discovery::view view() const;
   client_stats stats() const;
 
-  class impl; ///< Named here for the library's own sources only.
+  class impl; ///< Public for the library's own sources only.
 
 private:
   explicit cache_client(std::unique_ptr<impl> body);
@@ -212,8 +214,8 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// Clients of this process whose end is still going on though their destructor has returned: a
-/// frozen peer holds up the last of it. Threads: any.
+/// Number of clients of this process that are still ending though their destructor has returned: a
+/// frozen peer holds up the last step. Threads: any.
 int ending_systems() noexcept;
 
 } // namespace peercache::client

@@ -10,12 +10,11 @@
 
 namespace peercache::client {
 
-/// Does a call of many pages piece by piece and looks at the clock between them: a piece takes a
-/// few milliseconds besides what it waits for, a million pages take a second. Pages that nobody got
-/// to before the deadline are `timed_out`. The first piece is always done, so that what is wrong
-/// with a page is said by a call without any time as well.
-/// @param piece called with the first page's index and the number of pages
-/// @param now the clock
+/// Does a call of many pages piece by piece and looks at the clock between pieces: a piece takes a
+/// few milliseconds besides its waits, a million pages take a second. Pages that are not begun
+/// before the deadline are `timed_out`. The first piece is always done, so that faults of its pages
+/// are reported even without any time. @param piece called with the first page's index and the
+/// number of pages @param now the clock
 template <class Piece, class Clock>
 void in_pieces(std::span<page_result> results, deadline until, Piece&& piece, Clock&& now) {
   for (std::size_t done = 0; done < results.size(); done += limits::batch_pages_max) {

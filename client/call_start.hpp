@@ -12,15 +12,15 @@
 
 namespace peercache::client {
 
-/// What a call, or a piece of a large one, begins with.
+/// The state that a call, or a piece of a large one, begins with.
 struct call_start {
-  own_pool_ptr own; ///< Null while there is no node, or one that has left its cluster.
-  /// Of the own host's pool; of the last one while there is none: the nodes that pages are read
-  /// from know what was cleared since.
+  own_pool_ptr own; ///< Null while there is no node, or it has left its cluster.
+  /// Epochs of this host's pool, or of its last pool while there is none: the nodes that pages are
+  /// read from know the clears since.
   storage::epoch_table epochs;
-  std::shared_ptr<const void> memory; ///< Where the epochs lie.
-  /// The own node when it has left: it hears of no clear, so nothing of it is read. Otherwise
-  /// nobody.
+  std::shared_ptr<const void> memory; ///< Keeps the memory of the epochs alive.
+  /// This host's node if it has left its cluster: it hears of no clear, so none of its pages is
+  /// read. Null otherwise.
   incarnation left;
 };
 
@@ -35,8 +35,8 @@ auto& key_in(Page& page) noexcept {
   return page.key;
 }
 
-/// The pages of a call as its caller gives them, with the epochs of the moment in their keys. While
-/// nothing was ever cleared this is one look at a counter, and no key is copied. Threads: one.
+/// The pages of a call, with the current epochs in their keys. As long as nothing was ever cleared,
+/// this costs one look at a counter and copies no key. Threads: one.
 template <class Page>
 class dated_pages {
 public:
@@ -48,13 +48,13 @@ public:
   dated_pages& operator=(const dated_pages&) = delete;
 
   std::span<const Page> pages() const noexcept { return pages_; }
-  /// False: the node died while it wrote an epoch; whoever comes after it ends that.
+  /// False: the node died while it wrote an epoch, and its successor has not repaired that yet.
   bool known() const noexcept { return known_; }
 
 private:
   void date(const storage::epoch_table& epochs) {
     space_id space;
-    epoch_number epoch = 0; // Of that space.
+    epoch_number epoch = 0; // Epoch of `space`.
     for (std::size_t i = 0; i < pages_.size(); ++i) {
       const auto& key = key_in(pages_[i]);
       if (const auto of_page = space_of(key); of_page != space) {
@@ -73,7 +73,7 @@ private:
   }
 
   std::span<const Page> pages_;
-  std::vector<Page> copies_; ///< Empty when all keys are as they should be.
+  std::vector<Page> copies_; ///< Empty when all keys have the right epoch already.
   bool known_ = true;
 };
 

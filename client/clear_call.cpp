@@ -13,7 +13,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Of the time that is left, for the answer's way: a node says what it knows when its time is up.
+/// Part of the remaining time that is left for the answer's way: a node says what it knows when its
+/// time is up.
 milliseconds spare_of(milliseconds left) {
   return std::min(left / 4, 100ms);
 }

@@ -6,8 +6,8 @@
 
 namespace peercache::client {
 
-/// Has the node of this host clear a space. Threads: any. Bound: returns by the deadline, whoever
-/// does not answer.
+/// Has the node of this host clear a space. Threads: any. Bound: returns by the deadline, even
+/// without an answer.
 clear_result clear_space(session& with, std::string_view space, deadline until);
 
 } // namespace peercache::client

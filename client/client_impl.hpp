@@ -20,7 +20,7 @@
 
 namespace peercache::client {
 
-/// What a cache_client is made of; the calls (get_call, set_call) work with it. Members are
+/// The parts of a cache_client; the calls (get_call, set_call) work with it. Members are
 /// constructed in this order and destroyed in the reverse.
 class cache_client::impl {
 public:
@@ -39,18 +39,20 @@ public:
   std::unique_ptr<read_plane> reads;
   client::session session;
 
-  /// Ends what calls wait for.
+  /// Ends the waits of running calls.
   void close();
-  /// Of pages that the close cut short: any other reason would blame somebody else.
+  /// Sets the status of pages that the close cut short to `closed`; any other reason would blame
+  /// somebody else.
   void settle_closed(std::span<page_result> results) const noexcept;
   deadline deadline_of(std::optional<deadline> until) const;
-  /// For a call that asks the directory in pieces.
+  /// Returns a look-up for a call that asks the directory in pieces.
   directory_lookup lookup();
-  /// Into the location cache, unless it is a page of the own pool, whose place is looked up there.
+  /// Stores the location in the cache, unless the page lies in this host's pool, where it is looked
+  /// up directly.
   void remember(const page_key& key, const directory::page_location& location) noexcept;
-  /// Asks the directory; one message an owner.
+  /// Asks the directory, with one message to each owner.
   void look_up(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
-  /// Whether the checksum of this read is to be compared.
+  /// Whether to compare the checksum of the next page that is read.
   bool verify(verify_mode mode) noexcept;
 
 private:
@@ -58,7 +60,7 @@ private:
   std::vector<caf::actor> read_threads_; ///< One for each lane.
 };
 
-/// What `choose_location` goes by in this client.
+/// Returns what `choose_location` needs to know of this client.
 reader_place place_of(cache_client::impl& client, const own_pool_ptr& own);
 
 } // namespace peercache::client

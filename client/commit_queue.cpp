@@ -9,7 +9,7 @@
 namespace peercache::client {
 namespace {
 
-/// Whether the node takes both in one message.
+/// Whether the node takes both commits in one message.
 bool can_join(const pending_commit& one, const pending_commit& other) {
   auto length = [](const pending_commit& job) {
     return job.next_lengths.empty() ? 0 : link::record_at<std::uint32_t>(job.next_lengths, 0);
@@ -20,7 +20,8 @@ bool can_join(const pending_commit& one, const pending_commit& other) {
              limits::batch_pages_max;
 }
 
-/// The node takes the pages of a commit in from last to first: the later set goes in front.
+/// Adds a later commit to an earlier one. The node takes the pages of a commit in from last to
+/// first: the later set goes in front.
 void join(pending_commit& earlier, const pending_commit& later) {
   earlier.filled.insert(0, later.filled);
   earlier.next_lengths += later.next_lengths;
@@ -46,7 +47,7 @@ pending_commit_ptr commit_queue::next() {
     busy_ = false;
     return nullptr;
   }
-  PEERCACHE_ASSERT(busy_); // Whoever asks was woken for it.
+  PEERCACHE_ASSERT(busy_); // The session's actor was woken to call `next`.
   auto first = std::move(waiting_.front());
   waiting_.pop_front();
   return first;

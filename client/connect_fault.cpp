@@ -6,7 +6,7 @@
 namespace peercache::client {
 namespace {
 
-/// What the sender of the error had to say; empty when it is one of CAF's own.
+/// The error's own words, if its sender gave some; empty for errors of CAF.
 std::string words_in(const caf::error& why) {
   const auto& context = why.context();
   return context.match_elements<std::string>() ? context.get_as<std::string>(0) : std::string{};

@@ -9,12 +9,12 @@
 
 namespace peercache::client {
 
-/// What CAF says went wrong, for people: the other side's own words where it gave some, else ours,
-/// never CAF's. `incompatible`: a node answered and refuses us. Threads: any.
+/// Translates CAF's error for people: the other side's words where it gave some, else ours, never
+/// CAF's. `incompatible`: a node answered and refuses us. Threads: any.
 error fault_of(const caf::error& why);
 
-/// Why there is no connection to the node at this address, and whether anybody answered there at
-/// all. Keeps the code.
+/// Says why there is no connection to the node at this address, and whether any process answered
+/// there. Keeps the code.
 error connect_fault(const std::string& host, std::uint16_t port, const error& why);
 
 } // namespace peercache::client

@@ -10,7 +10,7 @@
 
 namespace peercache::client {
 
-/// Totals of one client, counted by every caller thread. Relaxed: each number stands for itself.
+/// Totals of one client, counted by every caller thread. Relaxed: no number depends on another.
 struct counters {
   using count = std::atomic<std::uint64_t>;
 
@@ -24,11 +24,11 @@ struct counters {
   metrics::latency_histogram get_latency, set_latency, exists_latency;
 
   void count_get(std::span<const page_result> results) noexcept;
-  /// By status: one addition for each that occurs, whatever their number.
+  /// Counts results by status, with one addition for each status that occurs.
   static void count_statuses(std::span<const page_result> results,
                              std::array<count, page_status_count>& to) noexcept;
   client_stats stats() const;
-  /// What the own host's node is told. @param breakers_open peers that are left alone now
+  /// Returns the totals for this host's node. @param breakers_open peers that are left alone now
   link::client_report report(std::uint64_t breakers_open) const;
 };
 

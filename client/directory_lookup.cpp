@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Keys of one frame: a large question is answered in parts while the rest is still on its way.
+/// Bytes of keys in one frame: the first part of a large question is answered while the rest is
+/// still on its way.
 constexpr std::size_t frame_bytes = 128 * directory::wire::key_bytes;
 
 milliseconds left_until(deadline until) {
@@ -55,7 +56,7 @@ void directory_lookup::refresh(lookup_plan& plan, deadline until) {
 
 void directory_lookup::failed(question& asked, page_status reason) {
   course_.failed(*asked.share, asked.owner->self.inc, reason, steady_clock::now());
-  asked.channel.reset(); // A late answer must not meet the next question.
+  asked.channel.reset(); // A late answer must not be taken for the answer to the next question.
 }
 
 void directory_lookup::advance(question& asked) {
@@ -98,7 +99,7 @@ void directory_lookup::ask(const std::vector<lookup_plan::share>& shares, deadli
     auto& to = asked.emplace_back();
     to.share = &share;
     to.owner = cluster_->find(share.owner);
-    PEERCACHE_ASSERT(to.owner != nullptr); // Only linked ones are asked.
+    PEERCACHE_ASSERT(to.owner != nullptr); // The plan asks linked owners only.
     to.until = std::min(now + share.patience(left), until);
     to.channel = channels_.lease(*to.owner);
     if (!to.channel) {

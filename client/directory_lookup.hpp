@@ -14,11 +14,11 @@
 
 namespace peercache::client {
 
-/// Asks the owners of many keys at once, one message an owner; whom, and what the answers mean, is
-/// for client/lookup_plan.hpp and lookup_course.hpp to say. A view that a shard speaks of and this
-/// process does not follow yet is fetched from that shard's node, once a call. Threads: one object
-/// per call, which may ask for its keys in pieces: an owner that failed for one is not asked for
-/// the next. Bound: returns by the deadline; keys that are open then are `timed_out`.
+/// Asks the owners of many keys at once, one message an owner; client/lookup_plan.hpp and
+/// lookup_course.hpp decide which owners, and interpret the answers. When a shard speaks of a newer
+/// view, that view is fetched from the shard's node, once a call. Threads: one object per call. The
+/// call may ask for its keys in pieces: an owner that failed for one piece is not asked for the
+/// next. Bound: returns by the deadline; keys that are open then are `timed_out`.
 class directory_lookup {
 public:
   directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals);
@@ -31,20 +31,20 @@ private:
   struct question {
     const lookup_plan::share* share = nullptr;
     const link::peer* owner = nullptr;
-    std::unique_ptr<net::frame_channel> channel; ///< Null when it has ended.
+    std::unique_ptr<net::frame_channel> channel; ///< Null when the question has ended.
     deadline until;
-    bool ready = false; ///< Its socket was, when they were last waited for.
+    bool ready = false; ///< The channel's socket was ready at the last wait.
   };
 
-  /// Goes by the newest view that this process has.
+  /// Gives the plan the newest view that this process has.
   void follow(lookup_plan& plan);
-  /// Gets the newer view that a shard spoke of.
+  /// Fetches the newer view that a shard spoke of.
   void refresh(lookup_plan& plan, deadline until);
-  /// Sends a round's questions, takes all answers that come in time.
+  /// Sends a round's questions and takes all answers that come in time.
   void ask(const std::vector<lookup_plan::share>& shares, deadline until);
-  /// Waits until one of them can go on, or some have no time left.
+  /// Waits until one of the questions can go on, or has no time left.
   void wait(std::span<question> asked);
-  /// Moves one question on.
+  /// Moves one question on, as far as its socket allows.
   void advance(question& asked);
   void failed(question& asked, page_status reason);
 

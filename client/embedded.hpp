@@ -9,12 +9,12 @@
 namespace peercache::client {
 
 /// A whole node inside the caller's process, and a client of it: for tests, demos and laptops. The
-/// same code as `peercache-node`; the client talks to it over loopback like to any other. Threads:
-/// as cache_client. Destruction: client first, then the node, without draining.
+/// code is that of `peercache-node`; the client talks to it over loopback like to any other node.
+/// Threads: as cache_client. Destruction: client first, then the node, without draining.
 class embedded_cache {
 public:
-  /// @param config as config::load makes it; ports 0 take any free ones
-  /// @param options node_host, node_port and cluster are overwritten by the node's own
+  /// @param config as config::load makes it; ports 0 take any free ones @param options node_host,
+  /// node_port and cluster are overwritten with those of the embedded node
   static result<std::unique_ptr<embedded_cache>> start(const config::node_config& config,
                                                        client_options options = {});
 

@@ -8,28 +8,28 @@
 
 namespace peercache::client {
 
-/// One `exists`, which may bring its keys in pieces: pages of this host are found in its pool, the
-/// directory is asked for the others. What is on a disk only is brought into memory, best effort.
+/// One `exists`, which may bring its keys in pieces. Pages of this host are found in its pool; the
+/// directory is asked for the others. Pages on a disk only are brought into memory, best effort.
 /// Threads: one object per call.
 class exists_call {
 public:
   exists_call(cache_client::impl& client, deadline until);
 
-  /// @param own null: no pool of this host is looked into
-  /// @pre keys.size() == results.size()
+  /// @param own null: no pool of this host is searched @pre keys.size() == results.size()
   void run(std::span<const page_key> keys, std::span<page_result> results, const own_pool_ptr& own);
 
 private:
   void find_on_own_host(std::span<const page_key> keys, std::span<page_result> results);
-  /// What the directory says of `elsewhere_`, and remembers.
+  /// Takes the directory's answers about `elsewhere_` into the results and the location cache.
   void take(std::span<const page_key> asked, std::span<page_result> results);
 
   cache_client::impl& client_;
   const deadline until_;
   directory_lookup lookup_;
-  own_pool_ptr own_;                     ///< Of this piece.
-  std::vector<std::uint32_t> elsewhere_; ///< Of this piece: keys that are not in the own pool.
-  std::vector<lookup_answer> answers_;   ///< Of this piece, as `elsewhere_`.
+  own_pool_ptr own_; ///< This host's pool, for the current piece.
+  /// Keys of the current piece that are not in this host's pool.
+  std::vector<std::uint32_t> elsewhere_;
+  std::vector<lookup_answer> answers_; ///< The answers, in the order of `elsewhere_`.
 };
 
 } // namespace peercache::client

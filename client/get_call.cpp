@@ -13,7 +13,8 @@
 namespace peercache::client {
 namespace {
 
-/// Nothing in a program that users run: see common/guards.hpp.
+/// Swaps the first two answers when a test has set this fault; does nothing for users
+/// (common/guards.hpp).
 void swap_locations_for_tests(std::vector<lookup_answer>& answers) {
   auto one_in = fault_setting(fault::swap_locations_one_in);
   if (one_in == 0 || answers.size() < 2)
@@ -118,7 +119,7 @@ void get_call::read_from_memory() {
     client_.load.begin(read->batch.peer.inc, read->bytes);
     read->over.emplace(client_.reads->lanes(), read->batch, rdma::current_numa_node()).start();
   }
-  // Own pages are copied while the others' bytes are on their way.
+  // Own pages are copied while the bytes of the others are on their way.
   for (const auto& page : pages)
     if (plan_.is_own(page))
       read_own_host(page);
@@ -169,7 +170,7 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
     return page_status::stale;
   if (digest != where.checksum && guard_on(guard::checksum))
     return page_status::corrupt;
-  if (where.gen.readable()) // Of a filling, the owner has its own words there.
+  if (where.gen.readable()) // The read brought the words of the slot's current filling.
     slots.count_use(where.slot);
   return page_status::hit;
 }

@@ -14,8 +14,8 @@
 
 namespace peercache::client {
 
-/// One `get` from its first look into the location cache to its last byte: carries out what its
-/// plan says (client/read_plan.hpp). Threads: one object per call.
+/// One `get`, from its first look into the location cache to its last byte; carries out its plan
+/// (client/read_plan.hpp). Threads: one object per call.
 class get_call {
 public:
   get_call(cache_client::impl& client, std::span<const get_page> pages,
@@ -23,26 +23,26 @@ public:
   void run();
 
 private:
-  /// The pages of one peer, and which results they are.
+  /// Pages of one peer, with the indices of their results.
   struct peer_read {
     rdma::read_batch batch;
     std::vector<std::uint32_t> indices;
     std::uint64_t bytes = 0;
-    std::optional<rdma::striped_read> over; ///< The lanes.
+    std::optional<rdma::striped_read> over; ///< Reads over the lanes.
   };
 
   bool is_late() const noexcept;
-  /// Goes by the newest view that this process has.
+  /// Gives the plan the newest view that this process has.
   void follow();
-  /// Takes pages that lie in the pool of this host: nobody is asked.
+  /// Takes the pages that lie in this host's pool; no message is sent.
   void find_on_own_host();
   void look_up();
   std::optional<promote_call> ask(promote_plan pages);
-  /// Reads what was located; pages that are on disk only are promoted meanwhile, and read then. So
-  /// are those that `holders` were asked for.
+  /// Reads the pages that were located. Pages on disk only are promoted meanwhile, and read then;
+  /// so are those that `holders` were asked for.
   void read(std::optional<promote_call>& holders);
   void read_from_memory();
-  /// Copies one page, unless the deadline has passed, or passes while a large one is copied.
+  /// Copies one page, unless the deadline has passed, or passes while a large page is copied.
   void read_own_host(const read_plan::page& page);
   page_status copy_out(const read_plan::page& page, bool verify);
   void add_to_batch(const read_plan::page& page);
@@ -53,7 +53,7 @@ private:
   std::span<const get_page> pages_;
   const deadline until_;
   read_plan plan_;
-  call_start start_; ///< Of this look.
+  call_start start_; ///< The state that this look began with.
   own_pool_ptr own_;
   link::topology_ptr cluster_;
   std::vector<std::unique_ptr<peer_read>> batches_;

@@ -13,13 +13,13 @@
 
 namespace peercache::client {
 
-/// Where pages were read or seen last, so that a repeated `get` asks no directory. An entry may be
-/// out of date: the generation check of the read makes that safe, and the reader erases what turned
-/// out stale.
+/// Remembers where pages were read or seen last, so that a repeated `get` asks no directory. An
+/// entry may be out of date: the generation check of the read makes that safe, and the reader
+/// erases stale entries.
 ///
 /// Threads: any; a bucket is locked for the time of one look or one store.
 /// Units: capacity in keys, about 112 bytes each, taken from the system when first used.
-/// Bound: 8 keys a bucket; the least recently stored or found one of its bucket goes.
+/// Bound: 8 keys a bucket; the entry of a bucket that was least recently stored or found gives way.
 class location_cache {
 public:
   /// @param capacity_keys rounded up to a power of two; 0 keeps nothing
@@ -35,7 +35,7 @@ private:
   struct entry {
     page_key key;
     directory::page_location location;
-    std::uint32_t used_at = 0; ///< 0: empty.
+    std::uint32_t used_at = 0; ///< 0: the entry is empty.
   };
   static constexpr std::size_t ways = 8;
   struct bucket {
@@ -49,8 +49,8 @@ private:
   // Constant after construction.
   std::size_t mask_ = 0;
 
-  // Shared: an entry by the lock of its bucket's stripe; the clock may run unevenly, it only
-  // orders.
+  // Shared between threads: an entry is guarded by the lock of its bucket's stripe. The clock may
+  // run unevenly; it only orders entries.
   struct free_memory {
     void operator()(bucket* memory) const noexcept;
   };

@@ -10,22 +10,24 @@ namespace peercache::client {
 
 /// What a reader knows when it chooses where to read a page from.
 struct reader_place {
-  incarnation own;  ///< Of this host's node; zero for none.
+  incarnation own;  ///< This host's node; zero: there is none.
   node_id own_node; ///< Spreads readers over equal locations.
-  /// Bytes that this process is reading from a peer now.
+  /// Returns the bytes that this process is reading from a peer now.
   std::function<std::uint64_t(const incarnation&)> outstanding = [](const incarnation&) {
     return std::uint64_t{0};
   };
   /// Whether this process has no way to the holder now.
   std::function<bool(const incarnation&)> is_away = [](const incarnation&) { return false; };
-  incarnation avoided; ///< Its location was out of date just now: only when there is no other.
-  std::uint32_t length_bytes = 0; ///< Of the page that is wanted; 0: of any length.
+  /// A holder whose location has just turned out to be out of date: chosen only if there is no
+  /// other.
+  incarnation avoided;
+  std::uint32_t length_bytes = 0; ///< Length of the wanted page; 0: any length.
 };
 
-/// A page of the wanted length before others; then memory before disk, then the own host, then a
-/// mirrored copy before its producer's, then the peer with the fewest bytes outstanding; readers on
-/// different hosts prefer different ones of those that are equal. A holder that is away comes last.
-/// @pre answer.count > 0
+/// Chooses in this order: pages of the wanted length; memory before disk; the own host; a mirrored
+/// copy before its producer's; the peer with the fewest bytes outstanding. Readers on different
+/// hosts prefer different ones of equal locations. A holder that is away comes last. @pre
+/// answer.count > 0
 const directory::page_location& choose_location(const lookup_answer& answer,
                                                 const reader_place& reader);
 

@@ -12,8 +12,8 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
 constexpr std::size_t replicas_asked = lookup_answer::asked_max - 2;
-/// With so many keys for each node all are asked, whoever comes first: then the ring's order
-/// spreads the keys better than any that favours who owns most.
+/// With this many open keys per node all nodes are asked anyway. Then the ring's order spreads the
+/// keys better than an order that prefers owners of many keys.
 constexpr std::size_t keys_for_each_owner = 8;
 
 bool contains(std::span<const node_id> ids, node_id wanted) noexcept {
@@ -73,8 +73,8 @@ void lookup_plan::count_open_keys() {
         open_keys_[id] += 1;
 }
 
-/// The owners of today, those first that cost the fewest messages if any choice of them can save
-/// some, then those of before.
+/// Returns the owners to ask for a key, best first. Current owners come before former ones; when
+/// the choice can save messages, current owners of many open keys come first.
 std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out) const {
   auto count = owners_today(key, out);
   std::array<std::pair<std::size_t, node_id>, replicas_asked> order;
@@ -145,7 +145,7 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
       target = shares.emplace(shares.end());
       target->owner = owner;
       if (saves_messages_)
-        open_keys_[owner] += keys_.size(); // Whoever is asked anyway comes before all who are not.
+        open_keys_[owner] += keys_.size(); // An owner that is asked anyway comes before all others.
     }
     PEERCACHE_ASSERT(answer.asked_count < lookup_answer::asked_max);
     answer.asked[answer.asked_count++] = owner;
@@ -161,7 +161,7 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
 void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
   auto& out = answers_[index];
   PEERCACHE_ASSERT(out.status == page_status::pending && count <= out.locations.size());
-  // Never believe a record whose owner is not in the view.
+  // Never believe a record whose holder is not in the view.
   auto end = std::remove_if(out.locations.begin(),
                             out.locations.begin() + static_cast<std::ptrdiff_t>(count),
                             [&](const auto& l) { return !known_.is_member(l.holder); });

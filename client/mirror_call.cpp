@@ -14,11 +14,12 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-/// How long a get may take longer for the slots of its first mirrored pages; later ones are leased.
+/// Extra time that a get may spend waiting for the slots of its first mirrored pages; slots of
+/// later pages are leased.
 constexpr auto slot_patience = 5ms;
-/// Of one call.
+/// Bytes that one call mirrors at most.
 constexpr std::uint64_t mirrored_bytes_max = 16u << 20;
-/// Asked for ahead, in pages of the last one's length.
+/// Slots asked for ahead, for pages of the last page's length.
 constexpr std::uint64_t leases_wanted = 4;
 constexpr std::uint32_t looks_for_own_copy = 4;
 
@@ -36,7 +37,8 @@ void mirror_call::consider(const get_page& page, std::uint32_t length_bytes,
   const bool mirrored = client_.heat.is_mirrored(page.key, now);
   const auto reads = client_.heat.count_read(page.key, now);
   if (mirrored) {
-    // The next look-up may find the own host's copy; if its pool had no room, the cache goes on.
+    // The next look-up may find this host's copy. If the pool had no room for it, the cached
+    // location is used on.
     if (reads <= looks_for_own_copy)
       client_.locations.erase(page.key);
     return;

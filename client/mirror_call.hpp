@@ -8,24 +8,24 @@
 
 namespace peercache::client {
 
-/// After a `get`: copies of pages that came from other hosts, for this host's own pool, so that the
-/// next reader here needs no network and readers elsewhere have one more place to read from. Which
-/// pages, the node says (`pool.mirror`); how much room they get is the pool's to say.
+/// After a `get`: copies pages that came from other hosts into this host's pool, so that the next
+/// reader here needs no network and readers elsewhere have one more place to read from. The node
+/// says which pages (`pool.mirror`); the pool limits their room.
 ///
-/// Never a wrong byte: only pages with a checksum are copied, and it is compared in the copy. Never
-/// in anybody's way: slots are waited for only briefly, and what has none is left.
+/// Only pages with a checksum are copied, and the copy's checksum is compared: no wrong byte is
+/// stored. Slots are waited for only briefly, and pages without a slot are not mirrored.
 /// Threads: one object per call.
 class mirror_call {
 public:
   mirror_call(cache_client::impl& client, own_pool_ptr pool, deadline until);
 
-  /// The page was read from another host, whose record has this checksum. Decides whether it is
-  /// to be mirrored.
+  /// Decides whether to mirror a page that was read from another host, whose record has this
+  /// checksum.
   void consider(const get_page& page, std::uint32_t length_bytes, std::uint64_t checksum);
-  /// Copies and commits what was decided on.
+  /// Copies and commits the pages that `consider` chose.
   void run();
 
-  /// Copies a page's parts one behind the other; false: what was copied has another checksum.
+  /// Copies a page's parts one behind the other. False: the copied bytes have another checksum.
   /// @pre `to` is as long as all parts together
   static bool copy_compared(std::span<const page_part> parts, std::span<std::byte> to,
                             std::uint64_t checksum);
@@ -38,7 +38,7 @@ private:
     slot_id slot;
   };
 
-  /// Candidates without a slot are dropped.
+  /// Gets a slot for each candidate; drops those that get none.
   void take_slots();
 
   cache_client::impl& client_;

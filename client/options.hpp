@@ -5,7 +5,7 @@
 
 namespace peercache::client {
 
-/// A client's options out of a loaded configuration: the `client.*`, `set.*`, `cluster.*` and
+/// Takes a client's options from a loaded configuration: the `client.*`, `set.*`, `cluster.*` and
 /// `data.*` rows of the option table.
 client_options options_of(const config::node_config& config);
 

@@ -8,13 +8,15 @@ bool own_pool::make_readable(const link::filled_slot& page) noexcept {
   PEERCACHE_ASSERT(slots.in_range(page.slot, page.length_bytes));
   if (!slots.fill(page.slot, page.key, page.length_bytes, page.checksum))
     return false;
-  index.insert(page.key, page.slot); // Where it has no room, the directory knows the page soon.
+  // When the index has no room, readers find the page through the directory a moment later.
+  index.insert(page.key, page.slot);
   return true;
 }
 
 std::optional<directory::page_location> own_pool::find(const page_key& key,
                                                        std::uint32_t length_bytes) const noexcept {
-  if (epochs.is_old(key)) // Filled before a clear, and not committed yet.
+  // A page that was filled before a clear and not committed yet is not found.
+  if (epochs.is_old(key))
     return std::nullopt;
   const auto found = index.find(key, length_bytes);
   if (!found || found->contents.checksum == 0)

@@ -18,21 +18,22 @@
 
 namespace peercache::client {
 
-/// The pool of the own host's node, mapped, and the session that lets this process fill slots of
-/// it. A node that restarts has another one. Shared by whoever still copies; the mapping outlives
-/// the node, and ends on a thread of its own (client/pool_unmapper.hpp).
+/// The mapped pool of this host's node, and the session that lets this process fill slots of it. A
+/// restarted node has another pool. Shared by all threads that still copy; the mapping outlives the
+/// node, and ends on a thread of its own (client/pool_unmapper.hpp).
 struct own_pool {
   explicit own_pool(storage::pool_memory mapped)
       : memory(std::move(mapped)), slots(memory.slots()), index(memory.index()),
         epochs(memory.epochs()) {}
 
-  /// Whoever looks for the page on this host finds it from here on, though the node knows nothing
-  /// of it yet. False: the node has taken the slot back. @pre the slot is leased to this process,
-  /// its bytes are in place, and a store fence (`copy_fence`) stands behind them
+  /// Makes the page visible to all readers on this host, though the node does not know of it yet.
+  /// False: the node has taken the slot back. @pre the slot is leased to this process, its bytes
+  /// are in place, and a store fence (`copy_fence`) stands behind them
   bool make_readable(const link::filled_slot& page) noexcept;
 
-  /// A page of the pool as the directory would name it; of this length, unless that is 0. One
-  /// without a checksum is not found here: nobody could compare its bytes.
+  /// Finds a page of the pool, as a location that the directory could have named; only of this
+  /// length, unless it is 0. A page without a checksum is not found: nobody could compare its
+  /// bytes.
   std::optional<directory::page_location> find(const page_key& key,
                                                std::uint32_t length_bytes = 0) const noexcept;
 
@@ -43,15 +44,16 @@ struct own_pool {
   discovery::member node;
   link::gateway_actor gateway;
   std::uint64_t session = 0;
-  std::uint32_t directory_replicas = 2;                  ///< Owners of each key, as the node says.
-  config::mirror_mode mirror = config::mirror_mode::off; ///< What the node wants to be mirrored.
+  std::uint32_t directory_replicas = 2; ///< Number of owners of each key, as the node says.
+  /// Which pages the node wants to be mirrored.
+  config::mirror_mode mirror = config::mirror_mode::off;
   slot_leases leases;
 };
 using own_pool_ptr = std::shared_ptr<own_pool>;
 
 /// Calls `visit(i, location)` for each of `count` keys, in order; the location is empty where this
-/// host has no such page in memory, or no pool. The memory behind the next keys is on its way
-/// meanwhile. @param key_at, length_at of page i
+/// host has no such page in memory, or no pool. Memory for the next keys is prefetched meanwhile.
+/// @param key_at, length_at return key and length of page i
 template <class KeyAt, class LengthAt, class Visitor>
 void find_each(const own_pool_ptr& pool, std::size_t count, KeyAt&& key_at, LengthAt&& length_at,
                Visitor&& visit) {

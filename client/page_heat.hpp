@@ -10,9 +10,9 @@
 
 namespace peercache::client {
 
-/// Which pages this process read from other hosts lately, and which of them it mirrored: a page
-/// that is read twice within `window` is hot. Approximate: a page forgets another one that has the
-/// same cell. Threads: any. Memory: 8 bytes a cell.
+/// Remembers which pages this process read from other hosts lately, and which of them it mirrored:
+/// a page that is read twice within `window` is hot. Approximate: a page displaces another page of
+/// the same cell. Threads: any. Memory: 8 bytes a cell.
 class page_heat {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -21,9 +21,9 @@ public:
   static constexpr std::chrono::seconds window{60};
   static constexpr std::uint32_t hot_reads = 2;
 
-  /// The page was read from another host once more; how often within the window.
+  /// Counts one more read of the page from another host; returns the reads within the window.
   std::uint32_t count_read(const page_key& key, time_point now) noexcept;
-  /// This process has given its host a copy.
+  /// Notes that this process has given its host a copy of the page.
   void mark_mirrored(const page_key& key, time_point now) noexcept;
   bool is_mirrored(const page_key& key, time_point now) const noexcept;
 
@@ -39,7 +39,7 @@ private:
   static std::uint64_t pack(const cell& from) noexcept;
   static std::uint32_t tag_of(const page_key& key) noexcept;
   static std::uint32_t seconds_of(time_point now) noexcept;
-  /// What is known of the page, empty where it is another's or too old.
+  /// Returns the page's cell; empty where the cell is another page's or too old.
   cell look(const page_key& key, time_point now) const noexcept;
 
   std::unique_ptr<std::array<std::atomic<std::uint64_t>, cells>> cells_ =

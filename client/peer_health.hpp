@@ -16,7 +16,7 @@ public:
   static constexpr std::uint32_t slow_start_calls = 8;
 
   bool allow(const incarnation& peer, circuit_breaker::time_point now);
-  /// Whether `allow` would say no; claims nothing.
+  /// Whether `allow` would say no; changes nothing.
   bool is_left_alone(const incarnation& peer, circuit_breaker::time_point now) const;
   void on_success(const incarnation& peer);
   void on_failure(const incarnation& peer, circuit_breaker::time_point now);
@@ -24,7 +24,8 @@ public:
 
 private:
   mutable std::mutex lock_;
-  std::unordered_map<incarnation, circuit_breaker> breakers_; ///< By lock_; only peers that failed.
+  /// Guarded by lock_. Only peers that failed.
+  std::unordered_map<incarnation, circuit_breaker> breakers_;
 };
 
 } // namespace peercache::client

@@ -31,7 +31,8 @@ public:
 
 private:
   mutable std::mutex lock_;
-  std::unordered_map<incarnation, std::uint64_t> bytes_; ///< By lock_; only peers being read from.
+  /// Guarded by lock_. Only peers that are being read from.
+  std::unordered_map<incarnation, std::uint64_t> bytes_;
 };
 
 } // namespace peercache::client

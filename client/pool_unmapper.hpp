@@ -9,18 +9,18 @@
 
 namespace peercache::client {
 
-/// Ends pools that nobody uses any more, on a thread of its own: to unmap 64 GiB takes two seconds,
-/// and the last one who lets go of a pool is a call with a deadline, or a thread of the scheduler.
+/// Unmaps pools that nobody uses any more, on a thread of its own: to unmap 64 GiB takes two
+/// seconds, and the last user of a pool is a call with a deadline, or a thread of the scheduler.
 ///
-/// Threads: `run` in one thread, once; all else from any. Ownership: of the pools that it has
-/// taken; what comes after `run` has returned ends at once, on the thread that brings it.
+/// Threads: `run` in one thread, once; the rest from any. Ownership: owns the pools that it has
+/// taken. A pool that comes after `run` has returned ends at once, on the thread that brings it.
 class pool_unmapper {
 public:
-  /// A pool that is handed to `unmapper` when its last user has gone.
+  /// Makes a shared pool that is handed to `unmapper` when its last user has gone.
   static own_pool_ptr share(std::unique_ptr<own_pool> pool,
                             const std::shared_ptr<pool_unmapper>& unmapper);
 
-  /// Ends what comes until `stop`, and what has come by then.
+  /// Unmaps pools until `stop`, and then the pools that have come by then.
   void run();
   void stop() noexcept;
 
@@ -29,9 +29,9 @@ private:
 
   std::mutex lock_;
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<own_pool>> gone_; ///< By lock_.
-  bool stop_ = false;                           ///< By lock_.
-  bool ended_ = false;                          ///< By lock_; `run` has returned.
+  std::vector<std::unique_ptr<own_pool>> gone_; ///< Guarded by lock_.
+  bool stop_ = false;                           ///< Guarded by lock_.
+  bool ended_ = false;                          ///< Guarded by lock_. `run` has returned.
 };
 
 } // namespace peercache::client

@@ -9,17 +9,18 @@
 
 namespace peercache::client {
 
-/// Best effort: the nodes bring these pages into their pools, if they have nothing better to do.
+/// Asks the nodes, best effort, to bring these pages into their pools if they have nothing better
+/// to do.
 void warm(const promote_plan& pages, const link::topology& cluster);
 
 /// Asks the nodes to bring pages into their pools, all at once; the caller reads other pages
-/// meanwhile. What is asked and what the answers mean is the plan's to say
-/// (client/promote_plan.hpp). Threads: one object per call. Bound: `take` returns by the deadline.
+/// meanwhile. The plan (client/promote_plan.hpp) makes the questions and interprets the answers.
+/// Threads: one object per call. Bound: `take` returns by the deadline.
 class promote_call {
 public:
   promote_call(session& with, const link::topology& cluster, promote_plan pages, deadline until);
 
-  /// Waits for the answers: one place for each page.
+  /// Waits for the answers; returns one place for each page.
   std::vector<promote_plan::place> take();
 
 private:
@@ -29,7 +30,7 @@ private:
 
   session::caller self_;
   const promote_plan pages_;
-  std::vector<std::optional<pending_answer>> answers_; ///< By share.
+  std::vector<std::optional<pending_answer>> answers_; ///< One for each share of the plan.
 };
 
 } // namespace peercache::client

@@ -14,7 +14,7 @@
 namespace peercache::client {
 
 /// Pages that nodes are asked to bring into their pools, sorted into one question for each node;
-/// and what the answers mean. Threads: one. No clock, no I/O.
+/// interprets the answers. Threads: one. No clock, no I/O.
 class promote_plan {
 public:
   /// One node's pages.
@@ -29,17 +29,17 @@ public:
     std::optional<directory::page_location> location;
   };
 
-  /// @param index the caller's name for the page
-  /// @param at whose process is asked for a page of which length
+  /// @param index the caller's name for the page @param at names the holder that is asked, and the
+  /// length of the page
   void add(std::uint32_t index, const page_key& key, const directory::page_location& at);
   bool empty() const noexcept { return shares_.empty(); }
   std::span<const share> shares() const noexcept { return shares_; }
 
-  /// How long a node may take of the time that is left: it answers with what it has before its
-  /// reader gives up. Not above zero: it need not be asked.
+  /// Returns how much of the remaining time a node may take: it answers with the pages that it has
+  /// before its reader gives up. Not above zero: it need not be asked.
   static std::chrono::milliseconds patience(std::chrono::milliseconds left);
-  /// One place for each page of the share, whatever the node has answered; an answer that is empty
-  /// or malformed names none, and a place on a disk or of another process is none.
+  /// Returns one place for each page of the share, whatever the node has answered. An empty or
+  /// malformed answer names no place; a location on a disk or of another process counts as none.
   static std::vector<place> places(const share& asked, std::string_view answer);
 
 private:

@@ -10,7 +10,7 @@ namespace {
 
 static_assert(rdma_uses::records_max <= link::used_pages_max);
 
-/// The mixer of SplitMix64: neighbours have nothing in common.
+/// The mixer of SplitMix64: neighbouring numbers give unrelated results.
 std::uint64_t mixed(std::uint64_t number) noexcept {
   number *= 0x9e3779b97f4a7c15;
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;

@@ -12,11 +12,11 @@
 
 namespace peercache::client {
 
-/// A sample of the pages that came by RDMA, for the eviction order of their owners: no CPU of
-/// theirs took part in the READ, so nobody but the reader can tell them (client/session_actor.cpp
-/// does, now and then). Which of the hits are taken follows no pattern, so that a batch which is
-/// read again and again has each of its pages counted in time. Threads: any; those that are not
-/// taken cost one atomic addition. Bound: `records_max`; what comes beyond is not told.
+/// A sample of the pages that came by RDMA, for the eviction order of their holders. No CPU of the
+/// holder took part in the READ, so only the reader can report it (client/session_actor.cpp does,
+/// now and then). The hits are sampled without a pattern, so that a batch which is read again and
+/// again has each of its pages counted in time. Threads: any; a hit that is not sampled costs one
+/// atomic addition. Bound: `records_max`; further hits are not reported.
 class rdma_uses {
 public:
   static constexpr std::uint32_t sample_one_in = 8;
@@ -27,14 +27,14 @@ public:
 
   /// The pages of one holder, packed link::used_page.
   using of_holder = std::pair<incarnation, std::string>;
-  /// Everything since the last call.
+  /// Returns everything since the last call.
   std::vector<of_holder> take();
 
 private:
   std::atomic<std::uint64_t> hits_{0};
   std::mutex lock_;
-  std::vector<of_holder> uses_; ///< By lock_.
-  std::size_t records_ = 0;     ///< By lock_; of all owners.
+  std::vector<of_holder> uses_; ///< Guarded by lock_.
+  std::size_t records_ = 0;     ///< Guarded by lock_. Records of all holders.
 };
 
 } // namespace peercache::client

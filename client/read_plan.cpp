@@ -9,7 +9,7 @@
 namespace peercache::client {
 namespace {
 
-/// The place was out of date, not the page unreadable: worth a second look.
+/// Whether the place was out of date, rather than the page unreadable: worth a second look.
 bool place_was_stale(page_status status) noexcept {
   return status == page_status::stale || status == page_status::holder_gone ||
          status == page_status::wrong_key;
@@ -82,7 +82,7 @@ void read_plan::looked_at_own_host(std::uint32_t index,
   PEERCACHE_ASSERT(here->holder == known_.own);
   locate(index, *here);
   if (!pasts_.empty())
-    pasts_[index].denied = {}; // Nobody else need be asked for it.
+    pasts_[index].denied = {}; // No other holder need be asked for the page.
 }
 
 std::size_t read_plan::take_remembered() {
@@ -139,7 +139,8 @@ void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place r
     reader.length_bytes = results_[index].length_bytes;
     const auto& best = choose_location(answers[i], reader);
     remember(index, best);
-    if (holder_is_asked && best.holder == its.avoided) { // Which knows better than the directory.
+    // The holder itself knows better than the directory.
+    if (holder_is_asked && best.holder == its.avoided) {
       pasts_[index].unless_holder = page_status::stale;
       continue;
     }
@@ -191,7 +192,8 @@ std::vector<read_plan::page> read_plan::take_round() {
 bool read_plan::may_copy(const page& which, bool late) {
   PEERCACHE_ASSERT(is_own(which));
   if (late) {
-    end(which.index, page_status::timed_out); // Its place is as good as before.
+    // The page's place stays remembered: it is not out of date.
+    end(which.index, page_status::timed_out);
     return false;
   }
   if (which.location.length_bytes == results_[which.index].length_bytes)
@@ -202,7 +204,7 @@ bool read_plan::may_copy(const page& which, bool late) {
 
 void read_plan::copied(const page& which, page_status status) {
   if (status == page_status::timed_out)
-    end(which.index, status); // As above: nobody has said anything against its place.
+    end(which.index, status); // The page's place stays remembered, as in `may_copy`.
   else
     decide(which.index, which.location, status, page_origin::own_host);
 }
@@ -223,7 +225,8 @@ void read_plan::locate_promoted(std::uint32_t index, const directory::page_locat
 void read_plan::promoted(const promote_plan::place& now, bool late) {
   if (now.location)
     return locate_promoted(now.index, *now.location);
-  // The disk had it no more, or not in time; the directory may know better in a second look.
+  // The disk did not have the page any more, or not in time; the directory may know better in a
+  // second look.
   locations_.erase(pages_[now.index].key);
   if (late)
     end(now.index, page_status::timed_out);
@@ -237,13 +240,14 @@ void read_plan::told_by_holder(const promote_plan::place& now, bool late) {
   auto& its = past_of(now.index);
   const auto denied = std::exchange(its.denied, {});
   if (denied.value == 0)
-    return; // The directory knew of another holder, and the page was read there.
+    return; // The directory knew another holder, and the page was read there.
   PEERCACHE_ASSERT(its.unless_holder != page_status::pending);
   if (now.location)
     return locate_promoted(now.index, *now.location);
   if (late)
     return end(now.index, page_status::timed_out);
-  if (its.unless_holder == page_status::stale) { // The directory believes in it still.
+  // The directory still names the holder that denies the page.
+  if (its.unless_holder == page_status::stale) {
     const auto& key = pages_[now.index].key;
     locations_.erase(key);
     stale_.add({key, its.avoided, denied});
@@ -266,8 +270,8 @@ void read_plan::decide(std::uint32_t index, const directory::page_location& used
       its.denied = used.gen;
     return;
   }
-  // In the second look the directory itself said so, just now; and the holder denied it, not a view
-  // that may be older than the record.
+  // The record is false for certain: in the second look the directory has just named it, and the
+  // holder itself denied it, not a view that may be older than the record.
   if (place_was_stale(status) && origin != page_origin::none && used.gen.readable())
     stale_.add({key, used.holder, used.gen});
   if (status != page_status::hit)

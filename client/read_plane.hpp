@@ -19,8 +19,8 @@ struct reader_rail;
 namespace peercache::client {
 
 /// The data plane of a client process: one lane for each rail and one for TCP, each with a thread
-/// (the data-plane actor) that owns its connections.
-/// Threads: `lanes` and `register_buffer` any; `run` one for each lane, until `stop`.
+/// (the data-plane actor) that owns its connections. Threads: `lanes` and `register_buffer` any;
+/// `run` one for each lane, until `stop`.
 class read_plane {
 public:
   /// Fails when `data_plane` is verbs and no device is usable.
@@ -28,14 +28,14 @@ public:
   ~read_plane();
 
   std::span<const std::unique_ptr<rdma::read_lane>> lanes() const noexcept { return lanes_; }
-  /// What it took and why: "verbs: mlx5_0/1", "tcp: no RDMA device".
+  /// The chosen plane and the reason: "verbs: mlx5_0/1", "tcp: no RDMA device".
   const std::string& choice() const noexcept { return choice_; }
   bool has_rails() const noexcept { return !rails_.empty(); }
   std::size_t rails() const noexcept { return rails_.size(); }
-  /// What the rails have done, for the own host's node.
+  /// Adds the rails' totals to a report for this host's node.
   void report(link::client_report& to) const;
 
-  /// Registers with all rails, or with none: the first failure is the answer.
+  /// Registers the memory with all rails, or with none; returns the first failure.
   result<void> register_buffer(std::span<std::byte> memory);
   void unregister_buffer(const std::byte* begin);
 
@@ -51,10 +51,10 @@ private:
   void add_lane(rdma::read_lane::kind how, std::string name,
                 std::unique_ptr<rdma::data_plane> plane);
 
-  const incarnation reader_; ///< The same on all rails.
+  const incarnation reader_; ///< The reader's name, the same on all rails.
   const std::string name_;
   std::string choice_;
-  std::vector<std::unique_ptr<rdma::reader_rail>> rails_; ///< Outlive their planes.
+  std::vector<std::unique_ptr<rdma::reader_rail>> rails_; ///< The rails must outlive their planes.
   std::vector<std::unique_ptr<rdma::data_plane>> planes_;
   std::vector<std::unique_ptr<rdma::data_plane_loop>> loops_;
   std::vector<std::unique_ptr<rdma::read_lane>> lanes_;

@@ -16,8 +16,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// A set that has returned is in its node's pool after a message; longer than this it takes where
-/// that is frozen or gone.
+/// Longest wait for an earlier set of this host. After its return a set is in its node's pool one
+/// message later; it takes longer only when the node is frozen or gone.
 constexpr auto put_patience = 50ms;
 constexpr auto put_look_interval = 100us;
 
@@ -102,7 +102,8 @@ void remove_call::ask(const link::topology& cluster,
   }
   const auto at_close = self.fail_at_close(std::move(asked));
   PEERCACHE_ASSERT(answers.size() == shares.size());
-  // Their time-outs run already: to receive one after the other takes no longer than the slowest.
+  // All time-outs run already: receiving the answers one after the other takes no longer than the
+  // slowest.
   for (std::size_t i = 0; i < shares.size(); ++i)
     if (answers[i])
       answers[i]->receive(

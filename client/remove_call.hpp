@@ -11,14 +11,14 @@
 
 namespace peercache::client {
 
-/// One `remove`: carries out what its plan says (client/remove_plan.hpp).
-/// Threads: one object per call. Bound: returns by the deadline, whoever does not answer.
+/// One `remove`; carries out its plan (client/remove_plan.hpp). Threads: one object per call.
+/// Bound: returns by the deadline, even without answers.
 class remove_call {
 public:
   remove_call(cache_client::impl& client, std::span<const page_key> keys,
               std::span<page_result> results, deadline until);
-  /// For one of several pieces of a large call: holders that were silent in an earlier piece are
-  /// not asked again, and unless this is the last one none may take all of the time that is left.
+  /// Call this when the call is one of several pieces. Holders that were silent in an earlier piece
+  /// are not asked again, and only in the last piece a holder may take all of the remaining time.
   void leave_out(std::vector<incarnation>& silent, bool is_last) noexcept {
     silent_ = &silent;
     is_last_ = is_last;
@@ -31,12 +31,12 @@ private:
       std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::remove_atom_v,
       std::string{}));
 
-  /// What a set of this host has put is in the pool before it is removed there. Notes which of the
-  /// keys are.
+  /// Waits until pages that a set of this host has put are in the pool, where they are removed.
+  /// Notes which keys the pool has.
   void await_own_puts();
-  /// Asks all holders before it waits for the first: one that is silent holds up no other.
+  /// Asks all holders before it waits for the first: a silent holder holds up no other.
   void ask(const link::topology& cluster, const std::vector<remove_plan::share>& shares);
-  /// Sends one question, unless it is of no use.
+  /// Sends one question; nothing when the holder cannot be asked.
   std::optional<pending_answer> send(session::caller& self, const link::peer* holder,
                                      const remove_plan::share& part);
   void forget_places();

@@ -14,15 +14,15 @@
 
 namespace peercache::client {
 
-/// What the removal of a page from several holders comes to: a holder that could not be asked may
-/// still have it, so its reason wins; `hit` when one had it; else `not_found`.
-/// @param so_far pending: nobody was asked
-/// @param said by the next holder; anything but `hit` and `not_found` is a reason
+/// Joins the outcomes of removing one page from several holders: a holder that could not be asked
+/// may still have the page, so its reason wins; `hit` when one had it; else `not_found`. @param
+/// so_far pending: no holder was asked @param said the next holder's outcome; anything but `hit`
+/// and `not_found` is a reason
 page_status join_removals(page_status so_far, page_status said) noexcept;
 
-/// One `remove` without its session and clock: which holders are asked for which pages, and what
-/// their answers come to. Pages are removed where the directory names them and in the own pool, or
-/// on all nodes of the view, whatever the directory says.
+/// One `remove` without its session and clock: decides which holders are asked for which pages, and
+/// joins their answers. Pages are removed where the directory names them and in this host's pool,
+/// or on all nodes of the view, whatever the directory says.
 ///
 /// Threads: one. No clock, no I/O. Lifetime: keys and results outlive the plan. Invariants: each
 /// question ends in one of `answered`, `failed` or `not_asked`; no page is `pending` after `end`.
@@ -33,34 +33,37 @@ public:
   /// One holder's pages.
   struct share {
     incarnation holder;
-    std::string keys; ///< Packed.
+    std::string keys; ///< Packed page_keys.
     std::vector<std::size_t> indices;
   };
 
-  /// All pages are pending. @pre keys.size() == results.size()
+  /// All pages are pending at first. @pre keys.size() == results.size()
   remove_plan(std::span<const page_key> keys, std::span<page_result> results);
 
   /// The page lies in this host's pool.
   void is_here(std::size_t index) { here_.push_back(index); }
-  /// What the directory says, one answer a key.
+  /// Takes the directory's answers, one a key.
   void looked_up(std::span<const lookup_answer> answers);
-  /// A question for each holder that is in the view. @param own of this host's pool; zero for none
+  /// Returns a question for each holder that is in the view. @param own the holder of this host's
+  /// pool; zero: there is none
   std::vector<share> ask_holders(const is_member& in_view, const incarnation& own) const;
-  /// A question for each of these.
+  /// Returns a question for each of these members.
   std::vector<share> ask_all(std::span<const incarnation> members) const;
 
-  /// How long a holder may take of the time that is left: one that is silent leaves some to the
-  /// pieces of the call that come later.
+  /// Returns how much of the remaining time a holder may take: a silent holder leaves time for
+  /// later pieces of the call.
   static std::chrono::nanoseconds patience(std::chrono::nanoseconds left, bool is_last_piece);
 
-  /// @param statuses one byte a page. Records of pages that the holder has not are out of date.
+  /// Takes a holder's answer. @param statuses one byte a page; records of pages that the holder
+  /// does not have are out of date
   void answered(const share& asked, std::string_view statuses, stale_records& stale);
   void failed(const share& asked) { settle(asked, page_status::timed_out); }
   void not_asked(const share& whom, page_status why) { settle(whom, why); }
 
-  /// All questions have ended.
+  /// To be called when all questions of `ask_holders` have ended.
   void end();
-  /// The same after `ask_all`. @param nobody_missing every node that ever was a member was asked
+  /// To be called when all questions of `ask_all` have ended. @param nobody_missing every node that
+  /// ever was a member was asked
   void end_everywhere(bool nobody_missing);
 
 private:

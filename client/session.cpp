@@ -18,16 +18,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Of the connector: a member that is out of reach holds up a `connect` for no longer.
+/// Time-out of the connector: a member out of reach holds up a `connect` for no longer.
 constexpr auto dial_timeout = 300ms;
 
-/// What an actor system's end may take from the caller.
+/// Longest time that an actor system's end may take from the caller.
 constexpr auto end_timeout = 500ms;
 
 std::atomic<int> systems_ending{0};
 
-/// CAF closes a connection when its peer has closed it, too: a frozen one never does. Then the rest
-/// of the end, in which nothing of the client is used any more, is left to a thread.
+/// Ends an actor system within `end_timeout`. CAF closes a connection when its peer has closed it,
+/// too, which a frozen peer never does. The rest of the end, in which nothing of the client is used
+/// any more, is then left to a thread.
 void end_system(std::unique_ptr<link::system_config> config,
                 std::unique_ptr<caf::actor_system> system) {
   auto ended = std::make_shared<std::promise<void>>();
@@ -208,7 +209,7 @@ session::~session() {
     self->send_exit(actor_, caf::exit_reason::user_shutdown);
     self->send_exit(connector_, caf::exit_reason::user_shutdown);
     self->send_exit(links_, caf::exit_reason::user_shutdown);
-    self->wait_for(actor_, connector_, links_); // They use what goes with this.
+    self->wait_for(actor_, connector_, links_); // These actors use members of the session.
   }
   callers_.clear();
   actor_ = nullptr;
@@ -219,9 +220,9 @@ session::~session() {
   board_->unmapper->stop();
   link::wait_for_thread_actor(*system_, unmapping_thread_);
   unmapping_thread_ = nullptr;
-  // Whatever still refers to an actor must not keep the caller's process from ending.
+  // Actors that something still refers to must not keep the caller's process from ending.
   system_->await_actors_before_shutdown(false);
-  // The system ends in another thread, which waits until no thread is in it any more.
+  // The system ends in another thread, which would wait for this one too.
   link::leave_actor_system();
   end_system(std::move(config_), std::move(system_));
 }

@@ -26,7 +26,7 @@
 
 namespace peercache::client {
 
-/// What the session's actor shares with the callers' threads.
+/// State that the session's actor shares with the callers' threads.
 class session_board {
 public:
   explicit session_board(std::uint64_t unacknowledged_bytes_max)
@@ -34,29 +34,30 @@ public:
 
   link::topology_ptr topology() const;
   own_pool_ptr pool() const;
-  /// For a call that begins now.
+  /// Returns the state that a call begins with now.
   call_start start_call() const;
   void set_topology(link::topology_ptr next);
   void set_pool(own_pool_ptr next);
-  /// Names of members that some topology had and `now` has not.
+  /// Names of members that some earlier topology had and `now` does not have.
   std::vector<std::string> nodes_gone(const link::topology& now) const;
 
-  /// Why there is no session; goes with the next pool.
+  /// Sets the reason why there is no session; the next pool resets it.
   void set_fault(error why);
 
   enum class readiness : std::uint8_t {
-    no_node, ///< The own pool is not mapped, or its node not linked.
+    no_node, ///< This host's pool is not mapped, or its node not linked.
     linking, ///< Some member was not even tried: it would count as unreachable.
     settled, ///< Each member is linked, or out of reach.
   };
   readiness ready() const;
-  /// Waits until everything is settled, for members besides the own node no longer than one dial
-  /// may take. Errors: what stood in the way of the own node last; one that refuses us
-  /// (`incompatible`) will not change its mind, so that is told at once.
+  /// Waits until `ready` is `settled`; for members besides this host's node no longer than one dial
+  /// may take. Errors: the last fault of this host's node. A node that refuses us (`incompatible`)
+  /// will not change its mind, so that error returns at once.
   result<void> wait_ready(deadline until) const;
-  /// Waits for a view that is at least as new, and until its members are linked or were tried.
+  /// Waits for a view that is at least as new as `wanted`, and until its members are linked or were
+  /// tried.
   bool wait_view(const directory::view_number& wanted, deadline until) const;
-  /// Nobody waits from here on, neither here nor at the window.
+  /// Ends all waits, here and at the window, for good.
   void close();
 
   set_window window;
@@ -66,22 +67,23 @@ public:
   const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
 
 private:
-  readiness ready_now() const; ///< By lock_.
+  readiness ready_now() const; ///< Call with lock_ held.
 
   mutable std::mutex lock_;
   mutable std::condition_variable changed_;
-  link::topology_ptr topology_;      ///< By lock_; never null after construction of the session.
-  std::set<std::string> nodes_seen_; ///< By lock_.
-  own_pool_ptr pool_;                ///< By lock_; null while there is no session.
-  std::shared_ptr<storage::epoch_block> last_epochs_; ///< By lock_; of the pool before, or null.
-  std::optional<error> fault_;                        ///< By lock_.
-  bool closed_ = false;                               ///< By lock_.
+  link::topology_ptr topology_; ///< Guarded by lock_. Never null after construction of the session.
+  std::set<std::string> nodes_seen_; ///< Guarded by lock_.
+  own_pool_ptr pool_;                ///< Guarded by lock_. Null while there is no session.
+  /// Guarded by lock_. Epochs of the pool before, or null.
+  std::shared_ptr<storage::epoch_block> last_epochs_;
+  std::optional<error> fault_; ///< Guarded by lock_.
+  bool closed_ = false;        ///< Guarded by lock_.
 };
 
-/// A session's own actor, as the callers' threads see it.
+/// The session's own actor, as the callers' threads see it.
 using session_actor =
     caf::typed_actor<caf::reacts_to<link::view_atom, std::string>, caf::reacts_to<link::beat_atom>,
-                     // Callers: send what is in the board's commit queue.
+                     // Callers: send the commits in the board's queue.
                      caf::reacts_to<link::commit_atom>,
                      // Callers: ask the node for slots.
                      caf::reacts_to<link::reserve_atom, slot_request_ptr>,
@@ -90,13 +92,13 @@ using session_actor =
                      // Destructor: say goodbye, then answer.
                      caf::replies_to<link::leave_atom>::with<bool>>;
 
-/// The CAF half of a client: an actor system, the session with the own host's node, links to all
+/// The CAF half of a client: an actor system, the session with this host's node, links to all
 /// members. Threads: any, except construction and destruction. Destruction: takes a second at most,
-/// whoever is frozen; a thread ends the rest. Actors: the session's actor, links and connector,
-/// all on the scheduler; unmapping pools has a thread of its own.
+/// even with frozen peers; a thread ends the rest. Actors: the session's actor, links and
+/// connector, all on the scheduler; unmapping pools has a thread of its own.
 class session {
 public:
-  /// @param closing lent; ends what callers wait for
+  /// @param closing borrowed; ends the waits of callers
   session(const client_options& options, close_signal& closing,
           std::function<link::client_report()> report_totals,
           std::function<void(const page_key&, const directory::page_location&)> remember);
@@ -107,13 +109,13 @@ public:
   session_actor& actor() noexcept { return actor_; }
   caf::actor_system& system() noexcept { return *system_; }
 
-  /// Asks a node for its view, goes on with it, and waits until the board has one that is at least
-  /// as new as `wanted`. False when that did not happen in time. Threads: any.
+  /// Asks a node for its view, adopts it, and waits until the board has a view that is at least as
+  /// new as `wanted`. False when that did not happen in time. Threads: any.
   bool refresh_view(const link::gateway_actor& whom, const directory::view_number& wanted,
                     deadline until);
 
-  /// A blocking actor to wait with: for one thread at a time, back into the stock at the end of its
-  /// life.
+  /// A blocking actor to wait with. Used by one thread at a time; returns to the stock at the end
+  /// of its life.
   class caller {
   public:
     explicit caller(session& owner);
@@ -122,9 +124,9 @@ public:
     caller& operator=(const caller&) = delete;
     caf::scoped_actor& operator*() noexcept { return *actor_; }
     caf::scoped_actor* operator->() noexcept { return actor_.get(); }
-    /// An answer may still arrive: throw the actor away, its mailbox with it.
+    /// Call when an answer may still arrive: the actor is thrown away, its mailbox with it.
     void spoil() noexcept { spoiled_ = true; }
-    /// While the result lives, the client's close is an error for whoever receives their answers.
+    /// While the result lives, closing the client answers these requests with an error.
     close_signal::waiter fail_at_close(std::vector<caf::message_id> requests);
 
   private:
@@ -143,7 +145,8 @@ private:
   link::links_actor links_;
   caf::actor unmapping_thread_;
   std::mutex callers_lock_;
-  std::vector<std::unique_ptr<caf::scoped_actor>> callers_; ///< By callers_lock_; idle ones.
+  /// Guarded by callers_lock_. Idle actors.
+  std::vector<std::unique_ptr<caf::scoped_actor>> callers_;
 };
 
 } // namespace peercache::client

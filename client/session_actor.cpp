@@ -30,7 +30,7 @@ constexpr std::uint32_t beats_per_report = 4;
 constexpr std::uint32_t beats_per_use_report = 2;
 constexpr auto session_timeout = 1s;
 constexpr auto commit_timeout = 10s;
-/// Owners of a key while there is no node to say how many it has.
+/// Number of owners of a key while there is no node to say it.
 constexpr std::uint32_t directory_replicas = 2;
 
 /// Maps the node's pool and takes the lock that says this process lives.
@@ -87,8 +87,8 @@ void open_session(session_pointer self, const gateway_actor& gateway) {
             [self](const caf::error& why) { failed(self, why); });
 }
 
-/// The hello comes first: a session has no cluster's name in it, and a node of another cluster must
-/// be able to say so.
+/// Says hello before it opens a session: only a hello has the cluster's name in it, and a node of
+/// another cluster must be able to refuse.
 void greet(session_pointer self, const gateway_actor& gateway) {
   const auto& own = self->state.options;
   self->request(gateway, session_timeout, hello_atom_v, wire_version, own.cluster, own.client_name)
@@ -105,8 +105,8 @@ void connect(session_pointer self) {
             [self](const caf::error& why) { failed(self, why); });
 }
 
-/// Whether each slot of an answer is one of the pool's, or `no_slot`: they name memory that this
-/// process will write to.
+/// Whether each slot of an answer is one of the pool's, or `no_slot`: this process will write to
+/// the memory that they name.
 bool within_pool(const own_pool& pool, const std::string& slots, const std::string& lengths) {
   auto count = record_count<slot_id>(slots);
   if (!count || *count > record_count<std::uint32_t>(lengths).value_or(0))
@@ -118,8 +118,8 @@ bool within_pool(const own_pool& pool, const std::string& slots, const std::stri
   return true;
 }
 
-/// Keeps the slots that came with an acknowledgement (none came with an error), gives back what is
-/// of no use.
+/// Keeps the slots that came with an acknowledgement (none came with an error) and gives back slots
+/// that are of no use.
 void keep_leases(session_pointer self, const pending_commit& job, const std::string& slots) {
   auto asked = record_count<std::uint32_t>(job.next_lengths).value_or(0);
   if (asked == 0)
@@ -140,11 +140,11 @@ void keep_leases(session_pointer self, const pending_commit& job, const std::str
 
 void send_next(session_pointer self);
 
-/// What became of the pages of a commit. A page without a status did not make it.
+/// Counts the outcomes of a commit's pages. A page without a status has failed.
 flush_result outcome_of(const pending_commit& job, const std::string& statuses) {
   flush_result outcome;
   if (job.mode == commit_mode::mirror)
-    return outcome; // Nobody set them.
+    return outcome; // No `set` made these pages.
   outcome.failed = job.filled.size() / sizeof(filled_slot);
   for (std::size_t i = 0; i < statuses.size() && outcome.failed > 0; ++i) {
     auto status = static_cast<page_status>(statuses[i]);
@@ -159,15 +159,15 @@ void committed(session_pointer self, const pending_commit_ptr& job, const std::s
                const flush_result& outcome) {
   auto& state = self->state;
   if (state.in_flight != job)
-    return; // Given up when the node went.
+    return; // The commit was given up when its node went.
   PEERCACHE_ASSERT(job->sets > 0 && job->pool);
   keep_leases(self, *job, slots);
   state.options.board->window.leave(job->bytes, job->sets, outcome);
   send_next(self);
 }
 
-/// What waits next for the node of today. Slots and leases of a node that is gone are gone with it:
-/// a question to it would have no answer and hold up everything behind it.
+/// Returns the next commit for the current node. Commits for a node that is gone are ended: their
+/// slots are gone too, and the answer that would never come would hold up everything behind it.
 pending_commit_ptr next_for_this_node(session_board& board) {
   auto pool = board.pool();
   auto job = board.commits.next();
@@ -176,8 +176,9 @@ pending_commit_ptr next_for_this_node(session_board& board) {
   return job;
 }
 
-/// CAF keeps the handlers of a request to a node that is gone until their time is up: they hold
-/// nothing that holds a pool, whose memory would not come back before.
+/// Sends the next commit. CAF keeps the handlers of a request to a node that is gone until their
+/// time is up. These handlers therefore hold no reference to a pool: its memory would be kept as
+/// long.
 void send_next(session_pointer self) {
   auto job = next_for_this_node(*self->state.options.board);
   self->state.in_flight = job;
@@ -193,7 +194,7 @@ void send_next(session_pointer self) {
       .then(answered, [answered](const caf::error&) { answered({}, {}); });
 }
 
-/// Nobody will answer what was on its way to a node that is gone.
+/// Ends the requests that were on their way to a node that is gone.
 void node_lost(session_pointer self) {
   auto& state = self->state;
   state.options.board->set_pool(nullptr);
@@ -219,7 +220,8 @@ void reserve(session_pointer self, const slot_request_ptr& request) {
     return;
   }
   self->state.reserving.insert(request);
-  // As in `send_next`. Who asks may have given up: only what is in `reserving` counts.
+  // The handler holds no reference to the pool, as in `send_next`. The caller may have given up:
+  // only requests in `reserving` count.
   auto finish = [self, asked = std::weak_ptr(request)](const std::string* slots) {
     auto open = asked.lock();
     if (!open || self->state.reserving.erase(open) == 0)
@@ -270,7 +272,8 @@ void prefetch(session_pointer self, const std::string& keys) {
   }
 }
 
-/// Best effort, one message an owner: a record that stays is found again by its next reader.
+/// Sends withdrawals of false records, best effort, one message an owner: the next reader finds a
+/// record again that stays.
 void send_stale_records(session_pointer self) {
   auto& board = *self->state.options.board;
   auto records = board.stale.take();
@@ -287,7 +290,8 @@ void send_stale_records(session_pointer self) {
       caf::anon_send(owner->directory, withdraw_atom_v, std::move(batch.records));
 }
 
-/// Best effort, one message an owner: who is out of reach evicts by what else it knows.
+/// Reports READs to the holders of the pages, best effort, one message each: a holder out of reach
+/// orders its pages by what else it knows.
 void send_uses(session_pointer self) {
   auto& board = *self->state.options.board;
   auto uses = board.uses.take();
@@ -334,7 +338,7 @@ session_actor::behavior_type run_session_actor(session_pointer self,
   self->send(self, beat_atom_v);
   return {
       [self](view_atom, const std::string& view) {
-        // 0 in every program that users run: see common/guards.hpp.
+        // Only tests set this fault: see common/guards.hpp.
         if (auto late_ms = fault_setting(fault::views_late_ms); late_ms != 0)
           self->delayed_send(self->state.options.links, std::chrono::milliseconds(late_ms),
                              view_atom_v, view);

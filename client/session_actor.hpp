@@ -16,7 +16,7 @@ struct session_actor_options {
   link::links_actor links;
   std::shared_ptr<session_board> board;
   std::function<link::client_report()> report_totals;
-  /// Remembers where a page is; `prefetch` calls it with what it found.
+  /// Remembers where a page is; `prefetch` calls it for each page that it found.
   std::function<void(const page_key&, const directory::page_location&)> remember;
 };
 
@@ -25,16 +25,16 @@ struct session_actor_state {
   session_actor_options options;
   bool connecting = false;
   pending_commit_ptr in_flight; ///< The commit that is on its way to the node.
-  /// Questions for slots that are on their way to the node. Bounded by the caller threads.
+  /// Requests for slots that are on their way to the node. Bounded by the number of caller threads.
   std::unordered_set<slot_request_ptr> reserving;
   std::uint32_t beats = 0;
   static inline const char* name = "session";
 };
 
-/// Keeps the session with the own host's node: opens it, opens it again after the node was gone,
-/// sends what was filled, receives views, reports totals once a second, tells other nodes which
-/// records were false and which pages were READ. Threads: scheduler.
-/// Errors: whatever was filled in, or asked of, a node that is gone fails at once.
+/// Keeps the session with this host's node: opens it, opens it again when the node was gone, sends
+/// commits, receives views, reports totals once a second, tells other nodes which records were
+/// false and which pages were READ. Threads: scheduler. Errors: slots that were filled in a node
+/// that is gone, and requests to it, fail at once.
 session_actor::behavior_type
 run_session_actor(session_actor::stateful_pointer<session_actor_state> self,
                   session_actor_options options);

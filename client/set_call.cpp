@@ -24,12 +24,13 @@ void set_call::run() {
   bytes_ = plan_.bytes();
   if (bytes_ == 0)
     return;
-  if (is_late()) // Slots that nothing will be copied into would cost other pages theirs.
+  // A late call takes no slots: it would fill none of them, and other pages could use them.
+  if (is_late())
     return plan_.fail(page_status::timed_out);
   if (!client_.session.board().window.enter(bytes_, until_))
     return plan_.fail(page_status::refused);
   take_leases();
-  // While the node finds slots for the rest, the leased ones are filled.
+  // The leased slots are filled while the node finds slots for the rest.
   const auto request = ask_for_slots();
   copy_in();
   if (request) {
@@ -46,8 +47,8 @@ bool set_call::is_late() const noexcept {
 }
 
 void set_call::leave_out_those_here() {
-  // Only what this host's own slot table confirms now: a remembered location elsewhere may be out
-  // of date. The directory finds those duplicates when the page is published.
+  // Only pages that this host's own slot table has now count: a remembered location elsewhere may
+  // be out of date. The directory finds the other duplicates when the page is published.
   if (client_.options.duplicate == duplicate_mode::store)
     return;
   const auto key_at = [this](std::size_t i) -> const page_key& { return pages_[i].key; };
@@ -56,7 +57,7 @@ void set_call::leave_out_those_here() {
   };
   find_each(pool_, pages_.size(), key_at, length_at,
             [this](std::size_t i, const std::optional<directory::page_location>& here) {
-              // One that is only filled is the newest anyway.
+              // A page that is filled and not committed is the newest anyway.
               if (here && plan_.is_here(i) && here->gen.readable())
                 pool_->slots.count_use(here->slot);
             });

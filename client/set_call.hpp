@@ -9,8 +9,8 @@
 namespace peercache::client {
 
 /// One `set`: slots from the stock or from the node, one copy of each page into its final place,
-/// one message that commits them all. What becomes of each page is the plan's to say
-/// (client/set_plan.hpp). Threads: one object per call.
+/// one message that commits them all. The plan (client/set_plan.hpp) decides each page. Threads:
+/// one object per call.
 class set_call {
 public:
   set_call(cache_client::impl& client, std::span<const set_page> pages,
@@ -23,11 +23,11 @@ private:
   void take_leases();
   /// Asks the node for slots for the pages without one; null: all have one.
   slot_request_ptr ask_for_slots();
-  /// Waits for those slots: each page has one then, or its reason.
+  /// Waits for the slots of `request`: afterwards each page has a slot, or its reason.
   void take_answer(slot_request& request);
-  /// Copies every pending page that has a slot, for as long as the deadline has not passed.
+  /// Copies every pending page that has a slot, until the deadline.
   void copy_in();
-  /// False when the deadline passed meanwhile: the slot is not filled.
+  /// Copies one page. False when the deadline passed meanwhile: the slot is not filled.
   bool copy_in(const set_plan::page& page);
   void commit();
   std::string next_lengths(const std::string& filled);
@@ -39,7 +39,7 @@ private:
   const deadline until_;
   own_pool_ptr pool_;
   set_plan plan_;
-  std::uint64_t bytes_ = 0; ///< In the window.
+  std::uint64_t bytes_ = 0; ///< Bytes of this call in the set window.
 };
 
 } // namespace peercache::client

@@ -12,7 +12,7 @@ namespace {
 using link::append_record;
 using link::no_slot;
 
-/// What one client may keep reserved between two sets.
+/// Bytes that one client may keep reserved between two sets.
 constexpr std::uint64_t lease_bytes_max = 32u << 20;
 constexpr std::uint64_t lease_share_of_pool = 64;
 constexpr std::uint64_t lease_batches = 16;

@@ -13,18 +13,17 @@
 
 namespace peercache::client {
 
-/// One `set` without its session, clock and memory: which pages need a slot, which are copied into
-/// theirs, what the node is told of them, and which slots go back.
+/// One `set` without its session, clock and memory: decides which pages need a slot, which are
+/// copied into theirs, what the node is told, and which slots go back.
 ///
-/// Its user does as the plan says, in this order (client/set_call.cpp):
+/// The user does as the plan says, in this order (client/set_call.cpp):
 ///
 ///   is_here           for each page that this host's pool has already
-///   bytes             of the pages that are left: room for them in the window of what may be under
-///                     way; or `fail`
+///   bytes             of the pages that are left: take as many from the set window, or `fail`
 ///   lease             for each of `without_slot` that a leased slot fits
-///   ask               the node for the rest; its answer comes to `take_slots`
+///   ask               the node for the rest; its answer goes to `take_slots`
 ///   to_fill           → filled or too_late, for each; once more after `take_slots`
-///   commit            what the node is told
+///   commit            the message to the node
 ///   take_unfilled     slots that are given back
 ///
 /// Threads: one. No clock, no I/O. Lifetime: pages and results outlive the plan. Invariants: a slot
@@ -32,13 +31,14 @@ namespace peercache::client {
 /// `stored` has a slot and is in the commit.
 class set_plan {
 public:
-  /// Malformed pages are `bad_size`, all others pending. @pre pages.size() == results.size()
+  /// Malformed pages are `bad_size`, all others pending at first. @pre pages.size() ==
+  /// results.size()
   set_plan(std::span<const set_page> pages, std::span<page_result> results);
 
-  /// The page is readable in this host's pool. True: nothing is stored, and that counts as its use;
-  /// false: it was decided before.
+  /// The page is readable in this host's pool. True: nothing is stored, and the call counts as a
+  /// use of the page; false: the page was decided before.
   bool is_here(std::size_t index);
-  /// Of all pending pages.
+  /// Bytes of all pending pages.
   std::uint64_t bytes() const noexcept;
   /// Ends all pending pages.
   void fail(page_status reason);
@@ -50,10 +50,11 @@ public:
     return results_[index].length_bytes;
   }
   void lease(std::uint32_t index, slot_id slot);
-  /// Packed lengths of the pages that have no slot yet; empty: the node need not be asked.
+  /// Returns the packed lengths of the pages that have no slot yet; empty: the node need not be
+  /// asked.
   std::string ask();
-  /// What the node has answered. A page without a slot ends with the reason, `no_space` if none.
-  /// @param slots packed, in the order of the question; may be short or empty
+  /// Takes the node's answer. A page without a slot ends with `why_not`, or `no_space` if there is
+  /// no reason. @param slots packed, in the order of the question; may be short or empty
   void take_slots(std::string_view slots, page_status why_not);
 
   // -- copies
@@ -65,29 +66,30 @@ public:
   };
   std::vector<page> to_fill() const;
   void filled(std::uint32_t index, std::uint64_t checksum);
-  /// There was no time to fill the slot.
+  /// There was no time to fill the page's slot.
   void too_late(std::uint32_t index);
 
-  // -- what the node is told
+  // -- the message to the node
 
-  /// Packed `filled_slot`s of the pages that `make_readable` has shown to this host's readers, in
-  /// the order of the call. False from it: the node has taken the slot back.
+  /// Returns packed `filled_slot`s of the pages that `publish` has shown to this host's readers, in
+  /// the order of the call. `publish` returns false when the node has taken the slot back.
   using make_readable = std::function<bool(const link::filled_slot&)>;
   std::string commit(const make_readable& publish);
-  /// Packed; since the last call.
+  /// Returns the unfilled slots since the last call, packed.
   std::string take_unfilled();
 
 private:
   std::span<const set_page> pages_;
   std::span<page_result> results_;
-  std::vector<slot_id> slots_;           ///< Per page.
-  std::vector<std::uint64_t> checksums_; ///< Per page.
+  std::vector<slot_id> slots_;           ///< One for each page.
+  std::vector<std::uint64_t> checksums_; ///< One for each page.
   std::vector<std::uint32_t> asked_;     ///< Pages that the node is asked for slots for.
-  std::string unfilled_;                 ///< Packed slots.
+  std::string unfilled_;                 ///< Packed slot_ids.
 };
 
-/// How many slots a client wants to have leased after a set, of pages as large as those of the set:
-/// for some batches, so that the next sets need not wait for the acknowledgement of this one.
+/// Returns how many slots a client wants to have leased after a set, for pages as large as those of
+/// the set: enough for some batches, so that the next sets need not wait for the acknowledgement of
+/// this one.
 std::uint64_t slots_to_lease(std::uint64_t pages_of_set, std::uint64_t bytes_of_slot,
                              std::uint64_t pool_bytes) noexcept;
 

@@ -8,36 +8,36 @@
 
 namespace peercache::client {
 
-/// Pages that were set and that the node has not acknowledged yet: bounds them in bytes, and lets
-/// callers wait for the last one. Threads: any.
+/// Bounds, in bytes, the pages that were set and that the node has not acknowledged yet, and lets
+/// callers wait for the last of them. Threads: any.
 class set_window {
 public:
-  /// Of a pool's bytes, one part of so many: what is set and not acknowledged cannot give way to
-  /// others.
+  /// The window is at most one part in this many of the pool: unacknowledged pages cannot give way
+  /// to others.
   static constexpr std::uint64_t parts_of_pool = 8;
 
   explicit set_window(std::uint64_t bytes_max) : option_bytes_(bytes_max), bytes_max_(bytes_max) {}
 
-  /// The pages go to a pool of this size from here on: the window is its part, if that is less.
+  /// The pages now go to a pool of this size: the window shrinks to its part, if that is less.
   void follow(std::uint64_t pool_bytes);
 
   /// Takes `bytes` of the window; false when there is no room until the deadline.
   bool enter(std::uint64_t bytes, deadline until);
-  /// Gives back what `sets` calls took, and says what became of their pages.
+  /// Gives back the bytes of `sets` calls, with the outcome of their pages.
   void leave(std::uint64_t bytes, std::uint64_t sets, const flush_result& outcome);
-  /// Nobody waits from here on: no room, nothing empty.
+  /// Ends all waits, for good: they find no room, and no empty window.
   void close();
-  /// Waits for an empty window; what became of the pages since the last call, or nothing at the
-  /// deadline.
+  /// Waits for an empty window. Returns the outcome of the pages since the last call; nothing at
+  /// the deadline.
   std::optional<flush_result> wait_empty(deadline until);
 
 private:
   const std::uint64_t option_bytes_;
   std::mutex lock_;
   std::condition_variable changed_;
-  std::uint64_t bytes_max_; ///< By lock_, as all below.
+  std::uint64_t bytes_max_; ///< Guarded by lock_, like all members below.
   std::uint64_t bytes_ = 0;
-  std::uint64_t calls_ = 0; ///< Sets that are in the window.
+  std::uint64_t calls_ = 0; ///< Calls that are in the window.
   flush_result outcome_;
   bool closed_ = false;
 };

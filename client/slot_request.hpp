@@ -13,8 +13,8 @@
 
 namespace peercache::client {
 
-/// A caller's question for slots that the session's actor carries to the node. When the answer
-/// comes after the caller has gone, the slots are handed back: otherwise they would be nobody's
+/// A caller's request for slots, which the session's actor carries to the node. When the answer
+/// comes after the caller has gone, the slots are handed back: otherwise nobody could use them
 /// until the process ends. Threads: the caller and the session's actor.
 class slot_request {
 public:
@@ -24,24 +24,24 @@ public:
   }
 
   const own_pool_ptr pool;
-  const std::string lengths; ///< Packed u32.
+  const std::string lengths; ///< Packed u32, one length a page.
 
-  /// Committer: the slots, or why there are none; the first answer counts. False when it is not the
-  /// first or the caller has given up: abandon the slots.
+  /// For the session's actor: the slots, or why there are none; the first answer counts. False when
+  /// it is not the first or the caller has given up: abandon the slots.
   bool answer(std::string packed_slots, page_status why_not = page_status::pending);
 
   struct outcome {
-    std::string slots; ///< Packed; empty when refused.
+    std::string slots; ///< Packed slot_ids; empty when refused.
     page_status why_not = page_status::pending;
   };
-  /// Caller: waits; `timed_out` gives the request up.
+  /// For the caller: waits; `timed_out` gives the request up.
   outcome wait(deadline until);
 
 private:
   std::mutex lock_;
   std::condition_variable answered_;
-  std::optional<outcome> outcome_; ///< By lock_.
-  bool given_up_ = false;          ///< By lock_.
+  std::optional<outcome> outcome_; ///< Guarded by lock_.
+  bool given_up_ = false;          ///< Guarded by lock_.
 };
 using slot_request_ptr = std::shared_ptr<slot_request>;
 

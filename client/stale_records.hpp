@@ -9,23 +9,23 @@
 namespace peercache::client {
 
 /// Directory records that a reader found to be false: the filling of the slot that they name is
-/// gone. Told to their owners now and then (client/session_actor.cpp), because a withdrawal may
+/// gone. Their owners are told now and then (client/session_actor.cpp), because a withdrawal may
 /// have been lost, and a record that nobody withdraws makes its key uncacheable: `set` finds a
-/// duplicate, `get` finds nothing. Safe whoever is late, for an owner forgets exactly (key,
+/// duplicate, `get` finds nothing. Late messages are safe: an owner forgets exactly (key,
 /// incarnation, generation), and a filling that is gone does not come back (invariant I2).
 ///
-/// Threads: any. Bound: `records_max`; what comes beyond is left to the next reader.
+/// Threads: any. Bound: `records_max`; further records are left to the next reader.
 class stale_records {
 public:
   static constexpr std::size_t records_max = 4096;
 
   void add(const directory::withdraw_record& record);
-  /// Everything since the last call.
+  /// Returns everything since the last call.
   std::vector<directory::withdraw_record> take();
 
 private:
   std::mutex lock_;
-  std::vector<directory::withdraw_record> records_; ///< By lock_.
+  std::vector<directory::withdraw_record> records_; ///< Guarded by lock_.
 };
 
 } // namespace peercache::client

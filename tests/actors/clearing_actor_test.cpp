@@ -36,7 +36,8 @@ TEST_F(clearing_test, a_node_confirms_when_its_pool_has_withdrawn_what_is_older)
   EXPECT_TRUE(report->certain);
 }
 
-/// It has something to tell itself, before it is done with what it was told.
+/// Node b tells of its own clear before its pool has withdrawn the pages of the clear that it was
+/// told of.
 TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_nothing) {
   start("a");
   start("b");
@@ -47,7 +48,7 @@ TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_n
   caf::anon_send(nodes["b"].gateway, clear_atom_v, space_named("qwen").value, std::uint32_t{5000},
                  std::string{});
   settle();
-  show("b", view_of(1, {"a", "b"})); // Now it can tell.
+  show("b", view_of(1, {"a", "b"})); // Only now b can tell others.
   settle();
   for (int beats = 0; beats < 5; ++beats)
     pass(100ms);
@@ -78,7 +79,7 @@ TEST_F(clearing_test, a_member_that_is_silent_is_named) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
   show_all(view_of(1, {"a", "b", "c"}));
-  nodes["c"].withdrawals.waits = true; // So it never answers.
+  nodes["c"].withdrawals.waits = true; // c's pool never withdraws, so c does not answer.
   const auto report = clear("a");
   EXPECT_FALSE(report.certain);
   EXPECT_EQ(report.unaware, strings{"c"});
@@ -159,7 +160,7 @@ TEST_F(clearing_test, a_node_that_starts_has_caught_up_when_a_member_has_told_it
   EXPECT_EQ(nodes["b"].epoch(), nodes["a"].epoch());
 }
 
-/// The clear would be certain without b, which has caught up with c before c heard of it.
+/// Node b has caught up with c before c heard of the clear: without b the clear would look certain.
 TEST_F(clearing_test, a_clear_during_a_join_waits_for_the_one_that_joins) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
@@ -211,7 +212,7 @@ TEST_F(clearing_test, a_node_that_cannot_remember_it_makes_it_uncertain) {
   EXPECT_TRUE(clear("a").certain);
 }
 
-/// Those who start would wait for it, whatever it knows.
+/// Nodes that start would wait for the disk, whatever the node knows.
 TEST_F(clearing_test, a_disk_that_hangs_keeps_nobody_from_catching_up) {
   start("a");
   show_all(view_of(1, {"a"}));
@@ -239,7 +240,8 @@ TEST_F(clearing_test, a_page_that_a_cut_off_half_has_set_is_older_than_a_later_c
   show("a", view_of(2, {"a"}));
   show("b", view_of(2, {"b"}));
   settle();
-  const auto there = clear("b").epoch; // Pages that are set there have this epoch from now on.
+  // Pages that are set in b's half have this epoch from now on.
+  const auto there = clear("b").epoch;
   ++clock_s;
   const auto here = clear("a").epoch;
   EXPECT_GT(here, there);
@@ -310,7 +312,7 @@ protected:
   }
 };
 
-/// Found with two nodes that have disks.
+/// This fault was found with two nodes that have disks.
 TEST_F(left_behind_clearing_test,
        a_node_that_left_finds_no_page_before_it_knows_what_was_cleared_since) {
   leave_b_behind();
@@ -345,7 +347,8 @@ TEST_F(left_behind_clearing_test,
   EXPECT_GT(nodes["a"].withdrawals.views, 0u);
 }
 
-/// Otherwise clears would be certain, and the next process would not know that there may be some.
+/// If it said goodbye, clears would be certain without it, and its next process would not know that
+/// there may have been some.
 TEST_F(clearing_test, a_node_that_cannot_remember_that_it_left_does_not_say_goodbye) {
   start("a");
   start("b");
@@ -362,7 +365,7 @@ TEST_F(clearing_test, those_who_leave_at_once_leave_nobody_behind) {
   start("a");
   start("b");
   show_all(view_of(1, {"a", "b"}));
-  show("a", view_of(2, {"a", "b"}, {"b"})); // Its goodbye does not arrive.
+  show("a", view_of(2, {"a", "b"}, {"b"})); // b's goodbye does not arrive at a.
   settle();
   EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
   EXPECT_EQ(nodes["a"].noted.names(), "b") << "it goes on, for all that is known";
@@ -370,12 +373,12 @@ TEST_F(clearing_test, those_who_leave_at_once_leave_nobody_behind) {
   EXPECT_EQ(nodes["b"].noted.names(), "") << "a has answered that it leaves";
 }
 
-/// Each of them drains at its own pace.
+/// Each node drains at its own pace.
 TEST_F(clearing_test, those_who_are_about_to_leave_are_not_left_behind) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
   show_all(view_of(1, {"a", "b", "c"}));
-  nodes["b"].store->holds_clears = true; // Its disk has stopped.
+  nodes["b"].store->holds_clears = true; // b's disk has stopped.
   caf::anon_send(nodes["b"].clearing, drain_atom_v);
   show("b", view_of(2, {"a", "b"}));
   settle();

@@ -19,7 +19,7 @@ namespace peercache::actors {
 struct played_pool {
   bool waits = false;
   std::uint32_t asked = 0;
-  std::uint32_t views = 0; ///< That it was shown.
+  std::uint32_t views = 0; ///< Topologies that the pool was shown.
   std::vector<caf::typed_response_promise<std::uint64_t>> held;
 };
 
@@ -55,7 +55,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [pool](topology_atom, const topology_ptr&) { ++pool->views; },
           [](adopt_atom, const std::string&) {},
           [](scrub_atom) {},
-          [pool](beat_atom) { // The test: answers what was held.
+          [pool](beat_atom) { // From the test: answers the held requests.
             for (auto& each : std::exchange(pool->held, {}))
               each.deliver(std::uint64_t{0});
           }};
@@ -75,9 +75,9 @@ protected:
     bool caught_up = false;
     played_disk_ptr store = std::make_shared<played_disk>();
     disk_actor disk;
-    std::string kept;         ///< At its end, on disk,
-    std::string why_not_kept; ///< if it can be;
-    life_record noted;        ///< and in its pool.
+    std::string kept;         ///< Bytes that the node kept on disk at its end.
+    std::string why_not_kept; ///< If not empty, `kept` stays as it is and this is the answer.
+    life_record noted;        ///< Record that the node kept in its pool at its end.
 
     epoch_number epoch() const {
       return storage::epoch_table(*memory).epoch_of(space_named("llama"));
@@ -140,7 +140,7 @@ protected:
       stop(gone.disk);
   }
 
-  /// The view of these, with connections between those that are not `cut` off.
+  /// A view of these members, with connections between those that are not `cut` off.
   topology_ptr view_of(std::uint64_t version, std::vector<std::string> names,
                        const std::vector<std::string>& cut = {}) {
     auto made = std::make_shared<topology>();
@@ -169,7 +169,8 @@ protected:
     settle();
   }
 
-  /// A clear by way of this node's gateway; its answer, once there is one.
+  /// Begins a clear by way of this node's gateway. The result returns the clear's answer, once
+  /// there is one.
   std::function<std::optional<clear_report>()>
   begin_clear(const std::string& name,
               std::chrono::milliseconds within = std::chrono::milliseconds(1000),

@@ -75,7 +75,7 @@ protected:
     settle();
   }
 
-  /// Its cluster goes on without `shard`, in this view.
+  /// Tells the shard that its cluster goes on without its node, in this view.
   void expel(const directory_actor& shard, const topology_ptr& without) {
     caf::anon_send(shard, leave_atom_v, discovery::encode_view(without->view));
     settle();
@@ -92,7 +92,7 @@ protected:
     return record_at<slot_id>(*slots, 0);
   }
 
-  /// As a client of this host does, to whom the slot is leased. The record of its commit.
+  /// Fills a leased slot as a client of this host does. Returns the record for its commit.
   std::string fill_slot(const page_key& key, slot_id slot, std::uint32_t length_bytes = 4096) {
     memory.slots().fill(slot, key, length_bytes, /*checksum=*/0);
     std::string filled;

@@ -48,7 +48,7 @@ TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it)
   expel(shard_here, topology_of({{there, shard_there}}, 2));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
-  tell_everyone(both(1)); // A connection changed.
+  tell_everyone(both(1)); // The same view, with another connection.
   EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
   tell_everyone(both(3));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
@@ -63,7 +63,7 @@ TEST_F(directory_actor_test, records_nothing_of_one_that_knows_a_later_view) {
     return static_cast<publish_outcome>(outcome->at(0));
   };
   tell_everyone(both(1));
-  // The view without `there` comes late, after `there` is back and has published again.
+  // The view without `there` comes late, when `there` is back and has published again.
   EXPECT_EQ(outcome_by_view(1, 3), publish_outcome::behind);
   EXPECT_EQ(outcome_by_view(2, 1), publish_outcome::behind);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
@@ -175,7 +175,7 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
   stop(shard);
 }
 
-/// A shard that alone owns some keys, and its neighbour the others.
+/// A shard that alone owns some keys; its neighbour owns the others.
 class lone_owner : public cluster_fixture {
 protected:
   lone_owner() {
@@ -261,7 +261,8 @@ TEST_F(cleared_directory_test, nothing_is_found_at_a_node_that_has_left) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
-/// It is in the view, and pools have published what the clear that it missed made old.
+/// The node is in the view, and pools have published pages that are older than the clear that it
+/// missed.
 TEST_F(cleared_directory_test, nothing_is_found_before_its_node_knows_what_was_cleared) {
   cleared_spaces known(epochs, here.inc);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());

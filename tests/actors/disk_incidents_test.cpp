@@ -11,7 +11,7 @@ using storage::disk_tier_stats;
 
 constexpr disk_incidents::time_point long_ago{100s};
 
-/// What is said, with '+' before what ended.
+/// The lines of one `look`, with '+' before the end of a trouble.
 std::string said(disk_incidents& all, disk_incidents::time_point now, const disk_tier_stats& stats,
                  int error = 0) {
   std::string text;
@@ -57,7 +57,7 @@ TEST(disk_incidents, a_full_disk_has_room_when_a_write_ends_well) {
   stats.writes = 5;
   stats.read_only = true;
   EXPECT_TRUE(has(said(all, long_ago, stats), "-the file system of /disk is full"));
-  stats.read_only = false; // It is tried again.
+  stats.read_only = false; // The device is tried again.
   EXPECT_EQ(said(all, long_ago + 1s, stats), "");
   stats.read_only = true;
   EXPECT_EQ(said(all, long_ago + 2s, stats), "");

@@ -20,8 +20,8 @@
 
 namespace peercache::actors {
 
-/// A disk's service over the device itself, and the pool that it keeps pages of: all of one length,
-/// each with its place in the pool by its number. The test's thread is the disk's.
+/// A disk's service over the device itself, and a pool of pages of one length; page i has its place
+/// in the pool by its number. The test's thread is the disk's thread.
 class disk_service_rig : public testing::TestWithParam<config::disk_store_mode> {
 protected:
   disk_service_rig(const std::string& name, std::uint32_t page_bytes, std::uint64_t pool_bytes)
@@ -60,7 +60,7 @@ protected:
     return memory->slots().bytes(slot_of(number), page_bytes_);
   }
 
-  /// The record of a page that lies in its slot, pinned and let through the gate as the pool does.
+  /// Fills, pins and lets through the gate a page, as the pool does; returns its record.
   std::string kept(std::uint32_t number) {
     auto slots = memory->slots();
     std::fill(bytes_of(number).begin(), bytes_of(number).end(), std::byte(number + 1));

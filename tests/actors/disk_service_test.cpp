@@ -1,5 +1,5 @@
 // The disk's thread without its actor: commands, turns and the report, over the device itself. The
-// test's thread is the disk's.
+// test's thread is the disk's thread.
 
 #include "tests/actors/disk_service_rig.hpp"
 
@@ -23,7 +23,7 @@ protected:
     config.disk.queue_bytes = 1u << 20;
   }
 
-  /// A node's next life on the same folder.
+  /// Opens the service again, as in a node's next life on the same folder.
   disk_service& open() {
     disk.reset();
     told.clear();
@@ -31,7 +31,7 @@ protected:
     return *disk;
   }
 
-  /// As a node's thread, until it has told enough.
+  /// Runs the thread's loop until `enough` is true after some turn.
   template <class Enough>
   void run_until(Enough&& enough) {
     disk->run([&](const disk_turn_ptr& turn) {
@@ -55,7 +55,7 @@ protected:
     return count;
   }
 
-  /// By request.
+  /// Answers of all turns, by request.
   std::map<std::uint64_t, disk_turn::answer> answers() const {
     std::map<std::uint64_t, disk_turn::answer> all;
     for (const auto& turn : told)
@@ -157,7 +157,7 @@ TEST_P(disk_service_test, a_stop_with_loads_and_writes_open_ends_and_gives_all_m
   disk->load(1, wanted({0, 1}));
   disk->write(kept(2));
   EXPECT_EQ(disk->gate().bytes(), page_bytes);
-  disk->stop(); // Before any of that was begun.
+  disk->stop(); // The service stops before any command is begun.
   run_until([] { return true; });
   const auto all = answers();
   ASSERT_EQ(all.count(1), 1u) << "who waits hears of it";
@@ -173,7 +173,7 @@ TEST_P(disk_service_test, a_stop_with_loads_and_writes_open_ends_and_gives_all_m
   EXPECT_EQ(record_count<stored_page>(answers().at(1).records), 2u) << "the folder is well";
 }
 
-/// Keys of all that is gone, of which whoever publishes is told.
+/// The disk reports the keys of the forgotten pages, so that their records are withdrawn.
 TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten) {
   ASSERT_NO_FATAL_FAILURE(store_pages(4));
   open();
@@ -197,7 +197,7 @@ TEST_P(disk_service_test, a_page_of_a_space_that_was_cleared_is_not_read) {
   ASSERT_NO_FATAL_FAILURE(store_pages(2));
   open();
   run_until([&] {
-    // After the scan, which would have it forgotten.
+    // The epoch rises after the scan, which would have forgotten the page.
     if (memory->epochs().raise(space_of(key_of(0)), 1))
       disk->load(1, wanted({0}));
     return !answers().empty();
@@ -247,7 +247,7 @@ TEST_P(disk_service_test, what_was_cleared_is_remembered_in_the_folder) {
   EXPECT_EQ(after.epoch_of(space_named("a")), 3u);
 }
 
-/// Nobody knows then which of its pages were cleared.
+/// With a damaged file it is unknown which of the pages were cleared.
 TEST_P(disk_service_test, is_off_where_what_was_cleared_cannot_be_read) {
   open();
   disk->keep_cleared(1, "of another version");
@@ -267,7 +267,7 @@ TEST_P(disk_service_test, one_that_is_off_says_why_and_does_nothing) {
   EXPECT_EQ(off->scanned(), 1);
   EXPECT_FALSE(off->gate().enter(page_bytes));
   off->verify();
-  off->run([](const disk_turn_ptr&) { ADD_FAILURE(); }); // And it comes back.
+  off->run([](const disk_turn_ptr&) { ADD_FAILURE(); }); // `run` returns at once.
 }
 
 } // namespace

@@ -31,7 +31,7 @@ inline discovery::view view_of(std::uint64_t version, std::vector<discovery::mem
   return view;
 }
 
-/// What one node knows, and its memory.
+/// The knowledge of one node, with the memory of its epochs.
 struct knowing {
   discovery::member self;
   std::unique_ptr<storage::epoch_block> memory = std::make_unique<storage::epoch_block>();
@@ -41,7 +41,7 @@ struct knowing {
       : self(named(name, life)), spaces(storage::epoch_table(*memory), self.inc) {}
 };
 
-/// `asker` tells `other`, which answers: as two gateways do.
+/// `asker` tells `other`, which answers, as two gateways do.
 inline void tell(knowing& asker, knowing& other) {
   auto question = cleared_spaces::decode_telling(asker.spaces.tell(other.self.inc));
   ASSERT_TRUE(question);
@@ -53,7 +53,7 @@ inline void tell(knowing& asker, knowing& other) {
 
 using strings = std::vector<std::string>;
 
-/// Each adopts the view of all.
+/// Each node adopts the view of all of them.
 inline void meet(std::uint64_t version, std::vector<knowing*> nodes) {
   std::vector<discovery::member> members;
   for (const auto* node : nodes)

@@ -1,4 +1,4 @@
-// Nodes that left in good order while others went on, who may have cleared spaces since.
+// Nodes that left in good order while others went on, which may have cleared spaces since.
 
 #include "tests/actors/knowing.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t now_s = 1'800'000'000;
 
-/// The process before has left in good order, and the others have heard it.
+/// Makes the node leave in good order, heard by `others`. Returns the bytes that it keeps on disk.
 std::string leave(knowing& who, std::initializer_list<knowing*> others = {}) {
   who.spaces.leave();
   for (auto* other : others)
@@ -20,14 +20,14 @@ std::string leave(knowing& who, std::initializer_list<knowing*> others = {}) {
   return who.spaces.encode_for_disk();
 }
 
-/// The next process of this name, with what the one before has kept.
+/// The next process of this name, with the bytes that the process before has kept.
 knowing next(const knowing& before, const std::string& kept) {
   knowing made(before.self.name, before.self.inc.low + 1);
   EXPECT_TRUE(made.spaces.recall(kept));
   return made;
 }
 
-/// Two members that have caught up; b has cleared llama, and a has heard of it or not.
+/// Two members that have caught up; b has cleared llama, and a may have heard of it.
 struct pair {
   knowing a{"a"}, b{"b"};
   pair() {
@@ -105,13 +105,13 @@ TEST(left_behind, whom_those_left_behind_is_waited_for_as_well) {
   EXPECT_EQ(a.spaces.epoch_of(llama), 7u);
 }
 
-/// Clears without it are not certain: the others miss it.
+/// Clears without a crashed node are not certain: the others miss it.
 TEST(left_behind, who_crashed_starts_as_ever) {
   pair both;
   auto a = next(both.a, both.a.spaces.encode_for_disk());
   meet(2, {&a});
   EXPECT_TRUE(a.spaces.caught_up());
-  knowing b("b", 2); // The other one has lost its memory.
+  knowing b("b", 2); // Node b has lost its memory and joins anew.
   EXPECT_TRUE(b.spaces.recall(both.b.spaces.encode_for_disk()));
   meet(2, {&b});
   EXPECT_TRUE(b.spaces.caught_up());
@@ -125,7 +125,8 @@ TEST(left_behind, a_node_that_was_ever_alone_leaves_nobody_behind) {
   EXPECT_TRUE(after.spaces.caught_up());
 }
 
-/// It was founded when all who knew were gone: that it has caught up says nothing.
+/// The stranger's cluster was founded when all nodes that knew of the clears were gone: that it has
+/// caught up says nothing.
 TEST(left_behind, a_stranger_of_the_same_name_does_not_count) {
   pair both;
   const auto page = space_named("llama");
@@ -147,7 +148,7 @@ TEST(left_behind, a_stranger_of_the_same_name_does_not_count) {
 TEST(left_behind, who_waits_no_longer_has_no_page_of_before) {
   pair both;
   both.a.spaces.raise(qwen, 5);
-  both.a.spaces.raise(llama, 3'000'000'000u / 2); // By a clock that was fast.
+  both.a.spaces.raise(llama, 3'000'000'000u / 2); // An epoch by a clock that was fast.
   auto a = next(both.a, leave(both.a, {&both.b}));
   meet(2, {&a});
   a.spaces.wait_no_longer(now_s);
@@ -181,7 +182,7 @@ TEST(left_behind, two_memories_of_one_node_count_together) {
   auto a = next(here.a, leave(here.a, {&here.b}));
   life_record other;
   other.lineage = here.a.spaces.life().lineage;
-  a.spaces.recall(other); // A pool of that time: no change.
+  a.spaces.recall(other); // A pool's record of the same lineage changes nothing.
   EXPECT_EQ(a.spaces.life().lineage, here.a.spaces.life().lineage);
   other.lineage = incarnation{1, 99};
   other.left_behind[incarnation{1, 98}] = "c";
@@ -208,7 +209,7 @@ TEST(left_behind, what_cannot_be_read_stands_for_nodes_that_are_not_known) {
   EXPECT_FALSE(a.spaces.caught_up());
 }
 
-/// Members may clear without it from then on.
+/// Members may clear without the leaving node from then on.
 TEST(left_behind, what_a_node_tells_that_leaves_lets_nobody_catch_up) {
   pair both;
   knowing c("c");

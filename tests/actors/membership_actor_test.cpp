@@ -19,7 +19,8 @@ links_actor::behavior_type no_links(links_actor::pointer, int* views) {
   return {[views](view_atom, const std::string&) { ++*views; }, [](beat_atom) {}};
 }
 
-/// One membership actor that founds a cluster of its own; what it tells its node, in order.
+/// One membership actor that founds a cluster of its own; the fixture notes, in order, what the
+/// actor tells its node.
 class membership_actor_test : public test::actor_fixture {
 protected:
   discovery::member here = member_named("here", 1);

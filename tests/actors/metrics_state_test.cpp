@@ -9,7 +9,7 @@ namespace {
 
 using metrics::metric;
 
-/// A report in which each number differs from all others.
+/// A report in which no two numbers are equal.
 node_report node_with_disk() {
   node_report node;
   auto& disk = node.disk;

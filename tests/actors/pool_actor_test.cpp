@@ -41,7 +41,8 @@ TEST_F(pool_actor_test, puts_of_one_key_at_once_lose_no_page_whoever_is_heard_fi
     if_absent[if_absent.size() - 4] = static_cast<char>(directory::publish_mode::if_absent);
     ask<std::string>(heard_there_first, publish_atom_v, if_absent);
     EXPECT_EQ(put(key), page_status::stored) << "one owner has recorded this copy";
-    // The other producer's message to that owner comes too late: it is told to drop its copy.
+    // The other producer's message to the second owner comes too late: that producer is told to
+    // drop its copy.
     const auto& other = heard_there_first == shard_here ? shard_there : shard_here;
     auto outcome = ask<std::string>(other, publish_atom_v, if_absent);
     EXPECT_EQ(static_cast<directory::publish_outcome>(outcome->at(0)),
@@ -80,7 +81,7 @@ TEST_F(pool_actor_test, a_page_whose_owner_is_out_of_reach_is_published_later) {
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 
-/// The node `there` stands still, and its connections do not know yet.
+/// The node `there` stands still, and its connections do not show it yet.
 class frozen_owner_test : public pool_actor_test {
 protected:
   void SetUp() override {
@@ -88,7 +89,8 @@ protected:
       frozen->set_default_handler(caf::skip);
       return {[](caf::ok_atom) {}};
     };
-    stopped = system.spawn(freeze, std::string{}); // UBSan: CAF minds no arguments at all.
+    // Without an argument CAF binds a reference to null, which UBSan reports.
+    stopped = system.spawn(freeze, std::string{});
     caf::anon_send(shard_there, topology_atom_v, both());
     tell_everyone(
         topology_of({{here, shard_here}, {there, caf::actor_cast<directory_actor>(stopped)}}, 1));
@@ -123,9 +125,9 @@ TEST_F(frozen_owner_test, a_commit_is_done_when_one_owner_has_it) {
   ASSERT_TRUE(is_answered()) << "no time has passed";
   EXPECT_EQ(answer_to(pending), page_status::stored);
   EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u);
-  pass(std::chrono::milliseconds(1000)); // The owner that did not answer is given up,
+  pass(std::chrono::milliseconds(1000)); // The request to the frozen owner times out.
   tell_everyone(both(1));
-  pass(std::chrono::milliseconds(50)); // and told again.
+  pass(std::chrono::milliseconds(50)); // The owner is told again.
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 
@@ -170,7 +172,7 @@ TEST_F(pool_actor_test, the_newest_page_of_a_key_is_the_one_that_is_known) {
   };
   for (const std::uint32_t length_bytes : {4096u, 8192u}) {
     EXPECT_EQ(set(length_bytes), page_status::stored);
-    pass(std::chrono::milliseconds(200)); // What gave way is withdrawn.
+    pass(std::chrono::milliseconds(200)); // The displaced page is withdrawn.
     for (const auto& shard : {shard_here, shard_there}) {
       const auto found = locations(shard, key_named("a"));
       ASSERT_EQ(found.size(), 1u);
@@ -225,18 +227,19 @@ TEST_F(pool_actor_test, only_new_owners_are_told_and_no_faster_than_the_budget_a
   EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->republished, 60u);
 }
 
-/// Its process stands still, and its connection does not know yet.
+/// A process stands still, and its connection does not show it yet.
 TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
   republish_rate = 100;
   restart_pool();
   auto mute = member_named("mute", 3);
-  for (int number = 0; mute.id > there.id; ++number) // Its turn comes first.
+  for (int number = 0; mute.id > there.id; ++number) // The queue of the mute owner comes first.
     mute = member_named("mute-" + std::to_string(number), 3);
   const auto freeze = [](caf::event_based_actor* frozen, const std::string&) -> caf::behavior {
     frozen->set_default_handler(caf::skip);
     return {[](caf::ok_atom) {}};
   };
-  const auto stopped = system.spawn(freeze, std::string{}); // UBSan: CAF minds no arguments at all.
+  // Without an argument CAF binds a reference to null, which UBSan reports.
+  const auto stopped = system.spawn(freeze, std::string{});
   tell_everyone(topology_of({{here, shard_here}}, 1));
   for (int i = 0; i < 60; ++i)
     ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
@@ -245,7 +248,7 @@ TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
       2);
   tell_everyone(three);
   for (int i = 0; i < 18; ++i)
-    pass(std::chrono::milliseconds(50)); // Less than an answer is waited for.
+    pass(std::chrono::milliseconds(50)); // Less time than the wait for an answer.
   for (int i = 0; i < 60; ++i) {
     const auto key = key_named(std::to_string(i));
     if (three->ring.owns(there.id, key, 2)) {
@@ -270,7 +273,7 @@ TEST_F(pool_actor_test, a_removed_page_is_gone_everywhere) {
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
 }
 
-/// Four more members; the topology knows the way to the two shards, or to one of them.
+/// Four more members; the topology has the handles of both shards, or of one.
 class crowded_key_test : public pool_actor_test {
 protected:
   topology_ptr crowd(const directory_actor& there_or_null, std::uint64_t version) {
@@ -281,7 +284,7 @@ protected:
     return topology_of(nodes, version);
   }
 
-  /// All of them have this key in memory, which `here` and `there` own.
+  /// Returns a key that `here` and `there` own, and that all others have in memory.
   page_key key_of_the_others() {
     const auto ring = crowd(shard_there, 1)->ring;
     page_key key;
@@ -333,7 +336,7 @@ TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leav
   tell_everyone(both());
   put(key_named("before"));
   EXPECT_TRUE(ask<bool>(pool, drain_atom_v));
-  tell_everyone(both(5)); // A view that was missed, with the node still in it.
+  tell_everyone(both(5)); // Some views were missed; the node is still in this one.
   put(key_named("after"));
   pass(std::chrono::seconds(1));
   EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->records, 0u);
@@ -369,7 +372,8 @@ TEST_F(pool_actor_test, after_a_view_that_was_missed_everything_is_published_aga
 TEST_F(pool_actor_test, a_shard_that_learns_late_that_the_node_was_out_is_told_again) {
   tell_everyone(both(1));
   put(key_named("a"));
-  caf::anon_send(pool, topology_atom_v, both(3)); // Out by view 2, and back: it publishes again.
+  // The node was out in view 2 and is back: its pool publishes again.
+  caf::anon_send(pool, topology_atom_v, both(3));
   settle();
   caf::anon_send(shard_there, topology_atom_v, topology_of({{there, shard_there}}, 2));
   caf::anon_send(shard_there, topology_atom_v, both(3));

@@ -1,4 +1,4 @@
-// What is in memory only comes to disk when the disk has time, and before the node goes.
+// Pages that are in memory only are written when the disk has time, and before the node leaves.
 
 #include "actors/gateway_actor.hpp"
 #include "tests/actors/pool_disk_fixture.hpp"
@@ -15,7 +15,7 @@ protected:
       ASSERT_EQ(put(key_named("page " + std::to_string(i))), page_status::stored);
   }
 
-  /// Pages that found no room on their way to the disk.
+  /// Puts pages that find no room on their way to the disk.
   void put_past_the_gate(int count) {
     ASSERT_TRUE(gate.enter(1u << 20));
     put_some(count);
@@ -29,7 +29,7 @@ protected:
     bool answered() const { return written != UINT64_MAX; }
   };
 
-  /// Asks for all to be written, and does `meanwhile`.
+  /// Asks for all pages to be written, and calls `meanwhile` before the answer.
   outcome write_out(std::uint32_t within_ms, const std::function<void()>& meanwhile) {
     auto pending = self->request(pool, caf::infinite, write_atom_v, within_ms);
     settle();
@@ -122,7 +122,8 @@ TEST_F(pool_catch_up_test, with_on_evict_pages_stay_in_memory_until_somebody_ask
 TEST_F(pool_catch_up_test, whoever_waits_hears_what_is_left_when_the_time_is_over) {
   for (const auto* name : {"a", "b", "c"})
     ASSERT_EQ(put(key_named(name)), page_status::stored);
-  ASSERT_TRUE(gate.enter((1u << 20) - 3 * 4096)); // The disk takes these three and hangs.
+  // Room for three pages, which the disk takes; then it hangs.
+  ASSERT_TRUE(gate.enter((1u << 20) - 3 * 4096));
   put_some(20);
   const auto said = write_out(500, [&] {
     for (int i = 0; i < 8; ++i)
@@ -159,7 +160,7 @@ TEST_F(pool_catch_up_test, a_pool_without_a_disk_has_nothing_to_write) {
   EXPECT_EQ(write_out(60'000, [] {}).left, 0u);
 }
 
-// -- a node that goes
+// -- a node that leaves
 
 membership_actor::behavior_type membership_of_one(membership_actor::pointer, bool* left) {
   return {[](packet_atom, const std::string&) {},         [](beat_atom) {},

@@ -113,7 +113,7 @@ TEST_F(pool_clear_test, a_page_that_is_pinned_by_its_reader_is_given_up_all_the_
   slots.unpin(page.slot);
 }
 
-/// An epoch that rises while a walk goes on may concern pages that it has passed.
+/// An epoch that rises during a walk may concern pages that the walk has passed.
 TEST_F(pool_clear_test, who_asks_during_a_walk_is_answered_after_another_one) {
   ASSERT_EQ(put(key_in("a", 1)), page_status::stored);
   epochs.raise(space_named("a"), 1);

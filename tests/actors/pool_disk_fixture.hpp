@@ -7,22 +7,22 @@
 
 namespace peercache::actors {
 
-/// What the test's disk holds, and what it was asked.
+/// The pages of the test's disk, and the requests to it.
 struct played_disk {
   std::map<page_key, stored_page> pages;
   std::string kept; ///< kept_page records that wait for `write_all`.
   std::vector<std::uint64_t> acknowledged;
   std::uint32_t loads = 0;
-  std::uint32_t clears = 0; ///< How often it was told to forget old pages.
-  std::string cleared;      ///< What it was told to remember.
-  std::string why_not_kept; ///< Answered instead.
+  std::uint32_t clears = 0; ///< Requests to forget old pages.
+  std::string cleared;      ///< The bytes that the disk was told to remember.
+  std::string why_not_kept; ///< If not empty: the answer to requests to remember bytes.
   bool holds_clears = false;
   std::vector<caf::typed_response_promise<std::string>> held_clears;
   bool holds_loads = false;
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held;
   bool holds_removals = false;
   std::size_t kept_at_removal = 0;
-  bool ends = false; ///< What is held is answered with an error.
+  bool ends = false; ///< Held removals are answered with an error.
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held_removals;
 };
 using played_disk_ptr = std::shared_ptr<played_disk>;
@@ -88,7 +88,7 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
       [](verify_atom) { return true; },
       [](evict_atom, std::uint64_t) { return true; },
       [](stats_atom) { return disk_report{}; },
-      // The test: answers what was held.
+      // From the test: answers the held requests.
       [disk](turn_atom, const disk_turn_ptr&) {
         for (auto& [wanted, promise] : std::exchange(disk->held, {}))
           promise.deliver(load_answer(*disk, wanted));
@@ -118,7 +118,7 @@ protected:
     stop(actor);
   }
 
-  /// The pool again, with a disk.
+  /// Makes the pool again, with a disk.
   void use(bool write_through) {
     stop(pool);
     pool_actor_options options;
@@ -134,7 +134,7 @@ protected:
     settle();
   }
 
-  /// What waits for the disk is durable now.
+  /// Makes the pages that wait for the disk durable.
   void write_all() {
     std::string stored;
     for (std::size_t i = 0; i < kept(); ++i) {
@@ -156,7 +156,7 @@ protected:
     settle();
   }
 
-  /// What waits for the disk is not written, or not yet.
+  /// Unpins the pages that wait for the disk, without writing them.
   void lose_all() {
     for (std::size_t i = 0; i < kept(); ++i) {
       memory.slots().unpin(record_at<kept_page>(disk->kept, i).slot);
@@ -167,7 +167,7 @@ protected:
 
   std::size_t kept() const { return record_count<kept_page>(disk->kept).value_or(0); }
 
-  /// So many other pages, each on disk at once.
+  /// Puts `count` other pages, each of which is on disk at once.
   void fill(int count) {
     for (int i = 0; i < count; ++i) {
       ASSERT_EQ(put(key_named("filler " + std::to_string(next_filler++))), page_status::stored);

@@ -67,7 +67,7 @@ TEST_F(pool_disk_test, a_page_that_is_durable_after_its_eviction_is_known_then) 
   put(key_named("a"));
   const auto kept = record_at<kept_page>(disk->kept, 0);
   for (int i = 0; i < 70; ++i) {
-    lose_all(); // The disk has read them; they are not durable yet.
+    lose_all(); // The disk has read the pages, which are not durable yet.
     put(key_named("other " + std::to_string(i)));
     pass(std::chrono::milliseconds(60));
   }
@@ -97,7 +97,7 @@ TEST_F(pool_disk_test, with_on_evict_a_page_is_written_when_it_goes) {
 TEST_F(pool_disk_test, with_on_evict_batches_lose_no_page_once_their_size_is_known) {
   use(/*write_through=*/false);
   tell_everyone(both(2));
-  constexpr int batch = 4; // More than the usual low watermark of 64 pages.
+  constexpr int batch = 4; // More than the usual low watermark keeps free in a pool of 64 pages.
   std::uint64_t lost_at_first = 0;
   for (int round = 0; round < 40; ++round) {
     std::string lengths;
@@ -257,10 +257,10 @@ TEST_F(pool_disk_test, a_removed_page_is_not_published_by_what_waits) {
   disk->holds_removals = true;
   self->send(pool, remove_atom_v, keys_of({"a"}));
   settle();
-  tell_everyone(topology_of({{here, {}}, {there, {}}}, 2)); // Nobody can be told.
+  tell_everyone(topology_of({{here, {}}, {there, {}}}, 2)); // No owner can be told.
   std::string stored;
   append_record(stored, stored_page{key_named("a"), 2, 5, 4096, 0});
-  caf::anon_send(pool, stored_atom_v, stored); // It was on its way.
+  caf::anon_send(pool, stored_atom_v, stored); // This message was on its way already.
   settle();
   answer_held();
   tell_everyone(both(3));

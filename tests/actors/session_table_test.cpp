@@ -58,12 +58,12 @@ TEST(session_table, a_lock_that_somebody_holds_yet_is_given_to_nobody) {
   EXPECT_FALSE(table.open("b", {}, [](std::uint32_t) { return true; }));
 }
 
-/// Who knows its own id must not know those of others: it could give their slots back.
+/// A client that could guess another session's id could give its slots back.
 TEST(session_table, ids_tell_nothing_of_other_ids) {
   std::set<std::uint64_t> ids;
   std::uint64_t any_bits = 0;
   for (int i = 0; i < 64; ++i) {
-    session_table table; // Of one process each.
+    session_table table; // Each table stands for one process.
     const auto first = *table.open("a", {}), second = *table.open("b", {});
     EXPECT_NE(second, first + 1);
     any_bits |= first;

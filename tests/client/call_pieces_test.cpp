@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A million pages, each done in a microsecond by a clock that moves with the work alone.
+/// A million pages; each takes a microsecond of a clock that moves only with the work.
 class call_pieces : public testing::Test {
 protected:
   static constexpr std::size_t pages = 1'000'000;

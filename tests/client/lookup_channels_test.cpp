@@ -30,7 +30,7 @@ discovery::view view_of(std::uint64_t version, std::vector<const listening*> mem
 
 class lookup_channels_test : public testing::Test {
 protected:
-  /// The descriptor of a connection that is leased, and given back.
+  /// Leases a connection and gives it back; returns its descriptor.
   int used(const listening& member) {
     auto channel = channels.lease(member.handles);
     EXPECT_NE(channel, nullptr);

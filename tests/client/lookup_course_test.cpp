@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// One call's look-ups among three nodes, which answer what the test says.
+/// One call's look-ups among three nodes, whose answers the test gives.
 class lookup_course_test : public testing::Test {
 protected:
   static constexpr std::size_t nodes_count = 3;
@@ -36,7 +36,7 @@ protected:
   }
 
   void begin_call() { course.emplace(health); }
-  /// A look-up of so many keys, which is the call's next one.
+  /// Begins the call's next look-up, of `count` keys.
   void begin(std::size_t count, std::uint32_t replicas = 2) {
     keys.clear();
     for (std::size_t i = 0; i < count; ++i)
@@ -73,7 +73,7 @@ protected:
   void fail(const lookup_plan::share& asked, page_status why = page_status::timed_out) {
     course->failed(asked, linked.at(asked.owner), why, now);
   }
-  /// In so many calls, one after the other, an owner of key 0 fails that is asked first.
+  /// In each of `calls` calls the owner that is asked first for key 0 fails. Returns that owner.
   node_id first_owner_fails(int calls) {
     node_id owner;
     for (int i = 0; i < calls; ++i) {
@@ -143,7 +143,7 @@ TEST_F(lookup_course_test, an_owner_that_failed_is_not_asked_again_in_the_call) 
   const auto first = next();
   const auto failed = first.at(0).owner;
   fail(first[0]);
-  begin(1); // The next piece of the call.
+  begin(1); // The next piece of the same call.
   const auto again = next();
   ASSERT_EQ(again.size(), 1u);
   EXPECT_NE(again[0].owner, failed);
@@ -195,7 +195,7 @@ TEST_F(lookup_course_test, the_call_that_tries_an_owner_asks_it_for_all_its_keys
   begin_call();
   begin(1);
   EXPECT_EQ(next().at(0).owner, failed);
-  begin(1); // The probe has not come back.
+  begin(1); // The probe is not answered yet.
   EXPECT_EQ(next().at(0).owner, failed) << "it is this call that tries it";
   begin_call();
   begin(1);

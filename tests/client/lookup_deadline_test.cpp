@@ -10,7 +10,7 @@
 namespace peercache::client {
 namespace {
 
-/// What a look-up says of its keys when its rounds end with the deadline.
+/// The status of each key when a look-up's rounds end with the deadline.
 class lookup_deadline : public testing::Test {
 protected:
   void SetUp() override {

@@ -31,7 +31,7 @@ protected:
   struct node {
     discovery::member self;
     directory::shard shard;
-    discovery::hash_ring ring; ///< By the view that it follows.
+    discovery::hash_ring ring; ///< The ring of the node's view.
     directory::view_number view{1, 1};
     bool dead = false;
     std::uint64_t asked = 0;
@@ -59,7 +59,7 @@ protected:
     return discovery::hash_ring(list);
   }
 
-  /// These nodes are the cluster, by the view of this version.
+  /// Makes these nodes the cluster, in the view of this version.
   void tell(const std::vector<std::size_t>& members, std::uint64_t version) {
     std::vector<incarnation> living;
     for (auto i : members)
@@ -110,7 +110,7 @@ protected:
     return *directory::lookup_batch(whom.shard, request, ownership, foreign);
   }
 
-  /// Asks in rounds until nobody is left; how many rounds that took.
+  /// Asks in rounds until no owner is left; returns the number of rounds.
   std::size_t run(lookup_plan& plan) {
     std::set<node_id> given_up;
     for (std::size_t rounds = 0;; ++rounds) {
@@ -186,7 +186,7 @@ TEST_F(lookup_plan_test, a_key_that_one_replica_lost_is_found_at_the_other) {
   std::vector<incarnation> living;
   for (std::size_t i = 0; i < 3; ++i)
     living.push_back(nodes[i].self.inc);
-  nodes[1].shard.set_members({}); // It forgot everything.
+  nodes[1].shard.set_members({}); // Node 1 has forgotten everything.
   nodes[1].shard.set_members(living);
   lookup_plan plan{keys, answers};
   plan.follow(known(nodes[0].ring, 1));
@@ -199,7 +199,7 @@ TEST_F(lookup_plan_test, owners_of_before_are_asked_while_the_new_ones_know_noth
   tell({0, 1}, 1);
   publish_all();
   auto before = nodes[0].ring;
-  tell({0, 1, 2, 3, 4, 5}, 2); // Nothing is published to the new ones.
+  tell({0, 1, 2, 3, 4, 5}, 2); // Nothing is published to the new owners.
   auto now = nodes[0].ring;
   lookup_plan without{keys, answers};
   without.follow(known(now, 2));
@@ -332,7 +332,8 @@ TEST_F(lookup_plan_test, a_malformed_answer_is_a_failure_and_the_next_owner_is_a
   EXPECT_EQ(answers[0].status, page_status::hit);
 }
 
-/// Keys, each thrown at one of `nodes` at random, meet so many of them.
+/// Expected number of nodes that get at least one of `keys` keys, each thrown at one of `nodes` at
+/// random.
 double met_at_random(std::size_t nodes, double keys) {
   const auto count = static_cast<double>(nodes);
   return count * (1 - std::pow(1 - 1 / count, keys));

@@ -9,7 +9,7 @@
 namespace peercache::client {
 namespace {
 
-/// A pool whose end shows in its session's lock.
+/// A pool whose end shows in the lock of its session.
 struct watched_pool {
   storage::pool_memory memory;
 

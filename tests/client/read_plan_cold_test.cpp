@@ -11,7 +11,7 @@ using enum page_status;
 
 class read_plan_cold_test : public read_plan_test {
 protected:
-  /// What is asked of the one node that is asked.
+  /// Expects one question, to this holder about these keys.
   static void expect_asked(const promote_plan& asked, const incarnation& holder,
                            const std::vector<page_key>& keys) {
     ASSERT_EQ(asked.shares().size(), 1u);
@@ -26,7 +26,7 @@ protected:
     begin(1);
     look_up({found({place})});
   }
-  /// The second look at page 0, whose holder is asked too.
+  /// Comes to the second look at page 0, whose holder is asked too.
   void look_twice_asking(std::uint64_t gen) {
     look_twice(at(near, gen), stale);
     expect_asked(plan->ask_holders(), near, {key(0)});
@@ -147,7 +147,7 @@ TEST_F(read_plan_cold_test, a_holder_that_is_in_no_view_any_more_brings_nothing)
   EXPECT_TRUE(plan->look_again());
 }
 
-// -- the holder is asked
+// -- questions to the holder
 
 TEST_F(read_plan_cold_test, nobody_is_asked_in_the_first_look) {
   begin(1);

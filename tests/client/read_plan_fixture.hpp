@@ -16,7 +16,7 @@ namespace peercache::client {
 
 inline constexpr std::uint32_t page_bytes = 4096;
 
-/// One get of some pages, whose answers the test gives; `own` has mapped its pool.
+/// One get of some pages, whose answers the test gives; `own` is the holder whose pool is mapped.
 class read_plan_test : public testing::Test {
 protected:
   using status = page_status;
@@ -26,7 +26,7 @@ protected:
     page_part part;
   };
 
-  /// A get of so many pages of `page_bytes`. The first look follows the view of now.
+  /// Begins a get of `count` pages of `page_bytes`. The first look follows the current view.
   read_plan& begin(std::size_t count) {
     std::vector<std::uint32_t> lengths(count, page_bytes);
     return begin(lengths);
@@ -72,7 +72,7 @@ protected:
     return place;
   }
 
-  /// What the directory says of one key.
+  /// The directory's answer about one key.
   static lookup_answer found(const std::vector<directory::page_location>& places) {
     lookup_answer answer;
     answer.status = status::hit;
@@ -92,7 +92,7 @@ protected:
     plan->looked_up(answers, reader);
   }
 
-  /// The one page that is to be read now.
+  /// Returns the one page that is to be read now.
   read_plan::page only_read() {
     const auto round = plan->take_round();
     EXPECT_EQ(round.size(), 1u);
@@ -104,7 +104,8 @@ protected:
     plan->was_read(page.index, page.location, said, origin);
   }
 
-  /// A first look that found page 0 at `place`, where `said` came out; the second one follows.
+  /// Finds page 0 at `place` in the first look, where its read ends with `said`; comes to the
+  /// second look.
   void look_twice(const directory::page_location& place, status said) {
     begin(1);
     look_up({found({place})});
@@ -113,7 +114,7 @@ protected:
     follow();
   }
 
-  /// What the directory is to forget, since the last call.
+  /// Takes the records that the directory is to forget.
   std::vector<directory::withdraw_record> stale_records_told() { return stale_told.take(); }
 
   void expect_end(std::size_t i, status wanted_status, page_origin origin = page_origin::none) {
@@ -124,7 +125,7 @@ protected:
   const incarnation own{1, 1};
   const incarnation near{1, 2};
   const incarnation far{1, 3};
-  const incarnation stranger{1, 4}; ///< In no view.
+  const incarnation stranger{1, 4}; ///< This process is in no view.
   incarnation left;
   std::set<incarnation> members{own, near, far};
   location_cache locations{64};

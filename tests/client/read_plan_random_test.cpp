@@ -1,5 +1,5 @@
-// Calls of many pages in many places: one by hand, then thousands at random, whose rules are
-// checked by somebody who knows what everybody has said.
+// Calls of many pages in many places: one by hand, then thousands at random. The test knows all
+// that was said and checks the rules by itself.
 
 #include "tests/client/read_plan_fixture.hpp"
 
@@ -180,8 +180,9 @@ protected:
 
   static constexpr std::size_t keys = 12;
   std::mt19937_64 random;
-  std::set<std::pair<page_key, incarnation>> named;  ///< By the directory, or the holder.
-  std::set<std::pair<page_key, incarnation>> denied; ///< By a holder, in this call.
+  /// Places named by the directory, or by the holder.
+  std::set<std::pair<page_key, incarnation>> named;
+  std::set<std::pair<page_key, incarnation>> denied; ///< Places denied by a holder in this call.
   std::map<std::uint32_t, incarnation> asked_of;
   std::map<std::uint32_t, page_status> last_read;
   std::uint64_t hits = 0;

@@ -7,9 +7,9 @@ namespace {
 
 using enum page_status;
 
-/// After these the directory is asked once more.
+/// After these statuses the directory is asked once more.
 constexpr std::array stale_statuses{stale, wrong_key, holder_gone};
-/// These say nothing against the record.
+/// These statuses say nothing against the record.
 constexpr std::array final_statuses{
     corrupt, timed_out, unreachable, breaker_open, page_status::refused, bad_size, closed};
 
@@ -128,7 +128,7 @@ TEST_F(read_plan_test, of_several_places_the_one_of_the_wanted_length_is_read) {
   EXPECT_EQ(only_read().location, at(far, 6));
 }
 
-// -- what a read says
+// -- outcomes of a read
 
 TEST_F(read_plan_test, a_hit_says_what_it_came_over) {
   constexpr std::array ways{page_origin::other_host, page_origin::other_host_rdma};
@@ -158,7 +158,7 @@ TEST_F(read_plan_test, a_place_that_was_learnt_meanwhile_is_not_forgotten) {
   begin(1);
   look_up({found({at(near, 4)})});
   const auto page = only_read();
-  locations.store(key(0), at(near, 8)); // By another call.
+  locations.store(key(0), at(near, 8)); // Another call has stored this place.
   read(page, stale);
   EXPECT_EQ(locations.find(key(0)), at(near, 8));
 }
@@ -235,7 +235,7 @@ TEST_F(read_plan_test, an_own_page_is_not_copied_after_the_deadline) {
 
 TEST_F(read_plan_test, a_deadline_that_passes_during_a_copy_says_nothing_against_the_place) {
   members.insert(own);
-  locations.store(key(0), at(own, 2)); // As left by an earlier process of this host.
+  locations.store(key(0), at(own, 2)); // An earlier process of this host left this place.
   begin(1);
   EXPECT_EQ(plan->take_remembered(), 1u);
   const auto page = only_read();
@@ -261,7 +261,7 @@ TEST_F(read_plan_test, the_deadline_comes_before_the_length) {
   expect_end(0, timed_out);
 }
 
-// -- whom nothing is read from
+// -- processes that nothing is read from
 
 TEST_F(read_plan_test, nothing_is_read_from_a_process_that_is_not_in_the_view) {
   begin(1);

@@ -18,7 +18,7 @@ using enum page_status;
 
 constexpr std::uint32_t page_bytes = 4096;
 
-/// A set of some pages; the test is the node, and whoever copies.
+/// A set of some pages; the test plays the node, and does the copies.
 class set_plan_test : public testing::Test {
 protected:
   set_plan& begin(std::size_t count) {
@@ -77,7 +77,7 @@ protected:
   std::vector<set_page> pages;
   std::vector<page_result> results;
   std::optional<set_plan> plan;
-  std::set<slot_id> taken_back; ///< By the node: `make_readable` is false.
+  std::set<slot_id> taken_back; ///< Slots that the node has taken back: `make_readable` is false.
   std::vector<slot_id> shown;
 };
 

@@ -28,7 +28,7 @@ TEST(set_window, is_no_larger_than_its_part_of_the_pool) {
   window.follow(400);
   EXPECT_TRUE(window.enter(50, now()));
   EXPECT_FALSE(window.enter(1, now()));
-  window.follow(1u << 30); // A node that restarted with a larger pool.
+  window.follow(1u << 30); // The node has restarted with a larger pool.
   EXPECT_TRUE(window.enter(50, now()));
   EXPECT_FALSE(window.enter(1, now())) << "the option's word still holds";
 }

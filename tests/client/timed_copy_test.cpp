@@ -28,7 +28,7 @@ protected:
       from[i] = static_cast<std::byte>(i / 4096);
   }
 
-  /// In parts of so many bytes; how many of them were copied, and whether that was all.
+  /// Copies in parts of this size; `copied` has the bytes that were copied. False: not all of them.
   bool copy(timed_copy& by, std::size_t part_bytes) {
     for (copied = 0; copied < page_bytes;) {
       const auto bytes = std::min(part_bytes, page_bytes - copied);
@@ -58,7 +58,7 @@ TEST_F(timed_copy_test, gives_up_within_a_part_when_the_deadline_passes) {
   per_look = milliseconds(2);
   timed_copy whole{fake_now + milliseconds(5), false, &look};
   EXPECT_FALSE(copy(whole, page_bytes));
-  const auto reached = 3 * timed_copy::look_bytes; // The third look is after 6 ms.
+  const auto reached = 3 * timed_copy::look_bytes; // The third look at the clock is after 6 ms.
   EXPECT_TRUE(std::equal(to.begin(), to.begin() + reached, from.begin()));
   EXPECT_EQ(to[reached], std::byte{0xa5}) << "no byte after it";
 }

@@ -51,7 +51,7 @@ protected:
     }
   }
 
-  /// Carries orders out until there are none; the most that were on their way at once.
+  /// Carries out orders until there are none; returns the most that were on their way at once.
   std::size_t run(hand_over& job) {
     std::size_t most = 0;
     std::deque<hand_over::order> on_their_way;

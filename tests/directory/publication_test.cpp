@@ -9,7 +9,7 @@ namespace {
 
 using indices = std::vector<std::uint32_t>;
 
-/// Two pages with two owners each, of which `first` owns both.
+/// Two pages with two owners each; the owner `first` owns both.
 class publication_test : public testing::Test {
 protected:
   void SetUp() override {

@@ -160,7 +160,7 @@ TEST_F(publisher_disk_test, a_newer_walk_takes_the_place_of_an_older_one) {
 TEST_F(publisher_disk_test, a_walk_that_is_cut_short_by_a_view_tells_everybody) {
   machine->publish_disk();
   const auto older = take<publisher::walk_disk>().at(0);
-  follow(2); // No owner is new.
+  follow(2); // View 2 has no new owner.
   machine->walked(older.id, stored({1}), 0);
   walk_all(stored({1}));
   EXPECT_EQ(records_told(), 2u);

@@ -13,8 +13,8 @@
 
 namespace peercache::directory {
 
-/// A publisher of the node `here` with a small pool, and a test that carries out its orders. Both
-/// members own every key.
+/// A publisher of the node `here` with a small pool; the test carries out its orders. Both members
+/// own every key.
 class publisher_fixture : public testing::Test {
 protected:
   using outcome = publish_outcome;
@@ -49,7 +49,7 @@ protected:
     return keys;
   }
 
-  /// A view of these members, all of whom can be asked but `unlinked`.
+  /// A view of these members, all of which can be asked, except `unlinked`.
   publisher::cluster view_of(std::uint64_t version, const std::vector<discovery::member>& in,
                              node_id unlinked = {}) const {
     auto view = std::make_shared<discovery::view>();
@@ -82,7 +82,7 @@ protected:
                      link::commit_mode mode = link::commit_mode::skip) {
     return machine->put(filled(numbers), mode, now);
   }
-  /// All owners record it.
+  /// Puts pages that all owners record.
   void put_for_good(std::initializer_list<int> numbers) {
     put(numbers, link::commit_mode::store);
     answer_all();
@@ -101,7 +101,7 @@ protected:
   }
   storage::resident_page held(int number) const { return pool->find(key(number)).value(); }
 
-  /// The orders of this kind that were given since this was asked last.
+  /// Takes the orders of this kind that were given since the last call.
   template <class Order>
   std::vector<Order> take() {
     collect();
@@ -128,7 +128,7 @@ protected:
     for (const auto& order : all)
       machine->failed(order.id, now);
   }
-  /// Every owner does what it is told, until nothing is ordered any more.
+  /// Every owner carries out its orders, until there are none.
   void answer_all() {
     for (bool more = true; more;) {
       const auto tells = take<publisher::tell>();
@@ -140,7 +140,7 @@ protected:
       more = !tells.empty() || !withdrawals.empty();
     }
   }
-  /// The disk has these pages; all walks that were ordered come to their end.
+  /// Answers all walks: the disk has these pages.
   void walk_all(const std::string& pages) {
     for (const auto& order : take<publisher::walk_disk>())
       machine->walked(order.id, pages, 0);
@@ -174,7 +174,7 @@ protected:
   std::unique_ptr<storage::heap_pool> memory;
   std::unique_ptr<storage::page_pool> pool;
   std::unique_ptr<publisher> machine;
-  std::vector<publisher::order> orders; ///< Given, and not looked at so far.
+  std::vector<publisher::order> orders; ///< Orders that were given and not taken.
 };
 
 } // namespace peercache::directory

@@ -282,7 +282,7 @@ TEST_F(publisher_test, a_view_that_comes_twice_changes_nothing) {
 }
 
 TEST_F(publisher_test, publishing_again_keeps_to_the_budget) {
-  options.republish_rate = 8; // Two at once.
+  options.republish_rate = 8; // A rate of 8 allows two records at once.
   restart();
   SetUp();
   put_for_good({1, 2, 3, 4, 5, 6});
@@ -320,7 +320,7 @@ TEST_F(publisher_test, an_owner_out_of_reach_costs_nothing_and_hears_when_it_is_
   pass(50ms);
   EXPECT_TRUE(take<publisher::tell>().empty());
   EXPECT_EQ(machine->totals().republished, 1u);
-  follow(3); // The connection.
+  follow(3); // The connection is back.
   pass(50ms);
   told = take<publisher::tell>();
   ASSERT_EQ(told.size(), 1u);

@@ -73,7 +73,7 @@ protected:
             publish(owner, page);
   }
 
-  /// Shows `step` pages a time.
+  /// Shows `step` pages per call.
   void walk(record_repair& job, const record_repair::walk_pages& order) {
     std::vector<held_page> piece;
     std::uint64_t at = 0;
@@ -114,7 +114,7 @@ protected:
     }
   }
 
-  /// Until a pass is over; how long it took.
+  /// Carries out a pass; returns how long it took.
   std::chrono::milliseconds pass(record_repair& job) {
     auto begun = now;
     for (auto before = job.totals().passes; job.totals().passes == before; now += 1ms) {
@@ -134,7 +134,7 @@ protected:
     return job;
   }
 
-  /// Each shard knows exactly what the producer holds.
+  /// Whether each shard knows exactly the pages that the producer holds.
   bool all_is_right() {
     for (auto owner : owners) {
       std::size_t expected = 0;
@@ -162,8 +162,8 @@ protected:
   std::map<page_key, held_page> memory;
   std::map<page_key, held_page> disk;
   std::set<node_id> deaf;
-  node_id full_owner;         ///< Takes nothing.
-  std::set<page_key> offered; ///< To it.
+  node_id full_owner;         ///< This owner refuses all records.
+  std::set<page_key> offered; ///< Keys that were offered to `full_owner`.
   std::function<void()> before_list;
   std::uint64_t newest = 0;
   std::size_t step = 100;
@@ -220,7 +220,7 @@ TEST_F(record_repair_test, older_fillings_are_replaced_and_pages_that_went_to_di
 }
 
 TEST_F(record_repair_test, what_is_set_or_changes_meanwhile_is_left_alone) {
-  memory.erase(key_of(1)); // A difference, so that something is listed.
+  memory.erase(key_of(1)); // One difference, so that something is listed.
   auto job = started();
   std::vector<std::size_t> fresh;
   before_list = [&] {
@@ -276,7 +276,7 @@ TEST_F(record_repair_test, collects_no_more_at_once_than_its_bound_and_gets_roun
 }
 
 TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waiting) {
-  // An owner that takes no more locations of any key, as each of them has enough.
+  // This owner takes no more locations of any key, as each key has enough.
   auto& full = shards.at(owners[1]);
   full.set_members({});
   full.set_members(living);
@@ -287,7 +287,7 @@ TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waitin
   for (const auto* pages : {&memory, &disk})
     for (const auto& [key, page] : *pages)
       due += ring.owns(full_owner, key, replicas) ? 1 : 0;
-  // 64 ranges of about six pages, two or three of them a pass.
+  // About six pages in each of 64 ranges; one pass takes two or three ranges.
   for (int i = 0; i < 40; ++i)
     pass(job);
   EXPECT_EQ(offered.size(), due) << "each was offered, though none was ever taken";
@@ -296,7 +296,7 @@ TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waitin
 TEST_F(record_repair_test, compares_soon_after_a_change_of_view_and_then_at_leisure) {
   auto job = started();
   for (int views = 0; views < 2; ++views) {
-    // A shard that learns late that this node was out forgets what it was told before that.
+    // A shard that learns late that this node was out forgets all earlier records.
     shards.at(owners[1]).set_members({});
     shards.at(owners[1]).set_members(living);
     job.follow(ring, owners, now);
@@ -326,10 +326,11 @@ TEST_F(record_repair_test, what_a_pass_had_collected_is_forgotten_with_it) {
       if (ring.owns(owner, key_of(i), replicas))
         publish(owner, memory.at(key_of(i)));
   };
-  memory.erase(key_of(1)); // A difference, so that something is collected.
+  memory.erase(key_of(1)); // One difference, so that something is collected.
   auto job = started();
   before_list = [&] {
-    // All of its range is on disk only, as the collection saw; it comes back before the next one.
+    // The collection saw every page of this range on disk only; the pages are in memory again
+    // before the next collection.
     job.follow(ring, owners, now);
     for (std::size_t i = 0; i < pages_count; i += 3) {
       hold(i, tier::memory, newest + 2);

@@ -248,7 +248,7 @@ TEST(shard, many_generations_of_members_do_not_use_up_owner_places) {
   EXPECT_EQ(s.locations(), 1u);
 }
 
-/// The shard against the simplest thing that could be right.
+/// A model of the shard: the simplest thing that could be right.
 class model {
 public:
   publish_outcome publish(const page_key& key, const page_location& l, publish_mode mode) {
@@ -305,7 +305,7 @@ public:
   }
 
   std::set<incarnation> members;
-  std::map<page_key, std::vector<page_location>> records; ///< The oldest first.
+  std::map<page_key, std::vector<page_location>> records; ///< A key's locations, the oldest first.
 
 private:
   static std::vector<page_location>::iterator find(std::vector<page_location>& there,
@@ -343,7 +343,7 @@ void run_random_operations(std::uint64_t seed) {
     ASSERT_EQ(subject.set_members(members), gone);
   };
   set_members();
-  // Few keys, so that they meet again; enough that the index grows a few times.
+  // Few keys, so that steps meet the same key again; enough that the index grows a few times.
   auto keys = 50 + random() % 3000;
   for (int step = 0; step < 20'000; ++step) {
     auto key = key_number(random() % keys);

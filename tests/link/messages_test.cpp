@@ -16,8 +16,8 @@
 namespace peercache::link::messages {
 namespace {
 
-/// All fields of a struct, whatever its `inspect` says: with another number of names than the
-/// struct has fields this does not compile.
+/// All fields of a struct, whatever its `inspect` names: it does not compile with another number of
+/// names than the struct has fields.
 #define FIELDS_OF(type, ...)                                                                       \
   auto fields_of(type& x) {                                                                        \
     auto& [__VA_ARGS__] = x;                                                                       \
@@ -51,7 +51,7 @@ concept actor_handle = requires(const T& x) {
   x.address();
 };
 
-/// Gives each field a value that no other field of the message has, and none by default.
+/// Gives each field a value that is no default and that no other field of the message has.
 class filler {
 public:
   explicit filler(caf::actor some) : some_(std::move(some)) {}
@@ -131,7 +131,7 @@ template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);
 }
-/// Of the types that may travel; the others are handles of actors.
+/// Types of the block that are handles of actors, and not tested.
 constexpr std::size_t handles = 4;
 static_assert(count_of(static_cast<types*>(nullptr)) + handles ==
                   caf::id_block::peercache::end - caf::id_block::peercache::begin,

@@ -21,7 +21,7 @@
 namespace peercache::link {
 namespace {
 
-/// A process that publishes an actor, as a node does its gateway.
+/// A process that publishes an actor, as a node publishes its gateway.
 class node_middleman_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -35,7 +35,7 @@ protected:
     leave_actor_system();
   }
 
-  /// What the broker keeps for peers, looked up in its own thread.
+  /// Number of peers in the broker's tables, read in its own thread.
   std::size_t peers_remembered() {
     auto& middleman = system.middleman();
     const auto basp = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
@@ -48,7 +48,7 @@ protected:
     return answer.get();
   }
 
-  /// What a control connection of the command line is.
+  /// Connects and leaves like a command of the CLI.
   void connect_and_leave() {
     std::thread{[port = port] {
       system_config of_a_client{1};
@@ -75,7 +75,7 @@ protected:
 
   system_config config{1};
   caf::actor_system system{config};
-  // CAF 0.17 binds a reference to null for a function that is spawned without an argument.
+  // The function takes an argument because CAF 0.17 binds a reference to null without one.
   caf::actor served = system.spawn(
       [](int more) { return caf::behavior{[more](int asked) { return asked + more; }}; }, 0);
   std::uint16_t port = 0;
@@ -88,7 +88,7 @@ TEST_F(node_middleman_test, nothing_is_kept_of_a_peer_that_left) {
       << peers_remembered() << " are kept";
 }
 
-/// All descriptors but a few are in use, for as long as this lives.
+/// Uses all descriptors but a few, for as long as it lives.
 class few_descriptors {
 public:
   few_descriptors() {
@@ -98,7 +98,7 @@ public:
     low.rlim_cur = static_cast<rlim_t>(next);
     ::setrlimit(RLIMIT_NOFILE, &low);
     ::close(next);
-    // Below the limit there may be gaps.
+    // Below the limit there may be gaps: fill them.
     for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
       filled_.push_back(fd);
   }
@@ -116,8 +116,8 @@ private:
 TEST_F(node_middleman_test, without_descriptors_a_connection_is_turned_away_and_later_ones_served) {
   const int caller = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(caller, 0);
-  // UBSan opens a pipe to look at the type of each object that it has not seen before: it is to
-  // have seen the doorman's.
+  // UBSan opens a pipe to look at the type of each object that it has not seen before: it must see
+  // the doorman's type now.
   connect_and_leave();
   {
     const few_descriptors none_left;

@@ -15,8 +15,8 @@
 
 namespace peercache::client {
 
-/// What a fake gateway has heard, and what it will say. Commits and reservations stay open until
-/// the test answers them, as they do at a node that is gone.
+/// Messages that a fake gateway has heard, and its answers. Commits and reservations stay open
+/// until the test answers them, as they do at a node that is gone.
 struct fake_node {
   link::session_welcome welcome;
   std::vector<caf::typed_response_promise<std::string, std::string>> commits;
@@ -24,9 +24,9 @@ struct fake_node {
   std::vector<caf::typed_response_promise<std::string>> reservations;
   std::string abandoned;              ///< Packed slot_id.
   std::string used;                   ///< Packed used_page.
-  std::vector<std::uint64_t> cleared; ///< Spaces.
+  std::vector<std::uint64_t> cleared; ///< Spaces that were cleared.
   link::clear_report clear_answer;
-  /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
+  /// The gateway calls this at its next beat: a promise may only be kept in its own actor.
   std::function<void()> at_beat;
 };
 
@@ -38,7 +38,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
         return peer_welcome{};
       },
       [node](session_atom, const std::string&, const session_listener&) {
-        ++node->welcome.lock_index; // The last session's process, this one, still holds its own.
+        ++node->welcome.lock_index; // This process still holds the lock of its last session.
         return node->welcome;
       },
       [self, node](reserve_atom, std::uint64_t, const std::string&) {
@@ -88,7 +88,7 @@ inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointe
   return {[views](link::view_atom, const std::string&) { ++*views; }, [](link::beat_atom) {}};
 }
 
-/// A session's actor with everything around it on the test's own thread: a node that is a fake
+/// A session's actor with everything around it, on the test's own thread: the node is a fake
 /// gateway with a real, small pool.
 class client_fixture : public test::actor_fixture {
 protected:
@@ -154,25 +154,25 @@ protected:
     return system.spawn(run_session_actor, std::move(options));
   }
 
-  /// The newest commit gets its answer.
+  /// Answers the newest commit.
   void answer_commit(const std::string& statuses, const std::string& slots = {}) {
     node.at_beat = [&] { node.commits.back().deliver(statuses, slots); };
     caf::anon_send(gateway, link::beat_atom_v);
     settle();
   }
-  /// All its pages were taken.
+  /// Answers the newest commit: all its pages are stored.
   void accept_commit() {
     auto pages = node.committed.back().size() / sizeof(link::filled_slot);
     answer_commit(std::string(pages, static_cast<char>(page_status::stored)));
   }
-  /// The newest question for slots gets its answer.
+  /// Answers the newest request for slots.
   void answer_reservation(const std::string& slots) {
     node.at_beat = [&] { node.reservations.back().deliver(slots); };
     caf::anon_send(gateway, link::beat_atom_v);
     settle();
   }
 
-  /// The node is the only member, and this is its shard.
+  /// Makes the node the only member, with this shard.
   void link(const link::directory_actor& directory) {
     auto cluster = std::make_shared<link::topology>();
     cluster->view.members.push_back(*discovery::decode_member(node.welcome.member));
@@ -184,14 +184,14 @@ protected:
   }
   void unlink() { board->set_topology(std::make_shared<link::topology>()); }
 
-  /// The connection broke. The gateway goes on living and says nothing, as a remote one would.
+  /// Breaks the connection. The gateway goes on living and says nothing, like a remote one.
   void lose_node() {
     caf::anon_send(caf::actor_cast<caf::actor>(actor),
                    caf::down_msg{gateway.address(), caf::exit_reason::remote_link_unreachable});
     settle();
   }
 
-  /// A set of `pages` pages from slot `first` on, filled and on its way.
+  /// Fills `pages` pages from slot `first` on and sends them as one set.
   void commit(std::uint32_t first, std::size_t pages, const own_pool_ptr& pool) {
     pending_commit job;
     job.pool = pool;
@@ -202,7 +202,7 @@ protected:
       filled.length_bytes = 4096;
       link::append_record(job.filled, filled);
     }
-    // Alone in its message: sets of one duplicate mode would share one.
+    // Alternating modes keep each set alone in its message: sets of one mode would share it.
     job.mode = first % 2 == 0 ? link::commit_mode::skip : link::commit_mode::store;
     ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))

@@ -22,7 +22,7 @@ TEST_F(session_actor_test, a_flush_tells_duplicates_from_failures) {
   commit(0, 4, board->pool());
   std::string statuses;
   for (auto status : {page_status::stored, page_status::duplicate, page_status::no_space})
-    statuses.push_back(static_cast<char>(status)); // And none for the fourth page.
+    statuses.push_back(static_cast<char>(status)); // The fourth page gets no status.
   answer_commit(statuses);
   auto outcome = flushed();
   ASSERT_TRUE(outcome);
@@ -73,7 +73,7 @@ TEST_F(session_actor_test, commits_for_the_new_node_do_not_wait_behind_those_of_
   pass(std::chrono::milliseconds(250)); // The next beat opens the session with the new process.
   ASSERT_NE(board->pool(), nullptr);
   ASSERT_NE(board->pool(), lost);
-  commit(2, 1, lost); // A caller that was still copying.
+  commit(2, 1, lost); // This caller was still copying when the node was lost.
   commit(3, 4, board->pool());
   ASSERT_EQ(node.commits.size(), 2u);
   EXPECT_EQ(node.committed[1].size(), 4 * sizeof(link::filled_slot));
@@ -110,7 +110,7 @@ TEST_F(session_actor_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_
 }
 
 TEST_F(session_actor_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it) {
-  const auto session = node.welcome.lock_index; // Ends with the mapping.
+  const auto session = node.welcome.lock_index; // The lock is released with the mapping.
   std::weak_ptr<own_pool> lost = board->pool();
   lose_node();
   ASSERT_TRUE(lost.expired());
@@ -120,7 +120,7 @@ TEST_F(session_actor_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it
   EXPECT_TRUE(memory.session_is_dead(session));
 }
 
-/// A directory shard that notes what it is asked to forget.
+/// A directory shard that notes the records that it is asked to forget.
 link::directory_actor::behavior_type run_noting_directory(link::directory_actor::pointer,
                                                           std::string* withdrawn) {
   using namespace link;
@@ -164,7 +164,7 @@ TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_
   const auto read_pages = [&] {
     for (std::uint32_t i = 0; i < 100; ++i) {
       board->uses.add(memory.owner(), {5}, {8});
-      board->uses.add({9, 9}, {6}, {8}); // Nobody that the client knows.
+      board->uses.add({9, 9}, {6}, {8}); // The client does not know this holder.
     }
   };
   read_pages();
@@ -185,7 +185,8 @@ TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_
   stop(directory);
 }
 
-/// Of a directory shard: answers each look-up of any number of keys with three locations' worth.
+/// A directory shard that answers each look-up, whatever its keys, with `answers` answers of three
+/// locations.
 link::directory_actor::behavior_type run_talkative_directory(link::directory_actor::pointer,
                                                              int answers) {
   using namespace link;

@@ -1,5 +1,5 @@
-// The memory and time of a shard with a million keys, beside those of a plain map. Sanitizers and
-// unoptimized builds change both, so this runs as users run it.
+// Compares memory and time of a shard with a million keys with those of a plain map. Sanitizers and
+// unoptimized builds change both, so this test runs in the build that users have.
 
 #include "directory/shard_batch.hpp"
 
@@ -60,7 +60,8 @@ std::size_t resident_bytes() {
 
 constexpr std::size_t rounds = 2000;
 
-/// The time of a round, in microseconds. `once(round)` returns something that depends on its work.
+/// Returns the time of a round, in microseconds. `once(round)` returns a value that depends on its
+/// work.
 template <class Once>
 double time_of(Once&& once, std::size_t round) {
   auto start = std::chrono::steady_clock::now();
@@ -70,7 +71,8 @@ double time_of(Once&& once, std::size_t round) {
   return std::chrono::duration<double, std::micro>(took).count();
 }
 
-/// Medians of many rounds. They take turns: what the machine does besides meets both.
+/// Returns medians of many rounds. The rounds alternate, so that other load on the machine meets
+/// both.
 template <class Ours, class Theirs>
 std::pair<double, double> median_times(Ours&& ours, Theirs&& theirs) {
   std::vector<double> first;

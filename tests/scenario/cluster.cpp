@@ -1,4 +1,4 @@
-// Hosts, and what reaches them.
+// Hosts, and the messages that reach them.
 
 #include "tests/scenario/cluster.hpp"
 
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// As `vote_timeout` of actors/gateway_actor.hpp, and how often that is looked at here.
+/// Like `vote_timeout` of actors/gateway_actor.hpp; the simulator checks at this interval.
 constexpr auto goodbye_limit = expiry + 2 * heartbeat;
 constexpr auto goodbye_check = 20ms;
 
@@ -102,7 +102,8 @@ void cluster::end_when_not_needed(std::size_t index, const incarnation& inc, tim
     if (at.running && world_.now() < limit && !at.running->machine().may_end(local_now(at)))
       return end_when_not_needed(index, inc, limit);
     kill(at, false);
-    // What was down has just been started; who was never a member needs a seed.
+    // While healing, hosts that were down have just been started; hosts that never were members
+    // need a seed.
     if (healing_ && is_last_seed(at))
       start(at);
   });

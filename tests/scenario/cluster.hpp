@@ -18,52 +18,52 @@
 
 namespace peercache::scenario {
 
-/// Of every process.
+/// Heartbeat and expiry of every process.
 constexpr auto heartbeat = std::chrono::milliseconds(500);
 constexpr auto expiry = std::chrono::seconds(2);
 
-/// What came out of one run.
+/// The result of one run.
 struct outcome {
-  std::vector<std::string> faults; ///< Empty: it went well.
+  std::vector<std::string> faults; ///< Empty: the run went well.
   std::uint64_t trace = 0;
   std::uint64_t events = 0;
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t puts = 0;
   std::uint64_t handed_over = 0;    ///< Records that were given to a key's new owner.
-  std::uint64_t view_refreshes = 0; ///< A shard told a client of a newer view.
-  duration healed{};                ///< From the end of the faults to one view.
-  duration rest_found{};            ///< From the loss of some nodes to one view of the others.
+  std::uint64_t view_refreshes = 0; ///< Look-ups in which a shard told a client of a newer view.
+  duration healed{};                ///< Time from the end of the faults to one view.
+  duration rest_found{};            ///< Time from the loss of some nodes to one view of the others.
   std::uint64_t fragments = 0;      ///< Sides that were left without a majority of masters.
 };
 
-/// A machine: what outlives the processes that run on it.
+/// A machine: holds the state that outlives the processes on it.
 struct host {
   std::string name;
   std::size_t index = 0;
-  discovery::member self; ///< Of the running process, or the last one.
+  discovery::member self; ///< The running process, or the last one.
   discovery::membership_options options;
-  std::unique_ptr<process> running; ///< Null while it is dead.
+  std::unique_ptr<process> running; ///< Null while the process is dead.
   scenario::disk disk;
   bool frozen = false;
   time_point frozen_since;
   time_point thawed_at;
-  std::vector<world::task> waiting; ///< What reached it while it was frozen.
-  double drift = 1;                 ///< Its clock's speed.
-  duration jumped{};                ///< By which its clock is ahead.
-  discovery::view_stamp marked;     ///< Of its view at the last `mark`.
+  std::vector<world::task> waiting; ///< Messages that reached the process while it was frozen.
+  double drift = 1;                 ///< Speed of the host's clock.
+  duration jumped{};                ///< Time by which the host's clock is ahead.
+  discovery::view_stamp marked;     ///< Stamp of the process's view at the last `mark`.
 };
 
 /// A cluster in one thread: real membership, ring, shards, pools and slot tables on hosts that
 /// crash, freeze and cannot hear each other, as a script says.
 class cluster {
 public:
-  /// @param record Gets all that happens; may be null, and outlives the cluster otherwise.
+  /// @param record gets all that happens; may be null, else outlives the cluster
   explicit cluster(const script& what, tests::history* record = nullptr);
-  /// Chaos, then healing; judges both.
+  /// Runs chaos, then healing; judges both.
   outcome run();
 
-  // For processes.
+  // Used by processes.
   world& time() noexcept { return world_; }
   oracle& judge() noexcept { return oracle_; }
   tests::history* record() const noexcept { return record_; }
@@ -71,23 +71,24 @@ public:
   const page_key& key(std::size_t i) const { return keys_[i]; }
   outcome& counts() noexcept { return outcome_; }
   time_point local_now(const host& at) const;
-  /// Of the view; processes that live in the same one share it.
+  /// Returns the ring of a view; processes in the same view share it.
   ring_ptr ring_of(const discovery::view& what);
-  /// It still votes for as long as it may be needed; then its process ends.
+  /// The process has left. It still votes for as long as it may be needed; then it ends.
   void has_left(const process& who);
-  /// Carries a membership packet to whoever listens there.
+  /// Carries a membership packet to the process at its address.
   void send(const process& from, const discovery::send_packet& order);
   using answer = std::optional<std::string>;
-  /// Asks the process with this incarnation; exactly one call of `done`: an answer, or nothing
-  /// after the time-out. Both are lost with the asking process.
+  /// Asks the process with this incarnation. Calls `done` exactly once: with an answer, or with
+  /// nothing after the time-out. Both are lost with the asking process.
   void ask(const process& from, const incarnation& to, std::function<std::string(process&)> what,
            duration timeout, std::function<void(const answer&)> done);
-  /// One-sided: the process does not take part, and may be frozen. Null when there is none, or no
-  /// way to it; the answer may be lost as well, then `done` is not called.
+  /// Lets `from` look at the process with this incarnation, one-sided: that process does not take
+  /// part, and may be frozen. Null when there is no such process, or no way to it. The answer may
+  /// be lost as well; then `done` is not called.
   void reach(const process& from, const incarnation& to, std::function<void(process*)> done);
-  /// Whether a connection to that process stands: one that is cut may not have noticed.
+  /// Whether a connection to that process stands; one that is cut may not show it yet.
   bool is_linked(const process& from, const incarnation& to);
-  /// Runs `what` in that process as soon as it can, unless it is gone by then.
+  /// Runs `what` in that process as soon as it can, unless the process has ended by then.
   void later(const process& in, duration after, std::function<void(process&)> what);
 
 private:
@@ -95,9 +96,9 @@ private:
   void start(host& on);
   void kill(host& on, bool wiped);
   void freeze(host& on, bool frozen);
-  /// What it has stood still, if it does.
+  /// Records how long a frozen host has stood still.
   void record_stall(const host& of);
-  /// Looks again and again, up to `limit`.
+  /// Ends the process when its vote is no longer needed, at `limit` at the latest.
   void end_when_not_needed(std::size_t index, const incarnation& inc, time_point limit);
   void deliver(std::size_t to, const incarnation& expected, std::function<void(process&)> what);
   void beat(std::size_t index, const incarnation& inc);
@@ -107,9 +108,10 @@ private:
   void apply(const step& what);
   void apply_to_network(const step& what);
   void apply_to_host(const step& what, host& at);
-  /// It is a seed, and no other one stays: who never was a member finds nobody.
+  /// Whether the host is a seed and no other seed stays: hosts that never were members would find
+  /// nobody.
   bool is_last_seed(const host& at) const;
-  /// Nothing passes between those of these names and the others.
+  /// Cuts the network between the hosts of these names and the others.
   void split(const std::vector<std::string>& names);
   void expect(const step& what);
   void expect_of(const step& what, host& at);
@@ -132,18 +134,18 @@ private:
   const discovery::view* newest_view() const;
   std::vector<std::size_t> all_hosts() const;
 
-  // Some go at once (cluster_loss.cpp).
+  // Several nodes go at once (cluster_loss.cpp).
   void lose_some();
   struct side {
     std::vector<std::size_t> hosts;
-    bool has_majority = false;           ///< Of the masters.
-    std::optional<duration> found_after; ///< One view.
+    bool has_majority = false;           ///< The side has a majority of the masters.
+    std::optional<duration> found_after; ///< Time until the side had one view.
   };
   std::vector<side> sides_left(const discovery::view& before) const;
   void expect_rest(std::vector<side>& sides, time_point since);
   void judge_rest(const side& one, duration took);
   void run_until(time_point end);
-  /// @return Whether the time came before the script's limit of events.
+  /// @return whether the time came before the script's limit of events
   bool run_within_limit(time_point end);
   void check_directory();
   void check_shard(const process& owner);
@@ -167,7 +169,7 @@ private:
   std::vector<page_key> keys_;
   std::deque<host> hosts_;
   std::map<incarnation, std::size_t> host_of_;
-  std::map<std::string, ring_ptr> rings_; ///< Of encoded views.
+  std::map<std::string, ring_ptr> rings_; ///< Rings by encoded view.
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;
   bool healing_ = false; ///< The faults are over.

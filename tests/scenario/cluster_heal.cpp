@@ -1,4 +1,4 @@
-// The end of a run: everything works again, and what must hold then.
+// The end of a run: all faults are over, and the invariants must hold.
 
 #include "discovery/quorum.hpp"
 #include "tests/scenario/cluster.hpp"
@@ -17,29 +17,28 @@ using phase = discovery::membership::phase;
 
 namespace {
 
-/// There is one view again after at most so long. `outcome::healed` says how long it took.
+/// Longest time to one view after the faults. `outcome::healed` says how long it took.
 constexpr auto heal_limit = 3 * heartbeat;
-/// Or after so long, where a majority of the masters is gone.
+/// Longest time to one view where a majority of the masters is gone.
 constexpr auto rest_limit = 15s;
-/// The last calls of before may have failed a second after the faults, and leave an owner alone for
-/// 8 s (common/circuit_breaker.hpp): by then all are asked again.
+/// The last calls may have failed a second after the faults, and then leave an owner alone for 8 s
+/// (common/circuit_breaker.hpp): after this time all owners are asked again.
 constexpr auto breakers_rest = 1500ms;
 
-/// It gives away what it has, and then leaves or owns no more keys.
+/// Whether the process is giving away its records, to leave or to own no more keys.
 bool departs(const host& at) {
   return at.running && at.running->departs() && at.running->machine().state() != phase::left;
 }
 
 } // namespace
 
-/// Everything works again; what is down comes back, but for those who leave meanwhile and are not
-/// needed.
+/// Ends all faults. Hosts that are down come back, except those that are leaving and not needed.
 void cluster::heal() {
   healing_ = true;
   clients_work_ = false;
   end_faults();
   expect_one_view();
-  // Who was about to leave does so; then there is one view of the others.
+  // Nodes that were about to leave do so; then the others have one view.
   for (const auto end = world_.now() + 30s;
        world_.now() < end && std::any_of(hosts_.begin(), hosts_.end(), departs);)
     run_until(world_.now() + 10ms);
@@ -83,8 +82,8 @@ std::vector<std::size_t> cluster::all_hosts() const {
   return all;
 }
 
-/// All nodes that run, from now on, and no later than may be: soon where somebody runs in the
-/// places of most of the masters.
+/// Expects one view of all running nodes in time: soon if running processes have the places of most
+/// of the masters.
 void cluster::expect_one_view() {
   const auto* newest = newest_view();
   const auto runs = [this](const std::string& name) {
@@ -98,7 +97,7 @@ void cluster::expect_one_view() {
   const auto since = world_.now();
   expect_one_view(all_hosts(), has_majority ? heal_limit : rest_limit);
   outcome_.healed = std::max(outcome_.healed, world_.now() - since);
-  // Whose masters have come back, too: their next view is no fragment any more.
+  // The lost masters have come back, too: the next view is no fragment any more.
   const auto is_back = [&] {
     const auto* now = newest_view();
     return now == nullptr || now->former_masters.size() - now->masters_lost() <
@@ -112,7 +111,7 @@ void cluster::expect_one_view() {
     oracle_.fault("most of the lost masters are back, and the view is a fragment");
 }
 
-/// Those of the side who run.
+/// Expects one view of the running nodes of one side.
 void cluster::expect_one_view(const std::vector<std::size_t>& side, duration limit) {
   const auto since = world_.now();
   while (!converged(side) && world_.now() < since + 30s)
@@ -121,8 +120,8 @@ void cluster::expect_one_view(const std::vector<std::size_t>& side, duration lim
     oracle_.fault("one view only after " + to_text(took));
 }
 
-/// Until every producer has compared what it holds with the whole directory, twice; for `least` at
-/// least. A comparison asks each node once or more, so it takes longer with more of them.
+/// Runs until every producer has compared its pages twice with the whole directory, but for `least`
+/// at least. A comparison asks each node once or more, so it takes longer with more nodes.
 void cluster::repair(duration least) {
   std::map<incarnation, std::uint64_t> wanted;
   for (const auto& at : hosts_)
@@ -150,7 +149,7 @@ bool cluster::converged(const std::vector<std::size_t>& side) const {
       continue;
     if (at.running->machine().state() == phase::left) {
       if (is_last_seed(at))
-        return false; // It comes back.
+        return false; // The host comes back.
       continue;
     }
     ++running;
@@ -163,7 +162,7 @@ bool cluster::converged(const std::vector<std::size_t>& side) const {
   return running == 0 || first->members.size() == running;
 }
 
-/// Each key that some node has can be had from anywhere.
+/// Reads each key that some node has, from anywhere: it must be a hit.
 void cluster::read_everything() {
   for (const auto& key : keys_) {
     auto& reader = hosts_[world_.below(hosts_.size())];
@@ -173,8 +172,8 @@ void cluster::read_everything() {
   }
 }
 
-/// What is read makes room for itself: a page that has just left memory may be missed, once. Where
-/// nobody had said that it is on disk too, the next comparison does.
+/// Reads displace pages: a page that has just left memory may be missed once. If the directory does
+/// not know yet that the page is on disk too, the next comparison says so.
 void cluster::expect_hit(process& reader, const page_key& key, bool last) {
   const auto held = holding_of(key);
   const wanted_page page{key, held ? held->length_bytes : 64};
@@ -189,8 +188,8 @@ void cluster::expect_hit(process& reader, const page_key& key, bool last) {
   });
 }
 
-/// Some process that has the key, in memory if one does, and which filling; if all that have it
-/// have the same length of it.
+/// Returns a process that has the key, in memory if one does, and the generation; nothing if the
+/// processes that have the key have different lengths of it.
 std::optional<cluster::holding> cluster::holding_of(const page_key& key) const {
   std::optional<holding> found;
   for (const auto& at : hosts_) {
@@ -198,7 +197,7 @@ std::optional<cluster::holding> cluster::holding_of(const page_key& key) const {
     if (!held)
       continue;
     if (found && found->length_bytes != held->length_bytes)
-      return std::nullopt; // The directory need not know a place of each length.
+      return std::nullopt; // The directory need not know a location of each length.
     if (!found || held->where == tier::memory)
       found = holding{at.running->inc(), held->gen, held->length_bytes};
   }
@@ -206,8 +205,8 @@ std::optional<cluster::holding> cluster::holding_of(const page_key& key) const {
 }
 
 void cluster::check_directory() {
-  // What was refused is published again with every comparison: for milliseconds, at some node or
-  // other of a large cluster all the time. Each must have been without any.
+  // Refused records are published again with every comparison, for milliseconds, so that in a large
+  // cluster some node is always busy. It suffices that each node was idle once.
   std::set<std::size_t> busy;
   for (const auto& at : hosts_)
     busy.insert(at.index);
@@ -234,8 +233,8 @@ void cluster::check_directory() {
   }
 }
 
-/// What is in memory somewhere, some owner knows in some true place; even if nobody compares. A
-/// mirror makes room for others that go before it.
+/// Some owner must know one true location of a page that is in memory somewhere, even if no
+/// producer compares. Mirrors are left out: they make room for others.
 void cluster::check_found(const page_key& key) {
   bool in_memory = false;
   bool found = false;
@@ -260,7 +259,7 @@ void cluster::check_found(const page_key& key) {
     oracle_.fault("nobody finds a page that is in memory");
 }
 
-/// A shard knows exactly what those who live hold of the keys that it owns.
+/// A shard must know exactly what the living processes hold of the keys that it owns.
 void cluster::check_shard(const process& owner) {
   std::size_t found = 0;
   for (const auto& key : keys_) {

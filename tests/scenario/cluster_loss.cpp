@@ -1,4 +1,4 @@
-// Some nodes go at once: what becomes of the others.
+// Several nodes go at once: the fate of the others.
 
 #include "discovery/quorum.hpp"
 #include "tests/scenario/cluster.hpp"
@@ -11,15 +11,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// One view of those who are left, with a majority of the masters: those who are gone are silent
-/// for the expiry first.
+/// Longest time to one view of the remaining nodes, with a majority of the masters: the lost nodes
+/// must be silent for the expiry first.
 constexpr auto limit_with_majority = expiry + 3 * heartbeat;
 constexpr auto limit_without = 15s;
 
 } // namespace
 
-/// All that the script says go at once; the others are on one side or on two that do not hear each
-/// other. Each has one view in time and keeps it; then everything comes back. @pre one view
+/// Ends all nodes that the script names, at once. The others are on one side, or on two that do not
+/// hear each other. Each side has one view in time and keeps it; then all nodes come back. @pre one
+/// view
 void cluster::lose_some() {
   if (script_.lost.empty() || newest_view() == nullptr)
     return;
@@ -45,7 +46,7 @@ void cluster::lose_some() {
   check_directory();
 }
 
-/// Those who run; the sides that `script::apart` makes.
+/// Returns the running nodes, on the sides that `script::apart` makes.
 std::vector<cluster::side> cluster::sides_left(const discovery::view& before) const {
   std::vector<side> sides;
   for (bool apart : {false, true}) {
@@ -65,7 +66,7 @@ std::vector<cluster::side> cluster::sides_left(const discovery::view& before) co
   return sides;
 }
 
-/// Looks at all sides again and again until each has one view.
+/// Watches all sides until each has one view.
 void cluster::expect_rest(std::vector<side>& sides, time_point since) {
   const auto is_late = [this](const side& one) {
     return !one.found_after && !converged(one.hosts);

@@ -1,4 +1,4 @@
-// What a script does to the cluster.
+// Applies the steps of a script to the cluster.
 
 #include "tests/scenario/cluster.hpp"
 
@@ -12,7 +12,7 @@ using phase = discovery::membership::phase;
 
 namespace {
 
-/// Whether one of the locations is that process's.
+/// Whether one of the locations is of that process.
 bool names(const client::lookup_answer& told, const incarnation& inc) {
   const auto end = told.locations.begin() + told.count;
   return told.status == page_status::hit &&
@@ -30,7 +30,7 @@ outcome cluster::run() {
   auto end = start + script_.run;
   for (const auto& next : script_.steps) {
     if (!run_within_limit(std::min(start + next.when, end)))
-      break; // All that is left would happen at one instant.
+      break; // The remaining steps would happen at one instant.
     apply(next);
   }
   auto is_expectation = [](const step& what) { return what.verb == "expect"; };
@@ -179,7 +179,7 @@ void cluster::expect_of(const step& what, host& at) {
     expect_found(at, wrong);
 }
 
-/// Everybody is told, and nobody of a page of the process that ran there.
+/// Looks every key up on all other nodes: no answer may name the process that ran on this host.
 void cluster::expect_gone(const host& who, const wrong_call& wrong) {
   for (auto& other : hosts_) {
     if (!other.running || other.frozen || other.index == who.index)
@@ -199,7 +199,8 @@ void cluster::expect_gone(const host& who, const wrong_call& wrong) {
   }
 }
 
-/// Every client is told of each page of its pool. Mirrors make room for others.
+/// Looks each page of its pool up on every client: it must be found. Mirrors are left out: they
+/// make room for others.
 void cluster::expect_found(const host& of, const wrong_call& wrong) {
   std::size_t pages = 0;
   of.running->pool().for_each_page([&](const storage::resident_page& page) {
@@ -217,7 +218,7 @@ void cluster::expect_found(const host& of, const wrong_call& wrong) {
     wrong("it has no page that could be found");
 }
 
-/// Gets every page of every other host that hears it and that it hears.
+/// Gets every page of every other host with a connection in both directions.
 std::shared_ptr<cluster::reads> cluster::read_from_others(host& by) {
   auto these = std::make_shared<reads>();
   for (const auto& other : hosts_) {
@@ -233,8 +234,8 @@ std::shared_ptr<cluster::reads> cluster::read_from_others(host& by) {
   return these;
 }
 
-/// Its clients put pages into its own pool, and get them, and those that were there, and those of
-/// others on its side.
+/// Expects that the host's clients can put pages into their own pool, and get them, the pages that
+/// were there, and those of other hosts on their side.
 void cluster::expect_served(host& by, const wrong_call& wrong) {
   constexpr std::size_t writes = 8;
   std::vector<page_key> fresh;
@@ -250,7 +251,7 @@ void cluster::expect_served(host& by, const wrong_call& wrong) {
       [&](const storage::resident_page& page) { get(*by.running, page); });
   for (const auto& key : fresh)
     by.running->put(key, true);
-  // Its other clients evict and remove meanwhile: some are enough.
+  // Other clients of the host evict and remove meanwhile: some pages are enough.
   later(*by.running, 20ms, [fresh, written, get](process& at) {
     for (const auto& key : fresh)
       if (const auto page = at.pool().find(key)) {

@@ -11,8 +11,8 @@
 
 namespace peercache::scenario {
 
-/// What lies on a machine's disk: it outlives the processes that run there. A page is the number of
-/// the put whose bytes it has. Threads: one.
+/// The pages on a machine's disk, which outlive the processes there. A page is the number of the
+/// put that has its bytes. Threads: one.
 class disk {
 public:
   struct page {
@@ -22,7 +22,7 @@ public:
     std::uint64_t checksum = 0;
   };
 
-  /// Null when it is not there.
+  /// Null when the page is not on the disk.
   const page* find(const page_key& key) const {
     const auto found = pages_.find(key.prefix());
     return found != pages_.end() ? &found->second : nullptr;
@@ -36,7 +36,7 @@ public:
     std::erase(order_, key);
     return pages_.erase(key.prefix()) > 0;
   }
-  /// The page that was written first makes room. @pre there is one
+  /// Removes the page that was written first. @pre the disk is not empty
   page_key give_up() {
     const auto oldest = order_.front();
     erase(oldest);
@@ -53,7 +53,8 @@ public:
       visit(each);
   }
 
-  /// So many pages (stored_page) after this place, and the last one's place; 0: that was all.
+  /// Returns `count` pages (stored_page) after this place, and the last one's place; 0: there are
+  /// no more.
   std::pair<std::string, std::uint64_t> show(std::uint64_t after, std::uint32_t count) const {
     std::string pages;
     auto at = pages_.upper_bound(after);
@@ -69,8 +70,8 @@ public:
   }
 
 private:
-  std::map<std::uint64_t, page> pages_; ///< By the first bytes of their keys: these are places.
-  std::deque<page_key> order_;          ///< As they were written.
+  std::map<std::uint64_t, page> pages_; ///< By the first bytes of their keys, which are the places.
+  std::deque<page_key> order_;          ///< In the order of writing.
 };
 
 } // namespace peercache::scenario

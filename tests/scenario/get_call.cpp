@@ -19,9 +19,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// How often a page may be looked for: the rule, whatever the plan does.
+/// How often a page may be looked for, whatever the plan does.
 constexpr int looks_allowed = 2;
-/// By which a call may return late (client/cache_client.hpp).
+/// Time by which a call may return late (client/cache_client.hpp).
 constexpr auto lateness_allowed = 50ms;
 
 std::vector<std::vector<std::byte>> memory_for(const std::vector<wanted_page>& wanted) {
@@ -46,7 +46,7 @@ std::vector<client::get_page> pages_of(const std::vector<wanted_page>& wanted,
   return pages;
 }
 
-/// What a node answers that is asked for these pages.
+/// The answer of a node that is asked to promote these pages.
 std::string serve_promote(process& holder, const std::string& request) {
   std::string answer;
   for (std::size_t i = 0; i < link::record_count<link::promoted_page>(request); ++i)
@@ -85,7 +85,7 @@ void get_call::look() {
   for (const auto index : plan_.take_missing())
     plan_.looked_at_own_host(index, by_.on_own_host(pages_[index].key, plan_.length_of(index)));
   plan_.take_remembered();
-  expect(); // The answers of the directory.
+  expect(); // The directory's answers are on their way.
   ask(plan_.ask_holders(), holders_);
   auto keys = plan_.keys_missing();
   if (keys.empty())

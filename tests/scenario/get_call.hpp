@@ -21,13 +21,13 @@ struct wanted_page {
   std::uint32_t length_bytes = 0;
 };
 
-/// One get on its way: carries out what client/read_plan.hpp says, in events of the simulated time,
-/// and judges what came. It lives as long as some event holds it.
+/// One get on its way: carries out client/read_plan.hpp in events of the simulated time, and judges
+/// the outcome. It lives as long as some event holds it.
 class get_call : public std::enable_shared_from_this<get_call> {
 public:
   using told = std::function<void(std::span<const client::page_result>)>;
 
-  /// `done` is called once, unless the process is gone before.
+  /// `done` is called once, unless the process has ended before.
   get_call(cluster& in, process& by, const std::vector<wanted_page>& wanted, time_point until,
            told done);
   void begin();
@@ -46,7 +46,7 @@ private:
   void took(const client::read_plan::page& page, page_status status,
             std::span<const std::byte> bytes);
   bool is_late() const;
-  /// Something is on its way; `next_` comes when all of that has arrived.
+  /// Counts one message on its way; `next_` is called when all of them have arrived.
   void expect() { ++open_; }
   void arrived();
 
@@ -55,16 +55,16 @@ private:
   const time_point begun_;
   const time_point until_;
   const told done_;
-  std::vector<std::vector<std::byte>> memory_; ///< The caller's, of each page.
+  std::vector<std::vector<std::byte>> memory_; ///< The caller's memory for each page.
   std::vector<page_part> parts_;
   std::vector<client::get_page> pages_;
   std::vector<client::page_result> results_;
-  std::vector<incarnation> read_from_; ///< By page.
-  std::uint64_t recorded_ = 0;         ///< Its number in the history.
+  std::vector<incarnation> read_from_; ///< Holders, by page.
+  std::uint64_t recorded_ = 0;         ///< The call's number in the history.
   client::read_plan plan_;
-  known_cluster_ptr known_; ///< Of this look.
+  known_cluster_ptr known_; ///< The view of the current look.
   int looks_ = 0;
-  std::size_t open_ = 0; ///< Things that are on their way.
+  std::size_t open_ = 0; ///< Messages that are on their way.
   void (get_call::*next_)() = nullptr;
   places cold_;
   places holders_;

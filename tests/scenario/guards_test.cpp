@@ -23,7 +23,7 @@ bool has(const outcome& came, const std::string& fault) {
   });
 }
 
-/// The first seed that fails with such a fault; 0: none did.
+/// Returns the first seed that fails with this fault; 0: none does.
 std::uint64_t first_failing(const std::string& fault, bool repair = true,
                             std::uint64_t tried = seeds_tried) {
   for (std::uint64_t seed = 1; seed <= tried; ++seed)
@@ -37,8 +37,8 @@ std::uint64_t first_failing_without(guard off, const std::string& fault, bool re
   return first_failing(fault, repair);
 }
 
-/// The first seed that fails with such a fault without the guard, and does not with it; 0: none
-/// did.
+/// Returns the first seed that fails with this fault without the guard, and not with it; 0: none
+/// does.
 std::uint64_t first_kept_by(guard one, const std::string& fault, bool repair) {
   for (std::uint64_t seed = 1; seed <= seeds_tried; ++seed) {
     const auto what = script_of(seed, repair);
@@ -88,7 +88,7 @@ TEST(scenario_guards, without_the_purge_pages_of_the_dead_are_remembered) {
   expect_needed(guard::purge, "of a process that is gone");
 }
 
-/// Where a comparison would make it good, before the end.
+/// A comparison would repair this before the end of the run: it is switched off.
 TEST(scenario_guards, without_comparing_a_late_withdrawal_removes_what_is_there) {
   expect_needed(guard::withdraw, "does not know a page", /*repair=*/false);
 }
@@ -103,13 +103,13 @@ TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
   }
 }
 
-/// Comparing is for what was lost on the way, not for what the protocol forgets.
+/// Comparisons repair what was lost on the way. They must not be needed for what the protocol
+/// forgets.
 TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same) {
   EXPECT_EQ(first_failing("nobody finds a page", /*repair=*/false, seeds_to_run()), 0u);
 }
 
-/// Where nothing is lost and nothing overtakes anything, as between two actors, nothing is left to
-/// be repaired.
+/// Without loss and overtaking, as between two actors, nothing must be left to repair.
 TEST(scenario_guards, without_faults_every_withdrawal_arrives_without_repair) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     auto what = script_of(seed, /*repair=*/false);

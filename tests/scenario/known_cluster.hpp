@@ -12,7 +12,7 @@ namespace peercache::scenario {
 using ring_ptr = std::shared_ptr<const discovery::hash_ring>;
 
 /// A view, its ring, and the rings before it: what one process goes by when it asks the directory.
-/// As link::topology, which knows actors. Immutable once shared.
+/// Corresponds to link::topology, which knows actors. Immutable once shared.
 struct known_cluster {
   discovery::view view;
   ring_ptr ring = std::make_shared<const discovery::hash_ring>();
@@ -20,7 +20,7 @@ struct known_cluster {
 };
 using known_cluster_ptr = std::shared_ptr<const known_cluster>;
 
-/// What is known once a newer view has come: as link::links_state.
+/// Returns the state after a newer view; corresponds to link::links_state.
 inline known_cluster_ptr succeeded(const known_cluster& before, const discovery::view& next,
                                    ring_ptr ring, discovery::time_point now) {
   auto known = std::make_shared<known_cluster>();

@@ -19,7 +19,7 @@ void lookup::begin() {
   next_round();
 }
 
-/// Goes by the newest view that the clients of this node have.
+/// Gives the look-up the newest view that the clients of this node have.
 void lookup::follow() {
   known_ = by_.clients_know();
   client::owners_known owners;
@@ -72,7 +72,7 @@ void lookup::take(const lookup_plan::share& whom, const incarnation& owner,
     next_round();
 }
 
-/// Gets the newer view that a shard spoke of, from there.
+/// Fetches the newer view that a shard spoke of, from that shard's node.
 void lookup::refresh() {
   const auto* informed = known_->view.find(plan_.newer_from());
   ++cluster_.counts().view_refreshes;

@@ -17,13 +17,13 @@ namespace peercache::scenario {
 class cluster;
 class process;
 
-/// One look-up of many keys on its way: carries out what client/lookup_course.hpp says, in events
-/// of the simulated time. It lives as long as some event holds it.
+/// One look-up of many keys on its way: carries out client/lookup_course.hpp in events of the
+/// simulated time. It lives as long as some event holds it.
 class lookup : public std::enable_shared_from_this<lookup> {
 public:
   using told = std::function<void(std::span<const client::lookup_answer>)>;
 
-  /// `done` is called once, unless the process is gone before.
+  /// `done` is called once, unless the process has ended before.
   lookup(cluster& in, process& by, std::vector<page_key> keys, time_point until, told done);
   void begin();
 
@@ -44,8 +44,8 @@ private:
   client::lookup_plan plan_;
   client::lookup_course course_;
   known_cluster_ptr known_;
-  std::vector<client::lookup_plan::share> shares_; ///< Of this round.
-  std::size_t waiting_ = 0;                        ///< Of them.
+  std::vector<client::lookup_plan::share> shares_; ///< Questions of the current round.
+  std::size_t waiting_ = 0;                        ///< Questions that are not answered.
 };
 
 } // namespace peercache::scenario

@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 /// The expiry of every process, as in cluster.hpp.
 constexpr duration silent_after = 2s;
-/// For so long before a fragment its maker was without a majority. Its clock may be fast, and be
-/// set by up to two heartbeats a few times without noticing it.
+/// Time without a majority before a node may make a fragment. Its clock may be fast, and may be set
+/// by up to two heartbeats a few times without its noticing.
 constexpr duration unheard = discovery::survey::waits * silent_after - 1500ms;
 constexpr duration answers_kept = 10s;
 
@@ -106,7 +106,7 @@ void oracle::judge_packet(const discovery::packet& sent, time_point now) {
   }
 }
 
-/// A view is told of when it is decided, not before.
+/// A view is announced when it is decided, not before.
 void oracle::note_decided(const discovery::view& one, time_point now) {
   auto [its, fresh] = masters_.try_emplace(one.stamp());
   for (const auto& name : one.masters)
@@ -131,8 +131,8 @@ void oracle::note_decided(const discovery::view& one, time_point now) {
           named(one.stamp()));
 }
 
-/// Nobody proposed it: its issuer was never in a view, is one of one or two masters, or was cut
-/// off.
+/// Judges a view that nobody proposed. It is legal if its issuer was never in a view, is one of one
+/// or two masters, or was cut off.
 void oracle::judge_unvoted(const discovery::view& one, time_point now) {
   const auto issuer = lives_.find(one.issuer);
   if (issuer == lives_.end() || issuer->second.view.term == 0)
@@ -153,7 +153,8 @@ void oracle::judge_unvoted(const discovery::view& one, time_point now) {
           " though a majority answered");
 }
 
-/// Within an expiry before some answer of the time that it had to wait.
+/// Whether a majority of masters answered within one expiry, at some moment of the time that the
+/// process had to wait.
 bool oracle::heard_majority(const incarnation& process, const std::vector<incarnation>& masters,
                             time_point now) const {
   const auto& its = lives_.at(process);
@@ -175,7 +176,8 @@ bool oracle::heard_majority(const incarnation& process, const std::vector<incarn
   return false;
 }
 
-/// Votes count from when they are sent, and the proposer's as one, whether it has one or not.
+/// Votes count from when they are sent. The proposer counts as one voter, whether it has a vote or
+/// not.
 bool oracle::has_votes(const discovery::view_stamp& one, const discovery::view_stamp& base) const {
   const auto masters = masters_.find(base);
   if (masters == masters_.end())
@@ -187,7 +189,8 @@ bool oracle::has_votes(const discovery::view_stamp& one, const discovery::view_s
   });
 }
 
-/// Otherwise those who run in their places go on by what is still known.
+/// Whether a majority of the masters still runs. Otherwise the processes in their places go on with
+/// what is still known.
 bool oracle::majority_runs(const discovery::view_stamp& base) const {
   const auto its = masters_.find(base);
   if (its == masters_.end())

@@ -23,15 +23,15 @@ std::span<std::byte> bytes_at(process& holder, const page_fetch& page) {
   return holder.slots().bytes(page.from.slot, page.from.length_bytes);
 }
 
-/// Where the process runs that the record names, or another one in its place.
+/// Whether the process that the record names runs there; without the guard another process in its
+/// place counts, too.
 bool is_reached(const process* there, const page_fetch& page) {
   return there != nullptr && (there->inc() == page.from.holder || !guard_on(guard::incarnation));
 }
 
-/// The payload, then the entry; over a connection with the process that runs there.
+/// Reads the payload, then the entry, over a connection with the process that runs there.
 void read_remote(cluster& in, process& reader, const page_fetch_ptr& page) {
-  auto open =
-      std::make_shared<bool>(true); // Whichever comes first ends it: the holder or the time.
+  auto open = std::make_shared<bool>(true); // The read ends once: by the holder, or by the time.
   auto end = [page, open](page_status status) {
     if (std::exchange(*open, false))
       page->done(status);
@@ -52,7 +52,7 @@ void read_remote(cluster& in, process& reader, const page_fetch_ptr& page) {
   });
 }
 
-/// Over TCP: the holder pins, sends in parts, unpins.
+/// Sends over TCP: the holder pins the page, sends it in parts, unpins it.
 std::string send_pinned(cluster& in, process& holder, const page_fetch_ptr& page) {
   const auto& from = page->from;
   const auto status = holder.slots().pin_if(from.slot, from.gen, page->key, from.length_bytes);
@@ -73,7 +73,8 @@ std::string send_pinned(cluster& in, process& holder, const page_fetch_ptr& page
 }
 
 void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
-  auto sent = std::make_shared<page_fetch>(*page); // The holder's, who may be slower than we wait.
+  // The holder's copy: it may be slower than the reader waits.
+  auto sent = std::make_shared<page_fetch>(*page);
   in.ask(
       reader, page->from.holder,
       [&in, sent](process& holder) { return send_pinned(in, holder, sent); },
@@ -84,7 +85,7 @@ void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
         const auto status = static_cast<page_status>(std::stoi(*said));
         if (status != page_status::hit)
           return page->done(status);
-        // The rest comes as soon as the holder gets to it; from a frozen one it does not.
+        // The rest arrives as soon as the holder gets to it; a frozen holder never does.
         const auto left = page->until - in.time().now();
         in.later(reader, std::min<duration>(500ms, left), [page, sent](process&) {
           page->bytes = sent->bytes;

@@ -21,15 +21,16 @@ struct page_fetch {
   page_key key;
   directory::page_location from;
   time_point until;
-  std::vector<std::byte> bytes; ///< The page's, after a `hit`.
-  /// Called once, by the deadline, unless the reader is gone before.
+  std::vector<std::byte> bytes; ///< The bytes of the page, after a `hit`.
+  /// Called once, by the deadline, unless the reader has ended before.
   std::function<void(page_status)> done;
 };
 using page_fetch_ptr = std::shared_ptr<page_fetch>;
 
-/// Out of the pool of the reader's own host: look, copy, look again.
+/// Copies a page out of the pool of the reader's own host: look, copy, look again.
 void copy_own(cluster& in, process& reader, const page_fetch_ptr& page);
-/// Over the network: one-sided, or from a holder that pins the page and sends it in parts.
+/// Fetches a page over the network: one-sided, or from a holder that pins the page and sends it in
+/// parts.
 void fetch(cluster& in, process& reader, const page_fetch_ptr& page);
 
 } // namespace peercache::scenario

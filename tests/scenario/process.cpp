@@ -57,7 +57,8 @@ void process::peer_lost(const incarnation& inc) {
   step(machine_->on_peer_lost(inc, cluster_.local_now(host_)), before);
 }
 
-/// As membership_actor: an expelled process empties its shard before it asks to come back.
+/// Corresponds to membership_actor: an expelled process empties its shard before it asks to come
+/// back.
 void process::step(std::vector<discovery::action> actions, phase before) {
   if (before == phase::joined && machine_->state() == phase::rejoining) {
     left_at_ = std::max(left_at_, machine_->newest().stamp());
@@ -84,7 +85,8 @@ void process::adopt(const discovery::view& next) {
   if (auto* record = cluster_.record())
     record->view(cluster_.time().now(), to_string(inc_), next);
   cluster_.time().note(next.version);
-  // Mostly at once; one in eight long enough after that others have asked by the view before.
+  // Clients mostly learn the view at once; one time in eight so late that others have asked by the
+  // view before.
   const auto late = cluster_.time().below(8) == 0 ? 1'000'000 : 5'000;
   cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(late)),
                  [next](process& self) { self.clients_learn(next); });
@@ -97,7 +99,7 @@ void process::adopt(const discovery::view& next) {
   follow_view();
 }
 
-/// As directory_state::adopt.
+/// Corresponds to directory_state::adopt.
 void process::shard_learns(const known_cluster_ptr& next) {
   if (next->view.stamp() <= left_at_)
     return;
@@ -135,7 +137,7 @@ void process::forget_foreign_keys() {
     shard_.retain([this](const page_key& key) { return shard_owns(key); });
 }
 
-/// As directory_actor's sweep_later.
+/// Corresponds to sweep_later in directory_actor.cpp.
 void process::sweep_later(const std::string& batch) {
   if (sweep_is_due_ ||
       !directory::has_foreign_keys(batch, [this](const page_key& key) { return shard_owns(key); }))
@@ -144,7 +146,7 @@ void process::sweep_later(const std::string& batch) {
   const auto of = shard_knows_->view.stamp();
   cluster_.later(*this, discovery::foreign_keys_kept, [of](process& self) {
     self.sweep_is_due_ = false;
-    if (self.shard_knows(of)) // Else the new view's own time runs.
+    if (self.shard_knows(of)) // A newer view sweeps by its own timer.
       self.forget_foreign_keys();
   });
 }
@@ -168,7 +170,7 @@ std::string process::serve_withdraw(const std::string& batch) {
   return std::to_string(gone ? *gone : 0);
 }
 
-/// As directory_state::look_up.
+/// Corresponds to directory_state::look_up.
 std::string process::serve_lookup(const std::string& batch) {
   directory::key_ownership ownership;
   const auto& known = shard_knows_->view;

@@ -60,10 +60,10 @@ public:
   bool settled() const noexcept { return publisher_->idle(); }
   /// What the directory should know of the key and this process.
   std::optional<directory::held_page> held(const page_key& key) const;
-  /// The page is in memory, and others are not to rely on that.
+  /// The page is in memory as a mirror: others must not rely on it.
   bool mirrors(const page_key& key) const;
   std::uint64_t repair_passes() const noexcept { return publisher_->repaired().passes; }
-  /// Its view is about to change: it leaves, or will say that it drains.
+  /// The view is about to change: this process leaves, or will say that it drains.
   bool departs() const noexcept { return leaving_ || giving_; }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
   bool has_left() const noexcept { return machine_->state() == discovery::membership::phase::left; }
@@ -76,9 +76,9 @@ public:
   void set_drained(bool drained);
   void leave();
 
-  // The directory shard and the pool, for other processes.
+  // Requests of other processes to the directory shard and the pool.
   std::string serve_publish(const std::string& batch);
-  /// From one that knows this view.
+  /// A publish from a process that knows this view.
   std::string serve_publish(const std::string& batch, const discovery::view_stamp& known);
   std::string serve_withdraw(const std::string& batch);
   std::string serve_lookup(const std::string& batch);
@@ -91,30 +91,29 @@ public:
   std::string serve_compare(const std::string& comparison) const;
   std::string serve_list(const std::string& request) const;
 
-  // Clients of this node.
+  // Calls by clients of this node.
   const known_cluster_ptr& clients_know() const noexcept { return clients_know_; }
   void tell_clients(const std::string& view);
   void operate();
   void put(const page_key& key, bool always);
   void remove(const page_key& key);
-  /// `done` gets what became of each page; misses are legal.
+  /// `done` gets the outcome of each page; misses are legal.
   void get(const std::vector<wanted_page>& pages, get_call::told done);
   void get(const wanted_page& page, std::function<void(page_status)> done);
   void exists(std::vector<page_key> keys, lookup::told done);
 
-  // What they go by.
+  // State that the calls go by.
   client_memory& remembered() noexcept { return remembered_; }
   client::readers_cluster readers_know() const;
-  /// As the pool's index names the page, which all processes of the host see.
+  /// Finds the page in the pool's index, which all processes of the host see.
   std::optional<directory::page_location> on_own_host(const page_key& key,
                                                       std::uint32_t length_bytes) const;
-  /// A page that was filled: readers of the host find it from here on. False: the node has taken
-  /// the slot back.
+  /// Lets the readers of the host find a filled page. False: the node has taken the slot back.
   bool show_to_own_host(const link::filled_slot& page);
-  /// Best effort: what readers found to be out of date.
+  /// Sends withdrawals of false records that readers found, best effort.
   void tell_stale_records();
 
-  // What the history is told (tests/support/history.hpp), if there is one.
+  // Entries in the history (tests/support/history.hpp), if there is one.
   void record_hold(const page_key& key, std::span<const std::byte> bytes) const;
   tests::history::call_number record_ask(time_point until, std::string_view kind) const;
   void record_return(tests::history::call_number call) const;
@@ -149,9 +148,9 @@ private:
   void carry_out(directory::publisher::list& order);
   void carry_out(directory::publisher::settled& order);
   void carry_out(directory::publisher::has_left& order);
-  /// How an owner's answer is to be read.
+  /// The form of an owner's answer.
   enum class said_as : bool { records, number };
-  /// @param goes_on the comparison does so after the answer
+  /// @param goes_on the comparison goes on after the answer
   void ask_owner(directory::publisher::tag id, node_id owner,
                  std::function<std::string(process&)> what, said_as form, bool goes_on);
   void record_drops();
@@ -173,34 +172,36 @@ private:
   const incarnation inc_;
   std::unique_ptr<discovery::membership> machine_;
 
-  known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< As the links have it.
-  known_cluster_ptr clients_know_ = known_;                           ///< A little later.
+  known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< The view of the links.
+  known_cluster_ptr clients_know_ = known_; ///< The view of the clients, a little later.
   client_memory remembered_;
-  /// As the directory's shard has it, also a little later, one view after the other.
+  /// The view of the directory's shard, also a little later; it learns one view after the other.
   known_cluster_ptr shard_knows_ = known_;
-  discovery::time_point shard_learns_at_{}; ///< The last view that is on its way to it.
+  discovery::time_point shard_learns_at_{}; ///< When the last view on its way reaches the shard.
   discovery::view_stamp left_at_;
   bool sweep_is_due_ = false;
   directory::shard shard_;
   bool drained_ = false;
   bool leaving_ = false;
   std::optional<directory::hand_over> giving_;
-  std::vector<std::function<void()>> given_; ///< Who waits for its end.
+  std::vector<std::function<void()>> given_; ///< Callbacks for the end of `giving_`.
   std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
 
   std::unique_ptr<slot_entry[]> entries_;
   std::unique_ptr<std::byte[]> bytes_;
   storage::slot_table slots_;
   std::unique_ptr<storage::host_index::bucket[]> buckets_;
-  storage::host_index index_; ///< For all processes of the host.
+  storage::host_index index_; ///< Seen by all processes of the host.
   std::unique_ptr<storage::page_pool> pool_;
   std::unique_ptr<directory::publisher> publisher_;
   bool compares_soon_ = false; ///< An event that goes on with the comparison is on its way.
-  std::uint64_t tickets_ = 0;  ///< Of this process's disk, so far.
-  std::set<std::uint64_t> tickets_open_; ///< The disk waits to hear that this room is free.
-  std::multiset<page_key> leaving_disk_; ///< Removals that it has not come to: nobody reads these.
-  std::set<page_key> recorded_;          ///< In memory by the history, if there is one.
-  std::size_t warmed_ = 0;               ///< Puts since the start, up to a few.
+  std::uint64_t tickets_ = 0;  ///< Tickets that this process's disk has given out.
+  /// Tickets whose room the disk cannot use before they are acknowledged.
+  std::set<std::uint64_t> tickets_open_;
+  /// Removals that the disk has not done yet: nobody reads these pages.
+  std::multiset<page_key> leaving_disk_;
+  std::set<page_key> recorded_; ///< Keys in memory by the history, if there is one.
+  std::size_t warmed_ = 0;      ///< Puts since the start, up to `warm_up_puts`.
 };
 
 } // namespace peercache::scenario

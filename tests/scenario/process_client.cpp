@@ -1,4 +1,4 @@
-// Clients of a node: what they call, and what they go by.
+// Calls by the clients of a node, and the state that they go by.
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
@@ -19,7 +19,7 @@ void process::put(const page_key& key, bool always) {
   if (drained_ || leaving_)
     return;
   using link::commit_mode;
-  // One page in eight as if it had been read elsewhere.
+  // One page in eight is put as if it had been read elsewhere.
   const bool mirrors = cluster_.time().below(8) == 0;
   std::make_shared<set_call>(
       cluster_, *this, key, length_for(key), cluster_.time().now() + deadline,

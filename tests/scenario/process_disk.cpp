@@ -12,7 +12,7 @@ using directory::publisher;
 
 namespace {
 
-/// Of every command: the disk keeps to their order.
+/// Time of every command: the disk keeps their order.
 constexpr auto disk_takes = 5ms;
 
 } // namespace
@@ -36,8 +36,8 @@ std::uint64_t process::put_of(const storage::resident_page& page) const {
   return put;
 }
 
-/// One page in eight finds no room on its way to the disk, and none does while the disk waits to
-/// hear that its room is free.
+/// Queues a page for the disk. One page in eight finds no room, and none does while some room is
+/// not acknowledged.
 void process::keep_on_disk(const storage::resident_page& page) {
   if (!cluster_.settings().disk || publisher_->marks().kept(page.slot) || !tickets_open_.empty() ||
       cluster_.time().below(8) == 0)
@@ -93,7 +93,8 @@ void process::remove_from_disk(const std::string& keys) {
   });
 }
 
-/// Loads the page from disk into the pool. Answers one location as a look-up does, or none.
+/// Loads the page from disk into the pool. The answer is that of a look-up, with one location or
+/// none.
 std::string process::serve_promote(const page_key& key) {
   const auto* page = leaving_disk_.contains(key) ? nullptr : host_.disk.find(key);
   if (!pool_->find(key) && page != nullptr) {

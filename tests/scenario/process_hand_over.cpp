@@ -30,7 +30,8 @@ void process::set_drained(bool drained) {
     announce();
 }
 
-/// Its shard's records go to others, its pages out of the directory, itself out of the cluster.
+/// Gives the shard's records away, withdraws the node's pages, and takes the node out of the
+/// cluster.
 void process::leave() {
   if (std::exchange(leaving_, true))
     return;
@@ -61,7 +62,7 @@ void process::hand_over_shard(bool leaving, std::function<void()> done) {
   give_on();
 }
 
-/// Sends what may be sent now; at the end tells those who wait.
+/// Sends the orders that may be sent now. At the end tells those who wait for the hand-over.
 void process::give_on() {
   for (auto& order : giving_->next(shard_, cluster_.time().now()))
     cluster_.ask(
@@ -83,7 +84,7 @@ void process::give_on() {
     done();
 }
 
-/// Those who may have been given the records already forget them too.
+/// Passes withdrawals on to nodes that may have been given the records already.
 void process::forward_withdrawals(const std::string& batch) {
   if (!giving_)
     return;
@@ -96,7 +97,7 @@ void process::forward_withdrawals(const std::string& batch) {
         batch_timeout, [](const cluster::answer&) {});
 }
 
-/// Of the process that runs there by this node's view; zero when it is in it no more.
+/// Returns the process of this node by the current view; zero when the node is not in the view.
 incarnation process::incarnation_of(node_id id) const {
   const auto* member = view().find(id);
   return member != nullptr ? member->inc : incarnation{};

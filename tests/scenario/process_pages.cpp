@@ -1,4 +1,4 @@
-// What a node does with the pages of its clients: slots, commits, removals.
+// Requests of clients to their node: slots, commits, removals.
 
 #include "link/protocol/pool_wire.hpp"
 #include "tests/scenario/cluster.hpp"
@@ -35,7 +35,8 @@ void process::serve_abandon(const std::string& slots) {
     pool_->abandon(link::record_at<slot_id>(slots, i));
 }
 
-/// Out of memory at once, off the disk a little later; what becomes of each page, one byte.
+/// Removes pages from memory at once, from disk a little later. Returns one page_status byte a
+/// page.
 std::string process::serve_remove(const std::string& keys) {
   auto statuses = publisher_->remove(keys);
   carry_out_orders();

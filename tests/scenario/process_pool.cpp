@@ -1,4 +1,4 @@
-// A node's pool: carries out what its publisher orders, with calls of the simulated cluster.
+// A node's pool: carries out the orders of its publisher with calls of the simulated cluster.
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
@@ -13,7 +13,7 @@ using directory::publisher;
 namespace {
 
 constexpr auto directory_timeout = 1000ms;
-/// Between two steps of the comparison: what happens to the pages meanwhile is the point.
+/// Longest time between two steps of the comparison: pages should change in between.
 constexpr std::uint64_t steps_apart_max_us = 20'000;
 
 } // namespace
@@ -141,7 +141,7 @@ void process::carry_out(publisher::has_left& /*order*/) {
   cluster_.has_left(*this);
 }
 
-/// What has left memory since this was called last.
+/// Records the pages that have left memory since the last call.
 void process::record_drops() {
   auto* record = cluster_.record();
   if (record == nullptr)

@@ -1,4 +1,4 @@
-// What the clients of a node call at random, and what the history is told of it.
+// The random calls of a node's clients, and their entries in the history.
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
@@ -13,7 +13,7 @@ constexpr std::uint32_t short_page = 64;
 
 void process::operate() {
   auto& world = cluster_.time();
-  // An engine that starts again puts what it put before, in the same order.
+  // A restarted engine puts the same pages as before, in the same order.
   if (warmed_ < warm_up_puts)
     return put(cluster_.key((host_.index * 5 + warmed_++) % cluster_.settings().keys), true);
   const auto& key = cluster_.key(world.below(cluster_.settings().keys));
@@ -37,8 +37,8 @@ void process::operate() {
   }
 }
 
-/// Some pages take more than one granule, and one look more than one write. All calls mean the same
-/// length of a key, but for a few.
+/// Returns a page's length. Some pages take more than one granule, so one look meets several
+/// writes. Nearly all calls agree on the length of a key.
 std::uint32_t process::length_for(const page_key& key) {
   const bool is_long = key.prefix() % 8 == 0;
   const bool is_other = cluster_.time().below(16) == 0;
@@ -46,7 +46,8 @@ std::uint32_t process::length_for(const page_key& key) {
                              : short_page;
 }
 
-/// As an engine asks for a prefix: many keys at once, of different owners.
+/// Returns the keys of one prefix, as an engine asks for it: many keys at once, of different
+/// owners.
 std::vector<page_key> process::some_keys() {
   auto& world = cluster_.time();
   const auto first = world.below(cluster_.settings().keys);

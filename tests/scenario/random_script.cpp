@@ -1,4 +1,4 @@
-// Which cluster a seed is, and what happens to it.
+// Makes the cluster of a seed, and its faults.
 
 #include "tests/scenario/script.hpp"
 
@@ -56,7 +56,7 @@ private:
       add(when, "split", std::move(side));
   }
 
-  /// In some clusters there is too little of something.
+  /// Gives some clusters too little of something.
   void add_bounds() {
     if (below(4) == 0)
       made_.republish = static_cast<std::uint32_t>(8 + below(120));
@@ -66,7 +66,8 @@ private:
       made_.disk_pages = static_cast<std::uint32_t>(4 + below(30));
   }
 
-  /// Each goes with the same probability, which differs; at least one goes and one stays.
+  /// Chooses the nodes that are lost at the end, each with the same random probability; at least
+  /// one goes and one stays.
   void add_loss() {
     const auto percent = 10 + below(85);
     const bool two_sides = below(3) == 0;
@@ -81,7 +82,7 @@ private:
       made_.lost.push_back(any_node());
   }
 
-  /// Some go at once and stay away, mostly for longer than it takes to go on without them.
+  /// Kills several nodes at once; most stay away for longer than the others wait for them.
   void add_kills(duration when) {
     const auto later = when + milliseconds(2000 + below(12000));
     const auto percent = 20 + below(70);

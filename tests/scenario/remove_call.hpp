@@ -12,8 +12,8 @@ namespace peercache::scenario {
 class cluster;
 class process;
 
-/// One removal of a page on its way: carries out what client/remove_plan.hpp says, in events of the
-/// simulated time. It lives as long as some event holds it.
+/// One removal of a page on its way: carries out client/remove_plan.hpp in events of the simulated
+/// time. It lives as long as some event holds it.
 class remove_call : public std::enable_shared_from_this<remove_call> {
 public:
   remove_call(cluster& in, process& by, const page_key& key, time_point until);
@@ -29,7 +29,7 @@ private:
   const page_key key_;
   client::page_result result_;
   client::remove_plan plan_;
-  std::size_t open_ = 1; ///< Answers that are on their way: at first the directory's.
+  std::size_t open_ = 1; ///< Answers that are on their way; the first is the directory's.
 };
 
 } // namespace peercache::scenario

@@ -36,7 +36,8 @@ script read(const std::string& path) {
 
 class scenario_file : public testing::TestWithParam<std::string> {};
 
-/// Under several seeds: what a scenario does not say is different in each.
+/// Each scenario runs under several seeds, which differ in everything that the scenario does not
+/// say.
 TEST_P(scenario_file, goes_well) {
   auto what = read(GetParam());
   for (int more = 0; more < 5; ++more, what.seed += 1000) {

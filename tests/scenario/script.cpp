@@ -17,7 +17,7 @@ bool parse_number(const std::string& text, Number& out) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-/// Verbs and how many arguments they take at least; unknown ones are faults of the file.
+/// Verbs with their smallest number of arguments; an unknown verb is a fault of the file.
 const std::map<std::string, std::size_t, std::less<>> verbs = {
     {"kill", 1},  {"restart", 1}, {"freeze", 1}, {"thaw", 1},  {"split", 1},
     {"cut", 2},   {"deaf", 1},    {"mute", 1},   {"mend", 0},  {"slow", 2},

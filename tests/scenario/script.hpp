@@ -20,45 +20,46 @@ struct step {
   std::vector<std::string> arguments;
 };
 
-/// A scenario: what cluster it is, how long faults may happen to it, and which do. As text:
+/// A scenario: its cluster, how long faults may happen to it, and which faults do. As text:
 ///
 ///   # comment
 ///   nodes 5             node1 … node5 start at once
-///   seeds node1 node2   whom they ask; the first one is the pinned head
-///   lost node1 node3    after all is over these go at once, see cluster_loss.cpp
+///   seeds node1 node2   the seeds of all nodes; the first one is the pinned head
+///   lost node1 node3    after the healing these go at once, see cluster_loss.cpp
 ///   apart node2         and these do not hear the others
 ///   at 2s kill node1    and so on: `script.cpp` has the table of verbs
 struct script {
-  std::uint64_t seed = 1; ///< Of everything that the scenario does not say.
+  std::uint64_t seed = 1; ///< Decides everything that the scenario does not say.
   std::uint32_t nodes = 5;
   std::vector<std::string> seeds{"node1"};
   std::uint32_t masters = 3;
   std::uint32_t replicas = 2;
-  std::uint32_t granules = 24;          ///< Of each pool.
-  std::uint32_t keys = 48;              ///< That clients use.
-  std::uint32_t republish = UINT32_MAX; ///< Records a second, of keys that have new owners.
+  std::uint32_t granules = 24; ///< Granules of each pool.
+  std::uint32_t keys = 48;     ///< Number of keys that clients use.
+  /// Records of keys with new owners that are published a second.
+  std::uint32_t republish = UINT32_MAX;
   std::uint32_t waiting_max = 1u << 18; ///< Withdrawals, and records of the disk, that may wait.
   bool disk = false;
-  std::uint32_t disk_pages = 1u << 18;     ///< Of each disk.
-  bool overtaking = true;                  ///< Messages arrive in another order than they left.
-  bool repair = true;                      ///< Producers compare what they hold with the directory.
-  duration run = std::chrono::seconds(20); ///< Of chaos; then everything heals.
-  std::uint64_t events_max = 10'000;       ///< Or until so many have happened.
-  std::uint32_t operations_per_second = 20; ///< Of each node's clients.
+  std::uint32_t disk_pages = 1u << 18; ///< Pages of each disk.
+  bool overtaking = true; ///< Messages may arrive in another order than they were sent.
+  bool repair = true;     ///< Producers compare their pages with the directory.
+  duration run = std::chrono::seconds(20);  ///< Duration of the faults; then the cluster heals.
+  std::uint64_t events_max = 10'000;        ///< The faults also end after this many events.
+  std::uint32_t operations_per_second = 20; ///< Rate of the clients of each node.
   std::vector<step> steps;                  ///< In order of time.
-  std::vector<std::string> lost;  ///< Who goes, all at once, after everything has healed; and
-  std::vector<std::string> apart; ///< who hears nobody else then.
+  std::vector<std::string> lost;            ///< Nodes that go, all at once, after the healing.
+  std::vector<std::string> apart;           ///< Nodes that do not hear the others then.
 };
 
-/// Nothing, and `fault` says which line is wrong.
+/// Parses a scenario. Nothing on a mistake: then `fault` says which line is wrong.
 std::optional<script> parse_script(std::string_view text, std::string& fault);
 std::string to_text(const script& what);
 
-/// "250ms", "1.5s".
+/// Parses "250ms", "1.5s".
 std::optional<duration> parse_duration(std::string_view text);
 std::string to_text(duration value);
 
-/// The cluster and the faults of a seed.
+/// Returns the cluster and the faults of a seed.
 script random_script(std::uint64_t seed);
 
 } // namespace peercache::scenario

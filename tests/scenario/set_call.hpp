@@ -12,8 +12,8 @@ namespace peercache::scenario {
 class cluster;
 class process;
 
-/// One set of a page on its way: carries out what client/set_plan.hpp says, in events of the
-/// simulated time. It lives as long as some event holds it.
+/// One set of a page on its way: carries out client/set_plan.hpp in events of the simulated time.
+/// It lives as long as some event holds it.
 class set_call : public std::enable_shared_from_this<set_call> {
 public:
   set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
@@ -34,7 +34,7 @@ private:
   const client::set_page page_;
   client::page_result result_;
   client::set_plan plan_;
-  std::uint64_t put_ = 0; ///< Its number.
+  std::uint64_t put_ = 0; ///< The number of the put.
 };
 
 } // namespace peercache::scenario

@@ -52,7 +52,7 @@ std::optional<duration> world::way(std::size_t from, std::size_t to) {
     return microseconds(20);
   if (!overtaking)
     return microseconds(500);
-  // Mostly fast; one in sixteen takes long enough to be overtaken by many others.
+  // Most messages are fast; one in sixteen takes long enough to be overtaken by many others.
   auto spread = below(16) == 0 ? 20'000 : 1'000;
   return microseconds(100 + below(static_cast<std::uint64_t>(spread))) + slowness[from];
 }

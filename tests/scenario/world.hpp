@@ -9,8 +9,8 @@
 
 namespace peercache::scenario {
 
-/// Time and the network of one run: events in order of time, drawn from one seed. Everything that
-/// happens goes through here, so the same seed is the same run.
+/// Time and the network of one run: events in order of time, drawn from one seed. Everything
+/// happens through this class, so the same seed gives the same run.
 class world {
 public:
   using task = std::function<void()>;
@@ -19,20 +19,21 @@ public:
 
   time_point now() const noexcept { return now_; }
   std::uint64_t events() const noexcept { return events_; }
-  /// Of all events so far, and of what was noted.
+  /// A hash over all events so far, and over the noted numbers.
   std::uint64_t trace() const noexcept { return trace_; }
   void note(std::uint64_t what) noexcept { trace_ = (trace_ ^ what) * 0x100000001b3ull; }
   std::uint64_t below(std::uint64_t limit) noexcept;
 
   void at(time_point when, task what);
-  /// Runs the next event if it is due by then; otherwise it is then. False: nothing was due.
+  /// Runs the next event if it is due by `until`, else moves the time there. False: no event was
+  /// due.
   bool step(time_point until);
 
   // The network between hosts, by index.
   void resize(std::size_t hosts);
   /// How long a message takes now; nothing when it is lost.
   std::optional<duration> way(std::size_t from, std::size_t to);
-  /// Whether anything gets through from one to the other.
+  /// Whether messages get through from one host to the other.
   bool open(std::size_t from, std::size_t to) const { return !cuts_[from * hosts_ + to]; }
   void cut(std::size_t from, std::size_t to) { cuts_[from * hosts_ + to] = from != to; }
   void mend();
@@ -40,8 +41,8 @@ public:
 
   std::uint64_t loss_percent = 0;
   std::uint64_t repeat_percent = 0;
-  bool overtaking = true;         ///< Else what is sent first arrives first.
-  std::vector<duration> slowness; ///< Of each host, added to what it sends.
+  bool overtaking = true;         ///< False: messages arrive in the order of sending.
+  std::vector<duration> slowness; ///< Time added to all that a host sends, by host.
 
 private:
   struct event {

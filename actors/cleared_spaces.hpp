@@ -58,8 +58,8 @@ public:
 
   /// Encodes all that is known, for other nodes.
   std::string encode() const { return encode(gone_); }
-  /// Encodes the same and `life`, for the disk. To a process that starts with these bytes, today's
-  /// members are missing until they are back.
+  /// Encodes all that is known and `life`, for the disk. To a process that starts with these bytes,
+  /// today's members are missing until they are back.
   std::string encode_for_disk() const;
   /// Takes in what another node has encoded. True when an epoch rose. Errors: `invalid_argument`,
   /// and nothing changed.

@@ -22,7 +22,7 @@ struct clearing_options {
   pool_actor pool;
   /// Remembers the clears for the next process; null: no page outlives this process.
   disk_actor disk;
-  /// Called once, in this actor: clients of this host can be let in.
+  /// Called once, in this actor, when clients of this host can be let in.
   std::function<void()> caught_up = [] {};
   /// Keeps the record for the next process that has the pool's memory.
   std::function<void(const life_record&)> note = [](const life_record&) {};

@@ -97,7 +97,8 @@ public:
   /// Keeps for the next process of this folder which spaces were cleared. The answer is empty once
   /// they are durable, else the reason why they are not.
   void keep_cleared(std::uint64_t request, std::string encoded);
-  /// Does the same at once, in the calling thread. @pre `run` has come back
+  /// Keeps them at once, in the calling thread. Returns what the answer of `keep_cleared` would be.
+  /// @pre `run` has come back
   std::string keep_cleared_at_end(const std::string& encoded) const;
   /// Why nothing can be kept although pages may come back: the tier is wanted and off. Empty when
   /// nothing has to be kept, or everything can.

@@ -40,7 +40,7 @@ life_record record_of_unknown();
 ///
 ///     lineage 16, process 16, u32 count, count × (process 16, u8 length, name)
 std::string encode_record(const life_record& record);
-/// Encodes in no more than `bytes_max`: names that do not fit become one unknown process.
+/// Encodes a record in no more than `bytes_max`: names that do not fit become one unknown process.
 std::string encode_record(const life_record& record, std::size_t bytes_max);
 /// Reads a record and leaves the reader behind it; the reader is not `ok` when there is none.
 life_record read_record(discovery::byte_reader& in);

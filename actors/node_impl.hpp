@@ -75,7 +75,7 @@ private:
   std::optional<storage::pool_memory> memory_;
   /// Pages of the process before, until the pool claims them.
   std::optional<storage::pool_remains> remains_;
-  cleared_spaces cleared_;  ///< Until the clearing actor takes it.
+  cleared_spaces cleared_;  ///< Held until the clearing actor takes it.
   std::string left_behind_; ///< Names of the nodes that the process before left behind.
   std::unique_ptr<disk_service> disk_;
   /// Declared before the page server, which hands connections over to it.

@@ -28,7 +28,7 @@ struct node_status {
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
-  bool draining = false;     ///< By its view, the node owns no keys and takes no pages.
+  bool draining = false;     ///< The node owns no keys and takes no pages, by its view.
   std::uint64_t members = 0; ///< Members of its view.
   std::uint64_t links = 0;   ///< Other members that the node has a live connection to.
   link::directory_report directory;

@@ -100,8 +100,9 @@ struct client_stats {
 
 /// What became, since the last flush, of the pages that `set` called `stored`.
 struct flush_result {
-  std::uint64_t failed = 0;     ///< Not in the cluster: other hosts do not find them.
-  std::uint64_t duplicates = 0; ///< Were in the cluster already; this copy was dropped again.
+  std::uint64_t failed = 0; ///< Pages that other hosts do not find.
+  std::uint64_t duplicates =
+      0; ///< Pages that were in the cluster already; their new copies were dropped.
   /// Part of `failed`: pages that lie in this host's pool, where its clients find them. The
   /// directory is told of them as soon as one of their owners there answers.
   std::uint64_t unpublished = 0;
@@ -113,7 +114,7 @@ struct clear_result {
   /// cluster. That holds also when a node or a disk comes back that was away, if a node that heard
   /// of the clear is there then.
   bool certain = false;
-  std::string why_not; ///< In words for people, with the names of the nodes in question.
+  std::string why_not; ///< Reason in words, with the names of the nodes in question.
 
   explicit operator bool() const noexcept { return certain; }
 };

@@ -20,7 +20,7 @@ namespace peercache::client {
 class rdma_uses {
 public:
   static constexpr std::uint32_t sample_one_in = 8;
-  static constexpr std::size_t records_max = 4096; ///< At most link::used_pages_max.
+  static constexpr std::size_t records_max = 4096; ///< Fits into one message.
 
   /// A page of this holder was a hit.
   void add(const incarnation& holder, slot_id slot, generation gen);

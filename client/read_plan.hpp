@@ -143,7 +143,7 @@ private:
   int looks_ = 1;
   std::vector<std::uint32_t> missing_;
   std::vector<page> located_;
-  std::vector<past> pasts_; ///< By index; empty as long as no page needs one.
+  std::vector<past> pasts_; ///< Indexed like the pages; empty as long as no page needs one.
 };
 
 } // namespace peercache::client

@@ -368,7 +368,7 @@ private:
   std::unordered_map<tag, question> open_;
   tag last_tag_ = 0;
 
-  std::map<tag, put_job> puts_; ///< In the order of the calls of `put`.
+  std::map<tag, put_job> puts_; ///< Puts in the order of their calls.
   mirror_share mirrors_;
   std::vector<pending_withdrawal> withdrawals_;
   std::map<tag, farewell> farewells_;

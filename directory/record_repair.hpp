@@ -65,7 +65,7 @@ public:
     node_id self;
     incarnation inc;
     std::uint32_t replicas = 2;
-    std::uint64_t bytes_per_second = 0; ///< For messages and walking; 0: no repair.
+    std::uint64_t bytes_per_second = 0; ///< Budget for messages and walking; 0: no repair.
     /// Time from the beginning of one pass to that of the next.
     std::chrono::milliseconds pause{30'000};
     /// Wait after a change of view. Shards keep records that they no longer own for a while; such

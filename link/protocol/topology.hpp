@@ -29,7 +29,7 @@ struct topology {
   topology() = default;
   discovery::view view;
   discovery::hash_ring ring;
-  std::vector<peer> peers; ///< In the order of view.members: sorted by node_id.
+  std::vector<peer> peers; ///< One for each of view.members, sorted by node_id.
   /// Rings of earlier views, kept until the last view: users check their age.
   discovery::former_rings past;
 

@@ -347,8 +347,8 @@ TEST_F(left_behind_clearing_test,
   EXPECT_GT(nodes["a"].withdrawals.views, 0u);
 }
 
-/// If it said goodbye, clears would be certain without it, and its next process would not know that
-/// there may have been some.
+/// After a goodbye clears would be certain without the node, and its next process would not know
+/// that there may have been some.
 TEST_F(clearing_test, a_node_that_cannot_remember_that_it_left_does_not_say_goodbye) {
   start("a");
   start("b");

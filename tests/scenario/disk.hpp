@@ -70,8 +70,8 @@ public:
   }
 
 private:
-  std::map<std::uint64_t, page> pages_; ///< By the first bytes of their keys, which are the places.
-  std::deque<page_key> order_;          ///< In the order of writing.
+  std::map<std::uint64_t, page> pages_; ///< Pages by place: the first bytes of their keys.
+  std::deque<page_key> order_;          ///< Keys in the order of writing.
 };
 
 } // namespace peercache::scenario

@@ -46,7 +46,7 @@ struct script {
   duration run = std::chrono::seconds(20);  ///< Duration of the faults; then the cluster heals.
   std::uint64_t events_max = 10'000;        ///< The faults also end after this many events.
   std::uint32_t operations_per_second = 20; ///< Rate of the clients of each node.
-  std::vector<step> steps;                  ///< In order of time.
+  std::vector<step> steps;                  ///< Steps in order of time.
   std::vector<std::string> lost;            ///< Nodes that go, all at once, after the healing.
   std::vector<std::string> apart;           ///< Nodes that do not hear the others then.
 };

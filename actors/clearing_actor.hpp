@@ -63,7 +63,7 @@ struct clearing_state {
   std::uint64_t questions = 0;
   std::vector<open_clear> open;
   std::uint64_t certain = 0, uncertain = 0; ///< Counts clears that were answered.
-  bool announced = false;                   ///< It was announced that this node has caught up.
+  bool announced = false;                   ///< `caught_up` was called.
   bool left = false;                        ///< This node has left for good.
   bool says_goodbye = false;                ///< The next process will know that it left.
   life_record noted;

@@ -30,7 +30,7 @@ result<std::vector<trace_request>> load_trace(const std::string& path);
 std::size_t references_in(const std::vector<trace_request>& requests) noexcept;
 std::size_t distinct_pages_in(const std::vector<trace_request>& requests);
 
-/// The same requests with page ids renumbered from 0, so that an array can be indexed by them.
+/// Returns the requests with page ids renumbered from 0, so that an array can be indexed by them.
 std::vector<trace_request> with_dense_ids(std::vector<trace_request> requests);
 
 struct hit_count {

@@ -45,7 +45,7 @@ void after_fork_in_child() {
 void watch_forks() noexcept {
   static const int failed =
       ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  (void)failed; // It fails for lack of memory only: then forks are not noticed.
+  (void)failed; // A lack of memory is the only failure: forks are not noticed then.
 }
 
 } // namespace

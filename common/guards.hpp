@@ -32,17 +32,17 @@ bool guard_on(guard which) noexcept;
 /// Faults that test programs inject to give the guards something to find.
 enum class fault : std::uint8_t {
   flip_byte_one_in,      ///< The page server flips a byte of every n-th payload.
-  send_chunk_bytes,      ///< The page server sends at most so much at a time, …
-  send_pause_us,         ///< … and rests in between.
-  views_late_ms,         ///< The client hears of each change of the cluster so much later.
+  send_chunk_bytes,      ///< The page server sends pieces of at most this size.
+  send_pause_us,         ///< The page server pauses this long between two pieces.
+  views_late_ms,         ///< The client hears of each change of the cluster this much later.
   swap_locations_one_in, ///< The client takes, in every n-th look-up, one key's location for
                          ///< another's.
-  disk_error_percent,    ///< So many of the disk's transfers and syncs fail, …
-  disk_stall_ms,         ///< … each takes so much longer, …
-  disk_faults_for_ms,    ///< … for so long from its first write on; 0: for ever.
+  disk_error_percent,    ///< Percent of the disk's transfers and syncs that fail.
+  disk_stall_ms,         ///< Extra time of each of the disk's transfers and syncs.
+  disk_faults_for_ms,    ///< Time of these two faults from the disk's first write on; 0: for ever.
   disk_kill_point,       ///< The process kills itself at this step of the disk (1 to 10, in the
-                         ///< order of storage::disk_step), …
-  disk_kill_count,       ///< … when it comes there for the n-th time.
+                         ///< order of storage::disk_step).
+  disk_kill_count,       ///< Visit of that step at which the process does so; 1: the first.
   old_views_one_in,      ///< The leader sends, after every n-th view, the one before it once more.
   withdrawals_unheard,   ///< When not 0, a pool never hears that its withdrawals arrived, and sends
                          ///< them again.

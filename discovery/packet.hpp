@@ -45,7 +45,7 @@ struct heartbeat_answer_packet {
   incarnation inc;
   view_stamp known;
   bool fresh = false;        ///< The sender was never in a view: who was there before it is gone.
-  bool in_touch = false;     ///< So many masters of its view answer the sender that it can change.
+  bool in_touch = false;     ///< Enough masters of its view answer the sender to change the view.
   std::optional<view> newer; ///< The sender's view, when the heartbeat's sender knew an older one.
   bool operator==(const heartbeat_answer_packet&) const = default;
 };

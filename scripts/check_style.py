@@ -5,7 +5,7 @@ import re
 import sys
 
 from check_includes import sources
-from cpp_text import blanked
+from cpp_text import TOKEN, blanked
 
 REAL_WORLD_TESTS = ("tests/real/", "tests/verbs/", "tests/python/", "tests/support/real", "tests/fakes/")
 
@@ -32,15 +32,14 @@ BANNED_CODE = [
     (anywhere, r"\busing\s+namespace\s+std\s*;", "name what you use"),
 ]
 BANNED_WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
-# A genitive without its noun, which stands on some other line.
-NO_SUBJECT = re.compile(r"//[/!]?<?[ \t]+Of\b")
-SUBJECTS_LATER = (
-    "actors/", "client/", "tests/actors/", "tests/client/", "tests/scenario/",
-    "directory/disk_records.hpp", "directory/hand_over.hpp", "directory/publisher.hpp",
-    "directory/publisher_pages.cpp", "directory/record_repair.hpp", "link/protocol/disk.hpp",
-    "link/protocol/disk_wire.hpp", "link/protocol/gateway.hpp", "link/protocol/pool_wire.hpp",
-    "link/protocol/reports.hpp", "tests/link/messages_test.cpp",
+# A genitive without its noun, a pronoun, or the end of somebody else's sentence: the subject stands on some other line.
+NO_SUBJECT = re.compile(
+    r"//[/!]?<?[ \t]+((?:Of|Whom|Whose|Those|Its?|They|Them|Their|That|Such|And|Nor|Or|But|Than|Also|Else|Otherwise|Unless"
+    r"|The same|As in|So (?:many|much|long))\b)"
 )
+COMMENT = re.compile(r"//[/!]?<?")
+# Rewritten together with its structs.
+SUBJECTS_LATER = ("link/protocol/reports.hpp",)
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace peercache\b|^namespace std\b", re.MULTILINE)
 
 
@@ -60,6 +59,19 @@ def blanked_comments(text):
     return re.sub(r"^\s*//[^\n]*|/\*.*?\*/", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
+def first_lines(text):
+    """Each comment's position and first line: the lines that follow may begin as they like."""
+    before = None
+    for token in TOKEN.finditer(text):
+        if not token[0].startswith("//"):
+            continue
+        begin = text.rfind("\n", 0, token.start()) + 1
+        line, column = text.count("\n", 0, begin), token.start() - begin
+        if text[begin:token.start()].strip() or before != (line - 1, column, COMMENT.match(token[0])[0]):
+            yield token.start(), token[0]
+        before = line, column, COMMENT.match(token[0])[0]
+
+
 def file_faults(path, text):
     code = blanked(text)
     if path.endswith(".hpp"):
@@ -67,8 +79,9 @@ def file_faults(path, text):
     for match in BANNED_WORDS.finditer(text):
         yield line_of(text, match.start()), f"{match[0]}: finish it, or open an issue"
     if not path.startswith(SUBJECTS_LATER):
-        for match in NO_SUBJECT.finditer(text):
-            yield line_of(text, match.start()), "a comment names its subject: it does not begin with 'Of'"
+        for position, comment in first_lines(text):
+            if match := NO_SUBJECT.match(comment):
+                yield line_of(text, position), f"a comment names its subject: it does not begin with '{match[1]}'"
     for where, pattern, reason in BANNED_CODE:
         if where(path):
             for match in re.finditer(pattern, code):

@@ -39,7 +39,7 @@ private:
     const auto removed = slots_.granules_to_zero(slot);
     if (removed != 0 && at_ >= page_end_ && at_ >= filled_until_)
       return take(slot, removed, claimed_extent::use::to_be_zeroed);
-    slots_.note_zeroed(slot); // Its bytes are another extent's, or the entry is damaged.
+    slots_.note_zeroed(slot); // The bytes are another extent's, or the entry is damaged.
     if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
       slots_.refuse_fill(slot);
       filled_until_ = std::max(filled_until_, at_ + granules);

@@ -79,8 +79,8 @@ private:
   std::size_t callers_ = 0;
 };
 
-/// The same work through the C++ client: what Python is compared with. With MLA the first rank
-/// writes the pages of all and the others read these, here as in Python. Threads: one, which makes
+/// Does the work of the Python ranks through the C++ client, for comparison. With MLA the first
+/// rank writes the pages of all and the others read these, as in Python. Threads: one, which makes
 /// a thread for each rank. Ownership: lends the setup's own memory.
 class client_ranks {
 public:

@@ -15,8 +15,8 @@ namespace peercache::cli {
 enum class verdict : std::uint8_t {
   ok,
   info, ///< Neither good nor bad: nothing that was asked for depends on it.
-  warn, ///< It works, but worse than this machine could.
-  fail  ///< It will not work as configured.
+  warn, ///< Works, but worse than this machine could.
+  fail  ///< Will not work as configured.
 };
 std::string_view to_string(verdict given) noexcept;
 

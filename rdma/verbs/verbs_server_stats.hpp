@@ -17,7 +17,7 @@ enum class session_end : std::uint8_t {
   violation, ///< Said what the protocol does not allow.
   no_ready,  ///< Half open for too long.
   stalled,   ///< Took no byte for too long.
-  idle,      ///< It had no READ for too long.
+  idle,      ///< No READ for too long.
   replaced,  ///< A newer incarnation of the reader came.
   rail_down
 };

@@ -182,7 +182,7 @@ void disk_tier::settle_read(const disk_event& event, disk_tier_events& events) {
     ++stats_.checksum_failures;
     disk_page page;
     page.key = event.key;
-    if (store_->find(event.key) == nullptr) // Else the key has another record by now.
+    if (store_->find(event.key) == nullptr) // A newer record of the key stays.
       lost(page, events);
   } else if (event.status == disk_status::io_failed) {
     ++stats_.read_errors;

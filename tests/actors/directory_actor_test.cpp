@@ -48,7 +48,7 @@ TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it)
   expel(shard_here, topology_of({{there, shard_there}}, 2));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
-  tell_everyone(both(1)); // The same view, with another connection.
+  tell_everyone(both(1)); // View 1 again, with another connection.
   EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
   tell_everyone(both(3));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());

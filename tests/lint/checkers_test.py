@@ -192,6 +192,24 @@ class style(unittest.TestCase):
         for comment in ["/// The bytes of the footer.", "int off = 0; // Often 0.", 'auto a = "http://Of";']:
             self.assertEqual(self.found("storage/a.cpp", comment + "\n"), [], comment)
 
+    def test_a_comment_does_not_begin_with_a_pronoun_or_in_the_middle_of_a_sentence(self):
+        for comment in ["int late = 0; ///< It may be late.", "/// Those that wait.", "// Else it would hang.",
+                        "/// The same for one.", "// So many are enough.", "// Or it would never end."]:
+            found = self.found("storage/a.cpp", comment + "\n")
+            self.assertEqual(len(found), 1, comment)
+            self.assertIn("names its subject", found[0])
+        for comment in ["// An item.", "// Orders are sent.", "// So it ends.", "// Thatched."]:
+            self.assertEqual(self.found("storage/a.cpp", comment + "\n"), [], comment)
+
+    def test_a_later_line_of_a_comment_may_begin_with_a_pronoun(self):
+        for text in ["/// A page that waits.\n/// It may be late.\nint a;\n",
+                     "int a; ///< A page that waits.\n       ///< It may be late.\n",
+                     "int a; // A page that waits.\n       // It may be late.\n"]:
+            self.assertEqual(self.found("storage/a.cpp", text), [], text)
+        for text in ["int a; ///< A page.\n/// It may be late.\nint b;\n", "int a; // A page.\nint b; // It is late.\n",
+                     "// A page.\n\n// It is late.\n", "int a; // A page.\n// It is late.\nint b;\n"]:
+            self.assertEqual(len(self.found("storage/a.cpp", text)), 1, text)
+
     def test_quiet_rings_do_not_sleep_and_real_ones_may(self):
         for call in ["std::this_thread::sleep_for(1s);", "usleep(5);", "::sleep(1);"]:
             self.assertEqual(len(self.found("tests/rdma/a_test.cpp", f"void f() {{ {call} }}\n")), 1, call)

@@ -51,7 +51,7 @@ TEST_P(left_behind, no_page_of_before_is_a_hit_at_a_node_that_starts_alone) {
   stop_clear_die();
   if (HasFatalFailure())
     return;
-  ASSERT_TRUE(restart(first)); // It serves.
+  ASSERT_TRUE(restart(first)); // The node serves.
   engine_ = client_of(first);
   EXPECT_EQ(found_by(*engine_, cleared, 0, pages), 0u);
   EXPECT_EQ(hits_of(*engine_, cleared, 0, pages, 0), 0u);

@@ -34,7 +34,7 @@ protected:
     return outcome;
   }
 
-  /// Its filler tells the host of nothing.
+  /// Fills a page that its filler does not show to the host.
   fill unnamed(std::uint64_t number, std::uint32_t length = granule) {
     fill page{reserve(length), key_of(number), length, number};
     EXPECT_TRUE(memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum));

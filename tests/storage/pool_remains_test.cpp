@@ -107,7 +107,7 @@ TEST_F(pool_remains_test, flipped_bytes_are_not_adopted_and_without_the_guard_th
   EXPECT_EQ(after.pool->stats().filling, 0u);
   after.pool->scrub(UINT64_MAX);
   EXPECT_TRUE(is_all_zero(slots.bytes(torn, large))) << "whosever they are";
-  // Its room is as good as any.
+  // The room of the torn page can be used again.
   for (std::uint64_t number = 10; number < 94; ++number)
     storage::put(*after.pool, slots, number, large);
   EXPECT_EQ(after.pool->stats().evictions, 0u);
@@ -218,7 +218,7 @@ TEST_F(pool_remains_test, what_was_removed_is_zeroed_by_whoever_comes_to_it) {
   ASSERT_TRUE(before->remove(key_of(2), bytes_after::zeroed));
   before->scrub(5000); // Killed in the middle of it.
   std::optional<adopted_pool> after;
-  for (int killed = 0; killed < 2; ++killed) { // And so is its successor, before it comes to it.
+  for (int killed = 0; killed < 2; ++killed) { // The successor is killed, too, before it scrubs.
     after.emplace(slots);
     EXPECT_EQ(after->adopted, 2u);
     EXPECT_EQ(after->pool->stats().limbo, 1u);

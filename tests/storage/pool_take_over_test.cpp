@@ -62,7 +62,7 @@ TEST_F(pool_take_over, no_byte_of_a_removed_page_outlives_its_process_in_a_slot_
       put(pool, slots, number, length);
     for (std::uint64_t number = 1; number <= pages; number += 2)
       ASSERT_TRUE(pool.remove(key_of(number), bytes_after::zeroed));
-    ASSERT_TRUE(pool.scrub(10 * length)); // That is as far as it comes.
+    ASSERT_TRUE(pool.scrub(10 * length)); // The process ends after these.
   });
   auto memory = pool_memory::take_over(options);
   ASSERT_TRUE(memory) << memory.error().message;
@@ -115,7 +115,7 @@ TEST_F(pool_take_over, other_options_are_refused_and_said) {
   elsewhere.cluster_name = "another";
   EXPECT_NE(why_not(elsewhere).find("another node or cluster"), std::string::npos);
   auto namesake = options;
-  namesake.node_name = "node_1"; // Its objects have the same names.
+  namesake.node_name = "node_1"; // The namesake's objects have the same names.
   EXPECT_NE(why_not(namesake).find("another node or cluster"), std::string::npos);
   EXPECT_TRUE(pool_memory::take_over(options)) << "it is still there";
 }

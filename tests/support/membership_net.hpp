@@ -37,7 +37,7 @@ public:
     std::unique_ptr<discovery::membership> machine; ///< Null while it is killed.
     std::vector<discovery::view> adopted; ///< Views that this process and its former ones adopted.
     std::vector<std::string> refusals;
-    std::vector<std::string> complaints; ///< Its complaints that nobody answers.
+    std::vector<std::string> complaints; ///< Complaints of the process that nobody answers.
     bool frozen = false;
     std::deque<discovery::packet> inbox; ///< Packets that its sockets hold while it is frozen.
     ms tick_offset{0};

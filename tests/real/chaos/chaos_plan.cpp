@@ -46,7 +46,7 @@ result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
     load.faults = {{"PEERCACHE_TEST_OLD_VIEWS_ONE_IN", "2"}};
     plan.kinds = {fault_kind::kill, fault_kind::drain_join};
   } else if (guard == "withdraw") {
-    // The same few keys come and go all the time, and withdrawals come late as well.
+    // A few keys come and go all the time, and withdrawals come late as well.
     load.faults = {{"PEERCACHE_TEST_WITHDRAWALS_UNHEARD", "1"}};
     load.keys = 2'000;
     load.rewrites_percent = 50;

@@ -105,7 +105,7 @@ TEST_P(tier_eviction, files_that_cannot_be_removed_cost_no_more_pages) {
   EXPECT_GT(tier->stats().evicted, 0u);
   EXPECT_GE(tier->stats().store.pages * (page_bytes + disk_block_bytes) + slack_bytes, keep_bytes)
       << "more went than had to";
-  if (std::string_view(GetParam().name) != "offset") { // It removes no files.
+  if (std::string_view(GetParam().name) != "offset") { // The offset store removes no files.
     EXPECT_GE(used(), size_bytes / 5 * 4 - slack_bytes) << "what is there takes room";
   }
   io.fail_share(disk_operation::metadata, 0, 0);

@@ -10,18 +10,6 @@
 
 namespace peercache::link {
 
-const peer* topology::find(node_id id) const noexcept {
-  auto found = std::lower_bound(peers.begin(), peers.end(), id,
-                                [](const peer& p, node_id x) { return p.self.id < x; });
-  return found != peers.end() && found->self.id == id ? &*found : nullptr;
-}
-
-const peer* topology::find(const incarnation& inc) const noexcept {
-  auto found =
-      std::find_if(peers.begin(), peers.end(), [&](const peer& p) { return p.self.inc == inc; });
-  return found != peers.end() ? &*found : nullptr;
-}
-
 bool links_state::begins_anew(const discovery::view& next) const {
   return !options.self && next.term != 0 &&
          std::none_of(next.members.begin(), next.members.end(),

@@ -12,7 +12,6 @@ inline constexpr std::uint32_t page_bytes_max = 64u << 20;
 /// Room for K and V of each layer, where an engine keeps its layers apart.
 inline constexpr std::uint32_t parts_per_page_max = 512;
 inline constexpr std::uint32_t batch_pages_max = 8192; ///< Pages of one client call.
-inline constexpr std::uint32_t caller_key_bytes_max = 1u << 20;
 inline constexpr std::uint32_t locations_per_key_max = 4;
 inline constexpr std::uint32_t channels_per_peer_max = 16;
 inline constexpr std::uint32_t members_max = 4096;

@@ -32,7 +32,7 @@ shard::shard(std::size_t locations_max)
 
 publish_outcome shard::publish(const page_key& key, const page_location& location,
                                publish_mode mode) {
-  if (!makes_sense(location) || is_retired(key))
+  if (!makes_sense(location))
     return publish_outcome::refused;
   auto holder = find_holder(location.holder);
   if (holder == no_holder)
@@ -144,8 +144,6 @@ publish_outcome shard::make_room(std::size_t position, const page_location& want
 }
 
 std::size_t shard::lookup(const page_key& key, std::span<page_location> out) const {
-  if (is_retired(key))
-    return 0;
   auto head = index_[find_bucket(key, hash_of(key))].head;
   std::size_t written = 0;
   for (auto wanted : {tier::memory, tier::disk})
@@ -217,15 +215,6 @@ shard::walk(std::uint32_t from, std::uint32_t places,
   for (record_index i = from; i < end; ++i)
     if (at(i).holder != no_holder)
       show(at(i).key, location_of(at(i)));
-  return end < records_made_ ? end : 0;
-}
-
-std::uint32_t shard::forget_retired(std::uint32_t from, std::uint32_t places) {
-  const auto end = static_cast<record_index>(
-      std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
-  for (record_index i = from; i < end; ++i)
-    if (at(i).holder != no_holder && is_retired(at(i).key))
-      unlink(i);
   return end < records_made_ ? end : 0;
 }
 

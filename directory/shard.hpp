@@ -72,15 +72,6 @@ public:
   /// a duplicate.
   void set_out_of_reach(std::span<const incarnation> members);
 
-  /// Sets which keys nobody is to find any more: publishes of them are refused, and look-ups find
-  /// nothing. Their records stay until they are withdrawn.
-  void set_retired(std::function<bool(const page_key&)> retired) { retired_ = std::move(retired); }
-  bool is_retired(const page_key& key) const { return retired_ && retired_(key); }
-
-  /// Forgets the retired keys among the records from place `from` on, in the order of `walk`.
-  /// Returns the place to go on at, 0 at the end.
-  std::uint32_t forget_retired(std::uint32_t from, std::uint32_t places);
-
   /// Forgets all keys for which `keep` is false; `keep` is called at least once a key. Returns how
   /// many locations were forgotten.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
@@ -171,7 +162,6 @@ private:
   std::size_t drop_records(Drop drop);
 
   const std::size_t locations_max_;
-  std::function<bool(const page_key&)> retired_;
   std::size_t keys_ = 0;
   std::size_t locations_ = 0;
 

@@ -79,17 +79,17 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
 /// Whether a process of this host has mapped the pool for this session and still has it mapped.
 /// Without this check a stranger could open a session and publish slots that it never filled, with
 /// bytes of earlier pages in them.
-bool has_pool(gateway_state& state, session_table::session& owner) {
-  const bool held = state.options.session_is_held(owner.lock_index);
-  owner.mapped |= held;
+bool has_pool(gateway_state& state, session_table::session& session) {
+  const bool held = state.options.session_is_held(session.lock_index);
+  session.mapped |= held;
   return held;
 }
 
 /// Gives slots to the session. False when the session was closed meanwhile; then the slots go back
 /// to the pool, for nobody will fill them.
 bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
-  if (auto* owner = self->state.sessions.find(id)) {
-    self->state.sessions.granted(*owner, slots);
+  if (auto* session = self->state.sessions.find(id)) {
+    self->state.sessions.granted(*session, slots);
     return true;
   }
   if (!slots.empty())
@@ -99,12 +99,12 @@ bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
 
 /// Takes from the session the slots of those records of `filled` that it really holds, for the
 /// pool, and returns these records.
-std::string take_filled(session_table& sessions, session_table::session& owner,
+std::string take_filled(session_table& sessions, session_table::session& session,
                         const std::string& filled) {
   std::string taken;
   auto count = record_count<filled_slot>(filled);
   for (std::size_t i = 0; count && i < *count; ++i)
-    if (auto page = record_at<filled_slot>(filled, i); sessions.returned(owner, page.slot))
+    if (auto page = record_at<filled_slot>(filled, i); sessions.returned(session, page.slot))
       append_record(taken, page);
   return taken;
 }
@@ -113,14 +113,14 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
                                                  const std::string& filled, std::uint8_t mode,
                                                  const std::string& next_lengths) {
   auto& state = self->state;
-  auto* owner = state.sessions.find(id);
-  if (owner == nullptr)
+  auto* session = state.sessions.find(id);
+  if (session == nullptr)
     return refused("no such session");
   // A commit may arrive when its client is gone; it counts if the client once had the pool mapped.
-  const bool more = has_pool(state, *owner) && state.takes_pages();
-  if (!owner->mapped)
+  const bool more = has_pool(state, *session) && state.takes_pages();
+  if (!session->mapped)
     return refused(not_mapped);
-  auto taken = take_filled(state.sessions, *owner, filled);
+  auto taken = take_filled(state.sessions, *session, filled);
   // The client is at fault: give nothing of this commit to readers.
   if (taken.size() != filled.size()) {
     std::string slots;
@@ -146,10 +146,10 @@ caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
                                         const std::string& lengths) {
   if (!self->state.takes_pages())
     return refused("draining");
-  auto* owner = self->state.sessions.find(id);
-  if (owner == nullptr)
+  auto* session = self->state.sessions.find(id);
+  if (session == nullptr)
     return refused("no such session");
-  if (!has_pool(self->state, *owner))
+  if (!has_pool(self->state, *session))
     return refused(not_mapped);
   auto promise = self->make_response_promise<std::string>();
   self->request(self->state.options.pool, pool_timeout, reserve_atom_v, lengths)
@@ -166,11 +166,11 @@ caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
 
 void abandon_for(gateway_pointer self, std::uint64_t id, const std::string& slots) {
   auto& sessions = self->state.sessions;
-  auto* owner = sessions.find(id);
+  auto* session = sessions.find(id);
   auto count = record_count<slot_id>(slots);
   std::string taken;
-  for (std::size_t i = 0; owner && count && i < *count; ++i)
-    if (auto slot = record_at<slot_id>(slots, i); sessions.returned(*owner, slot))
+  for (std::size_t i = 0; session && count && i < *count; ++i)
+    if (auto slot = record_at<slot_id>(slots, i); sessions.returned(*session, slot))
       append_record(taken, slot);
   if (!taken.empty())
     self->send(self->state.options.pool, abandon_atom_v, std::move(taken));

@@ -164,7 +164,7 @@ result<void> node::impl::open_ports() {
   if (rails_->rails() > 0)
     options.on_verbs_hello = [rails = rails_.get()](net::unique_fd socket,
                                                     const rdma::verbs_hello& greeting) {
-      rails->hand_over(std::move(socket), greeting);
+      rails->accept(std::move(socket), greeting);
     };
   auto pages = page_server::listen(options, memory_->slots());
   if (!pages)

@@ -88,8 +88,8 @@ result<void> rail_service::add_rail(const rdma::rail_choice::rail& which,
   return {};
 }
 
-void rail_service::hand_over(net::unique_fd socket, const rdma::verbs_hello& greeting) {
-  rails_[greeting.rail % rails_.size()].server->hand_over(std::move(socket), greeting);
+void rail_service::accept(net::unique_fd socket, const rdma::verbs_hello& greeting) {
+  rails_[greeting.rail % rails_.size()].server->accept(std::move(socket), greeting);
 }
 
 void rail_service::run(std::size_t rail) {

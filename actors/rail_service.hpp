@@ -40,7 +40,7 @@ public:
   const std::string& choice() const noexcept { return choice_; }
 
   /// Takes a connection that has said a verbs hello, for the rail that the hello names.
-  void hand_over(net::unique_fd socket, const rdma::verbs_hello& greeting);
+  void accept(net::unique_fd socket, const rdma::verbs_hello& greeting);
 
   /// The body of a rail's data-plane actor: returns after `stop`.
   void run(std::size_t rail);

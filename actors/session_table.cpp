@@ -85,18 +85,18 @@ session_table::session* session_table::find(std::uint64_t id) noexcept {
   return found != sessions_.end() ? &found->second : nullptr;
 }
 
-void session_table::granted(session& owner, std::string_view slots) {
+void session_table::granted(session& to, std::string_view slots) {
   auto count = record_count<slot_id>(slots);
   PEERCACHE_ASSERT(count.has_value());
   for (std::size_t i = 0; i < *count; ++i)
     if (auto slot = record_at<slot_id>(slots, i); slot != no_slot) {
-      const bool is_new = owner.slots.insert(slot.value).second;
+      const bool is_new = to.slots.insert(slot.value).second;
       PEERCACHE_ASSERT(is_new); // The pool gives a slot once.
     }
 }
 
-bool session_table::returned(session& owner, slot_id slot) {
-  return owner.slots.erase(slot.value) == 1;
+bool session_table::returned(session& from, slot_id slot) {
+  return from.slots.erase(slot.value) == 1;
 }
 
 void session_table::went_silent(const caf::actor_addr& events) {

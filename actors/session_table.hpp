@@ -48,9 +48,9 @@ public:
   session* find(std::uint64_t id) noexcept;
 
   /// Gives the slots of `blob` (an array of slot_id) to the session.
-  void granted(session& owner, std::string_view slots);
+  void granted(session& to, std::string_view slots);
   /// Takes `slot` from the session. True when it belonged to the session.
-  bool returned(session& owner, slot_id slot);
+  bool returned(session& from, slot_id slot);
 
   /// The connection to a client is gone.
   void went_silent(const caf::actor_addr& events);

@@ -68,7 +68,7 @@ struct serving_host {
     door_options.cluster = "bench";
     door_options.inc = life;
     door_options.on_verbs_hello = [this](net::unique_fd socket, const rdma::verbs_hello& hello) {
-      servers.at(hello.rail)->hand_over(std::move(socket), hello);
+      servers.at(hello.rail)->accept(std::move(socket), hello);
     };
     door = must(rdma::tcp_page_server::listen(door_options, nothing));
     const auto region = reserve(memory_bytes + granules * sizeof(slot_entry));

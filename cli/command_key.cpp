@@ -24,9 +24,9 @@ const discovery::member* holder_of(const discovery::view& view, const page_locat
 }
 
 nlohmann::json location_json(const page_location& location, const discovery::view& view) {
-  const auto* owner = holder_of(view, location);
-  return {{"node", owner != nullptr ? owner->name : to_string(location.node)},
-          {"holder_in_view", owner != nullptr},
+  const auto* holder = holder_of(view, location);
+  return {{"node", holder != nullptr ? holder->name : to_string(location.node)},
+          {"holder_in_view", holder != nullptr},
           {"incarnation", to_string(location.holder)},
           {"slot", location.slot.value},
           {"generation", location.gen.value},
@@ -107,7 +107,8 @@ std::string advice(const explanation& told) {
            "are "
            "asked to forget it; see peercache nodes";
   case page_status::corrupt:
-    return "a get is a miss: the bytes do not have the record's checksum; check the owner's memory "
+    return "a get is a miss: the bytes do not have the record's checksum; check the holder's "
+           "memory "
            "and network";
   case page_status::timed_out:
     return "a get is a miss: the page's node did not send it in time; see peercache status";
@@ -115,7 +116,7 @@ std::string advice(const explanation& told) {
     return "a get is a miss: the page's node, or all of the key's owners, cannot be reached; see "
            "peercache status";
   default:
-    return fmt::format("a get is a miss: {}; see peercache nodes and the owner's log",
+    return fmt::format("a get is a miss: {}; see peercache nodes and the holder's log",
                        to_string(told.fetched.status));
   }
 }

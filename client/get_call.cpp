@@ -15,7 +15,7 @@ namespace {
 
 /// Swaps the first two answers when a test has set this fault; does nothing for users
 /// (common/guards.hpp).
-void swap_locations_for_tests(std::vector<lookup_answer>& answers) {
+void swap_locations(std::vector<lookup_answer>& answers) {
   auto one_in = fault_setting(fault::swap_locations_one_in);
   if (one_in == 0 || answers.size() < 2)
     return;
@@ -83,7 +83,7 @@ void get_call::look_up() {
     return;
   std::vector<lookup_answer> answers(keys.size());
   client_.look_up(keys, answers, until_);
-  swap_locations_for_tests(answers);
+  swap_locations(answers);
   plan_.looked_up(answers, place_of(client_, own_));
 }
 

@@ -299,8 +299,8 @@ void send_uses(session_pointer self) {
     return;
   auto cluster = board.topology();
   for (auto& [inc, pages] : uses)
-    if (const auto* owner = cluster->find(inc); owner != nullptr && owner->gateway)
-      caf::anon_send(owner->gateway, used_atom_v, std::move(pages));
+    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->gateway)
+      caf::anon_send(holder->gateway, used_atom_v, std::move(pages));
 }
 
 void say_goodbye(session_pointer self) {

@@ -18,7 +18,7 @@ enum class page_status : std::uint8_t {
   wrong_key,   ///< The slot holds another page than the record says.
   corrupt,     ///< The checksum of the bytes that arrived differs from the record's.
   timed_out,
-  unreachable,  ///< No connection to the owner or to any directory owner.
+  unreachable,  ///< No connection to the holder or to any directory owner.
   breaker_open, ///< The peer failed repeatedly and is left alone for a moment.
   refused,      ///< A limit in bytes or in number was reached.
   no_space,     ///< set: the pool could not free enough.

@@ -56,7 +56,7 @@ result<void> serve(const std::string& device, const rdma_bench_pool& pool) {
   options.cluster = rdma_bench_cluster;
   options.inc = rdma_bench_life;
   options.on_verbs_hello = [&rail](net::unique_fd socket, const rdma::verbs_hello& greeting) {
-    (*rail)->hand_over(std::move(socket), greeting);
+    (*rail)->accept(std::move(socket), greeting);
   };
   no_pages nothing;
   auto door = rdma::tcp_page_server::listen(options, nothing);

@@ -119,7 +119,7 @@ void verbs_rail_server::wait(clock::duration at_most) {
 
 // -- arrivals
 
-void verbs_rail_server::hand_over(net::unique_fd socket, const verbs_hello& greeting) {
+void verbs_rail_server::accept(net::unique_fd socket, const verbs_hello& greeting) {
   if (inbox_.push(socket, greeting))
     return wake();
   inbox_overflows_.fetch_add(1, std::memory_order_relaxed);

@@ -23,7 +23,7 @@ namespace peercache::rdma {
 /// here are the handshakes, and the ends of readers.
 ///
 /// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
-/// first `poll` on; `hand_over`, `wake`, `regions`, `stats` and `readers` are for any. Starts none.
+/// first `poll` on; `accept`, `wake`, `regions`, `stats` and `readers` are for any. Starts none.
 /// Destroyed by any thread, when no other is in it any more. Ownership: the pool's memory is lent
 /// and outlives it. Errors: a faulty reader loses its session, and a device that is down all of
 /// them; `stats` says why. Limits: `verbs_server_options`; what is above them is told `busy`.
@@ -39,7 +39,7 @@ public:
   verbs_rail_server& operator=(const verbs_rail_server&) = delete;
 
   /// A connection that has said `greeting`. When the inbox is full it is told `busy` at once.
-  void hand_over(net::unique_fd socket, const verbs_hello& greeting);
+  void accept(net::unique_fd socket, const verbs_hello& greeting);
 
   /// The pool is readable as far as somebody has called its `register_next`.
   region_registry& regions() noexcept { return regions_; }

@@ -91,7 +91,7 @@ public:
     servers_end = net::unique_fd(ends[1]);
   }
 
-  void come(verbs_rail_server& server) { server.hand_over(std::move(servers_end), greeting); }
+  void come(verbs_rail_server& server) { server.accept(std::move(servers_end), greeting); }
 
   /// Takes the answer and connects the queue pair with what it says.
   void connect() {

@@ -84,7 +84,7 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   accepting.cluster = "test";
   accepting.inc = inc;
   accepting.on_verbs_hello = [this](net::unique_fd socket, const verbs_hello& greeting) {
-    server->hand_over(std::move(socket), greeting);
+    server->accept(std::move(socket), greeting);
   };
   auto acceptor = tcp_page_server::listen(accepting, pool);
   ASSERT_TRUE(acceptor) << acceptor.error().message;

@@ -113,10 +113,14 @@ result<void> disk_service::set_up(const config::node_config& config, const disco
 result<std::unique_ptr<storage::disk_store>>
 disk_service::make_store(const config::node_config& config, const discovery::member& self) {
   const auto options = store_options(config, self);
-  if (config.disk.store == config::disk_store_mode::bucket)
+  switch (config.disk.store) {
+  case config::disk_store_mode::bucket:
     return storage::make_bucket_store(*io_, options);
-  if (config.disk.store == config::disk_store_mode::file_per_key)
+  case config::disk_store_mode::file_per_key:
     return storage::make_file_store(*io_, options);
+  case config::disk_store_mode::offset:
+    break;
+  }
   auto index = storage::open_rocks_index(path_ + "/index");
   if (!index)
     return index.error();

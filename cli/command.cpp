@@ -97,14 +97,18 @@ void finish_commands(CLI::App& above) {
 
 } // namespace
 
-exit_code run(int argc, const char* const* argv) {
-  command_line line;
+void add_commands(command_line& line) {
   for (auto* add :
        {add_demo_command, add_ping_command, add_status_command, add_nodes_command, add_ring_command,
         add_shard_command, add_key_command, add_put_command, add_get_command, add_exists_command,
         add_rm_command, add_clear_command, add_disk_command, add_drain_command, add_undrain_command,
         add_bench_command, add_doctor_command, add_version_command})
     add(line);
+}
+
+exit_code run(int argc, const char* const* argv) {
+  command_line line;
+  add_commands(line);
   line.app.footer("Defaults come from the configuration: client.node_host, client.node_port,\n"
                   "client.timeout and cluster.name, in PEERCACHE_* variables or the file that\n"
                   "PEERCACHE_CONFIG names.\n"

@@ -63,6 +63,9 @@ void add_clear_command(command_line& line);
 void add_drain_command(command_line& line);
 void add_undrain_command(command_line& line);
 
+/// All of the commands above, in the order of the help.
+void add_commands(command_line& line);
+
 /// Parses and runs: all of `main`.
 exit_code run(int argc, const char* const* argv);
 

@@ -33,14 +33,26 @@ std::uint64_t unix_seconds() {
   return static_cast<std::uint64_t>(std::time(nullptr));
 }
 
+/// @pre the word is one of the option `disk.store`
+config::disk_store_mode mode_of(const std::string& store) {
+  const auto& words = config::words_of<config::disk_store_mode>;
+  const auto word = std::find(words.begin(), words.end(), store);
+  PEERCACHE_ASSERT(word != words.end());
+  return static_cast<config::disk_store_mode>(word - words.begin());
+}
+
 /// Makes the store as a node does (actors/disk_service.cpp).
 result<std::unique_ptr<storage::disk_store>>
 make_store(const disk_bench_tier::place& where, storage::disk_io& io,
            const storage::disk_store_options& options) {
-  if (where.store == config::to_string(config::disk_store_mode::file_per_key))
-    return storage::make_file_store(io, options);
-  if (where.store != config::to_string(config::disk_store_mode::offset))
+  switch (mode_of(where.store)) {
+  case config::disk_store_mode::bucket:
     return storage::make_bucket_store(io, options);
+  case config::disk_store_mode::file_per_key:
+    return storage::make_file_store(io, options);
+  case config::disk_store_mode::offset:
+    break;
+  }
   auto index = storage::open_rocks_index(where.folder + "/index");
   if (!index)
     return index.error();

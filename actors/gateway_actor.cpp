@@ -44,6 +44,9 @@ using namespace std::chrono_literals;
 /// request would cost more than the request. The pool's own requests to other nodes have time-outs.
 constexpr auto pool_timeout = caf::infinite;
 
+/// How often sessions are looked at, and readiness is told.
+constexpr auto beat = 500ms;
+
 constexpr const char* not_mapped = "the session's process has not mapped the pool";
 
 /// Why a hello is refused, in words for the sender; no error when it is welcome. Version and
@@ -283,6 +286,24 @@ caf::result<bool> evict_disk(gateway_pointer self, std::uint64_t bytes) {
   return self->delegate(self->state.options.disk, evict_atom_v, bytes);
 }
 
+void take_report(gateway_pointer self, std::uint64_t id, client_report& totals) {
+  if (auto* known = self->state.sessions.find(id))
+    known->totals = std::move(totals);
+}
+
+/// Nobody waits for an answer.
+void warm(gateway_pointer self, const std::string& pages) {
+  if (self->state.options.promoter && !self->state.leaving)
+    self->send(self->state.options.promoter, warm_atom_v, pages);
+}
+
+void on_beat(gateway_pointer self) {
+  bury_dead_sessions(self);
+  send_late_clients_away(self);
+  self->state.tell_readiness();
+  self->delayed_send(self, beat, beat_atom_v);
+}
+
 } // namespace
 
 gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
@@ -291,7 +312,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
   self->set_default_handler(caf::drop); // An exposed actor does not answer unknown messages.
   self->set_down_handler(
       [self](const caf::down_msg& down) { self->state.sessions.went_silent(down.source); });
-  self->delayed_send(self, 500ms, beat_atom_v);
+  self->delayed_send(self, beat, beat_atom_v);
   return {
       [self](hello_atom, std::uint32_t version, const std::string& cluster,
              const std::string& who) { return greet(self, version, cluster, who); },
@@ -310,8 +331,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         abandon_for(self, id, slots);
       },
       [self](report_atom, std::uint64_t id, client_report& totals) {
-        if (auto* known = self->state.sessions.find(id))
-          known->totals = std::move(totals);
+        take_report(self, id, totals);
       },
       [self](used_atom, std::string& pages) {
         self->send(self->state.options.pool, used_atom_v, std::move(pages));
@@ -322,10 +342,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](promote_atom, const std::string& pages, std::uint32_t within_ms) {
         return promote_for(self, pages, within_ms);
       },
-      [self](warm_atom, const std::string& pages) {
-        if (self->state.options.promoter && !self->state.leaving) // No answer is expected.
-          self->send(self->state.options.promoter, warm_atom_v, pages);
-      },
+      [self](warm_atom, const std::string& pages) { warm(self, pages); },
       [self](verify_atom) { return verify_disk(self); },
       [self](evict_atom, std::uint64_t bytes) { return evict_disk(self, bytes); },
       [self](status_atom) { return node_status(self); },
@@ -342,12 +359,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
                 static_cast<std::uint64_t>(self->state.sessions.all().size())};
       },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
-      [self](beat_atom) {
-        bury_dead_sessions(self);
-        send_late_clients_away(self);
-        self->state.tell_readiness();
-        self->delayed_send(self, 500ms, beat_atom_v);
-      },
+      [self](beat_atom) { on_beat(self); },
   };
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on functions over 70 lines (aim at 40) and files over 400. --list prints the longest functions.
+"""Fails on functions over 60 lines (aim at 40) and files over 400. --list prints the longest functions.
 
 Lines of a function are counted from its signature to its closing brace; lines inside raw strings are
 data and not counted.
@@ -12,7 +12,7 @@ from check_includes import sources
 from cpp_text import blanked, raw_string_lines
 
 FUNCTION_GOAL = 40
-FUNCTION_MAX = 70
+FUNCTION_MAX = 60
 FILE_MAX = 400
 
 SCOPE = re.compile(r"^(?:inline\s+)?(?:namespace|class|struct|union|enum|extern)\b")

@@ -166,6 +166,27 @@ threads = 3
 timeout = "14s"
 )";
 
+node_config::disk_section disk_of_everything() {
+  using std::chrono::milliseconds;
+  return {.enabled = false,
+          .path = "/disk",
+          .size_bytes = 5ull << 30,
+          .high_watermark = 0.5,
+          .low_watermark = 0.25,
+          .store = disk_store_mode::offset,
+          .eviction = disk_eviction::lru,
+          .ttl = milliseconds(15'000),
+          .bucket_bytes = 6u << 20,
+          .bucket_keys = 7,
+          .policy = disk_policy::on_evict,
+          .queue_bytes = 8u << 20,
+          .queue_depth = 9,
+          .promote_bytes = 10u << 20,
+          .warm = false,
+          .scrub_bytes_per_s = 11u << 20,
+          .verify = true};
+}
+
 TEST(options, each_reaches_the_field_of_its_name) {
   using std::chrono::milliseconds;
   auto loaded = load({.file = file_source{"all.toml", std::string(everything)}});
@@ -193,23 +214,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .mirror_share = 0.5};
   expected.data = {data_plane_mode::verbs, 9, milliseconds(6000)};
   expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20};
-  expected.disk = {.enabled = false,
-                   .path = "/disk",
-                   .size_bytes = 5ull << 30,
-                   .high_watermark = 0.5,
-                   .low_watermark = 0.25,
-                   .store = disk_store_mode::offset,
-                   .eviction = disk_eviction::lru,
-                   .ttl = milliseconds(15'000),
-                   .bucket_bytes = 6u << 20,
-                   .bucket_keys = 7,
-                   .policy = disk_policy::on_evict,
-                   .queue_bytes = 8u << 20,
-                   .queue_depth = 9,
-                   .promote_bytes = 10u << 20,
-                   .warm = false,
-                   .scrub_bytes_per_s = 11u << 20,
-                   .verify = true};
+  expected.disk = disk_of_everything();
   expected.client = {.node_host = "10.0.0.9",
                      .node_port = 1004,
                      .timeout = milliseconds(7000),

@@ -225,6 +225,38 @@ result<std::unique_ptr<tests::history>> record_of(const chaos_plan& plan) {
   return tests::history::create(plan.history, clock::now());
 }
 
+/// What plays the rounds of one run.
+struct players {
+  chaos_cluster& cluster;
+  stress::stress_ledger& ledger;
+  cluster_watch& watch;
+  nemesis& faults;
+  heal_check& check;
+  half_loss& halves;
+};
+
+/// Rounds until the time is over. A run that is to find something ends with it; the others go on,
+/// and tell all at the end.
+result<void> play_rounds(const chaos_plan& plan, const players& with, run_outcome& outcome) {
+  workers all(plan, with.cluster, with.ledger);
+  const auto until = clock::now() + plan.duration;
+  const bool stops = plan.load.stop_at_wrong_bytes;
+  auto done = [&] { return outcome.nodes_died > 0 || (stops && !outcome.faults.empty()); };
+  while (clock::now() < until && !done()) {
+    auto found = [&] {
+      judge(plan, with.ledger, with.watch, outcome);
+      return stops && !outcome.faults.empty();
+    };
+    auto played = plan.kill_half ? play_half_round(with.cluster, with.halves, outcome, until)
+                                 : play_round(plan, with.cluster, with.faults, with.check, outcome,
+                                              until, found);
+    if (!played)
+      return played.error();
+    found();
+  }
+  return {};
+}
+
 int run(const chaos_plan& plan) {
   auto folder = cli::run_folder::make(fmt::format("peercache-chaos-{}", ::getpid()));
   auto failed = [&](const error& why) {
@@ -256,25 +288,9 @@ int run(const chaos_plan& plan) {
   half_loss halves(plan, *cluster, watch, check);
   run_outcome outcome;
   auto begin = clock::now();
-  {
-    workers all(plan, *cluster, ledger);
-    auto until = begin + plan.duration;
-    const bool stops = plan.load.stop_at_wrong_bytes;
-    // A run that is to find something ends with it; the others go on, and tell all at the end.
-    auto done = [&] { return outcome.nodes_died > 0 || (stops && !outcome.faults.empty()); };
-    while (clock::now() < until && !done()) {
-      auto found = [&] {
-        judge(plan, ledger, watch, outcome);
-        return stops && !outcome.faults.empty();
-      };
-      auto played = plan.kill_half
-                        ? play_half_round(*cluster, halves, outcome, until)
-                        : play_round(plan, *cluster, faults, check, outcome, until, found);
-      if (!played)
-        return failed(played.error());
-      found();
-    }
-  }
+  if (auto played = play_rounds(plan, {*cluster, ledger, watch, faults, check, halves}, outcome);
+      !played)
+    return failed(played.error());
   if (record)
     for (const auto& [from, to] : ledger.stalls.all())
       record->stall(from, to, "*");

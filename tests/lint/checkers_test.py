@@ -155,8 +155,8 @@ class lengths(unittest.TestCase):
     def test_a_test_is_named_by_its_sentence(self):
         self.assertEqual(lengths_of("TEST(shard, keeps) {\n}\n"), {"shard.keeps": 2})
 
-    def test_seventy_lines_pass_and_seventy_one_fail(self):
-        for lines, count in [(70, 0), (71, 1)]:
+    def test_sixty_lines_pass_and_sixty_one_fail(self):
+        for lines, count in [(60, 0), (61, 1)]:
             body = "void f() {\n" + "  g();\n" * (lines - 2) + "}\n"
             self.assertEqual(len(faults(check_lengths, {"rdma/a.cpp": body})), count)
 

@@ -36,7 +36,7 @@ class Status(enum.IntEnum):
     DUPLICATE = 2
     NOT_FOUND = 3
     STALE = 4
-    OWNER_GONE = 5
+    HOLDER_GONE = 5
     WRONG_KEY = 6
     CORRUPT = 7
     TIMED_OUT = 8

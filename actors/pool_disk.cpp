@@ -78,8 +78,8 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
   const auto fills = fills_of(filled);
   for (const auto& page : fills)
     state.disk.note_read(page);
+  state.evict_ahead(); // First: the pages that come now are not the ones to make room.
   state.publishing->restore(fills, self->clock().now());
-  state.evict_ahead();
   carry_out_orders(self);
   std::string keys;
   for (const auto& fill : fills)

@@ -107,10 +107,6 @@ protected:
     gate.set_open(true);
     actor = system.spawn(play_disk, disk);
     use(/*write_through=*/true);
-    promoter_options options;
-    options.pool = pool;
-    options.disk = actor;
-    promoter = system.spawn(run_promoter, options);
     tell_everyone(both());
   }
   ~pool_disk_test() override {
@@ -118,8 +114,8 @@ protected:
     stop(actor);
   }
 
-  /// Makes the pool again, with a disk.
-  void use(bool write_through) {
+  /// Makes the pool again, with a disk, and a promoter for it.
+  void use(bool write_through, const storage::page_pool_options& pool_options = {}) {
     stop(pool);
     pool_actor_options options;
     options.self = here.id;
@@ -129,7 +125,12 @@ protected:
                         std::make_unique<storage::page_pool>(
                             memory.slots(),
                             storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
-                            storage::page_pool_options{}));
+                            pool_options));
+    stop(promoter);
+    promoter_options promotes;
+    promotes.pool = pool;
+    promotes.disk = actor;
+    promoter = system.spawn(run_promoter, promotes);
     caf::anon_send(pool, hello_atom_v, actor);
     settle();
   }

@@ -133,6 +133,27 @@ TEST_F(pool_disk_test, a_promoted_page_is_in_memory_and_published) {
   EXPECT_EQ(tier_of("a"), directory::tier::disk) << "and still known to be";
 }
 
+/// A promote takes memory, so eviction may begin with it; its page is the only one on probation, of
+/// which every eighth victim is. Each round the pool is a page nearer to the start of an eviction.
+TEST_F(pool_disk_test, a_promoted_page_does_not_make_room_for_the_next_ones) {
+  storage::page_pool_options options;
+  options.free_low_bytes = 4u << 12;
+  options.free_high_bytes = 14u << 12;
+  use(/*write_through=*/true, options);
+  tell_everyone(both(2));
+  constexpr int rounds = 12;
+  const auto name = [](int round) { return "cold " + std::to_string(round); };
+  for (int round = 0; round < rounds; ++round)
+    put(key_named(name(round)));
+  write_all();
+  fill(70);
+  for (int round = 0; round < rounds; ++round) {
+    EXPECT_EQ(promote({name(round)})[0].size(), 1u) << round;
+    ask<std::string>(pool, remove_atom_v, keys_of({name(round)}));
+    fill(1);
+  }
+}
+
 TEST_F(pool_disk_test, many_readers_of_one_cold_page_cost_one_read) {
   put(key_named("a"));
   write_all();

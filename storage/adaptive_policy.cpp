@@ -7,11 +7,13 @@ namespace peercache::storage {
 
 namespace {
 
-/// Below this part of `shadow_pages_max` a full shadow cache samples more keys. Less than half,
-/// so that a sample that was just halved is not doubled at once.
+/// A full shadow cache with fewer than `shadow_pages_max` / `widen_below` pages doubles the sample
+/// of keys. The part is less than half, so that a sample that was just halved is not doubled at
+/// once.
 constexpr std::size_t widen_below = 8;
 
-/// Keeps the sample from vanishing where pages are tiny; 32 is what the hash has.
+/// The sample of keys is halved at most so often, so that it does not vanish where pages are tiny.
+/// The hash that chooses the sampled keys has 32 bits.
 constexpr std::uint32_t halvings_max = 24;
 
 } // namespace
@@ -97,7 +99,8 @@ void adaptive_policy::set_sample(std::uint32_t halvings) {
 
 void adaptive_policy::weigh(bool lru_hit, bool s3fifo_hit) {
   ++sampled_references_;
-  // A plain mean until there are enough references, so that the first ones do not count too much.
+  // The hit rates are plain means until `memory_references` references were sampled, so that the
+  // first references do not count too much.
   const auto weight =
       static_cast<double>(std::min<std::uint64_t>(sampled_references_, options_.memory_references));
   lru_hit_rate_ += ((lru_hit ? 1.0 : 0.0) - lru_hit_rate_) / weight;

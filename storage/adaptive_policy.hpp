@@ -8,14 +8,16 @@
 
 namespace peercache::storage {
 
-/// The defaults are chosen on a real trace and five samples of its keys (bench/README.md): slow to
-/// switch, because a switch costs more than a policy that is a little worse for a while.
+/// Settings of an `adaptive_policy`. The defaults are chosen on a real trace and five samples of
+/// its keys (bench/README.md): slow to switch, because a switch costs more than a policy that is a
+/// little worse for a while.
 struct adaptive_options {
   /// A shadow cache that holds more pages than this samples half as many keys from then on.
   std::size_t shadow_pages_max = 2048;
-  /// Sampled references over which the two hit rates are averaged, exponentially.
+  /// The number of sampled references over which the hit rates of both shadow caches are averaged,
+  /// exponentially.
   std::uint32_t memory_references = 8192;
-  /// How much better the other policy's hit rate must be before it takes over.
+  /// How much better the hit rate of the policy not in use must be before that policy takes over.
   double margin = 0.015;
 };
 
@@ -60,7 +62,7 @@ private:
   void weigh(bool lru_hit, bool s3fifo_hit);
   void switch_to(eviction_kind kind);
 
-  // Constant after construction.
+  // Members that are constant after construction.
   std::uint64_t capacity_bytes_;
   adaptive_options options_;
 

@@ -9,12 +9,14 @@
 namespace peercache::storage {
 namespace {
 
-/// A change takes microseconds; one that takes longer is of a node that died in it.
+/// A reader looks at most so often at a table that is being changed. A change takes microseconds;
+/// one that takes longer is of a node that died in it.
 constexpr int looks_max = 1 << 16;
 
 } // namespace
 
-/// Odd for its life. One that the node before died in is gone on with.
+/// A change of the table: `changes` is odd as long as the object lives. A change that an earlier
+/// node died in is continued.
 class epoch_table::change {
 public:
   explicit change(epoch_block& block) noexcept : block_(block) {
@@ -95,7 +97,8 @@ bool epoch_table::raise_floor(epoch_number floor) {
     if (epoch > floor)
       higher.emplace_back(space, epoch);
   });
-  // A node that dies in here leaves the highest epoch of all to every space, and never a lower one.
+  // While the cells are emptied and filled again, the floor is the highest epoch of all, so that a
+  // node that dies meanwhile leaves no space a lower epoch than it had.
   auto highest = floor;
   for (const auto& [space, epoch] : higher)
     highest = std::max(highest, epoch);

@@ -35,52 +35,59 @@ struct epoch_block {
 static_assert(sizeof(epoch_block::cell) == 16 && offsetof(epoch_block, cells) == 64);
 static_assert(sizeof(epoch_block) == 64 + 16 * epoch_block::cell_count);
 
-/// The epoch of each space that was ever cleared, for all processes of a host: they all change in
-/// the moment in which their node does. A view, cheap to copy; the memory is a `pool_memory`'s.
+/// The epoch of each space that was ever cleared, for all processes of a host: they all see a new
+/// epoch in the moment in which their node raises it. A view, cheap to copy; the memory is a
+/// `pool_memory`'s.
 ///
 /// Threads: `raise`, `raise_floor`, `open` and `close` are the node's alone, one thread at a time;
-/// all else any thread of any process that maps the pool. Bound: 3072 spaces of their own; when
-/// there is no room for another one, the floor takes the place of all (`raise`).
+/// all other methods may be called by any thread of any process that maps the pool. Bound: 3072
+/// spaces have an epoch of their own; when there is no room for another space, the floor takes the
+/// place of all cells (`raise`).
 /// Invariant: no epoch ever falls, also when the node dies in a change.
 class epoch_table {
 public:
-  /// How many spaces may have an epoch of their own: a reader then finds or misses a cell in a few
-  /// steps.
+  /// The most spaces that may have an epoch of their own: with fewer than all cells in use a reader
+  /// finds a cell, or that there is none, in a few steps.
   static constexpr std::size_t spaces_max = epoch_block::cell_count / 4 * 3;
-  /// No page has this epoch. It is read while a change of the table does not end.
+  /// An epoch that no page has; `epoch_of` returns it when a change of the table does not end.
   static constexpr epoch_number no_epoch = 0xffffffff;
 
-  /// An empty table, for which no page is ever old.
+  /// A view of no table: no page is ever old.
   epoch_table() = default;
   explicit epoch_table(epoch_block& block) noexcept : block_(&block) {}
 
-  /// Whether there is anything to look into.
+  /// Whether the view has a table to look into.
   bool exists() const noexcept { return block_ != nullptr; }
-  /// Whether nothing was ever cleared: then keys stay as callers make them.
+  /// Whether nothing was ever cleared. As long as that is so, keys need no epoch and stay as
+  /// callers make them.
   bool untouched() const noexcept {
     return block_ == nullptr || block_->changes.load(std::memory_order_acquire) == 0;
   }
   epoch_number epoch_of(space_id space) const noexcept;
-  /// A page of an epoch before its space's: nobody is to have it. False while a change does not
-  /// end: whoever makes it looks for such pages after it.
+  /// Whether the key's epoch is lower than that of its space: then nobody may have the page. False
+  /// while a change of the table does not end, because the owner looks for old pages after each
+  /// change.
   bool is_old(const page_key& key) const noexcept;
 
-  /// The space's epoch is at least this from here on. Without room the floor rises to the highest
-  /// epoch of all: whatever was set anywhere is a miss then. False when nothing had to change.
+  /// Raises the epoch of a space to at least `epoch`. When there is no room for another space, the
+  /// floor rises to the highest epoch of all instead, and all pages of every space that were set
+  /// before are misses. False when nothing had to change.
   bool raise(space_id space, epoch_number epoch);
-  /// The epoch of every space is at least this from here on; spaces below it leave their cells.
+  /// Raises the epoch of every space to at least `floor`; spaces with a lower epoch leave their
+  /// cells. False when nothing had to change.
   bool raise_floor(epoch_number floor);
 
-  /// The node has left its cluster and hears of no clear any more: nobody is to read its pool, for
-  /// as long as the memory lives or until a successor opens it.
+  /// Marks the pool as closed: its node has left the cluster and hears of no clear any more. Nobody
+  /// may read the pool as long as its memory lives, or until a successor opens it.
   void close() noexcept;
-  /// The node knows what was cleared. Ends a change that the node before died in.
+  /// Opens the pool for readers, when the node knows what was cleared. Ends a change that an
+  /// earlier node died in.
   void open() noexcept;
   bool closed() const noexcept {
     return block_ != nullptr && block_->closed.load(std::memory_order_acquire) != 0;
   }
 
-  /// Copies the table's present content, for whoever outlives this memory. @pre `to` is all zero
+  /// Copies the table, for somebody who outlives this memory. @pre `to` is all zero
   void copy_to(epoch_block& to) const;
 
   /// Calls `visit(space_id, epoch_number)` for each space with an epoch of its own.

@@ -9,9 +9,9 @@
 
 namespace peercache::storage {
 
-/// The order in which the resident pages of one pool go when room is needed. It learns only of
-/// pages that were inserted and touched; the pool decides when to ask for a victim and what becomes
-/// of it.
+/// The order in which the resident pages of one pool are evicted when room is needed. The policy
+/// learns only of pages that were inserted and touched; the pool decides when to ask for a victim
+/// and what becomes of it.
 ///
 /// Tail first: a prefix chain is worth nothing without its head. Callers therefore insert and touch
 /// the pages of one chain from last to first, and every policy hands out the last ones before the
@@ -26,27 +26,27 @@ class eviction_policy {
 public:
   virtual ~eviction_policy() = default;
 
-  /// The page `key` of `length_bytes` now lies in `slot`. @pre `slot` is not resident.
+  /// Takes in a page: `key`, of `length_bytes`, lies in `slot` now. @pre `slot` is not resident.
   virtual void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) = 0;
 
-  /// The page in `slot` was read. @pre `slot` is resident.
+  /// Notes that the page in `slot` was read. @pre `slot` is resident.
   virtual void touch(slot_id slot) = 0;
 
-  /// Forgets the page in `slot`, which is gone for a reason of the caller's. @pre `slot` is
-  /// resident.
+  /// Forgets the page in `slot`, which leaves the pool for another reason than eviction. @pre
+  /// `slot` is resident.
   virtual void erase(slot_id slot) = 0;
 
-  /// Removes and returns the page that should go next; nothing when no page is resident.
+  /// Removes and returns the page that should be evicted next; nothing when no page is resident.
   virtual std::optional<slot_id> victim() = 0;
 };
 
 enum class eviction_kind : std::uint8_t {
   lru,
   s3fifo,
-  automatic, ///< The better of the two, judged by sampled shadow caches.
+  automatic, ///< LRU or S3-FIFO, whichever sampled shadow caches show to be better.
 };
 
-/// A policy for a pool of `capacity_bytes`. @pre `capacity_bytes` > 0
+/// Makes a policy for a pool of `capacity_bytes`. @pre `capacity_bytes` > 0
 std::unique_ptr<eviction_policy> make_eviction_policy(eviction_kind kind,
                                                       std::uint64_t capacity_bytes);
 

@@ -48,7 +48,8 @@ std::uint32_t extent_allocator::choose(std::uint32_t count) const noexcept {
   auto best = heads_[best_bin];
   if (notes_[best].size == count || offers_aligned(best, count))
     return best;
-  // Twice the size less one holds a multiple of `count` wherever it starts.
+  // An extent of 2 * `count` - 1 granules or more holds an aligned start for `count`, wherever it
+  // begins.
   auto roomy_bin = first_bin_from(bin_of(2 * count - 1));
   if (roomy_bin != none && offers_aligned(heads_[roomy_bin], count))
     return heads_[roomy_bin];

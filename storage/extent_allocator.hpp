@@ -26,16 +26,17 @@ class extent_allocator {
 public:
   explicit extent_allocator(std::uint32_t granules);
 
-  /// First granule of `count` consecutive ones. @pre 1 <= count <= limits::granules_per_page_max
+  /// Takes `count` consecutive granules and returns the first; nothing when no extent is long
+  /// enough. @pre 1 <= count <= limits::granules_per_page_max
   std::optional<std::uint32_t> allocate(std::uint32_t count);
 
   /// Takes exactly these granules. @pre they lie in the free extent that starts at `extent`
   void allocate_at(std::uint32_t extent, std::uint32_t first, std::uint32_t count);
 
-  /// Gives granules back. Returns the first granule of the free extent that they are part of now.
+  /// Frees granules. Returns the first granule of the free extent that they are part of now.
   std::uint32_t free(std::uint32_t first, std::uint32_t count);
 
-  /// Length of the free extent that starts at `granule`, or 0.
+  /// The number of granules of the free extent that starts at `granule`; 0 when none starts there.
   std::uint32_t extent_at(std::uint32_t granule) const noexcept { return notes_[granule].size; }
 
   std::uint32_t granules() const noexcept { return granules_; }
@@ -43,17 +44,20 @@ public:
   std::uint32_t extents() const noexcept { return extents_; }
 
 private:
-  /// The largest page has bin `bins - 1`, together with every longer extent.
+  /// Extents of n granules are in bin n - 1; the last bin has all extents of the largest page's
+  /// length or more.
   static constexpr std::uint32_t bins = limits::granules_per_page_max;
   static constexpr std::uint32_t none = UINT32_MAX;
   static constexpr std::uint32_t bitmap_words = bins / 64;
   static_assert(bins % 64 == 0 && bitmap_words % 64 == 0);
 
   struct note {
-    std::uint32_t size = 0;    ///< The extent's granules, at its first one; 0 elsewhere.
-    std::uint32_t next = none; ///< The next extent of the bin, at an extent's first granule.
-    /// The previous extent of the bin, at an extent's first granule. At the last granule of an
-    /// extent of two or more: its first granule.
+    /// At an extent's first granule: how many granules it has; 0 elsewhere.
+    std::uint32_t size = 0;
+    /// At an extent's first granule: the first granule of the bin's next extent.
+    std::uint32_t next = none;
+    /// At an extent's first granule: the first granule of the bin's previous extent. At the last
+    /// granule of an extent of two or more: the extent's first granule.
     std::uint32_t previous = none;
   };
 
@@ -67,13 +71,13 @@ private:
   /// First granule of the free extent that ends just before `granule`, or `none`.
   std::uint32_t extent_before(std::uint32_t granule) const noexcept;
 
-  // Constant after construction.
+  // Members that are constant after construction.
   std::uint32_t granules_;
-  // The owner's.
+  // Members that the owner's thread uses.
   std::uint32_t free_granules_ = 0;
   std::uint32_t extents_ = 0;
   std::vector<note> notes_;
-  std::vector<bool> ends_; ///< Set at the last granule of each free extent.
+  std::vector<bool> ends_; ///< True at the last granule of each free extent.
   std::vector<std::uint32_t> heads_;
   std::array<std::uint64_t, bitmap_words> occupied_{};
   std::array<std::uint64_t, bitmap_words / 64> occupied_words_{};

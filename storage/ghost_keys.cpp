@@ -6,7 +6,8 @@ namespace peercache::storage {
 
 namespace {
 
-/// The upper half: the lower one decides which keys a shadow cache samples.
+/// A key's fingerprint is the upper half of its mixed digest, because the lower half decides which
+/// keys a shadow cache samples.
 constexpr std::uint32_t fingerprint_of(std::uint64_t key_digest) noexcept {
   return static_cast<std::uint32_t>(mixed(key_digest) >> 32);
 }
@@ -61,11 +62,12 @@ void ghost_keys::forget(std::uint32_t position) noexcept {
   --size_;
 }
 
-/// Moves over one entry of the ring, which may be a gap.
+/// Moves `oldest_` over one entry of the ring, which may be a gap.
 void ghost_keys::forget_oldest() noexcept {
   PEERCACHE_ASSERT(oldest_ < next_);
   const std::uint32_t position = position_of(oldest_++);
-  // A key that was taken and came back has its fingerprint in the ring twice: compare positions.
+  // A key that was taken and remembered again has its fingerprint in the ring twice, so the entry
+  // is compared by its position.
   if (find(ring_[position]) == position) {
     forget(position);
   }

@@ -12,12 +12,13 @@ namespace peercache::storage {
 /// The caller gives the limit with each call, because it is the number of pages that are resident
 /// just then.
 ///
-/// Kept as 32-bit fingerprints in a ring, found through a table of ring positions. It forgets in
-/// order and never at random: a hashed set that forgets an entry when a bucket is full is the usual
-/// choice, but one page that is missed in the middle of a prefix chain costs the whole rest of the
-/// chain (1.1 points of hit rate, see bench/README.md). Keys taken from the middle leave gaps in
-/// the ring; when these fill a fifth of it, the oldest keys go early. A foreign key is taken for a
-/// remembered one once in 2^32 / limit calls.
+/// Keys are kept as 32-bit fingerprints in a ring, found through a table of ring positions. The
+/// oldest key is forgotten first, never a random one: a hashed set that forgets an entry when a
+/// bucket is full is the usual choice, but one page that is missed in the middle of a prefix chain
+/// costs the whole rest of the chain (1.1 points of hit rate, see bench/README.md). Keys taken from
+/// the middle leave gaps in the ring; when the gaps fill a fifth of it, the oldest keys are
+/// forgotten early. A key that was never remembered is taken for a remembered one once in 2^32 /
+/// limit calls.
 ///
 /// Threads: one. Size: 10.3 to 13.8 bytes for each page of the largest limit so far.
 /// Invariants: the table holds `size_` positions, each of a sequence number in [oldest_, next_), a
@@ -26,7 +27,7 @@ class ghost_keys {
 public:
   void remember(std::uint64_t key_digest, std::size_t limit);
 
-  /// Whether the key was remembered; it is no longer.
+  /// Whether the key was remembered; from here on it no longer is.
   bool take(std::uint64_t key_digest, std::size_t limit) noexcept;
 
   std::size_t size() const noexcept { return size_; }
@@ -42,8 +43,10 @@ private:
   void grow(std::size_t limit);
 
   probe_cells positions_;
-  std::vector<std::uint32_t> ring_; ///< Fingerprints, of gaps too.
-  std::uint64_t oldest_ = 0; ///< Sequence number of the oldest entry of the ring, maybe a gap.
+  /// The fingerprints of remembered keys, and old ones in the gaps.
+  std::vector<std::uint32_t> ring_;
+  /// The sequence number of the ring's oldest entry, which may be a gap.
+  std::uint64_t oldest_ = 0;
   std::uint64_t next_ = 0;
   std::size_t size_ = 0;
 };

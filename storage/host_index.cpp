@@ -20,7 +20,7 @@ constexpr slot_id slot_of(std::uint64_t cell) noexcept {
   return {static_cast<std::uint32_t>(cell)};
 }
 
-/// 0 to `end` - 1, evenly.
+/// Maps a hash evenly to a number from 0 to `end` - 1.
 constexpr std::uint32_t below(std::uint64_t hash, std::size_t end) noexcept {
   return static_cast<std::uint32_t>((hash >> 32) * end >> 32);
 }
@@ -35,7 +35,7 @@ host_index::host_index(std::span<bucket> buckets, slot_table slots) noexcept
     : buckets_(buckets), slots_(slots) {}
 
 host_index::place host_index::place_of(const page_key& key) const noexcept {
-  // Keys are digests already; the multiplications make do with keys that are not.
+  // A key is a digest already; the multiplications spread keys that are not.
   const auto first = key.prefix() * 0x9E3779B97F4A7C15u;
   const auto second = (first ^ first >> 29) * 0xBF58476D1CE4E5B9u;
   place at;
@@ -133,7 +133,8 @@ bool host_index::insert(const page_key& key, slot_id slot) noexcept {
   const auto wanted = cell_of(at.tag, slot);
   if (holds(at, wanted))
     return true;
-  // Another writer may take the place that was chosen; each time there is one place less.
+  // Another writer may take the cell that was chosen; then the next attempt chooses another cell,
+  // and there are fewer of them each time.
   for (int attempt = 0; attempt < insert_attempts_max; ++attempt) {
     std::uint64_t held = 0;
     auto* chosen = empty_cell(at);

@@ -5,16 +5,16 @@
 
 namespace peercache::storage {
 
-/// Least recently used goes first. Good where conversations come back soon and most of the working
-/// set fits.
+/// Evicts the least recently used page first. Good where conversations come back soon and most of
+/// the working set fits.
 ///
-/// Tail first comes by itself: the caller touches a chain from last to first, so its head is always
-/// the most recent. Threads: one. Size: at most 32 bytes a page.
+/// A prefix chain loses its tail first by itself: the caller touches a chain from last to first, so
+/// the head is always the most recent. Threads: one. Size: at most 32 bytes a page.
 class lru final : public eviction_policy {
 public:
   lru() = default;
 
-  /// Goes on with the pages of another policy, in their order.
+  /// Takes over the pages of another policy, in their order.
   explicit lru(resident_pages pages) noexcept;
 
   void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) override;
@@ -22,10 +22,10 @@ public:
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
 
-  /// Inserts as the public `insert` does, for callers that have the digest only.
+  /// Inserts as the public `insert` does, for callers that have only the key's digest.
   void insert_digest(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);
 
-  /// Hands its pages over and is empty.
+  /// Hands all pages over; the policy is empty afterwards.
   resident_pages release() noexcept;
 
   const page_table& pages() const noexcept { return table_; }

@@ -16,7 +16,7 @@ page_index::page_index(slot_table slots)
     : slots_(slots), cells_(std::size_t{1} << bits_at_start), bits_(bits_at_start) {}
 
 std::uint32_t page_index::tag_of(const page_key& key) noexcept {
-  // Keys are digests already; the multiplication makes do with keys that are not.
+  // A key is a digest already; the multiplication spreads keys that are not.
   return static_cast<std::uint32_t>((key.prefix() * 0x9E3779B97F4A7C15u) >> 32);
 }
 
@@ -59,7 +59,8 @@ void page_index::erase(const page_key& key, slot_id slot) noexcept {
     PEERCACHE_ASSERT(cells_[hole].slot_plus_one != 0);
     hole = next(hole);
   }
-  // Later cells of the run move up, so that no search ends early and no tombstones gather.
+  // Later cells of the run move up into the hole, so that no search ends early and no tombstones
+  // gather.
   auto mask = cells_.size() - 1;
   for (auto at = next(hole); cells_[at].slot_plus_one != 0; at = next(at)) {
     auto from_home = (at - home_of(cells_[at].tag)) & mask;

@@ -20,7 +20,7 @@ public:
 
   std::optional<slot_id> find(const page_key& key) const noexcept;
 
-  /// @pre `key` is not in the index; it stands in `slot`'s entry from here until `erase`
+  /// @pre `key` is not in the index; the entry of `slot` holds `key` from here on until `erase`
   void insert(const page_key& key, slot_id slot);
 
   /// @pre `key` is in the index, at `slot`
@@ -32,7 +32,7 @@ public:
 private:
   struct cell {
     std::uint32_t tag = 0;
-    std::uint32_t slot_plus_one = 0; ///< 0: empty.
+    std::uint32_t slot_plus_one = 0; ///< The slot's number plus one; 0: the cell is empty.
   };
   static_assert(sizeof(cell) == 8);
 

@@ -10,7 +10,7 @@
 namespace peercache::storage {
 namespace {
 
-/// Victims that a reserve takes by age before it looks at addresses.
+/// A reserve evicts so many pages by age before it evicts all pages of an address window.
 constexpr std::uint32_t victims_before_window = 8;
 
 page_pool_options with_defaults(page_pool_options options, std::uint64_t capacity_bytes) {
@@ -130,7 +130,9 @@ result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evict
 std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evicted>& victims,
                                         const kept_elsewhere& kept) {
   reclaim();
-  scrub(std::uint64_t{granules} * limits::granule_bytes); // As many bytes as the filler will write.
+  // Scrubs at most as many bytes as the filler of the page will write, so that a reserve does not
+  // take much longer.
+  scrub(std::uint64_t{granules} * limits::granule_bytes);
   std::optional<window> best;
   if (auto first = free_.allocate(granules))
     return start_filling(*first, granules);
@@ -141,7 +143,8 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
     evict(*victim, victims);
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
-    // The neighbours of the coldest pages are cold as well, but for the few that moved in.
+    // The neighbours of the coldest pages are cold as well, except for the few that moved in later,
+    // so the windows around the victims are compared.
     auto around = measure(victim->value - victim->value % granules, granules);
     if (around && (!best || around->newest < best->newest))
       best = around;
@@ -155,8 +158,9 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
 void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
                        bool promoted) {
   PEERCACHE_ASSERT(fills.size() == outcomes.size());
-  // Pages are inserted from last to first, so that the policy sees the head as the newest; pages
-  // that were here already are the chain's front.
+  // Pages are inserted from last to first, so that the policy sees the chain's head as the newest.
+  // Pages that were in the pool already are touched after that, because they are the front of the
+  // chain.
   const auto in_order = [&](std::size_t from, std::size_t end) {
     for (auto i = end; i-- > from;)
       if (outcomes[i].status == page_status::stored)
@@ -171,7 +175,9 @@ void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> ou
     const bool replaces =
         resident && !promoted && slots_.contents(*resident).length_bytes != fills[i].length_bytes;
     if (replaces) {
-      in_order(done, i); // The page that gives way must be in the policy's order.
+      // The page that gives way may be an earlier page of this commit, and it has to be in the
+      // policy's order by now, so the pages before this one are put there.
+      in_order(done, i);
       done = i;
     }
     outcomes[i] = commit_one(fills[i], resident, replaces);

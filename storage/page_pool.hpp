@@ -24,17 +24,19 @@
 namespace peercache::storage {
 
 struct page_pool_options {
-  /// `evict_ahead` starts below `free_low_bytes` and stops at `free_high_bytes`. 0: 1/128 and 1/64
-  /// of the pool.
+  /// `evict_ahead` starts when less than `free_low_bytes` is free and stops at `free_high_bytes`. 0
+  /// means 1/128 and 1/64 of the pool.
   std::uint64_t free_low_bytes = 0;
   std::uint64_t free_high_bytes = 0;
-  std::uint32_t evict_batch_pages_max = 1024; ///< Victims of one `evict_ahead`.
-  epoch_table epochs;                         ///< Says which pages are too old to be taken in.
+  /// The most pages that one call of `evict_ahead` evicts.
+  std::uint32_t evict_batch_pages_max = 1024;
+  /// The epochs of cleared spaces, by which `commit` and `adopt` refuse pages that are too old.
+  epoch_table epochs;
 };
 
-/// One page of a `commit`: its bytes lie in `slot`, which `reserve` gave, and whoever put them
-/// there has said so in the slot table (`slot_table::fill`). Checksum 0: its producer has computed
-/// none, and the pool does.
+/// One page of a `commit`. The page's bytes lie in `slot`, which `reserve` returned, and whoever
+/// put them there has said so in the slot table (`slot_table::fill`). Checksum 0: the producer has
+/// computed none, and the pool computes it.
 struct fill {
   slot_id slot;
   page_key key;
@@ -42,31 +44,32 @@ struct fill {
   std::uint64_t checksum = 0;
 };
 
-/// A page that was given up: readers of this generation miss from now on, the directory is to be
-/// told.
+/// A page that was given up. Readers of its generation miss from now on; the caller has to tell the
+/// directory.
 struct evicted {
   page_key key;
   slot_id slot;
-  generation gen; ///< The readable generation, as it was published.
+  generation gen; ///< The generation under which the page was published.
   std::uint32_t length_bytes = 0;
   std::uint64_t checksum = 0;
 };
 
-/// What became of a fill. `stored`: `slot` and `gen` are its place. `duplicate`: the pool had the
-/// page already, at `slot` and `gen`. `refused`: `slot` is not being filled, and nothing changed;
-/// or its filler has not said that this page is in it (`slot_table::fill`), and it is free again.
-/// `bad_size`: the length is not the reserved one; the slot is free again. `stale`: the page's
-/// space was cleared since its set began; the slot is free again.
+/// The result of a fill's commit. `stored`: `slot` and `gen` are the page's place. `duplicate`: the
+/// pool has the page already, at `slot` and `gen`. `refused`: `slot` is not being filled, and
+/// nothing changed; or its filler has not said that this page is in it (`slot_table::fill`), and
+/// the slot is free again. `bad_size`: the length is not the reserved one; the slot is free again.
+/// `stale`: the page's space was cleared since its set began; the slot is free again.
 struct commit_outcome {
   page_status status = page_status::pending;
   slot_id slot;
   generation gen;
   std::uint64_t checksum = 0; ///< The stored page's checksum, never 0; 0 when it is not stored.
-  /// Under this key the pool had a page of another length, which gave way.
+  /// The page of another length that the pool had under this key, and that gave way to the stored
+  /// one.
   std::optional<evicted> replaced;
 };
 
-/// A page that can be read.
+/// A page of the pool that can be read.
 struct resident_page {
   page_key key;
   slot_id slot;
@@ -76,19 +79,20 @@ struct resident_page {
 };
 
 struct page_pool_stats {
-  // Now.
+  // Values at the time of the call.
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t used_bytes = 0; ///< Granules in use (readable, filling and limbo), in bytes.
   std::uint64_t page_bytes = 0; ///< Exact lengths of the readable pages.
-  std::uint64_t pages = 0;      ///< Readable.
+  std::uint64_t pages = 0;      ///< Readable pages.
   std::uint64_t filling = 0;
-  std::uint64_t limbo = 0; ///< Given up, still pinned by a reader.
+  /// Pages that were given up and wait for a reader's unpin, or for their bytes to be zeroed.
+  std::uint64_t limbo = 0;
   std::uint64_t free_extents = 0;
   std::uint64_t index_bytes = 0;
-  // Since the start.
+  // Counts since the pool was made.
   std::uint64_t stored = 0;
-  std::uint64_t adopted = 0; ///< Pages taken over from a process before.
+  std::uint64_t adopted = 0; ///< Pages taken over from an earlier process.
   std::uint64_t duplicates = 0;
   std::uint64_t abandoned = 0;
   std::uint64_t removed = 0;
@@ -96,15 +100,16 @@ struct page_pool_stats {
   std::uint64_t evicted_bytes = 0;
   std::uint64_t window_evictions = 0; ///< Evictions made for a contiguous range instead of by age.
   std::uint64_t reserves_refused = 0;
-  std::uint64_t uses = 0; ///< Reads folded in.
+  /// Reads that were taken from the slot table's counters into the eviction order.
+  std::uint64_t uses = 0;
 };
 
-/// Which page is in which slot of one pool, and which one goes when room is needed.
+/// Which page is in which slot of one pool, and which page is evicted when room is needed.
 ///
-/// A slot is free → filling → readable → given up → free; given up means limbo while a reader pins
-/// it. Nothing here waits: a reserve that finds no hole evicts at once, first a few pages by
-/// policy, then, when the free space lies scattered, all readable pages of one aligned address
-/// window.
+/// A slot is free → filling → readable → given up → free; a slot that was given up is in limbo
+/// while a reader pins it or while its bytes are to be zeroed. Nothing here waits: a reserve that
+/// finds no hole evicts at once, first a few pages by policy, then, when the free space lies
+/// scattered, all readable pages of one aligned address window.
 ///
 /// Threads: one, the owner (the pool actor). No clock, thread or I/O of its own.
 /// Ownership: of the policy and all notes; the memory behind `slots` must outlive the pool.
@@ -116,77 +121,83 @@ struct page_pool_stats {
 /// a checksum.
 class page_pool {
 public:
-  /// @pre the slots' entries are as `pool_memory::create` left them: nothing was ever published; or
-  /// as `survey` did, and the next call is `claim`
-  /// @param host where the host's processes find pages by themselves; one of no memory: nowhere
+  /// @pre The slots' entries are as `pool_memory::create` left them: nothing was ever published; or
+  /// as `survey` left them, and then the next call is `claim`.
+  /// @param host The index through which the host's processes find pages by themselves; without
+  /// memory: there is none.
   page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
             const page_pool_options& options, host_index host = {});
 
-  // --- what a process before has left (page_pool_adoption.cpp)
+  // --- taking over what an earlier process has left (page_pool_adoption.cpp)
 
-  /// These extents are in use; nothing is found in them before `adopt`. Those of removed pages are
-  /// zeroed (`scrub`), and free then.
+  /// Marks the extents in `remains` as in use; no page is found in them before `adopt`. The extents
+  /// of removed pages are free after `scrub` has zeroed them.
   void claim(const pool_remains& remains);
-  /// The pages in these claimed slots can be had from here on, as they are; of a key that is here
-  /// already, or of a space that was cleared since, the slot is free. Oldest first, as they come
-  /// from `remains_check`. Returns which of them were adopted.
+  /// Makes the pages in these claimed slots readable, as they are. A page whose key is in the pool
+  /// already, or whose space was cleared since, is given back instead. The slots come oldest page
+  /// first, as from `remains_check`. Returns the pages that were adopted.
   std::vector<resident_page> adopt(std::span<const slot_id> slots);
-  /// A claimed slot is free: nobody can write there any more; or its page is none, and its bytes
-  /// are zeroed first, which takes calls of `scrub`.
+  /// Frees a claimed slot: either nobody can write there any more, or its page is refused, and then
+  /// the slot is free only after calls of `scrub` have zeroed it.
   void give_back(slot_id slot);
 
-  /// Whether the page in this slot can be had again once it is given up.
+  /// Whether the page in this slot can be had again from elsewhere once it is given up.
   using kept_elsewhere = std::function<bool(slot_id)>;
 
-  /// A slot to be filled with a page of this length. Pages that had to go are appended to
-  /// `victims`, also when the answer is an error: `invalid_argument` for a length no page may have,
-  /// `out_of_memory` when what is pinned and being filled leaves no room. `kept`: among the next
-  /// few that would go, those that are kept elsewhere go first.
+  /// Reserves a slot that is to be filled with a page of this length. Pages that had to go are
+  /// appended to `victims`, also when the answer is an error: `invalid_argument` for a length that
+  /// no page may have, `out_of_memory` when pinned pages and slots being filled leave no room.
+  /// `kept`: among the next few victims, pages that are kept elsewhere go first.
   result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
                           const kept_elsewhere& kept = nullptr);
 
-  /// Publishes one put: `fills` are a prefix chain, head first, and will be evicted tail first.
-  /// The newest page of a key counts: one of another length gives way to it.
-  /// `promoted`: they came from disk or from another host, and are on probation
-  /// (storage/probation.hpp); nothing gives way to them.
+  /// Publishes the pages of one put. `fills` are a prefix chain, head first, and will be evicted
+  /// tail first. The newest page of a key counts: a page of another length gives way to it.
+  /// `promoted`: the pages came from disk or from another host and go on probation
+  /// (storage/probation.hpp); no page gives way to them.
   /// @pre outcomes.size() == fills.size()
   void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
               bool promoted = false);
 
-  /// A reservation that will not be committed. False, and nothing changed, when `slot` is not being
-  /// filled. Only for a filler that cannot write any more: it said so, or its process is gone.
+  /// Frees a slot whose reservation will not be committed. Only for a filler that cannot write any
+  /// more: it said so, or its process is gone. False, and nothing changed, when `slot` is not being
+  /// filled.
   bool abandon(slot_id slot);
 
   std::optional<resident_page> find(const page_key& key) const;
-  /// Gives the page up; nothing when it is not here. `zeroed` takes calls of `scrub`.
+  /// Gives the page of this key up; nothing when the pool has none. With `zeroed` the slot is free
+  /// only after calls of `scrub`.
   std::optional<evicted> remove(const page_key& key, bytes_after after = bytes_after::left);
-  /// Zeroes so many bytes at most of what is to be zeroed and nobody reads any more. True when
+  /// Zeroes at most `bytes_max` bytes of removed pages that nobody reads any more. True when
   /// another call has more to do at once.
   bool scrub(std::uint64_t bytes_max);
-  /// A read of the filling `gen` that no CPU of this host saw. False, and nothing is counted, when
-  /// the slot does not hold that any more, if it ever did.
+  /// Counts a read of the page in `slot` that a device made without a CPU of this host. False, and
+  /// nothing is counted, when `slot` does not hold the page of generation `gen`.
   bool count_use(slot_id slot, generation gen) noexcept;
 
-  /// A read that did not go through the slot table's counter. False when the key is not here.
+  /// Notes a read that the slot table's counter has not counted. False when the pool has no page of
+  /// the key.
   bool touch(const page_key& key);
 
-  /// Asked of each page before it is given up; whoever wants its bytes pins it here.
+  /// Called with each page before it is given up; whoever wants the page's bytes pins it in this
+  /// call.
   using last_look = std::function<void(const resident_page&)>;
 
-  /// Evicts a batch when less than the low watermark is free, or than `free_wanted_bytes`. True
-  /// when another call has more to do.
+  /// Evicts a batch of pages when less than the low watermark, or less than `free_wanted_bytes`, is
+  /// free. True when another call has more to do.
   bool evict_ahead(std::vector<evicted>& victims, const last_look& look = nullptr,
                    std::uint64_t free_wanted_bytes = 0);
 
-  /// Frees what readers have unpinned since it was given up.
+  /// Frees the slots of given-up pages that readers have unpinned since.
   void reclaim();
 
-  /// Turns reads counted in the slot table into touches, for the next `pages_max` slots of a scan
-  /// that goes round the pool from the end to the start (a chain's tail before its head).
+  /// Turns reads counted in the slot table into touches, for the next `pages_max` pages of a scan
+  /// that goes round the pool from the end to the start, so that a chain's tail is touched before
+  /// its head.
   void fold_uses(std::uint32_t pages_max);
 
-  /// Calls `visit(const resident_page&)` for each readable page in address order. @pre `visit`
-  /// leaves the pool alone
+  /// Calls `visit(const resident_page&)` for each readable page in address order. @pre `visit` does
+  /// not change the pool
   template <class Visitor>
   void for_each_page(Visitor&& visit) const {
     for (std::uint32_t granule = 0; granule < pages_.size();) {
@@ -197,8 +208,9 @@ public:
     }
   }
 
-  /// Visits the pages piece by piece: from granule `from` on (0: the first), at least `granules`;
-  /// returns where to go on, 0 at the end. A page that stays all the while is shown once.
+  /// Visits the pages of a part of the pool: those that begin in the `granules` granules from
+  /// granule `from` on. Returns the granule for the next call, 0 at the end. A page that stays in
+  /// the pool throughout a walk is visited one time.
   template <class Visitor>
   std::uint32_t walk(std::uint32_t from, std::uint32_t granules, Visitor&& visit) const {
     std::uint64_t granule = from;
@@ -212,7 +224,7 @@ public:
     return granule < pages_.size() ? static_cast<std::uint32_t>(granule) : 0;
   }
 
-  /// No page was ever published under a later generation.
+  /// The highest generation that was ever published in this pool.
   generation newest() const noexcept { return last_published_; }
 
   page_pool_stats stats() const;
@@ -221,7 +233,8 @@ public:
 private:
   enum class slot_state : std::uint16_t { free, filling, readable, limbo };
 
-  /// The note of a page's first granule: two bytes for each granule, also where no page starts.
+  /// What the pool notes of a page, at its first granule. Every granule has such a note of two
+  /// bytes.
   struct page_note {
     slot_state state : 2;
     std::uint16_t granules_less_one : 14;
@@ -232,22 +245,23 @@ private:
 
   struct window {
     std::uint32_t first = 0;
-    generation newest; ///< The generation of the youngest page that would go.
+    generation newest; ///< The generation of the youngest page in the window.
   };
 
-  // Transitions.
+  // Transitions of slots between states.
   slot_id start_filling(std::uint32_t first, std::uint32_t granules);
   commit_outcome finish_filling(const fill& page);
   void drop_filling(slot_id slot);
   void zero_claimed(slot_id slot);
   void put_in_limbo(slot_id slot);
-  /// To free or limbo; returns the free extent, or no_extent.
+  /// Moves a readable slot to free or limbo. Returns the free extent that it is part of; no_extent
+  /// when it is in limbo.
   std::uint32_t give_up(slot_id slot, bytes_after after = bytes_after::left);
   std::uint32_t release(slot_id slot);
 
   bool is(slot_id slot, slot_state state) const noexcept;
   resident_page describe(slot_id slot) const;
-  /// Why a page that lies in a slot that is being filled is none; nothing when it is one.
+  /// Why the page in a slot that is being filled must not be committed; nothing when it may be.
   std::optional<page_status> refusal_of(const fill& page) const;
   commit_outcome commit_one(const fill& page, const std::optional<slot_id>& resident,
                             bool replaces);
@@ -267,11 +281,11 @@ private:
 
   static constexpr std::uint32_t no_extent = UINT32_MAX;
 
-  // Constant after construction.
+  // Members that are constant after construction.
   slot_table slots_;
   host_index host_;
   page_pool_options options_;
-  // The owner's.
+  // Members that the owner's thread uses.
   probation order_;
   extent_allocator free_;
   page_index index_;
@@ -281,9 +295,11 @@ private:
     slot_id slot;
     std::uint64_t done_bytes = 0;
   };
-  std::deque<scrubbing> to_scrub_; ///< Removed slots, in limbo until their bytes are zeroed.
+  /// Slots of removed pages, in limbo until their bytes are zeroed.
+  std::deque<scrubbing> to_scrub_;
   std::uint64_t limbo_granules_ = 0;
-  generation last_published_; ///< The highest of all slots: a later filling has a higher one.
+  /// The highest generation published so far; the next page gets a higher one.
+  generation last_published_;
   std::uint32_t fold_cursor_ = 0;
   std::uint32_t window_cursor_ = 0;
   page_pool_stats stats_;

@@ -1,4 +1,4 @@
-// How the pages of a process before become this pool's, one by one.
+// How a page_pool adopts the pages of an earlier process, one by one.
 
 #include "storage/page_pool.hpp"
 
@@ -12,7 +12,8 @@ namespace peercache::storage {
 void page_pool::claim(const pool_remains& remains) {
   PEERCACHE_ASSERT(stats_.pages == 0 && stats_.filling == 0 && last_published_ == generation{});
   last_published_ = remains.newest;
-  std::uint32_t free_from = 0; // The free extent that reaches from here to the end.
+  // The first granule of the free extent that reaches to the pool's end.
+  std::uint32_t free_from = 0;
   for (const auto& claimed : remains.extents) {
     free_.allocate_at(free_from, claimed.slot.value, claimed.granules);
     free_from = claimed.slot.value + claimed.granules;
@@ -25,7 +26,8 @@ void page_pool::claim(const pool_remains& remains) {
   }
 }
 
-/// Given up by now; its bytes go before anybody has the slot.
+/// Puts a claimed slot, whose page is given up, in limbo: its bytes are zeroed before anybody gets
+/// the slot.
 void page_pool::zero_claimed(slot_id slot) {
   --stats_.filling;
   put_in_limbo(slot);
@@ -51,8 +53,8 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
     stats_.page_bytes += page.length_bytes;
     adopted.push_back(page);
   }
-  // Inserted from last to first as in `commit`: pages that were filled together lose their tail
-  // first.
+  // The pages are inserted from last to first as in `commit`, so that pages that were filled
+  // together lose their tail first.
   for (auto page = adopted.rbegin(); page != adopted.rend(); ++page)
     put_in_order(page->slot, page->key, false);
   return adopted;

@@ -1,4 +1,4 @@
-// Which page goes when room is needed, and in which order pages are.
+// How a page_pool chooses the page that is evicted next, and keeps the order of its pages.
 
 #include "storage/page_pool.hpp"
 
@@ -11,9 +11,11 @@
 namespace peercache::storage {
 namespace {
 
-/// Victims that are kept nowhere else and stay when another one can go.
+/// A reserve spares at most so many victims that are kept nowhere else, to find one that is kept
+/// elsewhere.
 constexpr std::uint32_t spared_max = 16;
-/// Pages that were read since they were last looked at, and are kept instead, per victim.
+/// At most so many pages are kept, for each victim, because they were read since they were last
+/// looked at.
 constexpr std::uint32_t second_chances_max = 16;
 
 } // namespace
@@ -35,7 +37,7 @@ std::optional<slot_id> page_pool::next_victim() {
     PEERCACHE_ASSERT(is(slot, slot_state::readable));
     auto uses = slots_.take_uses(slot);
     stats_.uses += uses;
-    // A pin is a read that goes on, and giving the page up would free nothing yet.
+    // A pin belongs to a read that goes on, so giving the page up would free nothing yet.
     const bool in_use = uses >= victim->reads_to_stay;
     if (i == second_chances_max || (!in_use && slots_.pins(slot) == 0))
       return slot;
@@ -45,7 +47,8 @@ std::optional<slot_id> page_pool::next_victim() {
   }
 }
 
-/// The next one that is kept elsewhere, else the next one. Those before it are new in the order.
+/// The next victim that is kept elsewhere; when the first few are not, the first of these. The
+/// other pages that were looked at go back into the order as new ones.
 std::optional<slot_id> page_pool::next_victim(const kept_elsewhere& kept) {
   std::vector<slot_id> spared;
   auto chosen = next_victim();
@@ -77,7 +80,7 @@ bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look
   reclaim();
   const auto low = std::max(options_.free_low_bytes, free_wanted_bytes);
   const auto high = std::max(options_.free_high_bytes, free_wanted_bytes);
-  // Bytes in limbo come back without another victim.
+  // Bytes in limbo become free without another victim, so they count as free here.
   auto coming_bytes = [this] {
     return (free_.free_granules() + limbo_granules_) * limits::granule_bytes;
   };
@@ -106,7 +109,8 @@ void page_pool::reclaim() {
 }
 
 void page_pool::fold_uses(std::uint32_t pages_max) {
-  // Once round at most, and not long over pages that are large or missing.
+  // The scan goes round the pool one time at most, and does not look long at granules where no page
+  // begins.
   auto steps_left = std::min<std::uint64_t>(pages_.size(), std::uint64_t{pages_max} * 16);
   for (std::uint32_t seen = 0; seen < pages_max && steps_left > 0; --steps_left) {
     fold_cursor_ =

@@ -1,6 +1,6 @@
-// Winning back scattered space: all readable pages of one aligned address window go at once.
-// Windows of n granules start at multiples of n, so that pages of a new size come to lie on a grid
-// without gaps.
+// How a page_pool wins scattered space back: all readable pages of one aligned address window go at
+// once. Windows of n granules start at multiples of n, so that pages of a new size come to lie on a
+// grid without gaps.
 
 #include "storage/page_pool.hpp"
 
@@ -12,10 +12,10 @@
 namespace peercache::storage {
 namespace {
 
-/// Work of one `clear_any`, in granules looked at: some milliseconds at most.
+/// One `clear_any` looks at so many granules at most, which takes some milliseconds.
 constexpr std::uint64_t walk_granules_max = 1u << 22;
 
-/// Windows of which the oldest goes.
+/// One window is cleared of so many that were measured: the one whose youngest page is oldest.
 constexpr std::uint64_t windows_compared = 16;
 
 } // namespace
@@ -72,8 +72,8 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
     order_.erase(slot);
     extent = give_up(slot);
   }
-  // A reader may have pinned one of them in between; its page is in limbo and the window has a hole
-  // less.
+  // A reader may have pinned a page after the window was measured. Then this page is in limbo, the
+  // window is not free as a whole, and the caller gets no slot.
   if (extent == no_extent || extent > chosen.first || extent + free_.extent_at(extent) < end)
     return std::nullopt;
   free_.allocate_at(extent, chosen.first, granules);
@@ -84,7 +84,8 @@ std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<
   if (stats_.pages == 0)
     return std::nullopt;
   auto windows = static_cast<std::uint32_t>(pages_.size() / granules);
-  // Looking for the page that covers a window's start may take as many steps as a page can have.
+  // For each window `page_covering` may look at as many granules as a page can have, so these count
+  // as work, too.
   auto tries = std::min<std::uint64_t>(windows, walk_granules_max /
                                                     (granules + limits::granules_per_page_max));
   std::optional<window> best;
@@ -95,7 +96,8 @@ std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<
       continue;
     if (!best || found->newest < best->newest)
       best = found;
-    // The oldest of some: which pages lie in a window is chance, that all are young is not.
+    // One window alone says little: which pages lie in it is chance. That all of several windows
+    // are young is not.
     if (++measured % windows_compared != 0)
       continue;
     if (auto slot = clear(*best, granules, victims))

@@ -6,7 +6,8 @@ namespace peercache::storage {
 
 namespace {
 
-/// Spreads neighbouring slots: page starts are multiples of the page size in granules.
+/// Spreads neighbouring slots over the table: the slots of pages are multiples of the page size in
+/// granules.
 constexpr std::uint32_t hash_of(slot_id slot) noexcept {
   return static_cast<std::uint32_t>(mixed(slot.value) >> 32);
 }

@@ -13,18 +13,19 @@
 
 namespace peercache::storage {
 
-/// Position of a page's node in its `page_table`; stays the same while the page is resident.
+/// The position of a page's node in its `page_table`; it stays the same while the page is resident.
 enum class node_index : std::uint32_t { none = probe_cells::none };
 
-/// A policy's notes about one resident page.
+/// What an eviction policy notes of one resident page.
 struct page_node {
-  std::uint64_t key_digest = 0; ///< `page_key::prefix()`.
+  std::uint64_t key_digest = 0; ///< The `page_key::prefix()` of the page's key.
   slot_id slot;
-  node_index previous = node_index::none; ///< The neighbour in the page's `page_queue`.
+  node_index previous = node_index::none; ///< The page before this one in its `page_queue`.
   node_index next = node_index::none;
   std::uint32_t length_bytes : 27 = 0;
-  std::uint32_t uses : 2 = 0;  ///< Saturated count of touches, for policies that count.
-  std::uint32_t small : 1 = 0; ///< Which of two queues, for policies that have two.
+  std::uint32_t uses : 2 = 0; ///< Saturated count of touches, for policies that count.
+  /// Whether the page is in the small one of two queues, for policies that have two.
+  std::uint32_t small : 1 = 0;
 };
 static_assert(sizeof(page_node) == 24);
 static_assert(limits::page_bytes_max < (1u << 27));
@@ -41,13 +42,14 @@ public:
   page_table(page_table&& other) noexcept;
   page_table& operator=(page_table&& other) noexcept;
 
-  /// @pre `slot` is not in the table, `length_bytes` <= limits::page_bytes_max
+  /// Adds a node for a page. @pre `slot` is not in the table, `length_bytes` <=
+  /// limits::page_bytes_max
   node_index add(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);
 
-  /// `node_index::none` if `slot` is not in the table.
+  /// The node of the page in `slot`; `node_index::none` when `slot` is not in the table.
   node_index find(slot_id slot) const noexcept;
 
-  /// @pre `node` is in the table and in no queue
+  /// Removes a node. @pre `node` is in the table and in no queue
   void remove(node_index node) noexcept;
 
   page_node& operator[](node_index node) noexcept {
@@ -70,10 +72,12 @@ private:
 
   node_index take_node();
 
-  std::vector<std::unique_ptr<page_node[]>> chunks_; ///< Chunks never move: growing copies no node.
+  /// The nodes, in chunks that never move, so that growing copies no node.
+  std::vector<std::unique_ptr<page_node[]>> chunks_;
   std::uint32_t nodes_made_ = 0;
-  node_index free_ = node_index::none; ///< Unused nodes, linked by `next`.
-  probe_cells nodes_;                  ///< Node numbers by slot.
+  /// The first unused node; unused nodes are linked by `next`.
+  node_index free_ = node_index::none;
+  probe_cells nodes_; ///< Finds a node's number by its slot.
   std::size_t size_ = 0;
 };
 
@@ -84,10 +88,10 @@ public:
   void push_back(page_table& table, node_index node) noexcept;
   void unlink(page_table& table, node_index node) noexcept;
 
-  /// Takes all of `other` behind its own back, in order.
+  /// Moves all pages of `other`, in order, behind the back of this queue.
   void append(page_table& table, page_queue& other) noexcept;
 
-  /// `node_index::none` when empty.
+  /// The node that leaves the queue first; `node_index::none` when the queue is empty.
   node_index front() const noexcept { return front_; }
   bool empty() const noexcept { return front_ == node_index::none; }
   std::uint64_t bytes() const noexcept { return bytes_; }
@@ -98,8 +102,8 @@ private:
   std::uint64_t bytes_ = 0;
 };
 
-/// The pages of a policy in the order in which they would have gone: how they move from one policy
-/// to another.
+/// The pages of a policy in the order in which it would have evicted them. Pages move in this form
+/// from one policy to another.
 struct resident_pages {
   page_table table;
   page_queue order;

@@ -11,9 +11,9 @@
 
 namespace peercache::storage {
 
-/// The begin of a pool's shared memory object: this, at byte 4096 the `epoch_block` of its host
-/// (storage/epoch_table.hpp), and behind it the owner's note (storage/pool_note.hpp), 72 KiB
-/// together. All other parts are found from here:
+/// The beginning of a pool's shared memory object. This header, the `epoch_block` of its host
+/// (storage/epoch_table.hpp) at byte 4096, and the owner's note (storage/pool_note.hpp) behind it
+/// take 72 KiB together. The header says where all other parts are:
 ///
 ///   offset  bytes  field
 ///        0      8  magic           "PCPOOL\0\0", written last; until then "PCMAKE\0\0"
@@ -51,13 +51,19 @@ struct pool_header {
   std::uint32_t prefix;
 };
 
-inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350; // "PCPOOL\0\0", little endian
-inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350; // "PCMAKE\0\0"
+// The bytes "PCPOOL\0\0" as a little-endian number.
+inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350;
+// The bytes "PCMAKE\0\0" as a little-endian number.
+inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350;
 inline constexpr std::uint32_t pool_layout_version = 5;
 inline constexpr std::uint32_t epoch_block_offset = 4096;
-inline constexpr std::uint32_t pool_header_bytes = 72u << 10; ///< The epoch block included.
-inline constexpr std::uint32_t sessions_max = 1u << 20;       ///< Indices of session locks.
-inline constexpr std::uint32_t sessions_per_owner = 1u << 10; ///< Sessions of one owner's life.
+/// Bytes in front of the pool's other parts: header, epoch block and owner's note.
+inline constexpr std::uint32_t pool_header_bytes = 72u << 10;
+/// The number of indices for session locks; `first_session` begins again at 0 when it would reach
+/// this number.
+inline constexpr std::uint32_t sessions_max = 1u << 20;
+/// How many sessions one owner of the pool may have.
+inline constexpr std::uint32_t sessions_per_owner = 1u << 10;
 
 static_assert(offsetof(pool_header, magic) == 0);
 static_assert(offsetof(pool_header, layout_version) == 8);

@@ -8,8 +8,8 @@
 
 namespace peercache::storage {
 
-/// Where the parts of a pool's object lie; the header (storage/pool_header.hpp) says it too.
-/// A value. Units: bytes, but where the names say otherwise.
+/// Where the parts of a pool's object lie, which its header (storage/pool_header.hpp) says too. A
+/// value. Units: bytes, unless a name says otherwise.
 struct pool_layout {
   std::uint32_t granules = 0;
   std::uint32_t index_buckets = 0;
@@ -20,16 +20,17 @@ struct pool_layout {
   bool operator==(const pool_layout&) const = default;
 };
 
-/// The layout for pages of `size_bytes` together, rounded down to the kernel's pages. Errors:
-/// `invalid_argument` with the option's name.
+/// Plans the object of a pool whose pages have `size_bytes` together, rounded down to whole pages
+/// of the kernel. Errors: `invalid_argument` with the option's name.
 result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages);
 
-/// The layout that an object's header describes, whoever wrote it. Errors: `incompatible` when the
-/// object is no complete pool of this version, or smaller than its header says.
+/// Reads the layout from an object's header, whoever wrote it. Errors: `incompatible` when the
+/// object is no complete pool of this version, or is smaller than its header says.
 result<pool_layout> read_layout(const pool_header& header, std::uint64_t object_bytes,
                                 const std::string& name);
 
-/// Writes all of the header but its first word and its last fields.
+/// Writes the layout version, the granule size and the layout into the header. `magic` and the
+/// fields about owner, maker, sessions and prefix are the caller's to write.
 void write_layout(pool_header& header, const pool_layout& layout);
 
 } // namespace peercache::storage

@@ -16,16 +16,17 @@
 namespace peercache::storage {
 namespace {
 
-/// Where the parts of one of our objects begin and end.
+/// What the header and the file of a pool's object say about it.
 struct parts_of_pool {
   std::uint64_t pages_offset = 0;
   std::uint64_t object_bytes = 0;
-  bool finished = false;    ///< A node once served it.
-  std::uint32_t prefix = 0; ///< 0: it does not say.
+  /// Whether the pool was complete; false: its node ended while it made the pool.
+  bool finished = false;
+  std::uint32_t prefix = 0; ///< The digest of pool.name_prefix; 0: the header does not say it.
 };
 
-/// The parts of the object behind `file`; nothing for a foreign file, or for one that is too young
-/// to say whose it is.
+/// Reads the parts of the pool in `file`; nothing when the file is no pool of this user, or so
+/// young that its header is not written.
 std::optional<parts_of_pool> recognize(int file) {
   struct stat status {};
   std::array<std::byte, sizeof(pool_header)> bytes;
@@ -51,13 +52,14 @@ std::optional<parts_of_pool> recognize(int file) {
 bool remove_if_abandoned(const std::string& name, std::uint32_t prefix) {
   auto file = shared_object::open(name, O_RDWR | O_NONBLOCK);
   if (file < 0)
-    return false; // Gone, or another user's.
+    return false; // The object is gone, or another user's.
   const auto parts = recognize(file);
   const bool abandoned = parts && (parts->prefix == 0 || parts->prefix == prefix) &&
                          shared_object::lock_if_abandoned(file, name);
   if (abandoned) {
     shared_object::unlink(name);
-    // Header and slot table first: as long as a reader finds a generation, the bytes are there.
+    // Header and slot table lose their memory before the pages: as long as a reader finds a
+    // generation, the page's bytes are there.
     shared_object::punch_hole(file, 0, parts->pages_offset);
     shared_object::punch_hole(file, parts->pages_offset, parts->object_bytes);
   }

@@ -32,7 +32,8 @@ namespace {
 constexpr std::uint64_t prefault_step_bytes = 64u << 20;
 constexpr std::uint64_t session_byte = 4096;
 constexpr std::size_t node_name_in_object_name_max = 100;
-/// While a piece is unmapped, no other thread of the process can map or unmap anything.
+/// A mapping is unmapped in pieces of so many bytes: meanwhile no other thread of the process can
+/// map or unmap anything.
 constexpr std::uint64_t unmap_step_bytes = 64u << 20;
 
 result<void> check_space(const pool_memory_options& options, std::uint64_t needed_bytes) {
@@ -47,7 +48,7 @@ result<void> check_space(const pool_memory_options& options, std::uint64_t neede
                 ") or switch pool.huge_pages off"};
   auto free_bytes =
       static_cast<std::uint64_t>(status.f_bavail) * static_cast<std::uint64_t>(status.f_bsize);
-  // A tmpfs without a size limit counts no blocks.
+  // A tmpfs without a size limit reports no blocks, so its free bytes say nothing.
   if (status.f_blocks != 0 && free_bytes < needed_bytes)
     return {errc::out_of_memory,
             where + " has " + std::to_string(free_bytes) + " bytes free, the pool needs " +
@@ -57,15 +58,18 @@ result<void> check_space(const pool_memory_options& options, std::uint64_t neede
   return {};
 }
 
-/// Gives the range memory, without ever raising SIGBUS. Returns errno.
+/// Gives memory to a range of the object; when the host has none this fails instead of raising
+/// SIGBUS. Returns 0 or an errno.
 int populate(int file, std::byte* base, std::uint64_t offset, std::uint64_t size_bytes) {
 #ifdef MADV_POPULATE_WRITE
   if (::madvise(base + offset, size_bytes, MADV_POPULATE_WRITE) == 0)
     return 0;
   if (errno != EINVAL)
-    return errno == EFAULT ? ENOMEM : errno; // EFAULT: a touch would have been SIGBUS.
+    // MADV_POPULATE_WRITE answers EFAULT where a touch would have raised SIGBUS.
+    return errno == EFAULT ? ENOMEM : errno;
 #endif
-  // Before Linux 5.14: memory first, then this process's page tables.
+  // For kernels before Linux 5.14: first the file gets memory, then touches put it into this
+  // process's page tables.
   if (::fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(size_bytes)) != 0)
     return errno;
   for (std::uint64_t at = offset; at < offset + size_bytes; at += limits::granule_bytes)
@@ -116,9 +120,13 @@ pool_memory::~pool_memory() {
 
 void pool_memory::release() noexcept {
   if (!home_.is_here())
-    return; // The name is the parent's, and what lies at these addresses now is not the pool.
+    // In a forked child the name is still the parent's, and what lies at these addresses is not the
+    // pool.
+    return;
   if (is_owner_ && !outlives_)
-    shared_object::unlink(name_); // The lock goes after the name: so nobody else has to unlink it.
+    // The name goes before the lock: an object with a name and without a lock would be taken for a
+    // leftover.
+    shared_object::unlink(name_);
   for (std::uint64_t at = 0; base_ != nullptr && at < mapped_bytes_; at += unmap_step_bytes)
     ::munmap(base_ + at, std::min(unmap_step_bytes, mapped_bytes_ - at));
   if (file_ < 0)
@@ -157,7 +165,8 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
     return shared_object::failed("cannot size", pool.name_);
   if (auto mapped = pool.map(plan->object_bytes); !mapped)
     return mapped.error();
-  // The header is touched first: so whoever finds what a crash leaves knows whose it is.
+  // The header is touched and written first, so that whoever finds the object after a crash knows
+  // whose it is.
   if (auto number = populate(pool.file_, pool.base_, 0, pool_header_bytes); number != 0) {
     errno = number;
     return shared_object::failed("no memory for the pool (lower pool.size):", pool.name_);
@@ -212,10 +221,12 @@ result<void> pool_memory::map(std::uint64_t object_bytes) {
     return shared_object::failed("cannot map " + std::to_string(object_bytes) +
                                      " bytes (with huge pages: raise vm.nr_hugepages) of",
                                  name_);
-  // A mapping holds its open file, hence the locks: a forked child's would outlive this process.
+  // A mapping holds its open file, and so the locks: without DONTFORK a forked child would keep the
+  // locks when this process is gone.
   (void)::madvise(at, object_bytes, MADV_DONTFORK);
 #ifdef MADV_HUGEPAGE
-  (void)::madvise(at, object_bytes, MADV_HUGEPAGE); // Taken where shmem_enabled is `advise`.
+  // This advice has an effect only where shmem_enabled is `advise`.
+  (void)::madvise(at, object_bytes, MADV_HUGEPAGE);
 #endif
   base_ = static_cast<std::byte*>(at);
   mapped_bytes_ = object_bytes;
@@ -223,11 +234,11 @@ result<void> pool_memory::map(std::uint64_t object_bytes) {
 }
 
 result<void> pool_memory::prefault(const pool_memory_options& options) const {
-  // Without threads only header and table are touched, from here.
+  // Without helper threads only header, index and table are touched here, and not the pages.
   auto total_bytes = options.prefault_threads == 0 ? layout_.pages_offset : layout_.object_bytes;
   std::atomic<std::uint64_t> next{0};
   std::atomic<int> failure{0};
-  std::mutex progress; // Guards `done_bytes` and the callback; once per 64 MiB.
+  std::mutex progress; // Guards `done_bytes` and the callback; taken once per 64 MiB.
   std::uint64_t done_bytes = 0;
   auto work = [&] {
     while (failure.load() == 0) {

@@ -13,8 +13,8 @@
 
 namespace peercache::storage {
 
-/// What a pool's owner leaves to the next one, at `note_offset` of the pool's shared memory; bump
-/// `pool_layout_version` with any change. All zero: nothing.
+/// What a pool's owner leaves to the next owner, at `note_offset` of the pool's shared memory; bump
+/// `pool_layout_version` with any change. All zero: there is no note. Its bytes:
 ///
 ///   offset  bytes  field
 ///        0      4  length  of the text; more than there is room for while it is being written
@@ -26,21 +26,21 @@ struct note_block {
 inline constexpr std::uint32_t note_offset = epoch_block_offset + sizeof(epoch_block);
 static_assert(note_offset % 16 == 0 && note_offset + sizeof(note_block) == pool_header_bytes);
 
-/// A view of it. Threads: the owner's alone, one at a time.
+/// A view of a pool's note_block. Threads: those of the pool's owner, one at a time.
 class pool_note {
 public:
   static constexpr std::size_t bytes_max = sizeof(note_block::text);
 
   explicit pool_note(note_block& block) noexcept : block_(&block) {}
 
-  /// Nothing when its writer died in it.
+  /// The text of the note; nothing when its writer died while it wrote.
   std::optional<std::string> read() const {
     const auto length = block_->length.load(std::memory_order_acquire);
     if (length > bytes_max)
       return std::nullopt;
     return std::string(block_->text, length);
   }
-  /// @pre no more than `bytes_max`
+  /// @pre `text` has no more than `bytes_max` bytes
   void write(std::string_view text) noexcept {
     PEERCACHE_ASSERT(text.size() <= bytes_max);
     block_->length.store(0xffffffff, std::memory_order_seq_cst);

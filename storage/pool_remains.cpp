@@ -11,7 +11,7 @@
 namespace peercache::storage {
 namespace {
 
-/// No pool reaches such a generation; an entry that names one is damaged.
+/// No pool reaches such a generation, so an entry that names one is damaged.
 constexpr std::uint64_t generation_max = std::uint64_t{1} << 62;
 
 class surveyor {
@@ -39,12 +39,13 @@ private:
     const auto removed = slots_.granules_to_zero(slot);
     if (removed != 0 && at_ >= page_end_ && at_ >= filled_until_)
       return take(slot, removed, claimed_extent::use::to_be_zeroed);
-    slots_.note_zeroed(slot); // The bytes are another extent's, or the entry is damaged.
+    // No bytes have to be zeroed here: they belong to another extent, or the entry is damaged.
+    slots_.note_zeroed(slot);
     if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
       slots_.refuse_fill(slot);
       filled_until_ = std::max(filled_until_, at_ + granules);
     } else if (slots_.page_in(slot)) {
-      // The owner died while it published or dropped this filling: the granules are free, and no
+      // The owner died while it published or dropped this filling. Its granules are free, and no
       // reader that knows the filling may take it for complete.
       slots_.drop(slot);
     }
@@ -72,7 +73,8 @@ private:
     found_.extents.push_back({slot, granules, as});
   }
 
-  /// Ends, before `at_`, the run of granules that somebody may fill.
+  /// Adds the run of granules that somebody may still fill, which ends before `at_`, to the
+  /// extents.
   void end_run() {
     if (run_granules_ != 0)
       found_.extents.push_back({{static_cast<std::uint32_t>(at_ - run_granules_)},
@@ -84,8 +86,9 @@ private:
   slot_table slots_;
   pool_remains found_;
   std::uint64_t at_ = 0;
-  std::uint64_t page_end_ = 0;     ///< Where the last page, or what it left, ends.
-  std::uint64_t filled_until_ = 0; ///< Where the last filling seen so far ends.
+  /// The granule at which the last extent that holds or held a page ends.
+  std::uint64_t page_end_ = 0;
+  std::uint64_t filled_until_ = 0; ///< The highest granule at which a filling seen so far ends.
   std::uint32_t run_granules_ = 0;
 };
 

@@ -7,39 +7,42 @@
 
 namespace peercache::storage {
 
-/// Granules of a pool that a process before has left in use.
+/// Consecutive granules of a pool that an earlier process has left in use.
 struct claimed_extent {
   enum class use : std::uint8_t {
     page,
-    being_filled, ///< Somebody may write there yet.
-    to_be_zeroed  ///< The page was removed.
+    being_filled, ///< A client of the dead process may still write there.
+    to_be_zeroed  ///< The page was removed, and its bytes are not all zeroed yet.
   };
   slot_id slot;
   std::uint32_t granules = 0;
   use as = use::page;
 };
 
-/// The granules in use of a pool that was taken over, as its entries say.
+/// The granules of a pool that are in use when it is taken over, as its entries say.
 struct pool_remains {
-  std::vector<claimed_extent> extents; ///< Ordered by address; none overlaps another.
-  std::uint64_t pages = 0;             ///< Extents that hold a page.
-  std::uint64_t impossible = 0;        ///< Entries that can be no page's: taken back.
-  generation newest;                   ///< The highest generation of these pages.
+  /// The extents in use, ordered by address; none overlaps another.
+  std::vector<claimed_extent> extents;
+  std::uint64_t pages = 0;      ///< How many of the extents hold a page.
+  std::uint64_t impossible = 0; ///< Entries that were withdrawn because they can be no page's.
+  generation newest;            ///< The highest generation of the pages in `extents`.
 };
 
-/// Looks at each entry once. A page is in order as far as its entry tells: its generation is even,
-/// its length fits, it has a checksum and begins in no other page. Nothing else is readable
-/// afterwards, and nothing is pinned. What was being filled when the owner died is claimed as well,
-/// where no page lies: its filler may live and write, but what it has filled is never complete. So
-/// is what was removed and not zeroed before the owner died. For the pool's new owner, before it
-/// hands a slot out. Threads: the owner's. Cost: 64 bytes a granule are read, 16 MiB a GiB.
+/// Looks at each entry of a pool that was taken over and says what is in use. An entry is taken for
+/// a page if its generation is even, its length fits, it has a checksum, and it begins in no other
+/// page. No other entry is readable afterwards, and nothing is pinned. Slots that were being filled
+/// when the owner died are claimed as well, where no page lies: the filler may live and write, but
+/// what it has filled is never complete. Slots of removed pages that were not zeroed before the
+/// owner died are claimed, too. For the pool's new owner, before it hands a slot out. Threads: the
+/// owner's. Cost: 64 bytes a granule are read, 16 MiB a GiB.
 pool_remains survey(slot_table slots);
 
-/// Whether the bytes in the slot are those of its entry's checksum. @pre from `survey`
+/// Whether the bytes in the slot match the checksum in its entry. @pre `survey` counted the slot
+/// among the pages
 bool is_intact(const slot_table& slots, slot_id slot);
 
-/// The pages of some remains, compared with their checksums piece by piece. Oldest pages come
-/// first, so that who inserts them into an eviction order keeps it.
+/// Compares the pages of a pool that was taken over with their checksums, a part at a time. Oldest
+/// pages come first, so that inserting them in this order into an eviction order keeps their order.
 ///
 /// Threads: one at a time, any; the slots stay as they are until their owner has heard of them.
 class remains_check {
@@ -50,7 +53,8 @@ public:
     slot_id slot;
     bool intact = false;
   };
-  /// The next pages, together about so many bytes and one at least; none when all were compared.
+  /// Compares the next pages, together of about so many bytes, but at least one. Returns their
+  /// outcomes; none when all pages were compared.
   std::vector<outcome> next(std::uint64_t about_bytes);
 
 private:

@@ -1,4 +1,5 @@
-// How a pool gets its next owner: the object of a dead process is locked, renamed and told.
+// How a pool gets its next owner: the object of a dead process is locked and renamed, and its
+// header names the new owner.
 
 #include "storage/pool_header.hpp"
 #include "storage/pool_layout.hpp"
@@ -18,7 +19,7 @@
 namespace peercache::storage {
 namespace {
 
-/// Pools that processes of this node made, the living ones included.
+/// The names of the pools that processes of this node made, living ones included.
 std::vector<std::string> names_of(const pool_memory_options& options) {
   std::vector<std::string> names;
   const auto& huge = options.huge_page_directory;
@@ -36,7 +37,7 @@ std::vector<std::string> names_of(const pool_memory_options& options) {
   return names;
 }
 
-/// Whether this pool can be this node's as it is.
+/// Checks that this node can take the pool over as it is. Errors: `incompatible`, and why.
 result<void> compare(const pool_header& header, std::uint64_t object_bytes,
                      const pool_memory_options& options, const pool_layout& plan,
                      const std::string& name) {
@@ -67,7 +68,7 @@ result<pool_memory> pool_memory::take_over(const pool_memory_options& options) {
     pool.name_ = name;
     pool.file_ = shared_object::open(name, O_RDWR | O_NONBLOCK);
     if (pool.file_ < 0)
-      continue; // Gone, or another user's.
+      continue; // The object is gone, or another user's.
     close_in_children(pool.file_);
     const auto object_bytes = abandoned_pool_bytes(pool.file_, name);
     if (!object_bytes)

@@ -10,42 +10,43 @@
 
 namespace peercache::storage {
 
-/// The eviction order of a pool into which pages are also promoted from disk. Those are on
-/// probation until they are read a second time, for the first time is what they came for: they go
-/// first when they have an eighth of the pool, in the order in which they came, and are every
-/// eighth victim when they have less. So a scan of cold pages flushes that eighth, and not the
-/// pages that are read again and again.
+/// The eviction order of a pool into which pages are also promoted from disk. Promoted pages are on
+/// probation until they are read a second time (the first read is what they were promoted for).
+/// When the pages on probation have more than an eighth of the pool, they are evicted first, in the
+/// order in which they came; when they have less, they are every eighth victim. So a scan of cold
+/// pages flushes that eighth, and not the pages that are read again and again.
 ///
 /// Threads: one. Ownership: of the policy that orders all other pages. Errors, units: as
 /// eviction_policy. Invariant: a resident page is on probation or with the policy.
 class probation {
 public:
-  /// @pre capacity_bytes > 0
+  /// @pre `capacity_bytes` > 0
   probation(std::unique_ptr<eviction_policy> policy, std::uint64_t capacity_bytes);
 
   void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) {
     policy_->insert(slot, key, length_bytes);
   }
-  /// The page came from disk. @pre `slot` is not resident
+  /// Takes in a page that came from disk, on probation. @pre `slot` is not resident
   void insert_promoted(slot_id slot, const page_key& key, std::uint32_t length_bytes);
-  /// The page in `slot` was read. @pre it is resident
+  /// Notes `times` reads of the page in `slot`. @pre `slot` is resident
   void touch(slot_id slot, std::uint32_t times = 1);
-  /// @pre `slot` is resident
+  /// Forgets the page in `slot`. @pre `slot` is resident
   void erase(slot_id slot);
 
   struct choice {
     slot_id slot;
-    /// Reads since it was last asked about that save it: 1, or 2 for a promoted page nobody has
-    /// read yet.
+    /// How many reads since the page was last asked about save it from eviction: 1, or 2 for a
+    /// promoted page that nobody has read yet.
     std::uint32_t reads_to_stay = 1;
     bool promoted = false;
   };
-  /// Removes and returns the page that should go next.
+  /// Removes and returns the page that should be evicted next; nothing when no page is resident.
   std::optional<choice> victim();
 
 private:
   static constexpr std::uint32_t reads_to_stay = 2;
-  static constexpr std::uint32_t share = 8; ///< Probation has one part of so many of the pool.
+  /// Pages on probation may have one part in so many of the pool, and are one victim in so many.
+  static constexpr std::uint32_t share = 8;
 
   struct page {
     slot_id slot;
@@ -61,9 +62,10 @@ private:
   const std::unique_ptr<eviction_policy> policy_;
   const std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
-  std::uint32_t victims_ = 0; ///< The policy's victims since the last victim on probation.
-  std::list<page> order_;     ///< The oldest first.
-  std::unordered_map<std::uint32_t, place> places_; ///< Pages on probation, by slot.
+  std::uint32_t victims_ = 0; ///< Victims since the last one that was on probation.
+  std::list<page> order_;     ///< Pages on probation, the oldest first.
+  /// The places of pages on probation in `order_`, by slot.
+  std::unordered_map<std::uint32_t, place> places_;
 };
 
 } // namespace peercache::storage

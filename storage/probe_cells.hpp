@@ -7,17 +7,17 @@
 
 namespace peercache::storage {
 
-/// Bijective and well mixed (the finalizer of MurmurHash3), for digests whose bits are used piece
-/// by piece.
+/// Mixes the bits of a digest whose bits are used piece by piece. Bijective (the finalizer of
+/// MurmurHash3).
 constexpr std::uint64_t mixed(std::uint64_t value) noexcept {
   value = (value ^ (value >> 33)) * 0xff51afd7ed558ccdULL;
   value = (value ^ (value >> 33)) * 0xc4ceb9fe1a85ec53ULL;
   return value ^ (value >> 33);
 }
 
-/// Leads from a 32-bit hash to a 32-bit number, by open addressing with linear probing. What is
-/// numbered lies with the owner, who hands in how to compare it and how to hash it. Removal shifts
-/// back instead of leaving tombstones, because the table lives as long as the pool.
+/// Finds a 32-bit number by a 32-bit hash, by open addressing with linear probing. The numbered
+/// things lie with the owner, who hands in how to compare and how to hash them. Removal shifts
+/// later numbers back instead of leaving tombstones, because the table lives as long as the pool.
 ///
 /// Threads: one. Size: 5.3 to 7.1 bytes a number (at most 3/4 full, grows by a third, never
 /// shrinks).
@@ -25,7 +25,7 @@ class probe_cells {
 public:
   static constexpr std::uint32_t none = 0xffffffff;
 
-  /// The number with this hash for which `is_it` holds, or `none`.
+  /// The number with this hash for which `is_it` holds; `none` when there is none.
   template <class Predicate>
   std::uint32_t find(std::uint32_t hash, Predicate is_it) const {
     if (cells_.empty()) {
@@ -40,7 +40,8 @@ public:
 
   bool has_room_for(std::size_t count) const noexcept { return count * 4 <= cells_.size() * 3; }
 
-  /// Makes room for `count` numbers and a third more.
+  /// Makes room for `count` numbers and a third more; `hash_of` gives the hash of a number in the
+  /// table.
   template <class HashOf>
   void grow(std::size_t count, HashOf hash_of) {
     const std::size_t size = count * 16 / 9 + 8;
@@ -52,7 +53,7 @@ public:
     }
   }
 
-  /// @pre there is room; `number` is not in the table
+  /// @pre the table has room, and `number` is not in it
   void insert(std::uint32_t hash, std::uint32_t number) noexcept {
     std::size_t cell = home_of(hash);
     while (cells_[cell] != none) {
@@ -81,7 +82,8 @@ public:
   std::size_t memory_bytes() const noexcept { return cells_.capacity() * sizeof(cells_[0]); }
 
 private:
-  /// Maps 32 hash bits onto the cells without a division.
+  /// The cell in which the search for a hash begins: maps 32 bits onto the cells without a
+  /// division.
   std::size_t home_of(std::uint32_t hash) const noexcept {
     return static_cast<std::size_t>((std::uint64_t{hash} * cells_.size()) >> 32);
   }

@@ -7,7 +7,8 @@ namespace peercache::storage {
 
 namespace {
 
-constexpr std::uint64_t small_share = 10; ///< The small queue has one part in so many.
+/// The small queue may have one part in so many of the capacity.
+constexpr std::uint64_t small_share = 10;
 constexpr std::uint32_t uses_max = 3;
 
 } // namespace
@@ -85,7 +86,8 @@ std::optional<slot_id> s3fifo::victim_of_small() {
 }
 
 std::optional<slot_id> s3fifo::victim_of_main() {
-  // Ends: each round takes a use from every page it passes, and there are at most `uses_max`.
+  // The loop ends, because each round takes a use from every page that it passes, and a page has at
+  // most `uses_max`.
   while (!main_.empty()) {
     const node_index node = main_.front();
     page_node& page = table_[node];

@@ -6,13 +6,13 @@
 
 namespace peercache::storage {
 
-/// S3-FIFO: three static queues instead of recency (J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V.
-/// Rashmi: "FIFO queues are all you need for cache eviction", SOSP '23). A new page enters the
-/// small queue, a tenth of the bytes. If nobody touched it by the time it reaches the front, it
-/// goes and its key becomes a ghost; otherwise it moves to the main queue. A page whose key is
-/// still a ghost enters the main queue at once. The main queue is a clock: a touched page goes
-/// round again with one use less (two-bit counts). Good where most prompts are seen once and the
-/// working set is far larger than the pool.
+/// The S3-FIFO policy: three static queues instead of recency (J. Yang, Y. Zhang, Z. Qiu, Y. Yue,
+/// K. V. Rashmi: "FIFO queues are all you need for cache eviction", SOSP '23). A new page enters
+/// the small queue, a tenth of the bytes. If nobody touched the page by the time it reaches the
+/// front, it goes and its key becomes a ghost; otherwise it moves to the main queue. A page whose
+/// key is still a ghost enters the main queue at once. The main queue is a clock: a touched page
+/// goes round again with one use less (two-bit counts). Good where most prompts are seen once and
+/// the working set is far larger than the pool.
 ///
 /// One touch is enough for the main queue: with two, as the authors' later code asks for, the
 /// reference hit rates of the trace in bench/trace_hit_rates.cpp drop at small capacities.
@@ -28,7 +28,8 @@ public:
   /// @pre `capacity_bytes` > 0
   explicit s3fifo(std::uint64_t capacity_bytes);
 
-  /// Goes on with the pages of another policy: the first tenth becomes the small queue.
+  /// Takes over the pages of another policy: the first tenth becomes the small queue, the others
+  /// the main queue.
   s3fifo(std::uint64_t capacity_bytes, resident_pages pages) noexcept;
 
   void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) override;
@@ -36,14 +37,15 @@ public:
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
 
-  /// Inserts as the public `insert` does, for callers that have the digest only.
+  /// Inserts as the public `insert` does, for callers that have only the key's digest.
   void insert_digest(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);
 
-  /// Hands its pages over and is empty; the ghosts are forgotten. Order: small pages nobody
-  /// touched, the main queue, small pages that were about to join it.
+  /// Hands all pages over; the policy is empty afterwards, and the ghosts are forgotten. The pages'
+  /// order: small pages that nobody touched, the main queue, small pages that were about to join
+  /// the main queue.
   resident_pages release() noexcept;
 
-  /// The pool has another size from now on. @pre `capacity_bytes` > 0
+  /// Gives the policy another capacity. @pre `capacity_bytes` > 0
   void resize(std::uint64_t capacity_bytes) noexcept;
 
   const page_table& pages() const noexcept { return table_; }

@@ -9,9 +9,9 @@
 
 namespace peercache::storage {
 
-/// A cache without pages: says what hit rate `Policy` would have on the references it is shown.
-/// A page is named by 32 bits of its mixed digest in place of a slot; among a few thousand keys two
-/// meet once in a million.
+/// A cache without pages: it tells what hit rate `Policy` would have on the references that it is
+/// shown. A page is named by 32 bits of its mixed digest instead of a slot; among a few thousand
+/// keys, two have the same name once in a million.
 ///
 /// Threads: one. Units: bytes.
 template <class Policy>
@@ -20,8 +20,8 @@ public:
   shadow_cache(Policy policy, std::uint64_t capacity_bytes)
       : policy_(std::move(policy)), capacity_bytes_(capacity_bytes) {}
 
-  /// One reference; whether it is a hit. A miss fills the cache. A page larger than the cache never
-  /// fits.
+  /// Refers to a page and returns whether that is a hit. A miss puts the page into the cache,
+  /// unless the page is larger than the cache.
   bool reference(std::uint64_t key_digest, std::uint32_t length_bytes) {
     const slot_id name{static_cast<std::uint32_t>(mixed(key_digest) >> 32)};
     if (policy_.pages().find(name) != node_index::none) {
@@ -47,7 +47,7 @@ public:
     }
   }
 
-  /// Another size; what no longer fits goes.
+  /// Gives the cache another capacity and evicts pages that no longer fit.
   void resize(std::uint64_t capacity_bytes) {
     capacity_bytes_ = capacity_bytes;
     if constexpr (requires { policy_.resize(capacity_bytes); }) {
@@ -57,7 +57,7 @@ public:
     full_ = false;
   }
 
-  /// Whether a miss had to evict, or would have had to, since the last `resize`.
+  /// Whether a miss had to evict since the last `resize`, or was of a page larger than the cache.
   bool is_full() const noexcept { return full_; }
   std::size_t size() const noexcept { return policy_.pages().size(); }
   std::size_t memory_bytes() const noexcept { return policy_.memory_bytes(); }

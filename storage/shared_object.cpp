@@ -23,7 +23,7 @@ struct flock exclusive(std::uint64_t byte) {
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(byte);
   lock.l_len = 1;
-  return lock; // l_pid must be zero for open file description locks.
+  return lock; // The kernel wants l_pid to be zero for open file description locks.
 }
 
 } // namespace
@@ -53,9 +53,9 @@ result<int> create_locked(const std::string& name) {
   auto file = open(name, O_RDWR | O_CREAT | O_EXCL);
   if (file < 0)
     return failed("cannot create", name);
-  // A node that starts at this moment may hold the lock to see whether this is a leftover; it lets
-  // go at once, perhaps after it removed the name: then the object is lost, and the caller makes
-  // another.
+  // Another node that starts at this moment may hold the lock to see whether this object is a
+  // leftover. It lets the lock go at once, but may have removed the name: then the object is lost,
+  // and the caller has to make another.
   auto lock = exclusive(owner_byte);
   struct stat status {};
   if (::fcntl(file, F_OFD_SETLKW, &lock) != 0 || ::fchmod(file, 0600) != 0 ||
@@ -80,14 +80,15 @@ bool try_lock(int file, std::uint64_t byte) {
 bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes) {
   auto lock = exclusive(byte);
   lock.l_len = static_cast<off_t>(bytes);
-  // A failing call must not make a living client look dead.
+  // A call that fails counts as a lock: it must not make a living client look dead.
   return ::fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 bool lock_if_abandoned(int file, const std::string& name) {
   if (!try_lock(file, owner_byte))
     return false;
-  // Somebody else may have been first, and have given the name to another object since.
+  // Another node may have taken this object first and removed it, and the name may belong to a
+  // newer object: so the object behind the name is compared.
   auto named = open(name, O_RDONLY);
   struct stat locked {};
   struct stat found {};
@@ -106,7 +107,7 @@ bool rename(const std::string& from, const std::string& to) {
 }
 
 void punch_hole(int file, std::uint64_t from, std::uint64_t to) {
-  // Where no hole can be made, the memory comes back with the last mapping.
+  // The result is ignored: where no hole can be made, the memory comes back with the last mapping.
   (void)::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
                     static_cast<off_t>(to - from));
 }

@@ -8,39 +8,39 @@
 namespace peercache::storage {
 
 /// The system calls behind `pool_memory`: named shared memory objects and the locks on them. A name
-/// with one slash, at its start, is a POSIX shared memory object; any other is a path (in a
-/// hugetlbfs folder). Threads: any. Errors: errno with the name, and what to do where that is
-/// known.
+/// with one slash, at its start, is a POSIX shared memory object's; any other name is a path (in a
+/// hugetlbfs folder). Threads: any. Errors: the text of errno with the name, and what to do where
+/// that is known.
 namespace shared_object {
 
-/// Where glibc keeps POSIX shared memory objects.
+/// The folder in which glibc keeps POSIX shared memory objects.
 inline constexpr const char* posix_directory = "/dev/shm";
 
-/// errno as a `result` of a call on `name`.
+/// An error with the text of errno, of a call on the object `name`.
 error failed(const std::string& what, const std::string& name);
 
 int open(const std::string& name, int flags);
 void unlink(const std::string& name);
 
-/// Creates the object exclusively, mode 0600, and locks the owner's byte.
+/// Creates a new object with mode 0600 and locks the owner's byte. Returns its file descriptor.
 result<int> create_locked(const std::string& name);
 
-/// Byte-range locks that belong to the open file description: they end with it, hence with its
-/// process.
+/// Locks a byte for this open file description: the lock ends with that description, hence with the
+/// process that alone has it open. False: another has the byte locked.
 bool try_lock(int file, std::uint64_t byte);
-/// Whether another process locks any of the `bytes` > 0 from `byte` on.
+/// Whether another open file description locks any of the `bytes` > 0 from `byte` on.
 bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes = 1);
 
-/// Takes the owner's lock of an object that nobody holds it of any more, and which still has this
-/// name. It ends with the descriptor.
+/// Takes the owner's lock of an object if nobody holds it and the object still has this name. The
+/// lock ends with the descriptor. False: the object is not abandoned.
 bool lock_if_abandoned(int file, const std::string& name);
 
-/// Renames an object in one step. Both names are of one kind. Returns false where that cannot be;
-/// see errno.
+/// Renames an object in one step. False: errno says why. @pre both names are POSIX shared memory
+/// names, or both are paths
 bool rename(const std::string& from, const std::string& to);
 
-/// Gives the memory of a range back; it reads as zeros afterwards, for whoever maps it. Ends are
-/// those of memory pages.
+/// Gives the memory of a range back; it reads as zeros afterwards, for every process that maps it.
+/// @pre `from` and `to` are multiples of the memory's page size
 void punch_hole(int file, std::uint64_t from, std::uint64_t to);
 
 } // namespace shared_object

@@ -19,8 +19,8 @@ using std::memory_order_relaxed;
 using std::memory_order_release;
 using std::memory_order_seq_cst;
 
-// Keys are byte arrays, and a reader of another process may look while the owner writes: they
-// travel as relaxed atomic words, so that a torn key is a mismatch and not undefined.
+// A key travels as relaxed atomic words, because a reader of another process may look while the
+// owner writes: a torn key is then a mismatch and not undefined behaviour.
 using key_word = std::uint64_t __attribute__((may_alias));
 constexpr std::size_t key_words = sizeof(page_key) / sizeof(key_word);
 static_assert(sizeof(page_key) % sizeof(key_word) == 0);
@@ -63,17 +63,20 @@ bool key_equals(const slot_entry& entry, const page_key& key) noexcept {
   return difference == 0;
 }
 
-// `uses` of a slot that is being filled.
+// This bit is set in `uses` while the slot is being filled; the bits from `granules_shift` on say
+// with how many granules, less one.
 constexpr std::uint32_t being_filled = 1u << 31;
 constexpr std::uint32_t granules_shift = 17;
 constexpr std::uint32_t granules_mask = limits::granules_per_page_max - 1;
 static_assert(granules_mask << granules_shift < being_filled);
 static_assert((granules_mask & (granules_mask + 1)) == 0);
 
-// Beside the odd generation of a page that was removed.
+// This bit is set in the generation of a removed page, beside the odd number, until the page's
+// bytes are zeroed.
 constexpr std::uint64_t to_be_zeroed = std::uint64_t{1} << 63;
 
-/// The odd generation before any later store, streaming ones included.
+/// Makes an odd generation that was stored visible before any later store, streaming stores
+/// included.
 void fence_before_overwriting() noexcept {
   std::atomic_thread_fence(memory_order_seq_cst);
 #if defined(__x86_64__)
@@ -100,7 +103,8 @@ generation slot_table::begin_fill(slot_id slot, std::uint32_t granules) noexcept
   entries_[slot.value].filled.store(0, memory_order_relaxed);
   entries_[slot.value].uses.store(being_filled | (granules - 1) << granules_shift,
                                   memory_order_relaxed);
-  // No fence: readers miss since `give_up`, whose fence stands before every later store.
+  // No fence is needed: readers miss since `give_up` or `drop`, whose fence stands before every
+  // later store.
   word.store(filling.value, memory_order_relaxed);
   return filling;
 }
@@ -114,7 +118,9 @@ generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t 
   store_page(entry, key, length_bytes, checksum);
   entry.uses.store(0, memory_order_relaxed);
 #if defined(__x86_64__)
-  _mm_sfence(); // The bytes may have come by streaming stores of this very thread.
+  // Orders the bytes before the generation: this very thread may have put them there with streaming
+  // stores.
+  _mm_sfence();
 #endif
   PEERCACHE_ASSERT(newer_than.value % 2 == 0);
   generation published{std::max(filling + 1, newer_than.value + 2)};
@@ -129,8 +135,8 @@ void slot_table::give_up(slot_id slot, bytes_after after) noexcept {
   PEERCACHE_ASSERT(before.readable());
   word.store((before.value + 1) | (after == bytes_after::zeroed ? to_be_zeroed : 0),
              memory_order_relaxed);
-  // Between this store and the look at the pins: a reader that pinned before it is seen, and one
-  // that pins after it sees the odd generation.
+  // The fence stands between the store of the odd generation and the look at the pins: a reader
+  // that pinned before it is seen, and a reader that pins after it sees the odd generation.
   fence_before_overwriting();
 }
 
@@ -225,8 +231,9 @@ std::uint32_t slot_table::granules_being_filled(slot_id slot) const noexcept {
 void slot_table::refuse_fill(slot_id slot) noexcept {
   auto& entry = entries_[slot.value];
   PEERCACHE_ASSERT(!generation{entry.generation.load(memory_order_relaxed)}.readable());
-  // `fill` takes nothing now. One that has looked already may store `filled` yet, which no even
-  // generation asks for and the next `begin_fill` takes away.
+  // From here on `fill` refuses the slot. A `fill` that has read the old generation already may
+  // still store `filled`, but no even generation asks for it, and the next `begin_fill` takes it
+  // away.
   entry.generation.store(0, memory_order_relaxed);
   entry.filled.store(0, memory_order_relaxed);
   fence_before_overwriting();
@@ -251,7 +258,8 @@ std::uint32_t slot_table::pins(slot_id slot) const noexcept {
 
 std::uint32_t slot_table::take_uses(slot_id slot) noexcept {
   auto& uses = entries_[slot.value].uses;
-  // The plain load keeps the line shared with the readers of a page that nobody reads.
+  // The counter of a page that nobody has read is only loaded: without a store its cache line stays
+  // shared with other CPUs.
   return uses.load(memory_order_relaxed) == 0 ? 0 : uses.exchange(0, memory_order_relaxed);
 }
 
@@ -290,7 +298,8 @@ page_status slot_table::check(slot_id slot, generation gen, const page_key& key,
   if (!in_range(slot, length_bytes))
     return page_status::stale;
   auto status = compare(entries_[slot.value], gen, key, length_bytes);
-  // A page that was replaced between the two looks is stale, not mislabelled.
+  // A page that was replaced between `compare`'s looks at the generation and at the key is stale,
+  // not mislabelled.
   if (status != page_status::hit && !still_readable(slot, gen))
     return page_status::stale;
   return status;
@@ -304,9 +313,9 @@ bool slot_table::still_readable(slot_id slot, generation gen) const noexcept {
   const generation now{entry.generation.load(memory_order_acquire)};
   if (now == gen)
     return true;
-  // The generation is odd, from `give_up` or `drop` on, before the bytes are overwritten.
-  // `begin_fill` takes `filled` away before the generation is even again: hence `filled` is loaded
-  // second.
+  // The generation is odd, from `give_up` or `drop` on, before the bytes are overwritten, and
+  // `begin_fill` takes `filled` away before the generation can be even again. So `filled` has to be
+  // loaded after the generation.
   return !gen.readable() && now.readable() &&
          entry.filled.load(memory_order_relaxed) == static_cast<std::uint32_t>(gen.value);
 }

@@ -14,8 +14,9 @@
 
 namespace peercache::storage {
 
-/// What becomes of the bytes of a page that is given up: they stay until the next page overwrites
-/// them, or they are zeroed before anybody has the slot, if need be by the pool's next owner.
+/// What becomes of the bytes of a page that is given up. `left`: they stay until the next page
+/// overwrites them. `zeroed`: they are zeroed before anybody gets the slot, if need be by the
+/// pool's next owner.
 enum class bytes_after : bool { left, zeroed };
 
 /// What a slot's entry says about its page.
@@ -40,114 +41,126 @@ struct slot_contents {
 ///
 /// Threads: the owner's half belongs to the pool's owner alone, and `fill` to the one thread that
 /// fills the slot; the readers' half is safe from any thread of any process that maps the pool,
-/// while they write. Errors: a record that does not
-/// fit is a `page_status`; a slot from another host is range-checked. Invariants: (1) a slot's
-/// generation only grows, but for the bit that says what is to be zeroed, and those that were
-/// published do so over the whole pool (`refuse_fill` of one that was not begins anew); (2) each
-/// filling has its own odd generation and, when published, the even one after it; (3) key, length
-/// and checksum change only while it is odd; (4) what was given up or dropped has another
-/// generation than what was filled, so no reader takes it for complete.
+/// while owner and fillers write. Errors: a record that does not fit is a `page_status`; a slot
+/// that another host names is range-checked. Invariants: (1) a slot's generation only grows, except
+/// for the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it to 0;
+/// published generations grow over the whole pool; (2) each filling has its own odd generation and,
+/// when published, a higher even one; (3) key, length and checksum change only while the generation
+/// is odd; (4) a slot that was given up or dropped has another generation than its complete filling
+/// had, so no reader takes it for complete.
 class slot_table {
 public:
   slot_table() = default;
-  /// @pre `pages` holds one granule for each entry
+  /// @pre `pages` has at least one granule of memory for each entry
   slot_table(std::span<slot_entry> entries, std::span<std::byte> pages);
 
   std::uint32_t granules() const noexcept { return granules_; }
 
   // -- owner
 
-  /// The slot is being filled from here on, and so many granules are whose page it becomes.
-  /// @pre not readable; `pins` was zero; 1 <= granules <= limits::granules_per_page_max
+  /// Starts to fill the slot, whose page will have `granules` granules. Returns the odd generation
+  /// of this filling.
+  /// @pre the slot is not readable and `pins` was zero; 1 <= granules <=
+  /// limits::granules_per_page_max
   generation begin_fill(slot_id slot, std::uint32_t granules = 1) noexcept;
 
-  /// The page is complete: readers may have it. The copy into the slot ended with a store fence
-  /// (`copy_page`) before its end became known here. @pre being filled
-  /// The generation is also above `newer_than`: a pool passes its last one, so that the facts about
-  /// one key are in order whichever slots it was in. @pre newer_than is even
+  /// Publishes the page: it is complete, and readers anywhere may have it. The copy into the slot
+  /// ended with a store fence (`copy_page`) before the owner heard that it was complete. The new
+  /// generation is also above `newer_than`: a pool passes the last one it published, so that the
+  /// facts about one key are in order whichever slots it was in.
+  /// @pre the slot is being filled; newer_than is even
   generation publish(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                      std::uint64_t checksum, generation newer_than = {}) noexcept;
 
-  /// Readers miss from here on; the bytes may be overwritten once `pins` is zero. With `zeroed` the
-  /// entry says in the same moment that they are to be, until `note_zeroed`: whoever dies in
-  /// between leaves that to the next owner. @pre readable
+  /// Gives a page up: readers miss from here on, and the bytes may be overwritten once `pins` is
+  /// zero. With `zeroed` the entry says in the same moment that the bytes have to be zeroed, until
+  /// `note_zeroed`: an owner that dies before that leaves the zeroing to the next owner. @pre the
+  /// slot is readable
   void give_up(slot_id slot, bytes_after after = bytes_after::left) noexcept;
 
   /// Gives a filling up: it is neither read nor published, and its bytes may be overwritten.
-  /// @pre being filled
+  /// @pre the slot is being filled
   void drop(slot_id slot) noexcept;
 
-  /// Zeroes bytes of the slot. @pre given up or dropped, and `pins` is zero
+  /// Zeroes a part of the slot's bytes. @pre the page was given up or the filling dropped, and
+  /// `pins` is zero
   void zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;
-  /// All of them are zero, and nobody has to do it any more: the slot can be filled again.
+  /// Notes that all bytes of the slot are zero, so that it can be filled again.
   void note_zeroed(slot_id slot) noexcept;
 
-  /// Whether the filling that goes on is complete, and of exactly this page.
+  /// Whether the filler has said that the slot's filling is complete, and that it is exactly this
+  /// page.
   bool was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                   std::uint64_t checksum) const noexcept;
 
-  /// Readers that send from the slot at this moment. Meaningful for reuse after `give_up` only.
+  /// The number of readers that have the slot pinned at this moment. It can keep the slot from
+  /// reuse only after `give_up`: before that, new pins may come.
   std::uint32_t pins(slot_id slot) const noexcept;
 
-  /// Reads since the last call.
+  /// The number of reads of the slot's page that `count_use` has counted since the last call.
   std::uint32_t take_uses(slot_id slot) noexcept;
 
-  /// The owner's own words, which nobody else changes.
+  /// What the entry says of its page; the owner alone changes it.
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 
-  // --- a new owner, of what a process that is dead has left
+  // --- for a new owner: what a dead process has left
 
-  /// Granules of a page that the dead process removed and did not come to zero; 0: there is none.
+  /// How many granules a page has that the dead process removed and did not finish zeroing; 0:
+  /// there is no such page.
   std::uint32_t granules_to_zero(slot_id slot) const noexcept;
 
-  /// How many granules it kept for the slot that it had somebody fill; 0: nobody fills it.
+  /// How many granules the dead process reserved for the slot when somebody was to fill it; 0:
+  /// nobody fills it.
   std::uint32_t granules_being_filled(slot_id slot) const noexcept;
 
-  /// The page is never complete, whatever its filler says who lives on: until `end_fill` and the
-  /// next `begin_fill`, once the filler is dead. The generation is 0 meanwhile.
+  /// Makes sure that the slot's filling is never complete, whatever a filler that lives on says,
+  /// until the next `begin_fill`. Once the filler is dead, `end_fill` ends the filling. The
+  /// generation is 0 meanwhile.
   void refuse_fill(slot_id slot) noexcept;
   void end_fill(slot_id slot) noexcept;
 
-  /// Forgets the pins of its readers, who are dead too.
+  /// Sets the number of pins to zero: the readers that pinned the slot are dead.
   void clear_pins(slot_id slot) noexcept;
 
   // -- fillers
 
-  /// The page's bytes are in place, and a store fence stands behind them (`copy_fence`): readers of
-  /// this host may have them. Nothing when the slot is not being filled, which takes a fault of
-  /// somebody else's; else the filling's generation.
+  /// Says that the page's bytes are in place and a store fence stands behind them (`copy_fence`):
+  /// readers of this host may have the page from here on. Returns the filling's generation; nothing
+  /// when the slot is not being filled, which only a fault of another process can cause.
   std::optional<generation> fill(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                                  std::uint64_t checksum) noexcept;
 
   // -- readers
 
-  /// The complete page in the slot, published or only filled; nothing when there is none.
+  /// What the entry says of the complete page in the slot, published or only filled; nothing when
+  /// there is none.
   std::optional<slot_contents> page_in(slot_id slot) const noexcept;
 
-  /// Whether the slot holds exactly this page now: `hit`, or `stale`, `wrong_key`, `bad_size` as
-  /// the reason why not. The generation may be an odd one, of a filling that is complete. A copy
-  /// that starts after a `hit` is good only if `still_readable` afterwards.
+  /// Whether the slot holds exactly this page now: `hit`, or the reason why not (`stale`,
+  /// `wrong_key`, `bad_size`). `gen` may be the odd generation of a filling that is complete. A
+  /// copy that starts after a `hit` is good only if `still_readable` is true after it.
   page_status check(slot_id slot, generation gen, const page_key& key,
                     std::uint32_t length_bytes) const noexcept;
 
-  /// Whether everything that this thread read from the slot since `check` was the page of `gen`. A
-  /// filling that was published meanwhile is the same page.
+  /// Whether everything that this thread has read from the slot since `check` belongs to the page
+  /// of `gen`. A filling that was published meanwhile is the same page.
   bool still_readable(slot_id slot, generation gen) const noexcept;
 
-  /// Checks as `check` does, for published pages only; on `hit` the slot is pinned: its bytes stay
-  /// until `unpin`. Otherwise nothing is pinned.
+  /// Checks as `check` does, but knows published pages only. On `hit` the slot is pinned: its bytes
+  /// stay until `unpin`. Otherwise nothing is pinned.
   page_status pin_if(slot_id slot, generation gen, const page_key& key,
                      std::uint32_t length_bytes) noexcept;
   void unpin(slot_id slot) noexcept;
 
-  /// Tells the owner's eviction order of one read.
+  /// Counts one read of the page in `slot`, for the owner's eviction order.
   void count_use(slot_id slot) noexcept;
 
-  /// @pre `in_range`: true after `check` or `pin_if` answered `hit`
+  /// The slot's first `length_bytes` bytes. @pre `in_range`, which is true after `check` or
+  /// `pin_if` answered `hit`
   std::span<std::byte> bytes(slot_id slot, std::uint32_t length_bytes) const noexcept;
 
-  /// Whether a page of this length at this slot would lie within the pool.
+  /// Whether a page of this length in this slot would lie within the pool.
   bool in_range(slot_id slot, std::uint32_t length_bytes) const noexcept;
 
 private:

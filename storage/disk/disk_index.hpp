@@ -11,40 +11,43 @@
 
 namespace peercache::storage {
 
-/// Which durable pages a store has, where, and in which order they go.
-/// Threads: one. Memory: beside the entry, 16 bytes a page, and as many for half of those that
-/// went. Invariant: a key is there at most once.
+/// The durable pages of a store: where each lies, and in which order they are evicted.
+/// Threads: one. Memory: beside the entry, 16 bytes a page, and as many for gaps that removed pages
+/// leave, of which there are at most as many as pages. Invariant: a key has at most one entry.
 class disk_index {
 public:
   struct entry {
     disk_page page;
-    std::uint64_t place = 0;    ///< The store's own: where the page lies.
+    std::uint64_t place = 0;    ///< Where the page lies; only the store knows how to read it.
     std::uint64_t sequence = 0; ///< The sequence of the page's record.
-    std::uint64_t number = 0;   ///< The index's own: grows from page to page that it was told of.
+    /// The index's own number of the entry, which grows with each insert; a walk goes by it.
+    std::uint64_t number = 0;
   };
 
   const entry* find(const page_key& key) const;
-  /// Inserts the page behind all others in the order; returns the entry that it replaces, if any.
+  /// Inserts the entry at the end of the order; returns the entry of the same key that it replaces,
+  /// if any.
   std::optional<entry> insert(const entry& made);
   /// Inserts as `insert` does, but before entries at the end whose records are newer: the order is
-  /// that of the records, though they become durable in another one.
+  /// that in which records were made, even if they become durable in another order.
   std::optional<entry> insert_by_sequence(const entry& made);
   std::optional<entry> erase(const page_key& key);
-  /// The page goes behind all others. @pre it is there
+  /// Moves the page to the end of the order. @pre the key has an entry
   void touch(const page_key& key);
-  /// The one that goes first. @pre not empty
+  /// The entry that is evicted first. @pre the index is not empty
   const entry& oldest() const { return order_.front(); }
 
   std::size_t size() const noexcept { return entries_.size(); }
   bool empty() const noexcept { return order_.empty(); }
   std::uint64_t page_bytes() const noexcept { return page_bytes_; }
 
-  /// Walks as disk_store::walk does. Pages read or replaced meanwhile move none that is to come.
+  /// Walks as disk_store::walk does. A page that is read or replaced between two calls does not
+  /// change the place of the pages that are still to come.
   std::uint64_t walk(std::uint64_t after, std::uint32_t count,
                      const std::function<void(const disk_page&)>& visit) const;
 
 private:
-  /// A page in the order of the walk; null when it went.
+  /// An entry in the order of the walk; `page` is null when the entry was removed.
   struct numbered {
     std::uint64_t number = 0;
     const entry* page = nullptr;
@@ -53,8 +56,9 @@ private:
 
   std::list<entry> order_;
   std::unordered_map<page_key, std::list<entry>::iterator> entries_;
-  std::deque<numbered> walk_order_; ///< Pages in the order of a walk, gaps included; by number.
-  std::size_t walk_gaps_ = 0;       ///< Entries of `walk_order_` whose page went.
+  /// Entries by number, the order of a walk, with gaps where entries were removed.
+  std::deque<numbered> walk_order_;
+  std::size_t walk_gaps_ = 0; ///< Elements of `walk_order_` whose entry was removed.
   std::uint64_t numbers_ = 0;
   std::uint64_t page_bytes_ = 0;
 };

@@ -9,9 +9,9 @@ namespace peercache::storage {
 
 namespace {
 
-/// The tag of the scrub's reads, which no caller has.
+/// The tag of the scrub's reads. No caller's read has this tag.
 constexpr std::uint64_t scrub_tag = UINT64_MAX;
-/// Pages looked at for their age, each time the scrub moves on.
+/// How many pages the scrub looks at for their age each time it moves on.
 constexpr std::uint32_t looked_at_once = 64;
 /// How long the scrub pauses after a read that failed or found no room.
 constexpr auto scrub_pause = std::chrono::milliseconds(100);
@@ -70,7 +70,9 @@ write_skip disk_tier::write(const disk_write& page, disk_clock::time_point now) 
     why = write_skip::read_only;
   else if (not_done_bytes_ + bytes > options_.queue_bytes)
     why = write_skip::queue_full;
-  else if (!write_breaker_.allow(now)) // The last question: in half open a yes is the only probe.
+  // The breaker is asked last: a half-open breaker's yes is the only probe, which a later refusal
+  // would waste.
+  else if (!write_breaker_.allow(now))
     why = write_skip::breaker_open;
   if (why != write_skip::none) {
     ++stats_.skipped[static_cast<std::size_t>(why)];
@@ -182,7 +184,8 @@ void disk_tier::settle_read(const disk_event& event, disk_tier_events& events) {
     ++stats_.checksum_failures;
     disk_page page;
     page.key = event.key;
-    if (store_->find(event.key) == nullptr) // A newer record of the key stays.
+    // The page is lost, unless the key has a newer record: that record stays.
+    if (store_->find(event.key) == nullptr)
       lost(page, events);
   } else if (event.status == disk_status::io_failed) {
     ++stats_.read_errors;
@@ -198,7 +201,7 @@ bool disk_tier::too_old(const disk_page& page) const noexcept {
   return ttl_s != 0 && unix_s_ > page.written_s && unix_s_ - page.written_s > ttl_s;
 }
 
-// -- what leaves the disk
+// -- eviction
 
 void disk_tier::lost(const disk_page& page, disk_tier_events& events) {
   if (events.gone.empty() || events.gone.back().ticket != 0)
@@ -210,7 +213,8 @@ void disk_tier::evict(disk_tier_events& events) {
   const auto share = [this](double of) {
     return static_cast<std::uint64_t>(of * static_cast<double>(options_.size_bytes));
   };
-  // The room of earlier evictions is not free the moment that the directory knows of them.
+  // The room of earlier evictions becomes free only some time after the directory has acknowledged
+  // them, so bytes that are leaving do not count as used here.
   const auto store = store_->stats();
   const auto used = store.used_bytes - store.leaving_bytes + not_done_bytes_;
   const auto keep = options_.size_bytes - std::min(wanted_free_bytes_, options_.size_bytes);
@@ -224,7 +228,8 @@ void disk_tier::evict(disk_tier_events& events) {
       events.gone.push_back(std::move(chosen));
     }
   }
-  wanted_pages_ = std::min(wanted_pages_, store.pages); // Some pages have gone by themselves.
+  // Pages may also have left the store without an eviction.
+  wanted_pages_ = std::min(wanted_pages_, store.pages);
   if (used <= keep || wanted_pages_ == 0)
     wanted_free_bytes_ = 0;
 }
@@ -260,7 +265,7 @@ void disk_tier::scrub(disk_tier_events& events) {
     verifying_ = false;
     scrub_next_ = now_ + std::chrono::seconds(1);
   } else if (reads) {
-    if (!start_scrub(*page)) { // Once more, when the store has room for a read.
+    if (!start_scrub(*page)) { // The page is scrubbed later, when the store has room for a read.
       scrub_at_ = before;
       scrub_next_ = now_ + scrub_pause;
     }
@@ -269,7 +274,8 @@ void disk_tier::scrub(disk_tier_events& events) {
   }
 }
 
-/// Starts to read a page for the scrub; false: the store has no room for the read now.
+/// Starts to read a page for the scrub. False: the store or the breaker takes no read now, or
+/// memory is missing.
 bool disk_tier::start_scrub(const disk_page& page) {
   scrubbed next{.memory = {}, .page = page};
   next.memory.reset(
@@ -285,7 +291,8 @@ bool disk_tier::start_scrub(const disk_page& page) {
   return true;
 }
 
-/// The page behind the last one; those that are too old go on the way.
+/// The next page of the scrub's walk that is not too old; pages that are too old are erased on the
+/// way.
 std::optional<disk_page> disk_tier::next_to_scrub(disk_tier_events& events) {
   std::vector<disk_page> old;
   std::optional<disk_page> chosen;
@@ -314,7 +321,7 @@ void disk_tier::settle_scrub(disk_status status) {
   scrubbing_.reset();
 }
 
-// -- the turns
+// -- polls and completions
 
 void disk_tier::settle(const disk_event& event, disk_tier_events& events) {
   if (event.what == disk_event::kind::written)
@@ -327,7 +334,9 @@ void disk_tier::on_completions(disk_io& io, std::span<const disk_completion> don
   if (done.empty())
     return;
   store_->refill();
-  io.reap({}); // Takes nothing; it starts the requests that the store has queued.
+  // A reap with no room for completions takes none, but starts the requests that the store has
+  // queued.
+  io.reap({});
   for (const auto& each : done)
     store_->on_completion(each);
 }

@@ -13,20 +13,21 @@
 namespace peercache::storage {
 
 struct disk_tier_options {
-  std::uint64_t size_bytes = 100ull << 30; ///< The store's `size_bytes`.
+  std::uint64_t size_bytes = 100ull << 30; ///< The most bytes that the store's files may take.
   double high_watermark = 0.95;            ///< Share of size_bytes above which pages are evicted.
   double low_watermark = 0.90;             ///< Share of size_bytes at which eviction stops.
-  std::chrono::seconds ttl{0};             ///< 0: no page grows too old.
-  /// Limit of writes that are not done, those on the device included.
+  std::chrono::seconds ttl{0};             ///< How old a page may grow; 0: no page is ever too old.
+  /// The most bytes of writes that have no event yet, whether queued or on the device.
   std::uint64_t queue_bytes = 1ull << 30;
-  /// Limit of writes in the store at a time: on the device, or waiting for the syncs that make many
-  /// of them durable together.
+  /// The most bytes of writes in the store at a time: on the device, or waiting for a sync that
+  /// makes many of them durable together.
   std::uint64_t writing_bytes = 256ull << 20;
-  std::uint64_t scrub_bytes_per_s = 16ull << 20; ///< 0: no scrub.
-  /// After this time the room of pages that are gone is given back, whether the directory has
-  /// answered or not: a reader of a stale record misses.
+  /// How fast the scrub reads; 0: there is no scrub.
+  std::uint64_t scrub_bytes_per_s = 16ull << 20;
+  /// How long an eviction waits for `acknowledge`. After this time the room of its pages is given
+  /// back even if the directory has not answered: a reader of a stale directory record misses.
   std::chrono::milliseconds acknowledge_at_most{2000};
-  /// How long a full device is left alone.
+  /// How long no write is tried after the device was full.
   std::chrono::milliseconds full_pause{500};
   circuit_breaker::options breaker{10, std::chrono::seconds(1), std::chrono::seconds(10)};
 };
@@ -35,11 +36,11 @@ struct disk_tier_options {
 enum class write_skip : std::uint8_t {
   none, ///< The page is queued.
   queue_full,
-  breaker_open, ///< Writes failed again and again.
-  read_only,    ///< The device is full.
-  on_disk,      ///< The page is there already, or on its way.
+  breaker_open, ///< The breaker of writes is open: writes failed again and again.
+  read_only,    ///< The device was full a moment ago.
+  on_disk,      ///< The page is on disk already, or its write is on its way.
   closed,
-  evicted ///< A set needed its memory at once.
+  evicted ///< A set needed the page's memory at once.
 };
 inline constexpr std::size_t write_skips = 7;
 std::string_view to_string(write_skip why) noexcept;
@@ -51,8 +52,9 @@ struct disk_tier_stats {
   std::uint64_t writes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t write_errors = 0;
-  std::array<std::uint64_t, write_skips> skipped{}; ///< By `write_skip`.
-  std::uint64_t reads = 0;                          ///< Reads that brought their page.
+  /// Pages that were not written, counted by reason (`write_skip`).
+  std::array<std::uint64_t, write_skips> skipped{};
+  std::uint64_t reads = 0; ///< Reads that ended with `ok`.
   std::uint64_t read_bytes = 0;
   std::uint64_t read_errors = 0;
   std::uint64_t checksum_failures = 0;
@@ -60,17 +62,17 @@ struct disk_tier_stats {
   std::uint64_t expired = 0;
   std::uint64_t scrubbed_bytes = 0;
   std::uint64_t breaker_opened = 0;
-  /// The breaker of writes, or that of reads when writes are well.
+  /// The state of the breaker of writes; that of the breaker of reads when writes are well.
   circuit_breaker::state breaker = circuit_breaker::state::closed;
-  std::uint64_t no_space_errors = 0; ///< Writes that the device had no room for.
+  std::uint64_t no_space_errors = 0; ///< Writes that failed because the device had no room.
   bool read_only = false;            ///< The device was full, and no write has ended well since.
 };
 
-/// The events of a poll.
+/// What a poll of the disk tier has to report.
 struct disk_tier_events {
-  std::vector<disk_event> done; ///< Writes and reads that were taken.
-  /// Pages that left the disk. Those with a ticket give their room back when `acknowledge` says
-  /// that the directory knows, or after `acknowledge_at_most`.
+  std::vector<disk_event> done; ///< The events of writes and reads that have ended.
+  /// Pages that left the disk. An eviction with a ticket gives the room of its pages back when
+  /// `acknowledge` says that the directory knows, or after `acknowledge_at_most`.
   std::vector<disk_eviction> gone;
 
   bool empty() const noexcept { return done.empty() && gone.empty(); }
@@ -93,35 +95,37 @@ public:
   result<recovery_report> recover(const recovery_options& how,
                                   const std::function<void(const disk_page&)>& found);
 
-  /// Queues the page, or says why not: then there is no event.
+  /// Queues the page for writing; or says why not, and then the write has no event.
   write_skip write(const disk_write& page, disk_clock::time_point now);
-  /// Reads go before writes that have not started.
+  /// Reads a page. Reads start before queued writes.
   void read(const disk_read& page, disk_clock::time_point now);
 
-  /// The page of this key, when it is durable and not too old; else null.
+  /// The durable page of this key; null when there is none. The page may be older than `ttl`, and
+  /// then a read answers `not_found`.
   const disk_page* find(const page_key& key) const { return store_->find(key); }
-  /// The page is forgotten at once; a write of it that is on its way is too. False when it was not
-  /// there.
+  /// Forgets the page of this key at once, and a write of the key that is on its way ends as
+  /// `refused`. False when there was neither.
   bool erase(const page_key& key);
-  /// Evicts until `bytes` of the tier are free, from the next poll on, but at most as many pages as
-  /// there are now: headers and holes are not freed by evicting, and new pages may come as fast as
-  /// old ones go.
+  /// Evicts from the next poll on until `bytes` of the tier are free, but at most as many pages as
+  /// there are now: evicting does not free headers and holes, and new pages may come as fast as old
+  /// ones go.
   void make_room(std::uint64_t bytes) {
     wanted_free_bytes_ = bytes;
     wanted_pages_ = store_->stats().pages;
   }
-  /// The directory knows that these pages are gone.
+  /// Tells the tier that the directory knows that the pages of this eviction are gone.
   void acknowledge(std::uint64_t ticket);
-  /// Reads all pages once, as fast as the device goes, beside other work.
+  /// Makes the scrub read all pages once, as fast as the device goes, beside other work.
   void verify_now() noexcept {
     verifying_ = true;
-    scrub_at_ = 0; // From the first page on.
+    scrub_at_ = 0; // The walk of the scrub starts over at the first page.
   }
   bool verifying() const noexcept { return verifying_; }
-  /// The device is full: nothing is written for a while.
+  /// Whether writing pauses because the device was full.
   bool read_only() const noexcept { return now_ < full_until_; }
 
-  /// Completions of one reap. The device gets new work before the old is looked at.
+  /// Takes the completions of one reap. The device gets new requests before the completions are
+  /// looked at.
   void on_completions(disk_io& io, std::span<const disk_completion> done);
   void poll(disk_clock::time_point now, std::uint64_t unix_s, disk_tier_events& events);
   disk_clock::time_point next_due() const;
@@ -135,9 +139,10 @@ private:
   struct writing {
     std::uint64_t bytes = 0;
     bool started = false;
-    bool forgotten = false; ///< Erased meanwhile.
+    /// The page was erased after its write was taken: the write will end as `refused`.
+    bool forgotten = false;
   };
-  /// A page that the scrub reads, into memory of its own.
+  /// A page that the scrub reads into memory of its own.
   struct scrubbed {
     struct free_deleter {
       void operator()(std::byte* memory) const noexcept;
@@ -167,11 +172,14 @@ private:
   std::uint64_t unix_s_ = 0;
 
   std::deque<disk_write> queue_;
-  std::unordered_map<page_key, writing> writes_; ///< Writes that are queued or on the device.
+  /// Writes that are queued or on the device, by key.
+  std::unordered_map<page_key, writing> writes_;
   std::uint64_t not_done_bytes_ = 0;
   std::uint64_t on_device_bytes_ = 0;
-  std::deque<disk_read> reads_;   ///< Reads that the store had no room for yet.
-  std::vector<disk_event> early_; ///< Events that need no device.
+  /// Reads that the store has not taken yet, because it had no room for them.
+  std::deque<disk_read> reads_;
+  /// Events that did not come from the store: requests that were refused before.
+  std::vector<disk_event> early_;
   std::vector<disk_event> from_store_;
 
   struct waiting_ticket {
@@ -182,7 +190,8 @@ private:
   std::uint64_t wanted_free_bytes_ = 0;
   std::uint64_t wanted_pages_ = 0; ///< Pages that may still be evicted for `wanted_free_bytes_`.
 
-  std::uint64_t scrub_at_ = 0; ///< The place where the scrub's walk goes on.
+  /// The place in the store's walk at which the scrub goes on; 0: the start.
+  std::uint64_t scrub_at_ = 0;
   std::optional<scrubbed> scrubbing_;
   disk_clock::time_point scrub_next_{};
   bool verifying_ = false;

@@ -17,10 +17,12 @@ namespace {
 constexpr const char* lock_name = "disk.lock";
 constexpr const char* owner_name = "disk.owner";
 constexpr const char* new_owner_name = "disk.owner.new";
-/// Grows with every change of how the files of a folder are to be understood.
+/// What the file "disk.owner" says of a folder's format; the number grows with every change of how
+/// the files of a folder are to be understood.
 constexpr std::string_view folder_format = "peercache disk 1";
 
-/// The file's text, at most 4 KiB of it; a longer file is not ours. Errors are errnos.
+/// Reads the text of an open file, at most 4 KiB of it; a longer file was not written by a node.
+/// Returns 0 or an errno.
 int read_text(int fd, std::string& text) {
   std::array<char, 4096> buffer{};
   const auto bytes = ::pread(fd, buffer.data(), buffer.size(), 0);
@@ -74,8 +76,8 @@ result<owned_fd> lock(int folder, const std::string& path, const folder_owner& o
     return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
                                ". Each node needs a folder of its own: set disk.path"};
   }
-  // The text is for a process that is refused. A full disk, which cannot hold it, is no reason not
-  // to start.
+  // The lock file's text names this process to one that is refused. The result is ignored: a full
+  // disk, which cannot hold the text, is no reason not to start.
   write_text(fd.get(), "node '" + owner.node + "', process " + std::to_string(::getpid()));
   return fd;
 }

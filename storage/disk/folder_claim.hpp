@@ -7,25 +7,26 @@
 
 namespace peercache::storage {
 
-/// The node whose pages a tier's folder holds. Names as configured.
+/// The node whose pages a tier's folder holds; the names are those of the configuration.
 struct folder_owner {
   std::string cluster;
   std::string node;
   bool operator==(const folder_owner&) const = default;
 };
 
-/// A tier's folder belongs to one node of one cluster for good, and to one process at a time.
+/// A claim of a tier's folder, which belongs to one node of one cluster for good, and to one
+/// process at a time.
 ///
-/// The node and its cluster stand in the file "disk.owner", written durably by the first claim; the
-/// process holds a lock on the file "disk.lock" as long as this lives, and loses it when it dies,
-/// however it dies. Neither file is ever removed.
+/// The node and its cluster stand in the file "disk.owner", written durably by the first claim. The
+/// process holds a lock on the file "disk.lock" as long as its claim lives, and loses it when it
+/// dies, however it dies. Neither file is ever removed.
 ///
 /// Threads: any, one at a time.
 class folder_claim {
 public:
-  /// Makes the folder when it is not there. Errors, with what to do: `refused` when a process holds
-  /// it (this one, too), `incompatible` when it is another node's, or of another format;
-  /// otherwise as of the file system.
+  /// Claims the folder and makes it when it is not there. Errors, each with what to do: `refused`
+  /// when a process holds the folder (this process, too), `incompatible` when the folder is another
+  /// node's or of another format; otherwise those of the file system.
   static result<folder_claim> take(const std::string& folder, const folder_owner& owner);
 
   folder_claim(folder_claim&&) noexcept = default;

@@ -10,12 +10,13 @@
 
 namespace peercache::storage {
 
-/// The store's own memory, in which the header block of each write lies as long as the disk reads
-/// it. It grows to what was ever needed at a time.
+/// Memory for the header block of each write of a store, which the disk reads until the write's
+/// transfers have completed. It grows to the most blocks that were ever needed at a time.
 /// Threads: one. Invariant: behind the header a block has zeros.
 class header_blocks {
 public:
-  /// A block with this header, which is sealed here.
+  /// Seals the header and returns a block that begins with it; the block is the caller's until
+  /// `give_back`.
   std::byte* take(record_header& header);
   void give_back(std::byte* block) { free_.push_back(block); }
 

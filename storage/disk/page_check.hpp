@@ -10,25 +10,26 @@
 
 namespace peercache::storage {
 
-/// Whether these bytes are the page's, by its checksum.
+/// Whether the checksum of the bytes in `memory` is the page's.
 bool page_fits(const disk_page& page, const std::byte* memory) noexcept;
 
-/// The status of an event for an error number; ECANCELED is `refused`.
+/// The status for the event of a request that ended with this errno: 0 is `ok`, ECANCELED is
+/// `refused`.
 disk_status status_of(int error_number) noexcept;
 disk_status status_of(const error& why) noexcept;
 
-/// A page that is written, as it is known when it is durable.
+/// What a store knows of a page that was written, as it stands in the index.
 disk_page page_of(const disk_write& write, std::uint64_t written_s) noexcept;
 disk_page page_of(const record_header& header) noexcept;
-/// The record's header, not sealed.
+/// The header of a page's record; `seal` still has to fill in its CRC.
 record_header header_of(const disk_page& page, const record_owner& owner, std::uint64_t sequence,
                         std::uint64_t offset_bytes) noexcept;
 
-/// Calls `work` with 0 .. threads - 1, each in a thread of its own but for the first, and waits for
-/// all of them.
+/// Calls `work` with 0 .. threads - 1, each in a thread of its own (0 in the calling thread), and
+/// waits until all calls have returned.
 void run_in_threads(std::uint32_t threads, const std::function<void(std::uint32_t)>& work);
 
-/// Reads pages at once and compares them, for a start that verifies.
+/// Reads pages from files and compares them with their checksum, for a start that verifies. Blocks.
 /// Threads: one. Memory: the largest page that was read.
 class page_verifier {
 public:

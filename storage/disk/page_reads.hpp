@@ -9,7 +9,7 @@
 
 namespace peercache::storage {
 
-/// The purpose of a request of a store with single pages, as its tag says.
+/// What a request of a record_store is for; a part of the request's tag.
 enum class request_part : std::uint64_t { header, page, sync, folder, read };
 
 constexpr std::uint64_t tag_of(std::uint32_t slot, request_part part) noexcept {
@@ -22,22 +22,22 @@ constexpr request_part part_of(std::uint64_t tag) noexcept {
   return static_cast<request_part>(tag & 7);
 }
 
-/// A read on its way, and the record that it is of.
+/// A read that has not completed, and the record that is read.
 struct read_op {
   disk_read request;
   record_table::entry record;
   disk_file file;
 };
 
-/// The reads of a store: one transfer each, straight into the caller's memory. Their records are
-/// pinned in the table meanwhile.
+/// The reads of a record_store: one transfer each, straight into the caller's memory. The table
+/// keeps the record of a read pinned until the read is finished.
 /// Threads: one owner.
 class page_reads {
 public:
   page_reads(request_line& line, record_table& table) : line_(line), table_(table) {}
 
   void start(const read_op& read, std::uint64_t offset_bytes);
-  /// The read that a completion was for; its record is not pinned any more.
+  /// Ends the read whose request has completed and unpins its record.
   read_op finish(std::uint32_t slot);
 
   std::size_t size() const noexcept { return reads_.size(); }

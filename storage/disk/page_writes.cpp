@@ -5,7 +5,7 @@
 namespace peercache::storage {
 namespace {
 
-/// Pages up to this size go with their header in one request.
+/// A page of at most so many bytes is written in one request with its header.
 constexpr std::uint32_t together_bytes_max = 256u << 10;
 
 } // namespace

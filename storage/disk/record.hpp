@@ -66,7 +66,7 @@ static_assert(offsetof(record_header, offset_bytes) == 96);
 static_assert(offsetof(record_header, length_bytes) == 104);
 static_assert(offsetof(record_header, more) == 108);
 
-/// The node and cluster whose records a folder may have; records of others are foreign.
+/// The node and the cluster whose records a folder may have; the records of any other are foreign.
 struct record_owner {
   std::uint64_t space = 0;
   std::uint64_t node = 0;
@@ -74,23 +74,23 @@ struct record_owner {
 
 enum class record_fault : std::uint8_t {
   none,
-  empty,   ///< No record was ever written there.
-  torn,    ///< The block is no header, or its CRC differs.
-  version, ///< The record has another version.
-  foreign, ///< The record is another cluster's or node's.
-  bad_size ///< No page has that length, or the header does not lie where it says.
+  empty,   ///< No record was ever written in this place.
+  torn,    ///< The bytes are no header, or their CRC differs.
+  version, ///< The record has another format version.
+  foreign, ///< The record is of another cluster or node.
+  bad_size ///< No page has the header's length, or the header's offset is not where the page is.
 };
 
-/// Fills in magic, version and CRC.
+/// Fills in the header's magic, version and CRC.
 void seal(record_header& header) noexcept;
 
-/// @pre `raw` has sizeof(record_header) bytes or more
-/// @param header What was read, when there is no fault.
+/// Reads a record header and checks it. @pre `raw` has sizeof(record_header) bytes or more
+/// @param header Gets the header when there is no fault.
 record_fault read_record(std::span<const std::byte> raw, const record_owner& owner,
                          record_header& header) noexcept;
 
 /// CRC-32C (Castagnoli), as in RFC 3720. Threads: any. The instruction set is chosen at run time.
-/// @param before The CRC of the bytes that come before these.
+/// @param before The CRC of the bytes that come before `bytes`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept;
 
 namespace detail {

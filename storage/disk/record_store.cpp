@@ -11,7 +11,7 @@
 namespace peercache::storage {
 namespace {
 
-/// A sync starts without waiting for others when it covers so much.
+/// A sync starts without waiting for more pages when it covers so many bytes.
 constexpr std::uint64_t sync_bytes = 16u << 20;
 
 } // namespace
@@ -20,7 +20,7 @@ record_store::record_store(disk_io& io, const disk_store_options& options, std::
     : io_(io), options_(options), sync_pages_(sync_pages), requests_(io),
       reads_(requests_, table_) {}
 
-// -- the index
+// -- the index of durable records
 
 const disk_page* record_store::find(const page_key& key) const {
   const auto* found = table_.find(key);
@@ -59,7 +59,8 @@ bool record_store::refuses(const disk_write& page) {
   return true;
 }
 
-/// Now that the time is known.
+/// Makes the headers of fresh writes and starts their transfers. Called in `poll`, which brings the
+/// time that the headers need.
 void record_store::start_transfers() {
   for (const auto slot : std::exchange(fresh_, {}))
     add_transfers(slot);
@@ -163,7 +164,7 @@ disk_status record_store::judge(const read_op& read, int error_number) {
   return page_fits(read.record.page, read.request.memory) ? disk_status::ok : disk_status::corrupt;
 }
 
-// -- turns
+// -- completions and closing
 
 void record_store::on_completion(const disk_completion& done) {
   requests_.finished();

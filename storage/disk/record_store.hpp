@@ -13,10 +13,10 @@
 
 namespace peercache::storage {
 
-/// What the stores in which each page lies by itself share: a record is one block with its header,
+/// The base of the stores that keep each page by itself: a record is one block with its header,
 /// then the page. The base keeps the index, moves the bytes of writes and reads, says when a sync
-/// is due, and collects the events. A derived class decides where records lie, makes what was
-/// written durable and known, and gives room back.
+/// is due, and collects the events. A derived class decides where records lie, makes written
+/// records durable and known, and gives room back.
 ///
 ///   write: fresh --poll--> transfers --all done--> written --take_written--> the derived class,
 ///          which ends it with `end_write` when it is durable, or not to be
@@ -32,8 +32,8 @@ public:
                      const std::function<void(const disk_page&)>& visit) const override;
   void refill() override { requests_.start(); }
   void on_completion(const disk_completion& done) override;
-  /// What the device has begun is waited for, however long it takes: its memory cannot be given
-  /// back before.
+  /// Waits for requests that the device has begun, even longer than `at_most`: their memory cannot
+  /// be given back before.
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
 
 protected:
@@ -42,15 +42,17 @@ protected:
 
   struct write_op {
     disk_write request;
-    entry record; ///< `place` counts the blocks before the record in its file.
+    /// The record to be; its `place` counts the blocks before the record in its file.
+    entry record;
     disk_file file;
     std::byte* header = nullptr;
-    std::uint32_t transfers = 0; ///< Transfers on their way.
+    std::uint32_t transfers = 0; ///< Transfers of the write that have not completed.
     int error = 0;
-    bool erased = false; ///< Meanwhile: it is not to become a page.
+    /// The page was erased after the write was taken: it is not to become a page.
+    bool erased = false;
   };
 
-  /// @param sync_pages a sync does not wait for more pages than these
+  /// @param sync_pages A sync starts without waiting for more pages when it covers so many.
   record_store(disk_io& io, const disk_store_options& options, std::size_t sync_pages);
   ~record_store() override = default;
 
@@ -62,56 +64,58 @@ protected:
   }
 
   // -- what a derived class decides
-  /// The record is out of the index; it may still be read.
+  /// Called when a record is out of the index; it may still be read.
   virtual void leaves(const entry& record) = 0;
-  /// A write that is to be given up before anybody else knows of it; `end_write` is called.
+  /// Gives up a write that is not in the index. Has to call `end_write`.
   virtual void drop_write(std::uint32_t slot, disk_status status) = 0;
-  /// Whether what was written before is being made durable: a sync has to wait.
+  /// Whether a sync of earlier writes is on its way: the next sync has to wait for it.
   virtual bool syncing() const noexcept = 0;
   virtual void on_sync(std::uint32_t slot, int error_number) = 0;
   virtual void on_folder_sync(std::uint32_t, int) {}
-  /// How a read ended; what was open for it alone is closed.
+  /// The status of a read that has completed. Closes a file that was opened for this read alone.
   virtual disk_status judge(const read_op& read, int error_number);
   /// Whether `close` has something to wait for.
   virtual bool busy() const noexcept = 0;
-  /// Ends all writes that got no further; nothing is on the device.
+  /// Ends all writes that are not durable. Called when no request is on the device.
   virtual void abandon() = 0;
 
   // -- writes
-  /// Whether it is none to begin with; its event is told then.
+  /// Whether the page cannot be written: it is too long or empty, or the store is closed. If so,
+  /// adds the event `refused`.
   bool refuses(const disk_write& page);
   void start_transfers();
   bool sync_due() const noexcept;
-  /// What a sync that begins now makes durable.
+  /// Takes the writes whose transfers are done: the sync that begins now makes them durable.
   slots take_written();
-  /// Oldest first, so that the newest record of a key comes last.
+  /// Sorts writes from the oldest to the newest, so that the newest record of a key comes last.
   void sort_by_age(slots& writes);
   write_op end_write(std::uint32_t slot, disk_status status);
-  /// All writes; none is fresh or written any more.
+  /// Takes all writes that have not ended; afterwards `fresh_` and `written_` are empty.
   slots take_unfinished();
 
   // -- reads
-  /// Null: it cannot be read, and its event is told.
+  /// The record to be read; null when there is none, and then the event of the read is added.
   const entry* readable(const disk_read& page);
   void start_read(const disk_read& page, const entry& record, disk_file file);
-  /// Out of the index, unless a newer record has taken its place.
+  /// Takes a record out of the index, unless the key has a newer one there.
   void forget(const entry& record);
 
   void tell(disk_event::kind what, disk_status status, std::uint64_t tag, const page_key& key);
   void hand_out(std::vector<disk_event>& events);
-  /// What is counted here; room and files are missing.
+  /// The statistics that the base knows; a derived class adds those of room and files.
   disk_store_stats counted() const;
 
-  // Constant after construction.
+  // Members that are constant after construction.
   disk_io& io_;
   const disk_store_options options_;
   const std::size_t sync_pages_;
-  // The owner's.
+  // Members that the owner's thread uses.
   record_table table_;
   request_line requests_;
   page_reads reads_;
   slot_list<write_op> writes_;
-  slots fresh_; ///< Writes whose headers are made at the next poll.
+  /// Writes that were taken since the last poll, which makes their headers and starts them.
+  slots fresh_;
   slots written_;
   disk_clock::time_point written_since_{};
   std::vector<disk_event> events_;
@@ -119,7 +123,9 @@ protected:
   std::uint64_t unix_s_ = 0;
   std::uint64_t next_sequence_ = 1;
   std::uint64_t syncs_ = 0;
-  bool crowded_ = false; ///< A write was turned away since the last sync began.
+  /// A write was turned away since the last sync began, so the next sync does not wait for more
+  /// pages.
+  bool crowded_ = false;
   bool closed_ = false;
 
 private:
@@ -129,7 +135,7 @@ private:
   void on_read(std::uint32_t slot, int error_number);
 
   header_blocks headers_;
-  std::uint32_t transferring_ = 0; ///< Writes with transfers on their way.
+  std::uint32_t transferring_ = 0; ///< How many writes have transfers that are not done.
   std::uint64_t written_bytes_ = 0;
   std::uint64_t corrupt_ = 0;
 };

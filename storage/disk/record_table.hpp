@@ -10,7 +10,7 @@
 
 namespace peercache::storage {
 
-/// The records of a store in which each page lies by itself: the durable ones, which of them are
+/// The records of a store that keeps each page by itself: the durable ones, which of them are being
 /// read, and those that are out of the index while somebody still reads them or the directory still
 /// names them. Records are told apart by their sequence.
 ///
@@ -26,38 +26,41 @@ public:
   const disk_index& index() const noexcept { return index_; }
   const entry* find(const page_key& key) const { return index_.find(key); }
 
-  /// Inserts a record; returns the one that it replaces, if any, which is released.
+  /// Inserts a record; returns the record of the same key that it replaces, if any, which is
+  /// released.
   std::optional<entry> insert(const entry& made);
-  /// The page is released. None when it was not there.
+  /// Takes the record of a key out of the index and releases it. Nothing when the key has none.
   std::optional<entry> erase(const page_key& key);
-  /// The page goes behind all others. @pre it is there
+  /// Moves the page behind all others in the order of eviction. @pre the key has a record
   void touch(const page_key& key) { index_.touch(key); }
 
-  /// The record is not released before `unpin` is called as often.
+  /// Keeps the record from being released until `unpin` was called as often as `pin`.
   void pin(std::uint64_t sequence) { ++pins_[sequence].count; }
   void unpin(std::uint64_t sequence);
   std::size_t pinned() const noexcept { return pins_.size(); }
 
-  /// Takes out the first in the order, one by one, until there is none or it is enough.
+  /// Takes the records that are first in the order out of the index, one by one, until none is left
+  /// or `enough` says so; calls `goes` for each.
   disk_eviction begin_eviction(const std::function<bool()>& enough,
                                const std::function<void(const entry&)>& goes);
-  /// Ends an eviction; an unknown ticket changes nothing.
+  /// Releases the records of an eviction; an unknown ticket changes nothing.
   void finish_eviction(std::uint64_t ticket);
 
-  /// Records whose room may be used again; each is told once.
+  /// Records whose room may be used again; each is returned one time.
   std::vector<entry> take_released() { return std::exchange(released_, {}); }
   bool has_released() const noexcept { return !released_.empty(); }
 
 private:
   struct pin_count {
     std::uint32_t count = 0;
-    std::optional<entry> waits; ///< A record that waits for its last reader.
+    /// The record, when it is out of the index and is released with its last `unpin`.
+    std::optional<entry> waits;
   };
   void release(const entry& gone);
 
   disk_index index_;
   std::unordered_map<std::uint64_t, pin_count> pins_;
-  /// Records that are being evicted, by ticket.
+  /// Records of evictions that were begun and not finished, by ticket.
   std::unordered_map<std::uint64_t, std::vector<entry>> leaving_;
   std::uint64_t last_ticket_ = 0;
   std::vector<entry> released_;

@@ -9,7 +9,8 @@
 
 namespace peercache::storage {
 
-/// Things with small numbers, which are used again. Numbers go into requests' tags.
+/// Keeps things under small numbers, which go into the tags of requests. The number of a thing that
+/// was taken out is used again.
 /// Threads: one.
 template <class T>
 class slot_list {
@@ -25,13 +26,13 @@ public:
     return number;
   }
 
-  /// @pre the number is in use
+  /// @pre a thing has this number
   T& operator[](std::uint32_t number) {
     PEERCACHE_ASSERT(number < things_.size() && things_[number]);
     return *things_[number];
   }
 
-  /// @pre the number is in use
+  /// Takes a thing out of the list. @pre a thing has this number
   T take(std::uint32_t number) {
     T gone = std::move((*this)[number]);
     things_[number].reset();

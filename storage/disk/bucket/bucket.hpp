@@ -15,25 +15,26 @@ struct bucket_page {
   disk_write write;
   std::uint64_t sequence = 0;
   record_header record;       ///< Filled in when the page's group has started.
-  int error = 0;              ///< The error of the page's own transfer, or 0.
-  std::uint32_t attempts = 1; ///< Buckets that it was to lie in.
+  int error = 0;              ///< The errno of the page's own transfer; 0: none failed.
+  std::uint32_t attempts = 1; ///< How many buckets the page was to lie in so far.
 };
 
 /// Pages behind one block of headers, written together.
 struct bucket_group {
-  std::uint64_t offset_bytes = 0; ///< Where the headers lie.
+  std::uint64_t offset_bytes = 0; ///< Where the block of headers lies in the file.
   std::uint64_t end_bytes = 0;
   std::vector<bucket_page> pages;
-  disk_blocks headers;          ///< Empty: not started, more pages may come.
-  std::uint32_t on_its_way = 0; ///< Transfers.
-  int error = 0;                ///< The headers' error, else some page's, or 0.
+  /// The block of headers. Empty: the group is not started, more pages may join it.
+  disk_blocks headers;
+  std::uint32_t on_its_way = 0; ///< Transfers of the group that the device has not completed.
+  int error = 0; ///< The errno of a transfer of the group that failed; 0: none failed.
   bool headers_failed = false;
 
   bool started() const noexcept { return headers != nullptr; }
   bool written() const noexcept { return started() && on_its_way == 0 && error == 0; }
 };
 
-/// One file of the store, as it is known in memory.
+/// One file of a bucket store, as it is known in memory. Its phases:
 ///
 ///   open     groups are added
 ///   closing  no group is added; the last ones become durable
@@ -44,29 +45,32 @@ struct bucket {
 
   std::uint64_t id = 0;
   phase at = phase::done;
-  disk_file file; ///< None: closed, until somebody reads.
+  disk_file file; ///< The open file; none while the file is closed, until somebody reads from it.
   std::uint64_t file_bytes = 0;
   std::uint64_t end_bytes = 0; ///< Where the last group ends; the footer follows.
 
-  // while it is written
-  std::deque<bucket_group> groups;    ///< Groups not yet durable, in the order they lie.
+  // Members that are used while the bucket is written.
+  /// Groups that are not durable yet, in the order in which they lie in the file.
+  std::deque<bucket_group> groups;
   std::vector<record_header> records; ///< Headers of durable pages: the footer's content.
-  std::uint32_t keys = 0;             ///< Pages of all groups that there were.
-  std::size_t groups_syncing = 0;     ///< Groups that the sync on its way covers.
+  std::uint32_t keys = 0;         ///< Pages that were ever placed in the bucket, failed ones too.
+  std::size_t groups_syncing = 0; ///< How many groups the running sync makes durable.
   bool syncing = false;
-  bool unsafe = false; ///< A sync failed: nothing written here after it can be trusted.
+  bool unsafe = false; ///< A sync of the file failed: no later write to this bucket can be trusted.
   std::optional<disk_clock::time_point> opened;
-  /// Since when written groups wait for a sync.
+  /// When the first written group began to wait for a sync; none: no written group waits.
   std::optional<disk_clock::time_point> waiting_since;
   disk_blocks footer;
 
-  // while it has pages
+  // Members that are used as long as the bucket has pages.
   std::vector<page_key> pages; ///< All keys that ever became durable, replaced and erased ones too.
-  std::uint64_t live = 0;      ///< Pages that the index knows.
-  std::uint32_t users = 0;     ///< Reads on their way, and the writer.
-  std::uint64_t used = 0;      ///< The store's own count at the last read, or when it was made.
-  std::uint64_t ticket = 0;    ///< The ticket of its eviction; 0: it is not being evicted.
-  bool doomed = false;         ///< The file goes when nobody uses it.
+  std::uint64_t live = 0;      ///< Pages of this bucket that the index still names.
+  std::uint32_t users = 0;     ///< Reads that are not done, plus one while the bucket is written.
+  /// The store's count of uses at the last read from the bucket, or at its last insert.
+  std::uint64_t used = 0;
+  /// The ticket of the eviction that takes this bucket; 0: the bucket is not being evicted.
+  std::uint64_t ticket = 0;
+  bool doomed = false; ///< The bucket's file is removed as soon as `users` is 0.
 };
 
 } // namespace peercache::storage

@@ -29,7 +29,7 @@ result<bucket*> bucket_files::create(std::uint64_t bytes, std::uint64_t at_least
   auto file = io_.create(path, bytes);
   if (!file)
     return file.error();
-  // A file's name has to be durable before any page in it is called durable.
+  // The new file's name has to be durable before any page in the file is called durable.
   if (auto synced = io_.sync_folder(std::string(bucket_folder)); !synced) {
     io_.close(*file);
     if (!remove_file(path)) {

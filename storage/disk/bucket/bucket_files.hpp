@@ -13,42 +13,45 @@
 
 namespace peercache::storage {
 
-/// The buckets there are, what their files take, and which of these are open.
+/// The buckets of a store: their files, the bytes that these take, and which of them are open.
 ///
-/// Threads: one owner. Ownership: of the buckets; their addresses stay. Invariant: `used_bytes`
-/// never exceeds the limit, as long as what was found at the start did not.
+/// Threads: one owner. Ownership: of the buckets; a bucket's address stays. Invariant: `used_bytes`
+/// never exceeds the limit `size_bytes`, unless the files found at the start did already.
 class bucket_files {
 public:
   bucket_files(disk_io& io, std::uint64_t size_bytes) : io_(io), size_bytes_(size_bytes) {}
   bucket_files(const bucket_files&) = delete;
   bucket_files& operator=(const bucket_files&) = delete;
-  /// @pre none of their requests is on its way
+  /// @pre no request for a file of these buckets is on its way
   ~bucket_files();
 
-  /// A bucket with a new file whose name is durable, `bytes` long, or as long as there is room for,
-  /// but at least `at_least`. Errors: `out_of_space`, ours or the device's, and `io_failed`.
+  /// Makes a bucket with a new file whose name is durable: `bytes` long, or as long as there is
+  /// room for, but at least `at_least`. Errors: `out_of_space` when the limit or the device leaves
+  /// no room, and `io_failed`.
   result<bucket*> create(std::uint64_t bytes, std::uint64_t at_least);
-  /// Adds a bucket whose file was found.
+  /// Adds a bucket for a file that a scan of the folder has found.
   bucket& adopt(std::uint64_t id, std::uint64_t file_bytes);
-  /// Ids of new buckets are larger than this one.
+  /// Makes the ids of new buckets larger than `id`.
   void continue_after(std::uint64_t id) noexcept { next_id_ = std::max(next_id_, id + 1); }
 
   const std::map<std::uint64_t, std::unique_ptr<bucket>>& all() const noexcept { return buckets_; }
-  /// @pre there is one
+  /// @pre there is a bucket of this id
   bucket& at(std::uint64_t id) const { return *buckets_.at(id); }
 
-  /// Opens its file unless it is open. Of files that nobody uses, `open_max` stay open.
+  /// Opens the bucket's file unless it is open, and closes files that nobody uses where more than
+  /// `open_max` would be open.
   result<void> open(bucket& wanted);
-  /// Ends the writing of a bucket: its file may be closed when nobody uses it.
+  /// Ends the writing of a bucket: from here on its file may be closed when nobody uses it.
   void release(bucket& written);
-  /// Gives back what lies behind. False: the file stays as long as it is.
+  /// Cuts the bucket's file to `bytes` and gives the room behind back. False: the file keeps its
+  /// length.
   bool shrink(bucket& in, std::uint64_t bytes);
-  /// @pre nobody uses it
+  /// Removes the bucket and its file. @pre no read and no writer uses the bucket
   void remove(bucket& gone);
 
-  /// Bytes of all files, those included that could not be removed yet.
+  /// Bytes of all files, including files that should be gone and could not be removed yet.
   std::uint64_t used_bytes() const noexcept { return used_bytes_; }
-  /// Bytes of files that could not be removed yet: each new bucket tries again.
+  /// Bytes of files that could not be removed; the next `create` tries to remove them again.
   std::uint64_t leftover_bytes() const noexcept { return leftover_bytes_; }
 
   static constexpr std::size_t open_max = 128;
@@ -70,8 +73,9 @@ private:
   std::uint64_t size_bytes_;
   std::uint64_t used_bytes_ = 0;
   std::uint64_t next_id_ = 1;
-  std::map<std::uint64_t, std::unique_ptr<bucket>> buckets_; ///< By age.
-  std::list<bucket*> idle_; ///< Open, not written to; the one opened first in front.
+  std::map<std::uint64_t, std::unique_ptr<bucket>> buckets_; ///< Buckets by id, hence by age.
+  /// Buckets with an open file that is not written to; the file opened first is in front.
+  std::list<bucket*> idle_;
   std::vector<leftover> leftovers_;
   std::uint64_t leftover_bytes_ = 0;
 };

@@ -35,7 +35,8 @@ std::optional<std::uint64_t> parse_bucket_name(std::string_view name) {
   std::uint64_t id = 0;
   const char* end = name.data() + digits;
   const auto parsed = std::from_chars(name.data(), end, id, 16);
-  // Only the spelling that we write is taken: two names for one bucket would be two buckets.
+  // A name in any other spelling than `bucket_path` writes is refused: otherwise two names for one
+  // id would be two buckets.
   if (parsed.ec != std::errc{} || parsed.ptr != end || id > bucket_id_max ||
       !bucket_path(id).ends_with(name))
     return std::nullopt;
@@ -129,7 +130,8 @@ group_headers read_group(std::span<const std::byte> block, const record_owner& o
   for (std::size_t i = 0; more != 0; ++i) {
     record_header record;
     group.fault = read_record(block.subspan(i * sizeof record), owner, record);
-    // A header is the group's only if it lies, counts and points as the writer would have it.
+    // A header belongs to the group only if its place, its count and its offset are what the writer
+    // would have written.
     if (group.fault == record_fault::none &&
         (record.offset_bytes != group.end_bytes || record.more >= records_per_block - 1 - i ||
          (i != 0 && record.more + 1 != more)))

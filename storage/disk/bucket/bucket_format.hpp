@@ -48,7 +48,8 @@ struct bucket_trailer {
 };
 
 inline constexpr std::uint32_t bucket_version = 1;
-/// The highest numbers that an index can name: 40 bits for a bucket, 24 for a block in it.
+/// The limits of what a disk_index's `place` can name: 40 bits for a bucket's id, 24 for a block in
+/// it.
 inline constexpr std::uint64_t bucket_id_max = (1ull << 40) - 1;
 inline constexpr std::uint64_t bucket_bytes_max = 32ull << 30;
 
@@ -63,48 +64,50 @@ static_assert(offsetof(bucket_trailer, records_crc) == 52);
 
 inline constexpr std::string_view bucket_folder = "buckets";
 
-/// "buckets/<16 hex digits>.bucket".
+/// The path of a bucket's file below the tier's folder: "buckets/<16 hex digits>.bucket".
 std::string bucket_path(std::uint64_t id);
-/// The id in a file's name; nothing when no bucket is called so.
+/// The id in a bucket file's name; nothing when the name is no bucket's.
 std::optional<std::uint64_t> parse_bucket_name(std::string_view name);
 
-/// Memory in whole blocks, at a block border.
+/// Frees memory of whole blocks that begins at a block border (see `make_blocks`).
 struct free_block {
   void operator()(std::byte* block) const noexcept { std::free(block); }
 };
 using disk_blocks = std::unique_ptr<std::byte[], free_block>;
-/// Zeros. @pre a multiple of disk_block_bytes
+/// Memory full of zeros that begins at a block border. @pre `bytes` is a multiple of
+/// disk_block_bytes
 disk_blocks make_blocks(std::uint64_t bytes);
 
-/// The size of a footer with so many headers, in whole blocks.
+/// The size in bytes of a footer with `records` headers, in whole blocks.
 constexpr std::uint64_t footer_bytes(std::uint64_t records) noexcept {
   return in_blocks(records * sizeof(record_header) + sizeof(bucket_trailer));
 }
 
-/// The footer of these pages, footer_bytes(records.size()) long.
+/// A footer with these headers, footer_bytes(records.size()) long, to be written at `offset_bytes`.
 disk_blocks make_footer(std::uint64_t id, const record_owner& owner,
                         std::span<const record_header> records, std::uint64_t offset_bytes);
 
-/// Reads the trailer, the last 64 bytes of a file.
-/// @return `torn` too when the trailer does not fit a file of this size, `foreign` also for another
-/// bucket.
+/// Reads a bucket's trailer from `raw`, the last 64 bytes of its file.
 /// @param trailer Gets the trailer, unless it is torn.
+/// @return `torn` also when the trailer does not fit a file of `file_bytes`, `foreign` also when it
+/// is the trailer of another bucket than `id`.
 record_fault read_trailer(std::span<const std::byte> raw, std::uint64_t id,
                           const record_owner& owner, std::uint64_t file_bytes,
                           bucket_trailer& trailer) noexcept;
 
-/// The headers of a footer whose trailer is good; nothing when one of them is not.
+/// The record headers in a footer whose trailer is good; nothing when one of the headers is faulty.
 std::optional<std::vector<record_header>> read_footer(std::span<const std::byte> raw,
                                                       const bucket_trailer& trailer);
 
-/// Where the pages of a group lie that starts at `offset_bytes`, one behind the other.
+/// Sets each header's offset to where its page lies in a group that starts at `offset_bytes`: one
+/// page behind the other.
 /// @return Where the next group would start.
 std::uint64_t place_group(std::span<record_header> records, std::uint64_t offset_bytes) noexcept;
 
-/// A group's headers, from its first block.
+/// The record headers that the first block of a group holds.
 struct group_headers {
-  record_fault fault = record_fault::none; ///< The first faulty header's fault.
-  std::vector<record_header> records;      ///< Empty when there is a fault.
+  record_fault fault = record_fault::none; ///< The fault of the first header that is faulty.
+  std::vector<record_header> records;      ///< The headers; empty when one of them is faulty.
   std::uint64_t end_bytes = 0;             ///< Where the next group would start.
 };
 group_headers read_group(std::span<const std::byte> block, const record_owner& owner,

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto forever = std::chrono::hours(1);
 
-/// The buckets that several threads scan, and how far they are.
+/// Scans the buckets in several threads and reports how far the scan is.
 class parallel_scan {
 public:
   parallel_scan(const disk_io& io, const record_owner& owner, const recovery_options& options,
@@ -56,7 +56,8 @@ private:
   std::vector<bucket_scan>& found_;
   std::uint64_t total_bytes_ = 0;
   std::atomic<std::size_t> next_ = 0;
-  std::mutex mutex_; ///< Guards the numbers for `progress`: the scans share nothing else.
+  /// Guards the numbers that `progress` is told; the threads share nothing else but `next_`.
+  std::mutex mutex_;
   std::uint64_t pages_ = 0;
   std::uint64_t done_bytes_ = 0;
 };
@@ -112,7 +113,8 @@ bool seal_found_bucket(disk_io& io, const bucket_scan& found, const record_owner
   disk_request sync;
   sync.what = disk_request::kind::sync;
   sync.file = *file;
-  // The pages first: the footer says that they are durable.
+  // The first sync makes the pages durable before the footer is written, because a footer says that
+  // the pages of its bucket are durable.
   const bool sealed = transfer(io, sync) && transfer(io, request) &&
                       io.truncate(*file, found.end_bytes + bytes) && transfer(io, sync);
   io.close(*file);

@@ -22,7 +22,8 @@ void bucket_requests::add(const bucket_operation& operation, disk_request reques
     break;
   case disk_request::kind::sync:
   case disk_request::kind::sync_folder:
-    // A sync goes first: it covers only writes that are done, and many pages wait for it.
+    // A sync goes to the front of the line: it covers only writes that are done, and many pages
+    // wait for it.
     writes_.push_front(request);
     break;
   }

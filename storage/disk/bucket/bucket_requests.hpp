@@ -9,34 +9,35 @@
 
 namespace peercache::storage {
 
-/// The purpose of a transfer.
+/// What a request of a bucket store is for.
 struct bucket_operation {
   enum class kind : std::uint8_t { read, headers, page, sync, footer };
   kind what = kind::read;
   bucket* in = nullptr;
-  bucket_group* group = nullptr; ///< With `headers` and `page`: the group written.
-  std::uint32_t page = 0;        ///< With `page`: its place in the group.
-  disk_page wanted;              ///< With `read`: the page to be read.
-  std::uint64_t sequence = 0;    ///< With `read`: the sequence of the record that was wanted.
+  bucket_group* group = nullptr; ///< In a `headers` or `page` operation: the group that is written.
+  std::uint32_t page = 0;        ///< In a `page` operation: the place of the page in its group.
+  disk_page wanted;              ///< In a `read` operation: the page that is read.
+  std::uint64_t sequence = 0;    ///< In a `read` operation: the sequence of the page's record.
   disk_read read;
 };
 
-/// The transfers of a bucket store: as many on the device as it takes, the others in line, reads
-/// before writes.
+/// The requests of a bucket store: as many on the device as it takes, the others wait in line,
+/// reads before writes.
 ///
-/// Threads: one owner. Invariant: an operation is there from `add` until its `take`.
+/// Threads: one owner. Invariant: an operation is kept from its `add` until its `take`.
 class bucket_requests {
 public:
   explicit bucket_requests(disk_io& io) : io_(io) {}
 
-  /// The request's tag is ours.
+  /// Puts a request in line and sets its tag, by which `take` finds the operation again.
   void add(const bucket_operation& operation, disk_request request);
-  /// Hands the device what it takes.
+  /// Submits requests from the line until the device takes no more.
   void start();
-  /// The purpose of a completed transfer. @pre `tag` was given by `add` and not taken yet
+  /// The operation of a completed request. @pre `add` gave out `tag`, and `take` has not had it
+  /// since
   bucket_operation take(std::uint64_t tag);
 
-  /// Takes those out of the line that the device has not seen; their tags.
+  /// Takes the requests out of the line that were not submitted to the device; returns their tags.
   std::vector<std::uint64_t> cancel();
 
   std::size_t size() const noexcept { return operations_.size() - free_.size(); }
@@ -48,7 +49,8 @@ private:
   disk_io& io_;
   std::deque<disk_request> reads_;
   std::deque<disk_request> writes_;
-  std::vector<bucket_operation> operations_; ///< By tag.
+  /// The operation of each tag; its `in` is null when the tag is free.
+  std::vector<bucket_operation> operations_;
   std::vector<std::uint32_t> free_;
   std::size_t reads_on_way_ = 0;
 };

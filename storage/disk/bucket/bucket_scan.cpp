@@ -9,7 +9,7 @@
 namespace peercache::storage {
 namespace {
 
-/// The end of a file that is read first: the trailer, and most often the whole footer.
+/// How much of a file's end is read first: the trailer, and most often the whole footer.
 constexpr std::uint64_t tail_bytes = 68u << 10;
 
 class scanner {
@@ -17,14 +17,14 @@ public:
   scanner(const disk_io& io, const record_owner& owner, bucket_scan& found)
       : io_(io), owner_(owner), path_(bucket_path(found.id)), found_(found) {}
 
-  /// Reads the footer; false when there is none, or it is not whole.
+  /// Reads the footer; false when the file has none that is whole.
   bool read_sealed();
   void walk();
-  /// Pages whose bytes are not theirs go.
+  /// Drops the pages whose bytes do not match their checksum and adds their number to `count`.
   void drop_wrong_pages(std::uint64_t& count);
 
 private:
-  /// Reads a part of the file; false when it cannot be read. Fewer bytes come where the file ends.
+  /// Reads a part of the file. False when the file cannot be read, or ends within the part.
   bool read(std::uint64_t offset_bytes, std::uint64_t bytes, std::vector<std::byte>& into);
   bool is_whole(const record_header& record);
 

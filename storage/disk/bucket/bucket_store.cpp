@@ -44,7 +44,7 @@ bucket_store::~bucket_store() {
     close(std::chrono::nanoseconds(0), nobody_waits);
 }
 
-// -- what a start finds
+// -- recovering what an earlier process left
 
 result<recovery_report> bucket_store::recover(const recovery_options& options,
                                               const std::function<void(const disk_page&)>& found) {
@@ -56,7 +56,8 @@ result<recovery_report> bucket_store::recover(const recovery_options& options,
     adopt(scan, report);
     scan.records = {};
   }
-  // A bucket that could not be read may be read another time; it goes with the others, by age.
+  // A bucket that could not be read keeps its file, because a later start may read it; it is
+  // evicted by age like the others.
   for (const auto& scan : *scans)
     if (const auto there = files_.all().find(scan.id); scan.readable && there != files_.all().end())
       settle(*there->second);
@@ -159,7 +160,8 @@ void bucket_store::on_read(const bucket_operation& done, int error) {
   } else if (guard_on(guard::checksum) && checksum_of(page) != done.wanted.checksum) {
     status = disk_status::corrupt;
     ++corrupt_;
-    // The key may have another record by now.
+    // The record is erased only if the index still names it: the key may have a newer record by
+    // now.
     const auto* known = index_.find(done.wanted.key);
     if (known != nullptr && known->sequence == done.sequence)
       erase(done.wanted.key);
@@ -199,7 +201,7 @@ disk_clock::time_point bucket_store::next_due() const {
   return events_.empty() ? writer_.next_due() : now_;
 }
 
-// -- what goes
+// -- erasing and evicting pages
 
 const disk_page* bucket_store::find(const page_key& key) const {
   const auto* known = index_.find(key);
@@ -281,7 +283,7 @@ std::uint64_t bucket_store::walk(std::uint64_t after, std::uint32_t count,
   return index_.walk(after, count, visit);
 }
 
-// -- the end
+// -- closing
 
 void bucket_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {
   closed_ = true;

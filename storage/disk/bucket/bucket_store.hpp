@@ -13,16 +13,16 @@
 
 namespace peercache::storage {
 
-/// Pages one behind the other in large files (see bucket_format.hpp), which are evicted as a whole:
-/// the oldest, or the one that was not read for the longest time. A file whose pages are all gone
-/// goes at once.
+/// Keeps pages one behind the other in large files, the buckets (see bucket_format.hpp). A bucket
+/// is evicted as a whole: the oldest one, or with `lru` the one that was not read for the longest
+/// time. A bucket whose pages are all gone is removed at once.
 ///
 /// A page that was erased may be there again after a restart, as long as its bucket is: its bytes
 /// are right, only nobody wanted it any more.
 class bucket_store final : public disk_store {
 public:
   bucket_store(disk_io& io, const disk_store_options& options);
-  /// Waits for what is on its way.
+  /// Closes the store and waits for the requests that the device has begun.
   ~bucket_store() override;
 
   std::string_view name() const noexcept override { return "bucket"; }
@@ -41,8 +41,8 @@ public:
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
   disk_clock::time_point next_due() const override;
-  /// Waits for requests that the device has begun, however long they take: their memory cannot be
-  /// given back before.
+  /// Waits for requests that the device has begun, even longer than `at_most`: their memory cannot
+  /// be given back before.
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 
@@ -53,7 +53,8 @@ private:
   void insert(bucket& in, const record_header& record);
   void take_outcomes();
   void on_read(const bucket_operation& done, int error);
-  /// Counts a page out whose entry is gone; its bucket may go with it.
+  /// Counts the page of an erased index entry out of its bucket; a bucket without pages that nobody
+  /// uses is removed.
   void forget(const disk_index::entry& gone);
   void settle(bucket& in);
   std::vector<bucket*> eviction_order() const;
@@ -66,10 +67,11 @@ private:
   bucket_requests requests_;
   bucket_writer writer_;
   disk_index index_;
-  /// Buckets that are being evicted, by ticket.
+  /// The buckets of each eviction that was begun and not finished, by ticket.
   std::map<std::uint64_t, std::vector<bucket*>> evictions_;
   std::uint64_t tickets_ = 0;
-  std::uint64_t leaving_bytes_ = 0; ///< Bytes of evicted buckets that are still there.
+  /// Bytes of the files of evicted buckets that are not removed yet.
+  std::uint64_t leaving_bytes_ = 0;
   std::uint64_t uses_ = 0;
   std::uint64_t corrupt_ = 0;
   std::uint64_t unix_s_ = 0;

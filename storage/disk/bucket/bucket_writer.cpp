@@ -20,13 +20,14 @@ void bucket_writer::continue_after(std::uint64_t sequence) noexcept {
   next_sequence_ = std::max(next_sequence_, sequence + 1);
 }
 
-// -- pages become groups
+// -- pages are put into groups, groups into buckets
 
 disk_status bucket_writer::write(const disk_write& page) {
   PEERCACHE_ASSERT(!full());
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max)
     return disk_status::refused;
-  // Sequences order the writes of a key: the later one counts, however long each of them takes.
+  // The sequence orders the writes of a key: the page that was handed in later is the newer one,
+  // however long each write takes.
   const auto status = place({.write = page, .sequence = next_sequence_++});
   pages_on_way_ += status == disk_status::ok ? 1 : 0;
   return status;
@@ -48,8 +49,9 @@ disk_status bucket_writer::place(const bucket_page& page) {
     const auto end = open_->end_bytes + (group == nullptr ? disk_block_bytes : 0) + page_bytes;
     const bool no_key_more = open_->keys >= options_.bucket_keys;
     if (no_key_more || end + footer_bytes(open_->keys + 1) > open_->file_bytes) {
-      // Buckets that are full by keys would only give their room back; the next one takes as much
-      // as this one needed, and a half more.
+      // A bucket that is full by its number of keys leaves room unused, so the next bucket's file
+      // is as large as this one needed, and a half more. A bucket that is full by bytes has the
+      // next one twice as large.
       file_bytes_ = std::min(no_key_more ? in_blocks(open_->end_bytes / 2 * 3) : file_bytes_ * 2,
                              file_bytes_max());
       close_open_bucket();
@@ -142,7 +144,7 @@ void bucket_writer::request(bucket& in, bucket_group& group, bucket_operation::k
   requests_.add({.what = what, .in = &in, .group = &group, .page = page}, request);
 }
 
-// -- what the device and time bring
+// -- completions and the passing of time
 
 void bucket_writer::on_done(const bucket_operation& operation, int error) {
   auto& in = *operation.in;
@@ -187,7 +189,8 @@ void bucket_writer::poll(disk_clock::time_point now, std::uint64_t unix_s) {
     open_->opened = now;
   if (open_ != nullptr && (hurry_ || now >= *open_->opened + options_.seal_after))
     close_open_bucket();
-  const auto writing = writing_; // A copy: buckets that are done leave `writing_`.
+  // A copy, because `advance` removes buckets that are done from `writing_`.
+  const auto writing = writing_;
   for (auto* in : writing)
     advance(*in);
 }

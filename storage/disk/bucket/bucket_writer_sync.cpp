@@ -1,4 +1,4 @@
-// How groups become durable, and buckets end.
+// How a bucket_writer makes groups durable and ends buckets.
 
 #include "common/assert.hpp"
 #include "storage/disk/bucket/bucket_writer.hpp"
@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t spare_max = 256;
 
-/// The status of a page that is not kept, also when its own transfer was good.
+/// The status of a page that is not kept because of this errno. 0, when only other pages' transfers
+/// failed, is `io_failed`.
 disk_status failure_of(int error) noexcept {
   switch (error) {
   case ENOSPC:
@@ -29,7 +30,8 @@ disk_status failure_of(int error) noexcept {
 
 void bucket_writer::advance(bucket& in) {
   drop_failed(in);
-  // Groups behind a failed one are not worth writing.
+  // No group is started while an earlier group of the bucket has failed: a scan would not get past
+  // the failed group.
   if (!in.unsafe && std::all_of(in.groups.begin(), in.groups.end(),
                                 [](const auto& group) { return group.error == 0; }))
     for (auto& group : in.groups)
@@ -87,7 +89,8 @@ void bucket_writer::sync(bucket& in) {
 
 void bucket_writer::on_synced(bucket& in, int error) {
   if (in.at == bucket::phase::footer) {
-    // A bucket without its footer is as good, only slower to scan.
+    // A bucket whose footer is not durable keeps all its pages and is only slower to scan, so a
+    // failed sync of the footer is no error.
     finish(in);
     return;
   }
@@ -107,7 +110,7 @@ void bucket_writer::on_synced(bucket& in, int error) {
     close_open_bucket();
 }
 
-// -- a bucket's end
+// -- how a bucket ends
 
 void bucket_writer::seal(bucket& in) {
   if (in.at != bucket::phase::closing || !in.groups.empty() || in.syncing)
@@ -168,7 +171,7 @@ void bucket_writer::give_up() {
   }
 }
 
-// -- outcomes
+// -- outcomes of pages
 
 void bucket_writer::keep(bucket& in, bucket_group& group) {
   for (auto& page : group.pages) {

@@ -6,7 +6,8 @@
 
 namespace peercache::storage {
 
-/// "cannot <doing> '<name>': <reason>", and the kind that belongs to an errno of a file system.
+/// An error with the text "cannot <doing> '<name>': <reason>", and the code that fits an errno of a
+/// file system.
 error disk_error(int error_number, std::string_view doing, std::string_view name);
 
 } // namespace peercache::storage

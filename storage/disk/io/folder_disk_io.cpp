@@ -31,14 +31,14 @@ owned_fd walk_by_parts(int from, std::string_view folder) {
   return at;
 }
 
-/// The folder of that name; no link is followed. No descriptor: errno says why.
+/// Opens the folder `folder` below `from` without following links. No descriptor: errno says why.
 owned_fd walk(int from, std::string_view folder) {
   const std::string name(folder.empty() ? "." : folder);
   open_how how{};
   how.flags = folder_flags;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
-  // One call instead of one for each part of the name: a start with many files spends its time
-  // here.
+  // openat2 walks all parts of the name in one call; a start with many files spends much of its
+  // time on such walks.
   owned_fd at(static_cast<int>(::syscall(SYS_openat2, from, name.c_str(), &how, sizeof how)));
   const bool forbidden = !at && (errno == ENOSYS || errno == EPERM);
   return forbidden ? walk_by_parts(from, folder) : std::move(at);
@@ -52,7 +52,8 @@ auto retried(Call call) {
   return answer;
 }
 
-/// Takes the room now: a file without it would fail in the middle of a write.
+/// Reserves the file's room on the device: a file without it would fail in the middle of a write.
+/// Returns 0 or an errno.
 int reserve(int fd, std::uint64_t bytes) {
   if (bytes == 0)
     return 0;
@@ -60,7 +61,9 @@ int reserve(int fd, std::uint64_t bytes) {
   if (retried([&] { return ::fallocate(fd, 0, 0, length); }) == 0)
     return 0;
   if (errno == EOPNOTSUPP && retried([&] { return ::ftruncate(fd, length); }) == 0)
-    return 0; // The file system cannot reserve; writes will say when it is full.
+    // A file system that cannot reserve gives the file its length only; a write will fail when it
+    // is full.
+    return 0;
   return errno;
 }
 
@@ -69,8 +72,8 @@ struct folder_name {
   ino_t inode = 0;
 };
 
-/// All names in a folder, in the order of their inodes, which is about the order on the disk; a
-/// folder's own order is that of a hash. False: errno says why.
+/// Appends all names in a folder, sorted by inode, which is about the order on the disk (a folder
+/// lists its names in the order of a hash). False: errno says why.
 bool names_in(int folder, std::vector<folder_name>& names) {
   const int own = ::fcntl(folder, F_DUPFD_CLOEXEC, 0);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(own), &::closedir);
@@ -95,10 +98,11 @@ owned_fd open_to_read(int folder, const std::string& file) {
   }));
 }
 
-/// Reads up to the end of the file; returns how many bytes were read, or -1.
+/// Reads until `into` is full or the file ends; returns how many bytes were read, or -1 and errno.
 ssize_t read_all(int fd, std::uint64_t offset_bytes, std::span<std::byte> into) {
   constexpr std::size_t small_bytes = 64u << 10;
-  if (into.size() <= small_bytes) // A header: what lies behind it is not wanted.
+  // A small read is of a header: what lies behind it is not wanted, so there is no readahead.
+  if (into.size() <= small_bytes)
     ::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   std::size_t done = 0;
   while (done < into.size()) {
@@ -143,10 +147,10 @@ folder_disk_io::place folder_disk_io::place_of(const std::string& name) const {
 }
 
 owned_fd folder_disk_io::open_at(int folder, const std::string& file, int flags) const {
-  // O_NONBLOCK: a pipe put in a file's place blocks nobody.
+  // O_NONBLOCK for the open alone: a pipe in a file's place must not block the owner.
   flags |= O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (folder_.direct ? O_DIRECT : 0);
   owned_fd fd(retried([&] { return ::openat(folder, file.c_str(), flags, 0600); }));
-  if (fd) // io_uring would not wait for it, either.
+  if (fd) // Clears O_NONBLOCK, because io_uring does not wait for a file that has it.
     ::fcntl(fd.get(), F_SETFL, flags & O_DIRECT);
   return fd;
 }
@@ -187,7 +191,7 @@ result<disk_file> folder_disk_io::open(const std::string& file) {
   if (!where)
     return disk_error(errno, "open", file);
   auto fd = open_at(where.folder, where.last, O_RDWR);
-  if (!fd && errno == EROFS) // Files of a read-only file system are still read.
+  if (!fd && errno == EROFS) // A read-only file system still lets its files be read.
     fd = open_at(where.folder, where.last, O_RDONLY);
   struct stat about {};
   if (!fd || ::fstat(fd.get(), &about) != 0)
@@ -299,7 +303,7 @@ result<std::vector<disk_folder_entry>> folder_disk_io::list(const std::string& f
   for (auto& [name, inode] : names) {
     struct stat about {};
     if (::fstatat(fd.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
-      continue; // The file went away in between.
+      continue; // The file was removed after its name was listed.
     if (S_ISDIR(about.st_mode))
       listed.push_back({std::move(name), 0, true});
     else if (S_ISREG(about.st_mode))

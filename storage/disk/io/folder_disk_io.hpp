@@ -11,10 +11,10 @@
 
 namespace peercache::storage {
 
-/// The common part of the versions over real files: all but the transfers.
+/// The base of the `disk_io` versions over a real file system: all but the transfers.
 ///
 /// Every name is walked part by part from the folder's own descriptor, and symbolic links are not
-/// followed. Files are opened with O_DIRECT when the file system takes it, and without it else.
+/// followed. Files are opened with O_DIRECT when the file system takes it, otherwise without.
 class folder_disk_io : public disk_io {
 public:
   ~folder_disk_io() override;
@@ -31,7 +31,7 @@ public:
   result<void> remove(const std::string& file) override;
   result<void> make_folder(const std::string& folder) override;
   result<void> sync_folder(const std::string& folder) override;
-  /// Files and folders only, neither links nor other special files.
+  /// Lists files and folders only, neither links nor other special files.
   result<std::vector<disk_folder_entry>> list(const std::string& folder) const override;
   result<disk_space> space() const override;
   result<std::size_t> read_now(const std::string& file, std::uint64_t offset_bytes,
@@ -39,17 +39,18 @@ public:
   result<void> read_heads(const std::string& folder, std::size_t head_bytes,
                           const std::function<void(const disk_file_head&)>& visit) const override;
 
-  /// Files are opened with O_DIRECT.
+  /// Whether files are opened with O_DIRECT.
   bool direct() const noexcept { return folder_.direct; }
 
 protected:
   explicit folder_disk_io(opened_folder folder) : folder_(std::move(folder)) {}
 
-  /// A file was opened, or is about to be closed.
+  /// Tells a derived class that a file or folder was opened, with its descriptor, or is about to be
+  /// closed.
   virtual void on_open(disk_file, int) {}
   virtual void on_close(disk_file) {}
 
-  /// Asserts what `submit` asks of a request.
+  /// Asserts what `disk_io::submit` demands of a request.
   void check(const disk_request& request) const;
   int fd_of(disk_file file) const;
   void count_request(disk_file file) { ++open_[file.value].requests; }
@@ -59,10 +60,10 @@ private:
   struct open_file {
     owned_fd fd;
     bool folder = false;
-    std::uint32_t requests = 0; ///< Requests on their way.
+    std::uint32_t requests = 0; ///< Requests for the file that have not completed.
   };
 
-  /// The descriptor of the folder that a name lies in, and the name's last part.
+  /// The place of a name: a descriptor of the folder that it lies in, and its last part.
   struct place {
     owned_fd walked;
     int folder = -1;
@@ -70,9 +71,10 @@ private:
     explicit operator bool() const noexcept { return folder >= 0; }
   };
 
-  /// Walks to the folder of a name. Threads: any.
+  /// The place of a name, found by a walk from the tier's folder. Threads: any.
   place walk_to(const std::string& name) const;
-  /// The folder of a name, without a walk where it is open. Threads: the owner's.
+  /// The place of a name, without a walk where its folder was opened by `open_folder`. Threads: the
+  /// owner's.
   place place_of(const std::string& name) const;
   result<disk_file> keep_open(owned_fd fd, bool folder = false);
   owned_fd open_at(int folder, const std::string& file, int flags) const;

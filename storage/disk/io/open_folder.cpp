@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* trial_name = "disk.trial";
 
-/// 0 when a block can be written to a file that is opened so, and read back; else the errno.
+/// Writes a block to a file that is opened with these flags and reads it back. Returns 0 or an
+/// errno.
 int try_out(int folder, int flags) {
   const owned_fd fd(::openat(folder, trial_name,
                              O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | flags, 0600));

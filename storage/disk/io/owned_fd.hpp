@@ -5,7 +5,7 @@
 
 namespace peercache::storage {
 
-/// A file descriptor that is closed with its owner.
+/// A file descriptor; the destructor closes it.
 class owned_fd {
 public:
   explicit owned_fd(int fd = -1) noexcept : fd_(fd) {}

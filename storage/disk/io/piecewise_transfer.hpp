@@ -8,21 +8,23 @@
 
 namespace peercache::storage {
 
-/// A request that the kernel may do in pieces, and how far it is.
+/// A request that the kernel may carry out in pieces, and how much of it is done.
 class piecewise_transfer {
 public:
   explicit piecewise_transfer(const disk_request& request = {}) noexcept : request_(request) {}
 
   const disk_request& request() const noexcept { return request_; }
-  /// The block that still goes before `memory`, or none.
+  /// The head block when it is still to be transferred before `memory`; else null.
   std::byte* head() const noexcept { return done_bytes_ == 0 ? request_.head : nullptr; }
   std::byte* memory() const noexcept { return request_.memory + done_of_memory(); }
-  /// Bytes of `memory` that are left to transfer.
+  /// Bytes of `memory` that are still to be transferred.
   std::uint32_t bytes() const noexcept { return request_.bytes - done_of_memory(); }
   std::uint64_t offset_bytes() const noexcept { return request_.offset_bytes + done_bytes_; }
 
-  /// @param moved What the kernel answered: bytes, or an errno, negative.
-  /// @return The completion's error; nothing when the rest is still to be done.
+  /// Takes the kernel's answer to the last piece.
+  /// @param moved The number of bytes that were moved, or a negative errno.
+  /// @return The error for the completion (0: done); nothing when another piece has to be
+  /// transferred.
   std::optional<int> on_result(std::int64_t moved) noexcept {
     if (moved == -EINTR || moved == -EAGAIN)
       return ++refusals_ < refusals_most ? std::nullopt : std::optional<int>(EIO);
@@ -30,7 +32,8 @@ public:
       return static_cast<int>(-moved);
     if (is_sync(request_.what))
       return 0;
-    // O_DIRECT goes on at a block border only. No whole block: that was the end of the file.
+    // O_DIRECT can go on at a block border only, so a part of a block does not count. If no whole
+    // block was moved, the file has ended.
     const auto whole = static_cast<std::uint64_t>(moved) / disk_block_bytes * disk_block_bytes;
     if (whole == 0 || whole > bytes_to_move(request_) - done_bytes_)
       return EIO;
@@ -49,7 +52,7 @@ private:
   }
 
   disk_request request_;
-  std::uint32_t done_bytes_ = 0; ///< Whole blocks, the head included.
+  std::uint32_t done_bytes_ = 0; ///< Bytes transferred so far, in whole blocks, the head included.
   std::uint32_t refusals_ = 0;
 };
 

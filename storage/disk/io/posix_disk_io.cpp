@@ -65,7 +65,8 @@ std::size_t posix_disk_io::reap(std::span<disk_completion> completions) {
 
 void posix_disk_io::wait(std::chrono::nanoseconds at_most) {
   std::unique_lock lock(mutex_);
-  if (queued_.empty()) // Queued requests are done at the next reap, without a wait.
+  // Queued requests are carried out by the next reap, so there is nothing to wait for.
+  if (queued_.empty())
     woken_up_.wait_for(lock, std::min<std::chrono::nanoseconds>(at_most, std::chrono::hours(24)),
                        [&] { return woken_; });
   woken_ = false;

@@ -9,8 +9,8 @@
 
 namespace peercache::storage {
 
-/// Blocking calls, for where io_uring is forbidden or missing: one request at a time, done in the
-/// thread that reaps.
+/// A `disk_io` of blocking calls, for where io_uring is forbidden or missing: the thread that reaps
+/// carries out one request after the other.
 class posix_disk_io final : public folder_disk_io {
 public:
   posix_disk_io(opened_folder folder, std::uint32_t queue_depth);
@@ -18,7 +18,7 @@ public:
   std::string_view name() const noexcept override { return "posix"; }
   result<void> register_memory(std::span<std::byte>) override { return {}; }
   bool submit(const disk_request& request) override;
-  /// Waits for the device, against what `disk_io` promises.
+  /// Carries out queued requests. Waits for the device, though `disk_io::reap` promises not to.
   std::size_t reap(std::span<disk_completion> completions) override;
   void wait(std::chrono::nanoseconds at_most) override;
   void wake() noexcept override;
@@ -32,7 +32,7 @@ private:
 
   std::deque<disk_request> queued_;
   requests_on_way on_way_;
-  /// `wake` comes from any thread.
+  /// Guards `woken_`, because `wake` is called from any thread.
   std::mutex mutex_;
   std::condition_variable woken_up_;
   bool woken_ = false;

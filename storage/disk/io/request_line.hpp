@@ -12,19 +12,19 @@
 
 namespace peercache::storage {
 
-/// Requests of one store: as many on the device as it takes, the others in line; reads before
-/// writes, and syncs beside them.
+/// The requests of a store that keeps each page by itself: as many on the device as it takes, the
+/// others wait in line; reads before writes, and syncs beside both.
 /// Threads: one owner.
 class request_line {
 public:
   explicit request_line(disk_io& io) : io_(io) {}
 
   void add(const disk_request& request);
-  /// Hands the device what it takes.
+  /// Submits requests from the line until the device takes no more.
   void start();
-  /// A request has completed.
+  /// Notes that a submitted request has completed.
   void finished() noexcept { --on_device_; }
-  /// Hands each completion that is there to `take`, which calls `finished` for it.
+  /// Calls `take` for each completion that has come; `take` has to call `finished`.
   template <class Take>
   void take_completions(Take&& take) {
     std::array<disk_completion, 64> done;
@@ -32,21 +32,23 @@ public:
       for (std::size_t i = 0; i < count; ++i)
         take(done[i]);
   }
-  /// Ends all requests: those that the device has not begun end as ECANCELED, the others are waited
-  /// for. Nothing is on the device or in line afterwards.
+  /// Ends all requests. Those that are still in line are cancelled: `cancelled` is called with
+  /// ECANCELED. The others are waited for, and `take` is called for each. No request is left
+  /// afterwards.
   template <class Take>
   void end(Take&& take, const std::function<void(std::uint64_t tag, int error)>& cancelled) {
     for (const auto tag : cancel())
       cancelled(tag, ECANCELED);
     for (take_completions(take); on_device_ != 0; take_completions(take))
-      io_.wait(std::chrono::hours(1)); // A completion ends the wait.
+      io_.wait(std::chrono::hours(1)); // The hour is no limit: a completion ends the wait.
   }
 
-  /// Whether requests are in line and no completion will come before they are started.
+  /// Whether requests wait in line and none is on the device: then no completion will bring the
+  /// owner to start them.
   bool must_start() const noexcept { return on_device_ == 0 && waiting() != 0; }
 
 private:
-  /// Takes the requests that the device has not begun out of the line; returns their tags.
+  /// Empties the line and returns the tags of the requests in it.
   std::vector<std::uint64_t> cancel();
   std::size_t waiting() const noexcept { return syncs_.size() + reads_.size() + writes_.size(); }
   bool start(std::deque<disk_request>& line);

@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::uint64_t wake_mark = ~0ull;
 constexpr std::uint32_t queue_depth_most = 4096;
-/// Files above that are used by their descriptors.
+/// The ring has a table of so many open files; files with higher handles are used by their
+/// descriptors.
 constexpr std::uint32_t registered_files_most = 1024;
-/// Threads of the kernel in which syncs wait, at most. The kernel makes them when they are needed
-/// and lets them go; with its own limit of four for each CPU the syncs of many files would wait for
-/// one another.
+/// The most kernel threads in which syncs wait. The kernel makes these threads when they are needed
+/// and ends them afterwards; with its own limit of four for each CPU the syncs of many files would
+/// wait for one another.
 constexpr unsigned waiting_threads_most = 64;
-/// The kernel's limit for one buffer.
+/// The most bytes that the kernel takes as one registered buffer.
 constexpr std::uint64_t buffer_bytes_most = 1ull << 30;
 
 std::string text_of(int error_number) {
@@ -47,9 +48,10 @@ std::string why_no_ring(int error_number) {
   }
 }
 
-/// 0, or the errno.
+/// Makes the ring. Returns 0 or an errno.
 int make_ring(io_uring& ring, std::uint32_t entries) {
-  // Completions then need no interrupt of the thread that works.
+  // With the first flags a completion need not interrupt the thread that works; older kernels do
+  // not know these flags and get none.
   for (const unsigned flags : {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0u}) {
     io_uring_params params{};
     params.flags = flags;
@@ -70,11 +72,13 @@ result<std::unique_ptr<uring_disk_io>> uring_disk_io::make(opened_folder& folder
                                                            std::uint32_t queue_depth) {
   queue_depth = std::clamp(queue_depth, 1u, queue_depth_most);
   io_uring ring{};
-  // One entry more is for the wake. A request has one entry at a time, so entries never run out.
+  // Each request on its way has one entry at a time, and the wake has one, so entries never run
+  // out.
   if (const int failed = make_ring(ring, 2 * queue_depth + 1); failed != 0)
     return {errc::refused, why_no_ring(failed)};
   std::array<unsigned, 2> threads{std::min(queue_depth, waiting_threads_most), 0};
-  io_uring_register_iowq_max_workers(&ring, threads.data()); // If it fails, syncs take longer.
+  // The result is ignored: with fewer kernel threads, syncs only take longer.
+  io_uring_register_iowq_max_workers(&ring, threads.data());
   owned_fd wake_fd(::eventfd(0, EFD_CLOEXEC));
   if (!wake_fd) {
     const int failed = errno;
@@ -100,7 +104,8 @@ uring_disk_io::~uring_disk_io() {
   io_uring_queue_exit(&ring_);
 }
 
-/// The kernel holds memory of ours until all has completed.
+/// Waits until all requests and the read of the eventfd have completed: until then the kernel holds
+/// memory of this object and of callers.
 void uring_disk_io::drain() {
   wake();
   while (in_flight() != 0 || wake_armed_) {
@@ -117,12 +122,13 @@ void uring_disk_io::drain() {
   }
 }
 
-// -- what is registered
+// -- files and memory that are registered with the ring
 
 void uring_disk_io::on_open(disk_file file, int fd) {
   if (file.value < files_registered_ &&
       io_uring_register_files_update(&ring_, file.value, &fd, 1) != 1)
-    files_registered_ = file.value; // This file and later ones go by descriptor.
+    // The ring has no place for this file, so it and later files are used by their descriptors.
+    files_registered_ = file.value;
 }
 
 void uring_disk_io::on_close(disk_file file) {
@@ -177,7 +183,8 @@ const uring_disk_io::buffer* uring_disk_io::buffer_of(const std::byte* memory,
 
 io_uring_sqe* uring_disk_io::next_entry() {
   auto* entry = io_uring_get_sqe(&ring_);
-  if (entry == nullptr) { // Full of what already ended and goes on: hand that over.
+  // The ring is full of entries that are not submitted yet: submitting them makes room.
+  if (entry == nullptr) {
     io_uring_submit(&ring_);
     entry = io_uring_get_sqe(&ring_);
   }
@@ -274,7 +281,8 @@ std::size_t uring_disk_io::reap(std::span<disk_completion> completions) {
     if (const auto done = settle(user_data, moved))
       completions[count++] = *done;
   }
-  if (io_uring_sq_ready(&ring_) != 0) // The next pieces of transfers that moved a part.
+  // Submits the next pieces of transfers of which only a part was moved.
+  if (io_uring_sq_ready(&ring_) != 0)
     io_uring_submit(&ring_);
   return count;
 }
@@ -290,7 +298,7 @@ void uring_disk_io::wait(std::chrono::nanoseconds at_most) {
   __kernel_timespec until{seconds.count(), (at_most - seconds).count()};
   io_uring_cqe* cqe = nullptr;
   io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &until, nullptr);
-  // Seen here, or the next wait would end for it.
+  // The completion of the wake is taken here; otherwise the next wait would end because of it.
   if (cqe != nullptr && cqe->user_data == wake_mark) {
     const auto moved = cqe->res;
     io_uring_cqe_seen(&ring_, cqe);
@@ -303,7 +311,7 @@ void uring_disk_io::wake() noexcept {
   if (wake_asked_.exchange(true))
     return;
   const std::uint64_t one = 1;
-  // Cannot block and cannot fail: the eventfd's count is 0 or 1.
+  // The write cannot block and fails with EINTR only: the eventfd's count is 0 or 1.
   while (::write(wake_fd_.get(), &one, sizeof(one)) < 0 && errno == EINTR)
     ;
 }

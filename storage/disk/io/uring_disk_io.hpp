@@ -14,17 +14,19 @@
 
 namespace peercache::storage {
 
-/// One io_uring. Submitted requests go to the kernel in one batch at the next `reap` or `wait`.
-/// Files have a place in the ring's table; memory that was registered is pinned once and for all.
+/// A `disk_io` over one io_uring. Submitted requests go to the kernel in one batch at the next
+/// `reap` or `wait`. Open files have a place in the ring's table; registered memory is pinned once
+/// and for all.
 class uring_disk_io final : public folder_disk_io {
 public:
-  /// Errors: `refused`, with the reason, when the kernel has no io_uring for us.
+  /// Makes a ring for this folder, which is moved from when that works. Errors: `refused`, with the
+  /// reason, when the kernel has no io_uring for this process.
   static result<std::unique_ptr<uring_disk_io>> make(opened_folder& folder,
                                                      std::uint32_t queue_depth);
   ~uring_disk_io() override;
 
   std::string_view name() const noexcept override { return "io_uring"; }
-  /// Errors: `out_of_memory`, when the process may not lock so much.
+  /// Errors: `out_of_memory` when the process may not lock so much memory.
   result<void> register_memory(std::span<std::byte> memory) override;
   bool submit(const disk_request& request) override;
   std::size_t reap(std::span<disk_completion> completions) override;
@@ -36,7 +38,7 @@ public:
   std::uint32_t queue_depth() const noexcept override { return on_way_.queue_depth(); }
 
 private:
-  /// A part of registered memory that one buffer of the ring stands for.
+  /// A part of registered memory that is one buffer of the ring.
   struct buffer {
     std::byte* begin = nullptr;
     std::byte* end = nullptr;
@@ -54,21 +56,22 @@ private:
   void prepare_transfer(io_uring_sqe* entry, int file, std::uint32_t flight);
   void prepare_wake();
   const buffer* buffer_of(const std::byte* memory, std::uint32_t bytes) const;
-  /// The completion of a transfer, when all of its pieces are done.
+  /// Takes a completion queue entry. Returns the request's completion when all pieces of it are
+  /// done; nothing when another piece was started, or when the entry was the wake's.
   std::optional<disk_completion> settle(std::uint64_t user_data, std::int32_t moved);
   void drain();
 
   io_uring ring_;
   owned_fd wake_fd_;
-  std::uint64_t wake_count_ = 0; ///< Memory that the ring reads the eventfd into.
+  std::uint64_t wake_count_ = 0; ///< The ring reads the eventfd's count into this.
   bool wake_armed_ = false;
   bool woken_ = false;
   std::atomic<bool> wake_asked_{false};
-  std::uint32_t files_registered_ = 0; ///< Places of the ring's table of files.
-  std::vector<buffer> buffers_;        ///< Registered buffers, by address.
-  /// Requests on their way: room for as many transfers as syncs.
+  std::uint32_t files_registered_ = 0; ///< How many places the ring's table of files has.
+  std::vector<buffer> buffers_;        ///< Registered buffers, sorted by address.
+  /// The requests on their way, by flight number: `queue_depth` transfers and as many syncs.
   std::vector<piecewise_transfer> flights_;
-  /// Head and memory of each flight, where they lie apart.
+  /// For each flight, the two parts of a write with a head: the head and `memory`.
   std::vector<std::array<iovec, 2>> parts_;
   std::vector<std::uint32_t> free_;
   requests_on_way on_way_;

@@ -15,50 +15,55 @@
 
 namespace peercache::storage {
 
-/// Changes that become durable together, or not at all.
+/// Changes of an offset_index that become durable together, or not at all.
 struct offset_index_batch {
-  std::vector<page_key> removed;  ///< Keys that are removed before `put` is applied.
-  std::vector<record_header> put; ///< Sealed.
-  /// The sequence of the next record. 0: the index does not hold all records yet.
+  std::vector<page_key> removed;  ///< Keys to remove before `put` is applied.
+  std::vector<record_header> put; ///< Sealed record headers to store, each under its key.
+  /// The sequence of the next record, to be stored. 0: none is stored, because the index does not
+  /// hold all records yet.
   std::uint64_t next_sequence = 0;
 
   bool empty() const noexcept { return removed.empty() && put.empty(); }
 };
 
 /// Where the records of an `offset_store` lie: key -> record header, kept beside the pages so that
-/// a start need not read the pages' file. It can be made again from that file.
+/// a start need not read the pages' file. The index can be made again from that file.
 ///
 /// Threads: one owner; `wake` of a commit is called by any. Errors: results.
 /// Durability: a batch is durable when `committed` says so; before that, all of it is or nothing.
 class offset_index {
 public:
-  /// Gets one record as it was put. Called by several threads, each with its own number.
+  /// Gets one record header as it was put. Called by several threads, each with its own number
+  /// `thread`.
   using visit = std::function<void(std::uint32_t thread, const page_key& key,
                                    std::span<const std::byte> raw)>;
 
   virtual ~offset_index() = default;
 
-  /// The room that the index needs at most beside the pages, in a tier of so many bytes.
+  /// The most bytes that the index needs beside the pages, in a tier of `size_bytes`.
   virtual std::uint64_t room_bytes(std::uint64_t size_bytes) const = 0;
 
-  /// Shows all records. @return the next sequence, or nothing when records may be missing, because
-  /// the index is new or was being made again. Errors: it is damaged; `clear` mends that.
+  /// Calls `each` for all records. @return The next sequence; nothing when records may be missing,
+  /// because the index is new or was only partly made again. Errors: the index is damaged; `clear`
+  /// mends that.
   virtual result<std::optional<std::uint64_t>> load(std::uint32_t threads, const visit& each) = 0;
   /// Makes the index empty and new.
   virtual result<void> clear() = 0;
-  /// Commits the batch, durably when it returns. @pre no commit is on its way
+  /// Commits the batch, which is durable when this returns. @pre no commit is on its way
   virtual result<void> commit_now(const offset_index_batch& batch) = 0;
 
-  /// Starts a commit; `wake` is called when `committed` has something to say.
+  /// Starts to commit the batch; `wake` is called, by any thread, when the commit has ended and
+  /// `committed` has its result.
   /// @pre no commit is on its way
   virtual void commit(offset_index_batch batch, std::function<void()> wake) = 0;
-  /// How the commit ended, once; nothing as long as it is on its way. After an error any part of
-  /// the batch may be durable.
+  /// How the commit has ended; nothing as long as it is on its way, or when its result was told
+  /// already. After an error any part of the batch may be durable.
   virtual std::optional<result<void>> committed() = 0;
 };
 
-/// An index in RocksDB, in this folder of the file system, which is made when it is not there. A
-/// damaged index is thrown away. Errors: the folder cannot be used.
+/// Opens an index in RocksDB, in this folder of the file system, which is made when it is not
+/// there. A damaged index is thrown away and an empty one is made. Errors: the folder cannot be
+/// used.
 result<std::unique_ptr<offset_index>> open_rocks_index(const std::string& folder);
 
 } // namespace peercache::storage

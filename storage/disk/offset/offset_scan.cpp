@@ -9,9 +9,9 @@
 namespace peercache::storage {
 namespace {
 
-/// Read at once while the file is walked.
+/// The file is read in pieces of so many blocks.
 constexpr std::uint64_t piece_blocks = (4u << 20) / disk_block_bytes;
-/// Between two calls of `progress`, in pieces.
+/// `progress` is called whenever so many more pieces have been read.
 constexpr std::uint64_t pieces_per_progress = 64;
 
 std::uint64_t blocks_of(const record_table::entry& record) noexcept {
@@ -24,8 +24,9 @@ bool older(const record_table::entry& a, const record_table::entry& b) noexcept 
 
 } // namespace
 
-/// @param key The record's key in the index; null when it was found in the file.
-/// @param block Where it was found in the file.
+/// Takes a record header of the index or of the file, and counts one that is no record.
+/// @param key The key under which the index has the header; null when it was found in the file.
+/// @param block The block of the file in which it was found.
 void offset_scan::take(std::span<const std::byte> raw, const page_key* key, std::uint64_t block,
                        part& into) {
   record_header header;
@@ -51,7 +52,8 @@ void offset_scan::take(std::span<const std::byte> raw, const page_key* key, std:
     fault = record_fault::torn;
   }
   if (key == nullptr)
-    return; // A block of a page.
+    // A block of the file that is no good header is part of a page, so it is not counted as torn.
+    return;
   into.torn += fault != record_fault::foreign && fault != record_fault::version;
   into.dropped.push_back(*key);
 }
@@ -91,7 +93,8 @@ void offset_scan::walk_file(part& into) {
     if (read)
       walk_blocks({memory.data(), *read}, first, into);
     else
-      ++into.torn; // The record that lies there is lost.
+      // The records in a piece that cannot be read are lost; the piece counts as one torn record.
+      ++into.torn;
     const std::lock_guard lock(progress_mutex_);
     pages_seen_ += into.records.size() - before;
     if (++pieces_done_ % pieces_per_progress == 0 && options_.progress)
@@ -129,7 +132,7 @@ offset_scan_result offset_scan::join(std::vector<part>& parts) {
   return whole;
 }
 
-/// Drops records that overlap newer ones: these were written over them.
+/// Drops records that overlap newer ones, which were written over them.
 void offset_scan::drop_overlapped(offset_scan_result& whole) const {
   auto& records = whole.records;
   std::sort(records.begin(), records.end(),
@@ -152,7 +155,7 @@ void offset_scan::drop_overlapped(offset_scan_result& whole) const {
   records.resize(kept);
 }
 
-/// Keeps the newest of several records of a key, and drops the others.
+/// Keeps the newest of several records of a key and drops the others.
 void offset_scan::drop_replaced(offset_scan_result& whole) const {
   std::unordered_set<page_key> seen;
   seen.reserve(whole.records.size());

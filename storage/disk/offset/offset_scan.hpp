@@ -17,10 +17,11 @@ namespace peercache::storage {
 
 inline constexpr std::string_view offset_file = "pages.data";
 
-/// The records of an offset store, as a start finds them.
+/// What a scan at the start has found of an offset store.
 struct offset_scan_result {
-  std::vector<record_table::entry> records; ///< Sorted by sequence.
-  std::vector<page_key> dropped;            ///< Keys that the index names and should not.
+  std::vector<record_table::entry> records; ///< The records that were found, sorted by sequence.
+  /// Keys that the index has and should lose, because their record is no good.
+  std::vector<page_key> dropped;
   recovery_report report;
   std::uint64_t next_sequence = 1;
 };
@@ -32,10 +33,11 @@ public:
               const recovery_options& options)
       : io_(io), blocks_(blocks), owner_(owner), options_(options) {}
 
-  /// Reads all records of the index; nothing when it does not hold all. Errors: it cannot be read.
+  /// Reads all records of the index; nothing when the index does not hold all records. Errors: the
+  /// index cannot be read.
   result<std::optional<offset_scan_result>> read_index(offset_index& index);
-  /// Looks at each block of the file: a block that is a header of ours is a record, unless a newer
-  /// one lies over it. Of what was given up, records come back that nothing has overwritten.
+  /// Looks at each block of the file: a block that is a good header is a record, unless a newer
+  /// record lies over it. A record that was given up comes back when nothing has overwritten it.
   offset_scan_result read_file();
 
 private:
@@ -59,7 +61,8 @@ private:
   const record_owner owner_;
   const recovery_options& options_;
   std::atomic<std::uint64_t> next_piece_{0};
-  std::mutex progress_mutex_; ///< `progress` is called by one thread at a time.
+  /// Held while `progress` is called, so that one thread at a time does.
+  std::mutex progress_mutex_;
   std::uint64_t pieces_done_ = 0;
   std::uint64_t pages_seen_ = 0;
 };

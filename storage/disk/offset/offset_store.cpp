@@ -6,7 +6,7 @@
 namespace peercache::storage {
 namespace {
 
-/// A sync starts without waiting for others when it covers so many pages.
+/// A sync starts without waiting for more pages when it covers so many.
 constexpr std::size_t pages_per_sync = 256;
 
 } // namespace
@@ -29,7 +29,7 @@ offset_store::~offset_store() {
     io_.close(file_);
 }
 
-// -- the index
+// -- eviction
 
 disk_eviction offset_store::begin_eviction(std::uint64_t bytes) {
   std::uint64_t evicted_bytes = 0;
@@ -42,9 +42,9 @@ disk_eviction offset_store::begin_eviction(std::uint64_t bytes) {
   });
 }
 
-// -- room
+// -- free room in the file
 
-/// Counts a record out that has left the index: its extent will be free.
+/// Counts the extent of a record that is out of the index as free soon.
 void offset_store::leaves(const entry& record) {
   soon_.free(record.place, blocks_of(record.page));
 }
@@ -58,7 +58,9 @@ void offset_store::give_back(const entry& record) {
 void offset_store::collect_released() {
   for (const auto& gone : table_.take_released()) {
     if (table_.find(gone.page.key) != nullptr)
-      give_back(gone); // The index has another place for the key.
+      // The key has a newer record, whose place replaced this one in the index, so this extent is
+      // free without a removal.
+      give_back(gone);
     else
       to_remove_.push_back(gone);
   }
@@ -88,7 +90,7 @@ bool offset_store::read(const disk_read& page) {
   return true;
 }
 
-// -- turns
+// -- polls
 
 void offset_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
                         std::vector<disk_event>& events) {
@@ -123,8 +125,8 @@ bool offset_store::busy() const noexcept {
          table_.has_released();
 }
 
-/// Writes that got no further. An extent whose record is not in the index is free at the next
-/// start.
+/// Ends the writes that are not in the index yet. Their extents need not be freed: an extent whose
+/// record is not in the index is free at the next start.
 void offset_store::abandon() {
   for (const auto slot : take_unfinished())
     end_write(slot, disk_status::refused);

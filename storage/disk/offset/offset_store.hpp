@@ -13,12 +13,12 @@
 
 namespace peercache::storage {
 
-/// One preallocated file, `pages.data`, in which each record has an extent: one block with its
-/// header, then the page. An `offset_index` says which records there are; the headers in the file
-/// are for the day when the index is lost.
+/// Keeps all pages in one preallocated file, `pages.data`, in which each record has an extent: one
+/// block with its header, then the page. An `offset_index` says which records there are; the
+/// headers in the file are for the day when the index is lost.
 ///
-/// The file has `size_bytes`, less what the index needs, or as much as the device has room for;
-/// `used_bytes` is then what is missing of `size_bytes`, too.
+/// The file has `size_bytes`, less what the index needs, or as much as the device has room for.
+/// `used_bytes` counts all of `size_bytes` that is not free in the file.
 ///
 /// A record becomes a page when its extent is durable and then its place in the index is. Writes
 /// that end while a sync or a commit is on its way share the next one.
@@ -29,7 +29,7 @@ namespace peercache::storage {
 class offset_store final : public record_store {
 public:
   offset_store(disk_io& io, const disk_store_options& options, std::unique_ptr<offset_index> index);
-  /// Waits for what is on its way.
+  /// Closes the store and waits for the requests that the device has begun.
   ~offset_store() override;
 
   std::string_view name() const noexcept override { return "offset"; }
@@ -43,7 +43,7 @@ public:
   disk_clock::time_point next_due() const override;
   disk_store_stats stats() const override;
 
-  /// Writes that are not done, at a time.
+  /// The most writes at a time that are not done.
   static constexpr std::uint32_t writes_max = 1024;
   static constexpr std::uint32_t reads_max = 1024;
 
@@ -59,7 +59,7 @@ private:
   void on_sync(std::uint32_t slot, int error_number) override;
   void drop_write(std::uint32_t slot, disk_status status) override;
 
-  // -- the index
+  // -- commits of the index
   bool commit_due() const noexcept;
   void start_commit();
   void add_removals(offset_index_batch& batch);
@@ -68,7 +68,7 @@ private:
   void publish(std::uint32_t slot);
   void undo(std::uint32_t slot, disk_status status);
 
-  // -- room
+  // -- free room in the file
   void leaves(const entry& record) override;
   void collect_released();
   void give_back(const entry& record);
@@ -85,27 +85,33 @@ private:
   void adopt(const offset_scan_result& scanned, const recovery_options& options,
              const std::function<void(const disk_page&)>& found);
 
-  // Constant after construction.
+  // Members that are constant after construction.
   const std::unique_ptr<offset_index> places_;
-  const std::uint64_t reserved_bytes_; ///< Room that is left to the index.
-  // The owner's.
+  const std::uint64_t reserved_bytes_; ///< Bytes of `size_bytes` that are left to the index.
+  // Members that the owner's thread uses.
   disk_file file_;
 
-  block_extents free_; ///< Extents that may be written to.
-  block_extents soon_; ///< `free_`, and extents that will be free without another eviction.
-  std::uint64_t refused_blocks_ = 0; ///< The size of an extent that there was no hole for.
-  std::uint64_t holes_blocks_ = 0;   ///< Blocks in holes too small for `refused_blocks_`.
+  block_extents free_; ///< Blocks that may be written to.
+  /// The blocks of `free_`, and those that will be free without another eviction.
+  block_extents soon_;
+  /// The blocks of the largest extent that found no hole; 0 again as soon as there is such a hole.
+  std::uint64_t refused_blocks_ = 0;
+  /// Free blocks in holes of fewer than `refused_blocks_`; they count as used, so that the tier
+  /// evicts.
+  std::uint64_t holes_blocks_ = 0;
 
-  // What was written goes from one to the next.
+  // A write moves from `written_` to `syncing_`, `synced_` and `committing_`.
   slots syncing_;
   bool sync_on_its_way_ = false;
   slots synced_;
   slots committing_;
 
-  std::vector<entry> to_remove_; ///< Records to remove from the index; then their extents are free.
+  /// Records to be removed from the index; only then are their extents free.
+  std::vector<entry> to_remove_;
   std::vector<entry> removing_;
   bool commit_on_its_way_ = false;
-  disk_clock::time_point commit_not_before_{}; ///< When to commit again after a failure.
+  /// After a failed commit: when the next one may start.
+  disk_clock::time_point commit_not_before_{};
 };
 
 } // namespace peercache::storage

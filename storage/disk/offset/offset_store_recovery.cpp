@@ -1,4 +1,4 @@
-// The start of an offset_store: its file and its index.
+// How an offset_store starts: it opens its file, reads its index and adopts the records.
 
 #include "common/log.hpp"
 #include "storage/disk/offset/offset_store.hpp"
@@ -39,7 +39,7 @@ result<recovery_report> offset_store::recover(const recovery_options& options,
   return scanned.report;
 }
 
-/// Opens the pages' file, or makes it; true: it is new.
+/// Opens the pages' file, or makes one. True: the file is new.
 result<bool> offset_store::open_file() {
   const auto wanted_bytes = free_.blocks() * disk_block_bytes;
   if (wanted_bytes == 0)
@@ -70,7 +70,7 @@ result<void> offset_store::create_file(std::uint64_t bytes) {
     const auto space = io_.space();
     if (!space)
       return space.error();
-    // One part in sixteen is left: file systems need some room for themselves.
+    // One part in sixteen of the free bytes stays free: file systems need some room for themselves.
     const auto room = space->free_bytes / 16 * 15 / disk_block_bytes * disk_block_bytes;
     log::warn("disk: there is no room for {} bytes of pages, only for {}", bytes, room);
     file = room == 0 ? file : io_.create(name, room);
@@ -81,7 +81,8 @@ result<void> offset_store::create_file(std::uint64_t bytes) {
   return {};
 }
 
-/// Grows or shrinks the file to a configured size that has changed, as far as there is room.
+/// Grows or shrinks the file when the configured size has changed; grows it only as far as the
+/// device has room.
 result<void> offset_store::fit_file(std::uint64_t bytes) {
   const auto now = io_.bytes_of(file_);
   const auto space = io_.space();
@@ -126,7 +127,8 @@ result<offset_scan_result> offset_store::look(const recovery_options& options, b
   return scan.read_file();
 }
 
-/// The index says what was found.
+/// Corrects the index, or fills it when it was lost (`rebuilt`), so that it says what the scan
+/// found.
 result<void> offset_store::remember(const offset_scan_result& scanned, bool rebuilt) {
   offset_index_batch batch;
   if (!rebuilt) {

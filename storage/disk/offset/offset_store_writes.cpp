@@ -1,4 +1,4 @@
-// The way of a record to its extent and into the index.
+// How an offset_store writes a record to its extent and puts it into the index.
 
 #include "storage/disk/offset/offset_store.hpp"
 #include "storage/disk/page_check.hpp"
@@ -8,8 +8,8 @@
 namespace peercache::storage {
 namespace {
 
-/// The index keeps a next sequence that is larger by this: records that were written and never
-/// committed are then older than those of the next start.
+/// A commit stores a next sequence that is larger by this than the real one, so that records which
+/// were written and never committed are older than those of the next start.
 constexpr std::uint64_t sequence_margin = 65536;
 
 } // namespace
@@ -38,7 +38,7 @@ bool offset_store::write(const disk_write& page) {
   return true;
 }
 
-// -- the sync
+// -- the sync of the file
 
 void offset_store::start_sync() {
   disk_request request;
@@ -61,14 +61,14 @@ void offset_store::on_sync(std::uint32_t, int error_number) {
   }
 }
 
-/// The index never heard of it.
+/// Gives up a write that was never handed to the index, so that its extent is free at once.
 void offset_store::drop_write(std::uint32_t slot, disk_status status) {
   const auto op = end_write(slot, status);
   leaves(op.record);
   give_back(op.record);
 }
 
-// -- the index
+// -- commits of the index
 
 bool offset_store::commit_due() const noexcept {
   return !commit_on_its_way_ && now_ >= commit_not_before_ &&
@@ -89,7 +89,8 @@ void offset_store::start_commit() {
 void offset_store::add_removals(offset_index_batch& batch) {
   for (const auto& gone : std::exchange(to_remove_, {})) {
     if (table_.find(gone.page.key) != nullptr) {
-      give_back(gone); // The index has another place for the key by now.
+      // The index has a newer place for the key by now, so the extent is free without a removal.
+      give_back(gone);
     } else {
       batch.removed.push_back(gone.page.key);
       removing_.push_back(gone);
@@ -105,7 +106,9 @@ void offset_store::add_records(offset_index_batch& batch) {
     if (op.erased) {
       drop_write(slot, disk_status::refused);
     } else if (there != nullptr && there->sequence > op.record.sequence) {
-      drop_write(slot, disk_status::ok); // The page was replaced before it was in the index.
+      // A newer write of the key is in the index already, so this page was replaced before it was a
+      // page.
+      drop_write(slot, disk_status::ok);
     } else {
       auto header =
           header_of(op.record.page, options_.owner, op.record.sequence, page_offset(op.record));
@@ -146,7 +149,9 @@ void offset_store::publish(std::uint32_t slot) {
     leaves(*replaced);
 }
 
-/// The index names the record, or may, and the place of the one before it is lost.
+/// Gives up a write whose commit failed, or which was erased during its commit. The index may name
+/// it instead of the record before, so both leave, and the key is removed from the index before
+/// their extents are free.
 void offset_store::undo(std::uint32_t slot, disk_status status) {
   const auto op = end_write(slot, status);
   if (const auto before = table_.erase(op.request.key))

@@ -21,10 +21,10 @@
 namespace peercache::storage {
 namespace {
 
-/// The key of the sequence's note: shorter than a page's key, so it can be no page's.
+/// The RocksDB key of the next sequence: shorter than a page's key, so it can be no page's.
 constexpr std::string_view sequence_name = "next_sequence";
 
-/// The value under `sequence_name`.
+/// The value that is stored under `sequence_name`.
 struct sequence_note {
   std::uint64_t next = 0;
   std::uint32_t crc = 0; ///< CRC-32C of `next`.
@@ -44,7 +44,8 @@ error to_error(const rocksdb::Status& status, const std::string& doing) {
           "cannot " + doing + " the index: " + status.ToString()};
 }
 
-/// RocksDB writes no log of its own. What it calls fatal goes to ours; errors come as statuses.
+/// The log of RocksDB: what RocksDB calls fatal goes to our log, and nothing else is logged,
+/// because errors come back as statuses.
 class fatal_log final : public rocksdb::Logger {
 public:
   fatal_log() : rocksdb::Logger(rocksdb::FATAL_LEVEL) {}
@@ -56,7 +57,8 @@ public:
   }
 };
 
-/// About 64 MiB of memory: three write buffers and a small cache, as nothing is looked up.
+/// Options for about 64 MiB of memory: three write buffers and a small cache, because only the next
+/// sequence is ever looked up.
 rocksdb::Options make_options() {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(8u << 20);
@@ -64,14 +66,16 @@ rocksdb::Options make_options() {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.compression = rocksdb::kNoCompression; // Digests and checksums.
+  // The values are digests and checksums, which do not compress.
+  options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = 16u << 20;
   options.max_write_buffer_number = 3;
   options.max_total_wal_size = 32u << 20;
   options.max_manifest_file_size = 1u << 20;
   options.max_open_files = 128;
   options.max_background_jobs = 2;
-  // A log that is damaged before its end means that records are missing: all of it is made again.
+  // A write-ahead log that is damaged before its end has lost records: then opening fails, and the
+  // whole index is made again.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.info_log = std::make_shared<fatal_log>();
   options.stats_dump_period_sec = 0;
@@ -83,10 +87,11 @@ struct index_commit {
   rocksdb::WriteBatch batch;
   std::function<void()> wake;
   rocksdb::Status status;
-  std::atomic<bool> ended{false}; ///< `status` is there.
+  std::atomic<bool> ended{false}; ///< Set by the committer after it has set `status`.
 };
 
-/// Commits run on a thread of its own, so that the owner does not wait for the log's sync.
+/// An offset_index in RocksDB. A thread of the index runs the commits, so that the owner does not
+/// wait for the sync of the log.
 class rocks_index final : public offset_index {
 public:
   explicit rocks_index(std::string folder)
@@ -112,10 +117,10 @@ private:
 
   const std::string folder_;
   rocksdb::Options options_;
-  const std::unique_ptr<rocksdb::ThreadPool> committer_; ///< One thread, for commits.
-  // The owner's, but the committer's while there is a job.
+  const std::unique_ptr<rocksdb::ThreadPool> committer_; ///< The one thread that runs commits.
+  // Members of the owner, which the committer uses instead while a commit (`job_`) is on its way.
   std::unique_ptr<rocksdb::DB> db_;
-  bool failed_ = false; ///< The last write.
+  bool failed_ = false; ///< Whether the last write failed.
   std::shared_ptr<index_commit> job_;
 };
 
@@ -135,7 +140,8 @@ result<void> rocks_index::open() {
   const auto status = open_db();
   if (status.ok())
     return {};
-  // Whatever it is, also a device without room: the pages' file has all that the index has.
+  // The index is made again whatever the error is, also on a full device: the pages' file has all
+  // that the index has.
   log::warn("disk: the index in '{}' cannot be opened and is made again, which takes a scan of all "
             "pages: {}",
             folder_, status.ToString());
@@ -152,8 +158,9 @@ result<void> rocks_index::clear() {
   return {};
 }
 
-/// Room for 256 bytes a record, compactions included, where each record has two blocks or more; at
-/// least what the log and the write buffers need, unless that is too much of a small tier.
+/// Room for 256 bytes a record, compactions included, where each record has two blocks or more; but
+/// at least what the log and the write buffers need, unless that were more than a quarter of the
+/// tier.
 std::uint64_t rocks_index::room_bytes(std::uint64_t size_bytes) const {
   constexpr std::uint64_t at_least = 64u << 20;
   return std::max(size_bytes / 32, std::min(at_least, size_bytes / 4));
@@ -235,7 +242,8 @@ rocksdb::WriteBatch to_rocks(const offset_index_batch& batch) {
   return to;
 }
 
-/// Writes a batch. After a failure RocksDB takes no writes until it is resumed, or opened again.
+/// Writes a batch, durably. After a failed write RocksDB takes no more until it is resumed or
+/// opened again, so that is done first.
 rocksdb::Status rocks_index::write(rocksdb::WriteBatch& batch) {
   if (failed_ || !db_) {
     auto ready = db_ ? db_->Resume() : rocksdb::Status::Aborted();

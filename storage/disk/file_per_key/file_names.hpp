@@ -19,23 +19,26 @@ namespace peercache::storage {
 /// one among few.
 inline constexpr std::string_view page_files_folder = "pages";
 
-/// The number of a page's folder: the first four bits of the digest, both levels together.
+/// The number of the folder that a page's file lies in: the first four bits of the key's digest,
+/// for both levels of folders together.
 constexpr std::uint32_t page_folder_number(const page_key& key) noexcept {
   return key.bytes[0] >> 4;
 }
 inline constexpr std::uint32_t first_page_folders = 4;
 inline constexpr std::uint32_t page_folders = 16;
 
-/// "pages/0" to "pages/3", of the folder of this number. @pre number < page_folders
+/// The outer folder of page folder `number`: "pages/0" to "pages/3". @pre number < page_folders
 std::string first_page_folder(std::uint32_t number);
-/// "pages/0/0" to "pages/3/3". @pre number < page_folders
+/// The inner folder of page folder `number`: "pages/0/0" to "pages/3/3". @pre number < page_folders
 std::string page_folder(std::uint32_t number);
-/// "pages/2/2/abcd…".
+/// The file of a page: "pages/2/2/abcd…".
 std::string page_file(const page_key& key);
-/// The name of a record on its way, in the page's folder: "pages/2/2/abcd….<16 hex digits>.tmp".
+/// The file of a record that is being written, in the page's folder, until it gets the page's name:
+/// "pages/2/2/abcd….<16 hex digits>.tmp".
 std::string temporary_page_file(const page_key& key, std::uint64_t sequence);
 
-/// The key in the last part of a file's name; nothing when no page of that folder is called so.
+/// The key in the last part of a file's name; nothing when no page in folder number `folder` has
+/// this name.
 std::optional<page_key> parse_page_file(std::string_view name, std::uint32_t folder);
 bool is_temporary_page_file(std::string_view name) noexcept;
 

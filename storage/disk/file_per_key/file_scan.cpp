@@ -40,7 +40,8 @@ void join(file_scan_result& whole, file_scan_result& part) {
 } // namespace
 
 result<file_scan_result> file_scan::run() {
-  // With `verify` each thread has memory for the largest page.
+  // A scan with `verify` starts no more threads than were asked for, because each thread has memory
+  // for the largest page.
   const auto wanted = options_.verify ? options_.threads : options_.threads * waiting_threads;
   const auto threads = std::clamp(wanted, 1u, page_folders);
   std::vector<file_scan_result> parts(threads);
@@ -100,7 +101,7 @@ void file_scan::scan_file(const disk_file_head& file, std::uint32_t folder, file
   }
   const auto key = parse_page_file(file.name, folder);
   if (!key)
-    return; // A file that is not ours.
+    return; // A file with another kind of name is not ours: the scan leaves it alone.
   ++part.report.files;
   record_header header;
   auto fault = record_fault::torn;
@@ -108,7 +109,8 @@ void file_scan::scan_file(const disk_file_head& file, std::uint32_t folder, file
     fault = read_record(file.head, owner_, header);
   const bool whole = fault == record_fault::none && header.offset_bytes == disk_block_bytes &&
                      file.bytes == disk_block_bytes + in_blocks(header.length_bytes);
-  // A file that was given another's name holds another's page.
+  // A header with another key than the file's name says: the file was renamed, and its page belongs
+  // to another key.
   const bool named = whole && (!guard_on(guard::key) || header.key == *key);
   if (!named) {
     count_fault(fault, part.report);

@@ -15,24 +15,25 @@
 
 namespace peercache::storage {
 
-/// The pages that a start found in the folders of a store with a file per key, and counts.
+/// The pages that a scan found in the folders of a file_store, and what else it counted.
 struct file_scan_result {
   std::vector<record_table::entry> records;
-  std::vector<std::string> to_remove; ///< Files of ours that are no pages.
+  /// Files of the store that hold no page: unfinished writes and damaged records.
+  std::vector<std::string> to_remove;
   recovery_report report;
   std::uint64_t last_sequence = 0;
-  std::optional<error> failure; ///< A folder could not be read.
+  std::optional<error> failure; ///< Set when a folder could not be read.
 };
 
-/// Lists all folders and reads each file's header; several threads share the folders. A thread
-/// waits for the device with every file that is not cached, so there are many to each that was
-/// allowed.
+/// Lists all folders of a file_store and reads each file's header; several threads share the
+/// folders. A thread waits for the device with every file that is not cached, so the scan runs more
+/// threads than it was allowed to keep busy (`options.threads`), unless it verifies.
 class file_scan {
 public:
   file_scan(const disk_io& io, const record_owner& owner, const recovery_options& options)
       : io_(io), owner_(owner), options_(options) {}
 
-  /// Records are sorted by sequence. Errors: a folder cannot be read.
+  /// Scans all folders. The records are sorted by their sequence. Errors: a folder cannot be read.
   result<file_scan_result> run();
 
 private:
@@ -40,7 +41,7 @@ private:
   result<void> scan_folder(std::uint32_t folder, file_scan_result& part, page_verifier& verifier);
   void scan_file(const disk_file_head& file, std::uint32_t folder, file_scan_result& part,
                  page_verifier& verifier);
-  /// Notes that so much of this folder is read, with so many pages more than at the last call.
+  /// Reports the share of this folder that is read by now, and the pages found since the last call.
   void tell_progress(std::uint32_t folder, double share, std::uint64_t pages);
 
   const disk_io& io_;
@@ -48,9 +49,10 @@ private:
   const recovery_options& options_;
   std::atomic<std::uint32_t> next_folder_{0};
   std::atomic<bool> failed_{false};
-  std::mutex progress_mutex_; ///< `progress` is called by one thread at a time.
+  /// Held while `progress` is called, so that one thread at a time does.
+  std::mutex progress_mutex_;
   std::uint64_t pages_ = 0;
-  std::array<double, page_folders> shares_{}; ///< The share of each folder that is read by now.
+  std::array<double, page_folders> shares_{}; ///< How much of each folder is read by now, 0 to 1.
 };
 
 } // namespace peercache::storage

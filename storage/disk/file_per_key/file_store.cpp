@@ -10,13 +10,13 @@
 namespace peercache::storage {
 namespace {
 
-/// Files removed in one poll at most: a removal keeps the owner waiting.
+/// One poll removes so many files at most: a removal keeps the owner waiting.
 constexpr std::size_t removals_per_poll = 32;
-/// Failed removals in one poll at most: a device may take its time to fail.
+/// A poll stops removing files after so many failed removals: a device may take its time to fail.
 constexpr std::size_t failures_per_poll = 4;
-/// A round starts without waiting for others when it has so many.
+/// A round of syncs starts without waiting for more pages when so many are written.
 constexpr std::size_t round_pages = 64;
-/// How long a file that could not be removed is left alone.
+/// A file that could not be removed is tried again after this time.
 constexpr auto removal_pause = std::chrono::seconds(1);
 
 } // namespace
@@ -36,9 +36,10 @@ file_store::~file_store() {
       io_.close(folder);
 }
 
-// -- the index
+// -- records that leave the index
 
-/// Out of the index: its name is to go, unless a newer record has it by now.
+/// Notes that a record is out of the index: its file is to be removed, unless a newer record of the
+/// key has the file's name by now.
 void file_store::leaves(const entry& record) {
   leaving_bytes_ += file_bytes(record.page.length_bytes);
   if (!replacing_.contains(record.page.key))
@@ -59,7 +60,9 @@ void file_store::collect_released() {
     const auto stale = stale_names_.find(gone.page.key);
     if (stale != stale_names_.end() && stale->second == gone.sequence)
       to_remove_.push_back({gone});
-    else // Another record has taken its name, and its file with it.
+    // The name belongs to a newer record by now, whose file took the place of this one: nothing is
+    // left to remove.
+    else
       give_back(gone);
   }
 }
@@ -83,9 +86,9 @@ void file_store::remove_files() {
       remove_first(stuck_);
 }
 
-/// Removes a file. False: it stays, and is tried again later. Until then it counts as leaving: no
-/// other page goes to make up for it. A file that stays until the end is found again at the next
-/// start.
+/// Removes the file of a record. False: it could not be removed, and is tried again later. Until
+/// then its bytes count as leaving, so that no other page is evicted to make up for them. A file
+/// that stays until the store ends is found again at the next start.
 bool file_store::remove_or_keep(doomed_file file) {
   const auto& record = file.record;
   const auto stale = stale_names_.find(record.page.key);
@@ -142,7 +145,7 @@ disk_status file_store::judge(const read_op& read, int error_number) {
   return status;
 }
 
-// -- turns
+// -- polls
 
 void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
                       std::vector<disk_event>& events) {
@@ -177,7 +180,7 @@ bool file_store::busy() const noexcept {
   return !writes_.empty() || !reads_.empty() || !to_remove_.empty() || table_.has_released();
 }
 
-/// Ends writes that got no further. The rest of their files goes at the next start.
+/// Ends the writes that are not durable. What is left of their files is removed at the next start.
 void file_store::abandon() {
   for (const auto slot : take_unfinished())
     drop_write(slot, disk_status::refused);

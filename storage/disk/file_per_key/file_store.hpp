@@ -13,13 +13,14 @@
 
 namespace peercache::storage {
 
-/// A file for each page, named by the key's digest (file_names.hpp): one block with the record's
-/// header, then the page.
+/// Keeps each page in a file of its own, named by the key's digest (file_names.hpp): one block with
+/// the record's header, then the page.
 ///
 /// A record is written under a temporary name, made durable, renamed, and is a page when its folder
 /// is durable too. Writes that end together share a round: first the syncs of all their files are
-/// on the device at the same time, then those of the folders that they are named in; file systems
-/// make one commit of such. The files of the next round are synced beside the folders of this one.
+/// on the device at the same time, then the syncs of the folders that the files are named in; file
+/// systems make one commit of syncs that are on the device together. The files of the next round
+/// are synced beside the folders of this one.
 ///
 /// Threads, ownership, errors: as disk_store.
 /// Invariants: (1) under a page's name lies a whole, durable record or nothing; (2) a name is
@@ -27,7 +28,7 @@ namespace peercache::storage {
 class file_store final : public record_store {
 public:
   file_store(disk_io& io, const disk_store_options& options);
-  /// Waits for what is on its way.
+  /// Closes the store and waits for the requests that the device has begun.
   ~file_store() override;
 
   std::string_view name() const noexcept override { return "file_per_key"; }
@@ -41,19 +42,21 @@ public:
   disk_clock::time_point next_due() const override;
   disk_store_stats stats() const override;
 
-  /// Writes at a time, each with an open file; writes whose files have their names are closed and
-  /// wait for their folders besides. Together with the folders, which stay open, these are fewer
-  /// than the 1024 files that a process may have open by default.
+  /// The most writes at a time that have an open file. A write whose file got its name is closed
+  /// while it waits for its folder and does not count. Together with the folders, which stay open,
+  /// these files are fewer than the 1024 that a process may have open by default.
   static constexpr std::uint32_t writes_max = 384;
   static constexpr std::uint32_t reads_max = 128;
-  /// Taken between two polls: making a file takes long enough for the device to run dry.
+  /// The most writes taken between two polls: making a file takes so long that the device would run
+  /// dry if it got nothing to do before many were made.
   static constexpr std::uint32_t writes_at_once = 16;
 
 private:
-  /// The file of a record that is out of the index, or of a write that was given up.
+  /// The file of a record that is out of the index, or of a write that was given up; it is to be
+  /// removed.
   struct doomed_file {
     entry record;
-    bool temporary = false; ///< The file never got the page's name.
+    bool temporary = false; ///< The file has the temporary name of its record, not the page's name.
     disk_clock::time_point not_before{};
   };
 
@@ -76,10 +79,10 @@ private:
   void publish(std::uint32_t slot);
   void withdraw(std::uint32_t slot, disk_status status);
   void drop_write(std::uint32_t slot, disk_status status) override;
-  /// Closes the file too, which it has until it has its name and waits for the folder.
+  /// Ends a write as `end_write` does, and closes its file if it is still open.
   write_op finish_write(std::uint32_t slot, disk_status status);
 
-  // -- reads and what goes
+  // -- reads and removals
   disk_status judge(const read_op& read, int error_number) override;
   void leaves(const entry& record) override;
   void give_back(const entry& gone);
@@ -94,30 +97,37 @@ private:
   result<void> prepare_folder(std::uint32_t number);
   bool sync_parents();
 
-  // What was written goes from one to the next.
+  // The writes of a round move from `syncing_` to `named_`.
   slots syncing_;
-  std::size_t syncs_left_ = 0;   ///< Files of `syncing_` whose sync is not done.
-  slots named_;                  ///< Writes with their file renamed and its folder being synced.
-  std::size_t folders_left_ = 0; ///< Folders whose sync is not done.
+  std::size_t syncs_left_ = 0;   ///< How many files of `syncing_` have a sync that is not done.
+  slots named_;                  ///< Writes whose file is renamed and whose folder is being synced.
+  std::size_t folders_left_ = 0; ///< How many folders have a sync that is not done.
   std::bitset<page_folders> folders_failed_;
-  /// Keys of `named_` whose file another record of the index had: nobody reads them meanwhile.
+  /// Keys of `named_` whose name belonged to a record that the index still has: nobody reads these
+  /// keys until the round ends.
   std::unordered_set<page_key> replacing_;
 
-  std::array<disk_file, page_folders> folders_; ///< Open folders; empty: not there yet.
-  bool root_to_sync_ = false;                   ///< The root has folders that may not be durable.
-  std::bitset<first_page_folders> parents_to_sync_; ///< First-level folders that have such folders.
+  /// The open page folders by number; an empty handle: the folder is not open yet.
+  std::array<disk_file, page_folders> folders_;
+  /// Whether the root folder may have folders in it that are not durable.
+  bool root_to_sync_ = false;
+  /// The outer folders that may have folders in them that are not durable.
+  std::bitset<first_page_folders> parents_to_sync_;
 
-  /// Names that hold a record which is out of the index, and its sequence.
+  /// Keys whose file on disk is that of a record that is out of the index, with the record's
+  /// sequence.
   std::unordered_map<page_key, std::uint64_t> stale_names_;
   std::deque<doomed_file> to_remove_;
-  /// Files that could not be removed; the next to be tried in front.
+  /// Files that could not be removed; the next to be tried is in front.
   std::deque<doomed_file> stuck_;
 
   std::uint64_t used_bytes_ = 0;
-  /// Part of `used_bytes_`: files of records that are out of the index.
+  /// The part of `used_bytes_` that files of records out of the index take.
   std::uint64_t leaving_bytes_ = 0;
-  bool more_ = false;  ///< A write was sent away because others begin before it,
-  bool again_ = false; ///< before the last poll: it may come now.
+  bool more_ = false; ///< Since the last poll a write was turned away because of `writes_at_once`.
+  /// Between the last two polls a write was turned away because of `writes_at_once`: the next poll
+  /// is due at once, so that the write can be handed in again.
+  bool again_ = false;
 };
 
 } // namespace peercache::storage

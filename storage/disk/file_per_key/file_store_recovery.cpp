@@ -1,4 +1,4 @@
-// The folders of a file_store, and what a start does with the files in them.
+// How a file_store makes and opens its folders, and what it does at a start with the files in them.
 
 #include "storage/disk/file_per_key/file_names.hpp"
 #include "storage/disk/file_per_key/file_scan.hpp"
@@ -13,8 +13,7 @@ result<void> file_store::make_root() {
   return io_.sync_folder("");
 }
 
-/// Makes the two folders of a page folder's number, one in the other, where they are missing, and
-/// opens the inner one.
+/// Opens the page folder of this number; makes it and the folder around it where they are missing.
 result<void> file_store::prepare_folder(std::uint32_t number) {
   if (folders_[number])
     return {};
@@ -35,11 +34,12 @@ result<void> file_store::prepare_folder(std::uint32_t number) {
   return {};
 }
 
-/// New folders are durable when their parents are.
+/// Makes new folders durable by syncing the folders that they lie in.
 bool file_store::sync_parents() {
   const auto sync = [this](const std::string& folder) {
     const auto synced = io_.sync_folder(folder);
-    return synced || synced.error().code == errc::not_found; // A full disk may lack some folders.
+    // A folder that is missing needs no sync: a full disk may lack some folders.
+    return synced || synced.error().code == errc::not_found;
   };
   if (root_to_sync_ && !sync(std::string(page_files_folder)))
     return false;
@@ -62,8 +62,11 @@ result<recovery_report> file_store::recover(const recovery_options& options,
   if (!scanned)
     return scanned.error();
   for (const auto& file : scanned->to_remove)
-    (void)io_.remove(file); // No key names this file; the next start tries again.
-  root_to_sync_ = true;     // A process that was killed may have left them not durable.
+    // An error is ignored: no key names this file, and the next start tries to remove it again.
+    (void)io_.remove(file);
+  // A process that was killed may have left folders that are not durable, so all of them are
+  // synced.
+  root_to_sync_ = true;
   parents_to_sync_.set();
   (void)sync_parents();
   for (const auto& record : scanned->records) {

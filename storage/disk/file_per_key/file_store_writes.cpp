@@ -1,4 +1,4 @@
-// The way of a record to its file.
+// How a file_store writes a record: its file, the sync, the page's name, the sync of the folder.
 
 #include "common/assert.hpp"
 #include "storage/disk/file_per_key/file_names.hpp"
@@ -22,7 +22,8 @@ bool file_store::write(const disk_write& page) {
     tell(disk_event::kind::written, disk_status::no_space, page.tag, page.key);
     return true;
   }
-  if (writes_.size() - named_.size() == writes_max) { // Files that have their name are closed.
+  // Writes in `named_` do not count against `writes_max`, because their files are closed.
+  if (writes_.size() - named_.size() == writes_max) {
     crowded_ = true;
     return false;
   }
@@ -84,7 +85,8 @@ bool file_store::pages_due() const noexcept {
 
 // -- names
 
-/// Renames the files of a round by age: the newest record of a key is renamed last.
+/// Renames the files of a round by age, so that the newest record of a key is renamed last and
+/// keeps the name.
 void file_store::name_round() {
   auto writes = std::exchange(syncing_, {});
   sort_by_age(writes);
@@ -94,7 +96,7 @@ void file_store::name_round() {
   sync_folders();
 }
 
-/// Gives a record's file its name; false: the write has ended instead.
+/// Gives a record's file the page's name. False: the file got no name, and the write has ended.
 bool file_store::rename_record(std::uint32_t slot) {
   auto& op = writes_[slot];
   const auto* there = table_.find(op.record.page.key);
@@ -103,7 +105,8 @@ bool file_store::rename_record(std::uint32_t slot) {
     return false;
   }
   if (there != nullptr && there->sequence > op.record.sequence) {
-    drop_write(slot, disk_status::ok); // The page was replaced before it was in the index.
+    // A newer write of the key is durable already, so this page was replaced before it was a page.
+    drop_write(slot, disk_status::ok);
     return false;
   }
   const auto renamed = io_.rename(temporary_page_file(op.record.page.key, op.record.sequence),
@@ -164,10 +167,13 @@ void file_store::finish_round() {
 void file_store::publish(std::uint32_t slot) {
   const auto op = finish_write(slot, disk_status::ok);
   if (const auto replaced = table_.insert(op.record))
-    leaving_bytes_ += file_bytes(replaced->page.length_bytes); // The new record has its name.
+    // The new record took the file name of the replaced one, whose bytes are given back when nobody
+    // reads it.
+    leaving_bytes_ += file_bytes(replaced->page.length_bytes);
 }
 
-/// The record has its name, but perhaps not for good: it goes, and what had the name before.
+/// Gives up a record that has the page's name, though perhaps not durably: takes it out, and also
+/// the record that had the name before and lost its file to the rename.
 void file_store::withdraw(std::uint32_t slot, disk_status status) {
   const auto op = finish_write(slot, status);
   leaving_bytes_ += file_bytes(op.record.page.length_bytes);

@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::uint64_t capacity_pages = 1000;
 
-/// Three of ten references go to 300 hot pages, the others to pages that are seen once: recency
-/// keeps these.
+/// References of which three in ten go to 300 hot pages and the others to pages that are seen one
+/// time. LRU keeps the pages that were seen one time and evicts many hot ones, so S3-FIFO is
+/// better.
 class scan_heavy {
 public:
   std::uint64_t next() { return random_() % 10 < 3 ? random_() % 300 : 1'000'000 + once_++; }
@@ -23,8 +24,8 @@ private:
   std::uint64_t once_ = 0;
 };
 
-/// Every page is seen again after half a capacity of other references, and then never: a small
-/// queue has lost it.
+/// References in which every page is seen again after half a capacity of other references, and then
+/// never. The small queue of S3-FIFO has lost the page by then, so LRU is better.
 class recency_heavy {
 public:
   std::uint64_t next() {
@@ -94,7 +95,7 @@ TEST(adaptive_policy, a_switch_loses_no_page_and_invents_none) {
     ASSERT_EQ(pool.size(), capacity_pages);
   }
   for (std::uint64_t left = capacity_pages; left > 0; --left) {
-    pool.evict(); // Asserts that the victim is a page of the pool.
+    pool.evict(); // `evict` asserts that the victim is a page of the pool.
   }
   EXPECT_EQ(policy.victim(), std::nullopt);
 }
@@ -104,7 +105,8 @@ TEST(adaptive_policy, does_not_swing_between_two_equals) {
   tested_pool pool(policy, capacity_pages);
   std::mt19937_64 random(7);
   for (int i = 0; i < 300'000; ++i) {
-    pool.use(random() % (2 * capacity_pages)); // Uniform: no policy is better than another.
+    // The references are uniform, so no policy is better than another.
+    pool.use(random() % (2 * capacity_pages));
   }
   EXPECT_EQ(policy.stats().switches, 0u);
   EXPECT_NEAR(policy.stats().lru_hit_rate, policy.stats().s3fifo_hit_rate, 0.015);
@@ -141,7 +143,7 @@ TEST(adaptive_policy, the_sample_follows_the_number_of_pages_that_fit) {
 }
 
 TEST(adaptive_policy, a_sample_tells_the_same_as_all_keys) {
-  // 40 times the pages of `scan_heavy`: one key in 32 is sampled.
+  // The pool has 40 times the pages of the other tests, so that one key in 32 is sampled.
   constexpr std::uint64_t pages = 40'000;
   adaptive_policy policy(pages);
   tested_pool pool(policy, pages);

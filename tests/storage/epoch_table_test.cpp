@@ -135,7 +135,7 @@ TEST_F(epoch_table_test, to_close_and_open_it_costs_calls_nothing_while_nothing_
 
 TEST_F(epoch_table_test, a_change_that_a_node_died_in_ends_when_its_successor_opens_the_table) {
   table.raise(a, 3);
-  memory->changes.fetch_add(1); // The node died within a change.
+  memory->changes.fetch_add(1); // `changes` is odd now, as when the node dies within a change.
   ASSERT_EQ(table.epoch_of(a), epoch_table::no_epoch);
   EXPECT_FALSE(table.is_old(key_of(a, 1))) << "nobody knows, and whoever opens it looks again";
   table.open();

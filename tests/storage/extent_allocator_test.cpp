@@ -80,7 +80,7 @@ TEST(extent_allocator_death, freeing_what_is_free_is_our_bug) {
   EXPECT_DEATH(pool.free(*first, 4), "notes_");
 }
 
-/// A plain map of pages that the allocator must agree with.
+/// A plain map of pages, with which the allocator has to agree.
 class model {
 public:
   explicit model(std::uint32_t granules) : granules_(granules) {}
@@ -92,7 +92,7 @@ public:
     return after != pages_.begin() && std::prev(after)->first + std::prev(after)->second > first;
   }
 
-  /// Longest gap and number of gaps.
+  /// The length of the longest gap between pages, and the number of gaps.
   std::pair<std::uint32_t, std::uint32_t> gaps() const {
     std::uint32_t at = 0, longest = 0, number = 0;
     auto gap = [&](std::uint32_t end) {

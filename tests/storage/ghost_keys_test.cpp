@@ -51,7 +51,8 @@ TEST(ghost_keys, growing_forgets_nothing) {
   }
 }
 
-/// Gaps may make it forget early, but never a key that is among the last `limit` remembered.
+/// Gaps in its ring may make ghost_keys forget old keys early, but never a key that is among the
+/// last `limit` remembered.
 TEST(ghost_keys, random_takes_cost_only_the_oldest) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -62,7 +63,8 @@ TEST(ghost_keys, random_takes_cost_only_the_oldest) {
       std::uint64_t key;
       std::uint64_t number;
     };
-    std::deque<remembered> model; // Exact: the last `limit` that were not taken.
+    // The keys that ghost_keys should know: the last `limit` that were remembered and not taken.
+    std::deque<remembered> model;
     std::uint64_t number = 0;
     for (int step = 0; step < 20'000; ++step) {
       const std::uint64_t key = random() % (3 * limit);

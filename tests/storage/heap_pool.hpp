@@ -12,8 +12,8 @@
 
 namespace peercache::storage {
 
-/// A pool's memory on the heap, for tests that need no shared memory. `with_pages` = false leaves
-/// the pages out: for tests that only account.
+/// The memory of a pool on the heap, for tests that need no shared memory. Without `with_pages`
+/// there are no bytes of pages, for tests that look at entries only.
 class heap_pool {
 public:
   explicit heap_pool(std::uint32_t granules, bool with_pages = true)
@@ -22,7 +22,7 @@ public:
         claimed_bytes_(granules * std::size_t{limits::granule_bytes}) {}
 
   slot_table slots() { return {entries_, {pages_.data(), claimed_bytes_}}; }
-  /// The slots' entries as they lie in memory.
+  /// The slot entries as they lie in memory, for tests that change them behind the owner's back.
   std::vector<slot_entry>& entries() { return entries_; }
   host_index index() { return {buckets_, slots()}; }
 
@@ -33,7 +33,7 @@ private:
   std::size_t claimed_bytes_;
 };
 
-/// A uniform key for a number.
+/// A key for a number; its bits are as uniform as those of a digest.
 inline page_key key_of(std::uint64_t number) {
   page_key key;
   auto word = number;

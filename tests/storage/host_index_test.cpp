@@ -87,7 +87,8 @@ TEST_F(host_index_test, a_slot_that_is_being_filled_anew_is_not_found_by_a_cell_
   put(7, 1);
   slots.publish({7}, key_of(1), length, 1);
   slots.give_up({7});
-  slots.begin_fill({7}); // Other bytes come here, and the entry still has the key of before.
+  // The slot is filled anew with other bytes while its entry still has the old page's key.
+  slots.begin_fill({7});
   EXPECT_FALSE(index.find(key_of(1)));
   guard_switched_off off(guard::filled);
   EXPECT_TRUE(index.find(key_of(1))) << "the guard is what keeps wrong bytes away";
@@ -128,7 +129,7 @@ TEST_F(host_index_test, what_killed_fillers_left_makes_room) {
 }
 
 TEST_F(host_index_test, full_buckets_take_no_more_and_lose_nothing) {
-  make(1); // Two buckets: 16 cells.
+  make(1); // The index of this pool has two buckets with 16 cells together.
   heap_pool many(64, false);
   const auto buckets = std::make_unique<std::array<host_index::bucket, 2>>();
   host_index small({buckets->data(), buckets->size()}, many.slots());
@@ -170,7 +171,7 @@ TEST_F(host_index_test, threads_that_write_at_once_lose_no_page) {
     ASSERT_TRUE(index.find(key_of(slot + 1))) << slot;
 }
 
-/// An index and its slots in memory that forked processes share.
+/// A host index and its slots, in memory that forked processes share.
 struct shared_pool {
   static constexpr std::uint32_t granules = 4096;
   std::array<slot_entry, granules> entries;
@@ -178,7 +179,7 @@ struct shared_pool {
   std::atomic<std::uint32_t> inserted;
 
   slot_table slots() {
-    static std::byte none; // Stands for the pages, which no test touches.
+    static std::byte none; // A byte in place of the pages, which no test of this pool touches.
     return {entries, {&none, granules * std::size_t{limits::granule_bytes}}};
   }
   host_index index() { return {buckets, slots()}; }

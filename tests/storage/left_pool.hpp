@@ -20,7 +20,7 @@
 
 namespace peercache::storage {
 
-/// Pools of processes that were killed, for tests of who comes after them.
+/// Helpers for tests of who takes over a pool whose process was killed.
 
 inline pool_memory_options pool_options_for(const std::string& test) {
   return {.name_prefix = "peercache-test-" + test + "-" + std::to_string(::getpid()),
@@ -36,7 +36,7 @@ inline std::unique_ptr<page_pool> pool_of(slot_table slots) {
                                      page_pool_options{});
 }
 
-/// Bytes that the number alone decides.
+/// Fills memory with bytes that `number` alone decides.
 inline void fill_bytes(std::span<std::byte> bytes, std::uint64_t number) {
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(number * 31 + i * 7 + (i >> 8));
@@ -46,7 +46,7 @@ inline bool is_all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](auto byte) { return byte == std::byte{0}; });
 }
 
-/// Reserves and fills a slot as an engine does.
+/// Reserves a slot and fills it as an engine does.
 inline fill filled(page_pool& pool, slot_table slots, std::uint64_t number,
                    std::uint32_t length_bytes) {
   std::vector<evicted> victims;
@@ -68,7 +68,7 @@ inline slot_id put(page_pool& pool, slot_table slots, std::uint64_t number,
   return outcome.slot;
 }
 
-/// Whether the pool has exactly this page.
+/// Whether the pool has the page of this number and length, with its right bytes.
 inline bool holds(const page_pool& pool, const slot_table& slots, std::uint64_t number,
                   std::uint32_t length_bytes) {
   const auto page = pool.find(key_of(number));
@@ -81,7 +81,7 @@ inline bool holds(const page_pool& pool, const slot_table& slots, std::uint64_t 
          std::memcmp(bytes.data(), expected.data(), length_bytes) == 0;
 }
 
-/// A process that runs `body`; how it ended.
+/// Runs `body` in a forked process and returns how that process ended, as waitpid tells it.
 inline int status_of(const std::function<void()>& body) {
   const auto process = ::fork();
   if (process == 0) {
@@ -97,7 +97,7 @@ inline bool was_killed(int status) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/// Leaves the pool of a process with these options that is killed after `body`.
+/// Makes a pool in a forked process, which runs `body` and is then killed: the pool is left behind.
 inline void leave_pool(const pool_memory_options& options,
                        const std::function<void(page_pool&, slot_table)>& body) {
   auto crashed = options;
@@ -112,7 +112,7 @@ inline void leave_pool(const pool_memory_options& options,
   })));
 }
 
-/// A pool that was taken over as a node does it, all pages adopted.
+/// A pool that is taken over as a node does it: all its intact pages are adopted.
 struct adopted_pool {
   explicit adopted_pool(slot_table of) : slots(of), remains(survey(of)), pool(pool_of(of)) {
     pool->claim(remains);

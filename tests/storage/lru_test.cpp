@@ -24,7 +24,7 @@ TEST(lru, agrees_with_a_list_under_random_operations) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     lru policy;
-    std::list<slot_id> model; // The front goes first.
+    std::list<slot_id> model; // The slots in the order of eviction, the next victim in front.
     for (int step = 0; step < 5000; ++step) {
       const slot_id slot{static_cast<std::uint32_t>(random() % 300) * 16};
       const auto found = std::find(model.begin(), model.end(), slot);

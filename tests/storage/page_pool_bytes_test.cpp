@@ -7,7 +7,7 @@ namespace {
 constexpr std::uint32_t granules = 8;
 constexpr std::uint32_t length = 2 * limits::granule_bytes;
 
-/// A pool that four pages fill, for looking at the bytes that a page leaves.
+/// A pool that four pages fill, for tests that look at the bytes that a page leaves behind.
 class page_pool_bytes : public testing::Test {
 protected:
   bool is_zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) {
@@ -21,7 +21,8 @@ protected:
     pool->commit({&page, 1}, {&outcome, 1});
     return outcome;
   }
-  /// The bytes of a page that is gone, committed by a next owner that has written nothing.
+  /// The fill of somebody who got the slot of a removed page and wrote nothing to it: it names the
+  /// removed page's checksum.
   fill leftover_of(std::uint64_t number) {
     const auto left = put(*pool, slots, number, length);
     const auto checksum = pool->find(key_of(number))->checksum;

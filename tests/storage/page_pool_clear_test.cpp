@@ -1,4 +1,4 @@
-// Pages of a space that was cleared since they were set.
+// What a page_pool does with pages whose space was cleared after they were set.
 
 #include "common/test_guards.hpp"
 #include "heap_pool.hpp"
@@ -63,7 +63,7 @@ TEST_F(cleared_pool_test, a_page_that_a_process_before_has_left_is_not_adopted_a
   ASSERT_EQ(commit(false), page_status::stored);
   const auto slot = pool->find(key)->slot;
   epochs.raise(space_of(key), 1);
-  make_pool(); // Over the same memory.
+  make_pool(); // Makes a new pool over the same memory, as a successor does.
   pool->claim(survey(memory->slots()));
   EXPECT_TRUE(pool->adopt({&slot, 1}).empty());
   EXPECT_FALSE(pool->find(key));

@@ -1,5 +1,5 @@
-// Pages that the processes of a pool's host find by themselves, and pages of one key that differ in
-// length.
+// How the processes of a host find pages of a page_pool by themselves, and what happens to pages of
+// one key that differ in length.
 
 #include "heap_pool.hpp"
 #include "storage/page_pool.hpp"
@@ -34,7 +34,7 @@ protected:
     return outcome;
   }
 
-  /// Fills a page that its filler does not show to the host.
+  /// Fills a page, but does not put it into the host index.
   fill unnamed(std::uint64_t number, std::uint32_t length = granule) {
     fill page{reserve(length), key_of(number), length, number};
     EXPECT_TRUE(memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum));
@@ -47,12 +47,13 @@ protected:
 
   bool has(std::uint64_t number) const { return pool->find(key_of(number)).has_value(); }
 
-  /// The page as the host's processes find it.
+  /// The page that the host's processes find for this key; of any length if `length` is 0.
   std::optional<host_index::page> on_host(std::uint64_t number, std::uint32_t length = 0) const {
     return memory->index().find(key_of(number), length);
   }
 
-  /// A process of the host has filled a slot, and nobody has told the pool.
+  /// Fills a page as a process of the host does: it is in the host index, and the pool does not
+  /// know it yet.
   fill filled(std::uint64_t number, std::uint32_t length = granule) {
     const auto page = unnamed(number, length);
     EXPECT_TRUE(memory->index().insert(page.key, page.slot));

@@ -1,4 +1,5 @@
-// The page pool against a plain map, and what a change of page size wins back.
+// Compares a page_pool with a plain map of pages, and measures how much of a pool pages of a new
+// size win back.
 
 #include "storage/page_pool.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t granule = limits::granule_bytes;
 
-/// Runs random calls and holds the pool to what a map of pages says.
+/// Makes random calls of a pool and compares the pool with a map of its pages.
 class pool_against_model {
 public:
   pool_against_model(std::uint64_t seed, std::uint32_t granules, eviction_kind kind)
@@ -81,7 +82,7 @@ private:
     filling_.emplace(slot->value, length);
   }
 
-  /// Expects that no page that is readable, being filled or pinned overlaps the new one.
+  /// Expects that a new slot overlaps no page that is readable, being filled or pinned.
   void expect_unused(slot_id slot, std::uint32_t length) {
     auto first = slot.value, end = slot.value + (length + granule - 1) / granule;
     auto apart = [&](slot_id other, std::uint32_t other_length) {
@@ -225,7 +226,8 @@ void put(page_pool& pool, slot_table slots, slot_id slot, std::uint64_t number,
   pool.commit({&page, 1}, {&outcome, 1});
 }
 
-/// Bytes of pages of `length` that the pool holds after it was offered twice its size of them.
+/// Offers a pool pages of one length, twice as many as fit; returns the share of the pool's bytes
+/// that such pages have at the end.
 double held_share(page_pool& pool, slot_table slots, std::uint64_t& number, std::uint32_t length) {
   std::vector<evicted> victims;
   auto offered = 2 * pool.capacity_bytes() / length + 1;
@@ -243,7 +245,7 @@ double held_share(page_pool& pool, slot_table slots, std::uint64_t& number, std:
 }
 
 TEST(page_pool, a_change_of_page_size_wins_back_the_whole_pool) {
-  constexpr std::uint32_t granules = 64u << 8; // 64 MiB
+  constexpr std::uint32_t granules = 64u << 8; // A pool of 64 MiB, in granules.
   for (auto kind : {eviction_kind::lru, eviction_kind::s3fifo}) {
     heap_pool memory(granules, false);
     page_pool pool(memory.slots(), make_eviction_policy(kind, granules * std::uint64_t{granule}),
@@ -253,7 +255,8 @@ TEST(page_pool, a_change_of_page_size_wins_back_the_whole_pool) {
          {4096u, 1u << 20, 12288u, 65536u, 36864u, 4u << 20, 32769u, 8192u}) {
       auto share = held_share(pool, memory.slots(), number, length);
       std::printf("page %8u bytes: %.2f %% of the pool lost\n", length, 100 * (1 - share));
-      // How many pages fit, after rounding to granules and to the pool's size.
+      // The share that pages of this length can have at most, after rounding to granules and to the
+      // pool's size.
       auto per_page = (length + granule - 1) / granule;
       auto possible = static_cast<double>(granules / per_page) * length / (granules * 4096.0);
       EXPECT_GE(share, possible - 0.005) << length;

@@ -1,4 +1,4 @@
-// Which pages a pool gives up when others are kept elsewhere, and how early.
+// Which pages a page_pool evicts when some pages are kept elsewhere, too, and how early it evicts.
 
 #include "storage/page_pool.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t granule = limits::granule_bytes;
 
-/// A pool of 64 pages in LRU order, some of which are kept elsewhere too.
+/// A pool of 64 pages in LRU order, some of which are kept elsewhere, too.
 class page_pool_victims : public testing::Test {
 protected:
   slot_id put(std::uint64_t number) {

@@ -20,9 +20,10 @@ TEST(page_table, agrees_with_a_map_under_random_operations) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     page_table table;
-    std::map<std::uint32_t, std::uint32_t> model; // Slot -> length.
+    std::map<std::uint32_t, std::uint32_t> model; // The length of the page in each slot.
     for (int step = 0; step < 5000; ++step) {
-      // Few slots, all multiples of a page's granules, and the largest slot of all.
+      // The test uses few slots, so that they repeat: multiples of a page's granules, and the
+      // largest slot that there can be.
       const std::uint32_t slot =
           random() % 100 == 0 ? 0xffffffff : static_cast<std::uint32_t>(random() % 600) * 256;
       const node_index node = table.find(slot_id{slot});

@@ -20,7 +20,8 @@ pool_memory_options options_for(const std::string& test) {
           .size_bytes = 1u << 20};
 }
 
-/// A process's message of one byte; no byte: it could not send one.
+/// A pipe through which a process sends one byte to another; reading nothing means that the sender
+/// has failed.
 class told {
 public:
   told() { EXPECT_EQ(::pipe(ends_), 0); }

@@ -19,7 +19,7 @@ namespace peercache::storage::pool_memory_test {
 namespace {
 
 pool_memory_options options_for(const std::string& test) {
-  // The process id keeps concurrent test runs apart.
+  // The process id keeps test runs apart that go on at the same time.
   return {.name_prefix = "peercache-test-" + test + "-" + std::to_string(::getpid()),
           .node_name = "node 1/a",
           .owner = incarnation::random(),
@@ -30,7 +30,7 @@ bool exists(const std::string& name) {
   return std::filesystem::exists("/dev/shm" + name);
 }
 
-/// A forked process that runs `body`, says so, and then waits to be killed.
+/// A forked process that runs `body`, reports that it has done so, and then waits to be killed.
 class child_process {
 public:
   template <class Body>
@@ -236,7 +236,8 @@ TEST(pool_memory, what_a_crash_before_the_end_of_the_touching_leaves_is_cleaned)
   auto options = options_for("unfinished");
   auto crashed = options;
   crashed.owner = incarnation::random();
-  crashed.size_bytes = 200u << 20; // Large enough to be unmapped in more than one step.
+  // The pool is so large that it is unmapped in more than one step.
+  crashed.size_bytes = 200u << 20;
   pid_t node = ::fork();
   if (node == 0) {
     crashed.on_progress = [](std::uint64_t, std::uint64_t) { ::_exit(0); };
@@ -290,8 +291,8 @@ TEST(pool_memory, a_session_is_held_by_who_has_the_pool_mapped_whatever_the_guar
   EXPECT_FALSE(owner->session_is_held(3));
 }
 
-/// Whoever listens at a node's port names the pool, and that process's user gets all pages that are
-/// put there.
+/// Whoever listens at a node's port can name a pool, and the pool's user gets to read all pages
+/// that are put there. So a pool of another user must not be attached.
 TEST(pool_memory, of_another_user_or_open_to_others_is_not_attached) {
   auto owner = pool_memory::create(options_for("squatter"));
   ASSERT_TRUE(owner);
@@ -303,7 +304,7 @@ TEST(pool_memory, of_another_user_or_open_to_others_is_not_attached) {
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   EXPECT_TRUE(pool_memory::attach(owner->name(), owner->owner()));
   if (::geteuid() != 0)
-    return; // Root alone can give a file away.
+    return; // Only root can give a file to another user.
   ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
   EXPECT_EQ(pool_memory::attach(owner->name(), owner->owner()).error().code, errc::refused);
 }

@@ -11,13 +11,14 @@ namespace {
 constexpr std::uint32_t granules = 256;
 constexpr std::uint32_t large = 3 * limits::granule_bytes - 100;
 
-/// A pool on the heap whose first process is over: its notes are gone, its memory is there.
+/// A pool on the heap whose first process has ended: its memory is there, and what the process knew
+/// is gone.
 class pool_remains_test : public testing::Test {
 protected:
   slot_id put(std::uint64_t number, std::uint32_t length_bytes = large) {
     return storage::put(*before, slots, number, length_bytes);
   }
-  /// The entry as it lies in memory.
+  /// The slot's entry as it lies in memory.
   slot_entry& entry(slot_id slot) { return memory.entries()[slot.value]; }
 
   heap_pool memory{granules};
@@ -62,13 +63,14 @@ TEST_F(pool_remains_test, an_adopted_pool_takes_new_pages_and_gives_old_ones_up_
   EXPECT_GT(after.pool->newest(), before->newest());
 }
 
-/// A reader of the host that found it by the index may copy long after.
+/// A reader of the host that found a page by the host index may copy it long after its owner died.
 TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_nobody_any_more) {
   std::vector<evicted> victims;
   const auto slot = *before->reserve(large, victims);
   const auto filling = slots.fill(slot, key_of(7), large, 1);
   ASSERT_TRUE(filling);
-  entry(slot).uses = 0; // `publish` and `drop` leave this between two stores.
+  // `publish` and `drop` leave the entry like this between two of their stores.
+  entry(slot).uses = 0;
   ASSERT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::hit);
   adopted_pool after(slots);
   EXPECT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::stale);
@@ -77,7 +79,7 @@ TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_no
 
 TEST_F(pool_remains_test, nothing_is_found_before_it_is_adopted_and_its_room_is_not_taken) {
   for (std::uint64_t number = 1; number <= 85; ++number)
-    put(number); // These fill all 255 granules that three go into.
+    put(number); // The 85 pages fill 255 granules, three each, so that only one granule is free.
   auto pool = pool_of(slots);
   pool->claim(survey(slots));
   EXPECT_FALSE(pool->find(key_of(1)));
@@ -107,7 +109,7 @@ TEST_F(pool_remains_test, flipped_bytes_are_not_adopted_and_without_the_guard_th
   EXPECT_EQ(after.pool->stats().filling, 0u);
   after.pool->scrub(UINT64_MAX);
   EXPECT_TRUE(is_all_zero(slots.bytes(torn, large))) << "whosever they are";
-  // The room of the torn page can be used again.
+  // All 84 pages fit into the pool, because the room of the torn page can be used again.
   for (std::uint64_t number = 10; number < 94; ++number)
     storage::put(*after.pool, slots, number, large);
   EXPECT_EQ(after.pool->stats().evictions, 0u);
@@ -137,7 +139,7 @@ TEST_F(pool_remains_test, entries_that_can_be_no_page_are_taken_back) {
 TEST_F(pool_remains_test, of_two_pages_in_one_place_the_second_is_none) {
   const auto first = put(1);
   put(2);
-  // A page in the middle of another one, complete in itself.
+  // The entry of a page that is complete in itself and lies in the middle of another page.
   const slot_id within{first.value + 1};
   auto& stray = entry(within);
   const auto bytes = slots.bytes(within, 100);
@@ -178,7 +180,7 @@ TEST_F(pool_remains_test, pins_of_dead_readers_hold_nothing) {
 
 TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
   put(1);
-  // The engine lives, and has not filled it all.
+  // The engine that fills this slot lives on, and has not told the pool that the page is complete.
   const auto half = filled(*before, slots, 2, large);
   put(3);
   const auto remains = survey(slots);
@@ -190,7 +192,8 @@ TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
   pool->claim(remains);
   for (std::uint64_t number = 10; number < 92; ++number)
     EXPECT_NE(storage::put(*pool, slots, number, large), half.slot);
-  // Whatever it says now, nobody takes it for a page: its memory may be other memory by now.
+  // A filler that goes on is not believed, because its memory may be other memory than the pool's
+  // by now.
   EXPECT_FALSE(slots.fill(half.slot, half.key, half.length_bytes, half.checksum));
   EXPECT_FALSE(slots.page_in(half.slot));
   pool->give_back(half.slot);
@@ -201,7 +204,8 @@ TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
 TEST_F(pool_remains_test, what_is_being_filled_is_known_to_the_next_one_too) {
   const auto half = filled(*before, slots, 2, large);
   EXPECT_EQ(survey(slots).extents.size(), 1u);
-  const auto again = survey(slots); // The process after the one that was killed looks once more.
+  // Surveys the pool again, as the process after one that was killed does.
+  const auto again = survey(slots);
   ASSERT_EQ(again.extents.size(), 1u);
   EXPECT_EQ(again.extents[0].slot, half.slot);
   EXPECT_EQ(again.extents[0].granules, 3u);
@@ -216,9 +220,11 @@ TEST_F(pool_remains_test, what_was_removed_is_zeroed_by_whoever_comes_to_it) {
   const auto removed = put(2);
   put(3);
   ASSERT_TRUE(before->remove(key_of(2), bytes_after::zeroed));
-  before->scrub(5000); // Killed in the middle of it.
+  // Zeroes a part of the page only, as a process that is killed in the middle does.
+  before->scrub(5000);
   std::optional<adopted_pool> after;
-  for (int killed = 0; killed < 2; ++killed) { // The successor is killed, too, before it scrubs.
+  // The first of the two successors is killed, too, before it zeroes anything.
+  for (int killed = 0; killed < 2; ++killed) {
     after.emplace(slots);
     EXPECT_EQ(after->adopted, 2u);
     EXPECT_EQ(after->pool->stats().limbo, 1u);

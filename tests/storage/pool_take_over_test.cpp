@@ -23,7 +23,7 @@ protected:
         put(pool, slots, number, length);
     });
   }
-  /// The objects of the test's prefix.
+  /// The names of all objects with the test's prefix.
   std::vector<std::string> objects() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
@@ -62,7 +62,8 @@ TEST_F(pool_take_over, no_byte_of_a_removed_page_outlives_its_process_in_a_slot_
       put(pool, slots, number, length);
     for (std::uint64_t number = 1; number <= pages; number += 2)
       ASSERT_TRUE(pool.remove(key_of(number), bytes_after::zeroed));
-    ASSERT_TRUE(pool.scrub(10 * length)); // The process ends after these.
+    // The process zeroes some of the removed pages and is then killed.
+    ASSERT_TRUE(pool.scrub(10 * length));
   });
   auto memory = pool_memory::take_over(options);
   ASSERT_TRUE(memory) << memory.error().message;
@@ -115,7 +116,8 @@ TEST_F(pool_take_over, other_options_are_refused_and_said) {
   elsewhere.cluster_name = "another";
   EXPECT_NE(why_not(elsewhere).find("another node or cluster"), std::string::npos);
   auto namesake = options;
-  namesake.node_name = "node_1"; // The namesake's objects have the same names.
+  // A node called "node_1" gives its objects the same names as "node 1".
+  namesake.node_name = "node_1";
   EXPECT_NE(why_not(namesake).find("another node or cluster"), std::string::npos);
   EXPECT_TRUE(pool_memory::take_over(options)) << "it is still there";
 }
@@ -186,7 +188,7 @@ TEST_F(pool_take_over, clients_of_the_dead_process_are_known_until_they_let_go) 
     guard_switched_off off(guard::session_lock);
     EXPECT_TRUE(memory->former_clients_are_dead());
   }
-  // Our lock of the same number is free, and says nothing about the former clients.
+  // The lock of our session 3 is free, and says nothing about the former client's session 3.
   EXPECT_TRUE(memory->session_is_dead(3));
   auto own = pool_memory::attach(memory->name(), options.owner);
   ASSERT_TRUE(own);
@@ -218,7 +220,7 @@ TEST_P(killed_take_over, leaves_a_pool_that_the_next_one_takes_over) {
       put(pool, slots, number, length);
     const auto torn = put(pool, slots, pages + 1, length);
     slots.bytes(torn, length)[9] ^= std::byte{1};
-    put(pool, slots, pages + 2, length); // A page without a checksum.
+    put(pool, slots, pages + 2, length); // The page is published again below without a checksum.
     const auto none = pool.find(key_of(pages + 2));
     slots.give_up(none->slot);
     slots.publish(none->slot, none->key, length, 0, pool.newest());
@@ -234,7 +236,9 @@ TEST_P(killed_take_over, leaves_a_pool_that_the_next_one_takes_over) {
         adopted_pool after(memory->slots());
     }))) << "a step that nobody reaches";
     if (GetParam() >= take_over_step::entry_withdrawn)
-      break; // The step at which the process was killed is done.
+      // The killed process has done the step of this test, so the next process would not reach the
+      // step again.
+      break;
   }
   auto memory = pool_memory::take_over(options);
   ASSERT_TRUE(memory) << memory.error().message;

@@ -1,6 +1,6 @@
-// Readers in threads against an owner that evicts and refills all the time. Every page's bytes say
-// which page it is, so that a wrong byte is seen. Each guard, switched off, must let wrong bytes
-// through.
+// Readers in threads run against an owner that evicts and refills all the time. Every page's bytes
+// say which page it is, so that a wrong byte is seen. Each guard, when it is switched off, must let
+// wrong bytes through.
 
 #include "common/copy.hpp"
 #include "common/test_guards.hpp"
@@ -21,17 +21,18 @@ constexpr std::uint32_t length = 8 * limits::granule_bytes;
 constexpr std::uint64_t keys = 16;
 constexpr std::uint32_t slots_in_pool = 4;
 
-/// The owner's news for readers, as a directory would have them: where a key is, or was.
+/// What the owner publishes of a key for readers, as a directory does: where its page is, or was.
 struct bulletin {
   std::atomic<std::uint64_t> gen{0};
   std::atomic<std::uint32_t> slot{0};
 };
 
-/// The owner on this thread, two readers on others; ends after `reads_wanted` hits or, when wrong
-/// bytes are wanted, at the first of them; in any case after 100 s.
+/// Runs the owner on this thread and two readers on others. Ends after `hits_wanted` hits or, when
+/// wrong bytes are wanted, at the first of them; in any case after 100 s.
 class race {
 public:
-  /// `found`: copied from where the host's index says, also while the owner does not know it yet.
+  /// How readers read a page: as a copy, under a pin, or (`found`) as a copy of what the host index
+  /// names, even if the owner does not know the page yet.
   enum class reading : std::uint8_t { copied, pinned, found };
 
   explicit race(reading how) : how_(how) {}
@@ -54,8 +55,8 @@ public:
   std::uint64_t filling_hits() const { return filling_hits_; }
 
 private:
-  /// The bytes of a page are its key's number, in each word. Plain stores, as memcpy would make
-  /// them: the protocol, not the accesses, keeps readers from using what they saw.
+  /// Writes the page's number into each word. The stores are plain, as memcpy's are: the protocol,
+  /// not the accesses, has to keep readers from using what they saw.
   void write(std::span<std::byte> bytes, std::uint64_t number) {
     auto* words = reinterpret_cast<volatile std::uint64_t*>(bytes.data());
     for (std::size_t i = 0; i < bytes.size() / 8; ++i)
@@ -67,7 +68,7 @@ private:
     auto slot = pool_.reserve(length, victims_);
     victims_.clear();
     if (!slot)
-      return; // No room: both readers hold a pin, and limbo has the rest.
+      return; // The pool has no room: both readers hold a pin, and the other slots are in limbo.
     write(slots_.bytes(*slot, length), number);
     fill page{*slot, key_of(number), length, 0};
     copy_fence();
@@ -155,7 +156,8 @@ private:
   std::atomic<std::uint64_t> hits_{0};
   std::atomic<std::uint64_t> wrong_{0};
   std::atomic<std::uint64_t> misses_{0};
-  std::atomic<std::uint64_t> filling_hits_{0}; ///< Hits of pages that were not published yet.
+  /// Hits of pages that were filled and not published yet.
+  std::atomic<std::uint64_t> filling_hits_{0};
   std::atomic<bool> stop_{false};
 };
 

@@ -1,7 +1,7 @@
-// A reader's last look at a slot, instruction by instruction: its thread goes in single steps, and
-// after one of them, each in turn, the owner does all that it has to do. That shows the order of
-// the loads that the compiler has made; what a weakly ordered CPU would make of them it does not
-// show.
+// A reader's last look at a slot (`still_readable`), instruction by instruction: the reader goes in
+// single steps, and after one of them, each in turn, the owner does all that it has to do. This
+// tests the order of the loads in the code that the compiler has made; it does not show what a
+// weakly ordered CPU would make of them.
 
 #include "heap_pool.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr slot_id slot{3};
 constexpr std::uint32_t length = 2 * limits::granule_bytes;
 
-/// A slot whose page a reader of the host has found while it was only filled.
+/// A slot with a filling that a reader of the host has found before it was published.
 struct scene {
   heap_pool memory{16};
   slot_table slots = memory.slots();
@@ -44,16 +44,17 @@ struct scene {
 };
 using act = void (scene::*)();
 
-/// What the handler of the trap works on: of the one thread that goes in steps.
+/// The state of the trap handler, for the one thread that goes in steps.
 struct stepping {
   scene* at = nullptr;
-  act turn = nullptr;           ///< The owner's.
-  std::uint64_t turn_after = 0; ///< Steps; 0: never.
+  act turn = nullptr; ///< What the owner does in its turn.
+  /// The number of steps after which the owner has its turn; 0: never.
+  std::uint64_t turn_after = 0;
   std::uint64_t steps = 0;
 };
 stepping now;
 
-/// The CPU traps after each instruction while this flag is set.
+/// The flag of a CPU that makes it trap after each instruction.
 constexpr std::uint64_t trap_flag = 1u << 8;
 
 void on_step(int, siginfo_t*, void* context) {
@@ -61,10 +62,11 @@ void on_step(int, siginfo_t*, void* context) {
     return;
   (now.at->*now.turn)();
   auto& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
-  flags &= ~static_cast<greg_t>(trap_flag); // The rest goes at its own pace.
+  // The reader goes on at full speed when the owner has had its turn.
+  flags &= ~static_cast<greg_t>(trap_flag);
 }
 
-/// Whether the reader may use what it has copied.
+/// Runs `still_readable` in single steps: whether the reader may use what it has copied.
 bool last_look(scene& at, act turn, std::uint64_t turn_after) {
   now = {&at, turn, turn_after, 0};
   __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | trap_flag);
@@ -73,7 +75,8 @@ bool last_look(scene& at, act turn, std::uint64_t turn_after) {
   return may;
 }
 
-/// The answers of all last looks at what `before` has left, with the owner's turn at each step.
+/// Runs the last look many times, each time on a new slot on which `before` was done, and with the
+/// owner's turn one step later; returns whether the reader might use its copy, for each turn.
 std::vector<bool> last_looks(act before, act turn) {
   struct sigaction action {};
   struct sigaction of_others {};
@@ -97,8 +100,8 @@ std::vector<bool> last_looks(act before, act turn) {
   return answers;
 }
 
-/// `remove` has overwritten the bytes that the reader copied, and the generation alone says so
-/// until the next filling begins.
+/// `remove` has overwritten the bytes that the reader copied. Until the next filling begins, only
+/// the generation tells the reader so.
 TEST(slot_step, bytes_that_were_overwritten_are_good_at_no_step_of_the_next_filling) {
   for (const act before : {&scene::remove, &scene::drop}) {
     const auto answers = last_looks(before, &scene::fill_with_another_page);

@@ -1,5 +1,5 @@
-// The promises of disk_io, kept over a real file system: by io_uring and by blocking calls, with
-// O_DIRECT and without.
+// Runs the conformance suite of disk_io over a real file system: with io_uring and with blocking
+// calls, with O_DIRECT and without.
 
 #include "storage/disk/io/posix_disk_io.hpp"
 #include "storage/disk/io/uring_disk_io.hpp"

@@ -1,4 +1,4 @@
-// Behaviour that only real file systems and kernels can show.
+// What disk_io does in cases that only real file systems and kernels can show.
 
 #include "storage/disk/io/posix_disk_io.hpp"
 #include "storage/disk/io/uring_disk_io.hpp"
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 using kind = disk_request::kind;
 constexpr std::uint32_t block = disk_block_bytes;
 
-/// Both versions of disk_io over one folder; io_uring only where there is one.
+/// A posix_disk_io and, where the kernel has io_uring, a uring_disk_io over the same folder.
 std::vector<std::unique_ptr<disk_io>> versions(const std::string& folder) {
   std::vector<std::unique_ptr<disk_io>> made;
   made.push_back(std::make_unique<posix_disk_io>(*open_folder(folder), 8));
@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<disk_io>> versions(const std::string& folder) {
   return made;
 }
 
-/// The answer of `what`, run in a child process: a text without line breaks.
+/// Runs `what` in a child process and returns its answer, a text without line breaks.
 std::string said_by_child(const std::function<std::string()>& what) {
   int pipe_ends[2];
   EXPECT_EQ(::pipe(pipe_ends), 0);
@@ -59,10 +59,10 @@ std::string said_by_child(const std::function<std::string()>& what) {
   return text;
 }
 
-/// Makes io_uring_setup fail with this error from now on, as in a container.
+/// Makes io_uring_setup fail with this errno from now on, as it does in a container.
 bool forbid_io_uring(int error_number) {
   sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), // The number of the system call.
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), // Loads the number of the system call.
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error_number)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -71,7 +71,8 @@ bool forbid_io_uring(int error_number) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// Writes a block and reads it back: "posix: works (<why it is not io_uring>)".
+/// Writes a block through `open_disk` and reads it back. Returns "posix: works (<why it is not
+/// io_uring>)", or an error.
 std::string opened_and_tried(const std::string& folder) {
   auto opened = open_disk(folder, 8);
   if (!opened)
@@ -179,8 +180,8 @@ TEST(device_disk_io, files_are_their_owners_only_and_have_their_room_at_once) {
   }
 }
 
-/// The kernel does only a part of a write that crosses the limit of a file's length. Somebody has
-/// to ask for the rest to learn why.
+/// A write that crosses the limit of a file's length is done by the kernel only in part; the
+/// disk_io has to ask for the rest to learn the error.
 TEST(device_disk_io, the_rest_of_a_short_write_is_asked_for) {
   const device_folder folder;
   for (const auto& io : versions(folder.path())) {
@@ -246,7 +247,8 @@ TEST(device_disk_io, more_files_than_the_rings_table_has_places_are_kept_apart) 
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
-/// A file system of one MiB, for who may mount one.
+/// A file system of one MiB for tests that fill it; skips them where this process may not mount
+/// one.
 class full_device : public testing::Test {
 protected:
   void SetUp() override {
@@ -296,7 +298,7 @@ TEST(uring_disk_io, memory_beyond_the_limit_of_locked_memory_is_used_unregistere
     GTEST_SKIP() << "no io_uring";
   const auto said = said_by_child([&]() -> std::string {
     const rlimit none{0, 0};
-    // Root is above the limit; nobody is not.
+    // Root may lock any amount of memory, so the child becomes the user nobody.
     if (::chown(folder.path().c_str(), 65534, 65534) != 0 ||
         ::setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (::getuid() == 0 && ::setuid(65534) != 0))
       return "cannot become nobody";

@@ -7,7 +7,8 @@
 
 namespace peercache::storage {
 
-/// A new folder beside the test program, hence on a disk and not in memory; gone afterwards.
+/// A new folder beside the test program, hence on a disk and not in memory; the destructor removes
+/// it.
 class device_folder {
 public:
   device_folder() {

@@ -31,7 +31,7 @@ void expect_refused(const std::string& folder, const folder_owner& owner, errc c
     EXPECT_THAT(claim.error().message, HasSubstr(word));
 }
 
-/// A process that holds the folder until it is killed.
+/// A process that holds a claim of the folder until it is killed.
 class holder {
 public:
   explicit holder(const std::string& folder) {

@@ -35,7 +35,7 @@ record_header record(std::uint64_t number, std::uint64_t sequence) {
 
 using sequences = std::map<page_key, std::uint64_t>;
 
-/// The content of the index as a new process finds it.
+/// The content of an index as a newly opened one loads it.
 struct found {
   std::optional<std::uint64_t> next_sequence;
   sequences records;
@@ -65,7 +65,7 @@ std::unique_ptr<offset_index> open(const device_folder& folder) {
   return index ? std::move(*index) : nullptr;
 }
 
-/// Commits as the owner of a store does, and waits to be woken.
+/// Commits a batch as a store does, and waits for the wake and the result.
 result<void> commit(offset_index& index, offset_index_batch batch) {
   std::mutex mutex;
   std::condition_variable woken;
@@ -157,8 +157,9 @@ TEST(rocks_index, a_folder_has_one_process) {
   EXPECT_EQ(load(*first).records.size(), 1u);
 }
 
-/// Flips a bit in each file of RocksDB in turn: then it is whole, or says that it is not, or is
-/// thrown away when it is opened. It never invents a record (`load` here looks at each).
+/// A bit is flipped in one file of RocksDB after the other. The index has to be complete then, or
+/// `load` fails, or opening throws it away; it never has a record that was not committed (`load` of
+/// this file checks each).
 TEST(rocks_index, flipped_bits_are_told) {
   std::mt19937_64 random(1);
   sequences model;
@@ -179,7 +180,7 @@ TEST(rocks_index, flipped_bits_are_told) {
         ASSERT_TRUE(index->commit_now(batch));
         if (i == 101)
           index = nullptr;
-        if (!index) // Opening moves the log's records to a file.
+        if (!index) // Opening again moves the records from the log to a file of their own.
           index = open(folder);
       }
     }

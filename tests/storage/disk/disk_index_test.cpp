@@ -19,7 +19,7 @@ disk_index::entry page(std::uint32_t number) {
   return made;
 }
 
-/// Walks in small steps and does something between them; the pages that were met.
+/// Walks in steps of three pages and calls `between` after each; returns the pages that were met.
 std::multiset<page_key> walk(disk_index& index, const std::function<void()>& between) {
   std::multiset<page_key> met;
   std::uint64_t at = 0;
@@ -50,7 +50,7 @@ TEST(disk_index, a_walk_goes_on_where_its_last_page_was_replaced_or_removed) {
     index.insert(page(i));
   std::uint32_t step = 0;
   const auto met = walk(index, [&] {
-    const auto last = ++step * 3 - 1; // The one that the step ended with.
+    const auto last = ++step * 3 - 1; // The number of the page that the step ended with.
     if (last == 2)
       index.insert(page(last));
     else if (last < 20)

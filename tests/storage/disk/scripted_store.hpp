@@ -8,7 +8,7 @@
 
 namespace peercache::storage {
 
-/// A store whose device does what the test says, at the poll after it was asked.
+/// A store without files: at the poll after a request its device answers what the test says.
 class scripted_store final : public disk_store {
 public:
   std::string_view name() const noexcept override { return "scripted"; }
@@ -84,12 +84,13 @@ public:
 
   disk_index index;
   disk_status device = disk_status::ok;
-  bool busy = false;    ///< Takes nothing.
-  bool stalled = false; ///< Ends nothing.
-  bool lru = false;     ///< A page that is read goes behind all others.
+  bool busy = false;    ///< The store turns all requests away.
+  bool stalled = false; ///< The store ends no request.
+  bool lru = false;     ///< A read moves its page to the end of the order of eviction.
   std::map<page_key, bool> rotten;
-  std::uint64_t own_bytes = 0;  ///< Bytes that the store uses besides its pages.
-  bool replaces_rotten = false; ///< Another record of the page is there when the read ends.
+  std::uint64_t own_bytes = 0; ///< Bytes that the store uses in addition to its pages.
+  /// When a read ends as `corrupt`, the store has another record of the page by then.
+  bool replaces_rotten = false;
   std::vector<disk_write> written;
   std::vector<disk_read> read_;
   std::vector<std::uint64_t> finished;

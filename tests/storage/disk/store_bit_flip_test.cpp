@@ -27,7 +27,8 @@ disk_store_options tiny_store(std::uint64_t node = 22) {
 
 constexpr std::uint32_t pages = 24;
 
-/// A disk with pages of a store that was closed, or lost its power with all that it had written.
+/// The disk of a store that was closed, or that lost its power and kept all that it had written;
+/// and the pages that were written.
 struct lived {
   std::unique_ptr<memory_disk_io> disk;
   std::map<std::uint32_t, std::vector<test_page>> tried;
@@ -51,10 +52,11 @@ struct place {
   std::uint64_t offset_bytes = 0;
 };
 
-/// The first bytes of all blocks of all files that were ever written; or only of those that hold no
+/// The places of all blocks, in all files, that hold data; or only of those blocks that hold no
 /// page.
 std::vector<place> blocks_of(const memory_disk_io& disk, bool metadata_only) {
-  constexpr std::string_view ours = "PC"; // All magics start so.
+  // The magics of all header blocks and trailers begin with these letters.
+  constexpr std::string_view ours = "PC";
   std::vector<place> found;
   for (const auto& file : disk.files()) {
     const auto bytes = disk.contents(file);
@@ -76,12 +78,12 @@ struct seen {
   std::uint64_t ok = 0;
   std::uint64_t lost = 0;
   std::uint64_t wrong = 0;
-  std::uint64_t counted = 0; ///< Losses that the store counted, by whatever name.
+  std::uint64_t counted = 0; ///< Losses that the store has counted, under whatever name.
 
   bool all_told() const noexcept { return lost == 0 || counted != 0; }
 };
 
-/// Opens what is left, reads every page.
+/// Opens a store over a damaged disk and reads every page.
 seen look(const store_kind& kind, memory_disk_io& disk, const lived& before) {
   store_harness again(kind, disk, tiny_store());
   again.know(before.tried);
@@ -104,7 +106,8 @@ void flip_somewhere(memory_disk_io& disk, const std::vector<place>& blocks,
                 static_cast<unsigned>(random() % 8));
 }
 
-/// Flips bits in the used bytes of header blocks and trailers, which are their first ones.
+/// Flips a bit in the part of a header block or trailer that is used: at the beginning of the
+/// block, or in its last 64 bytes.
 void flip_metadata(memory_disk_io& disk, const std::vector<place>& blocks,
                    std::mt19937_64& random) {
   const auto& block = blocks[random() % blocks.size()];
@@ -140,7 +143,7 @@ TEST_P(disk_store_damage, a_hundred_thousand_flipped_bits_give_no_wrong_byte) {
       damaged_rounds += now.lost != 0 ? 1 : 0;
     }
   }
-  // The flips did harm, and the pages that they did not hit were served.
+  // The flips did harm, and pages that they did not hit were served.
   EXPECT_GT(damaged_rounds, rounds / 2u);
   EXPECT_GT(all.ok, std::uint64_t{rounds} * pages / 3);
 }
@@ -176,7 +179,8 @@ TEST_P(disk_store_damage, with_the_checksum_switched_off_flipped_bits_give_wrong
   EXPECT_GT(wrong, 0u);
 }
 
-/// A bucket that ends behind a record looks like one that was never longer: not all is told.
+/// A bucket that ends behind a record looks like one that was never longer, so not every loss is
+/// told.
 TEST_P(disk_store_damage, files_that_were_cut_short_give_no_wrong_byte) {
   std::mt19937_64 random(4);
   std::uint64_t lost = 0;
@@ -207,7 +211,8 @@ TEST_P(disk_store_damage, pages_that_rot_while_the_store_is_open_are_told_and_fo
   again.know(before.tried);
   ASSERT_TRUE(again.recover());
   for (const auto& block : blocks_of(*before.disk, false))
-    before.disk->flip_bit(block.file, block.offset_bytes, 3); // Every page starts at a block.
+    // Every page starts at a block border, so a flip in each block hits every page.
+    before.disk->flip_bit(block.file, block.offset_bytes, 3);
   for (std::uint32_t i = 0; i < pages; ++i) {
     ASSERT_EQ(again.read_and_settle(i), disk_status::corrupt);
     ASSERT_EQ(again.store().find(key_of(i)), nullptr);
@@ -227,7 +232,7 @@ TEST_P(disk_store_damage, swapped_blocks_and_records_give_no_wrong_byte) {
       auto disk = before.disk->after_power_cut(1, survivors::all);
       const auto& a = everywhere[random() % everywhere.size()];
       const auto& b = everywhere[random() % everywhere.size()];
-      // Whole blocks, or headers alone.
+      // Swaps either whole blocks or single headers.
       const std::uint64_t bytes = random() % 2 == 0 ? disk_block_bytes : 128;
       const auto skip = bytes == 128 ? random() % 4 * 128 : 0;
       if (&a == &b)
@@ -262,7 +267,7 @@ TEST_P(disk_store_damage, with_the_checksum_switched_off_swapped_blocks_give_wro
 
 TEST_P(disk_store_damage, swapped_files_give_no_wrong_byte) {
   std::uint64_t lost = 0;
-  bool swapped = false; // A store of one file has none to swap.
+  bool swapped = false; // Stays false for a store that has only one file.
   for (const bool closed : {true, false}) {
     const auto before = live(GetParam(), closed);
     const auto files = before.disk->files();
@@ -299,7 +304,8 @@ TEST_P(disk_store_damage, another_nodes_folder_has_nothing_for_us) {
   }
 }
 
-/// Another node's file, under its name, whether we have one of that name or not.
+/// Puts another node's file under its name among ours, in place of a file of ours that has this
+/// name.
 void plant(memory_disk_io& into, const std::string& name, const std::vector<std::byte>& bytes) {
   for (auto end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1))
     EXPECT_TRUE(into.make_folder(name.substr(0, end)));
@@ -319,7 +325,7 @@ TEST_P(disk_store_damage, files_of_another_node_among_ours_are_not_served) {
     std::uint64_t planted = 0;
     for (const auto& name : theirs.disk->files()) {
       const auto bytes = theirs.disk->contents(name);
-      if (bytes.empty() || planted == 3) // Three are planted; the other files stay ours.
+      if (bytes.empty() || planted == 3) // Three files are planted; our other files stay.
         continue;
       ASSERT_NO_FATAL_FAILURE(plant(*disk, name, bytes));
       ++planted;
@@ -335,7 +341,8 @@ TEST_P(disk_store_damage, files_of_another_node_among_ours_are_not_served) {
     }
     again.settle();
     EXPECT_EQ(again.wrong_pages(), 0u);
-    // The store `offset` meets them when it reads, the others when they scan.
+    // The store `offset` meets the other node's records when it reads; the other stores meet them
+    // when they scan.
     EXPECT_GT(report->foreign + again.store().stats().corrupt, 0u);
   }
 }

@@ -226,7 +226,8 @@ TEST_P(disk_store_conformance, an_eviction_takes_pages_first_and_their_room_when
   for (std::uint32_t i = 0; i < 200; ++i)
     there.write({.number = i, .length_bytes = 8192});
   there.settle();
-  there.pass(11s); // Buckets are old enough to be sealed.
+  // After eleven seconds open buckets are old enough to be sealed, and so can be evicted.
+  there.pass(11s);
   for (int i = 0; i < 20; ++i)
     there.step();
   const auto before = there.store().stats();
@@ -242,7 +243,7 @@ TEST_P(disk_store_conformance, an_eviction_takes_pages_first_and_their_room_when
   for (int i = 0; i < 20; ++i)
     there.step();
   EXPECT_LE(there.store().stats().used_bytes, before.used_bytes - 500'000);
-  // The first that were written went.
+  // The pages that were evicted are those that were written first.
   std::set<page_key> gone;
   for (const auto& page : eviction.pages)
     gone.insert(page.key);
@@ -273,7 +274,7 @@ TEST_P(disk_store_conformance, a_reader_holds_what_is_evicted_or_erased_or_repla
   const auto eviction = there.store().begin_eviction(UINT64_MAX);
   ASSERT_EQ(eviction.pages.size(), 30u);
   there.store().finish_eviction(eviction.ticket);
-  // New pages must not take the room that is still read.
+  // New pages must not take the room of pages that are still being read.
   for (std::uint32_t i = 100; i < 140; ++i)
     there.write({.number = i, .length_bytes = 20'000});
   for (int i = 0; i < 50; ++i) {

@@ -60,7 +60,7 @@ TEST_P(disk_store_faults, a_full_device_costs_writes_only) {
   EXPECT_EQ(there.write_and_settle({.number = 999}), disk_status::ok);
 }
 
-/// Writes, reads, replaces, erases and evicts.
+/// Lets the store write, read, replace, erase and evict pages.
 void busy_life(store_harness& there) {
   for (std::uint32_t i = 0; i < 50; ++i) {
     there.write({.number = i % 35, .version = i / 35, .length_bytes = 1 + i * 1733 % 25'000});
@@ -84,7 +84,7 @@ void busy_life(store_harness& there) {
   there.settle();
 }
 
-/// Expects of a store whose device has healed that it serves, takes pages, and finds those again
+/// Expects that a store whose device has healed serves pages, takes pages, and finds those again
 /// that it called durable.
 void expect_healthy(const store_kind& kind, store_harness& there) {
   EXPECT_EQ(there.wrong_pages(), 0u);

@@ -110,7 +110,8 @@ store_harness::store_harness(const store_kind& kind, memory_disk_io& io,
     : io_(io), store_(kind.make(io, options)) {}
 
 store_harness::~store_harness() {
-  store_.reset(); // The store waits for requests on their way, which need the memory.
+  // The store waits for requests on their way, which use the memory that is freed next.
+  store_.reset();
   for (auto& [tag, left] : on_way_)
     std::free(left.memory);
   for (auto& [bytes, blocks] : memory_)
@@ -144,7 +145,8 @@ std::byte* store_harness::make_memory(std::uint32_t length_bytes) {
 
 void store_harness::drop_memory(std::byte* memory, std::uint32_t length_bytes) {
   const auto bytes = static_cast<std::uint32_t>(in_blocks(std::max(length_bytes, 1u)));
-  std::memset(memory, 0xEE, bytes); // A late use of this memory shall be found out.
+  // The memory is overwritten, so that a late use of it by the store is found out.
+  std::memset(memory, 0xEE, bytes);
   memory_[bytes].push_back(memory);
 }
 
@@ -233,7 +235,7 @@ void store_harness::take(const std::vector<disk_event>& events) {
     ++events_[{event.what, event.status}];
     if (event.what == disk_event::kind::written) {
       written_[done.page.number] = event.status;
-      // The later of two writes of a key counts.
+      // The write of a key with the higher tag counts, even if it ends first.
       auto& newest = newest_[done.page.number];
       if (event.status == disk_status::ok && event.tag > newest) {
         newest = event.tag;

@@ -16,7 +16,7 @@
 
 namespace peercache::storage {
 
-/// A store that passes the suites of this folder.
+/// A kind of store that the suites of this folder run with.
 struct store_kind {
   const char* name = nullptr;
   std::unique_ptr<disk_store> (*make)(disk_io& io, const disk_store_options& options) = nullptr;
@@ -25,7 +25,7 @@ const std::vector<store_kind>& all_store_kinds();
 std::ostream& operator<<(std::ostream& out, const store_kind& kind);
 std::string name_of(const testing::TestParamInfo<store_kind>& info);
 
-/// A page of a test: its key, length and bytes follow from two numbers.
+/// A page of a test: its key follows from `number`, and its bytes from `number` and `version`.
 struct test_page {
   std::uint32_t number = 0;
   std::uint32_t version = 0;
@@ -36,16 +36,16 @@ struct test_page {
 page_key key_of(std::uint32_t number);
 generation generation_of(const test_page& page);
 void fill(const test_page& page, std::byte* memory);
-/// Whether the memory holds exactly this page.
+/// Whether `memory` holds exactly this page.
 bool holds(const test_page& page, const std::byte* memory);
 std::uint64_t checksum_of(const test_page& page);
 
-/// Small buckets, many of them in a folder.
+/// Options of a store with small buckets, so that a test fills several.
 disk_store_options small_store(std::uint64_t size_bytes = 64u << 20);
 
-/// Drives a store over a memory disk as the disk tier does, with a clock of its own, and holds it
-/// to its contract: one event for each page, a page that was read is one that was written under
-/// this key.
+/// Drives a store over a memory disk as the disk tier does, with a clock of its own, and checks the
+/// store's contract: each write and read has one event, and a page that was read was written under
+/// its key.
 class store_harness {
 public:
   store_harness(const store_kind& kind, memory_disk_io& io, const disk_store_options& options);
@@ -54,18 +54,18 @@ public:
   disk_store& store() noexcept { return *store_; }
   memory_disk_io& io() noexcept { return io_; }
 
-  /// Recovers; checks that `find` knows what was told.
+  /// Recovers the store and checks that `find` knows each page that was reported.
   result<recovery_report> recover(const recovery_options& options = {});
 
-  /// Waits for nothing. Steps until the store takes it.
+  /// Steps until the store takes the write or read, and does not wait for its event.
   void write(const test_page& page);
   void read(std::uint32_t number);
-  /// Runs the store until every page that was written or read has its event. Time passes as the
-  /// store asks for.
+  /// Runs the store until every write and read has its event. The clock moves to the times at which
+  /// the store has something to do.
   void settle();
-  /// Lets so much time pass, and nothing else happen.
+  /// Moves the clock on, and does nothing else.
   void pass(std::chrono::nanoseconds by);
-  /// Reaps completions that are there, and polls the store.
+  /// Reaps completions that have come, and polls the store.
   void step();
   void close(std::chrono::nanoseconds at_most = std::chrono::seconds(60));
 
@@ -73,24 +73,25 @@ public:
   disk_status read_and_settle(std::uint32_t number);
 
   std::size_t on_way() const noexcept { return on_way_.size(); }
-  /// The last event of this page.
+  /// The status with which the last write, or the last read, of this page ended; nothing when there
+  /// was none.
   std::optional<disk_status> written(std::uint32_t number) const;
   std::optional<disk_status> was_read(std::uint32_t number) const;
   std::uint64_t events(disk_event::kind what, disk_status status) const;
 
-  /// Pages whose bytes were not those of any page that was written under this key.
+  /// How many reads brought bytes that were never written under their key.
   std::uint64_t wrong_pages() const noexcept { return wrong_pages_; }
-  /// The durable page of each key: its last write that was told to be.
+  /// The page of each key that must be found: the last of its writes whose event was `ok`.
   const std::map<std::uint32_t, test_page>& durable() const noexcept { return durable_; }
-  /// Every page that may be found: also those whose write failed or was cut off.
+  /// For each key, every page that may be found, also when its write failed or was cut off.
   const std::map<std::uint32_t, std::vector<test_page>>& tried() const noexcept { return tried_; }
-  /// Reads hold these as right, too.
+  /// Adds pages that may be found, because an earlier store on this disk wrote them.
   void know(const std::map<std::uint32_t, std::vector<test_page>>& pages);
 
 private:
   struct transfer {
     disk_event::kind what;
-    test_page page; ///< The page; of a read its number alone.
+    test_page page; ///< The page that is written; for a read only its number is set.
     std::byte* memory = nullptr;
   };
 
@@ -105,17 +106,19 @@ private:
   disk_clock::time_point now_{std::chrono::hours(1)};
   std::uint64_t tags_ = 0;
   std::map<std::uint64_t, transfer> on_way_;
-  std::map<std::uint32_t, std::vector<std::byte*>> memory_; ///< Free memory, by whole blocks.
+  /// Memory that is not in use, by its size in bytes.
+  std::map<std::uint32_t, std::vector<std::byte*>> memory_;
   std::map<std::uint32_t, disk_status> written_;
   std::map<std::uint32_t, disk_status> read_;
   std::map<std::pair<disk_event::kind, disk_status>, std::uint64_t> events_;
   std::map<std::uint32_t, test_page> durable_;
-  std::map<std::uint32_t, std::uint64_t> newest_; ///< The tag of the page in `durable_`.
+  /// The tag of the write that is in `durable_`, for each key.
+  std::map<std::uint32_t, std::uint64_t> newest_;
   std::map<std::uint32_t, std::vector<test_page>> tried_;
   std::uint64_t wrong_pages_ = 0;
 };
 
-/// A suite for every kind of store.
+/// A test suite that runs with every kind of store.
 class disk_stores : public testing::TestWithParam<store_kind> {};
 
 } // namespace peercache::storage

@@ -14,9 +14,9 @@ class disk_store_power_cut : public disk_stores {};
 INSTANTIATE_TEST_SUITE_P(kinds, disk_store_power_cut, testing::ValuesIn(all_store_kinds()),
                          name_of);
 
-/// The state of a life when the power went away.
+/// What a store had done when the power went away.
 struct life {
-  std::map<std::uint32_t, test_page> durable; ///< Pages that must be found.
+  std::map<std::uint32_t, test_page> durable; ///< Pages that must be found afterwards.
   std::map<std::uint32_t, std::vector<test_page>> tried;
 };
 
@@ -27,8 +27,8 @@ disk_store_options three_buckets() {
   return options;
 }
 
-/// Three buckets and more: pages of many sizes, several on their way, some replaced, one erased,
-/// some evicted; buckets full, old, and left open.
+/// A life that fills three buckets and more: pages of many sizes, several on their way together,
+/// some replaced, one erased, some evicted; buckets that end full, old, and open.
 life live(const store_kind& kind, memory_disk_io& io) {
   store_harness there(kind, io, three_buckets());
   std::set<std::uint32_t> gone;
@@ -62,7 +62,7 @@ life live(const store_kind& kind, memory_disk_io& io) {
     there.step();
   write_some(32, 36);
   there.settle();
-  // A page of these that was written again is there again.
+  // A page that was erased or evicted and then written again must be found.
   for (const auto& [number, page] : there.durable())
     if (page.version != 0)
       gone.erase(number);
@@ -71,7 +71,8 @@ life live(const store_kind& kind, memory_disk_io& io) {
   return state();
 }
 
-/// Every durable page is there, in its version or one that was written later, and no byte is wrong.
+/// Expects that every durable page is found, in its version or one that was written later, and that
+/// no byte is wrong.
 void expect_found(const store_kind& kind, memory_disk_io& left, const life& before) {
   store_harness again(kind, left, three_buckets());
   again.know(before.tried);
@@ -90,7 +91,7 @@ void expect_found(const store_kind& kind, memory_disk_io& left, const life& befo
         << "page " << number << ": " << static_cast<int>(read);
   }
   ASSERT_EQ(again.wrong_pages(), 0u);
-  // The recovered store works like any other.
+  // The recovered store takes and serves pages like any other.
   ASSERT_EQ(again.write_and_settle({.number = 900}), disk_status::ok);
   ASSERT_EQ(again.read_and_settle(900), disk_status::ok);
 }

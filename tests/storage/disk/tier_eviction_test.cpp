@@ -1,6 +1,6 @@
-// The tier over each of the stores: how much it evicts. What it gave up is not free at once: files
-// are removed some at a time, an index commits. Time is simulated, and the directory answers at
-// once.
+// How much the disk tier evicts, over each of the stores. The room of evicted pages is not free at
+// once, because files are removed some at a time and an index has to commit. Time is simulated, and
+// the directory answers at once.
 
 #include "storage/disk/bucket/bucket_format.hpp"
 #include "storage/disk/disk_tier.hpp"
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t page_bytes = 4 * disk_block_bytes;
 constexpr std::uint64_t size_bytes = 64u << 20;
-/// Buckets go as a whole.
+/// How much more than necessary may be evicted, because buckets go as a whole.
 constexpr std::uint64_t slack_bytes = size_bytes / 8;
 
 class tier_eviction : public disk_stores {
@@ -36,7 +36,7 @@ protected:
     tier->close(10s, events);
   }
 
-  /// Writes a page; all have the same bytes, since nobody reads them.
+  /// Writes a page. All pages have the same bytes, since nobody reads them.
   void write() {
     (void)tier->write({.key = key_of(next),
                        .gen = generation_of(page),
@@ -105,11 +105,13 @@ TEST_P(tier_eviction, files_that_cannot_be_removed_cost_no_more_pages) {
   EXPECT_GT(tier->stats().evicted, 0u);
   EXPECT_GE(tier->stats().store.pages * (page_bytes + disk_block_bytes) + slack_bytes, keep_bytes)
       << "more went than had to";
-  if (std::string_view(GetParam().name) != "offset") { // The offset store removes no files.
+  // The offset store removes no files, so failing removals do not keep its room.
+  if (std::string_view(GetParam().name) != "offset") {
     EXPECT_GE(used(), size_bytes / 5 * 4 - slack_bytes) << "what is there takes room";
   }
   io.fail_share(disk_operation::metadata, 0, 0);
-  for (int i = 0; i < 2; ++i) { // A bucket looks after its likes when there is a new one.
+  // A new bucket makes the bucket store try again to remove files that it could not remove.
+  for (int i = 0; i < 2; ++i) {
     write();
     settle();
   }

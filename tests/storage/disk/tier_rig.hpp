@@ -21,7 +21,7 @@ inline page_key key_of(std::uint32_t number) {
 
 inline constexpr std::uint32_t page_bytes = 10 * disk_block_bytes;
 
-/// A tier over a store that does what the test says.
+/// A fixture with a disk tier over a scripted_store.
 class disk_tier_test : public testing::Test {
 protected:
   disk_tier_test() {
@@ -59,7 +59,7 @@ protected:
     return events;
   }
 
-  /// Stores so many pages, and takes their events.
+  /// Stores `count` pages, from number `first` on, and takes their events.
   void store_pages(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t i = first; i < first + count; ++i) {
       ASSERT_EQ(write(i), write_skip::none);

@@ -1,4 +1,5 @@
-// The scrub, which reads all pages in the background, and when an operator asks for it.
+// The scrub of a disk tier, which reads all pages in the background, or at once when an operator
+// asks for it.
 
 #include "tests/storage/disk/tier_rig.hpp"
 

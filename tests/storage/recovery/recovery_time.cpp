@@ -1,10 +1,11 @@
-// How long does a start take to find a million pages again?
+// Measures how long a start takes to find a million pages again.
 //
 //   recovery_time STORE FOLDER [PAGES]
 //
-// Writes PAGES (1,000,000) pages of 4 KiB into a store of this kind in FOLDER, unless an earlier
-// run has left some there, closes it, and recovers it in new objects: twice with the kernel's cache
-// warm, twice after that was dropped (root only). Run by hand: it takes some GiB of disk.
+// Writes PAGES (1,000,000) pages of 4 KiB into a store of kind STORE in FOLDER, unless an earlier
+// run has left some there, closes the store, and recovers it in new objects: twice with the
+// kernel's cache warm, twice after the cache was dropped (root only). Run by hand: it takes some
+// GiB of disk.
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
@@ -28,16 +29,19 @@ namespace {
 
 constexpr std::uint32_t page_bytes = 4096;
 constexpr std::uint32_t device_depth = 64;
-constexpr std::size_t at_a_time = 4096; ///< Writes that wait for the same syncs.
+/// How many writes are handed in together, to share their syncs.
+constexpr std::size_t at_a_time = 4096;
 
 page_key key_of(std::uint64_t number) {
   page_key key;
-  number *= 0x9e3779b97f4a7c15ull; // Keys are digests: folders by their first byte fill evenly.
+  // A store spreads keys over folders by their first byte, so numbers are mixed as digests would
+  // be.
+  number *= 0x9e3779b97f4a7c15ull;
   std::memcpy(key.bytes.data(), &number, sizeof number);
   return key;
 }
 
-/// A store and the device below it.
+/// A store and the disk_io below it.
 struct opened_store {
   std::unique_ptr<disk_io> io;
   std::unique_ptr<disk_store> store;
@@ -63,7 +67,7 @@ opened_store open(const std::string& kind, const std::string& folder) {
   return opened;
 }
 
-/// One round of the owner's loop; returns how many writes became durable.
+/// Runs one round of the owner's loop; returns how many writes became durable.
 std::size_t turn(opened_store& disk) {
   std::array<disk_completion, 256> completions;
   const auto reaped = disk.io->reap(completions);
@@ -97,7 +101,7 @@ void write_all(opened_store& disk, std::uint64_t pages) {
   disk.store->close(std::chrono::minutes(5), events);
 }
 
-/// Drops the kernel's caches; false: this process may not.
+/// Drops the kernel's page cache. False: this process may not.
 bool forget_what_is_cached() {
   ::sync();
   std::ofstream caches("/proc/sys/vm/drop_caches");

@@ -29,13 +29,14 @@ TEST(bucket_store, seals_by_keys_by_size_and_by_age_and_keeps_no_room_that_it_do
   memory_disk_io io;
   store_harness there(bucket_kind, io, small_store());
   ASSERT_TRUE(there.recover());
-  write_pages(there, 0, 20); // These fill a bucket.
+  write_pages(there, 0, 20); // 20 pages fill a bucket by its number of keys.
   write_pages(there, 20, 21);
   step_often(there);
   EXPECT_EQ(there.store().stats().files, 2u);
   const auto sealed = (20 + 1) * disk_block_bytes + footer_bytes(20);
   EXPECT_EQ(io.contents(bucket_path(1)).size(), sealed);
-  write_pages(there, 100, 106, 50'000); // More bytes than the rest of the second one.
+  // These pages have more bytes than the second bucket has left.
+  write_pages(there, 100, 106, 50'000);
   step_often(there);
   EXPECT_EQ(there.store().stats().files, 3u);
   EXPECT_GE(io.contents(bucket_path(3)).size(), 200'000u);
@@ -59,7 +60,8 @@ TEST(bucket_store, a_start_reads_the_footers_only) {
     write_pages(there, 0, 100);
     there.close();
   }
-  // Every page is damaged, and every header before one: nobody looks there.
+  // Damages every page and every header before a page: a start that reads the footers does not look
+  // there.
   for (const auto& file : io.files())
     for (std::uint64_t at = 0; at < 21 * disk_block_bytes; at += disk_block_bytes)
       io.flip_bit(file, at, 1);
@@ -91,7 +93,8 @@ TEST(bucket_store, a_damaged_footer_costs_a_walk_and_is_written_anew) {
     const auto report = again.recover();
     ASSERT_TRUE(report);
     EXPECT_EQ(report->pages, 20u);
-    EXPECT_EQ(report->torn, start == 0 ? 1u : 0u); // The bytes in the footer's place count once.
+    // The damaged footer counts as one torn record at the first start, which writes a new footer.
+    EXPECT_EQ(report->torn, start == 0 ? 1u : 0u);
     EXPECT_EQ(again.read_and_settle(3), disk_status::ok);
     EXPECT_EQ(io.contents(bucket_path(1)).size(), bytes);
   }
@@ -108,8 +111,8 @@ TEST(bucket_store, evicts_the_bucket_that_was_not_read_for_the_longest_time_if_s
       write_pages(there, i, i + 20);
     write_pages(there, 80, 81);
     step_often(there);
-    ASSERT_EQ(there.read_and_settle(5), disk_status::ok);  // The first bucket.
-    ASSERT_EQ(there.read_and_settle(45), disk_status::ok); // The third.
+    ASSERT_EQ(there.read_and_settle(5), disk_status::ok);  // Page 5 is in the first bucket.
+    ASSERT_EQ(there.read_and_settle(45), disk_status::ok); // Page 45 is in the third bucket.
     const auto eviction = there.store().begin_eviction(1);
     ASSERT_EQ(eviction.pages.size(), 20u);
     const std::uint32_t first = lru ? 20 : 0;
@@ -149,7 +152,8 @@ TEST(bucket_store, a_file_that_cannot_be_removed_still_counts_until_it_can) {
   there.store().finish_eviction(eviction.ticket);
   EXPECT_EQ(there.store().stats().used_bytes, used);
   EXPECT_EQ(io.files().size(), 1u);
-  write_pages(there, 20, 21); // A new bucket.
+  // A new bucket makes the store try again to remove the evicted bucket's file.
+  write_pages(there, 20, 21);
   EXPECT_EQ(io.files().size(), 1u);
   EXPECT_EQ(there.store().stats().used_bytes, io.contents(io.files()[0]).size());
 }
@@ -166,7 +170,8 @@ TEST(bucket_store, groups_are_written_while_others_are_made_durable) {
   const auto syncs = there.store().stats().syncs;
   write_pages(there, 0, 1);
   const auto one = io.now();
-  // Each page comes when the one before is written: if it waited for the sync, 50 would take 5 s.
+  // Each page is written after the transfers of the page before: if each waited for the sync, too,
+  // 50 pages would take 5 s.
   for (std::uint32_t i = 1; i <= 50; ++i) {
     there.write({.number = i});
     there.step();
@@ -182,7 +187,8 @@ TEST(bucket_store, pages_behind_a_failed_group_are_written_elsewhere_and_only_it
   memory_disk_io io({.reorder = false});
   store_harness there(bucket_kind, io, small_store());
   ASSERT_TRUE(there.recover());
-  io.fail_once(disk_operation::write, 1, EIO); // The first page of the first group.
+  // The write that fails is that of the first page in the first group.
+  io.fail_once(disk_operation::write, 1, EIO);
   for (std::uint32_t i = 0; i < 15; ++i) {
     there.write({.number = i});
     there.step();
@@ -205,10 +211,12 @@ TEST(bucket_store, after_a_failed_sync_nothing_that_it_covered_is_called_durable
     EXPECT_EQ(there.written(i), disk_status::io_failed);
     EXPECT_EQ(there.store().find(key_of(i)), nullptr);
   }
-  EXPECT_EQ(there.read_and_settle(3), disk_status::ok); // Durable before.
+  // Page 3 was durable before the sync failed.
+  EXPECT_EQ(there.read_and_settle(3), disk_status::ok);
   write_pages(there, 10, 15);
   EXPECT_EQ(there.written(12), disk_status::ok);
-  EXPECT_GE(there.store().stats().files, 2u); // The pages lie in different files.
+  // The pages are in two files, because the store writes no more to the bucket whose sync failed.
+  EXPECT_GE(there.store().stats().files, 2u);
 }
 
 TEST(bucket_store, keeps_few_files_open_and_reads_from_all) {
@@ -240,7 +248,8 @@ TEST(bucket_store, files_that_are_not_buckets_stay_and_empty_ones_go) {
   ASSERT_TRUE(there.recover());
   EXPECT_EQ(io.files(), std::vector<std::string>{"buckets/notes.txt"});
   write_pages(there, 0, 1);
-  EXPECT_EQ(io.files().front(), bucket_path(6)); // A bucket's number is not used again.
+  // The id 5 of the file that was removed is not used again.
+  EXPECT_EQ(io.files().front(), bucket_path(6));
 }
 
 } // namespace

@@ -28,7 +28,7 @@ TEST(file_store, files_are_called_by_the_digest_in_two_levels_of_folders) {
   ASSERT_TRUE(there.recover());
   ASSERT_EQ(there.write_and_settle({.number = 1}), disk_status::ok);
   const auto hex = to_string(key_of(1));
-  ASSERT_EQ(hex[0], 'c'); // 11 00 in bits.
+  ASSERT_EQ(hex[0], 'c'); // The digest begins with the bits 1100, so its folders are 3 and 0.
   EXPECT_EQ(io.files(), std::vector<std::string>{"pages/3/0/" + hex});
   EXPECT_EQ(io.contents(io.files()[0]).size(), 2 * disk_block_bytes);
 }
@@ -38,7 +38,8 @@ TEST(file_store, names_are_read_back_and_others_are_not) {
   const auto hex = to_string(key);
   const auto folder = page_folder_number(key);
   EXPECT_EQ(parse_page_file(hex, folder), key);
-  EXPECT_FALSE(parse_page_file(hex, folder ^ 1)); // The file lies in another key's folder.
+  // The name is refused in a folder that is not the key's.
+  EXPECT_FALSE(parse_page_file(hex, folder ^ 1));
   EXPECT_FALSE(parse_page_file(hex.substr(1), folder));
   auto upper = hex;
   std::transform(upper.begin(), upper.end(), upper.begin(), ::toupper);
@@ -68,7 +69,7 @@ TEST(file_store, a_start_removes_what_was_on_its_way_and_leaves_what_is_not_ours
   EXPECT_EQ(io.files(), (std::vector<std::string>{folder + "/README", page_file(key_of(1))}));
 }
 
-/// Few folders may all be read at the same time, so progress within a folder counts.
+/// Few folders may all be read at the same time, so progress has to be told within a folder.
 TEST(file_store, a_start_tells_how_far_it_is_within_a_folder) {
   memory_disk_io io;
   constexpr std::uint32_t pages = page_folders * 320;
@@ -137,7 +138,8 @@ TEST(file_store, writes_that_come_together_share_a_round_of_syncs) {
     there.pass(1ms);
     there.step();
   }
-  EXPECT_EQ(there.store().stats().syncs, 30u); // One sync for each file, all at once.
+  // Each of the 30 files has its own sync, and all syncs are on the device together.
+  EXPECT_EQ(there.store().stats().syncs, 30u);
   EXPECT_EQ(there.on_way(), 30u);
   there.settle();
   EXPECT_EQ(there.events(event_kind::written, disk_status::ok), 30u);
@@ -151,7 +153,7 @@ TEST(file_store, the_device_begins_with_the_first_files_while_others_are_made) {
   for (std::uint32_t i = 0; i < file_store::writes_at_once; ++i)
     there.write({.number = i});
   EXPECT_EQ(io.in_flight(), 0u);
-  // The store turns it away until others begin.
+  // The store turns the write away until it has begun others.
   there.write({.number = file_store::writes_at_once});
   EXPECT_EQ(io.in_flight(), file_store::writes_at_once);
   EXPECT_EQ(there.on_way(), file_store::writes_at_once + 1);
@@ -159,7 +161,8 @@ TEST(file_store, the_device_begins_with_the_first_files_while_others_are_made) {
   EXPECT_EQ(there.events(event_kind::written, disk_status::ok), file_store::writes_at_once + 1);
 }
 
-/// Steps until only syncs of folders are missing: the files have their names.
+/// Writes a page and steps until only the sync of its folder is missing: its file has the page's
+/// name.
 void step_until_named(store_harness& there, memory_disk_io& io, const test_page& page) {
   const auto contents = [&] {
     const auto names = io.files();
@@ -170,7 +173,7 @@ void step_until_named(store_harness& there, memory_disk_io& io, const test_page&
   io.set_delay(disk_operation::sync, 1h);
   there.write(page);
   for (int i = 0; i < 3; ++i)
-    there.step(); // The page's transfers, then the sync of its file.
+    there.step(); // Each step moves the write on: the page's transfers, then the sync of its file.
   there.pass(1h);
   there.step();
   ASSERT_NE(contents(), before);
@@ -181,7 +184,8 @@ TEST(file_store, folders_of_a_round_are_synced_together_beside_the_next_rounds_f
   memory_disk_io io;
   auto there = open(io);
   ASSERT_TRUE(there.recover());
-  for (std::uint32_t i = 1; i < 12; ++i) // The folders are made, and durable.
+  // These writes make the folders, which are durable afterwards.
+  for (std::uint32_t i = 1; i < 12; ++i)
     there.write({.number = i});
   there.settle();
   const auto begin = io.now();
@@ -201,7 +205,8 @@ TEST(file_store, a_page_whose_folder_cannot_be_synced_is_no_page) {
   memory_disk_io io;
   auto there = open(io);
   ASSERT_TRUE(there.recover());
-  io.fail_once(disk_operation::sync, 1, EIO); // The first one is of the file.
+  // The sync that fails is the folder's; the file's sync comes before it.
+  io.fail_once(disk_operation::sync, 1, EIO);
   EXPECT_EQ(there.write_and_settle({.number = 1}), disk_status::io_failed);
   EXPECT_EQ(there.store().find(key_of(1)), nullptr);
   EXPECT_TRUE(io.files().empty());

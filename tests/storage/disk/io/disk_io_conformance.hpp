@@ -1,6 +1,6 @@
 #pragma once
 
-// The promises of every disk_io about transfers, waits and wakes.
+// The conformance suite of disk_io for transfers; the tests of waits and wakes come with it.
 
 #include "tests/storage/disk/io/disk_io_conformance_fixture.hpp"
 #include "tests/storage/disk/io/disk_io_wait_conformance.hpp"
@@ -240,7 +240,7 @@ TEST_P(disk_io_conformance, files_that_are_open_together_are_kept_apart) {
   std::vector<disk_request> writes;
   for (std::uint32_t i = 0; i < count; ++i) {
     files.push_back(created("f" + std::to_string(i), block));
-    if (i % 3 == 2) { // Handles are used again.
+    if (i % 3 == 2) { // Closes and opens some files again, so that handles are used a second time.
       io->close(files[i]);
       files[i] = *io->open("f" + std::to_string(i));
     }
@@ -306,13 +306,14 @@ TEST_P(disk_io_conformance, after_its_end_the_memory_of_requests_on_their_way_is
   for (std::uint32_t i = 0; i < depth; ++i)
     ASSERT_TRUE(io->submit(
         disk_io_driver::request(kind::read, a, i * each, memory.part(i * each, each), i)));
-  io->wait(std::chrono::nanoseconds(0)); // The requests have started.
+  io->wait(std::chrono::nanoseconds(0)); // This wait starts the requests that were submitted.
   io.reset();
   std::memcpy(memory.data(), nines.data(), nines.size());
   const auto other = rig->open(depth);
   const auto file = other->create("b", block);
   ASSERT_TRUE(file);
-  const block_memory some(block); // By now the transfer beyond the end has its completion.
+  // The write and the sync below give a transfer that outlived its disk_io time to do harm.
+  const block_memory some(block);
   EXPECT_EQ(disk_io_driver(*other).write(*file, 0, some.all()), 0);
   EXPECT_EQ(disk_io_driver(*other).sync(*file), 0);
   EXPECT_TRUE(same(memory.all(), nines.all()));
@@ -327,7 +328,8 @@ TEST_P(disk_io_conformance, registered_memory_and_other_memory_are_transferred_a
     EXPECT_TRUE(*made || made->error().code == errc::out_of_memory) << to_string(made->error());
   memory.fill(7);
   const auto file = created("a", 64 * block);
-  // Within, across its begin, across its end, between, and elsewhere.
+  // The written parts lie within registered memory, across its begin, across its end, between two
+  // registered parts, and elsewhere.
   for (const std::uint32_t at : {8u, 16u, 20u, 4u, 22u, 30u, 38u, 40u, 48u, 52u, 56u}) {
     ASSERT_EQ(driver->write(file, 0, memory.part(at * block, 8 * block)), 0) << at;
     ASSERT_EQ(driver->read(file, 0, other.all()), 0);

@@ -7,8 +7,8 @@
 
 namespace peercache::storage {
 
-/// The promises of every disk_io. A test program includes disk_io_conformance.hpp and
-/// disk_io_folder_conformance.hpp in one source, which says over which versions they run.
+/// The fixture of the conformance suite of disk_io. A test program includes disk_io_conformance.hpp
+/// and disk_io_folder_conformance.hpp in one source, which says over which versions the suite runs.
 class disk_io_conformance : public testing::TestWithParam<disk_io_version> {
 protected:
   using kind = disk_request::kind;
@@ -38,7 +38,7 @@ protected:
     return bytes ? text.substr(0, std::min<std::size_t>(*bytes, text.find('\0'))) : "?";
   }
 
-  /// A file of one block that begins with this text.
+  /// Makes a file of one block that begins with this text.
   void put_text(const std::string& name, std::string_view text) {
     const block_memory memory(block);
     std::memcpy(memory.data(), text.data(), text.size());

@@ -1,6 +1,6 @@
 #pragma once
 
-// The promises of every disk_io about files and folders.
+// The conformance suite of disk_io for files and folders.
 
 #include "tests/storage/disk/io/disk_io_conformance_fixture.hpp"
 
@@ -76,7 +76,7 @@ TEST_P(disk_io_conformance, a_removed_file_can_be_read_until_it_is_closed) {
 TEST_P(disk_io_conformance, a_folder_lists_what_is_in_it_and_nothing_else) {
   ASSERT_TRUE(io->make_folder("x"));
   ASSERT_TRUE(io->make_folder("x/y"));
-  ASSERT_TRUE(io->make_folder("x/y")); // No error.
+  ASSERT_TRUE(io->make_folder("x/y")); // Making a folder that exists is no error.
   created("x/b", 3 * block);
   created("x/y/deep", block);
   created("xa", 0);

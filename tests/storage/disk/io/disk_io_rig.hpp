@@ -14,7 +14,7 @@
 
 namespace peercache::storage {
 
-/// Memory at a block border.
+/// Memory that begins at a block border.
 class block_memory {
 public:
   explicit block_memory(std::size_t bytes)
@@ -30,7 +30,7 @@ public:
     return {data() + at, bytes};
   }
 
-  /// Bytes that a number decides.
+  /// Fills all or a part of the memory with pseudo-random bytes that `number` decides.
   void fill(unsigned number) const { fill(0, bytes_, number); }
   void fill(std::size_t at, std::size_t bytes, unsigned number) const {
     std::minstd_rand random(number + 1);
@@ -53,7 +53,7 @@ inline bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-/// One version of `disk_io` over an empty folder.
+/// Opens a version of `disk_io` over one folder, which is empty at first.
 class disk_io_rig {
 public:
   virtual ~disk_io_rig() = default;
@@ -62,11 +62,11 @@ public:
 
 struct disk_io_version {
   const char* name;
-  /// None: not to be had on this computer; `why` says so.
+  /// Makes the rig of a version. Null: this computer cannot run the version, and `why` says why.
   std::unique_ptr<disk_io_rig> (*make)(std::string& why);
 };
 
-/// Requests, one or more at a time, waited for.
+/// Submits requests to a disk_io and waits for their completions.
 class disk_io_driver {
 public:
   explicit disk_io_driver(disk_io& io) : io_(io) {}
@@ -88,13 +88,13 @@ public:
     return one(request(disk_request::kind::sync_folder, folder, 0, {}));
   }
 
-  /// Runs one request; returns its error.
+  /// Runs one request and returns its error, or -1 when no completion came.
   int one(const disk_request& request) {
     const auto done = all({request});
     return done.empty() ? -1 : done.front().error;
   }
 
-  /// Submits as many at a time as there is room for, and waits for all.
+  /// Submits the requests, as many at a time as there is room for, and waits for all completions.
   std::vector<disk_completion> all(const std::vector<disk_request>& requests) {
     std::vector<disk_completion> done;
     std::size_t next = 0;

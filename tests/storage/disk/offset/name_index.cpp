@@ -113,7 +113,8 @@ result<void> name_index::remove_but(const std::string& group, const std::string&
   return {};
 }
 
-/// New names first: what they take the place of is there until they are durable.
+/// Adds the names of a batch before old names are taken away: a record keeps its old name until the
+/// new one is durable.
 result<void> name_index::add(const offset_index_batch& batch) {
   for (const auto& header : batch.put)
     if (auto made = create(to_string(header.key), hex_of(header)); !made)

@@ -9,9 +9,10 @@
 
 namespace peercache::storage {
 
-/// The index of an `offset_store` on the disk of a test, so that it fails and loses power together
-/// with the pages: each record is the name of an empty file. A batch is on its way until the second
-/// `committed`; what the folder's sync has not made durable survives in any part.
+/// An `offset_index` on the disk of a test, so that it fails and loses power together with the
+/// pages: each record is the name of an empty file. A batch is on its way until the second call of
+/// `committed`; of names that the folder's sync has not made durable, any part survives a loss of
+/// power.
 /// Threads: one.
 class name_index final : public offset_index {
 public:
@@ -31,7 +32,7 @@ private:
   result<void> remove_but(const std::string& group, const std::string& kept);
 
   disk_io& io_;
-  /// Names by what they are of: a key, or the next sequence.
+  /// The names of files by group: a key, or the next sequence.
   std::map<std::string, std::set<std::string>> names_;
   std::optional<offset_index_batch> batch_;
   std::optional<result<void>> added_;

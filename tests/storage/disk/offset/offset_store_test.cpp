@@ -66,7 +66,8 @@ TEST(offset_store, is_as_large_as_the_options_say_after_a_restart) {
   const auto report = smaller.recover();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->pages, 64u);
-  EXPECT_EQ(report->torn, 65u); // These records lay behind the end.
+  // The records that lay behind the end of the smaller file count as torn.
+  EXPECT_EQ(report->torn, 65u);
   for (std::uint32_t i = 0; i < 128; ++i)
     smaller.read_and_settle(i);
   EXPECT_EQ(smaller.events(event_kind::read, disk_status::ok), 64u);
@@ -80,7 +81,8 @@ TEST(offset_store, without_its_index_it_finds_every_page_in_the_file) {
   {
     auto there = open(io, 4u << 20);
     ASSERT_TRUE(there.recover());
-    // Over and over: headers of former pages lie everywhere.
+    // Every page is written over and over, so that headers of former pages lie everywhere in the
+    // file.
     for (std::uint32_t i = 0; i < 900; ++i) {
       there.write({.number = i % 60, .version = i / 60, .length_bytes = 1 + i * 7919 % 60'000});
       if (i % 5 == 0)
@@ -126,7 +128,8 @@ TEST(offset_store, without_its_index_flipped_bits_give_no_wrong_byte) {
   for (int round = 0; round < 500; ++round) {
     SCOPED_TRACE(round);
     auto disk = io.after_power_cut(1, survivors::all);
-    for (int flip = 0; flip < 8; ++flip) { // Half of them in what may be a header.
+    // Half of the flips are in the first 128 bytes of a block, which may be a header.
+    for (int flip = 0; flip < 8; ++flip) {
       const auto within = flip % 2 == 0 ? random() % disk_block_bytes : random() % 128;
       disk->flip_bit("pages.data", random() % 128 * disk_block_bytes + within,
                      static_cast<unsigned>(random() % 8));
@@ -177,14 +180,16 @@ TEST(offset_store, of_records_that_overlap_the_newest_is_kept) {
   EXPECT_EQ(keys, (std::vector{key_of(3), key_of(5), key_of(2)}));
   EXPECT_EQ(report.replaced, 2u);
   auto again = open(io);
-  EXPECT_EQ(again.recover()->replaced, 0u); // The index has forgotten them.
+  // The start above has removed the overlapped records from the index, so this start finds none.
+  EXPECT_EQ(again.recover()->replaced, 0u);
 }
 
 TEST(offset_store, records_outside_of_the_file_are_dropped) {
   memory_disk_io io;
   recovery_report report;
   auto before = page_at(4, 4, 0, 4096);
-  before.offset_bytes = 0; // A header would have no room before the page.
+  // The page would begin at the start of the file, where its header has no room before it.
+  before.offset_bytes = 0;
   seal(before);
   const auto keys = recovered(io,
                               {page_at(1, 1, 254, 4096), page_at(2, 2, 254, 4097),
@@ -194,7 +199,7 @@ TEST(offset_store, records_outside_of_the_file_are_dropped) {
   EXPECT_EQ(report.torn, 3u);
 }
 
-/// An index that says of one key what belongs to another.
+/// An index that returns each of two keys with the header of the other.
 class swapped_index final : public offset_index {
 public:
   explicit swapped_index(disk_io& io) : index_(io) {}
@@ -260,7 +265,8 @@ TEST(offset_store, an_eviction_makes_room_for_what_no_hole_was_large_enough_for)
   ASSERT_EQ(there.store().stats().used_bytes, 192 * disk_block_bytes);
   const test_page large{.number = 500, .length_bytes = 40'000};
   ASSERT_EQ(there.write_and_settle(large), disk_status::no_space);
-  // The holes are of no use: the tier, which looks at what is used, shall evict.
+  // The free holes are too small for the page, so they count as used: the tier, which looks at what
+  // is used, then evicts.
   EXPECT_EQ(there.store().stats().used_bytes, 256 * disk_block_bytes);
   const auto eviction = there.store().begin_eviction(1);
   EXPECT_GE(eviction.pages.size(), 5u);
@@ -273,11 +279,12 @@ TEST(offset_store, an_eviction_makes_room_for_what_no_hole_was_large_enough_for)
 
 TEST(offset_store, an_extent_is_not_used_again_before_the_index_has_forgotten_it) {
   memory_disk_io io;
-  auto there = open(io, 64u << 10); // Eight pages.
+  auto there = open(io, 64u << 10); // The store has room for eight pages of one block.
   ASSERT_TRUE(there.recover());
   for (std::uint32_t i = 0; i < 8; ++i)
     ASSERT_EQ(there.write_and_settle({.number = i}), disk_status::ok);
-  io.fail_share(disk_operation::metadata, 1.0, EIO); // The index's operations fail.
+  // Every commit of the index fails from here on.
+  io.fail_share(disk_operation::metadata, 1.0, EIO);
   ASSERT_TRUE(there.store().erase(key_of(0)));
   for (int i = 0; i < 10; ++i) {
     there.step();

@@ -22,31 +22,33 @@ struct sub_request_limits {
 /// A batch on its way: which pages still have to be asked for, and in which requests.
 /// Threads: none; the plane's owner serializes. Ownership: lends the batch from its caller until
 /// `finish`. Invariants: (1) a page is either decided (status not `pending`) or in exactly one
-/// sub-request that is in `subs` behind `next` or in the hands of a channel; (2) `undecided_subs`
-/// counts those.
+/// sub-request, which is in `subs` from `next` on or in the hands of a channel; (2)
+/// `undecided_subs` is the number of these sub-requests.
 struct batch_job {
   std::uint64_t id = 0;
   read_batch* batch = nullptr;
-  std::vector<std::uint32_t> order; ///< Indexes of the pages that are asked for.
+  /// Indexes into the batch's pages, of those that are asked for.
+  std::vector<std::uint32_t> order;
   std::vector<sub_request> subs;
-  std::uint32_t next = 0; ///< First of `subs` that nobody has taken.
+  std::uint32_t next = 0; ///< Index of the first sub-request in `subs` that no channel has taken.
   std::uint32_t undecided_subs = 0;
   std::uint64_t bytes = 0;
-  bool answered = false; ///< The peer said something for this batch.
-  bool failed = false;   ///< A connect failed, or the peer was silent to the deadline.
+  bool answered = false; ///< The peer has answered something for this batch.
+  bool failed = false;   ///< A connect failed, or the peer was silent up to the deadline.
   bool retried = false;
 
   bool has_untaken() const noexcept { return next < subs.size(); }
-  /// @pre has_untaken()
+  /// Takes the next sub-request for a channel. @pre has_untaken()
   sub_request take() noexcept;
-  /// Asks again for what `sub` asked for: a connection died before any of it was decided.
+  /// Puts a sub-request back, to be asked for again: its connection died before any page of it was
+  /// decided.
   void put_back(const sub_request& sub);
   void decided() noexcept;
 
   page_read& page(std::uint32_t position) noexcept { return batch->pages[order[position]]; }
 
-  /// Makes pages that are still pending `status`, and finishes the batch: it is the caller's from
-  /// here on.
+  /// Gives the pages that are still pending `status`, and finishes the batch, which is its caller's
+  /// from here on.
   void finish(page_status status, data_plane_stats& stats) noexcept;
 };
 
@@ -54,8 +56,8 @@ struct batch_job {
 /// limit are decided as `bad_size` here and never asked for.
 void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits);
 
-/// Finishes a batch of which nothing is asked for. It is counted before: its owner may free it as
-/// soon as it is finished.
+/// Finishes a batch that is refused, so that none of its pages is asked for. The batch is counted
+/// before it finishes, because its owner may free it right after.
 void refuse(read_batch& batch, page_status status, data_plane_stats& stats) noexcept;
 
 } // namespace peercache::rdma

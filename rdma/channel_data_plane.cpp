@@ -8,7 +8,7 @@ namespace peercache::rdma {
 
 namespace {
 
-/// Batches started in one turn at most: starting one may mean to connect.
+/// How many batches one `poll` starts at most, because starting one may mean to connect.
 constexpr std::size_t starts_per_turn = 64;
 
 } // namespace
@@ -32,8 +32,7 @@ channel_data_plane::~channel_data_plane() {
   shutdown();
 }
 
-// -- batches
-// ------------------------------------------------------------------------------------------------------
+// -- batches: submitted, started, completed
 
 void channel_data_plane::submit(read_batch& batch) {
   if (shut_down_)
@@ -108,8 +107,7 @@ void channel_data_plane::complete(flight& which, page_status undecided) {
   flights_.erase(job.id);
 }
 
-// -- channels
-// -----------------------------------------------------------------------------------------------------
+// -- channels: opened, given to batches, dropped
 
 void channel_data_plane::assign(channel_peer& peer) {
   while (!peer.waiting.empty()) {
@@ -135,7 +133,7 @@ bool channel_data_plane::give_channels(channel_peer& peer, batch_job& job) {
   const auto subs = job.subs.size() - job.next;
   const auto wanted = std::min<std::uint64_t>(transport_->channels_for(job.bytes), subs);
   std::uint64_t given = 0;
-  // The second and later channels of a batch are for when nobody else waits.
+  // A batch gets a second and further channels only while no other batch waits for this peer.
   while (given == 0 || (given < wanted && peer.waiting.empty())) {
     auto* channel = peer.idle_channel();
     if (channel == nullptr)
@@ -154,7 +152,9 @@ page_channel* channel_data_plane::open_channel(channel_peer& peer) {
     return nullptr;
   const auto id = next_id_++;
   auto opened = transport_->open(id, peer.endpoint, events_, now_);
-  if (opened == nullptr && !closed_.empty()) { // Perhaps for want of the descriptors they hold.
+  // Opening may have failed for want of descriptors, which closed channels hold until they are
+  // destroyed.
+  if (opened == nullptr && !closed_.empty()) {
     closed_.clear();
     opened = transport_->open(id, peer.endpoint, events_, now_);
   }
@@ -190,8 +190,8 @@ void channel_data_plane::drop_idle_channels(channel_peer& peer) {
       drop(peer, *peer.channels[i]);
 }
 
-/// Every request of the job is decided: its channels, some perhaps still connecting, are free for
-/// others.
+/// Completes a job whose requests are all decided, and frees its channels for other jobs, even
+/// those that are still connecting.
 void channel_data_plane::job_decided(channel_peer& peer, batch_job& job) {
   for (const auto& channel : peer.channels)
     if (channel->job() == &job)
@@ -238,8 +238,8 @@ bool channel_data_plane::retry(channel_peer& peer, batch_job& job,
   job.retried = true;
   for (const auto& sub : lost)
     job.put_back(sub);
-  // The cause that closed one idle connection (a restart, a middle box) has likely closed all of
-  // that age.
+  // What closed one idle connection (a restart, a middle box) has likely closed all connections
+  // that are as old, so every idle channel of this peer is dropped before the job is tried again.
   drop_idle_channels(peer);
   if (!peer.carries(job))
     peer.waiting.push_front(&job);

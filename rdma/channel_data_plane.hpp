@@ -20,13 +20,13 @@ namespace peercache::rdma {
 /// what waits, what is retried, what has run out of time. How the bytes travel is the transport's
 /// business (`tcp_transport`, `verbs_transport`).
 ///
-/// Each channel carries one batch at a time, so that a batch which times out takes down no
-/// other's channel; batches beyond `channels_per_peer_max` wait. Large batches use several
+/// Each channel carries one batch at a time, so that a batch which times out takes down only
+/// channels of its own; batches beyond `channels_per_peer_max` wait. Large batches use several
 /// channels, where the transport says so.
 ///
 /// A poll is a turn of a few milliseconds at most, whatever is ready: it has a budget of bytes over
-/// all channels, of batches to start and of connections to end, and the rest waits for the next
-/// one. So whoever calls `poll` looks at the clock often enough for every deadline.
+/// all channels, of batches to start and of connections to end, and what exceeds the budget waits
+/// for the next poll. So whoever calls `poll` looks at the clock often enough for every deadline.
 ///
 /// Threads: as data_plane says; starts none. Time: `poll`'s argument; `wait` alone looks at the
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
@@ -51,7 +51,7 @@ public:
   void shutdown() override;
   data_plane_stats stats() const override { return published_.read(); }
 
-  /// Connections, open or being opened.
+  /// The number of connections, open or being opened.
   std::size_t channels() const noexcept { return channels_.size(); }
 
 private:
@@ -102,27 +102,30 @@ private:
   const channel_plane_options options_;
   const std::unique_ptr<transport> transport_;
   net::event_poll events_;
-  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
-  clock::time_point now_{};                ///< `poll`'s.
+  /// Events that `wait` took from epoll, for the next `poll`.
+  std::span<const epoll_event> collected_;
+  clock::time_point now_{}; ///< The time that the latest `poll` was given.
   clock::time_point housekeeping_at_{};
   bool shut_down_ = false;
 
   std::deque<read_batch*> submitted_;
   std::unordered_map<incarnation, std::unique_ptr<channel_peer>> peers_;
-  /// Batches on their way, by job id.
+  /// Batches that were started and have not finished, by job id.
   std::unordered_map<std::uint64_t, std::unique_ptr<flight>> flights_;
   std::set<std::pair<clock::time_point, std::uint64_t>> deadlines_; ///< Deadlines of `flights_`.
   std::unordered_map<std::uint64_t, channel_ref> channels_; ///< All channels, by channel id.
-  std::deque<std::uint64_t> ready_;      ///< Channels that may have something to do, in turn.
-  std::deque<std::uint64_t> again_;      ///< Channels that had their turn and have more to do.
-  std::vector<std::uint64_t> in_flight_; ///< Channels whose device works: each poll steps them.
-  /// Closed channels: sockets end a few at a time.
+  /// Ids of channels that may have something to do, the next first.
+  std::deque<std::uint64_t> ready_;
+  std::deque<std::uint64_t> again_; ///< Ids of channels that had their turn and have more to do.
+  /// Ids of channels whose device works; each poll steps all of them.
+  std::vector<std::uint64_t> in_flight_;
+  /// Closed channels that are not destroyed yet: `end_connections` ends a few sockets per poll.
   std::vector<std::unique_ptr<page_channel>> closed_;
   std::uint32_t turns_since_look_ = 0;
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;
 
-  published_stats published_; ///< Any thread.
+  published_stats published_; ///< Copy of `stats_` for other threads, which call `stats()`.
 };
 
 } // namespace peercache::rdma

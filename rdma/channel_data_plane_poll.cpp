@@ -2,23 +2,26 @@
 
 #include <algorithm>
 
-// The turns of the loop, and what happens when time has passed; batches and channels are in
-// channel_data_plane.cpp.
+// The turns of the data plane's loop, and what happens when time has passed; channel_data_plane.cpp
+// has the batches and the channels.
 namespace peercache::rdma {
 
 namespace {
 
-/// Bytes of one poll over all channels: a millisecond or so, four where the memory is new.
+/// How many bytes all channels together take in one poll: the poll then lasts a millisecond or so,
+/// and four where the destination memory was never touched.
 constexpr std::size_t turn_bytes = 2u << 20;
-/// A channel gives way to the others after so many bytes.
+/// How many bytes a channel takes before it gives way to other channels.
 constexpr std::size_t channel_bytes = 1u << 20;
-/// A step's share of the turn besides the bytes that came: the price of its system calls.
+/// How many bytes of a poll's budget a step of a channel costs besides the bytes that came: the
+/// price of its system calls.
 constexpr std::size_t step_bytes = 8u << 10;
-/// A socket with a full receive buffer takes the kernel up to half a millisecond to end.
+/// How many closed sockets one poll ends at most: a socket with a full receive buffer takes the
+/// kernel up to half a millisecond to end.
 constexpr std::size_t ends_per_turn = 8;
 constexpr auto housekeeping_every = std::chrono::milliseconds(100);
-/// While a device works, sockets are looked at once in so many turns: a turn without that makes no
-/// system call, and they carry handshakes and hang-ups only.
+/// While a device works, only one poll in so many asks epoll: a poll that does not ask makes no
+/// system call, and the sockets carry only handshakes and hang-ups then.
 constexpr std::uint32_t turns_per_look = 16;
 
 } // namespace
@@ -49,7 +52,8 @@ bool channel_data_plane::poll(clock::time_point now) {
   return took || moved;
 }
 
-/// Loses all channels when the transport gives up as a whole: a rail whose port went down.
+/// Breaks all channels when the transport as a whole cannot go on, such as a rail whose port is
+/// down. Returns true when channels were lost.
 bool channel_data_plane::lose_channels() {
   if (transport_->poll(now_) || channels_.empty())
     return false;
@@ -64,7 +68,8 @@ bool channel_data_plane::lose_channels() {
 void channel_data_plane::lose(std::uint64_t id) {
   const auto found = channels_.find(id);
   if (found == channels_.end())
-    return; // Went down with the batch of an earlier one.
+    // The channel is gone already: it carried a batch that ended when another channel was lost.
+    return;
   auto& peer = *found->second.peer;
   on_broken(peer, *found->second.channel);
   assign(peer);
@@ -84,7 +89,8 @@ bool channel_data_plane::take_events() {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    const std::uint64_t id = event.data.u64; // A copy: the member is not aligned.
+    // `id` is a copy, because the packed epoll_event does not align its member.
+    const std::uint64_t id = event.data.u64;
     const auto found = channels_.find(id);
     if (found == channels_.end())
       continue;
@@ -102,8 +108,9 @@ void channel_data_plane::make_ready(std::uint64_t id, std::deque<std::uint64_t>&
 
 bool channel_data_plane::run_channels(std::size_t& bytes_left) {
   bool moved = false;
-  // A channel that comes free makes others ready in the same turn; one that used up its share waits
-  // for the next poll, and so do all when the turn is used up.
+  // A channel that comes free may make other channels ready in this same turn. A channel that used
+  // up its share waits in `again_` for the next poll, and all ready channels wait for it when the
+  // turn's bytes are used up.
   while (!ready_.empty() && bytes_left > 0) {
     const auto id = ready_.front();
     ready_.pop_front();
@@ -163,8 +170,8 @@ void channel_data_plane::wait(clock::duration at_most) {
   collected_ = events_.collect(sleep);
 }
 
-/// Arms all channels in flight; false when a device has finished something meanwhile, which the
-/// next poll takes.
+/// Arms all channels in flight, before the thread sleeps. False when a device has finished
+/// something meanwhile: the thread must not sleep then, since the next poll takes it.
 bool channel_data_plane::arm_in_flight() {
   return std::all_of(in_flight_.begin(), in_flight_.end(), [this](std::uint64_t id) {
     const auto found = channels_.find(id);
@@ -181,8 +188,7 @@ clock::time_point channel_data_plane::next_timer() const noexcept {
   return first;
 }
 
-// -- time
-// ---------------------------------------------------------------------------------------------------------
+// -- what happens when time has passed
 
 bool channel_data_plane::expire_batches() {
   std::vector<channel_peer*> freed;
@@ -195,13 +201,15 @@ bool channel_data_plane::expire_batches() {
     complete(late, page_status::timed_out);
     freed.push_back(&peer);
   }
-  // All batches of this deadline end first: none is given a channel that it would not live to use.
+  // A channel that is freed here goes to a waiting batch only after all overdue batches have ended:
+  // a batch that is overdue too is given none.
   for (auto* peer : freed)
     assign(*peer);
   return !freed.empty();
 }
 
-/// Sockets of channels that were closed. True while there may be more to end.
+/// Destroys channels that were closed, and with them their sockets, a few per call. Returns true
+/// while there may be more of them.
 bool channel_data_plane::end_connections() {
   const bool any = !closed_.empty();
   closed_.resize(closed_.size() - std::min(closed_.size(), ends_per_turn));

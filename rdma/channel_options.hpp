@@ -8,12 +8,14 @@
 
 namespace peercache::rdma {
 
-/// The reading side, whatever carries the bytes.
+/// Options of a reader's data plane that are the same over TCP and over verbs.
 struct channel_plane_options {
   std::uint32_t channels_per_peer_max = limits::channels_per_peer_max;
-  std::uint32_t batches_max = 4096; ///< Batches in the plane's hands; more are refused.
+  /// Batches that the plane holds at most; further ones are refused.
+  std::uint32_t batches_max = 4096;
   std::uint32_t peers_max = limits::members_max;
-  std::chrono::milliseconds connect_timeout{500}; ///< Up to the answer to the hello.
+  /// Longest time from the connect to the answer to the hello.
+  std::chrono::milliseconds connect_timeout{500};
   std::chrono::milliseconds idle_timeout{60'000};
   circuit_breaker::options breaker;
 };

@@ -5,8 +5,8 @@
 namespace peercache::rdma {
 
 page_channel* channel_peer::idle_channel() noexcept {
-  // A channel that is still connecting and lost its job will serve, but one that is ready serves
-  // now.
+  // A ready channel without a job serves at once; one without a job that is still connecting is
+  // taken only when no channel is ready.
   page_channel* found = nullptr;
   for (const auto& channel : channels) {
     if (channel->idle())

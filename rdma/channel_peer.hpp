@@ -11,10 +11,10 @@
 
 namespace peercache::rdma {
 
-/// One peer as a reader sees it: its connections, the batches that wait for one, and whether
-/// it is left alone. Bookkeeping only; the plane decides. Threads: none; the plane's owner
-/// serializes. Invariants: (1) at most `channels_per_peer_max` channels; (2) a waiting job has no
-/// channel.
+/// One peer as a reader sees it: its connections, the batches that wait for one of them, and the
+/// circuit breaker that says whether the peer is left alone. Bookkeeping only; the plane decides.
+/// Threads: none; the plane's owner serializes. Invariants: (1) at most `channels_per_peer_max`
+/// channels; (2) a waiting job has no channel.
 struct channel_peer {
   explicit channel_peer(const peer_endpoint& at, const channel_plane_options& opts)
       : endpoint(at), breaker(opts.breaker) {}
@@ -23,7 +23,7 @@ struct channel_peer {
   circuit_breaker breaker;
   std::vector<std::unique_ptr<page_channel>> channels;
   std::deque<batch_job*> waiting;
-  std::uint32_t jobs = 0; ///< Waiting or on a channel.
+  std::uint32_t jobs = 0; ///< Jobs that wait for a channel or ride on one.
   clock::time_point used_at{};
 
   page_channel* idle_channel() noexcept;

@@ -20,14 +20,14 @@ namespace peercache::rdma {
 using clock = std::chrono::steady_clock;
 
 /// The process that serves pages at an address. A data plane reads nothing from a process that says
-/// it is another incarnation.
+/// it is another incarnation than `inc`.
 struct peer_endpoint {
   node_id node;
   incarnation inc;
   std::string host;
   std::uint16_t port = 0;
-  std::string cluster;    ///< Cluster name for the hello.
-  std::uint8_t rails = 0; ///< How many rails it serves READs on; 0: TCP only.
+  std::string cluster;    ///< Name of the cluster, which the hello names.
+  std::uint8_t rails = 0; ///< Rails on which the process serves READs; 0 means TCP only.
 };
 
 /// One page to read: what the location record says, and where the bytes go.
@@ -36,11 +36,11 @@ struct page_read {
   slot_id slot;
   generation gen;
   std::uint64_t checksum = 0;
-  std::uint32_t length_bytes = 0; ///< Equals the sum of the parts' bytes.
-  std::uint32_t first_part = 0;   ///< Index into `read_batch::parts`.
+  std::uint32_t length_bytes = 0; ///< Length of the page; equals the sum of its parts' lengths.
+  std::uint32_t first_part = 0;   ///< Index of the page's first part in `read_batch::parts`.
   std::uint32_t part_count = 0;
-  bool verify = true;                        ///< Compare the checksum of what arrived.
-  page_status status = page_status::pending; ///< Out.
+  bool verify = true; ///< Whether the checksum of the bytes that arrived is compared.
+  page_status status = page_status::pending; ///< Result of the read: the data plane sets it.
 };
 
 /// Pages of one peer that one caller waits for.
@@ -54,22 +54,24 @@ struct read_batch {
   std::vector<page_part> parts;
   clock::time_point deadline;
 
-  /// Set by the data plane, exactly once, after the last write to the batch. Waiters use `wait`.
-  /// The batch may be gone as soon as this has stored its word.
+  /// Marks the batch as complete and wakes its waiters: the data plane calls this exactly once,
+  /// after its last write to the batch. The batch may be freed by its owner as soon as `state_` is
+  /// stored.
   void finish() noexcept;
-  /// Gives every page `status` and finishes: the batch as a whole was not taken.
+  /// Gives every page `status` and finishes the batch, for a batch that is not taken as a whole.
   void fail(page_status status) noexcept;
   bool complete() const noexcept {
     return state_.load(std::memory_order_acquire) == state_complete;
   }
-  /// Blocks the calling thread until `complete()`: a short spin, then a futex wait.
+  /// Blocks the calling thread until the batch is complete: a short spin, then a futex wait.
   void wait() const noexcept;
-  /// Makes a completed batch usable again. @pre nobody waits
+  /// Makes a completed batch usable again. @pre no thread waits for the batch
   void reset() noexcept { state_.store(state_open, std::memory_order_relaxed); }
 
 private:
   static constexpr std::uint32_t state_open = 0;
-  static constexpr std::uint32_t state_slept_on = 1; ///< Open, and `finish` has to wake somebody.
+  /// The batch is open, and a waiter sleeps that `finish` has to wake.
+  static constexpr std::uint32_t state_slept_on = 1;
   static constexpr std::uint32_t state_complete = 2;
 
   mutable std::atomic<std::uint32_t> state_{state_open};
@@ -88,15 +90,17 @@ class data_plane {
 public:
   virtual ~data_plane() = default;
 
-  /// Takes the batch until it completes. Completes it by its deadline, whatever the peer does; on a
-  /// time-out the connection that may still carry its bytes is destroyed before the batch is
-  /// finished.
+  /// Takes the batch until it completes, which is by its deadline, whatever the peer does. On a
+  /// time-out the connection that may still carry the batch's bytes is destroyed before the batch
+  /// is finished.
   virtual void submit(read_batch& batch) = 0;
 
-  /// Moves everything that can move without blocking. Returns true when something did.
+  /// Sends, receives and completes what is possible without blocking. Returns true when something
+  /// moved.
   virtual bool poll(clock::time_point now) = 0;
 
-  /// Sleeps until there is something to poll, the next deadline, `wake`, or `at_most`.
+  /// Sleeps until there is something to poll, the next deadline has come, `wake` is called, or
+  /// `at_most` has passed.
   virtual void wait(clock::duration at_most) = 0;
   virtual void wake() noexcept = 0;
 

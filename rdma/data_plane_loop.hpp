@@ -8,9 +8,9 @@
 namespace peercache::rdma {
 
 struct data_plane_loop_options {
-  std::uint32_t ring_capacity = 1024; ///< Batches; a power of two.
-  /// How long the thread goes on polling after something moved, before it sleeps. With one CPU it
-  /// does not.
+  std::uint32_t ring_capacity = 1024; ///< Batches that the submit ring holds; a power of two.
+  /// How long the thread goes on polling after something moved, before it sleeps. On a machine with
+  /// one CPU it does not spin.
   clock::duration spin = std::chrono::microseconds(50);
   clock::duration sleep_max = std::chrono::milliseconds(100);
 };
@@ -20,15 +20,16 @@ struct data_plane_loop_options {
 /// is lent, and must outlive this object and the last `submit`. Errors: as `submit_ring`'s.
 class data_plane_loop {
 public:
-  /// While nothing moves the clock is read once in so many turns: that costs as much as a turn, and
-  /// on machines without a usable time-stamp counter a system call.
+  /// While nothing moves, only one turn in so many reads the clock: reading it costs as much as a
+  /// turn, and a system call on machines without a usable time-stamp counter.
   static constexpr std::uint32_t turns_per_clock = 16;
 
   explicit data_plane_loop(data_plane& plane, const data_plane_loop_options& opts = {});
 
   void submit(read_batch& batch) noexcept { ring_.submit(batch); }
 
-  /// Runs until `stop`, then finishes what is left as `closed`. Whoever sets `stop` calls `wake`.
+  /// Runs until `stop` is set, then finishes the batches that are left as `closed`. Whoever sets
+  /// `stop` calls `wake` after it.
   void run(const std::atomic<bool>& stop);
 
   void wake() noexcept { plane_.wake(); }

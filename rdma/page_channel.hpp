@@ -13,23 +13,25 @@ namespace peercache::rdma {
 /// One connection of a reader to a peer, whatever carries the bytes: it comes up, then serves one
 /// batch at a time.
 /// Threads: none; the plane's owner serializes. Ownership: lends the job it is attached to; once
-/// closed or detached it writes to no part of it. Errors: `step` says `broken`, and `loss()` why;
-/// the channel is of no use any more. Invariants: (1) it carries bytes of at most one job; (2) all
-/// it received for a job it has decided or dropped before it serves another.
+/// closed or detached the channel writes to no part of the job. Errors: `step` returns `broken`,
+/// `loss()` says why, and the channel is of no use any more. Invariants: (1) a channel carries
+/// bytes of at most one job; (2) everything it received for a job is decided or dropped before it
+/// serves another job.
 class page_channel {
 public:
   enum class phase : std::uint8_t { connecting, greeting, ready, broken };
   enum class loss_reason : std::uint8_t {
     none,
-    not_connected, ///< Refused, reset or closed before the hello was answered.
+    not_connected, ///< The connection was refused, reset or closed before the hello was answered.
     other_incarnation,
-    not_accepted, ///< Another cluster, another wire version, or no such service.
-    closed,       ///< The peer closed or the connection failed.
-    violation,    ///< The peer said what the protocol does not allow.
-    bad_memory    ///< A part of a page lies where this process may not write: the caller's fault.
+    /// The peer is of another cluster, speaks another wire version, or has no such service.
+    not_accepted,
+    closed,    ///< The peer closed the connection, or the connection failed.
+    violation, ///< The peer said what the protocol does not allow.
+    bad_memory ///< A part of a page lies where this process may not write: the caller's fault.
   };
   enum class progress : std::uint8_t {
-    blocked,   ///< An event will say when there is more to do.
+    blocked,   ///< The channel cannot move before epoll reports an event.
     in_flight, ///< The device works: step again at every poll, or `arm` and wait for the event.
     moved,
     broken
@@ -48,27 +50,28 @@ public:
   bool idle() const noexcept { return phase_ == phase::ready && job_ == nullptr; }
   clock::time_point opened_at() const noexcept { return opened_at_; }
   clock::time_point idle_since() const noexcept { return idle_since_; }
-  /// The connection had served before it was attached, and nothing has arrived since: when it
-  /// breaks now, the peer had probably closed it long ago.
+  /// Whether the connection had served before its job was attached and nothing has arrived since:
+  /// when such a connection breaks, the peer had probably closed it long ago.
   bool may_be_stale() const noexcept { return served_before_ && !heard_since_attach_; }
 
-  /// Gives the channel a job: it asks for the job's pages from here on. @pre no job
+  /// Gives the channel a job, whose pages it asks for from here on. @pre the channel has no job
   void attach(batch_job& job) noexcept;
-  /// @pre carries_nothing()
+  /// Takes the job off the channel, which is idle from `now` on. @pre carries_nothing()
   void detach(clock::time_point now) noexcept;
 
-  /// Whether no sub-request of the job is on its way.
+  /// Whether no sub-request of the channel's job is on its way.
   virtual bool carries_nothing() const noexcept = 0;
   /// Takes epoll's events of a descriptor that was added under this channel's id.
   virtual void on_events(std::uint32_t events) noexcept = 0;
-  /// Moves until nothing can move, or `bytes_left` is used up; takes off what has arrived.
+  /// Sends and receives until nothing can move or `bytes_left` is used up; takes the bytes that
+  /// have arrived off `bytes_left`.
   virtual progress step(std::size_t& bytes_left) = 0;
-  /// Has an event wake the thread, which is about to sleep while this channel is `in_flight`. False
-  /// when something has come meanwhile: step again instead.
+  /// Lets the device wake the thread, which is about to sleep while this channel is `in_flight`.
+  /// False when a completion has come meanwhile: the thread must step again instead of sleeping.
   virtual bool arm() noexcept { return true; }
   /// Ends the connection: nothing is written to the job's memory from here on, whatever arrives
   /// late. Returns the sub-requests that were taken and not decided. Work that takes time and
-  /// writes nowhere, such as the end of a socket, is left to the destructor.
+  /// writes to no page, such as the end of a socket, is left to the destructor.
   virtual std::vector<sub_request> close() noexcept = 0;
 
 protected:
@@ -94,16 +97,16 @@ class transport {
 public:
   virtual ~transport() = default;
 
-  /// How a batch is cut for this transport.
+  /// The limits by which a batch is cut into sub-requests for this transport.
   virtual sub_request_limits cut() const noexcept = 0;
-  /// How many channels a batch of so many bytes may use at once.
+  /// How many channels a batch of `bytes` may use at once.
   virtual std::uint32_t channels_for(std::uint64_t bytes) const noexcept = 0;
-  /// Starts to connect; its descriptors are added to `events` under `id`. Null when the machine
-  /// cannot (out of descriptors, the rail is down).
+  /// Starts to connect to `peer`; the channel's descriptors are added to `events` under `id`. Null
+  /// when the machine cannot connect (out of descriptors, the rail is down).
   virtual std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                              net::event_poll& events, clock::time_point now) = 0;
-  /// Called once a poll, for the transport as a whole, such as a device's events. False when none
-  /// of its channels can go on.
+  /// Lets the transport as a whole work, such as take a device's events; the plane calls it once
+  /// per poll. False when none of the transport's channels can go on.
   virtual bool poll(clock::time_point) { return true; }
 };
 

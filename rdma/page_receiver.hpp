@@ -16,21 +16,23 @@ namespace peercache::rdma {
 /// `done()` or `drop`. Invariant: hands out only memory of parts of pages that are pending.
 class page_receiver {
 public:
-  /// Starts with the pages of `sub` that are still pending: those that the server said are hits.
+  /// Starts with the pages of `sub` that are still pending, which are those that the server called
+  /// hits.
   void begin(batch_job& job, const sub_request& sub) noexcept;
   void drop() noexcept { job_ = nullptr; }
 
   bool done() const noexcept { return job_ == nullptr; }
 
-  /// Fills `out` with the next pieces of memory, together at most `bytes_max`. Returns how many.
-  /// @pre !done()
+  /// Fills `out` with the memory that the next payload bytes go to, together at most `bytes_max`
+  /// bytes. Returns the number of pieces. @pre !done()
   std::size_t next(std::span<iovec> out, std::size_t bytes_max) const noexcept;
 
-  /// `bytes` have been written to what `next` handed out.
+  /// Moves the cursor on by `bytes`, which have been written to the memory that `next` named, and
+  /// decides the pages that are complete.
   void advance(std::size_t bytes) noexcept;
 
 private:
-  /// A byte of a page: the one at `offset` of `part` of the page at `position` of the job's order.
+  /// Place of a byte: the one at `offset` of `part` of the page at `position` of the job's order.
   struct cursor {
     std::uint32_t position = 0;
     std::uint32_t part = 0;
@@ -38,14 +40,15 @@ private:
   };
 
   const page_part& part_at(const cursor& at) const noexcept;
-  /// Moves past parts that are used up, and to the next pending page. False at the end.
+  /// Moves the cursor past parts that are used up, and to the next pending page. False when no page
+  /// is left.
   bool settle(cursor& at) const noexcept;
   void enter_page() noexcept;
   void leave_page(page_read& page) noexcept;
 
   batch_job* job_ = nullptr;
   cursor at_;
-  std::uint32_t end_ = 0; ///< Position behind the sub-request.
+  std::uint32_t end_ = 0; ///< Position in the job's order behind the last page of the sub-request.
   bool verifying_ = false;
   checksum_stream digest_;
 };

@@ -16,8 +16,7 @@ public:
   virtual ~page_source() = default;
 
   /// Pins `slot` if it holds exactly this page: generation, key and length compare equal. On `hit`,
-  /// `bytes` stay unchanged until `unpin`. Otherwise nothing is pinned and the answer is the
-  /// reason.
+  /// `bytes` stay unchanged until `unpin`. Any other status is the reason why nothing was pinned.
   virtual page_status pin(slot_id slot, generation gen, const page_key& key,
                           std::uint32_t length_bytes, std::span<const std::byte>& bytes) = 0;
   virtual void unpin(slot_id slot) = 0;

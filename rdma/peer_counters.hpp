@@ -9,11 +9,12 @@
 
 namespace peercache::rdma {
 
-/// Counts of the channels to one peer, since the start. Threads: any.
+/// Counts of the channels to one peer since the process began. Threads: any.
 struct peer_counts {
-  std::atomic<std::uint64_t> reads{0};  ///< Pages asked for.
-  std::atomic<std::uint64_t> bytes{0};  ///< Bytes READ.
-  std::atomic<std::uint64_t> errors{0}; ///< Channels that broke while they carried something.
+  std::atomic<std::uint64_t> reads{0}; ///< Pages of the requests that were answered.
+  std::atomic<std::uint64_t> bytes{0}; ///< Payload bytes of the requests that were answered.
+  /// Channels that ended while a request of theirs was on its way.
+  std::atomic<std::uint64_t> errors{0};
 };
 
 /// The counts of all peers of one rail, by name. The lock is taken once for each channel.
@@ -22,13 +23,15 @@ class peer_counters {
 public:
   static constexpr std::size_t peers_max = 1024;
 
-  /// Stays valid as long as this object.
+  /// The counts of `peer`, made at the first call. The reference stays valid as long as this
+  /// object.
   peer_counts& of(const std::string& peer);
   void for_each(const std::function<void(const std::string&, const peer_counts&)>& look) const;
 
 private:
   mutable std::mutex lock_;
-  std::map<std::string, peer_counts> counts_; ///< By peer; by lock_; entries stay where they are.
+  /// Counts by peer, guarded by `lock_`; a map, so that entries stay where they are.
+  std::map<std::string, peer_counts> counts_;
 };
 
 } // namespace peercache::rdma

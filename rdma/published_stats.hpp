@@ -10,7 +10,7 @@
 namespace peercache::rdma {
 
 /// The counters of a data plane, for threads that do not run it. Each counter is right by itself;
-/// together they may be of two moments. Threads: `publish` the plane's, `read` any.
+/// two of them may be of different moments. Threads: `publish` the plane's, `read` any.
 class published_stats {
 public:
   void publish(const data_plane_stats& stats) noexcept {

@@ -10,15 +10,16 @@
 namespace peercache::rdma {
 
 /// One way for a batch to travel: a rail of this host, or TCP.
-/// Threads: any. Ownership: the data plane behind `submit` and the flag outlive it.
+/// Threads: any. Ownership: the data plane behind `submit` and the flag `usable` outlive the lane.
 struct read_lane {
   enum class kind : std::uint8_t { rail, tcp };
 
   kind how = kind::tcp;
-  std::string name; ///< "mlx5_0/1" or "tcp".
+  std::string name; ///< Name of the lane: "tcp", or a rail's like "mlx5_0/1".
   std::function<void(read_batch&)> submit;
-  const std::atomic<bool>* usable = nullptr; ///< Null: always.
-  std::int32_t numa_node = -1;               ///< The device's NUMA node; -1: unknown.
+  /// Whether the rail can be used now; a null pointer means always.
+  const std::atomic<bool>* usable = nullptr;
+  std::int32_t numa_node = -1; ///< NUMA node of the rail's device; -1 when unknown.
   std::atomic<std::uint64_t> outstanding_bytes{0};
 };
 

@@ -87,7 +87,8 @@ void striped_read::send(std::span<const std::uint32_t> pages) {
     auto& on = piece_on(*lane);
     auto copy = page;
     copy.first_part = static_cast<std::uint32_t>(on.batch.parts.size());
-    // A page that RDMA was to bring unverified is verified where software carries its bytes.
+    // A peer with rails lets RDMA bring pages unverified; on the TCP lane software carries the
+    // bytes, so they are verified.
     copy.verify |= lane->how == read_lane::kind::tcp && whole_.peer.rails != 0;
     const auto parts = std::span(whole_.parts).subspan(page.first_part, page.part_count);
     on.batch.parts.insert(on.batch.parts.end(), parts.begin(), parts.end());

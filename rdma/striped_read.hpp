@@ -8,13 +8,14 @@
 
 namespace peercache::rdma {
 
-/// One batch over several lanes: pages go to the rail with the fewest bytes outstanding, the ones
-/// of the caller's NUMA node first among equals; pages that a lane could not reach go to the
-/// others, and to TCP when no rail is left. Threads: one, the caller's. Ownership: lends lanes and
+/// One batch over several lanes: pages go to the rail with the fewest bytes outstanding, and among
+/// equals to a rail of the caller's NUMA node; pages that one lane could not bring go to another
+/// lane, and to TCP when no rail is left. Threads: one, the caller's. Ownership: lends lanes and
 /// the batch from `start` to the end of `finish`. Errors: as page statuses.
 class striped_read {
 public:
-  /// @param numa_node the caller's, -1 when unknown
+  /// Prepares the read of `whole` over `lanes`. @param numa_node NUMA node of the caller, -1 when
+  /// unknown
   striped_read(std::span<const std::unique_ptr<read_lane>> lanes, read_batch& whole,
                std::int32_t numa_node)
       : lanes_(lanes), whole_(whole), numa_node_(numa_node), failed_(lanes.size(), false),
@@ -25,10 +26,11 @@ public:
   /// Waits until every page has its status.
   void finish();
 
-  /// The kind of lane that brought the page, or tried last.
+  /// The kind of the lane that brought a page, or was the last lane to try.
   read_lane::kind carrier(std::size_t page) const noexcept { return carriers_[page]; }
 
-  /// A lane gets so many bytes before the next one is looked for: small batches stay together.
+  /// How many bytes of a batch a lane gets before the next lane is chosen, so that a small batch
+  /// stays on one lane.
   static constexpr std::uint64_t stripe_bytes = 256u << 10;
 
 private:
@@ -36,7 +38,7 @@ private:
     read_lane* lane = nullptr;
     std::uint64_t bytes = 0;
     read_batch batch;
-    std::vector<std::uint32_t> pages; ///< Indexes into the whole.
+    std::vector<std::uint32_t> pages; ///< Indexes into the pages of the whole batch.
   };
 
   read_lane* choose() const noexcept;
@@ -45,7 +47,8 @@ private:
   void send(std::span<const std::uint32_t> pages);
   piece& piece_on(read_lane& lane);
   void submit_pieces();
-  /// Takes what the pieces brought; the pages that another lane may still reach.
+  /// Waits for the pieces and takes their pages' statuses into the whole batch. Returns the pages
+  /// that failed in a way that another lane may mend, as indexes into the whole batch.
   std::vector<std::uint32_t> collect();
 
   const std::span<const std::unique_ptr<read_lane>> lanes_;
@@ -53,7 +56,8 @@ private:
   const std::int32_t numa_node_;
   std::vector<bool> failed_; ///< Lanes that could not reach the peer in this read.
   std::vector<std::unique_ptr<piece>> pieces_;
-  std::vector<read_lane::kind> carriers_; ///< The last lane's kind, by page of the whole.
+  /// Kind of the last lane that carried each page, by index into the whole batch.
+  std::vector<read_lane::kind> carriers_;
 };
 
 /// The NUMA node that the calling thread runs on; -1 when the kernel does not say.

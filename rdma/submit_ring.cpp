@@ -23,9 +23,10 @@ void submit_ring::submit(read_batch& batch) noexcept {
   case push_outcome::taken:
     break;
   }
-  // Pairs with `prepare_sleep`: this thread published, then looks whether the other sleeps; the
-  // other says that it sleeps, then looks for batches. All four sequentially consistent: at least
-  // one sees the other.
+  // Pairs with `prepare_sleep`: this thread publishes its batch and then reads `sleeping_`; the
+  // plane's thread sets `sleeping_` and then looks for batches. All four accesses are sequentially
+  // consistent, so at least one of the threads sees what the other wrote, and no batch is slept
+  // over.
   if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false))
     plane_.wake();
 }
@@ -63,8 +64,8 @@ read_batch* submit_ring::pop() noexcept {
 
 bool submit_ring::drain() {
   bool any = false;
-  // One ring full at most is taken: producers that never pause must not keep the plane from
-  // polling.
+  // One call takes at most as many batches as the ring holds: producers that never pause must not
+  // keep the plane from polling.
   for (std::uint64_t i = 0; i <= mask_; ++i) {
     auto* batch = pop();
     if (batch == nullptr)
@@ -89,7 +90,8 @@ void submit_ring::awake() noexcept {
 
 void submit_ring::close() noexcept {
   const auto end = tail_.fetch_or(closed_bit, std::memory_order_acq_rel) & ~closed_bit;
-  // A producer that claimed a position before the bit was set is about to fill it.
+  // A producer that claimed a position before the closed bit was set is about to fill it, so an
+  // empty position before `end` is waited for.
   while (head_ != end) {
     if (auto* batch = pop())
       batch->fail(page_status::closed);

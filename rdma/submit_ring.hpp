@@ -16,7 +16,7 @@ namespace peercache::rdma {
 /// exactly once; (2) batches of one thread reach the plane in order.
 class submit_ring {
 public:
-  /// @pre `capacity` is a power of two
+  /// Makes an empty ring in front of `plane`. @pre `capacity` is a power of two
   submit_ring(data_plane& plane, std::uint32_t capacity);
 
   submit_ring(const submit_ring&) = delete;
@@ -24,19 +24,21 @@ public:
 
   void submit(read_batch& batch) noexcept;
 
-  /// Hands everything in the ring to the plane. Returns true when there was something.
+  /// Hands every batch in the ring to the plane. Returns true when there was one.
   bool drain();
 
   /// Announces that the plane's thread is about to sleep: from now on `submit` wakes it. Returns
-  /// false, and takes the announcement back, when a batch has arrived meanwhile.
+  /// false, and takes the announcement back, when a batch has arrived meanwhile: the thread must
+  /// not sleep then.
   bool prepare_sleep() noexcept;
   void awake() noexcept;
 
-  /// Takes no more, and finishes what is in the ring as `closed`.
+  /// Closes the ring: further batches, and those still in the ring, are finished as `closed`.
   void close() noexcept;
 
 private:
-  /// `sequence` is the position whose turn it is: `p` empty for the producer at p, `p + 1` full.
+  /// A place of the ring. `sequence` says whose turn it is: `p` lets the producer of position p
+  /// fill it, `p + 1` lets the plane's thread take the batch.
   struct cell {
     std::atomic<std::uint64_t> sequence;
     read_batch* batch;
@@ -49,17 +51,17 @@ private:
 
   static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
 
-  // Constant after construction.
+  // Members that stay constant after construction.
   data_plane& plane_;
   const std::uint64_t mask_;
   const std::unique_ptr<cell[]> cells_;
 
-  // Shared: producers race for `tail_`; the top bit says closed, so that no claim can succeed after
-  // `close`.
+  // Members that all threads use. Producers race for `tail_`; its top bit says that the ring is
+  // closed, so that no producer can claim a position after `close`.
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   alignas(64) std::atomic<bool> sleeping_{false};
 
-  // The plane's thread only.
+  // Member of the plane's thread only.
   alignas(64) std::uint64_t head_ = 0;
 };
 

@@ -37,7 +37,9 @@ void tcp_channel::on_events(std::uint32_t events) noexcept {
 }
 
 std::vector<sub_request> tcp_channel::close() noexcept {
-  phase_ = phase::broken; // Nothing is received from here on; the socket itself may end later.
+  // The job's memory is left alone from here on; the destructor ends the socket, which may be
+  // later.
+  phase_ = phase::broken;
   payload_.drop();
   job_ = nullptr;
   return std::exchange(sent_, {});
@@ -92,7 +94,9 @@ bool tcp_channel::flush() {
       return true;
     }
     if (sent < 0 && phase_ == phase::ready && (errno == EPIPE || errno == ECONNRESET))
-      break; // The peer hears no more: what it has sent before is read up to its end.
+      // The peer receives no more, but its answers that are on the way are still read up to the
+      // stream's end.
+      break;
     if (sent < 0)
       return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
     out_sent_ += static_cast<std::size_t>(sent);
@@ -113,8 +117,8 @@ bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
       if (!receive_head(moved))
         return false;
     } else {
-      // A channel with a job is about to send more requests: their answers show whether the peer is
-      // there.
+      // Silence is checked only on a channel without a job: one with a job is about to send more
+      // requests, and their answers show whether the peer is there.
       return job_ != nullptr && !hung_up_ ? true : check_silence();
     }
   }
@@ -144,9 +148,10 @@ bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
   if (got <= 0)
     return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
   bytes = static_cast<std::size_t>(got);
-  // A short read has emptied the stream, and what comes later makes a new event; unless it stopped
-  // at memory that cannot be written to, of which the next read tells. The end of the stream made
-  // its event already, so then the read that returns it is still needed.
+  // A short read has emptied the stream, and bytes that come later make a new event, so the channel
+  // need not read again before it. Two exceptions: a read that stopped at memory that cannot be
+  // written to leaves bytes behind (FIONREAD tells), and the next read reports the fault; and after
+  // a hang-up no new event comes, so that the end of the stream must still be read.
   int left = 0;
   if (bytes < asked && !hung_up_ && (::ioctl(fd_.get(), FIONREAD, &left) != 0 || left == 0))
     readable_ = false;

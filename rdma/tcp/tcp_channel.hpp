@@ -13,7 +13,7 @@
 namespace peercache::rdma {
 
 /// One TCP connection of a reader to a page server: connect, hello, then requests of one batch at a
-/// time, several ahead. Threads, ownership, errors: as page_channel says.
+/// time, several of them ahead of their answers. Threads, ownership, errors: as page_channel says.
 class tcp_channel final : public page_channel {
 public:
   tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
@@ -36,11 +36,12 @@ private:
   bool on_answer_head();
   void answer_done();
   bool check_silence();
-  /// Reads once; false for a dead connection. `bytes` is 0 when there is nothing to read now.
+  /// Reads once from the socket into `to`. `bytes` is 0 when there is nothing to read now. Returns
+  /// false when the connection is dead.
   bool read_into(std::span<const iovec> to, std::size_t& bytes);
   std::size_t head_bytes() const noexcept;
 
-  // Constant after construction.
+  // Members that stay constant after construction.
   const tcp_data_plane_options& options_;
   const std::uint64_t cluster_;
   const incarnation inc_;
@@ -48,12 +49,16 @@ private:
   net::unique_fd fd_;
   bool readable_ = false;
   bool writable_ = false;
-  bool hung_up_ = false; ///< The end of the stream is behind what can be read.
+  /// The stream has ended; bytes that came before its end may still be unread.
+  bool hung_up_ = false;
 
-  std::vector<sub_request> sent_; ///< Oldest first; at most `requests_ahead_max`.
+  /// Requests that were sent and not answered, oldest first; at most `requests_ahead_max`.
+  std::vector<sub_request> sent_;
   std::uint64_t next_request_id_ = 1;
 
-  std::vector<std::byte> out_; ///< Hello or requests, from `out_sent_` on not in the socket yet.
+  /// Bytes of the hello or of requests to send; those from `out_sent_` on are not in the socket
+  /// yet.
+  std::vector<std::byte> out_;
   std::size_t out_sent_ = 0;
   alignas(8) std::array<std::byte, answer_head_bytes_max> head_;
   std::size_t head_have_ = 0;

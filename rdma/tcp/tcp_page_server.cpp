@@ -48,7 +48,8 @@ bool tcp_page_server::take_events(clock::time_point now) {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    const std::uint64_t id = event.data.u64; // A copy: the member is not aligned.
+    // `id` is a copy, because the packed epoll_event does not align its member.
+    const std::uint64_t id = event.data.u64;
     if (id == listener_id) {
       accept_waiting(now);
     } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
@@ -64,7 +65,8 @@ void tcp_page_server::accept_waiting(clock::time_point now) {
   for (int i = 0; i < accepts_per_turn; ++i) {
     auto fd = net::accept_from(listener_, shared_.options.socket);
     if (!fd) {
-      // With no descriptor left the connection stays in the backlog, and no new event tells of it.
+      // When no descriptor was left, the connection stays in the backlog and no new event tells of
+      // it, so the next poll must accept again.
       accept_again_ = errno != EAGAIN && errno != EWOULDBLOCK;
       return;
     }

@@ -14,28 +14,32 @@ namespace peercache::rdma {
 
 struct tcp_page_server_stats {
   std::uint64_t accepted = 0;
-  std::uint64_t turned_away = 0; ///< Above `connections_max`.
-  std::uint64_t given_away = 0;  ///< Said a verbs hello.
-  std::uint64_t reaped = 0;      ///< Connections ended for no hello, a stalled reader, or idleness.
+  /// Connections that were closed because `connections_max` were open.
+  std::uint64_t turned_away = 0;
+  /// Connections that said a verbs hello and went to `on_verbs_hello`.
+  std::uint64_t given_away = 0;
+  std::uint64_t reaped = 0; ///< Connections ended for no hello, a stalled reader, or idleness.
   std::uint64_t payloads = 0;
   std::uint64_t bytes_sent = 0;
 };
 
-/// Serves the pages of one pool to TCP data planes, straight from the pool's memory; connections
-/// of verbs data planes it gives away (`on_verbs_hello`).
+/// Serves the pages of one pool to TCP data planes, straight from the pool's memory, and gives
+/// connections of verbs data planes away (`on_verbs_hello`).
 ///
-/// Threads: `poll`, `wait` and all else belong to the one thread that runs it; `wake` is for any.
-/// Starts none. Ownership: `source` is lent and outlives the server. A page is pinned while its
-/// answer is sent. Errors: a faulty peer loses its connection. Limits: connections, pinned bytes,
-/// 16 KiB of requests per accepted connection; what is above waits in the sockets.
+/// Threads: `poll`, `wait` and all else belong to the one thread that runs the server; `wake` is
+/// for any. Starts none. Ownership: `source` is lent and outlives the server. A page is pinned
+/// while its answer is sent. Errors: a faulty peer loses its connection. Limits: connections,
+/// pinned bytes, 16 KiB of requests per accepted connection; requests above a limit wait in the
+/// sockets.
 class tcp_page_server {
 public:
   static result<std::unique_ptr<tcp_page_server>> listen(const tcp_page_server_options& opts,
                                                          page_source& source);
 
-  /// Moves everything that can move without blocking. Returns true when something did.
+  /// Accepts, receives and sends what is possible without blocking. Returns true when something
+  /// moved.
   bool poll(clock::time_point now);
-  /// Sleeps until there is something to poll, `wake`, or `at_most`.
+  /// Sleeps until there is something to poll, `wake` is called, or `at_most` has passed.
   void wait(clock::duration at_most);
   void wake() noexcept { events_.wake(); }
 
@@ -58,11 +62,13 @@ private:
   net::event_poll events_;
   net::unique_fd listener_;
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
-  /// The listener had more than one turn's worth, or no descriptor was left.
+  /// The listener may have more connections: it had more than one turn accepts, or no descriptor
+  /// was left.
   bool accept_again_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<tcp_server_session>> sessions_;
   std::vector<std::uint64_t> ready_;
-  std::vector<std::uint64_t> wants_pin_room_; ///< Oldest first.
+  /// Ids of sessions that wait until fewer bytes are pinned, oldest first.
+  std::vector<std::uint64_t> wants_pin_room_;
   std::uint64_t next_id_ = 1;
   clock::time_point reap_at_{};
   tcp_page_server_stats stats_;

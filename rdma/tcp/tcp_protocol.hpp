@@ -13,30 +13,33 @@
 /// The protocol between a TCP data plane and a TCP page server, little endian. Any change bumps
 /// `tcp_wire_version`.
 ///
-///   reader → server, once      hello          32 bytes
-///   server → reader, once      hello_answer   24 bytes; anything but `accepted` ends the
-///   connection reader → server, any time  request_header 16 bytes, then page_count request_records
-///   of 48 bytes server → reader, in order  answer_header  16 bytes, then page_count status bytes
-///   (page_status), then the
-///                              payloads of the pages whose status is `hit`, back to back
+///   reader → server, once      hello           32 bytes
+///   server → reader, once      hello_answer    24 bytes; any verdict but `accepted` ends
+///                                              the connection
+///   reader → server, any time  request_header  16 bytes, then `page_count` request_records
+///                                              of 48 bytes
+///   server → reader, in order  answer_header   16 bytes, then `page_count` status bytes
+///                                              (page_status), then the payloads of the pages
+///                                              whose status is `hit`, back to back
 ///
 /// Requests of a connection are answered in their order; a reader may send several ahead. Limits
 /// that the receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max
-/// bytes, and together at most request_bytes_max unless it is a single page. Reserved fields are
-/// zero.
+/// bytes, and together at most request_bytes_max unless the request is for a single page. Reserved
+/// fields are zero.
 namespace peercache::rdma {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr std::uint32_t hello_magic = 0x48544350;   // "PCTH"
-inline constexpr std::uint32_t request_magic = 0x51544350; // "PCTQ"
-inline constexpr std::uint32_t answer_magic = 0x41544350;  // "PCTA"
+inline constexpr std::uint32_t hello_magic = 0x48544350;   // The bytes "PCTH".
+inline constexpr std::uint32_t request_magic = 0x51544350; // The bytes "PCTQ".
+inline constexpr std::uint32_t answer_magic = 0x41544350;  // The bytes "PCTA".
 inline constexpr std::uint16_t tcp_wire_version = 1;
 
 inline constexpr std::uint32_t request_pages_max = 128;
 inline constexpr std::uint64_t request_bytes_max = 8u << 20;
 static_assert(request_bytes_max <= limits::page_bytes_max);
 
+/// The first message of a connection: the reader says which process it expects.
 ///   offset  bytes  field
 ///        0      4  magic       hello_magic
 ///        4      2  version     tcp_wire_version
@@ -59,6 +62,7 @@ enum class hello_verdict : std::uint8_t {
   incompatible
 };
 
+/// The server's answer to a hello: whether it serves this reader.
 ///   offset  bytes  field
 ///        0      4  magic       hello_magic
 ///        4      2  version     the server's
@@ -75,6 +79,7 @@ struct hello_answer {
 static_assert(sizeof(hello_answer) == 24 && offsetof(hello_answer, verdict) == 6 &&
               offsetof(hello_answer, inc) == 8);
 
+/// The begin of a request, before its `page_count` request_records.
 ///   offset  bytes  field
 ///        0      4  magic       request_magic
 ///        4      4  page_count
@@ -87,6 +92,7 @@ struct request_header {
 static_assert(sizeof(request_header) == 16 && offsetof(request_header, page_count) == 4 &&
               offsetof(request_header, request_id) == 8);
 
+/// One page that a request asks for, as the directory's record names it.
 ///   offset  bytes  field
 ///        0     32  key
 ///       32      8  gen
@@ -101,6 +107,7 @@ struct request_record {
 static_assert(sizeof(request_record) == 48 && offsetof(request_record, gen) == 32 &&
               offsetof(request_record, slot) == 40 && offsetof(request_record, length_bytes) == 44);
 
+/// The begin of an answer, before its status bytes and payloads.
 ///   offset  bytes  field
 ///        0      4  magic       answer_magic
 ///        4      4  page_count  the request's
@@ -120,15 +127,15 @@ inline constexpr std::size_t answer_head_bytes_max = sizeof(answer_header) + req
 /// The digest of a cluster's name in the hello.
 std::uint64_t cluster_digest(std::string_view cluster) noexcept;
 
-/// The verdict on `greeting` of a server that is `inc` of `cluster`; a hello with a wrong magic is
-/// `incompatible`, and the rest of it is not looked at.
+/// The verdict of a server that is `inc` of `cluster` on a reader's hello. A hello with a wrong
+/// magic is `incompatible`, and its other fields are not looked at.
 hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc) noexcept;
 
 /// Whether the sizes in a request frame are within the limits of the protocol.
 bool within_limits(const request_header& header) noexcept;
 bool within_limits(const request_record* records, std::uint32_t count) noexcept;
 
-/// Whether a server may say this of a page.
+/// Whether a server may give a page this status in an answer.
 bool is_answer_status(std::uint8_t status) noexcept;
 
 } // namespace peercache::rdma

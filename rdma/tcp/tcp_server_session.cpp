@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t pieces_per_send_max = 1 + request_pages_max;
 
-/// Whether the bytes that are there can be the beginning of a hello with this magic.
+/// Whether the first `have` bytes can be the beginning of a hello with this magic.
 bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32_t magic) noexcept {
   return std::memcmp(bytes.data(), &magic, std::min(have, sizeof magic)) == 0;
 }
@@ -69,13 +69,14 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
       break;
     took = true;
   }
-  // A hello that trickles in does not buy time.
+  // The clock of a session that has not said its whole hello is not set back, so that a hello which
+  // trickles in cannot outlast `hello_timeout`.
   if (phase_ != phase::greeting &&
       (took || answer_bytes_sent_ != sent_before || in_end_ - in_begin_ != received_before))
     moved_at_ = now;
   if (out_of_pin_room_)
     return progress::wants_pin_room;
-  // A peer that is gone gets what it asked for before, and then nothing is left to do.
+  // A peer that closed its side still gets the answer being sent; then the session ends.
   if (ended_ && !sending())
     return progress::ended;
   return took || budget != bytes_max ? progress::moved : progress::blocked;
@@ -117,7 +118,7 @@ std::size_t tcp_server_session::hello_bytes() const noexcept {
 }
 
 bool tcp_server_session::take_hello() {
-  // Garbage is recognized by its first bytes, not when a whole hello of them has come.
+  // Garbage is recognized by its first bytes: the session does not wait for the length of a hello.
   const bool tcp = begins_with(hello_, in_end_, hello_magic);
   if (!tcp && !begins_with(hello_, in_end_, verbs_hello_magic))
     return false;
@@ -219,7 +220,8 @@ void tcp_server_session::pin(const request_record& record, page_status& status) 
   page.pinned = true;
   shared_.pinned_bytes += record.length_bytes;
   ++shared_.payloads;
-  if (!guard_on(guard::pin)) // Tests only: the slot may be reused while its bytes are sent.
+  // Tests only: without this guard the slot may be reused while its bytes are sent.
+  if (!guard_on(guard::pin))
     release(page);
   const auto flip = shared_.options.faults.flip_byte_one_in;
   if (flip != 0 && shared_.payloads % flip == 0)

@@ -14,7 +14,7 @@
 
 namespace peercache::rdma {
 
-/// State that all sessions of a server share. Threads: the owner's.
+/// State that all sessions of a page server share. Threads: the server's.
 struct tcp_server_state {
   tcp_server_state(const tcp_page_server_options& opts, page_source& from)
       : options(opts), source(from), cluster(cluster_digest(opts.cluster)) {}
@@ -29,17 +29,19 @@ struct tcp_server_state {
 
 /// One connection of a page server: hello, then one request after the other. While an answer is
 /// being sent, further requests stay in the socket. A connection that says a verbs hello instead is
-/// given away as soon as the hello is whole; what follows it stays in the socket. Threads: none;
-/// the server's owner serializes. Ownership: pins of the pages of the answer being sent, until
-/// their bytes are in the socket or the session ends. Memory: before a right hello nothing but this
-/// object; then 16 KiB for requests. Errors: a fault of the peer ends the session, nothing else.
+/// given away as soon as the hello is whole; bytes behind the hello stay in the socket.
+/// Threads: none; the server's owner serializes. Ownership: pins of the pages of the answer being
+/// sent, until their bytes are in the socket or the session ends. Memory: before an accepted hello
+/// nothing but this object; then 16 KiB for requests. Errors: a fault of the peer ends this session
+/// and nothing else.
 class tcp_server_session {
 public:
   enum class progress : std::uint8_t {
     blocked,
-    moved,          ///< Something moved, and there may be more to do.
-    wants_pin_room, ///< Too much is pinned: try again when some has been released.
-    given_away,     ///< Said a verbs hello: its owner takes `socket` and `verbs_greeting`.
+    moved, ///< Something moved, and there may be more to do.
+    /// Too many bytes are pinned for the next request: step again when pins were released.
+    wants_pin_room,
+    given_away, ///< The peer said a verbs hello: the owner takes `socket` and `verbs_greeting`.
     ended
   };
 
@@ -49,17 +51,18 @@ public:
   void on_events(std::uint32_t events) noexcept;
   progress step(clock::time_point now, std::size_t bytes_max);
 
-  /// Whether the time has come to end the session: no hello, nothing taken while sending, or idle.
+  /// Whether the session has to end: it said no hello, took no byte of an answer, or was idle, for
+  /// longer than its time-out.
   bool overdue(clock::time_point now) const noexcept;
 
-  /// @pre `step` said `given_away`
+  /// The socket of a session that said a verbs hello. @pre `step` returned `given_away`
   net::unique_fd take_socket() noexcept { return std::move(fd_); }
   verbs_hello verbs_greeting() const noexcept;
 
 private:
   enum class phase : std::uint8_t { greeting, serving, refusing, given_away };
 
-  /// A page of the answer: pinned until `sent`.
+  /// A page of the answer being sent; its slot stays pinned until the last byte is in the socket.
   struct outgoing_page {
     slot_id slot;
     bool pinned = false;
@@ -74,8 +77,8 @@ private:
   std::size_t hello_bytes() const noexcept;
   void answer_hello();
   void answer_verbs_hello();
-  /// Starts the answer to the oldest whole request in the buffer. False for a frame that breaks the
-  /// protocol.
+  /// Starts the answer to the oldest whole request in the buffer, if there is one. Returns false
+  /// for a frame that breaks the protocol.
   bool take_request();
   void begin_answer(const request_header& header, const request_record* records);
   void pin(const request_record& record, page_status& status);
@@ -91,24 +94,26 @@ private:
   bool readable_ = false;
   bool writable_ = false;
   bool hung_up_ = false;
-  bool ended_ = false; ///< The peer will send no more.
+  bool ended_ = false; ///< The peer has closed its side: it sends no more.
   clock::time_point moved_at_;
 
-  std::array<std::byte, sizeof(verbs_hello)> hello_; ///< The hello, of either protocol.
-  /// Requests; there after the hello only.
+  /// The bytes of the hello, a TCP or a verbs one.
+  std::array<std::byte, sizeof(verbs_hello)> hello_;
+  /// Buffer of requests; allocated when the hello was accepted.
   std::unique_ptr<std::array<std::byte, in_bytes_max>> in_;
-  std::size_t in_begin_ = 0; ///< First byte that is not consumed.
-  /// Where the received bytes end: in `in_`, before the hello in `hello_`.
+  std::size_t in_begin_ = 0; ///< Index of the first byte of `in_` that is not consumed.
+  /// Index behind the last received byte: in `hello_` before the hello is whole, then in `in_`.
   std::size_t in_end_ = 0;
   bool out_of_pin_room_ = false;
 
-  std::vector<std::byte> head_; ///< Hello answer, or answer header and statuses.
+  std::vector<std::byte> head_; ///< The hello's answer, or an answer's header and statuses.
   std::size_t head_sent_ = 0;
-  std::vector<outgoing_page> pages_; ///< Hits of the answer being sent.
-  std::size_t out_at_ = 0;           ///< First of `pages_` that is not completely in the socket.
+  std::vector<outgoing_page> pages_; ///< The hits of the answer being sent.
+  std::size_t out_at_ = 0; ///< Index of the first of `pages_` that is not completely in the socket.
   std::size_t out_offset_ = 0;
   std::uint64_t answer_bytes_sent_ = 0;
-  std::vector<std::vector<std::byte>> damaged_; ///< Tests only: payloads with a flipped byte.
+  /// Copies of payloads with a flipped byte, for tests only.
+  std::vector<std::vector<std::byte>> damaged_;
 };
 
 } // namespace peercache::rdma

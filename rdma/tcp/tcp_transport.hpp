@@ -10,7 +10,7 @@ namespace peercache::rdma {
 /// Pages over TCP: asks page servers (tcp_page_server) and receives straight into the parts.
 class tcp_transport final : public transport {
 public:
-  /// @pre the options are within their limits (make_tcp_data_plane checks them)
+  /// Makes a transport. @pre the options are within their limits (make_tcp_data_plane checks them)
   explicit tcp_transport(const tcp_data_plane_options& opts) : options_(opts) {}
 
   sub_request_limits cut() const noexcept override;

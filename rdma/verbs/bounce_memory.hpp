@@ -11,15 +11,15 @@
 
 namespace peercache::rdma {
 
-/// Registered blocks that READs into memory which nobody registered go through; the bytes are
-/// copied on.
+/// Registered blocks of memory through which READs go whose destination nobody has registered;
+/// their bytes are copied on from the block.
 /// Threads: the rail's. Ownership: a block is the taker's from `take` to `give_back`, which comes
-/// after the queue pair of a READ that is still on its way was destroyed.
+/// after the queue pair was destroyed when a READ into the block is still on its way.
 class bounce_memory {
 public:
   static constexpr std::uint32_t block_bytes = 128u << 10;
 
-  /// @pre bytes >= block_bytes
+  /// Allocates and registers `bytes`, rounded down to whole blocks. @pre bytes >= block_bytes
   static result<std::unique_ptr<bounce_memory>> create(const verbs::device& on, std::size_t bytes);
 
   std::optional<std::uint32_t> take() noexcept;
@@ -35,7 +35,8 @@ private:
   bounce_memory() = default;
 
   std::unique_ptr<std::byte[]> memory_;
-  verbs::memory_region region_; ///< Goes before the memory.
+  /// Registration of the memory; destroyed before the memory is freed.
+  verbs::memory_region region_;
   std::vector<std::uint32_t> free_;
 };
 

@@ -34,7 +34,8 @@ completion_channel::~completion_channel() {
   if (channel_ == nullptr)
     return;
   device_->assert_owned();
-  PEERCACHE_ASSERT(::ibv_destroy_comp_channel(channel_) != EBUSY); // A queue still uses it.
+  // EBUSY means that a completion queue still uses the channel.
+  PEERCACHE_ASSERT(::ibv_destroy_comp_channel(channel_) != EBUSY);
 }
 
 void completion_channel::drain() noexcept {
@@ -75,7 +76,8 @@ completion_queue::~completion_queue() {
   if (queue_ == nullptr)
     return;
   device_->assert_owned();
-  PEERCACHE_ASSERT(::ibv_destroy_cq(queue_) != EBUSY); // A queue pair still uses it.
+  // EBUSY means that a queue pair still uses the completion queue.
+  PEERCACHE_ASSERT(::ibv_destroy_cq(queue_) != EBUSY);
 }
 
 const char* status_name(ibv_wc_status status) noexcept {

@@ -6,8 +6,8 @@
 
 namespace peercache::rdma::verbs {
 
-/// A descriptor that is readable when an armed completion queue has something.
-/// Threads: the device's owner. Ownership: outlives its queues.
+/// A descriptor that is readable when an armed completion queue has a completion.
+/// Threads: the device's owner. Ownership: outlives the completion queues that were made with it.
 class completion_channel {
 public:
   static result<completion_channel> create(const device& on);
@@ -18,7 +18,8 @@ public:
   /// The channel's descriptor: non-blocking, for epoll.
   int fd() const noexcept { return channel_->fd; }
   ibv_comp_channel* get() const noexcept { return channel_; }
-  /// Takes and acknowledges what is there, so that the descriptor is not readable any more.
+  /// Takes and acknowledges the events that are there, so that the descriptor is not readable any
+  /// more.
   void drain() noexcept;
 
 private:
@@ -28,10 +29,12 @@ private:
   ibv_comp_channel* channel_ = nullptr;
 };
 
-/// Threads: the device's owner. Ownership: outlives its queue pairs.
+/// The queue in which a device reports which work requests are done. Threads: the device's owner.
+/// Ownership: outlives its queue pairs.
 class completion_queue {
 public:
-  /// `channel` may be null: then it can only be polled.
+  /// Makes a queue of `entries`. `channel` may be null; then the queue can be polled, but not
+  /// armed.
   static result<completion_queue> create(const device& on, std::uint32_t entries,
                                          completion_channel* channel);
   completion_queue(completion_queue&& other) noexcept;
@@ -39,12 +42,13 @@ public:
   ~completion_queue();
 
   ibv_cq* get() const noexcept { return queue_; }
-  /// Completions that are there now, at most `out.size()`. Negative: the device failed.
+  /// Takes the completions that are there now, at most `out.size()`; returns their number.
+  /// Negative: the device failed.
   int poll(std::span<ibv_wc> out) noexcept {
     return ibv_poll_cq(queue_, static_cast<int>(out.size()), out.data());
   }
-  /// The channel becomes readable at the next completion; what came before it must be polled after
-  /// this call.
+  /// Makes the completion channel readable at the next completion. Completions that came before
+  /// this call make no event, so the caller polls once more after it.
   bool arm() noexcept { return ibv_req_notify_cq(queue_, 0) == 0; }
 
 private:
@@ -53,7 +57,7 @@ private:
   ibv_cq* queue_ = nullptr;
 };
 
-/// "remote access error" for a completion's status: the word in logs and metrics.
+/// Text of a completion's status ("remote access error"), as logs and metrics name it.
 const char* status_name(ibv_wc_status status) noexcept;
 
 } // namespace peercache::rdma::verbs

@@ -7,7 +7,7 @@ namespace {
 
 using range = destination_memory::range;
 
-/// The first range that ends behind `begin`.
+/// The first range that ends behind the address `begin`; ranges are sorted.
 auto first_behind(const std::vector<range>& ranges, const std::byte* begin) noexcept {
   return std::partition_point(ranges.begin(), ranges.end(),
                               [begin](const range& one) { return one.begin + one.bytes <= begin; });
@@ -47,7 +47,8 @@ result<void> destination_memory::add_dmabuf(int dmabuf_fd, std::uint64_t offset_
 }
 
 bool destination_memory::remove(const std::byte* begin) {
-  snapshot dropped; // Deregistered outside of the lock.
+  // Declared before the lock, so that the region is deregistered after the lock is released.
+  snapshot dropped;
   std::lock_guard hold(lock_);
   auto next = *ranges_;
   if (std::erase_if(next, [begin](const range& one) { return one.begin == begin; }) == 0)

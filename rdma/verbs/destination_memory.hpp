@@ -13,10 +13,11 @@
 
 namespace peercache::rdma {
 
-/// The memory of this process that one rail may READ into without a copy: what callers registered.
-/// Threads: any. A batch works on a snapshot, which keeps its regions registered until it is done.
-/// Ownership: the memory is the caller's, and outlives its registration. Errors: overlapping ranges
-/// are refused; otherwise as memory_region says.
+/// The memory of this process that one rail may READ into without a copy: the ranges that callers
+/// registered.
+/// Threads: any. A batch works on a snapshot, which keeps its regions registered until the batch is
+/// done. Ownership: the memory is the caller's, and outlives its registration. Errors: overlapping
+/// ranges are refused; all others are memory_region's.
 class destination_memory {
 public:
   struct range {
@@ -24,19 +25,20 @@ public:
     std::size_t bytes = 0;
     std::shared_ptr<const verbs::memory_region> region;
   };
-  /// Sorted by address.
+  /// All ranges at one moment, sorted by address.
   using snapshot = std::shared_ptr<const std::vector<range>>;
 
   explicit destination_memory(const verbs::device& on) : device_(on) {}
 
   result<void> add(std::span<std::byte> memory);
-  /// A GPU's memory: `address` is what the pages' parts will name.
+  /// Registers a GPU's memory by its dmabuf; `address` is the range that the pages' parts will
+  /// name.
   result<void> add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes, std::span<std::byte> address);
-  /// Removes the range that begins there; false when there is none.
+  /// Removes the range that begins at `begin`; false when no range begins there.
   bool remove(const std::byte* begin);
   snapshot current() const;
 
-  /// The local key for these bytes, if one range holds them all.
+  /// The local key for `bytes` at `begin`; nothing when no single range holds them all.
   static std::optional<std::uint32_t> key_of(const snapshot& ranges, const std::byte* begin,
                                              std::size_t bytes) noexcept;
 
@@ -45,7 +47,7 @@ private:
 
   const verbs::device& device_;
   mutable std::mutex lock_;
-  /// All registered ranges; by lock_.
+  /// All registered ranges; guarded by `lock_`.
   snapshot ranges_ = std::make_shared<const std::vector<range>>();
 };
 

@@ -112,7 +112,8 @@ result<std::unique_ptr<device>> device::open(const std::string& name, const port
 device::~device() {
   if (domain_ != nullptr) {
     assert_owned();
-    PEERCACHE_ASSERT(::ibv_dealloc_pd(domain_) != EBUSY); // Something made from it is still there.
+    // EBUSY means that a verbs object made from the protection domain still exists.
+    PEERCACHE_ASSERT(::ibv_dealloc_pd(domain_) != EBUSY);
   }
   if (context_ != nullptr)
     ::ibv_close_device(context_);

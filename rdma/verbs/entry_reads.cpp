@@ -46,7 +46,9 @@ bool entry_reads::settle() noexcept {
       one.status = page_status::unreachable;
     }
     if (judged_ == asked_)
-      ++judged_; // No page before this one waits for a READ that would let `judge` go on.
+      // A page that is decided already needs no READ, and no page before it waits for one: `judge`,
+      // which stops at a page whose READ is not retired, need not visit it.
+      ++judged_;
     else
       place_of(asked_) = {0, landed_};
   }
@@ -59,14 +61,15 @@ bool entry_reads::next(entry_read& read, std::uint64_t request) noexcept {
   const auto start = region_->entry_address(page(asked_).slot);
   const auto there = readable_at(start);
   const auto bytes_max = std::min(there->bytes, room());
-  std::uint64_t last = 0; // The last entry taken, counted from `start`.
+  std::uint64_t last = 0; // Offset from `start` of the last entry that this READ takes.
   auto offset = last;
   do {
     last = offset;
     place_of(asked_++) = {request, landed_ + last};
     if (asked_ == end_ || asked_ - judged_ == places || page(asked_).status != page_status::pending)
       break;
-    // A slot before the last one is far behind it, as unsigned numbers go.
+    // A slot below `start` gives a huge offset, as unsigned numbers wrap, so the READ ends before
+    // it.
     offset = region_->entry_address(page(asked_).slot) - start;
   } while (offset - last <= distance_max && offset + entry_bytes <= bytes_max);
   read = {start, there->rkey, static_cast<std::uint32_t>(last) + entry_bytes, address(landed_)};

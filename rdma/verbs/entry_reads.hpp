@@ -12,7 +12,8 @@
 
 namespace peercache::rdma {
 
-/// One READ of slot entries: that of one page, or those of several that lie close together.
+/// One READ of slot entries: the entry of one page, or those of several pages that lie close
+/// together.
 struct entry_read {
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;
@@ -20,39 +21,43 @@ struct entry_read {
   std::byte* to = nullptr;
 };
 
-/// The READs of the entries of a sub-request's pages, and what the entries say once they have
-/// arrived. Pages that were written one after the other have entries one after the other: a READ of
-/// up to `read_bytes_max` takes many of them, what lies between included, because a request costs
-/// the device more than a kilobyte does.
+/// The READs of the entries of a sub-request's pages, and the judgement of the pages once their
+/// entries have arrived. Pages that were written one after the other have entries one after the
+/// other: a READ of up to `read_bytes_max` takes many entries, with the bytes that lie between
+/// them, because a request costs the device more than a kilobyte does.
 /// Threads: none. Ownership: lends the job, the region and the landing from `begin` until the last
-/// page is judged. Invariant: what was READ for a page that is not judged yet is not overwritten.
+/// page is judged. Invariant: an entry that was READ for a page is not overwritten before the page
+/// is judged.
 class entry_reads {
 public:
-  /// Entries this far apart, from start to start, share a READ: those of neighbouring 64 KiB pages.
+  /// How many bytes the starts of two entries may be apart to share a READ: as far as the entries
+  /// of neighbouring 64 KiB pages.
   static constexpr std::uint32_t distance_max = 16 * sizeof(slot_entry);
   static constexpr std::uint32_t read_bytes_max = 16u << 10;
 
   entry_reads();
 
-  /// Pages are judged in the order of the job. @pre `landing` has bounce_memory::block_bytes;
-  /// message_bytes >= sizeof(slot_entry)
+  /// Starts with the pages of `sub`, which are judged in the order of the job. @pre `landing` has
+  /// bounce_memory::block_bytes; message_bytes >= sizeof(slot_entry)
   void begin(batch_job& job, const sub_request& sub, const remote_region& region,
              std::uint32_t message_bytes, std::byte* landing) noexcept;
 
-  /// The next READ, which is work request number `request`; false when there is none, or no room
-  /// before some are judged. Pages in chunks that are not registered become `unreachable`.
+  /// Fills in the next READ, which the caller posts as work request number `request`. False when
+  /// there is none, or no room to land before some pages are judged. Pages in chunks that are not
+  /// registered become `unreachable`.
   bool next(entry_read& read, std::uint64_t request) noexcept;
-  /// Decides the pages whose entries have arrived, that is with requests up to `retired`.
+  /// Decides the pages whose entries have arrived: those READ by work requests up to `retired`.
   void judge(std::uint64_t retired) noexcept;
-  /// Gives pages that are still pending this status, without a look at any entry.
+  /// Gives every page that is still pending this status, without a look at its entry.
   void decide_all(page_status status) noexcept;
   bool all_judged() const noexcept { return judged_ == end_; }
 
 private:
-  /// Where the entry of a page lands.
+  /// Where the entry of a page lands, and which work request READs it.
   struct place {
-    std::uint64_t request = 0; ///< 0: nothing is READ for it.
-    std::uint64_t at = 0;      ///< Bytes that had landed before it, skipped ones included.
+    std::uint64_t request = 0; ///< Number of the work request that READs the entry; 0: none does.
+    /// Bytes that land before the entry since `begin`, those of skipped entries included.
+    std::uint64_t at = 0;
   };
   static constexpr std::uint32_t places = bounce_memory::block_bytes / sizeof(slot_entry);
 
@@ -61,21 +66,24 @@ private:
   std::byte* address(std::uint64_t at) noexcept {
     return landing_ + at % bounce_memory::block_bytes;
   }
-  /// Bytes from `landed_` on that one READ may fill.
+  /// How many bytes from `landed_` on one READ may fill now.
   std::uint64_t room() noexcept;
-  /// Moves to the next page whose entry can be READ. False at the end, or where there is no room.
+  /// Moves on to the next page whose entry can be READ. False when no page is left, or no place to
+  /// note where its entry lands.
   bool settle() noexcept;
-  /// The memory that can be READ from a page's entry on; nothing when that is not registered.
+  /// The memory that can be READ from the address `entry` on; nothing when the whole entry is not
+  /// registered.
   std::optional<remote_region::readable> readable_at(std::uint64_t entry) noexcept;
 
   batch_job* job_ = nullptr;
   const remote_region* region_ = nullptr;
   std::byte* landing_ = nullptr;
-  std::uint64_t bytes_max_ = 0; ///< The longest READ.
+  std::uint64_t bytes_max_ = 0; ///< The length of the longest READ in bytes.
   std::uint32_t end_ = 0;
-  std::uint32_t asked_ = 0; ///< Pages before this one: their entry's READ was given.
+  /// Position in the job's order of the first page whose entry no READ was given for.
+  std::uint32_t asked_ = 0;
   std::uint32_t judged_ = 0;
-  std::uint64_t landed_ = 0; ///< Bytes of the landing ever used; it is used as a ring.
+  std::uint64_t landed_ = 0; ///< Bytes that all READs so far fill; the landing is used as a ring.
   std::vector<place> places_;
 };
 

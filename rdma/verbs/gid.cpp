@@ -10,7 +10,7 @@ namespace peercache::rdma::verbs {
 
 namespace {
 
-/// How far an entry's address reaches; 0: the entry is not used.
+/// Rank of an entry by how far its address reaches; 0: the entry is not used.
 int reach_of(const gid_entry& entry) noexcept {
   if (entry.type != gid_entry::kind::roce_v2)
     return 0;
@@ -37,7 +37,7 @@ gid_bytes bytes_of(const ibv_gid& gid) noexcept {
   return bytes;
 }
 
-/// The kind of an entry as the kernel knows it, for providers whose library does not say it.
+/// The kind of an entry as sysfs names it, for providers whose library does not say it.
 gid_entry::kind kind_from_sysfs(const ibv_context& context, std::uint8_t port, std::int32_t index,
                                 link_layer layer) {
   if (layer == link_layer::infiniband)
@@ -90,7 +90,7 @@ std::vector<gid_entry> read_gid_table(ibv_context& context, std::uint8_t port, i
       entry.gid = bytes_of(full.gid);
       entry.type = kind_of(full.gid_type);
     } else if (error == ENODATA) {
-      continue; // An empty entry.
+      continue; // ENODATA means an empty entry, which is left out.
     } else {
       ibv_gid gid{};
       if (ibv_query_gid(&context, port, index, &gid) != 0)

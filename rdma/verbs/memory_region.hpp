@@ -8,22 +8,23 @@
 
 namespace peercache::rdma::verbs {
 
-/// The rights of the other side to a region. There is no writable kind: nothing of a pool is ever
+/// The rights of the other side to a region. No kind lets it write: nothing of a pool is ever
 /// remotely writable, and a destination is written by its own queue pair only.
 enum class region_use : std::uint8_t {
-  remote_read, ///< A pool: REMOTE_READ and nothing else.
-  local_write  ///< A destination of READs: LOCAL_WRITE and nothing else.
+  remote_read, ///< A pool's region: REMOTE_READ and no other right.
+  local_write  ///< A destination of READs: LOCAL_WRITE and no other right.
 };
 
-/// Memory that a device knows. Threads: `register_*` and the destructor from any thread (verbs
-/// allows it); the memory outlives the region. Errors: short of memlock says the limit, the need
-/// and the line that fixes it; `incompatible` where the kernel or provider has no dmabuf.
+/// Memory that is registered with a device.
+/// Threads: `register_*` and the destructor from any thread (verbs allows it). Ownership: the
+/// memory outlives the region. Errors: when memlock is too small, the message says the limit, the
+/// need and the line that fixes it; `incompatible` where the kernel or provider has no dmabuf.
 class memory_region {
 public:
   static result<memory_region> register_memory(const device& on, std::span<std::byte> memory,
                                                region_use use);
-  /// Device memory (a GPU's) by its dmabuf descriptor: `ibv_reg_dmabuf_mr`. `address` is what READs
-  /// name as its first byte.
+  /// Registers device memory (a GPU's) by its dmabuf descriptor, with `ibv_reg_dmabuf_mr`.
+  /// `address` is what READs name as the memory's first byte.
   static result<memory_region> register_dmabuf(const device& on, int dmabuf_fd,
                                                std::uint64_t offset_bytes, std::uint64_t bytes,
                                                std::uint64_t address, region_use use);
@@ -42,7 +43,7 @@ public:
   explicit operator bool() const noexcept { return region_ != nullptr; }
   std::uint32_t local_key() const noexcept { return region_->lkey; }
   std::uint32_t remote_key() const noexcept { return region_->rkey; }
-  /// The address of the first byte, as work requests name it.
+  /// The address of the region's first byte, as work requests name it.
   std::uint64_t address() const noexcept { return address_; }
   std::uint64_t bytes() const noexcept { return region_->length; }
 
@@ -50,13 +51,16 @@ private:
   memory_region(ibv_mr* region, std::uint64_t address) noexcept
       : region_(region), address_(address) {}
   ibv_mr* region_ = nullptr;
-  std::uint64_t address_ = 0; ///< libibverbs puts the offset into `addr` of a dmabuf's region.
+  /// Address of the first byte; kept here, because libibverbs puts the offset into `addr` of a
+  /// dmabuf's region.
+  std::uint64_t address_ = 0;
 };
 
-/// Why memory could not be locked, and the line that fixes it: what an ENOMEM of a registration
-/// means. `limit_bytes` is RLIMIT_MEMLOCK; RLIM_INFINITY: it is not the limit that is short.
+/// Text for a registration that failed with ENOMEM: why the memory could not be locked, and the
+/// line that fixes it. `limit_bytes` is RLIMIT_MEMLOCK; RLIM_INFINITY means that this limit is not
+/// the cause.
 std::string memlock_advice(std::uint64_t need_bytes, std::uint64_t limit_bytes);
-/// RLIMIT_MEMLOCK of this process.
+/// RLIMIT_MEMLOCK of this process in bytes.
 std::uint64_t memlock_limit_bytes() noexcept;
 
 } // namespace peercache::rdma::verbs

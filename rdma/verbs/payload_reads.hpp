@@ -18,9 +18,10 @@ struct payload_read {
   std::uint32_t rkey = 0;
   std::uint32_t bytes = 0;
   std::uint32_t sge_count = 0;
-  std::array<ibv_sge, sge_max> sges; ///< The first `sge_count` count.
-  /// Where the bytes go from the bounce block, which is then the only piece; null: they are READ
-  /// straight to their place.
+  /// Local pieces of memory that the READ fills; the first `sge_count` are valid.
+  std::array<ibv_sge, sge_max> sges;
+  /// Destination of the bytes that are READ into a bounce block, which is then the only piece.
+  /// Null: they are READ straight to their place.
   std::byte* copy_to = nullptr;
   std::uint32_t block = 0;
 };
@@ -28,22 +29,23 @@ struct payload_read {
 /// Cuts the pages of a sub-request into READs, in order: at chunk borders of the peer's region, at
 /// the longest message, at the most pieces of one work request, and at memory that is not
 /// registered, which goes through a bounce block of its own.
-/// Threads: none. Ownership: lends the job and the rail's things from `begin` until `drop`.
+/// Threads: none. Ownership: lends the job, the peer's region and the snapshot of destinations from
+/// `begin` until `drop`.
 class payload_reads {
 public:
   enum class outcome : std::uint8_t { read, done, no_block };
 
   struct limits {
     std::uint32_t message_bytes = 0;
-    std::uint32_t sge = 0; ///< At most payload_read::sge_max.
+    std::uint32_t sge = 0; ///< Pieces of memory of one READ, at most payload_read::sge_max.
   };
 
   void begin(batch_job& job, const sub_request& sub, const remote_region& region,
              destination_memory::snapshot destinations, const limits& at_most) noexcept;
   void drop() noexcept;
 
-  /// The next READ, if there is one. Pages that do not lie in the peer's pool become `stale`, those
-  /// in chunks that are not registered yet `unreachable`.
+  /// Fills in the next READ, if there is one. Pages that do not lie in the peer's pool become
+  /// `stale`, pages in chunks that are not registered yet `unreachable`.
   outcome next(payload_read& read, bounce_memory& bounce) noexcept;
 
 private:
@@ -56,11 +58,11 @@ private:
 
   page_read& page() noexcept { return job_->page(at_.position); }
   const page_part& part() noexcept { return job_->batch->parts[page().first_part + at_.part]; }
-  /// Moves past parts that are used up and past pages that are decided. False at the end.
+  /// Moves on past parts that are used up and pages that are decided. False when no page is left.
   bool settle() noexcept;
   void next_page() noexcept;
-  /// Adds memory to `read` until something ends it. False when a bounce block is needed and there
-  /// is none.
+  /// Adds pieces of memory to `read` until the page or a limit ends it. False when `read` needs a
+  /// bounce block and none is free.
   bool gather(payload_read& read, std::uint32_t at_most, bounce_memory& bounce) noexcept;
   bool bounce_piece(payload_read& read, std::uint32_t bytes, bounce_memory& bounce) noexcept;
   void advance(std::uint32_t bytes) noexcept;

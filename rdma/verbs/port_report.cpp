@@ -42,7 +42,7 @@ std::string cannot_open(const ibv_device& device, int error) {
   return text;
 }
 
-/// Why a device cannot carry reliable READs on any of its ports, by its kind.
+/// Why a device of this kind cannot carry reliable READs on any of its ports; empty when it can.
 std::string wrong_kind(const ibv_device& device) {
   if (device.transport_type == IBV_TRANSPORT_IWARP)
     return "speaks iWARP, which needs a connection manager: only InfiniBand and RoCE v2 are served";
@@ -58,8 +58,8 @@ std::int32_t numa_node_of(const ibv_device& device) {
   return file >> node ? node : -1;
 }
 
-/// Gbit/s of one lane, InfiniBand Architecture Specification 1.4, PortInfo.LinkSpeedActive and its
-/// extensions, in tenths.
+/// Speed of one lane in tenths of Gbit/s: InfiniBand Architecture Specification 1.4,
+/// PortInfo.LinkSpeedActive and its extensions.
 std::uint64_t lane_tenths(std::uint8_t speed) noexcept {
   switch (speed) {
   case 1:
@@ -169,7 +169,8 @@ std::string why_no_gid(link_layer layer, const std::vector<gid_entry>& table) {
          "(`cma_roce_mode -d <device> -p <port> -m 2`, or the NIC's firmware setting)";
 }
 
-/// Takes the chosen or the best entry into the report; what is wrong with it, or nothing.
+/// Puts the GID entry that the operator wants, or the best one, into the report. Returns why there
+/// is no usable entry; empty when there is one.
 std::string take_gid(port_report& report, const std::vector<gid_entry>& table,
                      std::int32_t wanted_index) {
   const std::int32_t index = wanted_index >= 0 ? wanted_index : choose_gid(report.layer, table);

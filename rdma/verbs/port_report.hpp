@@ -9,7 +9,7 @@ struct close_context {
 };
 using open_context = std::unique_ptr<ibv_context, close_context>;
 
-/// The devices of this host. Errors: `why` says why there is none and what to do.
+/// The devices of this host. Errors: `why_none` says why the list is empty, and what to do.
 class device_list {
 public:
   device_list();
@@ -27,7 +27,8 @@ private:
   std::string why_none_;
 };
 
-/// The reports of all ports of a device; one of port 0 when the device itself is of no use.
+/// The reports of all ports of a device; a single report for port 0 when the device cannot be used
+/// at all.
 std::vector<port_report> report_device(ibv_device& device, const port_choice& choice);
 
 } // namespace peercache::rdma::verbs

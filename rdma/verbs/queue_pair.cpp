@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::uint32_t largest_24_bits = 0xffffff;
 constexpr double timeout_unit_seconds = 4.096e-6;
-constexpr std::uint8_t rnr_timer = 12; // 0.64 ms; READs consume no receive, so it is never used.
+// RNR timer of 0.64 ms; a queue pair has to have one, but READs consume no receive, so it never
+// runs.
+constexpr std::uint8_t rnr_timer = 12;
 
 error refusal(const device& on, const std::string& what, int number) {
   return {errc::refused, what + " on " + on.port().device + ": " + std::strerror(number)};
@@ -67,7 +69,8 @@ int to_rtr(ibv_qp* pair, const ibv_ah_attr& address, const path& to) noexcept {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.ah_attr = address;
-  attributes.path_mtu = static_cast<ibv_mtu>(std::countr_zero(to.mtu_bytes) - 7); // 256 is 1.
+  // The enum counts from 1 for 256 bytes: log2(256) is 8.
+  attributes.path_mtu = static_cast<ibv_mtu>(std::countr_zero(to.mtu_bytes) - 7);
   attributes.dest_qp_num = to.remote_queue_pair;
   attributes.rq_psn = to.remote_psn;
   attributes.max_dest_rd_atomic = to.responder_depth;
@@ -90,7 +93,8 @@ int to_rts(ibv_qp* pair, const path& to, const path_options& options) noexcept {
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/// The path comes from a handshake, so it is the other end's fault when it makes no sense.
+/// Checks a path, which comes from a handshake: one that makes no sense is the other end's fault,
+/// and so an error, not an assertion.
 result<void> check_path(const path& to, const port_report& own) {
   if (to.remote_queue_pair == 0 || to.remote_queue_pair > largest_24_bits)
     return {errc::invalid_argument, "a queue pair's number has 24 bits and is not 0"};
@@ -150,7 +154,8 @@ result<queue_pair> queue_pair::create(const device& on, completion_queue& comple
   wanted.recv_cq = completions.get();
   wanted.cap.max_send_wr = send_depth;
   wanted.cap.max_send_sge = sge;
-  wanted.cap.max_recv_wr = 1; // Some providers refuse 0.
+  // A receive queue of one entry, which nothing uses, because some providers refuse 0.
+  wanted.cap.max_recv_wr = 1;
   wanted.cap.max_recv_sge = 1;
   ibv_qp* raw = ::ibv_create_qp(on.domain(), &wanted);
   if (raw == nullptr)

@@ -8,33 +8,35 @@
 
 namespace peercache::rdma::verbs {
 
-/// The longest time until a dead peer shows, in seconds: (retries + 1) × 4 × 4.096 µs × 2^timeout
-/// at most, InfiniBand Architecture Specification 1.4, 9.7.6.1.3 (a provider may take up to four
-/// times the nominal time-out). `check` refuses options of 1 s nominal or more, a `timeout` of 0 or
-/// 7 retries, both of which wait for ever, and what does not fit into a packet.
+/// The longest time until a dead peer shows, in seconds: four times (retries + 1) × 4.096 µs ×
+/// 2^timeout, because a provider may take up to four times the nominal time-out (InfiniBand
+/// Architecture Specification 1.4, 9.7.6.1.3).
 double longest_wait_seconds(const path_options& options) noexcept;
+/// Refuses a nominal time-out of 1 s or more, a `timeout` of 0 or 7 retries, which both mean for
+/// ever, and values that do not fit into a packet; the message says what is allowed.
 result<void> check(const path_options& options);
 
-/// How one end reaches the other: what both have agreed on.
+/// How one end of a connection reaches the other: the values that both have agreed on.
 struct path {
-  std::uint32_t remote_queue_pair = 0; ///< 24 bits.
-  std::uint32_t remote_psn = 0;        ///< 24 bits, random.
+  std::uint32_t remote_queue_pair = 0; ///< Number of the other end's queue pair, 24 bits.
+  std::uint32_t remote_psn = 0; ///< First packet sequence number of the other end, 24 random bits.
   std::uint32_t own_psn = 0;
   gid_bytes remote_gid{};
   std::uint16_t remote_lid = 0;
   std::uint32_t mtu_bytes = 1024;
-  std::uint8_t initiator_depth = 1; ///< READs that this end has in flight.
-  std::uint8_t responder_depth = 1; ///< READs of the other end that this one answers at a time.
+  std::uint8_t initiator_depth = 1; ///< READs that this end has in flight at most.
+  std::uint8_t responder_depth = 1; ///< READs of the other end that this end answers at a time.
 };
 
 enum class queue_pair_use : std::uint8_t {
-  reader, ///< Starts READs; the other end may do nothing.
-  server  ///< Answers READs: REMOTE_READ and nothing else.
+  reader, ///< The end that starts READs; the other end gets no right to its memory.
+  server  ///< The end that answers READs: its queue pair allows REMOTE_READ and no other access.
 };
 
 /// A reliable connection. RESET → INIT at creation, then `connect` → RTR → RTS.
 /// Threads: the device's owner. Ownership: its completion queue outlives it. After the destructor
-/// no byte of its READs arrives any more: the memory may be given back.
+/// no byte of a READ that this queue pair started arrives any more, so that the memory may be given
+/// back.
 class queue_pair {
 public:
   static result<queue_pair> create(const device& on, completion_queue& completions,
@@ -43,14 +45,16 @@ public:
   queue_pair& operator=(queue_pair&& other) noexcept;
   ~queue_pair() { reset(); }
 
-  /// INIT → RTR → RTS.
+  /// Takes the queue pair from INIT over RTR to RTS, which makes it ready for READs.
   result<void> connect(const path& to, const path_options& options);
   std::uint32_t number() const noexcept { return pair_->qp_num; }
   ibv_qp* get() const noexcept { return pair_; }
-  /// The number of the packet that is to arrive next: another one than before means that the other
-  /// end has read. A system call. Nothing when the device does not say.
+  /// The sequence number of the packet that is to arrive next: when it differs from an earlier
+  /// call's, the other end has read meanwhile. One system call. Nothing when the device does not
+  /// say.
   std::optional<std::uint32_t> expected_psn() const noexcept;
-  /// Work requests, chained; on failure `first_bad` is the first one that was not taken.
+  /// Posts a chain of work requests. Returns 0 or an error number; on failure `first_bad` is the
+  /// first request that the device did not take.
   int post(ibv_send_wr* chain, ibv_send_wr** first_bad) noexcept {
     return ibv_post_send(pair_, chain, first_bad);
   }
@@ -63,7 +67,7 @@ private:
   ibv_qp* pair_ = nullptr;
 };
 
-/// 24 random bits from the kernel.
+/// A first packet sequence number: 24 random bits from the kernel.
 std::uint32_t random_psn();
 
 } // namespace peercache::rdma::verbs

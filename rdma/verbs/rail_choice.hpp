@@ -15,31 +15,34 @@ struct device_listing;
 
 enum class plane_mode : std::uint8_t {
   automatic, ///< Rails where a device is usable, TCP elsewhere.
-  verbs,     ///< Rails, or an error.
+  verbs,     ///< Rails; an error where none can be used.
   tcp
 };
 
-/// The operator's settings for rails; the same for nodes and clients.
+/// The operator's settings for rails; nodes and clients have the same ones.
 struct rail_settings {
   plane_mode mode = plane_mode::automatic;
-  std::vector<std::string> devices = {"auto"}; ///< Names, or "auto" for all that are usable.
-  std::uint8_t port = 0;                       ///< 0: the first active one.
-  std::int32_t gid_index = -1;                 ///< -1: chosen.
+  /// Names of devices, or "auto" for all that are usable.
+  std::vector<std::string> devices = {"auto"};
+  std::uint8_t port = 0; ///< Port of each device; 0: its first active one.
+  /// Index into the port's GID table; -1: chosen as `choose_gid` says.
+  std::int32_t gid_index = -1;
   verbs::path_options path;
 };
 
-/// The rails that such settings come to on this machine.
+/// The rails that an operator's settings come to on this machine.
 struct rail_choice {
   struct rail {
     std::string device;
     std::uint8_t port = 0;
   };
-  std::vector<rail> rails; ///< Empty: TCP.
-  std::string why;         ///< One line for log, status and metric: what was taken, and why.
+  std::vector<rail> rails; ///< The rails to use; empty means TCP.
+  std::string why; ///< One line for log, status and metric: which rails were taken, and why.
 };
 
-/// Refused when `mode` is verbs and no wanted device, or one that is named, is not usable, or when
-/// the path's options are not allowed; the message says what to do.
+/// Chooses the rails that these settings allow on this machine. Errors, each with what to do: the
+/// path's options are not allowed; or `mode` is verbs and no wanted device, or one that is named,
+/// is not usable.
 result<rail_choice> choose_rails(const rail_settings& settings);
 result<rail_choice> choose_rails(const rail_settings& settings, const verbs::device_listing& there);
 

@@ -8,28 +8,31 @@
 
 namespace peercache::rdma {
 
-/// Counts of one rail of a reader, since the start. Threads: the rail's counts, any may look.
+/// Counts of one rail of a reader since the process began. Threads: the rail's thread counts, any
+/// may look.
 struct rail_counters {
-  /// Values of `ibv_wc_status`; higher ones are counted in the last place.
+  /// Number of `ibv_wc_status` values that are counted apart; higher ones share the last place.
   static constexpr std::size_t wc_statuses = 24;
   using counter = std::atomic<std::uint64_t>;
 
-  counter payload_reads{0}; ///< Work requests.
+  counter payload_reads{0}; ///< Work requests that READ payloads.
   counter payload_bytes{0};
-  counter entry_reads{0}; ///< READs of slot entries.
-  counter fences{0};      ///< Round trips of validation.
+  counter entry_reads{0}; ///< Work requests that READ slot entries.
+  counter fences{0};      ///< Fenced READs: one for each sub-request that READs slot entries.
   counter doorbells{0};
   counter bounced_bytes{0};
-  counter channels{0};     ///< Open now.
+  counter channels{0};     ///< Channels that are open now.
   counter refused_work{0}; ///< Work requests that the device did not take.
-  /// Completions by status, flushes but the first left out.
+  /// Completions with an error, by status. A channel breaks at the first one, so the flushes behind
+  /// it are not counted.
   std::array<counter, wc_statuses> errors{};
   std::atomic<bool> usable{true};
   peer_counters peers;
 
-  /// "remote access error": the word for an index of `errors`.
+  /// Text of an index of `errors`, like "remote access error".
   static const char* status_name(std::size_t status) noexcept;
-  /// Adds to a count, in the rail's thread: with one writer no locked addition is needed.
+  /// Adds to a counter. Only the rail's thread may call it: with one writer no locked addition is
+  /// needed.
   static void add(counter& which, std::uint64_t count) noexcept {
     which.store(which.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }

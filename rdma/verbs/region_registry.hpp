@@ -22,7 +22,7 @@ class chunk_plan {
 public:
   static constexpr std::uint64_t unit_bytes = 2u << 20;
 
-  /// Chunks of `wanted_bytes`, or of more when there would be too many of them. Errors:
+  /// Plans chunks of `wanted_bytes`, or of more when there would be too many of them. Errors:
   /// `invalid_argument` for a size that is no multiple of 2 MiB, or when the device does not take
   /// chunks (`device_bytes_max`) that are large enough.
   static result<chunk_plan> make(std::span<std::byte> region, std::uint64_t wanted_bytes,
@@ -31,12 +31,13 @@ public:
   std::uint32_t chunks() const noexcept { return chunks_; }
   std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
   std::span<std::byte> region() const noexcept { return region_; }
-  /// @pre index < chunks()
+  /// The memory of one chunk. @pre index < chunks()
   std::span<std::byte> part(std::uint32_t index) const noexcept;
 
 private:
   std::span<std::byte> region_;
-  std::uint64_t lead_bytes_ = 0; ///< Bytes of the first huge page that lie before the region.
+  /// Bytes of the region's first huge page that lie before the region.
+  std::uint64_t lead_bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;
   std::uint32_t chunks_ = 0;
 };
@@ -46,38 +47,43 @@ struct region_progress {
   std::uint32_t registered = 0;
   std::uint32_t failed = 0;
   std::uint64_t registered_bytes = 0;
-  std::uint64_t registrations = 0;             ///< Registrations tried, ever.
-  std::uint64_t registrations_after_start = 0; ///< Tried after each chunk had its first turn.
-  std::string failure;                         ///< The first one's text.
+  std::uint64_t registrations = 0; ///< Registrations of chunks that were tried since construction.
+  /// Registrations that were tried after each chunk had its first turn.
+  std::uint64_t registrations_after_start = 0;
+  std::string failure; ///< Text of the first registration that failed; empty when none has.
 };
 
 /// Registers a pool with one rail's device, chunk by chunk, and keeps the regions.
-/// Threads: all methods may be called from any; several may `register_next` at a time. The mutex
-/// guards the lists only and is never held while the device works; what it costs comes once per
-/// chunk. Ownership: the memory and the device outlive this; the regions end with it. Errors: a
-/// chunk that cannot be registered is counted, the others are served.
+/// Threads: all methods may be called from any; several threads may run `register_next` at a time.
+/// The mutex guards the lists only and is taken once or twice per chunk, never while the device
+/// works. Ownership: the memory and the device outlive this object, and the regions end with it.
+/// Errors: a chunk that cannot be registered is counted, and all other chunks are served.
 class region_registry {
 public:
   struct callbacks {
-    /// Chunks done (registered or not) and in all, during the first pass: one call at a time, with
-    /// a growing first argument. Does not call back into this object.
+    /// Called when a chunk is done (registered or not) during the first pass, with the number of
+    /// done chunks, which grows from call to call, and the number of all. One call at a time. Must
+    /// not call back into this object.
     std::function<void(std::uint32_t done, std::uint32_t total)> on_progress;
-    /// A chunk is done. From any thread.
+    /// Called when a chunk is done, from the thread that registered it; several calls may run at a
+    /// time.
     std::function<void()> on_done;
-    /// Why a chunk could not be registered. Of several the first one's, for they have one cause;
-    /// one call at a time, does not call back either.
+    /// Called with the reason when a chunk could not be registered; only for the first such chunk,
+    /// because several have one cause. One call at a time. Must not call back into this object.
     std::function<void(const std::string& why)> on_failure;
   };
 
   region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell);
 
-  /// Registers one chunk; the first one first. Returns false when there was none left to begin.
+  /// Registers the next chunk, in the order of the pool. Returns false when every chunk has been
+  /// begun.
   bool register_next();
-  /// Puts chunks that failed back on the list, after the first pass. Tests only: in a node such a
-  /// chunk stays unregistered. Registrations that follow count as after start.
+  /// Puts chunks that failed back on the list, once the first pass is over. Tests only: in a node
+  /// such a chunk stays unregistered. Registrations that follow count as after start.
   void retry_failed();
 
-  /// Appends the chunks that were registered since the last call. Returns true when there were any.
+  /// Appends to `to` the chunks that were registered since the last call. Returns true when there
+  /// were any.
   bool take_registered(std::vector<region_chunk>& to);
 
   std::uint32_t chunks() const noexcept { return plan_.chunks(); }
@@ -86,15 +92,15 @@ public:
 private:
   void note(std::uint32_t index, result<verbs::memory_region> made);
 
-  // Constant after construction.
+  // Members that stay constant after construction.
   const verbs::device& device_;
   const chunk_plan plan_;
   const callbacks tell_;
 
-  // Shared.
-  std::atomic<bool> has_news_{false}; ///< `fresh_` is not empty: spares `take_registered` the lock.
-  mutable std::mutex mutex_;          ///< Guards what is below.
-  std::vector<std::uint32_t> work_;   ///< Chunks to register, the last one next.
+  // Members that all threads share.
+  std::atomic<bool> has_news_{false};
+  mutable std::mutex mutex_;        ///< Guards `work_` and the members after it.
+  std::vector<std::uint32_t> work_; ///< Indexes of the chunks to register, the next one last.
   std::vector<std::uint32_t> failed_;
   std::vector<verbs::memory_region> regions_; ///< Registered chunks, by index.
   std::vector<region_chunk> fresh_;

@@ -17,7 +17,8 @@ result<verbs_ends> verbs_ends::create(const verbs_rail& rail, verbs::completion_
   const auto& can = rail.device.port().can;
   const auto depth = std::min(rail.options.send_depth, std::min(can.send_depth, can.completions));
   const auto sge = std::min(payload_read::sge_max, can.sge);
-  // Every work request leaves a completion when the queue pair fails.
+  // The completion queue is as long as the send queue, because every work request leaves a
+  // completion when the queue pair fails.
   auto completions = verbs::completion_queue::create(rail.device, depth, channel);
   if (!completions)
     return completions.error();
@@ -36,7 +37,8 @@ verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, net::unique_fd 
       requests_(rail.options.post_chain_max),
       sges_(std::size_t{rail.options.post_chain_max} * ends_.sge) {
   rail_counters::add(rail_.counters.channels, 1);
-  // The fields that are the same in all work requests, and the order of these.
+  // Sets what stays the same over all doorbells: the opcode, where each request's pieces are, and
+  // the chain from each request to its next.
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     requests_[i] = {};
     requests_[i].opcode = IBV_WR_RDMA_READ;
@@ -51,7 +53,8 @@ verbs_channel::~verbs_channel() {
 }
 
 std::vector<sub_request> verbs_channel::close() noexcept {
-  ends_.pair.reset(); // The pair ends before any memory is given back, so no late READ can arrive.
+  // The queue pair ends before any memory is given back, so that no late READ can arrive there.
+  ends_.pair.reset();
   handshake_.close();
   phase_ = phase::broken;
   for (const auto& copy : std::exchange(bounced_, {}))
@@ -68,7 +71,7 @@ std::vector<sub_request> verbs_channel::close() noexcept {
   return lost;
 }
 
-// -- the connection
+// -- the connection: handshake and connect
 
 bool verbs_channel::run_handshake() {
   auto at = handshake_.step();
@@ -100,7 +103,7 @@ bool verbs_channel::connect() {
   return static_cast<bool>(ends_.pair.connect(to, rail_.options.path));
 }
 
-// -- one sub-request
+// -- one sub-request from its begin to its end
 
 verbs_channel::progress verbs_channel::step(std::size_t& bytes_left) {
   if (phase_ == phase::broken || !run_handshake())
@@ -119,12 +122,13 @@ verbs_channel::progress verbs_channel::step(std::size_t& bytes_left) {
   judge();
   if (!post())
     return progress::broken;
-  // Pages may be decided while READs into their memory are still on their way.
+  // Completions are awaited even when all pages are decided: READs into their memory may still be
+  // on their way.
   if (posted_ != retired_)
     return moved ? progress::moved : progress::in_flight;
-  judge(); // Pages that no entry is READ for are decided now.
+  judge(); // Decides the pages for which no entry is READ.
   if (!entries_.all_judged())
-    return progress::in_flight; // Waits for a bounce block.
+    return progress::in_flight; // A payload waits for a bounce block.
   end_sub();
   return progress::moved;
 }
@@ -137,8 +141,8 @@ void verbs_channel::judge() noexcept {
 }
 
 bool verbs_channel::begin_sub() {
-  // One block at least is never a landing for entries, so that payloads which need one always get
-  // on.
+  // Entries land in a bounce block. One block at least is kept for payloads, so that a payload
+  // which needs a block always gets on.
   if (rail_.bounce.free_blocks() < 2)
     return false;
   landing_ = rail_.bounce.take();
@@ -162,7 +166,7 @@ void verbs_channel::end_sub() noexcept {
   job_->decided();
 }
 
-// -- posting
+// -- posting READs
 
 bool verbs_channel::post() {
   for (;;) {
@@ -221,8 +225,8 @@ std::uint32_t verbs_channel::chain_entries(std::uint32_t count, std::uint32_t ro
                        rail_.bounce.local_key()};
     if (std::exchange(fenced_, true))
       continue;
-    // The first one of a batch waits until all payloads have arrived; the others follow it in
-    // order.
+    // The fence makes the first entry READ of a sub-request wait until all payloads have arrived;
+    // the entry READs behind it follow in order.
     made.send_flags = guard_on(guard::fence) ? IBV_SEND_FENCE : 0;
     rail_counters::add(rail_.counters.fences, 1);
   }
@@ -244,7 +248,7 @@ bool verbs_channel::ring_doorbell(std::uint32_t count) {
   return false;
 }
 
-// -- completions
+// -- completions of READs
 
 bool verbs_channel::arm() noexcept {
   if (!ends_.completions.arm())
@@ -275,7 +279,8 @@ bool verbs_channel::reap(bool& moved) {
   }
 }
 
-/// Requests of a queue pair are done in order: a signalled one speaks for those before it.
+/// Marks the work requests up to `up_to` as done: a queue pair does its requests in order, so a
+/// signalled one speaks for those before it. Copies what arrived in bounce blocks to its place.
 void verbs_channel::retire(std::uint64_t up_to) noexcept {
   PEERCACHE_ASSERT(up_to > retired_ && up_to <= posted_);
   retired_ = up_to;

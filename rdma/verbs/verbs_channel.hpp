@@ -16,20 +16,21 @@
 
 namespace peercache::rdma {
 
-/// State that the channels of one rail share. Threads: the rail's.
+/// State that all channels of one rail share. Threads: the rail's.
 struct verbs_rail {
   const verbs_data_plane_options& options;
   verbs::device& device;
   destination_memory& destinations;
   bounce_memory& bounce;
   rail_counters& counters;
-  bool armed = false; ///< A completion queue will make the completion channel readable.
+  /// Whether some completion queue was armed, so that the completion channel may become readable.
+  bool armed = false;
 };
 
-/// The queue pair of a channel with what it needs, made in INIT.
+/// The queue pair of a channel, in INIT, and the completion queue it was made with.
 struct verbs_ends {
   verbs::completion_queue completions;
-  verbs::queue_pair pair; ///< Goes before its completion queue.
+  verbs::queue_pair pair; ///< The queue pair; destroyed before its completion queue.
   std::uint32_t send_depth = 0;
   std::uint32_t sge = 0;
 
@@ -37,12 +38,12 @@ struct verbs_ends {
 };
 
 /// One reliable connection that READs a peer's pool: payloads straight into the pages' parts, then
-/// one fenced READ after the other of the slots' entries, which say whether the bytes are the page
-/// that the record named (docs/flows.md, "Get over verbs"). A control connection comes with it;
-/// when that ends, the peer or its queue pair is gone. Threads, ownership, errors: as page_channel
-/// says. Any completion with an error breaks the channel. Invariants: (1) no more work requests
-/// outstanding than the queues hold; (2) a page becomes a hit only by an entry that was READ after
-/// its last byte had arrived.
+/// the slots' entries behind a fence, which say whether the bytes are the page that the record
+/// named (docs/flows.md, "Get over verbs"). A control connection belongs to it; when that one ends,
+/// the peer or its queue pair is gone.
+/// Threads, ownership, errors: as page_channel says; any completion with an error breaks the
+/// channel. Invariants: (1) no more work requests outstanding than the queues hold; (2) a page
+/// becomes a hit only by an entry that was READ after the page's last byte had arrived.
 class verbs_channel final : public page_channel {
 public:
   verbs_channel(std::uint64_t id, verbs_rail& rail, net::unique_fd control, verbs_ends ends,
@@ -56,29 +57,29 @@ public:
   std::vector<sub_request> close() noexcept override;
 
 private:
-  /// The control connection; false when the channel is broken.
+  /// Moves the handshake on the control connection on. False when the channel is broken.
   bool run_handshake();
   bool connect();
 
-  /// Begins a sub-request; false when there is no block for its entries yet.
+  /// Begins the next sub-request of the job. False when too few bounce blocks are free yet.
   bool begin_sub();
-  /// Posts what fits. False when the device refuses.
+  /// Posts as many READs as fit. False when the device refuses one.
   bool post();
-  /// Fills the next doorbell up to `room` requests; the number that it has then.
+  /// Fills the next doorbell with payload READs, up to `room` work requests. Returns their number.
   std::uint32_t chain_payloads(std::uint32_t room);
   std::uint32_t chain_entries(std::uint32_t count, std::uint32_t room);
   bool ring_doorbell(std::uint32_t count);
   ibv_send_wr& request(std::uint32_t index, std::uint64_t remote, std::uint32_t rkey) noexcept;
 
-  /// Takes completions. False when one of them is an error.
+  /// Takes the completions that are there. False when one of them is an error.
   bool reap(bool& moved);
   void retire(std::uint64_t up_to) noexcept;
   void judge() noexcept;
   void end_sub() noexcept;
 
-  /// A copy out of a bounce block when its READ is done.
+  /// A copy to make out of a bounce block when the block's READ is done.
   struct bounced {
-    std::uint64_t request; ///< Number of the work request.
+    std::uint64_t request; ///< Number of the work request that READs into the block.
     std::uint32_t block;
     std::uint32_t bytes;
     std::byte* to;
@@ -88,22 +89,25 @@ private:
   verbs_ends ends_;
   verbs_handshake handshake_;
   const queue_pair_end own_;
-  peer_counts* peer_ = nullptr;  ///< The peer's counts; null before it is connected.
-  payload_reads::limits limits_; ///< Limits that both ends agreed on.
+  /// Counts of this channel's peer; null before the peer is connected.
+  peer_counts* peer_ = nullptr;
+  payload_reads::limits limits_; ///< Limits of a READ that both ends agreed on.
 
-  bool busy_ = false; ///< `sub_` is on its way.
+  bool busy_ = false; ///< Whether the sub-request `sub_` is on its way.
   sub_request sub_;
   payload_reads payloads_;
   entry_reads entries_;
   bool payloads_posted_ = false;
-  bool fenced_ = false;                  ///< An entry's READ is posted, behind the fence.
-  std::optional<std::uint32_t> landing_; ///< The block that entries are READ to.
+  /// Whether the first entry READ of the sub-request, which carries the fence, is posted.
+  bool fenced_ = false;
+  /// The bounce block into which entries are READ; empty between sub-requests.
+  std::optional<std::uint32_t> landing_;
 
-  std::uint64_t posted_ = 0;  ///< Work requests ever posted: the number of the last one.
-  std::uint64_t retired_ = 0; ///< Work requests that are done.
+  std::uint64_t posted_ = 0;  ///< Number of the last work request that was posted.
+  std::uint64_t retired_ = 0; ///< Number of the last work request that is done.
   std::deque<bounced> bounced_;
   std::size_t copied_bytes_ = 0; ///< Bytes copied out of bounce blocks in this step.
-  /// Requests of one doorbell, each with its pieces and its next.
+  /// The work requests of one doorbell; each names its pieces in `sges_` and the request after it.
   std::vector<ibv_send_wr> requests_;
   std::vector<ibv_sge> sges_;
 };

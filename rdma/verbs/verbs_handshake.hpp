@@ -13,15 +13,15 @@
 namespace peercache::rdma {
 
 /// The reader's end of a channel's control connection: hello, answer, ready, then chunks of the
-/// region as they come. Knows no verbs object.
-/// Threads: none. Errors: `step` returns `broken`, `why()` says for what reason.
+/// region as the peer registers them. Knows no verbs object.
+/// Threads: none. Errors: `step` returns `broken`, and `why()` says for what reason.
 class verbs_handshake {
 public:
   using loss_reason = page_channel::loss_reason;
   enum class state : std::uint8_t {
     connecting,
-    greeting, ///< Waits for the answer.
-    answered, ///< `answer()` is there: connect the queue pair, then call `ready`.
+    greeting, ///< The hello goes out; the server's answer is awaited.
+    answered, ///< The server has accepted: connect the queue pair to `answer()`, then call `ready`.
     open,
     broken
   };
@@ -29,7 +29,7 @@ public:
   verbs_handshake(net::unique_fd fd, const verbs_hello& greeting);
 
   void on_events(std::uint32_t events) noexcept;
-  /// Sends and receives what can be without blocking.
+  /// Sends and receives what can be sent and received without blocking.
   state step();
   void ready();
 
@@ -41,7 +41,7 @@ public:
 private:
   bool flush();
   bool receive();
-  /// Whole messages at the front of `in_`.
+  /// Takes the whole messages at the front of `in_`. False when one breaks the protocol.
   bool take_messages();
   bool take_answer(const verbs_answer& answer);
   bool broken(loss_reason why) noexcept;
@@ -49,7 +49,7 @@ private:
   void append(const T& message);
 
   net::unique_fd fd_;
-  const incarnation inc_; ///< The expected one.
+  const incarnation inc_; ///< The incarnation that the reader expects of the server.
   state state_ = state::connecting;
   loss_reason why_ = loss_reason::none;
   bool readable_ = false;

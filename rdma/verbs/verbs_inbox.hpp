@@ -11,21 +11,22 @@
 
 namespace peercache::rdma {
 
-/// A connection whose reader has said `greeting`.
+/// A connection on which a reader has said the hello `greeting`.
 struct verbs_arrival {
   net::unique_fd socket;
   verbs_hello greeting;
 };
 
-/// How connections come from the thread that accepts them to the one of their rail, in order.
-/// Threads: any. The mutex is taken once per connection; whoever finds nothing does not take it.
+/// A queue of connections from the thread that accepts them to the thread of their rail, in order.
+/// Threads: any. The mutex is taken once per connection; a thread that finds the inbox empty does
+/// not take it.
 class verbs_inbox {
 public:
   explicit verbs_inbox(std::size_t arrivals_max) : arrivals_max_(arrivals_max) {}
 
-  /// Takes the socket, or leaves it where it is when there is no room.
+  /// Puts a connection into the inbox. False when the inbox is full: the socket stays the caller's.
   bool push(net::unique_fd& socket, const verbs_hello& greeting);
-  /// The oldest ones, at most so many.
+  /// Takes the oldest connections out, at most `at_most`.
   std::vector<verbs_arrival> take(std::size_t at_most);
   bool empty() const noexcept { return !has_some_.load(std::memory_order_acquire); }
 

@@ -10,7 +10,8 @@ namespace peercache::rdma {
 
 namespace {
 
-constexpr std::uint32_t number_max = (1u << 24) - 1; ///< The highest queue pair or sequence number.
+/// The highest number of a queue pair or packet, which has 24 bits.
+constexpr std::uint32_t number_max = (1u << 24) - 1;
 constexpr std::uint8_t layer_ethernet = 0;
 constexpr std::uint8_t layer_infiniband = 1;
 
@@ -29,7 +30,8 @@ bool has_address(const queue_pair_end& end) noexcept {
                                          : false;
 }
 
-/// Whether [address, address + bytes) lies within [begin, begin + size), which does not wrap.
+/// Whether [address, address + bytes) lies within [begin, begin + size). @pre the outer range does
+/// not wrap around
 bool lies_within(std::uint64_t address, std::uint64_t bytes, std::uint64_t begin,
                  std::uint64_t size) noexcept {
   return address >= begin && address - begin <= size && bytes <= size - (address - begin);

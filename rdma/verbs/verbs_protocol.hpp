@@ -11,8 +11,8 @@
 #include <string_view>
 
 /// The handshake on the data port before a reader READs, little endian. The connection stays open
-/// for as long as the queue pairs live: from its end each side learns of the other's. Any change
-/// bumps `verbs_wire_version`. The first four bytes tell this protocol from tcp_protocol.
+/// for as long as the queue pairs live: when it ends, each side knows that the other has gone. Any
+/// change bumps `verbs_wire_version`. The first four bytes tell this protocol from tcp_protocol.
 ///
 ///   reader → server, once      verbs_hello   128  with the reader's queue pair (INIT)
 ///   server → reader, once      verbs_answer  144  when its queue pair is in RTS; any verdict but
@@ -25,10 +25,10 @@ namespace peercache::rdma {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr std::uint32_t verbs_hello_magic = 0x48564350;  // "PCVH"
-inline constexpr std::uint32_t verbs_answer_magic = 0x41564350; // "PCVA"
-inline constexpr std::uint32_t verbs_ready_magic = 0x52564350;  // "PCVR"
-inline constexpr std::uint32_t region_chunk_magic = 0x43564350; // "PCVC"
+inline constexpr std::uint32_t verbs_hello_magic = 0x48564350;  // The bytes "PCVH".
+inline constexpr std::uint32_t verbs_answer_magic = 0x41564350; // The bytes "PCVA".
+inline constexpr std::uint32_t verbs_ready_magic = 0x52564350;  // The bytes "PCVR".
+inline constexpr std::uint32_t region_chunk_magic = 0x43564350; // The bytes "PCVC".
 inline constexpr std::uint16_t verbs_wire_version = 1;
 inline constexpr std::uint32_t region_chunks_max = 4096;
 
@@ -60,6 +60,7 @@ static_assert(sizeof(queue_pair_end) == 40 && offsetof(queue_pair_end, queue_pai
               offsetof(queue_pair_end, message_bytes) == 28 &&
               offsetof(queue_pair_end, lid) == 32 && offsetof(queue_pair_end, layer) == 36);
 
+/// The first message of a connection: the reader's queue pair, and which process it expects.
 ///   offset  bytes  field
 ///        0      4  magic
 ///        4      2  version    verbs_wire_version
@@ -88,12 +89,13 @@ enum class verbs_verdict : std::uint8_t {
   accepted,
   other_incarnation,
   other_cluster,
-  incompatible, ///< Wire version or link layer.
-  no_device,    ///< This node serves TCP only, or its rail is down.
-  busy          ///< A limit; the reader comes again later.
+  incompatible, ///< The wire version or the link layer differs.
+  no_device,    ///< The node serves TCP only, or its rail is down.
+  busy          ///< A limit of the server is reached; the reader comes again later.
 };
 inline constexpr std::size_t verbs_verdicts = 6;
 
+/// The server's answer to a verbs_hello: its verdict, queue pair and region.
 ///   offset  bytes  field
 ///        0      4  magic
 ///        4      2  version       the server's
@@ -130,6 +132,7 @@ static_assert(sizeof(verbs_answer) == 144 && offsetof(verbs_answer, inc) == 8 &&
               offsetof(verbs_answer, granules) == 80 && offsetof(verbs_answer, name) == 96 &&
               offsetof(verbs_answer, rails) == 136);
 
+/// The reader's queue pair is ready, and READs follow.
 ///   offset  bytes  field
 ///        0      4  magic
 ///        4     12  reserved
@@ -157,9 +160,9 @@ struct region_chunk {
 };
 static_assert(sizeof(region_chunk) == 40 && offsetof(region_chunk, rkey) == 24);
 
-/// The verdict on `greeting` of a server that is `inc` of `cluster`; a hello with a wrong magic or
-/// version is `incompatible`, and the rest of it is not looked at. A queue pair's end that cannot
-/// be real, or one of another link layer than `layer`, is `incompatible` too.
+/// The verdict of a server that is `inc` of `cluster` on a reader's hello. A hello with a wrong
+/// magic or version is `incompatible`, and its other fields are not looked at. A queue pair's end
+/// that cannot be real, or whose link layer is not `layer`, is `incompatible` too.
 verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const incarnation& inc,
                     std::uint8_t layer) noexcept;
 
@@ -173,15 +176,15 @@ bool well_formed(const verbs_ready& ready) noexcept;
 /// Whether a chunk lies within the region that the answer announced. @pre well_formed(answer)
 bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept;
 
-/// The server's end as it goes into the answer: MTU and message size are the minimum of both ends,
-/// `responder_depth` is how many READs the reader may start at a time and `initiator_depth` the
-/// same for the server (which starts none, but the device wants a number). The reader takes the
-/// two depths the other way round.
+/// The server's end as it goes into the answer: MTU and message size are the minimum of both ends.
+/// `responder_depth` is how many READs the reader may start at a time, `initiator_depth` how many
+/// the server may (which starts none, but the device wants a number). The reader connects with the
+/// two depths exchanged.
 queue_pair_end agree(const queue_pair_end& reader, const queue_pair_end& server) noexcept;
 
-/// The text of a zero-padded name; what could not be printed is '?'.
+/// The text of a zero-padded name; a byte that cannot be printed becomes '?'.
 std::string name_of(const std::array<char, 40>& padded);
-/// The first 40 bytes of `name`, zero-padded.
+/// The first 40 bytes of `name`, as a zero-padded field.
 std::array<char, 40> padded_name(std::string_view name) noexcept;
 
 } // namespace peercache::rdma

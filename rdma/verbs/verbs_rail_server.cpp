@@ -16,14 +16,14 @@ constexpr std::uint64_t device_id = 0;
 constexpr auto reap_every = std::chrono::milliseconds(100);
 constexpr auto publish_every = std::chrono::milliseconds(100);
 
-/// Whether the other side has left already; a queue pair would be wasted on it.
+/// Whether the reader has closed the connection already; a queue pair would be wasted on it.
 bool has_left(const net::unique_fd& socket) noexcept {
   char next;
   const auto got = ::recv(socket.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-/// The path to the reader, with the capabilities that both ends agreed on.
+/// The server's path to a reader, with the capabilities that both ends agreed on.
 verbs::path path_to(const queue_pair_end& reader, const queue_pair_end& agreed) noexcept {
   verbs::path to;
   to.remote_queue_pair = reader.queue_pair;
@@ -52,7 +52,7 @@ result<void> check(const verbs_server_options& options, const served_pool& pool)
 
 } // namespace
 
-// -- a life
+// -- construction, turns of the loop, destruction
 
 result<std::unique_ptr<verbs_rail_server>>
 verbs_rail_server::create(std::unique_ptr<verbs::device> device,
@@ -89,7 +89,8 @@ verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
 }
 
 verbs_rail_server::~verbs_rail_server() {
-  device_->own(); // The thread that ran it has ended.
+  // The thread that owned the device has ended, so this thread may destroy its verbs objects.
+  device_->own();
 }
 
 bool verbs_rail_server::poll(clock::time_point now) {
@@ -117,7 +118,7 @@ void verbs_rail_server::wait(clock::duration at_most) {
   collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
 }
 
-// -- arrivals
+// -- arrivals: connections from the inbox become sessions
 
 void verbs_rail_server::accept(net::unique_fd socket, const verbs_hello& greeting) {
   if (inbox_.push(socket, greeting))
@@ -157,7 +158,7 @@ void verbs_rail_server::admit_one(clock::time_point now, verbs_arrival each) {
   if (!pair) {
     ++stats_.queue_pairs_failed;
     stats_.queue_pair_failure = to_string(pair.error());
-    // The reader has other rails, and those other ways to it.
+    // The reader is refused at once, so that it reads over another of its rails or over TCP.
     return refuse(each.socket, verbs_verdict::no_device);
   }
   add(now, std::move(each), std::move(*pair), answer);
@@ -209,7 +210,7 @@ verbs_answer verbs_rail_server::answer_of(verbs_verdict verdict) const {
   answer.inc = options_.inc;
   answer.name = padded_name(options_.node);
   if (verdict != verbs_verdict::accepted)
-    return answer; // A reader that is not let in learns no address.
+    return answer; // A reader that is not accepted learns no address of the pool.
   answer.table_address = reinterpret_cast<std::uint64_t>(pool_.region.data());
   answer.pages_address = reinterpret_cast<std::uint64_t>(pool_.pages);
   answer.granules = pool_.granules;
@@ -231,7 +232,7 @@ queue_pair_end verbs_rail_server::own_end() const noexcept {
   return end;
 }
 
-// -- sessions
+// -- sessions: moved on, watched, ended
 
 bool verbs_rail_server::take_regions() {
   const bool any = regions_.take_registered(announced_);
@@ -246,7 +247,8 @@ bool verbs_rail_server::take_events() {
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
   for (const auto& event : events) {
-    const std::uint64_t id = event.data.u64; // A copy: the member is not aligned.
+    // `id` is a copy, because the packed epoll_event does not align its member.
+    const std::uint64_t id = event.data.u64;
     if (id == device_id) {
       take_device_events();
     } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
@@ -336,7 +338,7 @@ void verbs_rail_server::end_all(session_end why) {
 
 void verbs_rail_server::end_older(const std::string& name, const incarnation& reader) {
   const auto found = readers_.find(name);
-  // Readers without a name have nothing that says that they are the same.
+  // A reader without a name ends no older session, since nothing says that the session is its own.
   if (name.empty() || found == readers_.end() || found->second.inc == reader)
     return;
   for (const auto id : std::vector(found->second.sessions))

@@ -19,18 +19,19 @@
 namespace peercache::rdma {
 
 /// Lets other hosts READ one pool through one device: owns the device, the pool's registered
-/// regions and a queue pair for each channel of each reader. No CPU takes part in a READ; what runs
-/// here are the handshakes, and the ends of readers.
+/// regions and a queue pair for each channel of each reader. No CPU takes part in a READ; this
+/// object does the handshakes, and ends the sessions of readers that are gone.
 ///
 /// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
 /// first `poll` on; `accept`, `wake`, `regions`, `stats` and `readers` are for any. Starts none.
 /// Destroyed by any thread, when no other is in it any more. Ownership: the pool's memory is lent
-/// and outlives it. Errors: a faulty reader loses its session, and a device that is down all of
-/// them; `stats` says why. Limits: `verbs_server_options`; what is above them is told `busy`.
-/// Invariant: readers get no right but to READ the regions.
+/// and outlives this object. Errors: a faulty reader loses its session, and all readers do when the
+/// device is down; `stats` says why. Limits: `verbs_server_options`; a reader above them is told
+/// `busy`. Invariant: readers get no right but to READ the regions.
 class verbs_rail_server {
 public:
-  /// @pre no other thread uses the device
+  /// Takes the device and makes the server; no chunk is registered yet. @pre no other thread uses
+  /// the device
   static result<std::unique_ptr<verbs_rail_server>> create(std::unique_ptr<verbs::device> device,
                                                            const verbs_server_options& options,
                                                            const served_pool& pool);
@@ -38,31 +39,34 @@ public:
   verbs_rail_server(const verbs_rail_server&) = delete;
   verbs_rail_server& operator=(const verbs_rail_server&) = delete;
 
-  /// A connection that has said `greeting`. When the inbox is full it is told `busy` at once.
+  /// Takes a connection on which a reader has said `greeting`. When the inbox is full, the reader
+  /// is told `busy` at once.
   void accept(net::unique_fd socket, const verbs_hello& greeting);
 
-  /// The pool is readable as far as somebody has called its `register_next`.
+  /// The registry of the pool's chunks: chunks can be READ once somebody has called its
+  /// `register_next`.
   region_registry& regions() noexcept { return regions_; }
 
-  /// Moves everything that can move without blocking. Returns true when something did.
+  /// Accepts, receives and sends what is possible without blocking. Returns true when something
+  /// moved.
   bool poll(clock::time_point now);
-  /// Sleeps until there is something to poll, `wake`, or `at_most`.
+  /// Sleeps until there is something to poll, `wake` is called, or `at_most` has passed.
   void wait(clock::duration at_most);
   void wake() const noexcept { events_.wake(); }
 
-  /// Statistics as they were at most 100 ms before the last `poll`.
+  /// Statistics of this rail, at most 100 ms older than the last `poll`.
   verbs_rail_stats stats() const { return latest_.load()->stats; }
   std::vector<verbs_reader_stats> readers() const { return latest_.load()->readers; }
 
 private:
-  /// The sessions of one reading process.
+  /// A reading process, with the sessions that it has now.
   struct reader {
     incarnation inc;
     std::vector<std::uint64_t> sessions;
   };
   struct entry {
     std::unique_ptr<verbs_server_session> session;
-    std::string reader; ///< Key of `readers_`.
+    std::string reader; ///< The reader's name: its key in `readers_`.
   };
   struct snapshot {
     verbs_rail_stats stats;
@@ -93,31 +97,34 @@ private:
   queue_pair_end own_end() const noexcept;
   void publish(clock::time_point now);
 
-  // Constant after construction.
+  // Members that stay constant after construction.
   const std::unique_ptr<verbs::device> device_;
   const verbs_server_options options_;
   const std::uint64_t cluster_;
   const served_pool pool_;
 
-  // Any thread.
-  net::event_poll events_; ///< `wake` only.
+  // Members that any thread may use.
+  net::event_poll events_; ///< Epoll of this rail; other threads may call `wake` only.
   region_registry regions_;
   verbs_inbox inbox_;
   std::atomic<std::uint64_t> inbox_overflows_{0};
   std::atomic<std::shared_ptr<const snapshot>> latest_;
 
-  // The rail's thread. Queue pairs go before what they were made from.
+  // Members of the rail's thread. Queue pairs are destroyed before what they were made from.
   bool owns_device_ = false;
-  verbs::completion_queue completions_; ///< Shared by all pairs: answering READs completes nothing.
+  /// Completion queue of all queue pairs; answering READs completes nothing.
+  verbs::completion_queue completions_;
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
-  std::vector<region_chunk> announced_;    ///< All registered chunks; sessions send from here.
+  /// All registered chunks; every session sends them to its reader from here.
+  std::vector<region_chunk> announced_;
   std::unordered_map<std::uint64_t, entry> sessions_;
-  std::unordered_map<std::string, reader> readers_; ///< Readers by name; each has a session.
+  /// Readers by name; each has at least one session.
+  std::unordered_map<std::string, reader> readers_;
   std::vector<std::uint64_t> ready_;
   std::uint64_t next_id_ = 1;
   clock::time_point reap_at_{};
   clock::time_point publish_at_{};
-  bool changed_ = true; ///< Since `publish`.
+  bool changed_ = true; ///< Whether statistics changed since the last `publish`.
   verbs_rail_stats stats_;
 };
 

@@ -84,8 +84,8 @@ verbs_server_session::progress verbs_server_session::receive() {
     }
     if (got <= 0)
       return progress::closed;
-    // A reader cannot be ready before the answer is there, and has nothing to say after it was
-    // ready.
+    // A reader cannot be ready before it has the whole answer, and says nothing after its ready
+    // message: any other byte breaks the protocol.
     if (was_established || sent_bytes_ < sizeof answer_)
       return progress::violated;
     const auto have = ready_have_ + static_cast<std::size_t>(got);
@@ -117,7 +117,8 @@ bool verbs_server_session::look(clock::time_point now,
                                 const verbs_server_options& options) noexcept {
   looked_at_ = now;
   const auto psn = pair_.expected_psn();
-  // A device that does not tell keeps its sessions: better one too many than one that is in use.
+  // A device that does not tell the number keeps its sessions: one session too many is better than
+  // the end of one that is in use.
   if (!psn || psn != expected_psn_)
     quiet_since_ = now;
   expected_psn_ = psn;

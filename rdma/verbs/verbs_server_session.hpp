@@ -16,10 +16,11 @@
 namespace peercache::rdma {
 
 /// One reader's queue pair on the serving side, with its control connection: sends the answer and
-/// the chunks of the region, takes the ready message and then nothing but the end.
+/// the chunks of the region, takes the ready message, and from then on waits for the end of the
+/// connection.
 /// Threads: none; the rail serializes. Ownership: of socket and queue pair. The queue pair ends
-/// before the socket does, so that a reader that sees the end knows that nothing answers its READs.
-/// Memory: this object only; chunks are sent from the rail's list.
+/// before the socket does, so that a reader that sees the connection end knows that nothing answers
+/// its READs. Memory: this object only; chunks are sent from the rail's list.
 class verbs_server_session {
 public:
   enum class progress : std::uint8_t { blocked, moved, closed, violated };
@@ -28,13 +29,14 @@ public:
                        clock::time_point now);
 
   void on_events(std::uint32_t events) noexcept;
-  /// Sends and receives what can be without blocking. @param announced all chunks that there are
-  /// so far; only grows from call to call
+  /// Sends and receives what can be sent and received without blocking.
+  /// @param announced all chunks that are registered so far; only grows from call to call
   progress step(clock::time_point now, std::span<const region_chunk> announced);
 
   bool established() const noexcept { return ready_have_ == ready_.size(); }
 
-  /// Why the time has come to end the session, if it has; of idleness see `look`.
+  /// Why the session has to end now; nothing when it may go on. Idleness is not looked at, see
+  /// `look`.
   std::optional<session_end> overdue(clock::time_point now,
                                      const verbs_server_options& options) const noexcept;
 
@@ -51,15 +53,15 @@ private:
   verbs::queue_pair pair_;
   const verbs_answer answer_;
   const clock::time_point began_at_;
-  bool readable_ = true; ///< The socket may have bytes; false once a read found none.
+  bool readable_ = true; ///< Whether the socket may have bytes; false once a read found none.
   bool writable_ = true;
-  std::uint64_t sent_bytes_ = 0; ///< Bytes sent of the answer, then of the chunks.
+  std::uint64_t sent_bytes_ = 0; ///< Bytes that were sent of the answer and then of the chunks.
   std::optional<clock::time_point> stalled_since_;
   std::array<std::byte, sizeof(verbs_ready)> ready_;
-  std::size_t ready_have_ = 0; ///< Bytes of the ready message that came, all of them right.
+  std::size_t ready_have_ = 0; ///< Bytes of the ready message that have come, all of them right.
   clock::time_point looked_at_;
   clock::time_point quiet_since_;
-  std::optional<std::uint32_t> expected_psn_; ///< The pair's expected PSN at the last look.
+  std::optional<std::uint32_t> expected_psn_; ///< The queue pair's expected PSN at the last look.
 };
 
 } // namespace peercache::rdma

@@ -34,14 +34,16 @@ verbs_transport::verbs_transport(reader_rail& rail)
                            rail.counters} {}
 
 verbs_transport::~verbs_transport() {
-  rail_.device->own(); // The thread that polled has ended.
+  // The thread that polled has ended, so this thread may destroy the rail's verbs objects.
+  rail_.device->own();
 }
 
 sub_request_limits verbs_transport::cut() const noexcept {
   return {limits::batch_pages_max, std::numeric_limits<std::uint64_t>::max()};
 }
 
-/// The first call of the thread that polls may be `open` as well as `poll`.
+/// Makes the polling thread the owner of the device, at its first call: that may be `open` as well
+/// as `poll`.
 void verbs_transport::own_device() noexcept {
   if (!std::exchange(owned_, true))
     rail_.device->own();
@@ -105,7 +107,7 @@ bool verbs_transport::poll(clock::time_point now) {
   return device_is_well();
 }
 
-/// Whether neither the port nor the device went down since the last look.
+/// Whether neither the port nor the device has gone down since the last look.
 bool verbs_transport::device_is_well() {
   bool well = true;
   for (auto event = rail_.device->next_event(); !event.name.empty();

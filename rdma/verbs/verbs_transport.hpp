@@ -8,11 +8,12 @@
 
 namespace peercache::rdma {
 
-/// One rail of this process: an open device, the memory it may READ into, what it did so far.
+/// One rail of this process as a reader: an open device, the memory it may READ into, and its
+/// counters.
 /// Threads: construction and destruction any; `destinations` and `counters` any; all else the
 /// thread of the rail's data plane. Ownership: outlives the data plane made from it.
 struct reader_rail {
-  /// @pre check(opts.path) passed
+  /// Opens the device and registers bounce memory. @pre check(opts.path) passed
   static result<std::unique_ptr<reader_rail>> open(const std::string& device,
                                                    const verbs::port_choice& port,
                                                    const verbs_data_plane_options& opts);
@@ -24,14 +25,16 @@ struct reader_rail {
   rail_counters counters;
 };
 
-/// Pages by one-sided READs over one rail. The device's events are looked at every few
-/// milliseconds: when the port goes down its channels are lost, and none opens until it is back.
+/// Brings pages by one-sided READs over one rail. The device's events are looked at every few
+/// milliseconds: when the port goes down its channels are lost, and none opens until the port is
+/// back.
 class verbs_transport final : public transport {
 public:
   explicit verbs_transport(reader_rail& rail);
   ~verbs_transport() override;
 
-  /// One sub-request holds a whole batch, so that it is validated once.
+  /// The limits of a sub-request: so wide that one holds a whole batch, which is then validated
+  /// once.
   sub_request_limits cut() const noexcept override;
   std::uint32_t channels_for(std::uint64_t) const noexcept override { return 1; }
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
@@ -39,7 +42,7 @@ public:
   bool poll(clock::time_point now) override;
 
 private:
-  /// The id of the device's events in epoll; no channel has it.
+  /// The id under which epoll reports the device's events; no channel has it.
   static constexpr std::uint64_t device_id = 0;
 
   void own_device() noexcept;
@@ -49,12 +52,12 @@ private:
 
   reader_rail& rail_;
   verbs_rail shared_;
-  bool owned_ = false; ///< The thread that polls owns the device.
+  bool owned_ = false; ///< Whether the thread that polls has made itself the device's owner.
   std::optional<verbs::completion_channel> completions_;
   clock::time_point look_again_{};
 };
 
-/// The data plane of one rail. `rail` is lent, and outlives it.
+/// Makes the data plane of one rail. `rail` is lent, and outlives it.
 result<std::unique_ptr<channel_data_plane>> make_verbs_data_plane(reader_rail& rail);
 
 } // namespace peercache::rdma

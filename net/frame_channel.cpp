@@ -99,7 +99,9 @@ bool frame_channel::receive_some() {
       --unanswered_;
     }
     if (too_long || (unanswered_ == 0 && !rest.empty()))
-      return false; // An answer to nothing.
+      // The server broke the protocol: a frame is too long, or there are more answers than
+      // questions.
+      return false;
     in_.erase(0, in_.size() - rest.size());
   }
   return true;
@@ -109,7 +111,7 @@ frame_channel::state frame_channel::advance() {
   const bool sending = !out_.empty();
   if (!send_some())
     return state::broken;
-  // A question that has just been sent cannot be answered yet.
+  // The question has only just been sent, so no answer can be there yet and nothing is read.
   if (sending && out_.empty())
     return state::asking;
   if (!receive_some())

@@ -30,30 +30,31 @@ inline constexpr std::uint32_t payload_bytes_max = 1u << 21;
 
 std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant);
 void append_frame(std::string& out, std::string_view payload);
-/// The payload at the start of `bytes`; nothing when it is not complete. `too_long` when it never
-/// may be.
+/// Takes the first frame off `bytes` and gives its payload. False when the frame is not complete;
+/// `too_long` is then set when it never may be, because its length exceeds the limit.
 bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long) noexcept;
 } // namespace frames
 
-/// The asking side of one connection. Non-blocking: whoever owns it polls `fd`.
-/// Threads: one at a time. Errors: `broken`; the channel is of no use any more then.
+/// The asking side of one connection. Non-blocking: whoever owns the channel polls `fd`.
+/// Threads: one at a time. Errors: `advance` returns `broken`; the channel is of no use any more
+/// then.
 class frame_channel {
 public:
   enum class state : std::uint8_t { asking, answered, broken };
 
-  /// Starts to connect. @param host numeric
+  /// Starts to connect to a server. @param host numeric address
   static result<std::unique_ptr<frame_channel>> open(const std::string& host, std::uint16_t port,
                                                      std::string greeting);
 
-  /// Asks `question` in frames of at most `frame_bytes`. @pre nothing is being asked; frame_bytes >
-  /// 0
+  /// Asks `question`, cut into frames of at most `frame_bytes`. @pre the question before is
+  /// answered; frame_bytes > 0
   void ask(std::string_view question, std::size_t frame_bytes);
 
-  /// Sends or receives what can be without blocking. What it has just sent is answered later: wait
-  /// for `events` first.
+  /// Sends or receives what is possible without blocking. A call that has sent the end of a
+  /// question receives nothing: wait for `events` before the next call.
   state advance();
 
-  /// The payloads of all answers, one after the other. @pre `advance` said `answered`
+  /// The payloads of all answers, one after the other. @pre `advance` returned `answered`
   const std::string& answer() const noexcept { return answer_; }
 
   int fd() const noexcept { return socket_.get(); }
@@ -67,11 +68,11 @@ private:
   bool receive_some();
 
   unique_fd socket_;
-  std::string out_;      ///< Bytes to send; the greeting first.
+  std::string out_;      ///< Bytes to send: the greeting first, then frames.
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
-  std::string in_;       ///< Received, not a whole frame yet.
+  std::string in_;       ///< Bytes that were received and are no whole frame yet.
   std::string answer_;
-  std::size_t unanswered_ = 0; ///< Frames.
+  std::size_t unanswered_ = 0; ///< Frames of the question whose answers have not come.
 };
 
 } // namespace peercache::net

@@ -6,19 +6,19 @@
 
 namespace peercache::net {
 
-/// Sleeps while `word` is `expected`, at most `at_most`; may return early. Threads: any.
+/// Sleeps while `word` is `expected`, `at_most` long; may return early. Threads: any.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                 std::chrono::nanoseconds at_most) noexcept;
 
-/// Wakes everybody who sleeps on `word`. Does not read it: the word may be gone already, then at
-/// worst somebody who sleeps on what took its place wakes early.
+/// Wakes every thread that sleeps on `word`. Does not read the word, whose memory may be gone
+/// already: at worst a thread that sleeps on something else at this address wakes early.
 void futex_wake_all(const std::atomic<std::uint32_t>& word) noexcept;
 
-/// Whether this process may run on more than one CPU; on a single one spinning only delays the
-/// awaited.
+/// Whether this process may run on more than one CPU. On a single one spinning only delays the
+/// thread that is waited for.
 bool spinning_helps() noexcept;
 
-/// Tells the CPU that this is a spin loop.
+/// Tells the CPU that the calling thread is in a spin loop.
 void spin_pause() noexcept;
 
 } // namespace peercache::net

@@ -36,7 +36,8 @@ struct error last_error(errc code, const std::string& what) {
 }
 
 void set_option(int fd, int level, int name, int value) noexcept {
-  // Tuning only: a kernel that refuses one of these still moves the right bytes.
+  // A failure is ignored: options only tune, and a kernel that refuses one still moves the right
+  // bytes.
   setsockopt(fd, level, name, &value, sizeof value);
 }
 
@@ -179,7 +180,7 @@ std::span<const epoll_event> event_poll::collect(std::chrono::nanoseconds at_mos
 
 void event_poll::wake() const noexcept {
   const std::uint64_t one = 1;
-  // Fails only when the counter is full, and then the sleeper wakes anyway.
+  // The write fails only when the counter is full, and a full counter wakes the sleeper anyway.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 

@@ -7,13 +7,14 @@ namespace peercache::detail {
 
 } // namespace peercache::detail
 
-/// A fault of ours, never of the world: stays on in release builds.
+/// Aborts when `condition` is false. For faults of ours only, never of the world; stays on in
+/// release builds.
 #define PEERCACHE_ASSERT(condition)                                                                \
   (static_cast<bool>(condition)                                                                    \
        ? void()                                                                                    \
        : ::peercache::detail::assertion_failed(#condition, __FILE__, __LINE__))
 
-/// An assertion for the per-page hot loop: on in debug and sanitizer builds only.
+/// An assertion for loops that run once per page: on in debug and sanitizer builds only.
 #ifdef NDEBUG
 #define PEERCACHE_HOT_ASSERT(condition) void()
 #else

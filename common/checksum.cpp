@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-// Header-only: the short-input paths and the default secret come from the library, the loops over
-// long inputs are ours, because they copy as well.
+// xxHash is used as headers only: the short-input paths and the default secret come from the
+// library. The loops over long inputs are ours, because they copy as well.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -15,10 +15,10 @@ namespace peercache {
 namespace detail {
 namespace {
 
-/// Up to here XXH3 has other formulas, which need the whole input.
+/// The longest input for which XXH3 has other formulas, which need the whole input.
 constexpr std::size_t short_bytes_max = 240;
-/// The last stripe's and the merge's secrets start at odd offsets, so that they differ from the
-/// others.
+/// Where the secrets of the last stripe and of the merge start: at odd offsets, so that they differ
+/// from the secrets of all other stripes.
 constexpr std::size_t last_stripe_secret = secret_bytes - stripe_bytes - 7;
 constexpr std::size_t merge_secret = 11;
 
@@ -55,7 +55,8 @@ std::uint64_t merge(const xxh3_accumulators& state, std::uint64_t total_bytes) n
   return sum ^ (sum >> 32);
 }
 
-/// The digest from the state after all blocks but the last, which has 1 .. block_bytes bytes.
+/// The digest of an input: `state` is that after all blocks but the last one, which has 1 ..
+/// block_bytes bytes.
 /// @pre total_bytes > short_bytes_max, and the stripe before `last_block` can be read if the block
 /// is shorter than a stripe.
 std::uint64_t finish(const copy_kernels& kernels, xxh3_accumulators state,
@@ -67,7 +68,8 @@ std::uint64_t finish(const copy_kernels& kernels, xxh3_accumulators state,
   return checksum_from(merge(state, total_bytes));
 }
 
-/// A block is complete only when a byte follows it: the last one is never scrambled.
+/// Blocks of an input before its last one. The last block is never scrambled, because a block is
+/// complete only when a byte follows it; so an input of one whole block has none before it.
 std::size_t blocks_before_last(std::size_t size_bytes) noexcept {
   return (size_bytes - 1) / block_bytes;
 }
@@ -162,7 +164,7 @@ void checksum_stream::take_blocks(std::byte* to, std::span<const std::byte> from
     total_bytes_ += size_bytes;
     keep_last_stripe(from.data() + size_bytes);
   }
-  // A whole number of blocks is behind us: what is left starts a new held block.
+  // The bytes taken so far are whole blocks, so the rest of `from` starts a new held block.
   auto rest = from.subspan(size_bytes);
   std::memcpy(held(), rest.data(), rest.size());
   if (to != nullptr)

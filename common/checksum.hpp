@@ -8,8 +8,8 @@
 
 namespace peercache {
 
-/// The checksum of a page with this XXH3-64. Where a checksum stands, 0 says that there is none, so
-/// the one digest in 2^64 that is 0 counts as 1, for writers and readers alike.
+/// The checksum of a page whose XXH3-64 is `digest`. Where a checksum stands, 0 says that there is
+/// none, so the one digest in 2^64 that is 0 counts as 1, for writers and readers alike.
 constexpr std::uint64_t checksum_from(std::uint64_t digest) noexcept {
   return digest != 0 ? digest : 1;
 }
@@ -18,17 +18,18 @@ constexpr std::uint64_t checksum_from(std::uint64_t digest) noexcept {
 /// chosen at run time.
 std::uint64_t checksum_of(std::span<const std::byte> bytes) noexcept;
 
-/// The checksum of bytes that arrive in pieces; equals `checksum_of` of the whole.
+/// The checksum of bytes that arrive in pieces; equals `checksum_of` over all of them.
 /// Threads: one at a time. Size: about 1.2 KiB, no allocation.
 class checksum_stream {
 public:
   checksum_stream() noexcept;
-  /// A stream with one instruction set's kernels, for tests.
+  /// Makes a stream with the kernels of one instruction set, for tests.
   explicit checksum_stream(const detail::copy_kernels& kernels) noexcept;
 
   void reset() noexcept;
   void update(std::span<const std::byte> bytes) noexcept;
-  /// Takes `from` and copies it to `to` in the same pass, without a fence: see `copy_part`.
+  /// Takes `from` into the checksum and copies it to `to` in the same pass, without a fence: see
+  /// `copy_part`.
   void copy_and_update(std::span<std::byte> to, std::span<const std::byte> from) noexcept;
   std::uint64_t digest() const noexcept;
 
@@ -43,9 +44,9 @@ private:
   detail::xxh3_accumulators state_;
   const detail::copy_kernels* kernels_;
   std::uint64_t total_bytes_;
-  /// The last bytes, 1 .. block_bytes unless nothing came yet: only the next byte tells that a
-  /// block is not the last. Before them lies the stripe that came before them, as the digest needs
-  /// it.
+  /// The bytes that came last, behind the stripe that came before them, which the digest needs.
+  /// There are 1 .. block_bytes of them unless nothing came yet: only the next byte tells that a
+  /// block is not the last.
   std::byte window_[detail::stripe_bytes + detail::block_bytes];
 };
 

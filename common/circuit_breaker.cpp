@@ -8,7 +8,9 @@ bool circuit_breaker::allow(time_point now) noexcept {
   if (state_ == state::closed)
     return true;
   if (state_ == state::recovering) {
-    if (now >= probe_at_) { // Calls that were running have had a whole pause to report.
+    // Calls that were running had a whole pause to report their ends; those that did not are
+    // forgotten.
+    if (now >= probe_at_) {
       running_ = 0;
       probe_at_ = now + pause_;
     }
@@ -19,7 +21,8 @@ bool circuit_breaker::allow(time_point now) noexcept {
   }
   if (now < probe_at_)
     return false;
-  // Claims the probe. Should its caller never report back, the next one may go after another pause.
+  // Claims the probe for this call. When the call never reports its end, the next probe may go out
+  // after another pause.
   state_ = state::half_open;
   probe_at_ = now + pause_;
   return true;
@@ -53,7 +56,7 @@ void circuit_breaker::on_failure(time_point now) noexcept {
     pause_ = std::min(pause_ * 2, options_.pause_max);
     break;
   case state::open:
-    return; // A call that went out before the breaker opened: nothing new.
+    return; // The call went out before the breaker opened, so its failure is nothing new.
   }
   state_ = state::open;
   probe_at_ = now + pause_;

@@ -7,10 +7,11 @@ namespace peercache {
 
 /// Leaves a peer alone that failed repeatedly. closed → (failures_to_open in a row) → open → (after
 /// the pause) half open: one probe at a time → closed on success, open again with the pause doubled
-/// up to its maximum on failure. With a slow start it is `recovering` before it closes: a peer that
-/// has just come back is not met by all calls at once. A call that was allowed reports its end,
-/// once; of those that never do the breaker forgets after another pause, so nothing keeps it from
-/// its probes. Pure: time is an argument. Threads: none; the owner serializes.
+/// up to its maximum on failure. With a slow start the breaker is `recovering` before it closes: a
+/// peer that has just come back is not met by all calls at once. Every call that was allowed
+/// reports its end exactly once; a call that never does is forgotten after another pause, so it
+/// cannot keep the breaker from its probes. Pure: time is an argument. Threads: none; the owner
+/// serializes.
 class circuit_breaker {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -20,8 +21,8 @@ public:
     std::uint32_t failures_to_open = 3;
     duration pause = std::chrono::milliseconds(500);
     duration pause_max = std::chrono::seconds(8);
-    /// After the probe the number of calls at a time doubles from one with each success, up to
-    /// this; then the breaker closes. 0: it closes at once.
+    /// Calls at a time with which a recovering breaker closes: after the probe their number doubles
+    /// from one with each success. 0: the breaker closes at once.
     std::uint32_t slow_start_calls = 0;
   };
 
@@ -30,16 +31,16 @@ public:
   circuit_breaker() : circuit_breaker(options{}) {}
   explicit circuit_breaker(const options& opts) : options_(opts), pause_(opts.pause) {}
 
-  /// Whether a call may go out now; in half open it claims the single probe.
+  /// Whether a call may go out now. In half open a yes claims the single probe.
   bool allow(time_point now) noexcept;
-  /// Whether `allow` would say yes; claims nothing.
+  /// Whether `allow` would say yes at `now`; claims no probe.
   bool would_allow(time_point now) const noexcept {
     return state_ == state::closed || now >= probe_at_ ||
            (state_ == state::recovering && running_ < window_);
   }
   void on_success() noexcept;
   void on_failure(time_point now) noexcept;
-  /// Forgets everything: the peer has a new incarnation.
+  /// Forgets all failures and closes, because the peer has a new incarnation.
   void reset() noexcept;
 
   state current() const noexcept { return state_; }
@@ -50,8 +51,8 @@ private:
   duration pause_;
   time_point probe_at_{};
   std::uint32_t failures_ = 0;
-  std::uint32_t window_ = 0;  ///< While recovering: calls that may run at a time.
-  std::uint32_t running_ = 0; ///< While recovering: calls that run.
+  std::uint32_t window_ = 0;  ///< Calls that may run at a time while the breaker is recovering.
+  std::uint32_t running_ = 0; ///< Calls that run now while the breaker is recovering.
   std::uint64_t opened_total_ = 0;
   state state_ = state::closed;
 };

@@ -6,8 +6,8 @@
 
 namespace peercache {
 
-/// Copies for pages: memory far larger than the caches on both sides, so the destination is written
-/// with streaming (non-temporal) stores, and the checksum is computed from the registers that carry
+/// Copies a page: memory far larger than the caches on both sides, so the destination is written
+/// with streaming (non-temporal) stores, and a checksum is computed from the registers that carry
 /// the bytes. AVX-512, AVX2 or plain code is chosen once at run time.
 ///
 /// `copy_page` and `copy_page_and_checksum` end with a store fence: whoever learns of the copy by a
@@ -18,8 +18,8 @@ void copy_page(std::span<std::byte> to, std::span<const std::byte> from) noexcep
 
 /// Copies as `copy_page` does, and returns XXH3-64 of the bytes. The digest is that of `from`, and
 /// of what `to` holds afterwards, only if `from` does not change during the call. A reader of
-/// memory that another process may overwrite re-checks the slot's generation after the call and
-/// discards both if it changed.
+/// memory that another process may overwrite re-checks the slot's generation after the call, and
+/// discards the copy and the digest if it changed.
 std::uint64_t copy_page_and_checksum(std::span<std::byte> to,
                                      std::span<const std::byte> from) noexcept;
 
@@ -33,7 +33,7 @@ void copy_part(std::span<std::byte> to, std::span<const std::byte> from,
 /// Orders all earlier streaming stores of this thread before its later stores.
 void copy_fence() noexcept;
 
-/// "avx512", "avx2" or "generic": what `copy_page` uses here.
+/// Name of the instruction set that `copy_page` uses on this CPU: "avx512", "avx2" or "generic".
 const char* copy_instruction_set() noexcept;
 
 } // namespace peercache

@@ -36,8 +36,8 @@ PEERCACHE_TARGET inline void store_accumulators(xxh3_accumulators& state,
   _mm256_store_si256(halves + 1, sums.high);
 }
 
-/// Each lane adds low half times high half of (data ^ secret); its neighbour adds the data
-/// themselves.
+/// Adds data to XXH3's sums: each lane adds low half times high half of (data ^ secret), and its
+/// neighbour adds the data themselves.
 PEERCACHE_TARGET inline __m256i accumulate_half(__m256i sums, __m256i data,
                                                 __m256i secret) noexcept {
   auto keyed = _mm256_xor_si256(data, secret);
@@ -51,8 +51,8 @@ PEERCACHE_TARGET inline void accumulate(accumulators& sums, stripe data, stripe 
   sums.high = accumulate_half(sums.high, data.high, secret.high);
 }
 
-/// lane = (lane ^ lane >> 47 ^ secret) * prime; the 64-bit product is put together from 32-bit
-/// ones.
+/// Scrambles XXH3's sums: lane = (lane ^ lane >> 47 ^ secret) * prime. The 64-bit product is put
+/// together from 32-bit ones.
 PEERCACHE_TARGET inline __m256i scramble_half(__m256i sums, __m256i secret) noexcept {
   constexpr long long prime = 0x9E3779B1;
   const auto primes = _mm256_set1_epi64x(prime);

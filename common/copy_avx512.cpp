@@ -1,6 +1,7 @@
 #include "common/copy_kernels.hpp"
 
-// g++ 12's own intrinsics start from a deliberately undefined register (GCC bug 105593).
+// g++ 12's own intrinsics start from a deliberately undefined register and warn about it (GCC bug
+// 105593).
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -34,8 +35,8 @@ PEERCACHE_TARGET inline void store_accumulators(xxh3_accumulators& state,
   _mm512_store_si512(state.lanes.data(), sums.bits);
 }
 
-/// Each lane adds low half times high half of (data ^ secret); its neighbour adds the data
-/// themselves.
+/// Adds a stripe to XXH3's sums: each lane adds low half times high half of (data ^ secret), and
+/// its neighbour adds the data themselves.
 PEERCACHE_TARGET inline void accumulate(accumulators& sums, stripe data, stripe secret) noexcept {
   auto keyed = _mm512_xor_si512(data.bits, secret.bits);
   auto product = _mm512_mul_epu32(keyed, _mm512_srli_epi64(keyed, 32));
@@ -43,8 +44,8 @@ PEERCACHE_TARGET inline void accumulate(accumulators& sums, stripe data, stripe 
   sums.bits = _mm512_add_epi64(product, _mm512_add_epi64(sums.bits, swapped));
 }
 
-/// lane = (lane ^ lane >> 47 ^ secret) * prime; the 64-bit product is put together from 32-bit
-/// ones.
+/// Scrambles XXH3's sums: lane = (lane ^ lane >> 47 ^ secret) * prime. The 64-bit product is put
+/// together from 32-bit ones.
 PEERCACHE_TARGET inline void scramble(accumulators& sums, stripe secret) noexcept {
   constexpr long long prime = 0x9E3779B1;
   const auto primes = _mm512_set1_epi64(prime);

@@ -8,7 +8,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-/// Copied and then hashed while it is in the first-level cache.
+/// Blocks that are copied and then hashed together: so few that they are still in the first-level
+/// cache when they are hashed.
 constexpr std::size_t chunk_blocks = 8;
 
 std::uint64_t load_word(const std::byte* from) noexcept {
@@ -22,8 +23,8 @@ void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) noexcept
     std::memcpy(to, from, size_bytes);
 }
 
-/// Each lane adds low half times high half of (data ^ secret); its neighbour adds the data
-/// themselves.
+/// Adds stripes to XXH3's sums: each lane adds low half times high half of (data ^ secret), and its
+/// neighbour adds the data themselves.
 void hash_stripes(xxh3_accumulators& state, const std::byte* secret, const std::byte* from,
                   std::size_t stripes) noexcept {
   auto sums = state.lanes;

@@ -18,40 +18,43 @@ inline constexpr std::size_t stripe_bytes = 64;
 inline constexpr std::size_t block_stripes = 16;
 inline constexpr std::size_t block_bytes = block_stripes * stripe_bytes;
 inline constexpr std::size_t secret_bytes = 192;
-inline constexpr std::size_t secret_step_bytes = 8; ///< Distance of two stripes' secrets.
+/// Distance between the secrets of two neighbouring stripes.
+inline constexpr std::size_t secret_step_bytes = 8;
 static_assert((secret_bytes - stripe_bytes) / secret_step_bytes == block_stripes);
 
-/// One instruction set's inner loops. All take ranges of any alignment that do not overlap; none
-/// fences. Threads: any.
+/// The inner loops for one instruction set. All take ranges of any alignment that do not overlap;
+/// none makes a store fence. Threads: any.
 struct copy_kernels {
   const char* instruction_set;
 
   void (*copy)(std::byte* to, const std::byte* from, std::size_t size_bytes) noexcept;
 
-  /// Adds stripes of one block, the first of which has its secret at `secret`; does not scramble.
+  /// Adds stripes of one block to the state; the first stripe's secret is at `secret`. Does not
+  /// scramble.
   void (*hash_stripes)(xxh3_accumulators& state, const std::byte* secret, const std::byte* from,
                        std::size_t stripes) noexcept;
 
-  /// Adds whole blocks and scrambles after each.
+  /// Adds whole blocks to the state and scrambles it after each.
   void (*hash_blocks)(xxh3_accumulators& state, const std::byte* secret, const std::byte* from,
                       std::size_t blocks) noexcept;
 
-  /// The two above in one pass over `from`. @pre blocks > 0
+  /// Copies whole blocks and adds them to the state, in one pass over `from`. @pre blocks > 0
   void (*copy_and_hash_blocks)(xxh3_accumulators& state, const std::byte* secret, std::byte* to,
                                const std::byte* from, std::size_t blocks) noexcept;
 };
 
 extern const copy_kernels generic_kernels;
-extern const copy_kernels avx2_kernels;   ///< For CPUs with AVX2.
-extern const copy_kernels avx512_kernels; ///< For CPUs with AVX512F.
+extern const copy_kernels avx2_kernels;   ///< Kernels for CPUs with AVX2.
+extern const copy_kernels avx512_kernels; ///< Kernels for CPUs with AVX512F.
 
-/// The kernels that this CPU can run, the fastest first; never empty.
+/// All kernels that this CPU can run, the fastest first; never empty.
 std::span<const copy_kernels* const> usable_kernels() noexcept;
 
-/// The first of `usable_kernels`.
+/// The fastest kernels that this CPU can run.
 const copy_kernels& best_kernels() noexcept;
 
-/// The one-shot functions with the instruction set given.
+/// The functions `checksum_of` and `copy_page_and_checksum` with the kernels given; the copy makes
+/// no fence.
 std::uint64_t checksum_with(const copy_kernels& kernels, std::span<const std::byte> bytes) noexcept;
 std::uint64_t copy_and_checksum_with(const copy_kernels& kernels, std::span<std::byte> to,
                                      std::span<const std::byte> from) noexcept;

@@ -16,7 +16,8 @@
 namespace peercache::detail {
 namespace PEERCACHE_KERNEL_NAMESPACE {
 
-/// Below this the fence and the partial lines at both ends cost more than streaming saves.
+/// The shortest copy that is streamed: below it the store fence and the partial lines at both ends
+/// cost more than streaming saves.
 inline constexpr std::size_t streamed_bytes_min = 512;
 
 /// How far ahead we prefetch. The CPU's own prefetchers stop at the end of a 4 KiB page of memory
@@ -25,27 +26,28 @@ inline constexpr std::size_t streamed_bytes_min = 512;
 /// bits are those of the stores in flight waits for them (a fifth of the speed; bench/README.md).
 inline constexpr std::size_t prefetch_ahead_bytes = 4096 + 256;
 
-/// At the start of a page all lines are prefetched, until the CPU's prefetchers have found the
-/// pattern; later one a block, as more would only fill the queue of misses.
+/// How many blocks at the start of a page have all their lines prefetched: by then the CPU's own
+/// prefetchers have found the pattern. Later blocks have one line prefetched, as more would only
+/// fill the queue of misses.
 inline constexpr std::size_t ramp_blocks = 16;
 
 inline std::size_t bytes_to_line(const std::byte* to) noexcept {
   return (stripe_bytes - reinterpret_cast<std::uintptr_t>(to) % stripe_bytes) % stripe_bytes;
 }
 
-/// Inlined always: g++ takes a function that only prefetches for one without effect and drops the
-/// call.
+/// Prefetches all lines of a block. Inlined always: g++ takes a function that only prefetches for
+/// one without effect and drops the call.
 PEERCACHE_TARGET inline void prefetch_block(const std::byte* from) noexcept {
 #pragma GCC unroll 16
   for (std::size_t i = 0; i < block_stripes; ++i)
     __builtin_prefetch(from + i * stripe_bytes, 0, 0);
 }
 
-/// The job of `run_blocks`, known at compile time.
+/// What `run_blocks` does with each block, known at compile time.
 enum class job { copy, hash, copy_and_hash, copy_shifted_and_hash };
 
 /// Works on one block: streams the lines from `from + shift` to `to`, which is line aligned, and
-/// hashes the stripes from `from`. Unless shifted, one load serves both.
+/// hashes the stripes from `from`. When `shift` is 0, one load serves the copy and the hash.
 template <job todo>
 PEERCACHE_TARGET inline void run_block(accumulators& sums, const std::byte* secret, std::byte* to,
                                        const std::byte* from, std::size_t shift) noexcept {
@@ -128,8 +130,8 @@ PEERCACHE_TARGET inline void copy_and_hash_blocks(xxh3_accumulators& state, cons
   if (shift == 0) {
     run_blocks<job::copy_and_hash>(sums, secret, to, from, 0, blocks);
   } else {
-    // The destination's lines start `shift` bytes after the stripes, so the last block lacks one
-    // line.
+    // The destination's lines start `shift` bytes after the stripes, so the last block has one line
+    // less than stripes: it is only hashed, and memcpy copies its bytes.
     auto streamed_bytes = (blocks - 1) * block_bytes;
     std::memcpy(to, from, shift);
     run_blocks<job::copy_shifted_and_hash>(sums, secret, to + shift, from, shift, blocks - 1);

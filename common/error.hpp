@@ -6,29 +6,30 @@
 
 namespace peercache {
 
-/// Kinds of failure of a call as a whole (a single page's fate is a `page_status`).
+/// Kinds of failure of a call as a whole; the fate of a single page is a `page_status`.
 enum class errc : std::uint8_t {
   invalid_argument = 1,
   not_found,
-  refused, ///< A limit was reached, or the other side does not accept us.
+  refused, ///< A limit was reached, or the other side does not accept this process.
   timed_out,
-  unreachable,  ///< No connection to the peer.
-  incompatible, ///< Wire version or cluster name differ.
+  unreachable,  ///< There is no connection to the peer.
+  incompatible, ///< The wire version or the cluster's name differs.
   out_of_memory,
   io_failed,
-  closed,       ///< The object has been shut down.
+  closed,       ///< The client or node has been shut down.
   out_of_space, ///< The disk is full.
 };
 
 std::string_view to_string(errc code) noexcept;
 
-/// What, why, and what to do, in `message`; the kind for programs, in `code`.
+/// Why a call failed: `message` says to people what, why, and what to do; `code` is the kind for
+/// programs.
 struct error {
   errc code = errc::invalid_argument;
   std::string message;
 };
 
-/// "timed out: <message>".
+/// Text of an error: "timed out: <message>".
 std::string to_string(const error& err);
 
 } // namespace peercache

@@ -10,11 +10,11 @@
 namespace peercache {
 namespace {
 
-std::atomic<std::uint32_t> forks{0}; ///< Between the first process and this one.
+std::atomic<std::uint32_t> forks{0}; ///< How many forks lie between the first process and this one.
 
 struct file_list {
   std::mutex lock;
-  std::vector<int> files; ///< Files to close in a child; by lock.
+  std::vector<int> files; ///< Files to close in a child; guarded by `lock`.
 };
 
 /// The list of files to close in children; never destroyed, since a fork may come while the process
@@ -24,7 +24,8 @@ file_list& closed_in_children() {
   return made;
 }
 
-/// `fork` copies the list as it is at that moment: nobody may be changing it.
+/// Takes the list's lock before a fork: the child gets the list as it is at that moment, so no
+/// thread may be changing it.
 void before_fork() {
   closed_in_children().lock.lock();
 }
@@ -45,7 +46,7 @@ void after_fork_in_child() {
 void watch_forks() noexcept {
   static const int failed =
       ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  (void)failed; // A lack of memory is the only failure: forks are not noticed then.
+  (void)failed; // Without memory the handlers are not registered, and forks go unnoticed.
 }
 
 } // namespace

@@ -11,7 +11,8 @@ class home_process {
 public:
   home_process() noexcept;
 
-  /// False in a child that was forked since. Costs one load.
+  /// Whether this is still the process that the object was made in; false in a child that was
+  /// forked since. Costs one load.
   bool is_here() const noexcept;
 
 private:
@@ -23,7 +24,8 @@ private:
 /// it leaves behind. Threads: any.
 void close_in_children(int file);
 
-/// Takes that back. @pre `file` is still open: its number may be another file's otherwise.
+/// Undoes close_in_children(file). @pre `file` is still open: its number may be another file's
+/// otherwise.
 void keep_in_children(int file) noexcept;
 
 } // namespace peercache

@@ -18,14 +18,15 @@ struct node_id {
 /// The id of the node that is called `name`.
 node_id node_id_of(std::string_view name) noexcept;
 
-/// 128 random bits drawn when a node starts. Whatever names memory names the incarnation, so that a
-/// record of a process that is gone loses by comparison.
+/// Tells a process from others of its name: 128 random bits drawn when the process starts. Whatever
+/// names memory names the incarnation too, so that a record of a process that is gone loses by
+/// comparison.
 struct incarnation {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   auto operator<=>(const incarnation&) const = default;
 
-  /// Drawn from getrandom(2); never zero.
+  /// Draws an incarnation from getrandom(2); never zero.
   static incarnation random();
 };
 

@@ -31,16 +31,17 @@ using epoch_number = std::uint32_t;
 inline constexpr std::size_t key_digest_bytes = 20;
 inline constexpr std::size_t key_epoch_offset = 28;
 
-/// Names the pages that one `clear` withdraws.
+/// A space of keys: names the pages that one `clear` withdraws.
 struct space_id {
-  std::uint64_t value = 0; ///< 0: of no space.
+  std::uint64_t value = 0; ///< The hash of the space's name; 0 means no space.
   auto operator<=>(const space_id&) const = default;
 };
 
-/// The space of all key spaces whose first field is `name`; of those without fields for "".
+/// The space of all key spaces whose first field is `name`. Key spaces without fields are in the
+/// space of "".
 space_id space_named(std::string_view name) noexcept;
 
-/// 16 lower-case hex digits.
+/// Text of a space: 16 lower-case hex digits.
 std::string to_string(space_id space);
 
 inline space_id space_of(const page_key& key) noexcept {

@@ -3,19 +3,22 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Bounds that several folders share; all others are options, or constants beside their queue. Full
-/// means refused or skipped, and counted.
+/// Bounds that several folders share; all others are options, or constants beside their queue.
+/// Whatever exceeds a bound is refused or skipped, and counted.
 namespace peercache::limits {
 
-inline constexpr std::uint32_t granule_bytes = 4096; ///< Pages start at multiples of this.
+/// Length of a granule; pages start at multiples of it.
+inline constexpr std::uint32_t granule_bytes = 4096;
 inline constexpr std::uint32_t page_bytes_max = 64u << 20;
-/// Room for K and V of each layer, where an engine keeps its layers apart.
+/// Parts of one page: room for K and V of each layer, where an engine keeps its layers apart.
 inline constexpr std::uint32_t parts_per_page_max = 512;
-inline constexpr std::uint32_t batch_pages_max = 8192; ///< Pages of one client call.
+/// Pages of one batch or message; a longer call of a client is made in pieces.
+inline constexpr std::uint32_t batch_pages_max = 8192;
 inline constexpr std::uint32_t locations_per_key_max = 4;
 inline constexpr std::uint32_t channels_per_peer_max = 16;
 inline constexpr std::uint32_t members_max = 4096;
-inline constexpr std::uint32_t former_members_max = 64; ///< Former members that a master looks for.
+/// How many former members a master looks for.
+inline constexpr std::uint32_t former_members_max = 64;
 inline constexpr std::uint32_t node_name_bytes_max = 255;
 
 inline constexpr std::uint32_t granules_per_page_max = page_bytes_max / granule_bytes;

@@ -40,8 +40,8 @@ void append(spdlog::memory_buf_t& line, std::string_view text) {
   line.append(text.data(), text.data() + text.size());
 }
 
-/// Appends text, escaped: for a JSON string all that needs it, in plain lines control characters
-/// only.
+/// Appends text with escapes: in a JSON string all characters that need one, in a plain line
+/// control characters only.
 void append_escaped(spdlog::memory_buf_t& line, std::string_view text, bool json) {
   for (char c : text) {
     auto code = static_cast<unsigned char>(c);

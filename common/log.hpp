@@ -13,9 +13,10 @@ namespace peercache {
 /// @param level trace | debug | info | warn | error | off; anything else counts as info
 void init_log(const std::string& node_name, const std::string& level, bool json);
 
-/// The format by itself, for any sink.
+/// The formatter that `init_log` uses, for any other sink.
 std::unique_ptr<spdlog::formatter> make_log_formatter(const std::string& node_name, bool json);
 
-namespace log = spdlog; ///< log::info("pool: {} bytes", n): use fmt's syntax.
+/// Namespace of the log functions, such as log::info("pool: {} bytes", n), with fmt's syntax.
+namespace log = spdlog;
 
 } // namespace peercache

@@ -30,7 +30,7 @@ private:
   blake3_hasher hasher_;
 };
 
-/// Puts the bytes behind the digest in place: the space, and epoch 0.
+/// Writes the bytes of a key that follow the digest: the space, and epoch 0.
 void name_space(std::array<std::uint8_t, 32>& bytes, space_id space) noexcept {
   std::memcpy(bytes.data() + key_digest_bytes, &space.value, sizeof space.value);
   std::memset(bytes.data() + key_epoch_offset, 0, sizeof(epoch_number));

@@ -20,7 +20,7 @@ struct page_key {
   std::array<std::uint8_t, 32> bytes{};
   auto operator<=>(const page_key&) const = default;
 
-  /// The first 8 bytes: uniform, hence a hash and a position on the ring.
+  /// The first 8 bytes of the key as a number: uniform, hence a hash and a position on the ring.
   std::uint64_t prefix() const noexcept {
     std::uint64_t value;
     std::memcpy(&value, bytes.data(), sizeof value);
@@ -29,9 +29,9 @@ struct page_key {
 };
 static_assert(sizeof(page_key) == 32);
 
-/// Everything besides the caller's key string that decides what a page's bytes mean: model, weights
+/// What decides the meaning of a page's bytes besides the caller's key string: model, weights
 /// revision, KV dtype, page size, layout, TP/PP/rank, tenant salt: whatever the caller declares, in
-/// a fixed order. The first field is the space that `clear` goes by. Immutable; any thread.
+/// a fixed order. The first field names the space that `clear` goes by. Immutable; any thread.
 class key_space {
 public:
   /// Digests `fields`, each with its length before it.
@@ -41,13 +41,14 @@ public:
   page_key key_of(std::string_view caller_key) const noexcept;
 
 private:
-  std::array<std::uint8_t, 32> digest_; ///< 0-19: of all fields; 20-27: the space.
+  /// Bytes 0-19: the digest of all fields; bytes 20-27: the space.
+  std::array<std::uint8_t, 32> digest_;
 };
 
-/// 64 lower-case hex digits.
+/// Text of a key: 64 lower-case hex digits.
 std::string to_string(const page_key& key);
 
-/// The inverse of `to_string`; upper-case digits too. Errors: `invalid_argument`.
+/// The key whose text is `hex`; upper-case digits are taken too. Errors: `invalid_argument`.
 result<page_key> parse_page_key(std::string_view hex);
 
 } // namespace peercache

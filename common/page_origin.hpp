@@ -13,18 +13,19 @@ namespace peercache {
 enum class page_origin : std::uint8_t {
   none,
   own_host,
-  other_host, ///< Over TCP.
+  other_host, ///< Another host's pool, over TCP.
   disk,
   other_host_rdma,
 };
 
-/// The only place where origins have words: answers, tables, metrics and documents take theirs from
-/// here. One word for each origin, in order.
+/// The word of each origin, in order. Answers, tables, metrics and documents take the words from
+/// here and nowhere else.
 inline constexpr std::array<std::string_view, 5> page_origin_words{"none", "own_host", "other_host",
                                                                    "disk", "other_host_rdma"};
 inline constexpr std::size_t page_origin_count = page_origin_words.size();
 
-/// Words of the origins but `none`: the sources that a page can have. Source i is origin i + 1.
+/// The words of all origins except `none`, which are the sources that a page can have. Source i is
+/// origin i + 1.
 inline constexpr std::span<const std::string_view> page_source_words =
     std::span{page_origin_words}.subspan<1>();
 

@@ -6,20 +6,21 @@
 
 namespace peercache {
 
-/// A budget that fills up with time: so much a second, and never more than `burst` at once. What is
-/// spent beyond it is a debt that time pays back. Pure: time is an argument. Threads: none; the
-/// owner serializes. Units: the owner's.
+/// A budget that fills up with time: `per_second` units a second, and never more than `burst` at
+/// once. Units spent beyond the budget are a debt that time pays back. Pure: time is an argument.
+/// Threads: none; the owner serializes. Units: the owner's.
 class rate_limit {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// @param per_second 0: no limit. @param burst also what there is at first
+  /// Makes a full budget. @param per_second units that come each second; 0: no limit. @param burst
+  /// the most units that can be left, and what is left at first
   rate_limit(std::uint64_t per_second, std::uint64_t burst) noexcept
       : per_second_(static_cast<double>(per_second)), burst_(static_cast<double>(burst)),
         left_(burst_) {}
   rate_limit() noexcept : rate_limit(0, 0) {}
 
-  /// How much may be spent at `now`.
+  /// How many units may be spent at `now`; UINT64_MAX without a limit.
   std::uint64_t left(time_point now) noexcept {
     if (per_second_ == 0)
       return UINT64_MAX;

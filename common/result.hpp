@@ -9,7 +9,8 @@
 
 namespace peercache {
 
-/// A value, or the error that took its place. Errors are the world's fault; ours are assertions.
+/// A value, or the error that took its place. An error is the world's fault; faults of ours are
+/// assertions.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -25,7 +26,7 @@ public:
   T* operator->() noexcept { return &value(); }
   const T* operator->() const noexcept { return &const_cast<result*>(this)->value(); }
 
-  /// @pre !*this
+  /// The error that took the value's place. @pre !*this
   const struct error& error() const noexcept {
     PEERCACHE_ASSERT(state_.index() == 1);
     return *std::get_if<1>(&state_);
@@ -52,7 +53,7 @@ public:
 
   explicit operator bool() const noexcept { return !error_; }
 
-  /// @pre !*this
+  /// The error of a call that has no value to return. @pre !*this
   const struct error& error() const noexcept {
     PEERCACHE_ASSERT(error_.has_value());
     return *error_;

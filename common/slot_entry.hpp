@@ -13,18 +13,17 @@ namespace peercache {
 /// (little endian; any change is another `pool_layout_version` and another `verbs_wire_version`):
 ///
 ///   offset  bytes  field
-///        0      8  generation   even: readable; odd: being filled or given up; the highest bit
-///                            beside an odd one: removed, and its bytes are not zeroed yet
-///        8     32  key          of the page in the slot
-///       40      4  length       of the page, bytes
-///       44      4  pins         readers in the owner's process that send from the slot right now
-///       48      8  checksum     XXH3-64 of the page
-///       56      4  uses         reads since the pool last folded them into its eviction order;
-///       while
-///                            the slot is being filled the high bit, the granules less one that
-///                            are kept for it (14 bits), and 17 bits of reads
-///       60      4  filled       low half of the odd generation whose bytes, key, length and
-///                            checksum are in place; 0: of none
+///        0      8  generation  even: readable; odd: being filled or given up; odd with the
+///                              highest bit: removed, and the bytes are not zeroed yet
+///        8     32  key         of the page in the slot
+///       40      4  length      of the page, bytes
+///       44      4  pins        readers in the owner's process that send from the slot right now
+///       48      8  checksum    XXH3-64 of the page
+///       56      4  uses        reads since the pool last folded them into its eviction order;
+///                              while the slot is being filled: the high bit, the granules less
+///                              one that are kept for the slot (14 bits), and 17 bits of reads
+///       60      4  filled      low half of the odd generation whose bytes, key, length and
+///                              checksum are in place; 0: of none
 ///
 /// Threads: the pool's owner alone writes the generation, and whoever fills the slot writes key,
 /// length, checksum and `filled` while the generation is odd; `pins` and `uses` are counted up and

@@ -23,7 +23,7 @@ std::uint32_t bit_of_name(std::string_view name) noexcept {
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name)
       return bit_of(i);
-  // A misspelt name would leave the guard on and prove nothing.
+  // A misspelt name ends the program, because it would leave the guard on and prove nothing.
   std::fprintf(stderr, "peercache: PEERCACHE_TEST_GUARDS_OFF: there is no guard \"%.*s\"\n",
                static_cast<int>(name.size()), name.data());
   std::abort();

@@ -9,7 +9,7 @@ namespace peercache {
 /// Threads: any; a thread that already asked `guard_on` acts on the old answer.
 void set_guard(guard which, bool on) noexcept;
 
-/// Switches one guard off for a scope and then restores what it was. Threads: see `set_guard`.
+/// Switches one guard off for a scope and then restores its setting. Threads: see `set_guard`.
 class guard_switched_off {
 public:
   explicit guard_switched_off(guard which) noexcept : which_(which), was_on_(guard_on(which)) {
@@ -24,10 +24,10 @@ private:
   bool was_on_;
 };
 
-/// Sets a fault, as PEERCACHE_TEST_* would. Threads: any.
+/// Sets a fault, as its environment variable PEERCACHE_TEST_* would. Threads: any.
 void set_fault(fault which, std::uint32_t setting) noexcept;
 
-/// Injects one fault for a scope and then restores what there was.
+/// Injects one fault for a scope and then restores the fault's earlier setting.
 class fault_injected {
 public:
   fault_injected(fault which, std::uint32_t setting) noexcept

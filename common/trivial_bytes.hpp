@@ -8,7 +8,7 @@
 
 namespace peercache {
 
-/// @pre sizeof(T) bytes can be read.
+/// Copies a value out of bytes of any alignment. @pre sizeof(T) bytes can be read
 template <class T>
 T read_as(const std::byte* bytes) noexcept {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -9,7 +9,7 @@
 namespace peercache::forks_test {
 namespace {
 
-/// The answer of `body`, run in a forked child.
+/// Runs `body` in a forked child and returns its answer.
 template <class Body>
 bool in_child(Body body) {
   const auto child = ::fork();

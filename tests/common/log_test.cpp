@@ -14,7 +14,7 @@ using testing::MatchesRegex;
 
 std::string line_of(const std::string& node, bool json, spdlog::level::level_enum level,
                     std::string_view text) {
-  // 2026-11-20T12:00:00.123Z
+  // The time 2026-11-20T12:00:00.123Z.
   spdlog::log_clock::time_point time{std::chrono::milliseconds(1795176000123)};
   spdlog::details::log_msg record(time, {}, "", level, {text.data(), text.size()});
   spdlog::memory_buf_t line;

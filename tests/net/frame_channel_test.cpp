@@ -9,7 +9,8 @@ namespace {
 
 using state = frame_channel::state;
 
-/// A server in the test's own thread: the test says what it reads and writes.
+/// A server in the test's own thread, and a channel to it: the test says what the server reads and
+/// writes.
 class frame_channel_test : public testing::Test {
 protected:
   static constexpr std::uint32_t version = 1;
@@ -46,7 +47,7 @@ protected:
               static_cast<ssize_t>(bytes.size()));
   }
 
-  /// The state once something has arrived.
+  /// Waits until something has arrived at the channel, and returns its state after that.
   state after_arrival() {
     pollfd waiting{channel->fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&waiting, 1, 5000), 1);
@@ -95,7 +96,7 @@ TEST_F(frame_channel_test, a_second_question_goes_over_the_same_connection) {
 TEST_F(frame_channel_test, a_closed_connection_is_broken) {
   channel->ask("a", 1);
   accept();
-  EXPECT_EQ(channel->advance(), state::asking); // The question is sent.
+  EXPECT_EQ(channel->advance(), state::asking); // This call sends the question.
   peer.reset();
   EXPECT_EQ(after_arrival(), state::broken);
 }
@@ -103,7 +104,7 @@ TEST_F(frame_channel_test, a_closed_connection_is_broken) {
 TEST_F(frame_channel_test, an_answer_longer_than_any_may_be_is_broken) {
   channel->ask("a", 1);
   accept();
-  EXPECT_EQ(channel->advance(), state::asking); // The question is sent.
+  EXPECT_EQ(channel->advance(), state::asking); // This call sends the question.
   send(std::string(4, '\xff'));
   EXPECT_EQ(after_arrival(), state::broken);
 }
@@ -111,7 +112,7 @@ TEST_F(frame_channel_test, an_answer_longer_than_any_may_be_is_broken) {
 TEST_F(frame_channel_test, an_answer_to_nothing_is_broken) {
   channel->ask("a", 1);
   accept();
-  EXPECT_EQ(channel->advance(), state::asking); // The question is sent.
+  EXPECT_EQ(channel->advance(), state::asking); // This call sends the question.
   send(framed("one") + framed("two"));
   EXPECT_EQ(after_arrival(), state::broken);
 }

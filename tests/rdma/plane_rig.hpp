@@ -58,7 +58,7 @@ public:
     --slots[id.value].pins;
   }
 
-  /// Evicts: puts other bytes into slots that nobody has pinned.
+  /// Puts other bytes into all slots that nobody has pinned, as an eviction does.
   void reuse_unpinned() {
     for (auto& each : slots)
       if (each.pins == 0)
@@ -80,7 +80,7 @@ struct test_batch {
   static constexpr std::byte untouched{0xA5};
 
   test_batch() = default;
-  /// `count` new pages of `pool`, of one part each.
+  /// Makes a batch of `count` new pages of `pool`, of one part each.
   test_batch(test_pool& pool, std::uint32_t count, std::size_t length_bytes) {
     for (std::uint32_t i = 0; i < count; ++i)
       add(pool, pool.put(length_bytes));
@@ -90,7 +90,8 @@ struct test_batch {
   read_batch batch;
   std::vector<std::byte> memory;
   std::vector<std::size_t> page_at;
-  std::vector<std::uint32_t> from_slots; ///< Slots of the test_pool, by page.
+  /// The test_pool's slot of each page, by index into the batch.
+  std::vector<std::uint32_t> from_slots;
 
   void add(const test_pool& pool, std::uint32_t slot, std::uint32_t parts = 1) {
     const auto& from = pool.slots.at(slot);
@@ -105,7 +106,7 @@ struct test_batch {
     from_slots.push_back(slot);
   }
 
-  /// Lays the pages out; after the last `add`.
+  /// Gives the pages of the batch their memory; call it after the last `add`.
   void lay_out() {
     std::size_t total = 1;
     for (auto& page : batch.pages)
@@ -156,15 +157,16 @@ struct test_batch {
 
 enum class fault : std::uint8_t { none, silent, breaks, corrupts };
 
-/// A reader, at most one server at one address, and their time, which moves with each step.
+/// A reader, at most one server at one address, and the time of both, which moves with each step.
 class plane_rig {
 public:
   virtual ~plane_rig() = default;
   virtual data_plane& plane() = 0;
-  /// Serves `pool` as `inc`; what served before is gone.
+  /// Serves `pool` as `inc`; an earlier server is gone.
   virtual void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) = 0;
   virtual void stop_serving() = 0;
-  /// Puts the batch's pages where peers READ them. Rigs without such memory have nothing to do.
+  /// Copies the batch's pages to where peers READ them. Rigs without such memory have nothing to
+  /// do.
   virtual void place(test_batch&) {}
   virtual peer_endpoint peer(const incarnation& inc) const = 0;
   virtual void step() = 0;
@@ -179,7 +181,7 @@ public:
     plane().submit(what.batch);
   }
 
-  /// Steps until the batch is complete, which the plane owes by the deadline.
+  /// Steps until the batch is complete. Fails the test when that is not by the deadline and 50 ms.
   void finish(const test_batch& what) {
     const auto limit = what.batch.deadline + std::chrono::milliseconds(50);
     while (!what.batch.complete()) {
@@ -204,7 +206,7 @@ public:
 std::unique_ptr<plane_rig> make_memory_rig();
 std::unique_ptr<plane_rig> make_tcp_rig();
 
-/// Server and reader polled alternately in one thread, over loopback.
+/// A server and a reader over loopback, which one thread polls in turn.
 class tcp_rig final : public plane_rig {
 public:
   explicit tcp_rig(const tcp_data_plane_options& opts = {});

@@ -74,7 +74,8 @@ void tcp_rig::serve(test_pool& pool, tcp_page_server_options opts) {
 void tcp_rig::step() {
   now += std::chrono::microseconds(10);
   const bool served = server != nullptr && server->poll(now);
-  // Loopback delivers at once, except when the kernel puts it off: then it needs the CPU.
+  // Loopback delivers at once, except when the kernel puts the delivery off: then the kernel needs
+  // this CPU.
   if (!reader->poll(now) && !served && ++idle_steps % 64 == 0)
     sched_yield();
 }

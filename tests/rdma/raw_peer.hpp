@@ -14,7 +14,7 @@
 
 namespace peercache::rdma {
 
-/// A socket that speaks to a server byte by byte; the server runs in the same thread.
+/// A client that speaks to a server byte by byte; the server runs in the same thread.
 class raw_peer {
 public:
   explicit raw_peer(std::uint16_t port) {
@@ -35,7 +35,8 @@ public:
     send(std::as_bytes(std::span(&message, 1)));
   }
 
-  /// Forgets whatever has arrived; sets `closed` at the end of the stream.
+  /// Drops the bytes that have arrived, and returns their number; sets `closed` at the end of the
+  /// stream.
   std::size_t receive() {
     take();
     const auto bytes = arrived_.size();
@@ -43,7 +44,7 @@ public:
     return bytes;
   }
 
-  /// The next message when it has arrived whole.
+  /// Takes the next message when the whole of it has arrived.
   template <class T>
   std::optional<T> hear() {
     take();

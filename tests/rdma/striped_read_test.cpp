@@ -8,7 +8,7 @@
 namespace peercache::rdma::striped_read_test {
 namespace {
 
-/// Lanes that answer at once with what the test says.
+/// Lanes whose batches complete at once, with the statuses that the test says.
 class striped_read_test : public testing::Test {
 protected:
   read_lane& add(read_lane::kind how, std::int32_t numa_node = -1) {

@@ -11,7 +11,7 @@
 namespace peercache::rdma::submit_ring_test {
 namespace {
 
-/// Takes batches and, when told, finishes them.
+/// A plane that keeps the batches it takes and, when told, finishes them.
 class recording_plane final : public data_plane {
 public:
   void submit(read_batch& batch) override {
@@ -104,7 +104,8 @@ TEST(read_batch, can_be_used_again_after_reset) {
   EXPECT_TRUE(batch.complete());
 }
 
-// Threads are the point here; each waits for a condition, none sleeps.
+// This test needs real threads, since it is about races between them; every thread waits for a
+// condition, none sleeps.
 
 TEST(data_plane_loop, every_batch_of_many_callers_completes_also_across_the_end) {
   constexpr int callers = 4;

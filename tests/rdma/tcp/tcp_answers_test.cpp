@@ -10,7 +10,7 @@ namespace {
 
 constexpr incarnation life{1, 1};
 
-/// A server that sends the bytes it is given, whatever it is asked.
+/// A server that sends the bytes it is given, whatever the reader asks.
 class scripted_server {
 public:
   /// What the server does after its last byte; one that dies has not read the reader's last bytes.
@@ -73,7 +73,8 @@ std::vector<std::byte> right_answer(const test_pool& pool) {
   return bytes;
 }
 
-/// Reads all of `pool` from a server that says `answer`. What does not come in `within` is a miss.
+/// Reads all of `pool` from a server that sends `answer`. A page that does not come `within` this
+/// time is a miss.
 void read_scripted(const test_pool& pool, std::span<const std::byte> answer, test_batch& what,
                    clock::duration within,
                    scripted_server::ending end = scripted_server::ending::closes) {
@@ -98,7 +99,7 @@ TEST(tcp_answers, mutated_answers_never_make_a_wrong_hit_nor_write_outside_the_p
   {
     test_batch what;
     read_scripted(pool, right, what,
-                  std::chrono::seconds(60)); // A limit for all steps; few are needed.
+                  std::chrono::seconds(60)); // Limits all steps together; few are needed.
     ASSERT_TRUE(what.all(page_status::hit));
   }
   constexpr std::uint32_t seed = 20261121;
@@ -106,7 +107,8 @@ TEST(tcp_answers, mutated_answers_never_make_a_wrong_hit_nor_write_outside_the_p
   for (int round = 0; round < 300; ++round) {
     auto answer = right;
     for (auto flips = 1 + random() % 3; flips > 0; --flips) {
-      // Half of the damage goes to the heads, which are a small part of the stream.
+      // Half of the damage goes to the heads of hello and answer, which are a small part of the
+      // stream.
       const auto range = random() % 2 == 0 ? 24 + 16 + 3 : answer.size();
       answer[random() % range] ^= static_cast<std::byte>(1 + random() % 255);
     }
@@ -123,7 +125,7 @@ TEST(tcp_answers, mutated_answers_never_make_a_wrong_hit_nor_write_outside_the_p
   }
 }
 
-/// 64 pages are asked for; the bytes of 40 and a half come.
+/// Asks for 64 pages, of which the server sends the bytes of 40 and a half.
 void read_a_part(test_pool& pool, test_batch& what, scripted_server::ending end) {
   for (int i = 0; i < 64; ++i)
     pool.put(1000);

@@ -86,7 +86,8 @@ TEST(tcp_data_plane, the_deadline_in_the_middle_of_a_payload_stops_every_further
   EXPECT_EQ(pool.pins(), 0);
 }
 
-/// Many batches to one peer, a connection each, and what their reader does in single turns.
+/// Many batches to one peer, each on a connection of its own, to see what the reader does in single
+/// turns.
 class tcp_turns : public testing::Test {
 protected:
   static constexpr std::uint32_t batches = 48;
@@ -95,11 +96,12 @@ protected:
   static tcp_data_plane_options options() {
     tcp_data_plane_options opts;
     opts.channels.channels_per_peer_max = batches;
-    opts.socket.receive_buffer_bytes = 4u << 20; // The most that the machine allows.
+    // The largest receive buffer that the machine allows.
+    opts.socket.receive_buffer_bytes = 4u << 20;
     return opts;
   }
 
-  /// Asks for all pages, and waits until the reader's sockets are full of them.
+  /// Asks for all pages, and polls the server until the reader's sockets are full of their bytes.
   void fill_sockets() {
     tcp_page_server_options serving;
     serving.inc = life;
@@ -109,7 +111,7 @@ protected:
       rig.finish(*each);
     ASSERT_EQ(rig.reader->channels(), batches);
     what = read_together(page_bytes);
-    rig.reader->poll(rig.now); // The requests go out.
+    rig.reader->poll(rig.now); // The reader sends its requests.
     while (rig.server->poll(rig.now)) {
     }
     ASSERT_EQ(arrived_bytes(), 0u);
@@ -124,7 +126,8 @@ protected:
     return made;
   }
 
-  /// The bytes that have changed; one in 256 of those that came is the same by chance.
+  /// How many bytes of the batches have changed. Of the bytes that arrived one in 256 happens to be
+  /// the same as before and is not counted.
   std::size_t arrived_bytes() const {
     std::size_t sum = 0;
     for (const auto& each : what)
@@ -228,7 +231,8 @@ TEST(tcp_data_plane, a_connection_that_was_closed_while_idle_is_replaced_without
   rig.serve(pool, life);
   test_batch first(pool, 3, 1000);
   rig.read(first, life);
-  rig.serve(pool, life); // The reader has not polled: it still believes in its connection.
+  // The reader has not polled since the server changed: it still believes in its connection.
+  rig.serve(pool, life);
   test_batch second(pool, 3, 1000);
   rig.read(second, life);
   EXPECT_TRUE(second.all(page_status::hit));
@@ -271,7 +275,7 @@ TEST(tcp_data_plane, batches_above_the_limit_are_refused) {
   rig.submit(c, life);
   EXPECT_TRUE(c.batch.complete() && c.all(page_status::refused));
   EXPECT_FALSE(a.batch.complete() || b.batch.complete());
-  rig.plane().shutdown(); // The batches are gone before the rig is.
+  rig.plane().shutdown(); // Completes the batches, which are destroyed before the rig is.
 }
 
 } // namespace

@@ -50,7 +50,7 @@ protected:
         sched_yield();
   }
 
-  /// Steps until `condition`, or so long that it will not come.
+  /// Steps until `condition` holds, at most 30 s. Returns whether it does.
   template <class F>
   bool eventually(F condition) {
     for (const auto until = clock::now() + std::chrono::seconds(30); clock::now() < until;) {
@@ -236,7 +236,8 @@ TEST_F(tcp_page_server_test, mutated_streams_neither_crash_nor_leak_pins) {
   EXPECT_EQ(server->pinned_bytes(), 0u);
 }
 
-/// The pool evicts between the chunks of an answer.
+/// Whether a page arrives with its own bytes although the pool evicts between the chunks of the
+/// answer.
 bool slow_answer_is_right() {
   test_pool pool;
   tcp_rig rig;

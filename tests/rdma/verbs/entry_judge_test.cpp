@@ -13,7 +13,8 @@
 namespace peercache::rdma::entry_judge_test {
 namespace {
 
-/// A page that was READ, and the entry that was READ after it; both right unless a test says so.
+/// A page that was READ, and the entry that was READ after it. Both are right unless a test changes
+/// them.
 class entry_judge_test : public testing::Test {
 protected:
   entry_judge_test() {
@@ -50,7 +51,8 @@ TEST_F(entry_judge_test, another_generation_is_stale) {
   EXPECT_EQ(judged(), page_status::hit);
 }
 
-/// A record from a faulty directory: the slot is being filled, and says so with the same number.
+/// The record is that of a faulty directory: the slot is being filled, and its generation is the
+/// record's.
 TEST_F(entry_judge_test, an_odd_generation_is_stale_even_if_the_record_names_it) {
   entry.generation = page.gen.value = 9;
   EXPECT_EQ(judged(), page_status::stale);

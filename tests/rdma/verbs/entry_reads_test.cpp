@@ -16,7 +16,7 @@ constexpr std::uint32_t granules = 40'000;
 constexpr std::uint64_t table_bytes = granules * sizeof(slot_entry);
 constexpr std::uint32_t message_bytes = 1u << 30;
 
-/// A batch of pages in slots of a table, whose READs the test carries out.
+/// A batch of pages in slots of a table; the test carries out the READs of their entries.
 class entry_reads_test : public testing::Test {
 protected:
   entry_reads_test() : table(table_bytes) {
@@ -44,7 +44,7 @@ protected:
     ASSERT_TRUE(region.add(made));
   }
 
-  /// A page whose entry says what its record says.
+  /// Adds a page whose entry says what its record says.
   void add(std::uint32_t slot) {
     page_read page;
     page.slot = {slot};
@@ -72,7 +72,7 @@ protected:
     std::memcpy(read.to, &table[read.remote_address - table_address], read.bytes);
   }
 
-  /// Carries out all READs at once; returns how many there were.
+  /// Carries out all READs of a sub-request in their order; returns their number.
   std::uint64_t run() {
     begin();
     entry_read read;
@@ -173,7 +173,8 @@ TEST_F(entry_reads_test, any_number_of_decided_pages_is_passed_at_once) {
   EXPECT_EQ(batch.pages.back().status, page_status::hit);
 }
 
-/// Whatever the slots and however late READs end, each page is judged by its own entry.
+/// Slots are drawn at random, and READs end at random times: each page must be judged by its own
+/// entry.
 TEST_F(entry_reads_test, a_landing_that_is_used_again_keeps_what_is_not_judged) {
   register_table();
   std::mt19937 random(7);
@@ -183,7 +184,8 @@ TEST_F(entry_reads_test, a_landing_that_is_used_again_keeps_what_is_not_judged) 
     slot = (jump ? random() : slot + random() % 20) % granules;
     add(slot);
     if (random() % 10 == 0)
-      batch.pages.back().gen.value += 2; // The record is older than the entry.
+      // The record is made older than the entry, so that the page is stale.
+      batch.pages.back().gen.value += 2;
   }
   begin();
   std::deque<entry_read> underway;

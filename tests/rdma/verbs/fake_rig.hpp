@@ -7,13 +7,13 @@
 
 namespace peercache::rdma::verbs {
 
-/// A reader on one fake device and a server on another, with memory on both; what a test posts goes
-/// to the provider as it is.
+/// A reader on one fake device and a server on another, with memory on both. Work requests that a
+/// test posts go to the provider unchanged.
 class fake_rig {
 public:
   static constexpr std::size_t bytes = 64 << 10;
 
-  /// `depth` READs at a time.
+  /// Makes both devices, each as `change` leaves it, on a fabric with this seed.
   explicit fake_rig(std::uint64_t seed = 1,
                     const std::function<void(tests::fake_device&)>& change = {})
       : fabric(seed) {
@@ -30,7 +30,7 @@ public:
     pair.emplace(*reader, *server);
   }
 
-  /// A READ of `length` bytes at `offset` of the pool to the same place of the target.
+  /// A READ of `length` bytes at `offset` of the pool, to the same offset of the target.
   struct request {
     std::uint64_t wr_id = 0;
     std::size_t offset = 0;
@@ -39,8 +39,8 @@ public:
     ibv_wr_opcode what = IBV_WR_RDMA_READ;
   };
 
-  /// Posts the requests as one chain; returns the error, and the `wr_id` of the first one that was
-  /// not taken.
+  /// Posts the requests as one chain. Returns the error, and the `wr_id` of the first request that
+  /// was not taken.
   std::pair<int, std::optional<std::uint64_t>> post(const std::vector<request>& requests) {
     std::vector<ibv_sge> pieces(requests.size());
     std::vector<ibv_send_wr> chain(requests.size());
@@ -79,7 +79,7 @@ public:
       found.push_back({done.wr_id, done.status});
     return found;
   }
-  /// The status of one READ. @pre no completion waits to be polled
+  /// Posts one READ and returns its status. @pre no completion waits to be polled
   ibv_wc_status status_of(const request& one) {
     post({one});
     const auto found = completions();
@@ -99,7 +99,8 @@ public:
   memory_region pool;
   memory_region target;
   std::optional<rail_pair> pair;
-  std::function<void(ibv_send_wr&)> change; ///< Changes each work request before it is posted.
+  /// Called with each work request before it is posted, to change it.
+  std::function<void(ibv_send_wr&)> change;
 };
 
 } // namespace peercache::rdma::verbs

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-/// The times and the order in which the fake carries out work.
+/// Tests of the times and the order in which the fake provider carries out work.
 namespace peercache::rdma::verbs::fake_verbs_order_test {
 namespace {
 
@@ -49,7 +49,7 @@ TEST(fake_order, what_is_held_goes_step_by_step) {
   EXPECT_THAT(rig.completions(), ElementsAre(done{4, IBV_WC_SUCCESS}));
 }
 
-/// The order in which 8 READs and a last one with these flags are carried out.
+/// The order in which 8 READs without flags and a last one with `last_flags` are carried out.
 std::vector<std::uint64_t> order_of(std::uint64_t seed, unsigned last_flags) {
   fake_rig rig(seed);
   rig.fabric.set_reorder(true);
@@ -152,7 +152,7 @@ TEST(fake_order, a_completion_queue_that_is_too_small_overruns) {
   for (std::size_t round = 0; round < 2; ++round)
     for (std::size_t index = 0; index < rail_end::send_depth; ++index)
       rig.post({{.wr_id = index}});
-  EXPECT_THAT(rig.fabric.misuse(), IsEmpty()); // The send queue has a slot for each.
+  EXPECT_THAT(rig.fabric.misuse(), IsEmpty()); // The send queue has a slot for each request.
   auto second = must(
       queue_pair::create(*rig.reader, rig.pair->reader.completions, queue_pair_use::reader, 4, 1));
   auto other_end = must(
@@ -227,7 +227,7 @@ TEST(fake_order, simulated_rails_keep_their_rate_and_move_no_byte) {
   rig.post(requests);
   while (rig.completions().empty())
     ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1));
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(3)); // 3 MB at 1 GB/s.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(3)); // 3 MB at 1 GB/s take 3 ms.
   EXPECT_EQ(rig.here, buffer(fake_rig::bytes));
 }
 

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <gmock/gmock.h>
 
-/// All tests above rely on this: the fake refuses requests that hardware refuses, and allows those
-/// that hardware allows.
+/// All tests over the fake provider rely on these: the fake refuses requests that hardware refuses,
+/// and allows those that hardware allows.
 namespace peercache::rdma::verbs::fake_verbs_test {
 namespace {
 
@@ -21,7 +21,7 @@ struct wrong_request {
   ibv_wc_status status;
 };
 
-/// Changes the only READ that is posted and expects its status.
+/// Posts a single READ that `wrong` has changed, and expects its status.
 void expect_status(const wrong_request& wrong) {
   fake_rig rig;
   rig.change = [&](ibv_send_wr& one) { wrong.change(rig, one); };
@@ -91,7 +91,7 @@ TEST(fake_verbs, a_read_of_another_domains_region_is_refused) {
   EXPECT_EQ(rig.status_of({}), IBV_WC_REM_ACCESS_ERR);
 }
 
-/// A server with rights that ours never has, by plain verbs.
+/// A server that grants rights which no server of ours ever grants, by plain verbs.
 class generous_server {
 public:
   generous_server(fake_rig& rig, unsigned pair_rights, unsigned region_rights)
@@ -223,8 +223,8 @@ TEST(fake_verbs, a_link_that_comes_back_within_the_retries_costs_time_only) {
   EXPECT_THAT(rig.completions(), ElementsAre(done{2, IBV_WC_RETRY_EXC_ERR}));
 }
 
-/// Connects a fresh pair that was to have 4 READs at a time, one side of which has been told
-/// something else, and posts so many of them; the status of the first.
+/// Connects a fresh reader and server that agreed on 4 READs at a time, after `change` gave the
+/// reader another path, and posts `reads` READs. Returns the status of the first.
 ibv_wc_status status_with(const std::function<void(path&)>& change, std::size_t reads = 4) {
   fake_rig rig;
   auto queue = must(completion_queue::create(*rig.reader, 16, nullptr));
@@ -271,7 +271,8 @@ TEST(fake_verbs, a_responder_answers_no_more_at_a_time_than_agreed_on) {
   const auto sixteen = [](path& to) { to.initiator_depth = 16; };
   EXPECT_EQ(status_with(sixteen, 4), IBV_WC_SUCCESS);
   EXPECT_EQ(status_with(sixteen, 5), IBV_WC_REM_INV_REQ_ERR);
-  EXPECT_EQ(status_with([](path&) {}, 8), IBV_WC_SUCCESS); // The requester waits with the others.
+  // The requester posts at most 4 READs at a time, and the other 4 wait.
+  EXPECT_EQ(status_with([](path&) {}, 8), IBV_WC_SUCCESS);
 }
 
 TEST(fake_verbs, one_error_flushes_all_that_follows_signalled_or_not) {
@@ -298,7 +299,7 @@ TEST(fake_verbs, slots_come_back_when_a_signalled_completion_at_or_after_them_is
     all[index].wr_id = index;
   all[9].flags = IBV_SEND_SIGNALED;
   EXPECT_EQ(rig.post(all), std::pair(ENOMEM, std::optional<std::uint64_t>(depth)));
-  // All requests were carried out; their slots are still taken.
+  // All requests were carried out, but their slots of the send queue are still taken.
   EXPECT_EQ(rig.fabric.waiting(), 0U);
   EXPECT_EQ(rig.post({{.wr_id = 99}}).first, ENOMEM);
   EXPECT_THAT(rig.completions(), ElementsAre(done{9, IBV_WC_SUCCESS}));

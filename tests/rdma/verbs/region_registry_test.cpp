@@ -1,4 +1,4 @@
-// How a pool is cut into chunks, and how each is registered.
+// How a pool is cut into chunks, and how each chunk is registered.
 
 #include "tests/rdma/verbs/verbs_rail_rig.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t mib = 1u << 20;
 constexpr std::uint64_t unlimited = ~std::uint64_t{0};
 
-/// A region at this address; its memory is never touched.
+/// A region at this address, whose memory is never touched.
 std::span<std::byte> at(std::uint64_t address, std::uint64_t bytes) {
   return {reinterpret_cast<std::byte*>(address), bytes};
 }

@@ -1,4 +1,4 @@
-// The rig of the pure ring: two devices of the fake provider.
+// The rig of the pure ring over verbs: two devices of the fake provider.
 
 #include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
@@ -44,7 +44,7 @@ private:
     if (serves == fault::corrupts)
       flip(work.remote_address + 7);
   }
-  /// Damaged on its way: the pool itself is whole again.
+  /// Makes the pool whole again: the page was damaged only on its way.
   void after(const fake_work& work) {
     if (work.bytes > sizeof(slot_entry) && serves == fault::corrupts)
       flip(work.remote_address + 7);

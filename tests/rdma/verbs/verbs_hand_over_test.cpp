@@ -1,4 +1,4 @@
-// One data port for both protocols: connections that say a verbs hello leave the page server.
+// One data port serves both protocols: connections that say a verbs hello leave the page server.
 
 #include "rdma/tcp/tcp_page_server.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -67,7 +67,8 @@ protected:
     return eventually([&] { return peer.receive(), peer.closed; });
   }
 
-  /// The server has seen everything that was sent before this.
+  /// Polls until the server has seen everything that was sent before: garbage on a new connection,
+  /// which the server ends, comes last.
   void settle() {
     raw_peer last(server->port());
     last.say(std::uint64_t{0});

@@ -1,5 +1,5 @@
-// The verbs handshake: its layout, its rules one by one, and hostile bytes against an oracle that
-// counts in 128 bits.
+// Tests of the verbs handshake: its layout, its rules one by one, and hostile bytes against an
+// oracle that counts in 128 bits.
 
 #include "common/test_guards.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
@@ -249,7 +249,7 @@ TEST(verbs_protocol, names_are_cut_and_made_printable) {
   EXPECT_EQ(name_of({}), "");
 }
 
-// --- hostile bytes ------------------------------------------------------------------------------
+// -- hostile bytes: damaged messages, judged by the protocol and by an oracle
 
 bool end_is_allowed(const queue_pair_end& end) {
   bool gid = false;
@@ -288,7 +288,7 @@ bool chunk_is_allowed(const region_chunk& chunk, const verbs_answer& answer) {
          chunk.reserved == std::array<std::uint8_t, 12>{};
 }
 
-/// Damages a few fields of a message that was right: bytes, or whole words with values that
+/// Damages a few fields of a right message: single bytes, or whole words, which get values that
 /// provoke wrapping.
 template <class T>
 T mutated(const T& right, std::mt19937_64& random) {

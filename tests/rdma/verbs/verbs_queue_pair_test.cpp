@@ -15,7 +15,7 @@ using namespace peercache::tests;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Two devices of one fabric, a pool on one and a destination on the other.
+/// Two fake devices of one fabric, a pool on one of them and a destination on the other.
 class verbs_queue_pair : public testing::Test {
 protected:
   void open(fake_device reads_on, fake_device serves_on) {
@@ -292,7 +292,8 @@ TEST_F(verbs_queue_pair, no_byte_arrives_after_it_was_destroyed) {
   fabric.advance(std::chrono::hours(2));
   EXPECT_EQ(target_bytes, random_bytes(256 << 10, 2));
 
-  // The destruction of the pair prevents it: without that the bytes do arrive.
+  // Without the destruction of the queue pair the bytes do arrive, so the destruction is what kept
+  // them away.
   pair = std::make_unique<rail_pair>(*reader, *server);
   pair->post(IBV_WR_RDMA_READ, {&whole, 1}, pool.address(), pool.remote_key());
   fabric.advance(std::chrono::hours(2));
@@ -353,17 +354,18 @@ TEST_F(verbs_queue_pair, an_armed_queue_wakes_who_sleeps_on_its_channel) {
     pair.post(IBV_WR_RDMA_READ, {&whole, 1}, pool.address(), pool.remote_key());
   };
 
-  read(); // The completion queue is not armed.
+  read(); // A READ whose completion makes no event, since the completion queue is not armed.
   EXPECT_EQ(::poll(&sleeper, 1, 0), 0);
   EXPECT_TRUE(pair.reader.completions.arm());
-  EXPECT_EQ(::poll(&sleeper, 1, 0), 0); // Completions from before arming must be polled.
+  // A completion from before arming makes no event: it must be polled.
+  EXPECT_EQ(::poll(&sleeper, 1, 0), 0);
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 1);
 
   read();
   read();
   EXPECT_EQ(::poll(&sleeper, 1, 0), 1);
   channel.drain();
-  EXPECT_EQ(::poll(&sleeper, 1, 0), 0); // Armed once, woken once.
+  EXPECT_EQ(::poll(&sleeper, 1, 0), 0); // The completion queue was armed once, so it woke once.
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 1);
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 1);
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 0);

@@ -17,8 +17,8 @@
 
 namespace peercache::rdma {
 
-/// Memory that lies as a pool's does, from `lead_bytes` behind the beginning of a huge page on.
-/// No page of it is touched until somebody uses it.
+/// Memory that lies as a pool's does, beginning `lead_bytes` behind the beginning of a huge page.
+/// The kernel gives it memory pages only as tests use them.
 class rail_pool {
 public:
   static constexpr std::uint64_t lead_bytes = 4096;
@@ -64,7 +64,8 @@ inline verbs_server_options rail_options() {
   return options;
 }
 
-/// A reading end: a queue pair on a device of its own and the other end of a control connection.
+/// The reading end of a channel: a queue pair on a device, and the reader's end of a control
+/// connection.
 class rail_reader {
 public:
   explicit rail_reader(verbs::device& on, const std::string& name = "reader")
@@ -93,7 +94,7 @@ public:
 
   void come(verbs_rail_server& server) { server.accept(std::move(servers_end), greeting); }
 
-  /// Takes the answer and connects the queue pair with what it says.
+  /// Takes the answer and connects the queue pair as the answer says.
   void connect() {
     const auto heard = peer.hear<verbs_answer>();
     ASSERT_TRUE(heard);
@@ -135,7 +136,7 @@ public:
     return done.status;
   }
 
-  /// READs the first bytes of a chunk.
+  /// READs the first bytes of a chunk, and returns the completion's status.
   ibv_wc_status read(const region_chunk& chunk, std::uint32_t bytes = 4096) {
     return work(IBV_WR_RDMA_READ, chunk.address, chunk.rkey, bytes);
   }
@@ -160,7 +161,7 @@ private:
   }
 };
 
-/// A rail with its readers in one thread, on a fabric that nobody else uses.
+/// A rail server and its readers in one thread, on a fabric that no other test uses.
 class verbs_rail_rig : public testing::Test {
 protected:
   verbs_rail_rig() {
@@ -175,7 +176,7 @@ protected:
     return std::move(*opened);
   }
 
-  /// Serves a pool of `mib` MiB, of which nothing is registered yet.
+  /// Serves a pool of `mib` MiB, of which no chunk is registered yet.
   void serve(const verbs_server_options& options = rail_options(), std::uint32_t mib = 5) {
     pool = std::make_unique<rail_pool>(mib);
     auto made = verbs_rail_server::create(open("nic0"), options, pool->served());
@@ -188,7 +189,7 @@ protected:
     }
   }
 
-  /// Polls until nothing moves any more.
+  /// Polls the server until nothing moves any more.
   void settle() {
     while (server->poll(now)) {
     }
@@ -199,7 +200,7 @@ protected:
     settle();
   }
 
-  /// Statistics, after the time at which they are published.
+  /// The server's statistics, after time has passed until they are published.
   verbs_rail_stats stats() {
     pass(std::chrono::milliseconds(100));
     return server->stats();
@@ -227,7 +228,7 @@ protected:
     return made;
   }
 
-  /// The verdict that a reader with this greeting hears.
+  /// The verdict that the server answers to this reader's greeting.
   verbs_verdict verdict_for(rail_reader& reader) {
     reader.come(*server);
     settle();
@@ -236,11 +237,11 @@ protected:
     return heard ? heard->verdict : verbs_verdict::accepted;
   }
 
-  /// Whether the server still has the queue pair that it told the reader of.
+  /// Whether the server still has the queue pair that it named to the reader.
   bool served(const rail_reader& reader) const {
     return fabric.queue_pair(reader.answer.end.queue_pair).has_value();
   }
-  /// Queue pairs ever made on the server's side.
+  /// How many queue pairs the server's device has ever made.
   std::uint64_t pairs_made() const { return fabric.counts("nic0").queue_pairs; }
 
   std::uint64_t ended(session_end why) { return stats().ended[static_cast<std::size_t>(why)]; }

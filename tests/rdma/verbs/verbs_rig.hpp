@@ -11,17 +11,18 @@
 
 namespace peercache::rdma {
 
-/// A pool's memory as peers READ it: slot table, then pages.
+/// A pool's memory as peers READ it: the slot table, then the pages.
 class readable_pool {
 public:
-  static constexpr std::uint32_t granules = 24u << 10; ///< 96 MiB, which real devices pin.
+  /// Granules of 96 MiB, which real devices can pin.
+  static constexpr std::uint32_t granules = 24u << 10;
 
   readable_pool();
   ~readable_pool();
   readable_pool(const readable_pool&) = delete;
   readable_pool& operator=(const readable_pool&) = delete;
 
-  /// The slot of this page in the served memory; copies it there the first time.
+  /// The slot of this page in the served memory. The first call copies the page there.
   slot_id place(const test_pool& pool, std::uint32_t slot);
   served_pool served() const;
   slot_entry& entry(slot_id slot) const { return table_[slot.value]; }
@@ -42,7 +43,7 @@ struct verbs_rig_devices {
   std::function<void(plane_rig&)> pass_time;
 };
 
-/// Reader, rail server and page server polled alternately in one thread.
+/// A reader, a rail server and a page server, which one thread polls in turn.
 class verbs_rig : public plane_rig {
 public:
   explicit verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options = {});
@@ -62,9 +63,10 @@ public:
   std::unique_ptr<channel_data_plane> reader;
   std::unique_ptr<verbs_rail_server> server;
   fault serves = fault::none;
-  std::string server_name = "server";                ///< For the next `serve`.
-  std::uint64_t chunk_bytes = 1u << 30;              ///< The chunk size of the next `serve`.
-  std::uint32_t chunks_at_start = ~std::uint32_t{0}; ///< Chunks that the next `serve` registers.
+  std::string server_name = "server";   ///< Name of the server that the next `serve` starts.
+  std::uint64_t chunk_bytes = 1u << 30; ///< Size of the chunks of the next `serve`.
+  /// How many chunks the next `serve` registers.
+  std::uint32_t chunks_at_start = ~std::uint32_t{0};
 
 private:
   const verbs_rig_devices devices_;
@@ -73,7 +75,7 @@ private:
   std::unique_ptr<tcp_page_server> acceptor_;
 };
 
-/// Over the fake provider, under a seed.
+/// Makes a rig over the fake provider, whose fabric has a fixed seed.
 std::unique_ptr<plane_rig> make_verbs_rig();
 
 } // namespace peercache::rdma

@@ -47,7 +47,7 @@ slot_id readable_pool::place(const test_pool& pool, std::uint32_t slot) {
 verbs_rig::verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options)
     : devices_(std::move(devices)) {
   auto listener = net::listen_on("127.0.0.1", 0, 1);
-  port_ = net::local_port(*listener); // A port at which nobody listens until `serve`.
+  port_ = net::local_port(*listener); // Nobody listens at this port until `serve`.
   options.reader = {7, 7};
   options.name = "reader";
   auto opened = reader_rail::open(devices_.reader, {}, options);

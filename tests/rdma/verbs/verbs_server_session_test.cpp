@@ -210,7 +210,7 @@ TEST_F(verbs_server_session_test, a_device_that_fails_is_told_with_its_reason) {
   EXPECT_EQ(verdict_for(*next), verbs_verdict::no_device);
 }
 
-// -- too many
+// -- limits: readers and sessions that are too many
 
 class verbs_server_limits_test : public verbs_rail_rig {
 protected:

@@ -15,11 +15,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr incarnation life{1, 1};
-constexpr std::uint32_t page_bytes = 1024; // Small pages: the number of READs counts.
+constexpr std::uint32_t page_bytes = 1024; // Pages are small, because the number of READs counts.
 constexpr std::uint32_t slots = 256;
-constexpr std::uint32_t working_set = 20 * slots; ///< The pool holds 5 % of it.
+/// How many pages may be asked for; the pool holds 5 % of them.
+constexpr std::uint32_t working_set = 20 * slots;
 
-/// The content of every page of the working set.
+/// The bytes of every page of the working set.
 class page_contents {
 public:
   std::span<const std::byte> of(std::uint32_t page) const {
@@ -37,8 +38,8 @@ private:
 };
 
 /// The pool's owner: gives slots up one after the other and fills them with other pages, in the
-/// order of stores that pools have (storage::slot_table). Like the sets of clients, a filling takes
-/// a while from its first byte to its publication.
+/// order of stores that pools have (storage::slot_table). A filling takes a while from its first
+/// byte to its publication, as the sets of clients do.
 /// Threads: `evict` the owner's, `record_of` any.
 class evicting_owner {
 public:
@@ -91,8 +92,8 @@ private:
     return page;
   }
 
-  /// Publishes the oldest page. Until now its record was that of the page before, as in a directory
-  /// that hears of evictions late.
+  /// Publishes the page whose filling is the oldest. Until now the record of its slot was that of
+  /// the page before, as in a directory that hears of evictions late.
   void publish_oldest() {
     const auto [slot, page] = filling_.front();
     filling_.pop_front();
@@ -103,7 +104,7 @@ private:
 
   storage::slot_table table_;
   const page_contents& contents_;
-  mutable std::mutex mutex_; ///< Guards what readers see of `records_`.
+  mutable std::mutex mutex_; ///< Guards the elements of `records_` that readers see.
   std::vector<record> records_;
   std::vector<bool> in_pool_;
   std::deque<filling> filling_;
@@ -119,7 +120,8 @@ protected:
 
   eviction_race() {
     owner_thread_ = std::thread([this] {
-      // Evictions keep the pace of posted READs, so that they fall into the midst of the batches.
+      // Evictions keep pace with the READs that are posted, so that they fall into the midst of the
+      // batches.
       for (std::uint64_t evictions = 0; !stop_;)
         if (evictions < rail_.counters().payload_reads / reads_per_eviction)
           ++evictions, owner_.evict();
@@ -132,7 +134,7 @@ protected:
     owner_thread_.join();
   }
 
-  /// Batches of pages that were in the pool a moment ago, until there were `reads` READs, or
+  /// Reads batches of pages that were in the pool a moment ago, until there were `reads` READs, or
   /// `wrong` wrong pages among the hits.
   outcome run(std::uint64_t reads, std::uint64_t wrong = ~std::uint64_t{0}) {
     outcome sum;
@@ -184,12 +186,13 @@ private:
     }
   }
 
-  /// A batch laid out for so many pages; which ones is decided each time.
+  /// Lays a batch out; which pages it asks for is decided before each read.
   static std::unique_ptr<test_batch> make_batch() {
     test_pool shape;
     auto made = std::make_unique<test_batch>(shape, batch_pages, page_bytes);
     for (auto& page : made->batch.pages)
-      page.verify = false; // The generation alone is to find what was overwritten.
+      // No checksum is compared, so the generation alone must find overwritten pages.
+      page.verify = false;
     return made;
   }
 

@@ -8,8 +8,8 @@
 
 namespace peercache::rdma {
 
-/// A node in a process of its own, which can be killed. To be made before this process has threads
-/// or open devices: the pool, as it is then, is the child's by fork.
+/// A node in a process of its own, which can be killed. Make it before this process has threads or
+/// open devices: the fork copies the process, and the child serves the pool as it is then.
 class forked_node {
 public:
   forked_node(const node_pool& pool, const incarnation& inc) {
@@ -31,7 +31,8 @@ public:
   forked_node(const forked_node&) = delete;
   forked_node& operator=(const forked_node&) = delete;
 
-  /// Serves from here on; 0 as a port: the kernel's choice. Returns the port, 0 when it failed.
+  /// Makes the child serve at this port; 0: the kernel chooses one. Returns the port, or 0 when the
+  /// child failed.
   std::uint16_t serve_at(std::uint16_t port) {
     EXPECT_EQ(::write(orders_.get(), &port, sizeof port), sizeof port);
     return ::read(answers_.get(), &port, sizeof port) == sizeof port ? port : 0;

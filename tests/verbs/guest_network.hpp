@@ -10,9 +10,10 @@ inline void run_in_shell(const std::string& command) {
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
 }
 
-/// The link of one of the guest's pairs, cut at the end of device rxe<number>: rxe0 and rxe1 are a
-/// pair, rxe2 and rxe3 (tests/verbs/second_pair) another one. While it is down the kernel forgets
-/// the ways through it: they are laid again as scripts/soft-roce-guest/main has laid them.
+/// Cuts the link of one of the guest's pairs at the end of device rxe<number>, for a scope: rxe0
+/// and rxe1 are a pair, rxe2 and rxe3 (tests/verbs/second_pair) another one. While a link is down
+/// the kernel forgets the routes through it, so the destructor lays them again as
+/// scripts/soft-roce-guest/main does.
 class cut_link {
 public:
   explicit cut_link(int number) : number_(number) {
@@ -35,7 +36,8 @@ private:
   const int number_;
 };
 
-/// Makes packets that leave device rxe<number> travel as netem says: "delay 200ms", "rate 40mbit".
+/// Makes packets that leave device rxe<number> travel as netem is told ("delay 200ms", "rate
+/// 40mbit"), for a scope.
 class slow_link {
 public:
   slow_link(int number, const std::string& how) : end_("v" + std::to_string(number)) {

@@ -11,16 +11,17 @@
 
 namespace peercache::rdma {
 
-/// The lies of a peer whose control connection is in the best of health.
+/// The lies of a peer whose control connection works well.
 enum class lie : std::uint8_t {
   none,
-  wrong_key,      ///< The key of no region.
-  region_gone,    ///< The key of a region that was given back.
-  past_the_end,   ///< The region ends with the first page.
-  queue_pair_gone ///< Destroyed before the first READ.
+  wrong_key,      ///< The announced key is that of no region.
+  region_gone,    ///< The announced key is that of a region that was given back.
+  past_the_end,   ///< The announced key is that of a region which ends with the first page.
+  queue_pair_gone ///< The queue pair is destroyed before the first READ.
 };
 
-/// A peer of the right words, one of which is not true. Runs in a thread of its own, on rxe1.
+/// A peer that speaks the protocol correctly, but tells one lie. Runs in a thread of its own, on
+/// device rxe1.
 class lying_server {
 public:
   lying_server(const readable_pool& pool, std::size_t first_page_bytes, const incarnation& inc)
@@ -82,8 +83,8 @@ private:
     verbs::must(pair.connect(path_to(greeting.end, answer.end), {}));
     if (tells == lie::queue_pair_gone)
       pair.reset();
-    // The chunk is told at once: a page asked for before its chunk is there would be a miss of
-    // another kind.
+    // The chunk is sent together with the answer, because a page that is asked for before its chunk
+    // is there would miss for another reason.
     std::vector<std::byte> words;
     append(words, answer);
     append(words, chunk_of(answer));
@@ -148,7 +149,7 @@ private:
   verbs::memory_region short_region_;
   std::uint32_t key_of_old_ = 0;
   net::unique_fd listener_;
-  std::list<session> sessions_; ///< The thread's.
+  std::list<session> sessions_; ///< Connections of readers; only the server's thread uses the list.
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

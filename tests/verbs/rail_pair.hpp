@@ -19,7 +19,7 @@ namespace peercache::rdma::verbs {
 using std::chrono::steady_clock;
 using buffer = std::vector<std::byte>;
 
-/// Bytes that look like no other place and no other seed.
+/// Random bytes: pieces from two places, or of two seeds, are never alike.
 inline buffer random_bytes(std::size_t bytes, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   buffer made((bytes + 7) / 8 * 8);
@@ -31,7 +31,8 @@ inline buffer random_bytes(std::size_t bytes, std::uint64_t seed) {
   return made;
 }
 
-/// Fails the test when the world refuses what every machine with these devices can do.
+/// Unwraps a result; throws, and so fails the test, when a call is refused that succeeds on every
+/// machine with these devices.
 template <class T>
 T must(result<T> made) {
   if (!made)
@@ -43,7 +44,7 @@ inline void must(result<void> done) {
     throw std::runtime_error(to_string(done.error()));
 }
 
-/// One end: a queue pair with a completion queue of its own.
+/// One end of a connection: a queue pair with a completion queue of its own.
 struct rail_end {
   static constexpr std::uint32_t send_depth = 64;
   static constexpr std::uint32_t sge = 30;
@@ -57,8 +58,8 @@ struct rail_end {
   std::uint32_t psn = random_psn();
 };
 
-/// A reader on one device, connected to a server on another one. A READ waits 10 s at most, on a
-/// machine that may be busy with other things.
+/// A reader on one device, connected to a server on another device. A READ may take up to 10 s, as
+/// the machine may be busy with other things.
 struct rail_pair {
   rail_pair(const device& reads_on, const device& serves_on, const path_options& options = {},
             completion_channel* reader_channel = nullptr)
@@ -87,7 +88,7 @@ struct rail_pair {
     must(reader.pair.connect(to_server, options));
   }
 
-  /// A signalled work request over all of `local`.
+  /// Posts a signalled work request over all of `local`.
   void post(ibv_wr_opcode what, std::span<const ibv_sge> local, std::uint64_t address,
             std::uint32_t key) {
     std::vector<ibv_sge> pieces(local.begin(), local.end());
@@ -105,14 +106,15 @@ struct rail_pair {
     ASSERT_EQ(reader.pair.post(&request, &bad), 0);
   }
 
-  /// The status of the next completion, or nothing when none came in time.
+  /// The status of the next completion; nothing when none came within `at_most`.
   std::optional<ibv_wc_status> next_status(std::chrono::milliseconds at_most) {
     auto until = steady_clock::now() + at_most;
     ibv_wc done{};
     while (steady_clock::now() < until) {
       if (int number = reader.completions.poll({&done, 1}); number != 0)
         return number > 0 ? std::optional(done.status) : std::nullopt;
-      std::this_thread::yield(); // The device's work is done by this machine's processors.
+      // A processor of this machine does the device's work, so the thread gives way.
+      std::this_thread::yield();
     }
     return std::nullopt;
   }

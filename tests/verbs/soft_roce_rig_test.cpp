@@ -12,8 +12,8 @@
 namespace peercache::rdma {
 namespace {
 
-/// The guest is an emulator, on a machine that may be busy: its clock runs so much slower for the
-/// time-outs and deadlines of the suite, which are those of hardware.
+/// By how much the rig's clock runs slower than real time: the suite's time-outs and deadlines are
+/// those of hardware, and the guest is an emulator on a machine that may be busy.
 constexpr int slowness = 20;
 
 class soft_roce_rig final : public verbs_rig {
@@ -27,7 +27,8 @@ public:
   }
 
   void serve(test_pool& pool, const incarnation& inc, fault what) override {
-    // The server's bytes are on their way for so long that it can go away in the meantime.
+    // Delayed packets keep the server's bytes on their way so long that the server can go away
+    // meanwhile.
     slow_.reset();
     if (what == fault::breaks)
       slow_.emplace(1, "delay 200ms");
@@ -46,7 +47,8 @@ public:
 
   void step() override {
     verbs_rig::step();
-    // The next batch need not wait for the end of a queue pair.
+    // Time passes after the step too, so that the next batch need not wait for the end of a queue
+    // pair.
     pass_real_time();
     if (serves == fault::breaks && rail->counters.payload_reads.load() != 0)
       stop_serving();
@@ -58,8 +60,8 @@ private:
     now += (real - std::exchange(real_, real)) / slowness;
   }
 
-  /// Few READs at a time: the device moves some 30 MB/s, and one that waits behind 16 MiB of others
-  /// would be taken for lost.
+  /// Options with few READs at a time: the device moves some 30 MB/s, and a READ that waits behind
+  /// 16 MiB of others would be taken for lost.
   static verbs_data_plane_options options() {
     verbs_data_plane_options made;
     made.send_depth = 16;

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t pool_bytes = 8u << 20;
 constexpr std::byte untouched{0xa5};
-/// A limit for an emulated device in an emulated machine.
+/// Time limit for an emulated device in an emulated machine.
 constexpr auto soon = 10s;
 
 /// Pages on rxe1 that may be read, and a destination on rxe0 with guard bytes around it.
@@ -31,7 +31,7 @@ protected:
     EXPECT_EQ(std::memcmp(destination(bytes).data(), &pool[offset], bytes), 0);
   }
 
-  /// Whether nothing but `bytes` of the destination has been written.
+  /// Expects that nothing but the first `bytes` of the destination was written.
   void expect_rest_untouched(std::size_t bytes) {
     auto is_untouched = [](std::byte one) { return one == untouched; };
     auto after = std::span(landing).subspan(guard_bytes + bytes);
@@ -44,7 +44,8 @@ protected:
     return pair.run(IBV_WR_RDMA_READ, {&into, 1}, pool_region.address(), pool_region.remote_key());
   }
 
-  /// A READ of the pool's first page over a new connection: what is left after a failure works.
+  /// READs the pool's first page over a new connection, to show that the devices still work after a
+  /// failure.
   void expect_next_connection_reads() {
     auto pair = connect();
     std::fill(landing.begin(), landing.end(), untouched);
@@ -118,7 +119,7 @@ TEST_F(soft_roce, a_read_scatters_over_many_parts) {
         << part;
 }
 
-/// Accesses that must not succeed, and how they end.
+/// Tests of accesses that must not succeed, and of how they end.
 class refusals : public soft_roce {
 protected:
   void expect_writes_end_with(ibv_wc_status wanted,
@@ -148,7 +149,9 @@ TEST_F(refusals, a_pool_refuses_writes_and_atomics_even_from_a_queue_pair_that_t
   expect_writes_end_with(IBV_WC_REM_ACCESS_ERR, [](rail_pair& pair) {
     ibv_qp_attr every_right{};
     every_right.qp_access_flags =
-        0xf; // All of enum ibv_access_flags, by number: the names are banned.
+        // LOCAL_WRITE and the three REMOTE rights of enum ibv_access_flags, by number, since the
+        // style check bans some of the names.
+        0xf;
     ASSERT_EQ(ibv_modify_qp(pair.server.pair.get(), &every_right, IBV_QP_ACCESS_FLAGS), 0);
   });
 }
@@ -235,8 +238,8 @@ TEST_F(soft_roce, a_link_that_is_down_at_the_own_end_shows_soon_and_in_the_repor
   expect_next_connection_reads();
 }
 
-/// Posts more than a second's worth of READs into the destination, and returns in their midst, when
-/// the first byte has come.
+/// Posts READs for more than a second into the destination, and returns in their midst, when the
+/// first byte has come.
 class late_bytes : public soft_roce {
 protected:
   void begin_reads(rail_pair& pair) {
@@ -249,7 +252,8 @@ protected:
     ASSERT_TRUE(bytes_have_come());
   }
 
-  /// Fills the destination with the guard pattern, and looks for `span_of_time` whether it stays.
+  /// Fills the destination with the guard pattern, and returns whether a byte of it changes within
+  /// `span_of_time`.
   bool bytes_come_within(std::chrono::milliseconds span_of_time) {
     std::fill(landing.begin(), landing.end(), untouched);
     for (auto until = steady_clock::now() + span_of_time; steady_clock::now() < until;)

@@ -9,9 +9,10 @@
 
 namespace peercache::rdma {
 
-/// Pages of a test as peers READ them.
+/// A node's pages: as a test knows them, and in memory as peers READ them.
 struct node_pool {
-  /// Sets the slots of the batch's pages; copies the pages there the first time.
+  /// Sets the slots of the batch's pages to those of the served memory; copies each page there the
+  /// first time.
   void place(test_batch& what) {
     for (std::size_t i = 0; i < what.batch.pages.size(); ++i)
       what.batch.pages[i].slot = memory.place(pages, what.from_slots[i]);
@@ -24,7 +25,7 @@ struct node_pool {
 /// A node as its readers see it: a data port, and a rail for each device, with a thread each.
 class serving_node {
 public:
-  /// @param port 0: the kernel's choice
+  /// Starts the node. @param port 0: the kernel chooses one
   serving_node(const served_pool& pool, const incarnation& inc,
                const std::vector<std::string>& devices, std::uint16_t port = 0)
       : inc_(inc) {
@@ -65,7 +66,7 @@ public:
   verbs_rail_stats stats(std::size_t rail = 0) const { return rails_[rail]->stats(); }
 
 private:
-  /// The pages that TCP would serve: none.
+  /// A page source without pages, because no test reads over TCP.
   struct no_pages final : page_source {
     page_status pin(slot_id, generation, const page_key&, std::uint32_t,
                     std::span<const std::byte>&) override {
@@ -107,7 +108,7 @@ private:
   std::vector<std::thread> threads_;
 };
 
-/// One rail of a reading process, with its thread.
+/// One rail of a reading process, and its thread.
 class reading_rail {
 public:
   explicit reading_rail(const std::string& device, std::uint8_t index = 0) {
@@ -115,7 +116,8 @@ public:
     options.rail = index;
     options.reader = {7, 7};
     options.name = "reader";
-    options.send_depth = 16; // See soft_roce_rig.
+    // Few READs at a time, for the reason that soft_roce_rig::options gives.
+    options.send_depth = 16;
     options.outstanding_reads = 2;
     options.channels.connect_timeout = std::chrono::seconds(5);
     auto opened = reader_rail::open(device, {}, options);
@@ -143,8 +145,8 @@ public:
   const rail_counters& counters() const { return rail_->counters; }
   destination_memory& destinations() { return *rail_->destinations; }
 
-  /// Pages that ended like this, ever; waits a while for so many, for the rail counts them a moment
-  /// after their owner has them back.
+  /// How many pages ended with this status since the rail was made. Waits up to 10 s for `at_least`
+  /// of them, because the rail counts pages a moment after their owner has them back.
   std::uint64_t counted(page_status status, std::uint64_t at_least) const {
     const auto until = clock::now() + std::chrono::seconds(10);
     for (;;) {
@@ -171,7 +173,7 @@ private:
   std::thread thread_;
 };
 
-/// The memory of a batch, known to rails for as long as this lives.
+/// Registers the memory of a batch with rails, for a scope.
 class registered {
 public:
   registered(test_batch& what, const std::vector<reading_rail*>& rails)

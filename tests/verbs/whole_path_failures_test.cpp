@@ -1,5 +1,5 @@
 // A reader whose peer, link or region changes: each batch ends within its deadline with its pages
-// counted as missing, and the next one works again by itself.
+// counted as missing, and a later batch works again by itself.
 
 #include "tests/verbs/forked_node.hpp"
 #include "tests/verbs/guest_network.hpp"
@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 
 constexpr incarnation life{1, 1};
 constexpr incarnation next_life{2, 2};
-/// A limit for an emulated device on a machine that may be busy.
+/// Time limit for an emulated device on a machine that may be busy.
 constexpr auto patience = 60s;
-/// A deadline that is not to be reached: each failure shows before it.
+/// Deadline of a batch that fails: the failure must show before it.
 constexpr auto deadline = 10s;
 
 class whole_path_failures : public testing::Test {
@@ -42,7 +42,7 @@ protected:
     expect_all_hits(what, pool.pages);
   }
 
-  /// Misses are misses until what was broken has mended.
+  /// Reads until a read succeeds again; until the fault has mended, reads may miss.
   void expect_read_again(const peer_endpoint& peer) {
     const auto until = clock::now() + patience;
     for (bool hit = false; !hit; std::this_thread::sleep_for(10ms)) {
@@ -77,7 +77,7 @@ protected:
 class lies : public whole_path_failures {
 protected:
   void expect_found(lie what, ibv_wc_status wanted) {
-    test_batch pages(pool.pages, 3, 4096); // The first one is all that a short region has.
+    test_batch pages(pool.pages, 3, 4096); // A short region holds the first of these pages only.
     pool.place(pages);
     start_reader();
     lying_server peer(pool.memory, 4096, life);
@@ -146,7 +146,8 @@ protected:
     serving_node node(pool.memory.served(), life, {"rxe1"});
     expect_read(node.endpoint());
     const registered memory(what, {&*rail});
-    const slow_link slow(1, "rate 40mbit"); // Some seconds for all of it.
+    // The link is so slow that the whole batch takes some seconds.
+    const slow_link slow(1, "rate 40mbit");
     const auto begin = clock::now();
     submit(what, node.endpoint(), deadline);
     wait_for_reads(3);
@@ -174,7 +175,8 @@ TEST_F(whole_path_failures, after_a_time_out_no_byte_arrives_any_more) {
   serving_node node(pool.memory.served(), life, {"rxe1"});
   expect_read(node.endpoint());
   const registered memory(what, {&*rail});
-  std::optional<slow_link> slow(std::in_place, 1, "rate 20mbit"); // Many seconds for all of it.
+  // The link is so slow that the whole batch takes many seconds.
+  std::optional<slow_link> slow(std::in_place, 1, "rate 20mbit");
   const auto took = read(what, node.endpoint(), 2s);
   EXPECT_LT(took, deadline);
   const auto is_untouched = [](std::byte one) { return one == test_batch::untouched; };

@@ -1,4 +1,4 @@
-// READs through all of our code, with its threads, over Soft-RoCE.
+// READs through all of our code, with its threads, over Soft-RoCE devices.
 
 #include "rdma/striped_read.hpp"
 #include "tests/verbs/guest_network.hpp"
@@ -10,12 +10,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr incarnation life{1, 1};
-/// A limit for an emulated device on a machine that may be busy.
+/// Time limit for an emulated device on a machine that may be busy.
 constexpr auto patience = 60s;
 
 class straight_reads : public testing::Test {
 protected:
-  /// Reads into registered memory, and everything arrives.
+  /// Reads a batch into registered memory, and expects that everything arrives.
   void read(test_batch& what) {
     pool.place(what);
     registered memory(what, {&rail});
@@ -36,7 +36,8 @@ TEST_F(straight_reads, pages_of_1_byte_to_64_mib_arrive_in_1_to_32_parts_without
     const auto slot = pool.pages.put(length_bytes);
     for (const std::uint32_t parts : {1u, 17u, 32u}) {
       if (length_bytes > (9u << 20) && parts != 32)
-        continue; // A batch of this size takes seconds.
+        // Soft-RoCE takes seconds for a page of this length, so it is read in 32 parts only.
+        continue;
       SCOPED_TRACE(testing::Message() << length_bytes << " bytes in " << parts << " parts");
       test_batch what;
       what.add(pool.pages, slot, parts);
@@ -56,7 +57,7 @@ TEST_F(straight_reads, a_batch_of_5000_pages_arrives_with_one_fence) {
   EXPECT_EQ(rail.counters().bounced_bytes, 0u);
 }
 
-/// One rail over rxe0 and rxe1, the other one over rxe2 and rxe3.
+/// Two rails of a reader: one over rxe0 and rxe1, the other over rxe2 and rxe3.
 class two_rails : public testing::Test {
 protected:
   two_rails() {
@@ -97,7 +98,8 @@ TEST_F(two_rails, lose_no_page_with_one_of_them) {
   auto what = batch_of(256, 64u << 10);
   registered memory(*what, {&first, &second});
   {
-    slow_link slow(1, "rate 40mbit"); // Some seconds for its half, of which it is cut in the midst.
+    // The link is so slow that the first rail's half takes some seconds; it is cut in their midst.
+    slow_link slow(1, "rate 40mbit");
     striped_read read(lanes, what->batch, -1);
     read.start();
     while (asked(first) == 0 || asked(second) == 0)

@@ -13,7 +13,7 @@
 
 namespace peercache::storage {
 
-/// The steps at which a test may have the process killed, one after each call or completion.
+/// The steps at which a test may have the process killed, each after a call or a completion.
 enum class disk_step : std::uint8_t {
   create = 1,
   rename,
@@ -33,10 +33,10 @@ struct disk_faults {
   std::chrono::milliseconds stall{0};
   /// How long the faults last, from the first write on; 0: for ever.
   std::chrono::milliseconds lasting{0};
-  std::uint32_t kill_step = 0; ///< A `disk_step`; 0: none.
+  std::uint32_t kill_step = 0; ///< The `disk_step` at which the process is killed; 0: none.
   std::uint32_t kill_count = 1;
 
-  /// What the environment asks for: see common/guards.hpp.
+  /// The faults that the environment asks for: see common/guards.hpp.
   static disk_faults wanted() noexcept;
   bool any() const noexcept { return error_percent != 0 || stall.count() != 0 || kill_step != 0; }
 };
@@ -99,18 +99,20 @@ private:
 
   const std::unique_ptr<disk_io> real_;
   const disk_faults faults_;
-  std::optional<clock::time_point> started_; ///< When the first write came.
+  std::optional<clock::time_point> started_; ///< When the first write came; nothing before that.
   std::mt19937 random_{1};
   std::deque<late> late_; ///< Delayed completions, the earliest first.
   std::uint32_t passed_ = 0;
-  /// A request on its way. Tags of our own name them; the disk behind sees only these.
+  /// A request that the disk behind has not completed. It goes there under a tag of ours, its index
+  /// in `sent_`.
   struct sent {
     std::uint64_t tag = 0;
     disk_request::kind what = disk_request::kind::read;
   };
   std::vector<sent> sent_;
   std::vector<std::uint32_t> free_;
-  std::array<std::uint32_t, 2> on_way_{}; ///< Transfers, syncs.
+  /// How many transfers, and how many syncs, are on their way.
+  std::array<std::uint32_t, 2> on_way_{};
 };
 
 } // namespace peercache::storage

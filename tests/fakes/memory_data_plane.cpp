@@ -36,7 +36,8 @@ bool memory_data_plane::poll(clock::time_point now) {
     start(*batch);
   while (!transfers_.empty() && transfers_.begin()->first <= now_) {
     auto due = transfers_.extract(transfers_.begin());
-    // An answer at or after the deadline is dropped, as on a connection that was closed before.
+    // A transfer that is due at or after the deadline is dropped, as on a connection that was
+    // closed by then.
     const auto found = flights_.find(due.mapped().job_id);
     if (found != flights_.end() && due.key() < found->second->job.batch->deadline)
       arrive(due.mapped());
@@ -91,7 +92,8 @@ void memory_data_plane::arrive(transfer& what) {
   const auto& peer = at.job.batch->peer;
   const auto* host = network_.find(peer.host, peer.port);
   if (host == nullptr || host->source != at.source)
-    return complete(at, page_status::unreachable); // Gone or restarted meanwhile.
+    // The peer is gone, or restarted since the request was sent.
+    return complete(at, page_status::unreachable);
   using behaviour = memory_network::behaviour;
   if (host->acts == behaviour::silent)
     return;
@@ -193,7 +195,7 @@ bool memory_data_plane::happens(std::uint32_t per_mille) {
 void memory_data_plane::wait(clock::duration at_most) {
   if (!submitted_.empty())
     return;
-  // A plane that runs in real time sleeps until the next arrival.
+  // A plane that runs in real time sleeps until the next transfer is due.
   if (!transfers_.empty())
     at_most = std::min(at_most, transfers_.begin()->first - now_);
   if (!deadlines_.empty())

@@ -17,14 +17,14 @@
 
 namespace peercache::rdma {
 
-/// Who serves where in a network that exists in memory only, and how well.
+/// Which processes serve at which addresses of a network that exists in memory only, and how well.
 /// Threads: one, the planes'. Ownership: sources are lent from `attach` to `detach`.
 class memory_network {
 public:
   enum class behaviour : std::uint8_t {
     serves,
-    silent,  ///< Takes requests and never answers.
-    breaks,  ///< Goes away in the middle of each answer.
+    silent,  ///< The server takes requests and never answers.
+    breaks,  ///< The server goes away in the middle of each answer.
     corrupts ///< Flips a byte of each page on its way.
   };
 
@@ -39,7 +39,7 @@ public:
     hosts_[{name, port}] = {inc, &source, acts};
   }
   void detach(const std::string& name, std::uint16_t port) { hosts_.erase({name, port}); }
-  /// Null when nobody listens there.
+  /// The server at an address; null when nobody listens there.
   const host* find(const std::string& name, std::uint16_t port) const {
     const auto found = hosts_.find({name, port});
     return found == hosts_.end() ? nullptr : &found->second;
@@ -53,20 +53,22 @@ struct memory_data_plane_options {
   std::uint64_t seed = 1;
   clock::duration delay_min = std::chrono::microseconds(10);
   clock::duration delay_max = std::chrono::microseconds(500);
-  std::uint32_t lost_per_mille = 0; ///< Requests without an answer.
-  std::uint32_t late_per_mille = 0; ///< Answers that arrive after the deadline, pinned until then.
-  /// Small, so that the answers of a batch overtake each other.
+  std::uint32_t lost_per_mille = 0; ///< Share of requests that get no answer.
+  /// Share of answers that arrive after the deadline; their pages are pinned until then.
+  std::uint32_t late_per_mille = 0;
+  /// Pages of one request; few, so that the answers of a batch overtake each other.
   std::uint32_t request_pages_max = 8;
   std::uint32_t batches_max = 4096;
   circuit_breaker::options breaker;
 };
 
-/// The data plane as a simulation: same seed, same fate. Answers take a random time, overtake each
-/// other, get lost, or come after the deadline. Threads: as data_plane says. Time: `poll`'s
-/// argument alone moves it. Errors: as channel_data_plane's. Invariants: (1) a page is pinned from
-/// when its request arrives to when its bytes have been copied, and no pin is left when its batch
-/// has finished; (2) an answer that comes after its batch has finished is dropped, and counted:
-/// what destroying the connection does elsewhere.
+/// The data plane as a simulation: the same seed and the same calls give the same run. Answers take
+/// a random time, overtake each other, get lost, or come after the deadline.
+/// Threads: as data_plane says. Time: `poll`'s argument alone moves it. Errors: as
+/// channel_data_plane's. Invariants: (1) a page is pinned from the arrival of its request to the
+/// copy of its bytes, and no pin is left when its batch has finished; (2) an answer that comes
+/// after its batch has finished is dropped, and counted, as real planes drop it by destroying the
+/// connection.
 class memory_data_plane final : public data_plane {
 public:
   memory_data_plane(const memory_network& network, const memory_data_plane_options& opts);
@@ -85,7 +87,7 @@ private:
     std::vector<slot_id> pinned;
     page_source* source = nullptr;
   };
-  /// A sub-request on its way there, or its answer on its way back.
+  /// A sub-request on its way to the server, or its answer on its way back.
   struct transfer {
     std::uint64_t job_id = 0;
     sub_request sub;
@@ -117,7 +119,7 @@ private:
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;
 
-  // Any thread.
+  // Members that any thread may use.
   published_stats published_;
   std::atomic<std::uint32_t> wakes_{0};
 };

@@ -1,4 +1,4 @@
-// The promises of disk_io, kept by the version in memory.
+// The promises of disk_io, checked on the disk in memory.
 
 #include "tests/fakes/memory_disk_io.hpp"
 #include "tests/storage/disk/io/disk_io_conformance.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 enum class weather { calm, rough };
 
-/// @param how rough: every transfer late and in pieces.
+/// Makes a rig over a disk in memory. In rough weather every transfer is late and done in pieces.
 template <weather how>
 std::unique_ptr<disk_io_rig> make(std::string&) {
   struct rig final : disk_io_rig {
@@ -28,7 +28,7 @@ std::unique_ptr<disk_io_rig> make(std::string&) {
   return std::make_unique<rig>();
 }
 
-/// A disk in memory on the computer's clock, as threads of programs use it.
+/// Makes a rig over a disk in memory on the computer's clock, as threads of programs use it.
 std::unique_ptr<disk_io_rig> make_in_real_time(std::string&) {
   struct rig final : disk_io_rig {
     std::unique_ptr<disk_io> open(std::uint32_t queue_depth) override {

@@ -80,8 +80,8 @@ bool memory_disk_io::stopped() const {
 std::unique_ptr<memory_disk_io> memory_disk_io::after_power_cut(std::uint64_t seed,
                                                                 survivors what) const {
   const std::lock_guard lock(mutex_);
-  // Writes on their way may have reached the disk, too; `perhaps` changes nothing that programs
-  // see.
+  // Writes on their way may have reached the disk too. `perhaps` changes no byte that programs see,
+  // so the running disk stays as it is.
   if (!stopped_)
     for (const auto& one : flights_)
       if (one.request.what == disk_request::kind::write)
@@ -96,7 +96,7 @@ std::unique_ptr<memory_disk_io> memory_disk_io::after_power_cut(std::uint64_t se
   return after;
 }
 
-// -- what lies on it
+// -- the contents of the disk
 
 std::vector<std::string> memory_disk_io::files() const {
   const std::lock_guard lock(mutex_);

@@ -10,34 +10,34 @@ namespace peercache::storage {
 
 /// The kinds of operations for which faults and delays of `memory_disk_io` are set.
 enum class disk_operation : std::uint8_t {
-  read, ///< Transfers and `read_now`.
+  read, ///< Submitted reads of files, and `read_now`.
   write,
   sync,    ///< Syncs of files and folders.
   metadata ///< create, open, truncate, rename, remove, make_folder, list.
 };
 inline constexpr std::size_t disk_operations = 4;
 
-/// Which operations fail, and how long they take.
+/// Decides which operations of a disk in memory fail, and how long they take.
 /// Threads: one at a time.
 class memory_disk_faults {
 public:
   explicit memory_disk_faults(std::uint64_t seed) : random_(seed) {}
 
-  /// The operation of this kind that comes after `skip` others fails, once.
+  /// Makes one operation of this kind fail, after `skip` others of the kind.
   void fail_once(disk_operation what, std::uint64_t skip, int error_number);
-  /// @param share 0 to 1 of the operations of this kind, at random.
+  /// Makes a random share (0 to 1) of the operations of this kind fail.
   void fail_share(disk_operation what, double share, int error_number);
-  /// Makes every operation fail, until it is called with 0.
+  /// Makes every operation fail, until this is called with 0.
   void fail_all(int error_number) { all_ = error_number; }
-  /// None of the above is left.
+  /// Ends all faults that were set; delays and short transfers stay.
   void heal();
 
   void set_delay(disk_operation what, std::chrono::nanoseconds delay,
                  std::chrono::nanoseconds jitter);
-  /// @param share 0 to 1 of the transfers are done in pieces.
+  /// Makes a random share (0 to 1) of the transfers be done in pieces.
   void set_short_transfers(double share) { short_share_ = share; }
 
-  /// Counts an operation: 0, or the errno it fails with.
+  /// Counts an operation. Returns 0, or the errno with which it fails.
   int next(disk_operation what);
   std::chrono::nanoseconds delay_of(disk_operation what);
   bool is_short() { return happens(short_share_); }

@@ -25,7 +25,7 @@ bytes_ptr block_at(const bytes_ptr& from, std::uint64_t index) {
   return {from, from.get() + index * disk_block_bytes};
 }
 
-/// Calls step(block, offset in it, offset in the range, bytes) for each block of a range.
+/// Calls step(block, offset in the block, offset in the range, bytes) for each block of a range.
 template <class F>
 void each_block(std::uint64_t offset_bytes, std::uint64_t bytes, F step) {
   for (std::uint64_t done = 0; done < bytes;) {
@@ -55,7 +55,7 @@ void memory_disk_file::image::put(std::uint64_t order, std::uint64_t at, bytes_p
   const auto end = (at + 1) * disk_block_bytes;
   if (end > bytes) {
     if (order < bytes_order)
-      return; // Cut off by a later resize.
+      return; // A later resize has cut the block off, so the bytes are not there.
     resize(order, end);
   }
   blocks[at] = {std::move(from), order};

@@ -14,8 +14,8 @@ namespace peercache::storage {
 /// How much a loss of power leaves of bytes that were not synced.
 enum class survivors : std::uint8_t { some, none, all };
 
-/// A file of `memory_disk_io`: what programs see of it, what of it is durable, and the changes
-/// between the two. Each change has a number; later ones are larger.
+/// A file of `memory_disk_io`: the bytes that programs see, the bytes that are durable, and the
+/// changes between the two. Each change has a number; later ones are larger.
 /// Threads: one at a time. Invariant: programs see what is durable with all changes applied.
 class memory_disk_file {
 public:
@@ -23,39 +23,42 @@ public:
   using bytes_ptr = std::shared_ptr<const std::byte>;
 
   std::uint64_t bytes() const noexcept { return seen_.bytes; }
-  /// @pre the range is within the file
+  /// Copies a range of the visible bytes into `into`. @pre the range is within the file
   void read(std::uint64_t offset_bytes, std::span<std::byte> into) const;
 
-  /// @pre whole blocks; the file grows when they lie behind its end
+  /// Writes whole blocks; the file grows when they lie behind its end. @pre the range is whole
+  /// blocks
   void write(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes, bytes_ptr from);
   void resize(std::uint64_t order, std::uint64_t bytes);
-  /// A write that was on its way when power was lost: nobody has seen it, no sync covers it, it may
-  /// be there.
+  /// Notes a write that was on its way when power was lost: no program has seen it, no sync covers
+  /// it, and after the loss it may be there.
   void perhaps(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes,
                bytes_ptr from);
 
-  /// Changes with smaller numbers are durable from now on, but for those of a failed sync.
+  /// Makes changes with smaller numbers than `before` durable, except those of a failed sync.
   void sync(std::uint64_t before);
-  /// A sync has failed. As in Linux, no later sync makes durable what this one was to.
+  /// Notes that a sync of changes before `before` has failed. As in Linux, no later sync makes them
+  /// durable.
   void sync_failed(std::uint64_t before);
 
   /// Changes both the visible and the durable bytes. @pre the range is within the file
   void overwrite(std::uint64_t offset_bytes, std::span<const std::byte> from);
 
-  /// The file after a loss of power: changes that are not durable are there, not there, or, a
-  /// write, in sectors of 512 bytes.
+  /// The file after a loss of power: each change that is not durable is there or not there; of a
+  /// write each sector of 512 bytes is there or not.
   memory_disk_file after_power_cut(std::mt19937_64& random, survivors what) const;
 
-  bool named = false; ///< Counts for `memory_disk_names::used_bytes`.
+  /// Whether the file has a name, so that it counts for `memory_disk_names::used_bytes`.
+  bool named = false;
 
 private:
   struct block {
-    bytes_ptr bytes; ///< None: zeros.
+    bytes_ptr bytes; ///< The bytes of the block; null means zeros.
     std::uint64_t order = 0;
   };
   struct image {
     std::uint64_t bytes = 0;
-    std::uint64_t bytes_order = 0; ///< The order of the change that the length comes from.
+    std::uint64_t bytes_order = 0; ///< Number of the change that `bytes` comes from.
     std::vector<block> blocks;
 
     void resize(std::uint64_t order, std::uint64_t to);
@@ -66,9 +69,10 @@ private:
     std::uint64_t order = 0;
     bool is_resize = false;
     std::uint64_t offset_bytes = 0;
-    std::uint64_t bytes = 0; ///< For a resize: the new length.
+    std::uint64_t bytes = 0; ///< Length of a write; for a resize, the new length of the file.
     bytes_ptr from;
-    bool doomed = false; ///< No sync makes the change durable.
+    /// Whether the change's sync has failed: no later sync makes the change durable.
+    bool doomed = false;
   };
 
   static void apply(image& to, const change& what);

@@ -17,7 +17,7 @@ memory_disk_io::memory_disk_io(const memory_disk_options& options)
       random_(options.seed * 0x9e3779b97f4a7c15ull + 1), capacity_bytes_(options.capacity_bytes),
       on_way_(options.queue_depth) {}
 
-// -- what everything goes through
+// -- what every operation goes through: faults, time, open files
 
 int memory_disk_io::admit(disk_operation what, bool changes) const {
   if (!stopped_ && changes && operations_ == stop_at_)
@@ -41,7 +41,7 @@ nanoseconds memory_disk_io::time() const {
   return options_.real_time ? std::chrono::steady_clock::now() - made_ : now_;
 }
 
-/// Delays an operation that is done at once, in the thread that asks for it.
+/// Delays an operation that is not submitted but done in the calling thread.
 void memory_disk_io::take_time(disk_operation what) const {
   nanoseconds delay;
   {
@@ -64,7 +64,7 @@ const memory_disk_io::file_ptr& memory_disk_io::file_of(disk_file file) const {
   return open_of(file).file;
 }
 
-// -- files and folders
+// -- files and folders: opened, made, renamed, removed
 
 disk_file memory_disk_io::keep_open(open_file what) {
   const auto free =

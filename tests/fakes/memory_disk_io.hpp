@@ -23,10 +23,11 @@ struct memory_disk_options {
   std::uint64_t seed = 1;
   std::uint32_t queue_depth = 64;
   std::uint64_t capacity_bytes = 1ull << 40;
-  /// Requests that are due complete in an order that the seed decides, else in the order they came.
+  /// Whether the seed decides the order in which requests that are due complete; otherwise they
+  /// complete in the order of submission.
   bool reorder = true;
-  /// False: time moves when `advance` or `wait` is called, nothing ever sleeps. True: time is the
-  /// computer's; `wait` sleeps, and what is delayed takes that long.
+  /// False: time moves when `advance` or `wait` is called, and nothing ever sleeps. True: time is
+  /// the computer's; `wait` sleeps, and a delayed operation takes as long as its delay.
   bool real_time = false;
 };
 
@@ -34,14 +35,14 @@ struct memory_disk_options {
 /// long as one thread uses it.
 ///
 /// A request starts and completes at a `reap`, at the earliest when its delay is over. A write's
-/// bytes are compared with what they were at `submit`: who changes them before it has completed
-/// dies by an assertion. A transfer that fails was done in part.
+/// bytes are compared with what they were at `submit`: a program that changes them before the write
+/// has completed dies by an assertion. A transfer that fails was done in part.
 ///
 /// Power: every completed operation is seen, but only what `disk_io` promises is durable: a file's
 /// bytes and length by `sync` of the file, names by `sync_folder` of their folder.
 /// `after_power_cut` returns a disk with what is left.
 ///
-/// Threads: as disk_io; what tests call besides may be called by any thread.
+/// Threads: as disk_io; methods that only tests call may be called by any thread.
 class memory_disk_io final : public disk_io {
 public:
   explicit memory_disk_io(const memory_disk_options& options = {});
@@ -69,14 +70,14 @@ public:
   std::uint32_t in_flight() const noexcept override;
   std::uint32_t queue_depth() const noexcept override { return options_.queue_depth; }
 
-  // -- time
+  // -- time of the disk
 
-  /// Since the disk was made.
+  /// Time since the disk was made.
   std::chrono::nanoseconds now() const;
-  /// @pre !real_time
+  /// Moves the simulated clock on. @pre !real_time
   void advance(std::chrono::nanoseconds by);
 
-  // -- faults
+  // -- faults of operations
 
   void fail_once(disk_operation what, std::uint64_t skip, int error_number);
   void fail_share(disk_operation what, double share, int error_number);
@@ -86,23 +87,24 @@ public:
                  std::chrono::nanoseconds jitter = {});
   void set_short_transfers(double share);
   void set_capacity(std::uint64_t bytes);
-  /// While it hangs, no transfer and no sync completes.
+  /// Makes the disk hang: no transfer and no sync completes until it is called with false.
   void set_hanging(bool hangs);
 
-  // -- losses of power
+  // -- losses of power, and the disk after them
 
-  /// Operations so far that changed the disk: writes, syncs, and all that changes names or lengths.
+  /// How many operations have changed the disk: writes, syncs, and all that change names or
+  /// lengths.
   std::uint64_t operations() const;
-  /// The power goes away before the operation of this number, the first is 0: nothing reaches the
-  /// disk any more, and everything fails with EIO.
+  /// Takes the power away before the operation of this number (the first is 0): no change reaches
+  /// the disk any more, and every operation fails with EIO.
   void stop_at(std::uint64_t operation);
   bool stopped() const;
-  /// A disk as this one's options say, without its faults, that holds what a loss of power now (or
-  /// when it stopped) left.
+  /// A disk with what a loss of power leaves now (or left when this disk stopped); it has the same
+  /// options, and none of the faults.
   std::unique_ptr<memory_disk_io> after_power_cut(std::uint64_t seed,
                                                   survivors what = survivors::some) const;
 
-  // -- what lies on it, past all faults; @pre the files are there
+  // -- the contents of the disk, whatever faults are set; @pre the files are there
 
   /// The whole names of all files, sorted.
   std::vector<std::string> files() const;
@@ -110,7 +112,7 @@ public:
   void overwrite(const std::string& file, std::uint64_t offset_bytes,
                  std::span<const std::byte> bytes);
   void flip_bit(const std::string& file, std::uint64_t offset_bytes, unsigned bit);
-  /// @pre the ranges do not overlap
+  /// Swaps the bytes of two ranges. @pre the ranges do not overlap
   void swap_ranges(const std::string& a, std::uint64_t offset_a, const std::string& b,
                    std::uint64_t offset_b, std::uint64_t bytes);
   void swap_files(const std::string& a, const std::string& b);
@@ -120,9 +122,10 @@ private:
 
   struct flight {
     disk_request request;
-    memory_disk_file::bytes_ptr bytes; ///< For a write: its bytes as they were at `submit`.
-    std::uint64_t sync_before = 0;     ///< For a sync of a file: it covers changes before this one.
-    std::uint64_t names_before = 0; ///< For a sync of a folder: it covers changes before this one.
+    memory_disk_file::bytes_ptr bytes; ///< The bytes of a write as they were at `submit`.
+    std::uint64_t sync_before = 0;     ///< A sync of a file covers changes with smaller numbers.
+    /// A sync of a folder covers changes of names with smaller numbers.
+    std::uint64_t names_before = 0;
     std::uint64_t number = 0;
     std::chrono::nanoseconds due{0};
     std::uint32_t done_bytes = 0;
@@ -153,7 +156,8 @@ private:
 
   const memory_disk_options options_;
   const std::chrono::steady_clock::time_point made_;
-  /// `list` and `read_now` come from threads that are not the owner's.
+  /// Lock of the disk, needed because `list` and `read_now` come from threads that are not the
+  /// owner's.
   mutable std::mutex mutex_;
   std::condition_variable woken_up_;
   bool woken_ = false;
@@ -165,7 +169,7 @@ private:
   std::uint64_t capacity_bytes_;
   mutable std::uint64_t operations_ = 0;
   std::uint64_t stop_at_ = std::numeric_limits<std::uint64_t>::max();
-  mutable std::uint64_t order_ = 0; ///< The number of the last change.
+  mutable std::uint64_t order_ = 0; ///< Number of the last change of a file.
   std::uint64_t submitted_ = 0;
   memory_disk_names names_;
   std::vector<open_file> open_;

@@ -155,7 +155,8 @@ memory_disk_names memory_disk_names::after_power_cut(std::mt19937_64& random,
       apply(left, one.entries);
   memory_disk_names after;
   std::map<const memory_disk_file*, file_ptr> files;
-  for (const auto& [name, node_left] : left) { // Folders come before what is in them.
+  // Names are sorted, so a folder is in `after` before its entries look for it.
+  for (const auto& [name, node_left] : left) {
     const std::string parent(folder_of(name));
     const auto folder = after.seen_.find(parent);
     if (!parent.empty() && (folder == after.seen_.end() || folder->second.file))

@@ -11,14 +11,14 @@
 
 namespace peercache::storage {
 
-/// The files and folders of `memory_disk_io` by name: what programs see, what of it is durable, and
-/// the changes between the two. Errors are errnos.
+/// The files and folders of `memory_disk_io` by name: the names that programs see, those that are
+/// durable, and the changes between the two. Errors are errnos.
 /// Threads: one at a time.
 class memory_disk_names {
 public:
   using file_ptr = std::shared_ptr<memory_disk_file>;
 
-  /// None when there is no such file.
+  /// The file of this name; null when there is none.
   file_ptr find(const std::string& name) const;
   bool is_folder(const std::string& name) const;
 
@@ -26,44 +26,45 @@ public:
   int add_folder(const std::string& name);
   int rename(const std::string& from, const std::string& to);
   int remove(const std::string& name);
-  /// The folder's entries are durable as they are seen now, or as they were before a change.
+  /// Makes the entries of a folder durable: all that programs see, or only changes with numbers
+  /// below `before`.
   int sync_folder(const std::string& folder, std::uint64_t before = UINT64_MAX);
   /// The number of the change that comes next.
   std::uint64_t next_change() const noexcept { return next_change_; }
 
-  /// Bytes of all files that have a name, in whole blocks.
+  /// Bytes of all files that have a name, each in whole blocks.
   std::uint64_t used_bytes() const noexcept { return used_bytes_; }
-  /// A file's length was `before_bytes` when this was last told.
+  /// Takes a file's new length into `used_bytes`; `before_bytes` is its length at the last call.
   void count(const memory_disk_file& file, std::uint64_t before_bytes);
 
-  /// Sorted, with their whole names.
+  /// The whole names of all files, sorted.
   std::vector<std::string> files() const;
   std::optional<std::vector<disk_folder_entry>> list(const std::string& folder) const;
   void swap(const std::string& a, const std::string& b);
 
-  /// The names after a loss of power: each change that was not durable happened or not; a rename in
-  /// one folder is whole.
+  /// The names after a loss of power: each change that was not durable happened or did not, and a
+  /// rename within one folder happened as a whole or not at all.
   memory_disk_names after_power_cut(std::mt19937_64& random, survivors what) const;
 
 private:
   struct node {
-    file_ptr file; ///< None: a folder.
+    file_ptr file; ///< The file that has the name; null when a folder has it.
   };
   using tree = std::map<std::string, node>;
   struct entry_change {
     std::string name;
     std::optional<node> now;
   };
-  /// Happens as a whole.
+  /// A change of entries that happens as a whole.
   struct change {
     std::vector<entry_change> entries;
-    std::uint64_t number = 0; ///< Larger than that of any change before.
+    std::uint64_t number = 0; ///< Number of the change; larger than that of any change before.
   };
 
   static void apply(tree& to, const std::vector<entry_change>& entries);
   void happen(std::vector<entry_change> entries);
   void unname(memory_disk_file& file);
-  /// 0, or why nothing can be made under this name.
+  /// Why no file or folder can be made under this name; 0 when it can.
   int why_no_place(const std::string& name) const;
 
   tree seen_;

@@ -13,11 +13,11 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-/// The simulated clock stops here, far from an overflow: repeated waits for another thread may
-/// advance it that far.
+/// The simulated clock never passes this time, which is far from an overflow: repeated waits for
+/// another thread may advance the clock so far.
 constexpr nanoseconds time_ends = std::chrono::hours(24 * 365 * 100);
 
-/// The bytes of a write: its head, then its memory.
+/// A copy of the bytes of a write: its head, then its memory.
 memory_disk_file::bytes_ptr copy_of(const disk_request& write) {
   std::shared_ptr<std::byte> copy(new std::byte[bytes_to_move(write)],
                                   std::default_delete<std::byte[]>());
@@ -97,7 +97,7 @@ std::size_t memory_disk_io::reap(std::span<disk_completion> completions) {
   return count;
 }
 
-/// Moves a request on; true when it has completed.
+/// Moves a request on. Returns whether it has completed.
 bool memory_disk_io::step(flight& what, int& error_number) {
   if (!is_sync(what.request.what))
     return step_transfer(what, error_number);
@@ -161,8 +161,8 @@ void memory_disk_io::write_piece(flight& what, std::uint32_t bytes) {
   names_.count(file, before);
 }
 
-/// Ends a request as failed that was done in part: blocks of a write are in the file, noise is in a
-/// read's memory.
+/// Ends a request that fails in the middle: a part of a write's blocks is in the file, and a read's
+/// memory has noise.
 void memory_disk_io::fail_in_part(flight& what) {
   const auto& request = what.request;
   auto& file = *file_of(request.file);

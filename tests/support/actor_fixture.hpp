@@ -16,7 +16,8 @@ struct actor_config : caf::actor_system_config {
   }
 };
 
-/// Runs actors on the test's own thread, one message at a time; time moves only when told to.
+/// Runs actors on the test's own thread, one message at a time; time moves only when a test moves
+/// it.
 class actor_fixture : public ::testing::Test {
 protected:
   actor_config config;
@@ -25,8 +26,8 @@ protected:
 
   auto& scheduler() { return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()); }
 
-  /// Delivers everything that is waiting, and what that causes. Beats repeat themselves for ever,
-  /// but only when time passes.
+  /// Delivers all messages that wait, and those that their handlers send. Beats repeat themselves
+  /// for ever, but only when time passes.
   void settle() { scheduler().run(); }
 
   void pass(std::chrono::milliseconds time) {
@@ -34,7 +35,7 @@ protected:
     settle();
   }
 
-  /// Sends one request, runs the system to quiescence, returns the answer.
+  /// Sends one request, runs the system until no message waits, and returns the answer.
   template <class Answer, class Handle, class... Args>
   caf::expected<Answer> ask(const Handle& whom, Args... args) {
     auto pending = self->request(whom, caf::infinite, std::move(args)...);

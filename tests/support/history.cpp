@@ -8,7 +8,7 @@
 namespace peercache::tests {
 namespace {
 
-/// Tells contents apart, and owes nothing to the product's checksums.
+/// Tells page contents apart without the product's checksums, which a test may be about.
 std::uint64_t digest_of(std::span<const std::byte> bytes) {
   std::uint64_t digest = bytes.size() + 1;
   for (std::size_t at = 0; at < bytes.size(); at += sizeof digest) {
@@ -20,7 +20,7 @@ std::uint64_t digest_of(std::span<const std::byte> bytes) {
   return digest;
 }
 
-/// Version, length and content: three columns.
+/// The bytes of a page as three columns: version, length and content.
 std::string shown(std::span<const std::byte> bytes) {
   std::uint64_t version = 0;
   if (!bytes.empty())
@@ -28,7 +28,7 @@ std::string shown(std::span<const std::byte> bytes) {
   return fmt::format("{:x} {} {:016x}", version, bytes.size(), digest_of(bytes));
 }
 
-/// A key as 20 digits, which no two keys of a run share.
+/// Text of a key: 20 digits, which no two keys of a run share.
 std::string shown(const page_key& key) {
   std::string text;
   for (std::size_t i = 0; i < 10; ++i)

@@ -17,39 +17,40 @@
 
 namespace peercache::tests {
 
-/// Writes down what happens in a run, for scripts/check_history.py, which judges it and has the
-/// format's description. Nothing is judged here, and nothing is known of what bytes mean: a page is
+/// Writes down what happens in a run. The script scripts/check_history.py judges the file and
+/// describes its format. Nothing is judged here, and nothing is known of what bytes mean: a page is
 /// its first 8 bytes, a digest of all of them, and their number.
 ///
-/// Threads: any, with a lock around each line. Files are complete when this is destroyed.
+/// Threads: any, with a lock around each line. Files are complete when this object is destroyed.
 class history {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   using call_number = std::uint64_t;
 
-  /// Times are told from `begin` on. Errors: the file cannot be written.
+  /// Opens the file at `path`; times are counted from `begin` on. Errors: the file cannot be
+  /// written.
   static result<std::unique_ptr<history>> create(const std::string& path, time_point begin);
-  /// The run ended when its last event happened.
+  /// Writes the end of the run, which is the time of its last event.
   ~history();
   history(const history&) = delete;
   history& operator=(const history&) = delete;
 
-  /// `process` is about to offer these bytes.
+  /// Notes that `process` is about to offer these bytes.
   void put(time_point at, std::string_view process, const page_key& key,
            std::span<const std::byte> bytes);
-  /// The process has these bytes in place.
+  /// Notes that `process` has these bytes in place.
   void hold(time_point at, std::string_view process, const page_key& key,
             std::span<const std::byte> bytes);
   void drop(time_point at, std::string_view process, const page_key& key);
 
   call_number ask(time_point at, time_point until, std::string_view process, std::string_view kind);
-  /// @param holder Where the bytes were; "-" when nobody knows.
+  /// Notes a hit. @param holder where the bytes were; "-" when nobody knows
   void hit(call_number call, const page_key& key, std::span<const std::byte> bytes,
            std::string_view holder);
   void returned(call_number call, time_point at);
 
   void view(time_point at, std::string_view process, const discovery::view& adopted);
-  /// @param process "*" for all of them
+  /// Notes that a process stood still. @param process its name, or "*" for all processes
   void stall(time_point from, time_point to, std::string_view process);
   void gone(time_point at, std::string_view process);
 
@@ -60,13 +61,13 @@ private:
   using file_ptr = std::unique_ptr<std::FILE, closer>;
 
   history(file_ptr file, time_point begin) : begin_(begin), file_(std::move(file)) {}
-  /// Whole microseconds since the beginning; the latest one becomes the end.
+  /// Whole microseconds from `begin_` to `when`; the latest time becomes the end of the run.
   std::int64_t told(time_point when);
   void write(const std::string& line);
 
   const time_point begin_;
   std::atomic<call_number> calls_{0};
-  std::mutex lock_; ///< Guards the next two.
+  std::mutex lock_; ///< Guards `file_` and `end_us_`.
   file_ptr file_;
   std::int64_t end_us_ = 0;
 };

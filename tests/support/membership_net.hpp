@@ -34,22 +34,25 @@ public:
   struct node {
     discovery::member self;
     discovery::membership_options options;
-    std::unique_ptr<discovery::membership> machine; ///< Null while it is killed.
-    std::vector<discovery::view> adopted; ///< Views that this process and its former ones adopted.
+    /// The membership machine of the process; null while the process is killed.
+    std::unique_ptr<discovery::membership> machine;
+    std::vector<discovery::view> adopted; ///< Views that all processes of this node adopted.
     std::vector<std::string> refusals;
-    std::vector<std::string> complaints; ///< Complaints of the process that nobody answers.
+    /// Reasons that the process gave for joins that nobody answered.
+    std::vector<std::string> complaints;
     bool frozen = false;
-    std::deque<discovery::packet> inbox; ///< Packets that its sockets hold while it is frozen.
+    /// Packets that the process's sockets hold while it is frozen.
+    std::deque<discovery::packet> inbox;
     ms tick_offset{0};
   };
 
   explicit membership_net(std::uint64_t seed) : random_(seed) {}
 
   network net;
-  std::uint32_t max_masters = 3; ///< max_masters of nodes started from now on.
-  /// False for a pair of node indices that cannot hear each other now (from, to).
+  std::uint32_t max_masters = 3; ///< The option max_masters of nodes that are started from now on.
+  /// Whether a packet from one node to another arrives, by the indices of the two (from, to).
   std::function<bool(std::size_t, std::size_t)> reachable = [](auto, auto) { return true; };
-  /// Sees what node `from` sends, when it does.
+  /// Called with each packet that node `from` sends, as it sends it.
   std::function<void(std::size_t from, const discovery::send_packet&)> watch = [](auto, auto&) {};
 
   static discovery::endpoint address(std::size_t host) {
@@ -57,7 +60,7 @@ public:
   }
 
   /// Starts a node called `name` on the given host. Returns its index.
-  /// @param port Another than the usual one where two of them run on a host.
+  /// @param port differs from the usual one where two nodes run on a host
   std::size_t start(const std::string& name, std::size_t host,
                     std::vector<discovery::endpoint> seeds, std::uint16_t port = address(0).port) {
     auto& n = nodes_.emplace_back();
@@ -74,7 +77,7 @@ public:
     return nodes_.size() - 1;
   }
 
-  /// A new process under the same name: new incarnation, nothing remembered.
+  /// Starts a new process under the name of node `i`: a new incarnation, which remembers nothing.
   void restart(std::size_t i) {
     auto& n = nodes_[i];
     n.self.inc = {random_() | 1, random_()};
@@ -83,7 +86,8 @@ public:
     n.machine = std::make_unique<discovery::membership>(n.options, n.self, now_);
   }
 
-  /// kill -9. With `noticed`, the others see their connections break at once.
+  /// Kills a process, as kill -9 does. With `noticed`, all others see their connections to it break
+  /// at once.
   void kill(std::size_t i, bool noticed = false) {
     auto inc = nodes_[i].self.inc;
     nodes_[i].machine.reset();
@@ -93,7 +97,8 @@ public:
         perform(j, nodes_[j].machine->on_peer_lost(inc, now_));
   }
 
-  /// Kills them, and then all others see their connections break: what was on its way has arrived.
+  /// Kills several processes; only then do all others see their connections break. Packets on their
+  /// way arrive before that.
   void kill_noticed(const std::vector<std::size_t>& these) {
     for (auto i : these)
       kill(i);
@@ -121,8 +126,8 @@ public:
       step();
   }
 
-  /// Runs until `done`, at most for `limit`. Returns the time it took, nothing when it did not
-  /// happen.
+  /// Runs until `done`, for `limit` at most. Returns the time that this took, nothing when `done`
+  /// never held.
   std::optional<ms> run_until(const std::function<bool()>& done, duration limit) {
     auto start = now_;
     while (!done()) {
@@ -133,7 +138,7 @@ public:
     return std::chrono::duration_cast<ms>(now_ - start);
   }
 
-  /// Whether all running nodes are joined and hold the same view, of exactly these nodes.
+  /// Whether all running nodes are joined and hold one and the same view, of exactly these nodes.
   bool converged() const {
     const discovery::view* first = nullptr;
     std::size_t running = 0;
@@ -227,8 +232,8 @@ private:
   std::uint64_t packets_sent_ = 0;
 };
 
-/// Names whose ids ascend with the number, as far as there are 128 of them: masters are the head
-/// and then the first ones.
+/// The name of a node by its number, below 128. The ids of such names ascend with the number, so
+/// that the masters are the head and the nodes with the lowest numbers.
 inline std::string node_name(std::size_t number) {
   PEERCACHE_ASSERT(number < 128);
   for (std::size_t more = 0;; ++more) {
@@ -238,7 +243,8 @@ inline std::string node_name(std::size_t number) {
   }
 }
 
-/// `count` nodes, node_name(1) and so on, on hosts 1..N, all with the first as their only seed.
+/// A net of `count` nodes, which are called node_name(1) and so on, on hosts 1..N, all with the
+/// first node as their only seed.
 inline membership_net started_net(std::size_t count, std::uint64_t seed = 1) {
   membership_net net(seed);
   for (std::size_t i = 1; i <= count; ++i)

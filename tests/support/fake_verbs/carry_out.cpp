@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-/// The hardware's own part: it carries out what is due, in the order that it likes.
+/// The hardware's own part of the fake provider: carries out work requests that are due, in the
+/// order that the hardware likes.
 namespace peercache::tests {
 
 namespace {
@@ -13,7 +14,7 @@ struct candidate {
   std::uint64_t sequence = 0;
 };
 
-/// Work requests that the hardware may carry out next, due or not.
+/// Collects the work requests of a queue pair that the hardware may carry out next, due or not.
 void add_candidates(fabric_state& all, queue_state& queue, std::vector<candidate>& out) {
   if (queue.state != IBV_QPS_RTS)
     return;
@@ -23,7 +24,7 @@ void add_candidates(fabric_state& all, queue_state& queue, std::vector<candidate
     if (work.carried_out)
       continue;
     if ((work.flags & IBV_SEND_FENCE) != 0 && !all_before_done)
-      return; // This request waits, and so do those posted after it.
+      return; // A fenced request waits for those before it, and so do the requests behind it.
     out.push_back({&queue, sequence});
     if (!all.reorder)
       return;
@@ -101,7 +102,7 @@ void add_completion(fabric_state& all, queue_state& queue, std::uint64_t sequenc
   notify(all, into);
 }
 
-/// The responder refuses a request that it must not answer by failing its own end, too.
+/// Fails the responder's queue pair too when it refuses a request, as hardware does.
 void fail_responder(fabric_state& all, const queue_state& requester, ibv_wc_status status) {
   if (status != IBV_WC_REM_ACCESS_ERR && status != IBV_WC_REM_INV_REQ_ERR)
     return;
@@ -130,14 +131,14 @@ fake_work view_of(queue_state& queue, std::uint64_t sequence) {
           work.remote_address, work.bytes};
 }
 
-/// Whether the work request is still to be carried out after the lock was released.
+/// Whether a work request is still to be carried out, now that the lock is held again.
 bool still_there(fabric_state& all, std::uint32_t number, std::uint64_t sequence) {
   auto found = all.queues.find(number);
   return found != all.queues.end() && found->second->state == IBV_QPS_RTS &&
          sequence >= found->second->completed && sequence < found->second->posted;
 }
 
-/// Calls a hook without the lock; false when the work request went away meanwhile.
+/// Calls a hook without the lock. False when the work request went away meanwhile.
 bool call_hook(fabric_state& all, guard& held, const fake_fabric::hook& hook, queue_state& queue,
                std::uint64_t sequence) {
   if (!hook)
@@ -151,7 +152,8 @@ bool call_hook(fabric_state& all, guard& held, const fake_fabric::hook& hook, qu
   return still_there(all, number, sequence);
 }
 
-/// Looks at a request that nobody answers once more when its retries are over.
+/// Gives a request that nobody answers one retry delay; when that is over, the request ends as
+/// failed.
 void retry(fabric_state& all, queue_state& queue, std::uint64_t sequence) {
   work_state& work = queue.at(sequence);
   if (!work.retrying && all.retry_delay > nanoseconds{}) {
@@ -211,7 +213,8 @@ void fail_queue(fabric_state& all, queue_state& queue) {
 
 void carry_out_due(fabric_state& all, guard& held) {
   if (all.carrying_out)
-    return; // The thread that is at it, perhaps in a hook, goes on with what is new.
+    // Another call carries work out already, perhaps in a hook, and goes on with the new work.
+    return;
   all.carrying_out = true;
   while (auto next = pick(all)) {
     if (all.held)

@@ -26,8 +26,8 @@ const char* sysfs_name(ibv_gid_type type) {
   return type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1";
 }
 
-/// Writes the files that the kernel would show in /sys/class/infiniband, when somebody asks for
-/// them: a file system is slow, and most tests do not.
+/// Writes the files that the kernel would show for a device in /sys/class/infiniband. Called only
+/// when a test asks for the folder: a file system is slow, and most tests do not.
 void write_sysfs(const std::string& folder, const fake_device& device) {
   namespace fs = std::filesystem;
   if (device.numa_node >= 0) {

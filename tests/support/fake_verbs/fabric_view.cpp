@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-/// The part of fake_fabric that needs to see objects: what goes wrong with them, and how they are.
+/// The methods of fake_fabric that need to see verbs objects: faults of the objects, and their
+/// state.
 namespace peercache::tests {
 
 namespace {

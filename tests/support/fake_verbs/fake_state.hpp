@@ -29,7 +29,8 @@ public:
   event_fd& operator=(const event_fd&) = delete;
   int get() const noexcept { return fd_; }
   void raise() noexcept;
-  /// Takes one; blocks when the descriptor does. errno says why not.
+  /// Takes one event off the descriptor; blocks when the descriptor does. False when there is none;
+  /// errno says why.
   static bool take(int fd) noexcept;
 
 private:
@@ -41,15 +42,16 @@ struct context_state : verbs_context {
   device_state* device = nullptr;
   event_fd events;
   std::deque<ibv_async_event> pending;
-  std::size_t children = 0; ///< Domains, channels and completion queues.
+  /// Number of protection domains, channels and completion queues of the context.
+  std::size_t children = 0;
 };
 
 struct domain_state : ibv_pd {
-  std::size_t children = 0; ///< Regions and queue pairs.
+  std::size_t children = 0; ///< Number of regions and queue pairs of the domain.
 };
 
 struct region_state : ibv_mr {
-  std::byte* memory = nullptr; ///< The memory that `address` stands for.
+  std::byte* memory = nullptr; ///< Memory of this process that `address` stands for.
   std::uint64_t address = 0;
   unsigned rights = 0;
   void* mapping = nullptr; ///< The mapping of a dmabuf's memory.
@@ -65,7 +67,8 @@ struct channel_state : ibv_comp_channel {
 
 struct completion_entry {
   ibv_wc completion{};
-  queue_state* queue = nullptr; ///< Null: destroyed since.
+  /// The queue pair of the completion; null when it was destroyed since.
+  queue_state* queue = nullptr;
   std::uint64_t sequence = 0;
 };
 
@@ -74,7 +77,7 @@ struct completion_state : ibv_cq {
   bool armed = false;
   bool overrun = false;
   unsigned unacknowledged = 0;
-  std::vector<queue_state*> queues; ///< Queue pairs that send into it.
+  std::vector<queue_state*> queues; ///< Queue pairs whose completions come into this queue.
 };
 
 struct work_state {
@@ -83,7 +86,7 @@ struct work_state {
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t order = 0; ///< The order of posting, over all queue pairs.
+  std::uint64_t order = 0; ///< Number of the request in the order of posting, over all queue pairs.
   nanoseconds due{};
   std::uint32_t remote_key = 0;
   std::uint32_t pieces = 0;
@@ -94,7 +97,8 @@ struct work_state {
   bool retrying = false;
 };
 
-/// Work requests are counted: `freed` <= `completed` <= `posted`. Their slots are reused round.
+/// A queue pair. Its work requests are numbered: `freed` <= `completed` <= `posted`, and their
+/// slots in the ring are reused.
 struct queue_state : ibv_qp {
   device_state* device = nullptr;
   ibv_qp_attr attributes{};
@@ -104,10 +108,11 @@ struct queue_state : ibv_qp {
   std::uint64_t posted = 0;
   std::uint64_t completed = 0;
   std::uint64_t freed = 0;
-  std::uint64_t packets_answered = 0; ///< As the responder: packet numbers used up.
+  /// Packet numbers that this end has used up as the responder.
+  std::uint64_t packets_answered = 0;
   bool signal_all = false;
 
-  /// The ring's size is a power of two.
+  /// The place in the ring of a request's number; the ring's size is a power of two.
   std::size_t slot(std::uint64_t sequence) const noexcept { return sequence & (ring.size() - 1); }
   work_state& at(std::uint64_t sequence) noexcept { return ring[slot(sequence)]; }
   ibv_sge* pieces_of(std::uint64_t sequence) noexcept {
@@ -122,7 +127,7 @@ struct device_state {
   fake_counts counts;
   std::uint64_t locked_bytes = 0;
   bool broken = false;
-  nanoseconds busy_until{}; ///< For a simulation of rails.
+  nanoseconds busy_until{}; ///< When the rail is free again, in a simulation of rails.
 };
 
 struct fault {
@@ -149,7 +154,7 @@ struct fabric_state {
   nanoseconds retry_delay{};
   bool reorder = false;
   bool held = false;
-  std::size_t allowance = 0; ///< Work requests that may be carried out although held.
+  std::size_t allowance = 0; ///< How many work requests may be carried out although work is held.
   bool carrying_out = false;
   bool keep_completions = true;
   simulation rails;
@@ -161,18 +166,18 @@ struct fabric_state {
   std::unordered_map<std::uint32_t, region_state*> remote_keys;
   fake_objects objects;
   std::vector<std::string> misuse;
-  std::string sysfs; ///< A folder of our own that stands for /sys/class/infiniband.
+  std::string sysfs; ///< A folder of the test's that stands for /sys/class/infiniband.
   std::uint32_t last_number = 16;
   std::uint32_t last_key = 0;
   std::uint64_t last_order = 0;
 
-  /// The error that a test has ordered for this call, or 0.
+  /// The error that a test has ordered for this call; 0 when it has not.
   int next_fault(fake_call what);
   device_state* find(const std::string& name);
   void tell(context_state& context, const ibv_async_event& event);
 };
 
-/// The one that ibv_* functions work on; null when a test has none.
+/// The fabric that ibv_* functions work on; null when a test has none.
 fabric_state* current_fabric();
 fabric_state& fabric();
 
@@ -195,28 +200,28 @@ inline channel_state& state_of(ibv_comp_channel* channel) {
   return *static_cast<channel_state*>(channel);
 }
 
-// carry_out.cpp: what the hardware does by itself.
+// Functions in carry_out.cpp: what the hardware does by itself.
 
-/// Carries out all that is due. Releases the lock while a hook runs.
+/// Carries out all work requests that are due. Releases the lock while a hook runs.
 void carry_out_due(fabric_state& fabric, guard& held);
-/// When the next work request is due; none when there is none or all is held.
+/// When the next work request is due; nothing when there is none, or when work is held.
 std::optional<nanoseconds> next_due(fabric_state& fabric);
 std::size_t waiting_work(fabric_state& fabric);
 /// Moves a queue pair to the error state, which flushes its requests.
 void fail_queue(fabric_state& fabric, queue_state& queue);
-/// Completes in the order of posting what has been carried out.
+/// Completes, in the order of posting, the work requests that were carried out.
 void complete_in_order(fabric_state& fabric, queue_state& queue);
 
-// transfer.cpp: the access checks and the bytes.
+// Functions in transfer.cpp: the access checks and the bytes.
 
 bool reachable(fabric_state& fabric, const queue_state& requester);
-/// The error that stands against an access, or success.
+/// The error with which the access of a work request ends, or success.
 ibv_wc_status check_access(fabric_state& fabric, queue_state& requester, std::uint64_t sequence);
-/// Moves the bytes of [first, last) of this work request.
+/// Moves the bytes of [first, last) of a work request.
 void transfer(fabric_state& fabric, queue_state& requester, std::uint64_t sequence,
               std::uint64_t first, std::uint64_t last);
 
-// Posting and polling: what `ibv_context_ops` points to.
+// Functions that `ibv_context_ops` points to: posting and polling.
 
 int post_send(ibv_qp* pair, ibv_send_wr* chain, ibv_send_wr** first_bad);
 int poll_completions(ibv_cq* queue, int count, ibv_wc* out);

@@ -14,19 +14,19 @@
 /// peercache_fake_verbs has its ibv_* functions instead of libibverbs': the code under test posts,
 /// polls and waits as it does on hardware, and the test says what the hardware does.
 ///
-/// It is as strict as the strictest device that we know: limits are exactly what was granted, a
-/// slot of a send queue is free again when a signalled completion at or after it was polled, any
-/// fault moves the queue pair to the error state, and what is destroyed in the wrong order is
-/// noted.
+/// The provider is as strict as the strictest device that we know: limits are exactly those that
+/// were granted, a slot of a send queue is free again when a signalled completion at or after it
+/// was polled, any fault moves the queue pair to the error state, and destroying objects in the
+/// wrong order is noted.
 namespace peercache::tests {
 
 struct fake_gid {
-  std::array<std::uint8_t, 16> gid{}; ///< The GID; all zero: an empty entry.
+  std::array<std::uint8_t, 16> gid{}; ///< The bytes of the GID; all zero means an empty entry.
   ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
 };
-/// ::ffff:10.0.`subnet`.`host`
+/// The GID of the IPv4 address 10.0.`subnet`.`host`: ::ffff:10.0.`subnet`.`host`
 fake_gid ipv4_gid(std::uint8_t subnet, std::uint8_t host, ibv_gid_type type = IBV_GID_TYPE_ROCE_V2);
-/// `prefix`::`host`, for example 0xfe80 (link-local) or 0x2001.
+/// The GID `prefix`::`host`, for example with 0xfe80 (link-local) or 0x2001.
 fake_gid ipv6_gid(std::uint16_t prefix, std::uint8_t host,
                   ibv_gid_type type = IBV_GID_TYPE_ROCE_V2);
 
@@ -36,8 +36,8 @@ struct fake_port {
   std::uint32_t mtu_bytes = 4096;
   std::uint32_t message_bytes_max = 8 << 20;
   std::uint16_t lid = 0;
-  std::uint8_t width = 2;  ///< 4 lanes
-  std::uint8_t speed = 64; ///< of 50 Gbit/s
+  std::uint8_t width = 2;  ///< Width of the link as verbs numbers it: 2 means 4 lanes.
+  std::uint8_t speed = 64; ///< Speed of a lane as verbs numbers it: 64 means 50 Gbit/s.
   std::vector<fake_gid> gids;
 };
 
@@ -48,28 +48,31 @@ struct fake_device {
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   int send_depth_max = 1024;
   int sge_max = 30;
-  int sge_of_read_max = 0; ///< 0: the provider does not say (max_sge_rd).
+  /// Pieces of memory of one READ (max_sge_rd); 0: the provider does not say.
+  int sge_of_read_max = 0;
   int completions_max = 4096;
   int initiator_depth = 16;
   int responder_depth = 16;
   std::uint64_t region_bytes_max = UINT64_MAX;
-  /// Limit of all regions together; more fails with ENOMEM.
+  /// Limit of the bytes of all regions together; a registration beyond it fails with ENOMEM.
   std::uint64_t memlock_bytes = UINT64_MAX;
-  bool has_dmabuf = false;   ///< A memfd then stands for one.
-  bool has_gid_types = true; ///< False: GID types are in sysfs only.
+  bool has_dmabuf = false; ///< Whether dmabufs can be registered; a memfd stands for one.
+  /// Whether verbs tells the types of GIDs; if not, they are in sysfs only.
+  bool has_gid_types = true;
   int open_error = 0;
 };
-/// A RoCE device as most are: link-local GIDs, then 10.0.`subnet`.`host`, each as v1 and v2.
+/// A RoCE device as most are: the GID table has link-local GIDs, then 10.0.`subnet`.`host`, each as
+/// RoCE v1 and v2.
 fake_device roce_device(std::string name, std::uint8_t host, std::uint8_t subnet = 0);
 fake_device infiniband_device(std::string name, std::uint16_t lid);
 
-/// A right that our code never asks for; tests need it to show that the fake's check is one.
+/// Rights that our code never asks for; tests need them to show that the fake checks rights.
 inline constexpr unsigned remote_write_right = 1U << 1;
 inline constexpr unsigned remote_atomic_right = 1U << 3;
 
 /// A work request that is about to be carried out.
 struct fake_work {
-  std::uint32_t queue_pair = 0; ///< The requester's number.
+  std::uint32_t queue_pair = 0; ///< Number of the requester's queue pair.
   std::uint64_t wr_id = 0;
   ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
   bool fenced = false;
@@ -80,7 +83,7 @@ struct fake_work {
 struct fake_queue_pair {
   std::string device;
   ibv_qp_state state = IBV_QPS_RESET;
-  ibv_qp_attr attributes{}; ///< All attributes that were set so far.
+  ibv_qp_attr attributes{}; ///< All attributes of the queue pair that were set so far.
   ibv_qp_cap granted{};
 };
 
@@ -96,17 +99,17 @@ struct fake_region {
 struct fake_counts {
   std::uint64_t doorbells = 0;     ///< Calls of post_send.
   std::uint64_t work_requests = 0; ///< Work requests that were taken.
-  std::uint64_t reads = 0;         ///< Posted.
-  std::uint64_t read_bytes = 0;    ///< Posted.
-  std::uint64_t fenced = 0;        ///< READs with a fence, posted.
-  std::uint64_t signaled = 0;      ///< Work requests.
-  std::uint64_t served_bytes = 0;  ///< READ from this device's regions.
-  std::uint64_t polled = 0;        ///< Completions.
-  std::uint64_t registrations = 0; ///< Ever.
-  std::uint64_t queue_pairs = 0;   ///< Ever.
+  std::uint64_t reads = 0;         ///< READs that were posted.
+  std::uint64_t read_bytes = 0;    ///< Bytes of the READs that were posted.
+  std::uint64_t fenced = 0;        ///< READs with a fence that were posted.
+  std::uint64_t signaled = 0;      ///< Signalled work requests that were posted.
+  std::uint64_t served_bytes = 0;  ///< Bytes that were READ from this device's regions.
+  std::uint64_t polled = 0;        ///< Completions that were polled.
+  std::uint64_t registrations = 0; ///< Memory regions that were ever registered.
+  std::uint64_t queue_pairs = 0;   ///< Queue pairs that were ever made.
 };
 
-/// Objects that are there now.
+/// How many verbs objects exist now.
 struct fake_objects {
   std::size_t contexts = 0;
   std::size_t domains = 0;
@@ -135,13 +138,13 @@ enum class fake_call : std::uint8_t {
   poll
 };
 
-/// All devices and what connects them; the process has one at a time, or none, and then no devices.
-/// Work is carried out as soon as it is due and nothing holds it: in the thread that posts, polls,
+/// All devices and what connects them. A process has one fabric at a time; without one it has no
+/// devices. Work is carried out as soon as it is due and not held: in the thread that posts, polls,
 /// arms or moves the clock. Without delays that is inside `ibv_post_send`.
 /// Threads: any, but for the hooks, which run one at a time without the fabric's lock held.
-/// Ownership: outlives all verbs objects; its destructor aborts when one is left.
-/// Units: time is the fabric's own and moves by `advance` only. The same seed and the same calls
-/// give the same run.
+/// Ownership: outlives all verbs objects; its destructor aborts when one is left. Units: time is
+/// the fabric's own and moves by `advance` only. The same seed and the same calls give the same
+/// run.
 class fake_fabric {
 public:
   using duration = std::chrono::nanoseconds;
@@ -152,38 +155,38 @@ public:
   fake_fabric(const fake_fabric&) = delete;
   fake_fabric& operator=(const fake_fabric&) = delete;
 
-  // Devices and cables.
+  // Methods for devices and cables.
   void add(fake_device device);
   /// Makes `ibv_get_device_list` fail with this error, as in a kernel without verbs (ENOSYS).
   void fail_listing(int error);
-  /// Makes the next `times` such calls fail with this error.
+  /// Makes the next `times` calls of this kind fail with this error.
   void fail(fake_call what, int error, unsigned times = 1);
 
-  // The times of carrying out work.
+  // Methods for the times at which work is carried out.
   void advance(duration by);
   duration now() const;
-  /// Sets the delay of each work request posted from now on, drawn from the range.
+  /// Gives each work request that is posted from now on a random delay from `least` to `most`.
   void set_delay(duration least, duration most);
   /// Sets the time until a work request that nobody answers is given up with RETRY_EXC.
   void set_retry_delay(duration delay);
-  /// READs are carried out in an order drawn from the seed; a fenced one after all before it.
-  /// Completions still come in the order of posting.
+  /// Lets READs be carried out in a random order, which the seed decides; a fenced one comes after
+  /// all before it. Completions still come in the order of posting.
   void set_reorder(bool on);
-  /// Stops carrying out work, but by `step`.
+  /// Holds all work from now on: only `step` carries some out.
   void hold();
   void release();
-  /// Carries out at most so many work requests in the order in which they are due; returns how many
-  /// there were.
+  /// Carries out at most `count` work requests in the order in which they are due; returns their
+  /// number.
   std::size_t step(std::size_t count = 1);
   /// How many work requests are posted and not carried out.
   std::size_t waiting() const;
 
-  // Hooks, called in the thread that carries out work. Null: none.
+  // Hooks, called in the thread that carries out work; null removes one.
   void before_each(hook what);
-  /// Called when half of the bytes are in place.
+  /// Sets the hook that is called when half of a work request's bytes are in place.
   void in_the_middle(hook what);
 
-  // Faults. Both tell the device's open contexts by an asynchronous event.
+  // Methods for faults. The first two tell the device's open contexts by an asynchronous event.
   void set_port_state(const std::string& device, std::uint8_t port, ibv_port_state state);
   /// Breaks a device: its queue pairs flush, and later posting and creating fails with EIO.
   void break_device(const std::string& device);
@@ -191,17 +194,17 @@ public:
   /// are cleaned out (as mlx5 does).
   void keep_completions_of_destroyed(bool keep);
 
-  // The record of the work done.
+  // Methods for the record of the work done.
   std::optional<fake_queue_pair> queue_pair(std::uint32_t number) const;
   std::vector<fake_region> regions() const;
   fake_counts counts(const std::string& device) const;
   fake_objects objects() const;
-  /// The misuses that devices do not forgive, or only by luck, one sentence each.
+  /// The misuses that devices do not forgive, or only by luck: one sentence for each.
   std::vector<std::string> misuse() const;
 
-  /// For measuring posting and polling: no byte is moved, nothing is checked, and READs of a device
-  /// complete one after the other at its rate and after this latency, by the steady clock, when
-  /// they are polled for (there are no completion events).
+  /// Switches to a simulation for measuring posting and polling: no byte is moved, nothing is
+  /// checked, and READs of a device complete one after the other at the given rate and after the
+  /// given latency, by the steady clock, when they are polled for (there are no completion events).
   void simulate_rails(double bytes_per_second, duration latency);
 
 private:

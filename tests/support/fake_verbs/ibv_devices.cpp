@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-/// ibv_* of devices, ports, GIDs and asynchronous events.
+/// The fake's ibv_* functions for devices, ports, GIDs and asynchronous events.
 namespace peercache::tests {
 
 namespace {
@@ -191,7 +191,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     guard held(fabric().lock);
     auto& pending = state_of(context).pending;
     if (pending.empty())
-      continue; // The event's queue pair was destroyed meanwhile.
+      continue; // The queue pair of the event was destroyed meanwhile.
     *event = pending.front();
     pending.pop_front();
     return 0;
@@ -199,4 +199,5 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   return -1;
 }
 
-void ibv_ack_async_event(ibv_async_event*) {} // The fake's objects do not wait for it.
+// Does nothing: the fake's objects do not wait until their events are acknowledged.
+void ibv_ack_async_event(ibv_async_event*) {}

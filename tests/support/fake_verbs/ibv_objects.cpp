@@ -6,12 +6,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/// ibv_* of protection domains, regions, completion queues and their channels.
+/// The fake's ibv_* functions for protection domains, regions, completion queues and their
+/// channels.
 namespace peercache::tests {
 
 namespace {
 
-/// Unlike on most hardware no two keys are alike, so that a mix-up shows.
+/// A new key for a region. Unlike on most hardware no two keys are alike, so that a mix-up of keys
+/// shows.
 std::uint32_t new_key() {
   return ++fabric().last_key * 0x9e3779b1U | 1U;
 }
@@ -72,7 +74,8 @@ int destroy_error(bool busy, const char* sentence) {
 int request_notification(ibv_cq* queue, int) {
   guard held(fabric().lock);
   carry_out_due(fabric(), held);
-  state_of(queue).armed = true; // Later completions make an event, present ones do not.
+  // Completions from now on make an event, those that are there already do not.
+  state_of(queue).armed = true;
   return 0;
 }
 
@@ -135,7 +138,8 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t byte
   }
   region_state* region = add_region(domain, static_cast<std::byte*>(mapping) + in_page, bytes,
                                     address, static_cast<unsigned>(rights));
-  region->addr = reinterpret_cast<void*>(offset); // libibverbs does so, too.
+  // A dmabuf's region has the offset as its `addr`, as in libibverbs.
+  region->addr = reinterpret_cast<void*>(offset);
   region->mapping = mapping;
   region->mapping_bytes = bytes + in_page;
   return region;
@@ -212,7 +216,8 @@ int ibv_destroy_cq(ibv_cq* queue) {
   if (const int error =
           destroy_error(!state.queues.empty(), "a completion queue went before its queue pairs"))
     return error;
-  if (state.unacknowledged != 0) // libibverbs waits for them, for ever.
+  // libibverbs would wait for ever until the events are acknowledged.
+  if (state.unacknowledged != 0)
     fabric().misuse.emplace_back("a completion queue was destroyed with unacknowledged events");
   if (queue->channel != nullptr) {
     --queue->channel->refcnt;
@@ -230,7 +235,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** cq_contex
     guard held(fabric().lock);
     auto& pending = state_of(channel).pending;
     if (pending.empty())
-      continue; // The event's queue was destroyed meanwhile.
+      continue; // The completion queue of the event was destroyed meanwhile.
     *queue = pending.front();
     *cq_context = pending.front()->cq_context;
     ++pending.front()->unacknowledged;

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cerrno>
 
-/// ibv_* of queue pairs but for posting.
+/// The fake's ibv_* functions for queue pairs, except posting.
 namespace peercache::tests {
 
 namespace {
@@ -37,7 +37,7 @@ void allocate_ring(queue_state& queue) {
   queue.pieces.resize(slots * queue.granted.max_send_sge);
 }
 
-/// Completions of a queue pair that is no more.
+/// Keeps or removes the completions of a queue pair that is being destroyed.
 void leave_completions(queue_state& queue, bool keep) {
   auto& entries = state_of(queue.send_cq).entries;
   if (!keep)

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
-/// Posting and polling, which the code under test calls for every READ.
+/// The fake's functions for posting and polling, which the code under test calls for every READ.
 namespace peercache::tests {
 
 namespace {
@@ -86,7 +86,7 @@ void take(queue_state& queue, const ibv_send_wr& wanted, nanoseconds now) {
   count(queue.device->counts, work, (work.flags & IBV_SEND_SIGNALED) != 0);
 }
 
-/// Completes, in a simulation of rails, the READs that the rail has had the time for.
+/// Completes, in a simulation of rails, the READs for which the rail has had the time.
 void complete_simulated(queue_state& queue, nanoseconds now) {
   while (queue.completed < queue.posted && queue.at(queue.completed).due <= now) {
     queue.at(queue.completed).carried_out = true;

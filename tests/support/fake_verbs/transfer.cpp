@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-/// Connectivity, access rights, and the bytes of transfers.
+/// Connectivity, access rights, and the bytes of transfers in the fake provider.
 namespace peercache::tests {
 
 namespace {
@@ -69,7 +69,7 @@ unsigned remote_right(ibv_wr_opcode opcode) {
   }
 }
 
-/// READs that the requester has under way, as the responder sees them.
+/// How many READs the requester has under way, as the responder sees it.
 std::uint64_t reads_under_way(const queue_state& requester) {
   return std::min<std::uint64_t>(requester.posted - requester.completed,
                                  requester.attributes.max_rd_atomic);

@@ -10,11 +10,12 @@
 #include <string>
 #include <utility>
 
-/// Code that the examples share, so that each shows one thing. Programs that use the installed
-/// library talk to a peercache-node and need none of this.
+/// Code that all examples share, so that each of them shows one thing. Programs that use the
+/// installed library talk to a peercache-node and need none of this code.
 namespace peercache::examples {
 
-/// The value, or the end of the program with the reason: examples have nobody to hand errors to.
+/// Returns the value, or ends the program with the reason: an example has nobody to hand an error
+/// to.
 template <class T>
 T value_or_exit(peercache::result<T> outcome) {
   if (!outcome) {
@@ -24,7 +25,7 @@ T value_or_exit(peercache::result<T> outcome) {
   return std::move(*outcome);
 }
 
-/// A node of this process on free ports of loopback, with a client of it.
+/// Starts a node in this process, on free ports of loopback, with a client of that node.
 inline std::unique_ptr<peercache::client::embedded_cache> start_node(const std::string& name,
                                                                      const std::string& seed = "") {
   peercache::init_log(name, "error", false);
@@ -42,7 +43,7 @@ inline std::string address_of(peercache::client::embedded_cache& cache) {
   return "127.0.0.1:" + std::to_string(cache.node().self().control_port);
 }
 
-/// Ends the program when something is not as the example says.
+/// Ends the program when a result is not as the example says.
 inline void expect(bool as_said, const char* what) {
   std::printf("%s: %s\n", what, as_said ? "yes" : "NO");
   if (!as_said)

@@ -21,7 +21,8 @@ int main() {
   client.set({&put, 1}, {&result, 1});
   examples::expect(result.status == page_status::stored, "stored");
 
-  // `set` returns when the bytes are in place; `flush` when other hosts can find them.
+  // `set` has returned when the page's bytes are in place; `flush` returns when other hosts can
+  // find the page.
   examples::expect(examples::value_or_exit(client.flush()).failed == 0, "published");
 
   std::vector<std::byte> copy(page.size());
@@ -31,7 +32,7 @@ int main() {
   examples::expect(result.status == page_status::hit, "hit");
   examples::expect(copy == page, "the same bytes");
 
-  // A page that is not there is a miss with a reason, never an error.
+  // A page that is not in the cache is a miss with a reason, never an error.
   client::get_page unknown{keys.key_of("never put"), {&to, 1}};
   client.get({&unknown, 1}, {&result, 1});
   examples::expect(result.status == page_status::not_found, "a miss for what was never put");

@@ -19,7 +19,7 @@ int main() {
   examples::expect(result.status == page_status::stored, "stored on the first host");
   examples::expect(examples::value_or_exit(prefill->client().flush()).failed == 0, "published");
 
-  // Engines ask which prefix is there before they get it; that also fills the location cache.
+  // Engines ask which prefix is cached before they get it; asking also fills the location cache.
   auto key = keys.key_of("shared prefix");
   decode->client().exists({&key, 1}, {&result, 1});
   examples::expect(result.status == page_status::hit, "the second host knows it");

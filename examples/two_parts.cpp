@@ -1,5 +1,5 @@
-// A page of two parts: keys and values of one layer lie in different buffers, and are one page all
-// the same.
+// A page of two parts: the keys and the values of one layer lie in different buffers, and are one
+// page all the same.
 #include "examples/example.hpp"
 
 #include <array>
@@ -30,7 +30,7 @@ int main() {
   examples::expect(result.status == page_status::hit, "all parts or none: hit");
   examples::expect(k_copy == k && v_copy == v, "both parts have their bytes");
 
-  // The parts must add up to the page: half of it is no page.
+  // The parts must add up to the page's length, so a get with half of them is refused.
   client::get_page half{keys.key_of("layer-0"), {to.data(), 1}};
   client.get({&half, 1}, {&result, 1});
   examples::expect(result.status == page_status::bad_size,

@@ -71,7 +71,7 @@ public:
 
   bool ok() const noexcept { return ok_; }
   void fail() noexcept { ok_ = false; }
-  /// Everything was read, without a fault.
+  /// Whether every byte was read and no read failed.
   bool finished() const noexcept { return ok_ && rest_.empty(); }
 
 private:

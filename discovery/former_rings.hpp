@@ -8,9 +8,11 @@
 
 namespace peercache::discovery {
 
-/// How long readers ask the owners of a former view too: until its records have found the new ones.
+/// How long after a change of view readers ask a key's owners in the former view as well: by then
+/// the owners in the new view have been told the records.
 inline constexpr std::chrono::milliseconds former_owners_asked{3000};
-/// How long a shard keeps what a new view gives to others: longer than it is asked.
+/// How long a shard keeps records of keys that a new view gives to other owners: longer than
+/// readers still ask this shard for such keys.
 inline constexpr std::chrono::milliseconds foreign_keys_kept{5000};
 static_assert(foreign_keys_kept > former_owners_asked);
 
@@ -25,7 +27,7 @@ public:
 
   static constexpr std::size_t kept_max = 4;
 
-  /// `ring` was replaced at `now`.
+  /// Remembers that a newer view replaced `ring` at `now`.
   void remember(ring_ptr ring, time_point now);
   /// The rings whose owners are still to be asked, newest first; valid as long as this object.
   std::vector<const hash_ring*> asked_at(time_point now) const;
@@ -36,7 +38,7 @@ private:
     time_point left_at;
   };
 
-  std::vector<former> rings_; ///< Newest first.
+  std::vector<former> rings_; ///< The replaced rings, newest first.
 };
 
 } // namespace peercache::discovery

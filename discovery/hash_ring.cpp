@@ -36,7 +36,8 @@ hash_ring::hash_ring(std::span<const member> members) {
   for (std::uint32_t i = 0; i < members_.size(); ++i)
     for (std::uint32_t replica = 0; replica < virtual_nodes; ++replica)
       points_.push_back({position_of(members_[i].id, replica), i});
-  // Equal positions are next to impossible, yet all nodes must order them alike: by id.
+  // Points at equal positions are next to impossible, yet all nodes must order such points alike:
+  // by member id.
   std::sort(points_.begin(), points_.end(), [](const point& a, const point& b) {
     return a.position != b.position ? a.position < b.position : a.member < b.member;
   });
@@ -50,7 +51,8 @@ hash_ring::hash_ring(std::span<const member> members) {
     first_points_[i] = std::min(first_points_[i], first_points_[i + 1]);
 }
 
-/// @pre not empty. Wraps to the first point behind the last one.
+/// The index of the first point at or clockwise of `position`; behind the last point the ring goes
+/// on with the first one. @pre The ring has members.
 std::size_t hash_ring::first_at_or_after(std::uint64_t position) const noexcept {
   std::size_t i = first_points_[position >> top_shift_];
   while (i < points_.size() && points_[i].position < position)
@@ -87,7 +89,8 @@ std::vector<hash_ring::share> hash_ring::shares(std::size_t replicas) const {
     all.push_back({member.id});
   std::array<node_id, replicas_max> owners;
   for (std::size_t i = 0; i < points_.size(); ++i) {
-    // The keys from the point before up to this one; the first point's reach over zero.
+    // A point owns the keys from the previous point's position up to its own; the range of the
+    // first point wraps over zero.
     const auto before = points_[(i + points_.size() - 1) % points_.size()].position;
     const double keys = std::ldexp(static_cast<double>(points_[i].position - before), -64);
     all[points_[i].member].first += keys;

@@ -22,8 +22,8 @@ public:
   /// How much of all keys a member owns.
   struct share {
     node_id id;
-    double first = 0;  ///< Share of all keys whose first owner it is; 1: all keys.
-    double listed = 0; ///< Share of all keys that it owns at all.
+    double first = 0;  ///< Share of all keys whose first owner is this member; 1: all keys.
+    double listed = 0; ///< Share of all keys that have this member among their owners.
   };
 
   static constexpr std::uint32_t virtual_nodes = 160;
@@ -31,8 +31,8 @@ public:
   hash_ring() = default;
   explicit hash_ring(std::span<const member> members);
 
-  /// Writes the first `out.size()` distinct members clockwise of the key's position; fewer when
-  /// there are fewer members. Returns how many.
+  /// Writes the first `out.size()` distinct members clockwise of the key's position; fewer when the
+  /// ring has fewer members. Returns how many it wrote.
   std::size_t owners(const page_key& key, std::span<node_id> out) const noexcept {
     return owners_at(key.prefix(), out);
   }
@@ -57,7 +57,7 @@ public:
 private:
   struct point {
     std::uint64_t position;
-    std::uint32_t member; ///< Index into `members_`.
+    std::uint32_t member; ///< Index of the point's owner in `members_`.
   };
   struct entry {
     node_id id;
@@ -66,8 +66,8 @@ private:
 
   std::size_t first_at_or_after(std::uint64_t position) const noexcept;
 
-  std::vector<entry> members_; ///< Sorted by id.
-  std::vector<point> points_;  ///< Sorted by position.
+  std::vector<entry> members_; ///< All members, sorted by id.
+  std::vector<point> points_;  ///< The virtual nodes of all members, sorted by position.
   /// For each value of a position's top bits, the first point there or later: a look-up is one step
   /// instead of a binary search over 160,000 points.
   std::vector<std::uint32_t> first_points_;

@@ -20,7 +20,8 @@ void liveness::heard(const incarnation& inc, time_point now) {
 
 void liveness::lost(const incarnation& inc, time_point now) {
   auto at = records_.find(inc);
-  // A second loss without a sign of life in between must not extend the first one's deadline.
+  // A second broken connection without a sign of life in between must not extend the deadline that
+  // the first one has set.
   if (at == records_.end() || at->second.lost)
     return;
   at->second.lost = true;

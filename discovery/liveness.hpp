@@ -12,17 +12,18 @@ namespace peercache::discovery {
 using time_point = std::chrono::steady_clock::time_point;
 using duration = std::chrono::steady_clock::duration;
 
-/// When each member was last heard of.
+/// The times at which each member was last heard of.
 ///
 /// Threads: none; the owner serializes. Time is an argument.
 /// Invariant: no time in here is later than the latest `now` given.
 class liveness {
 public:
-  /// @param expiry      A member that was not heard of for longer is silent.
-  /// @param lost_expiry The same, counted from the moment its connection broke.
+  /// @param expiry      A member that was not heard of for longer than this is silent.
+  /// @param lost_expiry The same for a member whose connection broke, counted from the break.
   liveness(duration expiry, duration lost_expiry) : expiry_(expiry), lost_expiry_(lost_expiry) {}
 
-  /// Follows exactly these from now on; those that are new count as heard of now.
+  /// Follows exactly `members` from now on; a member that was not followed before counts as heard
+  /// of at `now`.
   void watch(std::span<const member> members, time_point now);
 
   void heard(const incarnation& inc, time_point now);
@@ -30,7 +31,8 @@ public:
   void lost(const incarnation& inc, time_point now);
   /// The member is known to be gone: it is silent until it is heard again.
   void declare_dead(const incarnation& inc);
-  /// This process itself stood still for `gap`: nobody is blamed for that time.
+  /// This process itself stood still for `gap`, so no member is blamed for not being heard
+  /// meanwhile.
   void forgive(duration gap, time_point now);
 
   bool silent(const incarnation& inc, time_point now) const;

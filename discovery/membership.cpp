@@ -13,12 +13,13 @@ namespace {
 /// A process that was stopped for this many heartbeats does not judge others by the time it missed.
 constexpr int pause_heartbeats = 2;
 /// A member whose connection broke is expelled after so many heartbeats without a sign of life: one
-/// that is missed, and one that may be under way.
+/// heartbeat may be missed, and one may be under way.
 constexpr int lost_heartbeats = 2;
-/// How long a restarted head listens for members that still heartbeat to it, at least.
+/// A restarted pinned head listens for at least so many heartbeats whether members still send
+/// theirs to it, before it founds a cluster.
 constexpr int listen_heartbeats = 2;
 
-/// Whether both are the same process, whatever the view says about its draining.
+/// Whether `seen` and `self` are the same process, whatever the view says about its draining.
 bool same_process(member seen, const member& self) {
   seen.draining = self.draining;
   return seen == self;
@@ -125,13 +126,15 @@ bool membership::frozen(time_point now) const {
 }
 
 void membership::handle(const heartbeat_packet& p) {
-  // A heartbeat that was sent before its sender left.
+  // This heartbeat was sent before its sender left, so it is no sign that the sender stays.
   if (p.inc == self_.inc || leavers_.count(p.inc) > 0)
     return;
   hear_of(p.known);
   note_sign_of_life(p.inc);
-  // Masters judge each other by answers: one that hears nobody is of no use as a master. Nor is a
-  // node in touch that hears of newer views and gets none.
+  // A heartbeat between two masters is no sign of life: masters judge each other by answers, since
+  // a master that can send but hears nobody is of no use. A heartbeat that names a newer view than
+  // this node's does not count either: a node that hears of newer views and never gets them is not
+  // in touch with the senders.
   const bool ahead = p.known > newest_.stamp();
   if (ahead && p.known <= outbid_)
     elsewhere_.insert(p.inc);
@@ -152,8 +155,10 @@ void membership::handle(const heartbeat_answer_packet& p) {
   if (p.newer) {
     consider(*p.newer);
     if (p.known > newest_.stamp()) {
-      // The sender lives in a fragment that this node ignores: it has no vote here any more.
-      // Without that vote there may be nothing left to stay for.
+      // The sender's view came with the answer, and the sender's stamp is still newer than this
+      // node's newest view: so this node has just ignored that view as a fragment. The sender lives
+      // in the fragment and has no vote here any more. Without that vote this node may not be able
+      // to ignore the fragment, so it considers the view again.
       elsewhere_.insert(p.inc);
       consider(*p.newer);
     }
@@ -170,7 +175,8 @@ heartbeat_answer_packet membership::answer_to_heartbeat() const {
           phase_ == phase::looking, in_touch(now_), {}};
 }
 
-/// A late tick means that this process stood still, since its own clock sends them.
+/// Notices that this process stood still: its own clock sends the ticks, so a late tick means that.
+/// Nobody else is blamed for the time that this process missed.
 void membership::notice_own_pause(time_point now) {
   PEERCACHE_ASSERT(now >= now_);
   auto gap = now - now_;
@@ -184,8 +190,8 @@ void membership::notice_own_pause(time_point now) {
   survey_.reset();
 }
 
-/// A view came from somewhere. Older ones change nothing; one without this node is a reason to join
-/// again.
+/// Handles a view that somebody sent. An older view than the newest known one changes nothing; a
+/// newer view without this node is a reason to join again.
 void membership::consider(const view& received) {
   if (received == newest_ || (!received.newer_than(newest_) && guard_on(guard::view))) {
     if (phase_ == phase::rejoining && received.newer_than(view_) && received.find(self_.inc))
@@ -212,29 +218,31 @@ void membership::consider(const view& received) {
   if (phase_ == phase::joined)
     phase_ = phase::rejoining;
   survey_.reset();
-  // Give that cluster the time to answer before carrying on or founding alone.
+  // The cluster of the newer view gets the time to answer before this node carries on or founds
+  // alone.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
   stand_in_after(options_.heartbeat);
   send_joins();
 }
 
-/// Tells members that the newer view lacks as well: they hear this master, and need not find out
-/// one after another.
+/// Sends the newer view to members of the own view that it lacks as well as this master: they send
+/// heartbeats to this master, and need not find out one after another.
 void membership::tell_who_is_out_as_well() {
   for (const auto& m : view_.members)
     if (m.inc != self_.inc && newest_.find(m.id) == nullptr)
       send(control_endpoint(m), view_packet{newest_});
 }
 
-/// Takes `decided` as the own view without living in it: somewhere a newer view was made without
-/// this process. Should that newer view stand still, the masters of `decided` make the next one.
+/// Takes `decided` as the own view without living in it, because a newer view was made without this
+/// process. Should that newer view stand still, the masters of `decided` make the next one.
 void membership::stand_on(const view& decided) {
   const bool was_master = view_.is_master(self_.name);
   succeed_own_view(decided, was_master);
 }
 
-/// Everything that goes by the own view follows it.
+/// Replaces the own view by `latest` and brings all state that depends on the own view up to it:
+/// the voting round, the survey, liveness, answering masters and former members.
 void membership::succeed_own_view(const view& latest, bool was_master) {
   const auto before = std::exchange(view_, latest);
   const auto& old_masters = before.masters;
@@ -242,12 +250,13 @@ void membership::succeed_own_view(const view& latest, bool was_master) {
   survey_.reset();
   elsewhere_.clear();
   liveness_.watch(view_.members, now_);
-  // Plain members send no heartbeats to plain members: a new master starts to count now.
+  // Plain members send no heartbeats to plain members, so this member has heard nothing of a new
+  // master yet: the master counts as heard of from now on.
   if (!was_master)
     for (const auto& m : view_.members)
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
-  // The view may have been on its way when these members said that they leave.
+  // `latest` may have been made before these members said that they leave: they stay dead in it.
   for (const auto& [inc, said_at] : leavers_)
     liveness_.declare_dead(inc);
   declare_replaced_dead();
@@ -272,7 +281,8 @@ void membership::adopt(const view& latest) {
   actions_.push_back(adopt_view{view_});
 }
 
-/// Addresses of masters that were none before count as answering from now on.
+/// Starts to watch the answers of the view's masters. The address of a master that was none in the
+/// view before counts as answering now.
 void membership::watch_masters(const std::vector<std::string>& old_masters) {
   auto before = std::exchange(answered_, {});
   for (const auto& name : view_.masters) {
@@ -284,7 +294,8 @@ void membership::watch_masters(const std::vector<std::string>& old_masters) {
   }
 }
 
-/// Asks for a view that says whether this node drains, where the view says otherwise. @pre joined
+/// Asks the leader for a view with this node's own draining state, where the own view says
+/// otherwise. @pre joined
 void membership::ask_for_own_state() {
   if (view_.find(self_.inc)->draining == self_.draining)
     return;
@@ -302,13 +313,15 @@ void membership::send_heartbeats() {
   const bool alone = isolated(now_);
   if (leads() || alone)
     greet_seeds(p);
-  // No master answers. They may have been replaced unnoticed: ask the others, one after another.
+  // No master answers, perhaps because all were replaced unnoticed: this node asks the other
+  // members, one with each heartbeat.
   if (alone) {
     const auto& other = view_.members[probe_next_++ % view_.members.size()];
     if (other.inc != self_.inc && !view_.is_master(other.name))
       send(control_endpoint(other), p);
   } else if (is_master() && !former_.empty()) {
-    // Every master looks for former members: one that restarted does not remember them.
+    // All masters look for former members, not the leader alone: a master that restarted does not
+    // remember the former members.
     send(control_endpoint(former_[probe_next_++ % former_.size()]), p);
   }
   if (is_master())
@@ -320,7 +333,8 @@ void membership::send_heartbeats() {
       send(std::move(target), p);
 }
 
-/// Seeds that are no members may lead another half of the cluster, or be a head that came back.
+/// Sends the heartbeat to seeds that are no members: such a seed may lead another half of the
+/// cluster, or be a head that came back.
 void membership::greet_seeds(const heartbeat_packet& p) {
   for (const auto& seed : options_.seeds) {
     bool inside = std::any_of(view_.members.begin(), view_.members.end(),
@@ -337,7 +351,7 @@ void membership::send(endpoint to, packet body) {
 bool membership::beat_is_due() {
   if (now_ < next_beat_)
     return false;
-  // Beats that were missed are not made up for.
+  // Heartbeats that this node missed, because it stood still, are not sent later.
   next_beat_ = std::max(next_beat_ + options_.heartbeat, now_);
   return true;
 }

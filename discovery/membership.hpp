@@ -18,26 +18,26 @@
 
 namespace peercache::discovery {
 
-/// Carry this packet to that node, best effort: a lost one is made good, a slow peer holds up
-/// nobody.
+/// Action: carry `body` to the node at `to`, best effort. The protocol makes good for a lost
+/// packet, and a slow peer holds up nobody.
 struct send_packet {
   endpoint to;
   packet body;
 };
 
-/// This is the cluster from now on. Always contains this node's incarnation.
+/// Action: `latest` is the cluster from now on. The view always contains this node's incarnation.
 struct adopt_view {
   view latest;
 };
 
-/// The leader does not take this node in. The node goes on asking; say so to the operator.
+/// Action: tell the operator that the leader does not take this node in; the node goes on asking.
 /// Emitted once for each different reason.
 struct join_refused {
   std::string reason;
 };
 
-/// Nobody whom this node asked to take it in has answered so far. It goes on asking; say so to the
-/// operator. Emitted once.
+/// Action: tell the operator that nobody whom this node asked to take it in has answered so far;
+/// the node goes on asking. Emitted once in the life of the process.
 struct join_unanswered {
   std::string reason;
 };
@@ -45,7 +45,7 @@ struct join_unanswered {
 using action = std::variant<send_packet, adopt_view, join_refused, join_unanswered>;
 
 struct membership_options {
-  /// The first one is the pinned head. Empty: this node founds a cluster.
+  /// Nodes to join through; the first one is the pinned head. Empty: this node founds a cluster.
   std::vector<endpoint> seeds;
   std::uint32_t max_masters = 3;
   duration heartbeat = std::chrono::milliseconds(500);
@@ -102,48 +102,51 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 class membership {
 public:
   enum class phase : std::uint8_t {
-    looking,   ///< Never was in a view.
-    joined,    ///< In the newest view known.
-    rejoining, ///< A newer view without this node exists; keeps the old one meanwhile.
-    left,      ///< `leave` was called: takes part in nothing but votes.
+    looking,   ///< This process was never in a view.
+    joined,    ///< This process is in the newest view it knows.
+    rejoining, ///< A newer view without this node exists; the node keeps the old view meanwhile.
+    left,      ///< `leave` was called: the process takes part in nothing but votes.
   };
 
   /// @pre self.id == node_id_of(self.name); heartbeat > 0; expiry > heartbeat; max_masters > 0.
   membership(membership_options options, member self, time_point now);
 
-  /// Time passes.
+  /// Handles the passing of time: returns the actions that are due at `now`.
   std::vector<action> tick(time_point now);
-  /// A packet arrived, from whomever.
+  /// Handles a packet that arrived, from whichever process.
   std::vector<action> on_packet(const packet& received, time_point now);
-  /// The connection to the process with this incarnation broke: it is expelled about two heartbeats
-  /// later unless it is heard of again, instead of after the whole expiry.
+  /// The connection to the process with this incarnation broke: the member is expelled about two
+  /// heartbeats later unless it is heard of again, instead of after the whole expiry.
   std::vector<action> on_peer_lost(const incarnation& inc, time_point now);
   /// This node is to give its keys away, or to own some again. The view that says so comes from the
-  /// leader; until then it is asked for with every heartbeat.
+  /// leader; until it comes, this node asks for it with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
-  /// This node goes. The masters are told until it `may_end`; meanwhile it only votes.
+  /// This node leaves the cluster. It tells the masters until it `may_end`; meanwhile it only
+  /// votes.
   std::vector<action> leave(time_point now);
   /// Whether the cluster needs this process no more. After `leave`, a master whose vote counts is
-  /// needed until it hears of a view without itself: should another master be lost before that one
-  /// is decided, the two of them could be the majority of three. It waits for nobody when all
-  /// others are silent or leave as well. True whenever `leave` was not called.
+  /// needed until it hears of a view without itself: should another master be lost before that view
+  /// is decided, the vote of the leaving one could be needed for a majority of three. A leaving
+  /// master waits for nobody when all others are silent or leave as well. True whenever `leave` was
+  /// not called.
   bool may_end(time_point now) const;
 
-  /// The newest view that was heard of, with this node or without.
+  /// The newest view that this process heard of, with this node in it or without.
   const view& newest() const noexcept { return newest_; }
   /// The last view adopted; term 0 before the first one. While rejoining: the newest view with this
-  /// process inside, which may be one that was only stood on (`stand_on`) and never came as an
-  /// action.
+  /// process inside, which may be one that this process only fell back to (`stand_on`) and that
+  /// never came as an `adopt_view` action.
   const view& current() const noexcept { return view_; }
   const member& self() const noexcept { return self_; }
   phase state() const noexcept { return phase_; }
   bool leads() const noexcept;
   bool is_master() const noexcept;
-  /// No master of the view (this node included) has been heard of for an expiry: the view may be
-  /// old.
+  /// Whether no master of the view (this node included) has been heard of for an expiry: then the
+  /// view may be old.
   bool isolated(time_point now) const;
-  /// Three or more masters, and fewer than a majority of them (this node included) answers here:
-  /// as far as this master sees, the view cannot change until there is a fragment.
+  /// Whether the view has three or more masters and fewer than a majority of them (this node
+  /// included) answer this node: as far as this master sees, the view cannot change until there is
+  /// a fragment.
   bool frozen(time_point now) const;
 
 private:
@@ -157,7 +160,7 @@ private:
   void handle(const propose_packet& p);
   void handle(const vote_packet& p);
 
-  // Every member.
+  // The work of every node, master or not (membership.cpp).
   void notice_own_pause(time_point now);
   void consider(const view& received);
   void adopt(const view& latest);
@@ -173,7 +176,8 @@ private:
   bool beat_is_due();
   std::vector<action> take_actions();
 
-  // The rest of a cluster (membership_fragment.cpp).
+  // What is left of a cluster that lost its masters: the survey and fragments
+  // (membership_fragment.cpp).
   struct masters_heard {
     std::size_t originals = 0;
     std::size_t successors = 0;
@@ -187,13 +191,13 @@ private:
   bool is_to_be_outbid(const view& received) const;
   bool wants_other_view(const std::vector<member>& members) const;
 
-  // Leaving (membership_leaving.cpp).
+  // Functions of a node that leaves, and of those that hear of it (membership_leaving.cpp).
   bool hears_after_leaving(const packet& received);
   bool closes_the_door() const;
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
 
-  // Joining (membership_joining.cpp).
+  // Functions of joining, on both sides (membership_joining.cpp).
   struct applicant {
     member who;
     bool was_member = false;
@@ -213,7 +217,7 @@ private:
   void complain_if_unanswered();
   bool all_seeds_ask() const;
 
-  // Masters (membership_master.cpp).
+  // The work of masters: proposing, deciding and publishing views (membership_master.cpp).
   void pursue();
   bool may_propose() const;
   bool lives_here(const member& master) const;
@@ -226,7 +230,7 @@ private:
   void note_answer(const heartbeat_answer_packet& p);
   void greet_seeds(const heartbeat_packet& p);
 
-  // Agreement of three or more masters (membership_voting.cpp).
+  // The agreement of three or more masters on the next view (membership_voting.cpp).
   const view& base() const;
   bool stands_in() const;
   bool acts_as_successor() const;
@@ -252,55 +256,59 @@ private:
   bool better_placed_lives(const prepare_packet& p, bool as_successor) const;
   std::vector<incarnation> heard_but_missing(const view& value) const;
 
-  // Constant after construction.
+  // Fields that stay as the constructor set them, except where noted.
   membership_options options_;
-  member self_;         ///< Only `draining` changes.
+  member self_;         ///< This node as it tells others; only `draining` changes.
   endpoint head_;       ///< Where the pinned head listens.
   bool founds_ = false; ///< This node is the pinned head.
 
-  // Changed by events.
+  // Fields that events change.
   phase phase_ = phase::looking;
-  view view_;   ///< The newest with this incarnation: adopted, or stood on while rejoining.
-  view newest_; ///< The newest that was heard of; differs from `view_` while looking or rejoining.
+  view view_;   ///< The newest view with this incarnation: adopted, or stood on while rejoining.
+  view newest_; ///< The newest view heard of; differs from `view_` while looking or rejoining.
   liveness liveness_;
   time_point now_;
   time_point next_beat_;
-  time_point began_;       ///< This process.
+  time_point began_;       ///< When this process began.
   time_point listened_at_; ///< Before this time the pinned head founds no cluster.
   time_point found_at_;    ///< When the pinned head stops asking and founds a cluster.
   view_stamp heard_of_;    ///< While looking: the newest view that somebody said it knows.
-  time_point told_by_;     ///< How long to wait until somebody tells that view.
+  time_point told_by_;     ///< Until when to wait for somebody to tell the view `heard_of_`.
   time_point left_at_;
-  time_point rejoining_since_;      ///< Rejoining began, or the newer cluster was last heard of.
-  time_point cluster_heard_at_;     ///< When a member of the newest view was last heard of.
-  bool was_answered_ = false;       ///< Somebody answered when this process asked to come in.
-  bool complained_ = false;         ///< `join_unanswered` was emitted.
-  std::optional<survey> survey_;    ///< There while this node is cut off.
-  view_stamp outbid_;               ///< The newest ignored fragment: the next view must be newer.
+  time_point rejoining_since_;   ///< When rejoining began, or the newer cluster was last heard of.
+  time_point cluster_heard_at_;  ///< When a member of the newest view was last heard of.
+  bool was_answered_ = false;    ///< Whether somebody answered when this process asked to come in.
+  bool complained_ = false;      ///< Whether `join_unanswered` was emitted.
+  std::optional<survey> survey_; ///< The search for survivors; empty unless this node is cut off.
+  view_stamp outbid_;            ///< The newest ignored fragment: the next view must be newer.
   std::set<incarnation> elsewhere_; ///< Members of the own view that live in an ignored fragment.
   std::size_t probe_next_ = 0;
-  std::vector<member> former_; ///< Former members of the own view, the newest last.
-  bool change_is_due_ = false; ///< Something happened that may call for another view.
+  /// Members of earlier views that are not in `view_`, the newest last.
+  std::vector<member> former_;
+  bool change_is_due_ = false; ///< Whether something happened that may call for another view.
 
-  // Masters only.
-  std::map<node_id, applicant> joining_; ///< Who asked lately to come in; every member keeps this.
+  // Fields that only masters use, except where noted.
+  /// Nodes that asked lately to come in; every member keeps these.
+  std::map<node_id, applicant> joining_;
   struct answer {
     time_point at;
     incarnation by;
   };
-  std::map<endpoint, answer> answered_;       ///< When a master's address last answered.
-  std::map<incarnation, time_point> vouched_; ///< Members that another master hears, until when.
-  std::map<incarnation, time_point> leavers_; ///< When processes said lately that they go.
-  std::optional<voting_round> round_;         ///< The attempt that is on its way.
-  time_point next_round_at_;                  ///< No attempt begins before.
+  std::map<endpoint, answer> answered_; ///< The last answer from each master's address.
+  /// Members that another master hears, until when that counts.
+  std::map<incarnation, time_point> vouched_;
+  std::map<incarnation, time_point> leavers_; ///< When processes said lately that they leave.
+  std::optional<voting_round> round_;         ///< The voting attempt that this process makes now.
+  time_point next_round_at_;                  ///< Before this time this process begins no attempt.
   time_point ask_again_at_;                   ///< When masters that have not voted are asked again.
   time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
   std::uint64_t term_seen_ = 0; ///< The highest term of any attempt.
-  std::uint64_t version_proposed_ = 0; ///< The highest one that this process proposed to others.
-  view_stamp led_;                     ///< The base whose first attempt was used.
-  vote_memory votes_;                  ///< Votes about the view after `view_`.
-  /// Votes about views after views that this process never lived in, by the view before; the
-  /// newest.
+  /// The highest view version that this process proposed to others.
+  std::uint64_t version_proposed_ = 0;
+  view_stamp led_;    ///< The base view for which the leader's free first attempt was used.
+  vote_memory votes_; ///< This process's votes about the view after `view_`.
+  /// Votes about the successors of views that this process never lived in, by the stamp of the view
+  /// before; only the newest few are kept.
   std::map<view_stamp, vote_memory> successor_votes_;
   std::string refused_reason_;
   std::vector<action> actions_; ///< What the event being handled has caused so far.

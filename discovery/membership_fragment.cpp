@@ -1,4 +1,5 @@
-// How the rest of a cluster goes on when a majority of its masters is not heard any more.
+// Membership after a majority of the masters is not heard any more: how the members that are left
+// go on in a fragment.
 
 #include "common/guards.hpp"
 #include "discovery/membership.hpp"
@@ -15,7 +16,8 @@ void sort_by_id(std::vector<member>& members) {
             [](const member& a, const member& b) { return a.id < b.id; });
 }
 
-/// The masters in their order, then the others by id.
+/// Appends the members of `of` that `order` lacks: the masters in their order, then the other
+/// members by id.
 void append_in_order(std::vector<member>& order, const view& of) {
   const auto append = [&order](const member& m) {
     const auto known = [&m](const member& other) { return other.id == m.id; };
@@ -31,7 +33,8 @@ void append_in_order(std::vector<member>& order, const view& of) {
 
 } // namespace
 
-/// How many masters of the own view answer, and how many processes in places of masters.
+/// Counts the masters of the own view that answer, and the processes that answer in a master's
+/// place.
 membership::masters_heard membership::hear_masters(time_point now) const {
   masters_heard heard;
   for (const auto& name : view_.masters) {
@@ -47,8 +50,8 @@ membership::masters_heard membership::hear_masters(time_point now) const {
   return heard;
 }
 
-/// Whether so many masters of the own view answer that it can change. Successors count as they do
-/// in a vote.
+/// Whether enough masters of the own view answer this node for the view to be changed. Successors
+/// of masters count as they do in a vote.
 bool membership::in_touch(time_point now) const {
   if (phase_ != phase::joined || !guard_on(guard::fragment))
     return false;
@@ -75,7 +78,8 @@ void membership::survey_if_cut_off() {
     std::vector<member> order;
     append_in_order(order, newest_);
     append_in_order(order, view_);
-    // While rejoining the newest view may name another process in this one's place.
+    // While rejoining, the newest view may name another process under this node's id: this process
+    // takes that entry's place in the survey.
     if (auto own = std::find_if(order.begin(), order.end(),
                                 [this](const member& m) { return m.id == self_.id; });
         own != order.end())
@@ -91,11 +95,13 @@ void membership::survey_if_cut_off() {
   commit(fragment_of(with_applicants(std::move(left))));
 }
 
-/// A fragment of these members: newer than the newest view, older than any view its masters make.
+/// A fragment with `members`: newer than the newest known view, older than any view that the
+/// masters of that view make.
 view membership::fragment_of(std::vector<member> members) const {
   auto made = next_view(newest_.term, std::move(members));
   made.term = newest_.term;
-  // Others may accept what this process has proposed, unnoticed, and bring it to its end.
+  // Another process may finish a proposal of this one without this one noticing, so the fragment
+  // gets a higher version than any view proposed here.
   made.version = std::max(made.version, version_proposed_ + 1);
   made.former_masters = newest_.former_masters;
   if (!newest_.fragment())
@@ -105,8 +111,8 @@ view membership::fragment_of(std::vector<member> members) const {
   return made;
 }
 
-/// A fragment becomes whole when a majority of those masters that it had lost is in it again, or of
-/// processes in their places.
+/// Whether a view with `members` is no fragment any more: a majority of the masters that were lost
+/// is in it again, either themselves or by processes in their places.
 bool membership::is_whole_with(const std::vector<member>& members) const {
   const auto& former = base().former_masters;
   const auto back = std::count_if(former.begin(), former.end(), [&members](const member& master) {
@@ -117,16 +123,18 @@ bool membership::is_whole_with(const std::vector<member>& members) const {
 }
 
 /// Whether `received` is a fragment of the view in which this node and a majority of its masters
-/// live: it is ignored, and the next view of that majority is newer. A majority that successors are
-/// needed for may make none: those who have learnt of the fragment, in which they are no masters,
-/// succeed nobody and wait to be taken in.
+/// live: this node ignores such a fragment, and the majority's next view is newer. A majority that
+/// needs successors' votes may make no next view: successors that have learnt of the fragment, in
+/// which they are no masters, vote for nobody and wait to be taken in; so then the fragment is not
+/// ignored.
 bool membership::is_to_be_outbid(const view& received) const {
   return received.fragment() && !view_.fragment() && received.term == view_.term &&
          phase_ == phase::joined && guard_on(guard::fragment) &&
          hear_masters(now_).originals >= votes_needed(view_.masters.size());
 }
 
-/// Whether a next view with these members is wanted.
+/// Whether the cluster needs a next view with `members`: the members differ, a fragment is to be
+/// outbid, or the own fragment becomes whole.
 bool membership::wants_other_view(const std::vector<member>& members) const {
   return phase_ != phase::joined || members != view_.members || outbid_ > view_.stamp() ||
          (view_.fragment() && is_whole_with(members));

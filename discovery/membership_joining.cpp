@@ -1,4 +1,5 @@
-// How a node comes in: it asks, is taken in or refused; the pinned head founds.
+// Joining in the membership protocol: a node asks and is taken in or refused; the pinned head
+// founds.
 
 #include "common/limits.hpp"
 #include "discovery/membership.hpp"
@@ -9,7 +10,8 @@
 
 namespace peercache::discovery {
 
-/// Everyone who might lead or know who does: the newest view's masters, the own view's, the seeds.
+/// Addresses of everyone who might lead or know who does: masters of the newest and of the own
+/// view, and the seeds.
 std::vector<endpoint> membership::who_may_lead() const {
   std::vector<endpoint> all = options_.seeds;
   for (const auto* source : {&newest_, &view_})
@@ -32,7 +34,8 @@ void membership::handle(const join_packet& p) {
     return;
   hear_of(p.known);
   if (p.known > newest_.stamp()) {
-    // The joining node knows a newer view: the answer makes it tell.
+    // The joining node knows a newer view than this one: an answer with this node's older stamp
+    // makes the joining node send its view.
     send(control_endpoint(p.who), answer_to_heartbeat());
     return;
   }
@@ -42,8 +45,8 @@ void membership::handle(const join_packet& p) {
     return;
   }
   if (p.was_member && newest_.find(p.who.inc) == nullptr && p.known != newest_.stamp()) {
-    // A former member may not know yet that it was expelled: it must empty its shard before it
-    // joins.
+    // A former member may not know yet that it was expelled. It gets the newest view instead of
+    // being taken in: the member must empty its shard before it joins.
     send(control_endpoint(p.who), view_packet{newest_});
     return;
   }
@@ -51,7 +54,8 @@ void membership::handle(const join_packet& p) {
   if (known != nullptr && replaces(asks, *known))
     liveness_.declare_dead(known->inc);
   if (phase_ != phase::joined) {
-    // Should this process make the next view, it takes in whom it kept waiting.
+    // This process may have to make the next view itself: it then takes in the nodes that it kept
+    // waiting.
     joining_.insert_or_assign(p.who.id, asks);
     change_is_due_ = true;
   }
@@ -71,15 +75,16 @@ void membership::handle(const join_packet& p) {
     send(control_endpoint(p.who), refused_packet{std::move(reason)});
 }
 
-/// Whether the applicant runs instead of the member. An applicant that has been in views is
-/// believed only at the member's own address, which two processes cannot have: it may be the one
-/// that the member replaced.
+/// Whether the applicant runs in place of the member `known`. An applicant that has been in views
+/// is believed only at the member's own address, which two processes cannot have: elsewhere it may
+/// be the process that the member replaced.
 bool membership::replaces(const applicant& asks, const member& known) {
   return asks.who.id == known.id && asks.who.inc != known.inc && asks.who.host == known.host &&
          (!asks.was_member || asks.who.control_port == known.control_port);
 }
 
-/// Declares members dead in whose place an applicant runs that asked before the view was known.
+/// Declares members of the own view dead that an applicant replaces which asked before this process
+/// knew the view.
 void membership::declare_replaced_dead() {
   for (const auto& [id, asks] : joining_)
     if (const auto* known = view_.find(id); known != nullptr && replaces(asks, *known))
@@ -87,7 +92,7 @@ void membership::declare_replaced_dead() {
 }
 
 /// Whether the newest view has one or two masters and all of them were replaced: then nobody makes
-/// the view after it. True when no view is known.
+/// the view after it. Also true when this process knows no view.
 bool membership::newest_is_orphaned() const {
   if (votes_needed(newest_.masters.size()) > 1)
     return false;
@@ -99,7 +104,7 @@ bool membership::newest_is_orphaned() const {
   });
 }
 
-/// `members`, and those who ask to come in and may.
+/// Returns `members` together with the applicants that may be taken in.
 std::vector<member> membership::with_applicants(std::vector<member> members) const {
   for (const auto& [id, asks] : joining_)
     if (id != self_.id && members.size() < limits::members_max &&
@@ -120,7 +125,8 @@ void membership::handle(const refused_packet& p) {
   if (phase_ == phase::joined)
     return;
   cluster_heard_at_ = now_;
-  // Somebody leads there: no reason to take over or to found here.
+  // A leader that refuses this node exists, so this node has no reason yet to take over or to
+  // found.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
   stand_in_at_ = now_ + options_.expiry / 2;
@@ -130,7 +136,7 @@ void membership::handle(const refused_packet& p) {
   actions_.push_back(join_refused{p.reason});
 }
 
-/// Why the joining node cannot be taken in; empty when it can.
+/// Why `who` cannot be taken in; empty when it can.
 std::string membership::reason_to_refuse(const member& who) const {
   if (!is_printable_name(who.name) || who.name.size() > limits::node_name_bytes_max ||
       !is_printable_name(who.host) || who.host.size() > host_bytes_max)
@@ -140,8 +146,8 @@ std::string membership::reason_to_refuse(const member& who) const {
     return view_.members.size() < limits::members_max ? "" : "the cluster is full";
   if (known->name != who.name)
     return "its node id is that of '" + known->name + "': choose another node name";
-  // A node that looks for a cluster hears no members, so it cannot say that one elsewhere is gone.
-  // A node does not hear itself either.
+  // A node that looks for a cluster hears no members, so it cannot tell that a member on another
+  // host is gone. A node hears no heartbeats of its own either, so its own silence says nothing.
   const bool may_live =
       known->inc == self_.inc || (phase_ == phase::looking && known->host != who.host);
   if (known->inc == who.inc || (liveness_.silent(known->inc, now_) && !may_live))
@@ -151,8 +157,8 @@ std::string membership::reason_to_refuse(const member& who) const {
 }
 
 /// Passes the join on to the first living master that is neither this node nor the joining node's
-/// former self. A packet is forwarded once: two nodes that take each other for the leader would
-/// send it to and fro.
+/// former self. A join is forwarded only once: two nodes that take each other for the leader would
+/// otherwise send it to and fro.
 void membership::forward(const join_packet& p) {
   if (p.forwarded || phase_ == phase::looking)
     return;
@@ -167,14 +173,15 @@ void membership::forward(const join_packet& p) {
     send(control_endpoint(*master), std::move(onward));
     return;
   }
-  // No refusal for a process that may act for a master or go on from an older view: it would wait.
+  // A process that may act for a master or go on from an older view gets no refusal: a refusal
+  // would make it wait instead of acting.
   if (!p.was_member && !newest_.is_master(p.who.name))
     send(control_endpoint(p.who),
          refused_packet{"no master of its view answers " + self_.name +
                         ": until one does, or those who are left have made a view without them"});
 }
 
-/// Notes that somebody knows a newer view than this node, and is about to tell it.
+/// Notes that somebody knows a newer view than this node, and is about to send it.
 void membership::hear_of(const view_stamp& known) {
   if (phase_ != phase::looking || known <= newest_.stamp())
     return;
@@ -182,10 +189,11 @@ void membership::hear_of(const view_stamp& known) {
   told_by_ = now_ + 2 * options_.heartbeat;
 }
 
-/// The pinned head asked around and found no cluster. Should it have heard of one that cannot take
-/// it in (all its masters are dead), the new term is above that one's and its members join here;
-/// unless that one has three masters or more: then only a majority can end it, and what is made
-/// once nobody of it is heard any more is a fragment.
+/// Founds a cluster, if this node is the pinned head and found none when it asked around. If the
+/// head has heard of a cluster that cannot take it in because all masters are dead, the new view's
+/// term is above that cluster's, so its members join here. A cluster of three masters or more can
+/// only be ended by a majority of them: then the head makes a fragment once it hears nobody of that
+/// cluster any more.
 void membership::found_if_due() {
   if (!founds_)
     return;
@@ -202,7 +210,8 @@ void membership::found_if_due() {
     commit(next_view(newest_.term + 1, with_applicants({self_})));
 }
 
-/// Seeds that are dead or out of reach look like a node that does nothing: says whom it asks.
+/// Tells the operator, after two expiries without any answer, whom this node asks to take it in:
+/// otherwise a node whose seeds are dead or out of reach seems to do nothing.
 void membership::complain_if_unanswered() {
   if (complained_ || was_answered_ || now_ - began_ < 2 * options_.expiry)
     return;
@@ -215,14 +224,15 @@ void membership::complain_if_unanswered() {
                                        asked + "); it goes on asking"});
 }
 
-/// A heartbeat of this process came, or its answer to one.
+/// Notes that `who` sent a heartbeat or answered one of this process's.
 void membership::note_sign_of_life(const incarnation& who) {
   was_answered_ = true;
   if (newest_.find(who) != nullptr)
     cluster_heard_at_ = now_;
 }
 
-/// Whether all other seeds ask this node to take them in: none of them led a cluster when it asked.
+/// Whether all other seeds ask this node to take them in: then none of the seeds led a cluster when
+/// it asked.
 bool membership::all_seeds_ask() const {
   return std::all_of(options_.seeds.begin(), options_.seeds.end(), [this](const endpoint& seed) {
     return seed == control_endpoint(self_) ||

@@ -1,4 +1,4 @@
-// How a member leaves, and how the others take it.
+// Leaving in the membership protocol: what the leaving member does, and what the others do.
 
 #include "discovery/membership.hpp"
 
@@ -33,8 +33,9 @@ bool membership::may_end(time_point now) const {
   });
 }
 
-/// Whether this leaving master is to make the view without itself: all masters leave and members
-/// stay, who cannot change their view alone. Masters take turns, a heartbeat each.
+/// Whether this leaving master is to make a view without itself: all masters are leaving or silent,
+/// and the members that stay cannot change their view alone. Masters try in turn, one heartbeat
+/// apart.
 bool membership::closes_the_door() const {
   if (phase_ != phase::left || !view_.is_master(self_.name))
     return false;
@@ -50,9 +51,11 @@ bool membership::closes_the_door() const {
   return now_ - left_at_ >= turn && !may_end(now_);
 }
 
-/// Whether the packet is to be handled: votes, the view that they lead to, and others that go.
+/// Whether a process that has left still handles the packet: votes, views, and other processes'
+/// leaving.
 bool membership::hears_after_leaving(const packet& received) {
-  // Heartbeats tell who still leads; an answer would bring this process back.
+  // A heartbeat tells which master still leads, so its sender counts as heard; but it gets no
+  // answer, since an answer would make the others take this leaving process for a living member.
   if (const auto* beat = std::get_if<heartbeat_packet>(&received))
     liveness_.heard(beat->inc, now_);
   return std::holds_alternative<prepare_packet>(received) ||
@@ -70,7 +73,8 @@ std::vector<action> membership::tick_after_leaving() {
   return take_actions();
 }
 
-/// Tells all who may lead, including those that were only asked to take this process in.
+/// Sends a leave packet to everybody who may lead, including nodes that were only asked to take
+/// this process in.
 void membership::tell_of_leaving() {
   for (auto& target : who_may_lead())
     send(std::move(target), leave_packet{self_.inc});
@@ -83,7 +87,8 @@ void membership::handle(const leave_packet& p) {
   liveness_.declare_dead(p.inc);
   std::erase_if(joining_, [&p](const auto& entry) { return entry.second.who.inc == p.inc; });
   change_is_due_ = true;
-  // A leaver repeats this while it has a vote: so it is known to answer.
+  // A leaving master repeats its leave packet for as long as its vote counts, so the packet shows
+  // that the leaver still answers requests for votes.
   if (const auto* leaver = view_.find(p.inc))
     if (auto at = answered_.find(control_endpoint(*leaver)); at != answered_.end())
       at->second = {now_, p.inc};

@@ -1,4 +1,5 @@
-// A master's work: founding, taking over, admitting, expiring, publishing.
+// The work of masters in the membership protocol: founding, taking over, admitting, expiring,
+// publishing.
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
@@ -31,7 +32,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
   return names;
 }
 
-/// Looks whether there should be another view, and makes it or an attempt at it.
+/// Looks whether the cluster needs another view, and makes that view or starts a vote on it.
 void membership::pursue() {
   if (round_ && now_ - round_->since() >= options_.expiry / 2)
     end_round(duration::zero());
@@ -52,24 +53,25 @@ void membership::pursue() {
     commit(next_view(newest_.term + 1, std::move(members)));
 }
 
-/// Whether it is this node that should make the next view.
+/// Whether this node is the one that should make the next view.
 bool membership::may_propose() const {
   if (phase_ == phase::left)
     return closes_the_door();
   if (acts_as_successor())
     return stands_in() && now_ >= stand_in_at_;
-  // When the issuer of the newer view is gone too, the own view is gone on from, above the newer
-  // one.
+  // This rejoining node waits for the makers of the newer view to take it in. When they do not in
+  // time, or all of them were replaced, it goes on from its own view, with a term above the newer
+  // view's.
   bool time_is_up = now_ - rejoining_since_ > 2 * options_.expiry || newest_is_orphaned();
   return (phase_ == phase::joined || time_is_up) && first_living_master();
 }
 
-/// Whether this member of the own view is heard and follows it.
+/// Whether `master`, of the own view, is heard and does not live in an ignored fragment.
 bool membership::lives_here(const member& master) const {
   return !liveness_.silent(master.inc, now_) && elsewhere_.count(master.inc) == 0;
 }
 
-/// @return Whether this node is a master of its view and no master before it lives in that.
+/// Whether this node is a master of its view and no master placed before it is alive in that view.
 bool membership::first_living_master() const {
   for (const auto& name : view_.masters) {
     if (name == self_.name)
@@ -80,12 +82,13 @@ bool membership::first_living_master() const {
   return false;
 }
 
-/// The members of the base view without those that are silent, with those that asked to come in.
+/// The members of the base view without the silent ones and with the nodes that asked to come in.
 std::vector<member> membership::wanted_members() const {
   auto members = base().members;
   bool as_successor = acts_as_successor();
   if (as_successor)
-    // A successor hears nobody yet, so it leaves out only members that are known to be replaced.
+    // A successor of a gone master hears no members yet, so it leaves out only members that are
+    // known to be replaced.
     std::erase_if(members, [this](const member& m) {
       return m.id == self_.id || (round_ && round_->succeeded(m.id));
     });
@@ -99,7 +102,8 @@ std::vector<member> membership::wanted_members() const {
   return with_applicants(std::move(members));
 }
 
-/// @param term Of a whole view; a fragment keeps the term of its base.
+/// The view after the base view, with `members`.
+/// @param term Term of the new view if it is whole; a fragment keeps the term of its base.
 view membership::next_view(std::uint64_t term, std::vector<member> members) const {
   view next;
   next.term = term;
@@ -114,7 +118,8 @@ view membership::next_view(std::uint64_t term, std::vector<member> members) cons
   return next;
 }
 
-/// The next view is decided: tells everyone in it and lives in it.
+/// Ends the vote with the decided view `next`: sends it to everyone concerned and, unless something
+/// newer is known, lives in it.
 void membership::commit(const view& next) {
   round_.reset();
   publish(next);
@@ -122,7 +127,8 @@ void membership::commit(const view& next) {
     consider(next);
     return;
   }
-  // Fault of tests, a late delivery: `view_` is still the view before.
+  // A fault that tests switch on, a late delivery of old views: at this point `view_` is still the
+  // view before `next`.
   if (auto one_in = fault_setting(fault::old_views_one_in);
       one_in != 0 && next.version % one_in == 0)
     for (const auto& m : next.members)
@@ -132,13 +138,14 @@ void membership::commit(const view& next) {
     adopt(next);
     return;
   }
-  // A view without this process, finished for a proposer that is gone: its own members go first.
+  // `next` lacks this process, which finished a vote for a proposer that is gone. The members of
+  // `next` go first in making the view after it, so this process acts only later.
   consider(next);
   stand_in_after(options_.heartbeat / 4);
 }
 
-/// Tells the view to its members and to those it leaves out: a leaving process waits for it, a
-/// living one comes back.
+/// Sends `latest` to its members and to those that it leaves out: a leaving process waits for this
+/// view, and a living one asks to come back.
 void membership::publish(const view& latest) {
   for (const auto& m : latest.members)
     if (m.inc != self_.inc)
@@ -148,8 +155,8 @@ void membership::publish(const view& latest) {
       send(control_endpoint(m), view_packet{latest});
 }
 
-/// Remembers where former members listened: a process that starts there may know dead seeds only,
-/// and whoever leads next looks for it.
+/// Remembers the addresses of members that `before` had and the own view lacks: a process that
+/// starts there may know dead seeds only, so masters look for it.
 void membership::remember_former(const view& before) {
   auto is_back = [this](const member& m) { return view_.find(m.id) != nullptr; };
   std::erase_if(former_, is_back);
@@ -159,7 +166,8 @@ void membership::remember_former(const view& before) {
     former_.erase(former_.begin(), former_.end() - limits::former_members_max);
 }
 
-/// Notes that somebody runs at an address of the view, perhaps another process than the member.
+/// Notes that some process answers at an address of the view; it may be another process than the
+/// member.
 void membership::note_answer(const heartbeat_answer_packet& p) {
   if (auto at = answered_.find(p.from); at != answered_.end())
     at->second = {now_, p.inc};

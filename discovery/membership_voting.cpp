@@ -1,4 +1,4 @@
-// How three or more masters agree on the next view.
+// The agreement of three or more masters on the next view (single-decree Paxos for each view).
 
 #include "common/assert.hpp"
 #include "discovery/membership.hpp"
@@ -8,29 +8,30 @@
 
 namespace peercache::discovery {
 
-/// The view that the next one follows.
+/// The view that the next view follows.
 const view& membership::base() const {
   return acts_as_successor() ? newest_ : view_;
 }
 
-/// Whether this process may bring about the view after the newest one, which does not contain it. A
-/// process with a view of its own goes back to that view when the newest one stands still.
+/// Whether this process may bring about the view after the newest one although the newest one does
+/// not contain it. A rejoining process, which has a view of its own, goes back to that view when
+/// the newest one stands still.
 bool membership::acts_as_successor() const {
   if (phase_ == phase::rejoining)
     return stands_in() && now_ - rejoining_since_ <= 2 * options_.expiry;
   return phase_ == phase::looking;
 }
 
-/// Whether this process runs in the place of a master of the newest view that is gone.
+/// Whether this process runs in the place of a gone master of the newest view.
 bool membership::stands_in() const {
   if (phase_ == phase::joined || phase_ == phase::left || newest_.find(self_.inc) != nullptr)
     return false;
   return votes_needed(newest_.masters.size()) > 1 && newest_.is_master(self_.name);
 }
 
-/// Sets when this process acts for a gone master: late enough that members with a newer view have
-/// been heard (each has had some heartbeats since this process began), and one master after the
-/// other, since two at once would outbid each other.
+/// Sets when this process may act for a gone master: late enough that members with a newer view
+/// have been heard (they send heartbeats meanwhile), and each successor at another time, since two
+/// at once would outbid each other.
 void membership::stand_in_after(duration wait) {
   const auto& masters = newest_.masters;
   const auto turn = std::find(masters.begin(), masters.end(), self_.name) - masters.begin();
@@ -38,7 +39,8 @@ void membership::stand_in_after(duration wait) {
       std::max(began_ + options_.expiry / 2, now_ + wait) + turn * options_.heartbeat / 4;
 }
 
-/// The leader of a view has its first attempt for nothing: it is older than all others.
+/// Starts an attempt to make the next view. The leader's first attempt skips the promises: its
+/// ballot is the oldest of all, so no earlier attempt can have accepted anything.
 void membership::start_round(std::vector<member> members) {
   if (now_ < next_round_at_ || frozen(now_))
     return;
@@ -48,7 +50,8 @@ void membership::start_round(std::vector<member> members) {
     propose(next_view(view_.term + 1, std::move(members)), false);
     return;
   }
-  // The leader's first attempt makes a view in the next term.
+  // The leader's free first attempt makes a view of the term `view_.term + 1`, so every other
+  // attempt takes a higher term than that.
   term_seen_ = std::max({term_seen_, newest_.term, view_.term + 1}) + 1;
   round_.emplace(base(), ballot{term_seen_, self_.inc}, now_);
   ask_masters();
@@ -63,7 +66,7 @@ void membership::propose(view value, bool inherited) {
   proceed();
 }
 
-/// To all other masters that have not voted.
+/// Asks all other masters that have not voted for their votes.
 void membership::ask_masters() {
   ask_again_at_ = now_ + options_.heartbeat / 4;
   auto ask = [this](const auto& question) {
@@ -80,8 +83,8 @@ void membership::ask_masters() {
     ask(own_proposal());
 }
 
-/// The process that runs in the master's place and asked to come in; null when there is none. A
-/// namesake elsewhere has no vote while the master may live.
+/// The process that asked to come in and runs in the master's place; null when there is none. A
+/// process of the master's name on another host has no vote while the master may live.
 const member* membership::who_replaced(const member& master) const {
   const auto asks = joining_.find(master.id);
   const bool replaced = asks != joining_.end() && asks->second.who.inc != master.inc &&
@@ -90,8 +93,8 @@ const member* membership::who_replaced(const member& master) const {
 }
 
 /// Whether `master`, or the process in its place, is to be asked for its vote. A successor is not
-/// asked to accept a value that the living masters can decide without it: once accepted, a value
-/// must be finished by the next attempt, even if this one fails.
+/// asked to accept a value that the living masters can decide without it: once a voter has accepted
+/// a value, the next attempt must finish that value even if this attempt fails.
 bool membership::vote_is_wanted(const member& master) const {
   const auto& masters = round_->base().masters;
   const auto is_gone = [this](const member& m) {
@@ -120,8 +123,8 @@ propose_packet membership::own_proposal() const {
           round_->value()};
 }
 
-/// Casts this node's own vote. It votes for its own value last, when the others' votes suffice: an
-/// accepted value cannot be taken back, even when all others refuse it.
+/// Casts this node's own vote. The node accepts its own value last, when the others' votes suffice:
+/// an accepted value cannot be taken back, even when all others refuse it.
 void membership::vote_oneself() {
   auto* memory = memory_for(round_->base().stamp(), round_->attempt(), control_endpoint(self_));
   if (memory == nullptr)
@@ -139,8 +142,9 @@ void membership::handle(const vote_packet& p) {
     vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
   if (!round_ || !round_->concerns(p))
     return;
-  // A refusal without a newer attempt means that a master placed before this one runs: it is left
-  // alone while it makes its own attempt. A newer attempt proves nothing: its maker may be gone.
+  // A refusal without a newer ballot means that a master placed before this process runs, so this
+  // process waits while that master makes its own attempt. A refusal because of a newer ballot
+  // proves nothing: the maker of that ballot may be gone.
   if (p.answer == verdict::refused && acts_as_successor() && p.promised <= p.attempt)
     stand_in_at_ = now_ + 2 * options_.heartbeat;
   round_->count(p);
@@ -170,8 +174,8 @@ void membership::proceed() {
     propose(next_view(round_->attempt().term, std::move(members)), false);
 }
 
-/// Whether finishing `found` once more is of no use: its one or two masters decided alone, and the
-/// newest view is not older.
+/// Whether it is of no use to finish the accepted view `found` once more: its one or two masters
+/// decide without a vote, and the newest known view is not older than it.
 bool membership::superseded(const view& found) const {
   return !found.newer_than(newest_) && votes_needed(found.masters.size()) == 1;
 }
@@ -181,8 +185,8 @@ void membership::end_round(duration rest) {
   next_round_at_ = now_ + rest;
 }
 
-/// Whether the round can still succeed: with every master that has not voted, is heard and is
-/// asked.
+/// Whether the round can still succeed if every master votes for it that has not voted, answers
+/// this node and is asked.
 bool membership::votes_can_suffice() const {
   const auto& masters = round_->base().masters;
   auto undecided = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
@@ -212,9 +216,9 @@ void membership::handle(const propose_packet& p) {
     send(p.from, cast(p, *memory));
 }
 
-/// Where votes of this process about the view after `about` are kept; null when it has no vote
-/// there. Tells the newest view to an asker that knows an older one, and asks one that may know a
-/// newer one.
+/// The memory of this process's votes about the view after `about`; null when it has no vote about
+/// that view. An asker at `from` that knows an older view is sent the newest one; an asker that may
+/// know a newer view is sent an answer with this node's older stamp, so that it sends its view.
 vote_memory* membership::memory_for(const view_stamp& about, const ballot& attempt,
                                     const endpoint& from) {
   term_seen_ = std::max(term_seen_, attempt.term);
@@ -223,7 +227,8 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
     return view_.is_master(self_.name) ? &votes_ : nullptr;
   if (newest_.term > 0 && newest_.stamp() == about && stands_in())
     return successor_memory(about);
-  // The asker goes on from an older view, because the one or two masters of the newest are gone.
+  // The asker goes on from an older view, because the one or two masters of the newest view are
+  // gone.
   if (phase_ == phase::looking && newest_.stamp() > about && !outdated &&
       votes_needed(newest_.masters.size()) == 1)
     return successor_memory(about);
@@ -234,9 +239,9 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
   return nullptr;
 }
 
-/// The memory of votes about the view after `about`. Each view has its own: two nodes may ask about
-/// different views in turn, and a vote that is forgotten for the other view would let both attempts
-/// win. Null for a view that is older than all that are remembered.
+/// The memory of votes about the view after `about`. Each base view has a memory of its own: two
+/// nodes may ask about different views in turn, and if a vote about one view were forgotten for the
+/// other, both attempts could win. Null when `about` is older than all remembered views.
 vote_memory* membership::successor_memory(const view_stamp& about) {
   constexpr std::size_t remembered_max = 16;
   auto& all = successor_votes_;
@@ -283,9 +288,9 @@ vote_packet membership::cast(const propose_packet& p, vote_memory& memory) const
   return vote;
 }
 
-/// Whether a master placed before the candidate runs, as far as this node knows. A master that was
-/// in the view lets no successor pass, unless it is leaving: it leads itself when nobody is before
-/// it.
+/// Whether, as far as this node knows, a master runs that is placed before the candidate of `p`. A
+/// master of the view (`as_successor` false) also lets no successor of a master pass, unless this
+/// master is leaving: it leads itself when no master before it lives.
 bool membership::better_placed_lives(const prepare_packet& p, bool as_successor) const {
   const auto& about = as_successor ? newest_ : view_;
   if (as_successor && (about.stamp() != p.base || about.find(p.attempt.issuer) != nullptr))
@@ -302,7 +307,7 @@ bool membership::better_placed_lives(const prepare_packet& p, bool as_successor)
   return phase_ != phase::left;
 }
 
-/// Members whom this master hears, itself included, and whom the value does not contain.
+/// The members that this master hears, itself included, and that `value` does not contain.
 std::vector<incarnation> membership::heard_but_missing(const view& value) const {
   std::vector<incarnation> heard;
   for (const auto& m : view_.members)

@@ -16,9 +16,11 @@ namespace peercache::discovery {
 /// "Take me in." To every master and seed that the sender knows, once a heartbeat until it is in.
 struct join_packet {
   member who;
-  view_stamp known;        ///< The newest view that the sender has heard of.
-  bool was_member = false; ///< Comes back with the same incarnation, having been expelled.
-  bool forwarded = false;  ///< A node that does not lead has passed it on; nobody does so twice.
+  view_stamp known; ///< The newest view that the sender has heard of.
+  /// The sender comes back with the same incarnation, having been expelled.
+  bool was_member = false;
+  /// Another node than the sender passed the packet on; nobody does so twice.
+  bool forwarded = false;
   bool operator==(const join_packet&) const = default;
 };
 
@@ -44,7 +46,8 @@ struct heartbeat_answer_packet {
   endpoint from;
   incarnation inc;
   view_stamp known;
-  bool fresh = false;        ///< The sender was never in a view: who was there before it is gone.
+  /// The sender was never in a view: whichever process the view has at its address is gone.
+  bool fresh = false;
   bool in_touch = false;     ///< Enough masters of its view answer the sender to change the view.
   std::optional<view> newer; ///< The sender's view, when the heartbeat's sender knew an older one.
   bool operator==(const heartbeat_answer_packet&) const = default;
@@ -71,8 +74,8 @@ struct ballot {
   auto operator<=>(const ballot&) const = default;
 };
 
-/// A view that a master accepted as the next one, in which attempt. It may or may not be the
-/// cluster's view by now.
+/// A view that a master accepted as the next one, and the attempt in which it did. The view may or
+/// may not be the cluster's by now.
 struct accepted_view {
   ballot in;
   view value;
@@ -83,7 +86,7 @@ struct accepted_view {
 /// From a master that has to take over to all masters of `base`.
 struct prepare_packet {
   endpoint from;
-  node_id who; ///< The sender.
+  node_id who; ///< Id of the sender.
   view_stamp base;
   ballot attempt;
   bool operator==(const prepare_packet&) const = default;
@@ -94,7 +97,7 @@ struct propose_packet {
   endpoint from;
   view_stamp base;
   ballot attempt;
-  bool inherited = false; ///< The value of an earlier attempt, which must be finished as it is.
+  bool inherited = false; ///< `value` is from an earlier attempt and must be finished as it is.
   view value;
   bool operator==(const propose_packet&) const = default;
 };
@@ -103,7 +106,7 @@ enum class voting_step : std::uint8_t { prepare = 1, propose = 2 };
 
 enum class verdict : std::uint8_t {
   granted = 1,
-  refused = 2, ///< Voted in a newer attempt, or somebody better placed lives.
+  refused = 2, ///< The voter voted in a newer attempt, or a better placed master lives.
   vetoed = 3   ///< The view lacks a member that the voter hears.
 };
 
@@ -112,14 +115,14 @@ struct vote_packet {
   node_id voter;
   incarnation inc;
   view_stamp base;
-  ballot attempt; ///< The attempt that is answered.
+  ballot attempt; ///< The attempt that this vote answers.
   voting_step step = voting_step::prepare;
   verdict answer = verdict::refused;
-  bool successor = false; ///< The process that is named in `base` is gone; this one runs now.
+  bool successor = false; ///< The process that `base` names is gone; the voter runs in its place.
   ballot promised;        ///< The newest attempt that this voter has voted in.
-  /// With a veto: members that the voter hears and the value lacks.
+  /// With a veto: members that the voter hears and that the proposed view lacks.
   std::vector<incarnation> alive;
-  /// In an answer to `prepare`: what the voter accepted before.
+  /// In an answer to `prepare`: the view that the voter accepted before.
   std::optional<accepted_view> accepted;
   bool operator==(const vote_packet&) const = default;
 };

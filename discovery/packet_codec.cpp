@@ -8,7 +8,7 @@ namespace peercache::discovery {
 
 namespace {
 
-/// The numbers are part of the wire format.
+/// The number of each packet type in the wire format.
 template <class Packet>
 constexpr std::uint8_t kind_of = 0;
 template <>
@@ -74,7 +74,7 @@ ballot read_ballot(byte_reader& in) {
   return attempt;
 }
 
-/// A number from 1 to `last`.
+/// Reads one byte that must lie from 1 to `last`; any other value makes the read fail.
 std::uint8_t read_choice(byte_reader& in, std::uint8_t last) {
   auto value = in.number<std::uint8_t>();
   if (value == 0 || value > last)

@@ -42,10 +42,12 @@ inline constexpr std::uint8_t packet_wire_version = 5;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
 inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 
-/// @pre cluster has at most `cluster_name_bytes_max` bytes.
+/// The bytes of a packet for the cluster of this name. @pre `cluster` has at most
+/// `cluster_name_bytes_max` bytes.
 std::string encode_packet(const packet& what, std::string_view cluster);
 
-/// Errors: `incompatible` when version or cluster differ, `invalid_argument` when malformed.
+/// Reads a packet of the cluster of this name. Errors: `incompatible` when version or cluster
+/// differ, `invalid_argument` when the bytes are malformed.
 result<packet> decode_packet(std::string_view bytes, std::string_view cluster);
 
 } // namespace peercache::discovery

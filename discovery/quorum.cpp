@@ -50,7 +50,8 @@ void voting_round::count(const vote_packet& vote) {
   const auto* master = base_.find(vote.voter);
   if (!concerns(vote) || master == nullptr || !base_.is_master(master->name))
     return;
-  // A voter that never heard of the base takes itself for a successor, though the base may name it.
+  // A voter that never heard of the base view says that it is a successor, though the base may name
+  // this very process; so the incarnation decides.
   const bool successor = vote.inc != master->inc;
   if (successor && !vote.successor)
     return;
@@ -87,8 +88,8 @@ bool voting_round::possible_with(std::size_t voters, std::size_t successors,
   voters += voters_.size();
   const auto gone = gone_.size() + successors;
   successors += successors_.size();
-  // An undecided answer may come from the master itself or its successor: the more useful one
-  // counts.
+  // Each undecided answer may come from the master itself or from its successor; whichever helps
+  // more is assumed.
   return reached(voters + undecided, successors, gone) ||
          reached(voters, successors + undecided, gone + undecided);
 }

@@ -9,23 +9,27 @@
 
 namespace peercache::discovery {
 
-/// Masters that must accept the view after one with `masters` masters: a majority of three or more.
-/// One or two decide alone: with two, asking the other would make each a single point of failure.
+/// How many masters of a view must accept the next view: a majority of three or more. One or two
+/// masters decide alone: with two, a vote of both would make each a single point of failure.
 constexpr std::size_t votes_needed(std::size_t masters) noexcept {
   return masters < 3 ? 1 : masters / 2 + 1;
 }
 
 /// The promises and the accepted value of one process about the view after one base view (an
-/// acceptor of single-decree Paxos). Voting about another base forgets those about the base before.
+/// acceptor of single-decree Paxos). A vote about another base view makes it forget the votes about
+/// the earlier base.
 ///
-/// Threads: none; the owner serializes. Lives as long as the process: one that restarts has lost
-/// it, therefore has another incarnation, and does not vote for the one that it was.
-/// Invariants: 1. `promised` only grows while the base stays; 2. nothing is accepted below it.
+/// Threads: none; the owner serializes. Lives as long as the process: a process that restarts has
+/// lost its memory, therefore has another incarnation, and does not vote for its former self.
+/// Invariants: 1. `promised` only grows while the base stays; 2. no ballot below `promised` is
+/// accepted.
 class vote_memory {
 public:
-  /// @return Whether the promise is given (again).
+  /// Promises to vote in no attempt older than `attempt`. @return Whether the promise is given; a
+  /// repeated call gives it again.
   bool promise(const view_stamp& base, const ballot& attempt);
-  /// @return Whether `value` is accepted (again).
+  /// Accepts `value` in `attempt`. @return Whether `value` is accepted; a repeated call accepts it
+  /// again.
   bool accept(const view_stamp& base, const ballot& attempt, const view& value);
 
   const ballot& promised() const noexcept { return promised_; }
@@ -39,13 +43,13 @@ private:
   std::optional<accepted_view> accepted_;
 };
 
-/// One attempt to make the view after a base view, as its proposer counts it: promises first, then
-/// votes for one value; the second half alone for the leader of the base view, whose first attempt
-/// is the oldest of all and has nothing to ask for.
+/// One attempt to make the view after a base view, as its proposer counts it: a first half of
+/// promises, then a second half of votes for one value. The leader of the base view skips the first
+/// half in its first attempt, which is the oldest of all and has nothing to ask for.
 ///
 /// Voters are the processes that the base view names as its masters. Once so many of them are known
-/// to be gone for ever (others run in their places) that the rest is no majority, the successors'
-/// votes count as well.
+/// to be gone for ever (other processes run in their places) that the remaining masters are no
+/// majority, the successors' votes count as well.
 ///
 /// Threads: none; the owner serializes. Time is an argument.
 class voting_round {
@@ -53,22 +57,25 @@ public:
   voting_round(view base, const ballot& attempt, time_point now)
       : base_(std::move(base)), attempt_(attempt), since_(now) {}
 
-  /// The second half begins, with the value that promises brought (`inherited`) or a new one.
+  /// Begins the second half of the attempt, with the value that promises brought (`inherited`) or a
+  /// new one.
   void propose(view value, bool inherited, time_point now);
 
-  /// Counts one vote; what is not of this half, or not of a master, changes nothing.
+  /// Counts one vote; a vote for the other half of the attempt, or not of a master, changes
+  /// nothing.
   void count(const vote_packet& vote);
   bool enough() const noexcept { return enough_with(0, 0); }
-  /// Whether the votes would be enough with so many more.
+  /// Whether the votes would be enough with `voters` more masters' and `successors` more
+  /// successors' votes.
   bool enough_with(std::size_t voters, std::size_t successors) const noexcept;
-  /// Whether the votes can still become enough: with so many more of each kind, and with
-  /// `undecided` further answers of which it is not known whether they come from voters or from
-  /// successors.
+  /// Whether the votes can still become enough with `voters` and `successors` more votes of each
+  /// kind and `undecided` further answers, of which it is not known whether they come from masters
+  /// or from successors.
   bool possible_with(std::size_t voters, std::size_t successors,
                      std::size_t undecided) const noexcept;
-  /// Whether the vote answers this half.
+  /// Whether the vote belongs to this attempt and to the half that it is in now.
   bool concerns(const vote_packet& vote) const noexcept;
-  /// Whether this master voted, or the process in its place did.
+  /// Whether this master, or the process in its place, granted its vote.
   bool granted_by(const member& master) const;
   bool denied_by(node_id master) const { return against_.count(master) > 0; }
   bool decided(const member& master) const { return granted_by(master) || denied_by(master.id); }
@@ -78,11 +85,11 @@ public:
   voting_step step() const noexcept { return step_; }
   time_point since() const noexcept { return since_; }
   bool inherited() const noexcept { return inherited_; }
-  /// @pre step() == propose
+  /// The value that is voted on. @pre step() == propose
   const view& value() const noexcept { return value_; }
-  /// The accepted value of the newest attempt among the promises: it may be decided already.
+  /// The accepted value of the newest attempt that the promises told of: it may be decided already.
   const std::optional<accepted_view>& found() const noexcept { return found_; }
-  /// Another process said that it runs in this master's place.
+  /// Whether another process said that it runs in this master's place.
   bool succeeded(node_id master) const { return gone_.count(master) > 0; }
 
 private:

@@ -9,7 +9,7 @@ namespace peercache::discovery {
 
 namespace {
 
-/// How many nodes are asked with the first heartbeat.
+/// How many nodes a survey asks with its first heartbeat.
 constexpr std::size_t first_asked = 8;
 
 } // namespace
@@ -23,7 +23,8 @@ survey::survey(std::vector<member> order, const incarnation& self, duration hear
   PEERCACHE_ASSERT(own != order_.end());
   rank_ = static_cast<std::size_t>(own - order_.begin());
   for (const auto& m : order_)
-    answers_[m.inc]; // Processes that are not in the order have no entry, and do not count.
+    // Makes the entry. Processes that are not in the order have none, and do not count.
+    answers_[m.inc];
 }
 
 void survey::heard(const incarnation& who, bool in_touch, time_point now) {
@@ -75,7 +76,7 @@ bool survey::lives(std::size_t index, time_point now) const {
   return said.at != time_point{} && now - said.at <= expiry_;
 }
 
-/// The first node before this one in the order that answers.
+/// Index of the first node placed before this one that answers; nothing when none does.
 std::optional<std::size_t> survey::first_living(time_point now) const {
   for (std::size_t i = 0; i < rank_; ++i)
     if (lives(i, now))

@@ -9,32 +9,35 @@
 
 namespace peercache::discovery {
 
-/// Finds out, for a node that hears too few masters, who else is left of its cluster and whether
-/// this node is to make a view of them. The first living node in an order that all know does so,
-/// and asks everybody. Each other node asks only those before itself, with each heartbeat twice as
-/// many as before, until one answers. There are no survivors as long as some answer says "in touch
-/// with enough masters": then the cluster goes on, and takes this node in again when it can.
+/// Finds out, for a node that hears too few masters, which other nodes are left of its cluster and
+/// whether this node is to make a view of them. The first living node, in an order that all nodes
+/// know, makes the view, and asks everybody. Each other node asks only the nodes placed before it,
+/// with each heartbeat twice as many as before, until one answers. There are no survivors as long
+/// as some answer says "in touch with enough masters": then the cluster goes on, and takes this
+/// node in again when it can.
 ///
-/// Threads: none; the owner serializes. Time is an argument. Invariant: it takes
-/// `expiry * waits + heartbeat * gathers` at least, from its construction or since somebody was
-/// in touch, until there are survivors.
+/// Threads: none; the owner serializes. Time is an argument. Invariant: a survey finds no survivors
+/// within the first `expiry * waits + heartbeat * gathers` after its construction, nor after an
+/// answer that said "in touch".
 class survey {
 public:
-  /// Expiries before a view is made: masters that restart or thaw are back by then.
+  /// How many expiries pass before a view is made: masters that restart or thaw are back by then.
   static constexpr int waits = 2;
-  /// Heartbeats in which everybody is asked: one packet may be lost.
+  /// For how many heartbeats everybody is asked: more than one, since a packet may be lost.
   static constexpr int gathers = 2;
 
-  /// @param order Of those that may be left; the first living one acts. @pre `self` is among them
+  /// @param order Nodes that may be left; the first living one makes the view. @pre `self` is among
+  /// them
   survey(std::vector<member> order, const incarnation& self, duration heartbeat, duration expiry,
          time_point now);
 
-  /// This process answered a heartbeat. @param in_touch As it said of itself.
+  /// The process `who` answered a heartbeat. @param in_touch What it said of itself: whether enough
+  /// masters answer it.
   void heard(const incarnation& who, bool in_touch, time_point now);
-  /// Where the heartbeat that is due now is to be sent.
+  /// The addresses to which the heartbeat that is due at `now` is to be sent.
   std::vector<endpoint> to_ask(time_point now);
-  /// All who are left, this node included, once it is known that this node makes a view of them;
-  /// until then nobody.
+  /// All nodes that are left, this one included, once it is known that this node makes a view of
+  /// them; until then an empty list.
   std::vector<member> survivors(time_point now);
 
 private:
@@ -51,9 +54,9 @@ private:
   const std::vector<member> order_;
   const duration heartbeat_;
   const duration expiry_;
-  std::size_t rank_ = 0;  ///< This node's place in the order.
-  std::size_t asked_ = 0; ///< How many of the nodes before this one are asked.
-  time_point asked_at_;   ///< When the last of them was asked.
+  std::size_t rank_ = 0;  ///< Index of this node in `order_`.
+  std::size_t asked_ = 0; ///< How many of the nodes placed before this one are asked.
+  time_point asked_at_;   ///< When the last node placed before this one was asked first.
   time_point since_;
   std::optional<time_point> gathering_since_;
   std::unordered_map<incarnation, answer> answers_;

@@ -10,8 +10,8 @@ bool is_digit(char c) noexcept {
   return c >= '0' && c <= '9';
 }
 
-/// The digits that start at `at`, without leading zeros; moves `at` behind them. Compared by length
-/// and then as text, so that numbers of any size work.
+/// Returns the digits of `text` that start at `at`, without leading zeros, and moves `at` behind
+/// them. Callers compare numbers by length and then as text, so that numbers of any size work.
 std::string_view take_number(std::string_view text, std::size_t& at) noexcept {
   while (at < text.size() && text[at] == '0')
     ++at;
@@ -21,7 +21,7 @@ std::string_view take_number(std::string_view text, std::size_t& at) noexcept {
   return text.substr(start, at - start);
 }
 
-/// Negative, zero or positive, as strcmp does.
+/// Compares host names in natural order. Negative, zero or positive, as strcmp does.
 int natural_compare(std::string_view a, std::string_view b) noexcept {
   std::size_t i = 0;
   std::size_t j = 0;
@@ -82,7 +82,8 @@ bool view::newer_than(const view& other) const noexcept {
 
 bool natural_less(const std::string& a, const std::string& b) noexcept {
   int order = natural_compare(a, b);
-  // "node1" and "node01" have the same number but are not the same host: some order must be there.
+  // "node1" and "node01" have the same number but are not the same host, so the plain text order
+  // decides between them.
   return order != 0 ? order < 0 : a < b;
 }
 

@@ -10,23 +10,26 @@
 
 namespace peercache::discovery {
 
-// Members and views travel between processes (discovery/view_codec.hpp, `view_format`).
+// Members and views travel between processes; discovery/view_codec.hpp has their bytes,
+// `view_format` the version.
 
 /// One node as the cluster knows it.
 struct member {
-  std::string name; ///< Configured or host name; unique in a view.
-  node_id id;       ///< node_id_of(name)
+  std::string name; ///< Configured name or host name of the node; unique in a view.
+  node_id id;       ///< Always node_id_of(name).
   incarnation inc;
-  std::string host; ///< Address that peers connect to.
+  std::string host; ///< Address that peers of this node connect to.
   std::uint16_t control_port = 0;
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
-  std::uint8_t rails = 0; ///< How many rails its pool can be READ over; 0: TCP only.
-  bool draining = false;  ///< Owns no keys; its pages are read and its shard asked while it stays.
+  std::uint8_t rails = 0; ///< Over how many rails peers can READ the node's pool; 0: TCP only.
+  /// The node owns no keys; its pages are read and its shard asked while it stays.
+  bool draining = false;
   bool operator==(const member&) const = default;
 };
 
-/// Where a node's actors listen. Compared as text: whoever fills it in resolves names first.
+/// The address where a node's actors listen. Compared as text: the code that fills it in resolves
+/// names first.
 struct endpoint {
   std::string host;
   std::uint16_t port = 0;
@@ -38,9 +41,9 @@ inline endpoint control_endpoint(const member& who) {
   return {who.host, who.control_port};
 }
 
-/// The number of a view. Compared in the order of the fields, so a later view compares greater. The
-/// issuer only breaks the tie between two leaders that could not hear each other: no two different
-/// views have equal stamps.
+/// The number of a view. Stamps compare in the order of the fields, so a later view compares
+/// greater. The issuer only breaks the tie between two leaders that could not hear each other: no
+/// two different views have equal stamps.
 struct view_stamp {
   std::uint64_t term = 0;
   std::uint64_t version = 0;
@@ -48,28 +51,29 @@ struct view_stamp {
   auto operator<=>(const view_stamp&) const = default;
 };
 
-/// The members of a cluster. Views compare by (term, version, issuer): a node ignores an older one.
-/// Term 0 is no view at all.
+/// The members of a cluster. Views compare by (term, version, issuer): a node ignores an older
+/// view. Term 0 is no view at all.
 ///
 /// A fragment is what is left of a cluster that lost a majority of its masters. It keeps the term
-/// of the view that it comes from, and every other view has a higher term than the one before: so
+/// of the view that it comes from, and every other view has a higher term than the view before: so
 /// whatever a majority makes after that view is newer than all fragments of it.
 struct view {
   std::uint64_t term = 0;
-  std::uint64_t version = 0;        ///< Grows with every view.
-  std::vector<member> members;      ///< Sorted by node_id.
-  std::vector<std::string> masters; ///< Pinned head first, then by node_id. The first one leads.
-  incarnation issuer;               ///< Who made this view.
-  /// The masters of the last view that was no fragment, of whom no majority is in here. Empty when
-  /// this is no fragment.
+  std::uint64_t version = 0;   ///< Number of the view; grows with every view.
+  std::vector<member> members; ///< All nodes of the cluster, sorted by node_id.
+  /// Names: pinned head first, then by node_id. The first one leads.
+  std::vector<std::string> masters;
+  incarnation issuer; ///< The process that made this view.
+  /// The masters of the last view that was no fragment; no majority of them is in this view. Empty
+  /// when this view is no fragment.
   std::vector<member> former_masters;
   bool operator==(const view&) const = default;
 
-  /// Binary search. Null when there is none.
+  /// Finds a member by binary search. Null when the view has no such member.
   const member* find(node_id id) const noexcept;
   const member* find(const incarnation& inc) const noexcept;
   const member* find_name(std::string_view name) const noexcept;
-  /// The first master; null in an empty view.
+  /// The first master of the view; null in an empty view.
   const member* leader() const noexcept;
   bool is_master(std::string_view name) const noexcept;
   bool fragment() const noexcept { return !former_masters.empty(); }

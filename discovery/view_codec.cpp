@@ -37,7 +37,7 @@ void read_masters(byte_reader& in, view& to) {
   }
 }
 
-/// Reads the former masters of a fragment. @pre the members are read
+/// Reads the former masters of a fragment into `to`. @pre the members of `to` are read
 void read_former_masters(byte_reader& in, view& to) {
   const auto count = in.number<std::uint8_t>();
   if (count > masters_max || (count > 0 && to.members.empty()))
@@ -118,14 +118,16 @@ view read_view(byte_reader& in) {
   if (format != view_format || to.term > term_max || to.version > term_max ||
       count > limits::members_max)
     in.fail();
-  // No reserve: the count is only believed member by member.
+  // `to.members` reserves no memory in advance: a count from outside is not to be trusted, so
+  // memory grows only with members that the bytes really have.
   for (unsigned i = 0; in.ok() && i < count; ++i)
     to.members.push_back(read_member(in));
   if (in.ok())
     read_masters(in, to);
   if (in.ok())
     read_former_masters(in, to);
-  // A view has a leader, and no view has nobody: nothing in between.
+  // A view with members has a term and masters, and "no view" (term 0) has neither; anything in
+  // between is malformed.
   if (!ids_ascend(to.members) || to.members.empty() != to.masters.empty() ||
       to.members.empty() != (to.term == 0))
     in.fail();

@@ -25,7 +25,8 @@ namespace peercache::discovery {
 inline constexpr std::uint8_t view_format = 3;
 inline constexpr std::uint32_t masters_max = 64;
 inline constexpr std::uint32_t host_bytes_max = 255;
-/// Terms beyond this are forged: a term a millisecond would take 100 million years.
+/// The highest term that is accepted. Terms beyond this are forged: a term a millisecond would take
+/// 100 million years to get there.
 inline constexpr std::uint64_t term_max = std::uint64_t{1} << 62;
 
 std::string encode_member(const member& who);
@@ -39,7 +40,7 @@ void write_member(byte_writer& out, const member& who);
 member read_member(byte_reader& in);
 void write_view(byte_writer& out, const view& what);
 view read_view(byte_reader& in);
-/// A name of a node or host: not empty, no spaces or control characters.
+/// Whether `name` can name a node or host: not empty, no spaces or control characters.
 bool is_printable_name(std::string_view name) noexcept;
 
 } // namespace peercache::discovery

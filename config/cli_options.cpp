@@ -17,7 +17,7 @@ bool wanted(const option& opt, std::span<const std::string_view> prefixes) {
 
 CLI::Option* add_switch(CLI::App& app, const option& opt) {
   const auto flag = opt.flag();
-  const auto help = help_text(opt); // A temporary would select another overload.
+  const auto help = help_text(opt); // A temporary would select another overload of `add_flag`.
   auto* added = app.add_flag(flag + ",!--no-" + flag.substr(2), help);
   return added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }

@@ -16,16 +16,17 @@ namespace peercache::config {
 
 /// The options as flags of a command line: `--pool-size 64GiB`, `--dev`, `--no-dev`, grouped by
 /// section in the help. Values are taken as text; `load` checks them, so that an error reads the
-/// same wherever the value came from. A repeated flag: the last one wins; of a list: all of them.
+/// same wherever the value came from. Of a repeated flag the last value counts; of a repeated list
+/// flag all values do.
 /// Threads: none. Lifetime: the app must live until the last call of `given`.
 class cli_options {
 public:
-  /// Adds the flags of the options whose name starts with one of `prefixes`, of all options when it
-  /// is empty.
+  /// Adds the flags of all options whose name starts with one of `prefixes`; of all options when
+  /// `prefixes` is empty.
   explicit cli_options(CLI::App& app, std::span<const std::string_view> prefixes = {});
 
-  /// The options that the parsed command line has, in the order of the table. @pre the app has
-  /// parsed
+  /// The options that the parsed command line has, in the order of the option table. @pre the app
+  /// has parsed
   std::vector<given_flag> given() const;
 
 private:

@@ -6,7 +6,7 @@
 
 namespace peercache::config {
 
-/// The rows of the section `directory` of the option table.
+/// Appends the rows of the section `directory` to the option table.
 void add_directory(std::vector<option>& table);
 
 } // namespace peercache::config

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-// The rows of the `disk` section of the option table. For config/options.cpp alone.
+// Functions that append the rows of the section `disk` to the option table. For config/options.cpp
+// alone.
 namespace peercache::config {
 
 void add_disk_place(std::vector<option>& table);

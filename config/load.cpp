@@ -16,18 +16,19 @@ std::string quoted_name(std::string_view name) {
 
 constexpr std::string_view variable_prefix = "PEERCACHE_";
 
-/// The file's path and the tests' switches.
+/// Whether the variable begins with PEERCACHE_ but is no option: the path of the file, or a switch
+/// of test programs.
 bool is_no_option(std::string_view variable) {
   return variable == "PEERCACHE_CONFIG" || variable.starts_with("PEERCACHE_TEST_");
 }
 
 /// Whether Kubernetes has set this variable, as it does in every pod of a namespace with a service
 /// whose name begins with "peercache": PEERCACHE_SERVICE_HOST, PEERCACHE_SERVICE_PORT_HTTP,
-/// PEERCACHE_PORT=tcp://…, PEERCACHE_PORT_31998_TCP_ADDR. No node could start there if these were
-/// errors.
+/// PEERCACHE_PORT=tcp://…, PEERCACHE_PORT_31998_TCP_ADDR. No node could start in such a pod if
+/// these variables were errors.
 bool is_of_a_service(std::string_view variable, std::string_view text) {
-  // The underscore before the name stays: a service called "peercache" then matches like all
-  // others.
+  // `name` keeps the underscore that the prefix ends with, so that the variables of a service
+  // called just "peercache" match like those of all others.
   const auto name = variable.substr(variable_prefix.size() - 1);
   const auto has = [name](std::string_view part) {
     return name.find(part) != std::string_view::npos;
@@ -38,7 +39,8 @@ bool is_of_a_service(std::string_view variable, std::string_view text) {
          has("_SERVICE_PORT_") || (has("_PORT_") && protocol);
 }
 
-/// Merges one source after the other, weakest first, and collects what is wrong with them.
+/// Merges the sources of the configuration one after the other, weakest first, and collects what is
+/// wrong with their values.
 class merger {
 public:
   merger() {
@@ -59,7 +61,8 @@ private:
   void take_entry(const std::string& path, const toml_entry& entry);
   void take_unknown_variable(const std::string& variable);
   void set(const option& opt, result<option_value> value, origin from, const std::string& place);
-  /// Fills an empty text with what its emptiness stands for.
+  /// Replaces an empty text of option `name` by `text`, the value that emptiness stands for; `why`
+  /// becomes its origin if it is the default.
   void fill(std::string_view name, const std::string& text, const char* why);
 
   loaded_config merged_;
@@ -89,7 +92,7 @@ void merger::take_entry(const std::string& path, const toml_entry& entry) {
                                    [&](const option& opt) { return opt.section() == entry.name; });
   const auto* foreign = std::get_if<foreign_toml>(&entry.value);
   if (section && foreign != nullptr && foreign->type == "a table")
-    return; // "[pool]" with every line commented out.
+    return; // An empty table is the section "[pool]" with every line commented out: no fault.
   if (section)
     faults_.push_back(place + ": " + quoted_name(entry.name) + " is a section: write [" +
                       entry.name + "] and its options below");
@@ -114,11 +117,12 @@ void merger::take_file(const file_source& file) {
     take_entry(file.path, entry);
 }
 
-/// The variables that this one was probably meant to be: those with the same end, since people
-/// forget the section, else the nearest one.
+/// The variables that `variable` was probably meant to be, for an error message: all that end like
+/// it, since people forget the section; otherwise the nearest one.
 std::string meant_by(std::string_view variable) {
   const auto word = variable.substr(variable_prefix.size());
-  std::vector<std::string> words; // The prefix is left out: it would make all variables near.
+  // Names without the prefix, which would make all variables near to each other.
+  std::vector<std::string> words;
   std::string ending_alike;
   for (const auto& opt : options()) {
     words.push_back(opt.variable().substr(variable_prefix.size()));
@@ -163,7 +167,7 @@ void merger::take_environment(const std::map<std::string, std::string>& environm
 void merger::take_flags(const std::vector<given_flag>& flags) {
   for (const auto& given : flags) {
     const auto* opt = find_option(given.name);
-    PEERCACHE_ASSERT(opt != nullptr); // The command line was built from the table.
+    PEERCACHE_ASSERT(opt != nullptr); // Holds, since the flags were made from the table.
     set(*opt, value_from_text(*opt, given.text), {origin_kind::flag, opt->flag()}, opt->flag());
   }
 }

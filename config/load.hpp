@@ -13,7 +13,7 @@
 
 namespace peercache::config {
 
-/// The configuration file, already read.
+/// The configuration file, after it was read.
 struct file_source {
   std::string path; ///< The file's path, for messages only.
   std::string content;
@@ -26,53 +26,59 @@ struct given_flag {
 };
 
 /// Everything that configuration comes from, as values: `load` itself reads neither files nor the
-/// environment (config/process_sources.hpp collects them).
+/// environment (config/process_sources.hpp does).
 struct sources {
   std::optional<file_source> file;
-  std::map<std::string, std::string> environment; ///< Whole; foreign variables are skipped.
+  /// The whole environment; variables of other programs are skipped.
+  std::map<std::string, std::string> environment;
   std::vector<given_flag> flags;
-  std::string host_name; ///< Default of `node.name`.
+  std::string host_name; ///< This host's name, the default of `node.name`.
 };
 
 enum class origin_kind : std::uint8_t { default_value, file, environment, flag };
 
-/// Where a value comes from.
+/// The source of a value.
 struct origin {
   origin_kind kind = origin_kind::default_value;
-  std::string where; ///< "peercache.toml:3:1", "PEERCACHE_POOL_SIZE", "--pool-size"; of a default,
-                     ///< why if not from the table.
+  /// "peercache.toml:3:1", "PEERCACHE_POOL_SIZE", "--pool-size"; for a default that is not the
+  /// table's, the reason for it.
+  std::string where;
 };
 
-/// "file peercache.toml:3:1", "environment PEERCACHE_POOL_SIZE", "flag --pool-size", "default".
+/// Writes an origin for people: "file peercache.toml:3:1", "environment PEERCACHE_POOL_SIZE", "flag
+/// --pool-size", "default".
 std::string to_string(const origin& from);
 
 struct effective_value {
-  const option* opt = nullptr; ///< Never null; lives as long as the process.
+  /// The option that has the value. Never null; lives as long as the process.
+  const option* opt = nullptr;
   option_value value;
   origin from;
 };
 
 /// The configuration in force. Invariant: `values` has one entry per option, in the order of the
-/// table, and `config` is made of them.
+/// option table, and `config` is made of these values.
 struct loaded_config {
   node_config config;
   std::vector<effective_value> values;
-  std::vector<std::string> warnings; ///< Sentences for the log: what was ignored.
+  std::vector<std::string> warnings; ///< Sentences for the log about settings that were ignored.
 
-  /// @pre an option of this name exists
+  /// The value of the option `name` and its origin. @pre an option of this name exists
   const effective_value& value_of(std::string_view name) const;
 };
 
 inline constexpr std::size_t config_file_bytes_max = 1u << 20;
 
 /// Merges the sources: flags > environment > file > default. Each value is checked on its own.
-/// Errors: all faults at once, one line each, with what, where and what would be right. An unknown
-/// key of the file and an unknown PEERCACHE_* variable are faults. Only PEERCACHE_CONFIG (the path
-/// of the file), PEERCACHE_TEST_* (switches of test programs) and what Kubernetes sets for a
-/// service of our name (PEERCACHE_PORT=tcp://… and the like: one warning) are no options.
+/// Errors: all faults at once, one line each: what is wrong, where, and what would be right. An
+/// unknown key of the file and an unknown PEERCACHE_* variable are faults. Variables that are no
+/// options: PEERCACHE_CONFIG (the path of the file), PEERCACHE_TEST_* (switches of test programs)
+/// and what Kubernetes sets for a service of our name (PEERCACHE_PORT=tcp://… and the like: one
+/// warning).
 result<loaded_config> merge_sources(const sources& from);
 
-/// `merge_sources`, then the checks across options (config/validate.hpp).
+/// Merges the sources as `merge_sources` does, then checks options against each other
+/// (config/validate.hpp).
 result<loaded_config> load(const sources& from);
 
 } // namespace peercache::config

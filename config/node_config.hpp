@@ -57,10 +57,10 @@ constexpr std::string_view to_string(Enum value) noexcept {
   return words_of<Enum>[static_cast<std::size_t>(value)];
 }
 
-/// `rdma.gid_index`: the entry is chosen from what the port has.
+/// Value of `rdma.gid_index` for which the node chooses an entry from those that the port has.
 inline constexpr std::uint32_t rdma_gid_chosen = 255;
 
-/// Where a process listens.
+/// Host and port where a process listens.
 struct host_port {
   std::string host; ///< A name or address; IPv6 without brackets.
   std::uint16_t port = 0;
@@ -79,13 +79,13 @@ struct node_config {
 
   struct cluster_section {
     std::string name;
-    bool insecure = false; ///< Users write `insecure_cluster`.
+    bool insecure = false; ///< Users write this option as `insecure_cluster`.
     bool operator==(const cluster_section&) const = default;
   } cluster;
 
   struct net_section {
     std::string bind;
-    std::string advertise; ///< Never empty after `load`.
+    std::string advertise; ///< Address for other hosts. Never empty after `load`.
     std::uint16_t control_port = 0;
     std::uint16_t lookup_port = 0;
     std::uint16_t data_port = 0;
@@ -94,7 +94,8 @@ struct node_config {
   } net;
 
   struct discovery_section {
-    std::vector<host_port> seeds; ///< The first one is the pinned head; empty: alone.
+    /// Nodes to join through; the first is the pinned head. Empty: a cluster of one.
+    std::vector<host_port> seeds;
     std::uint32_t max_masters = 0;
     std::chrono::milliseconds heartbeat{};
     std::chrono::milliseconds expiry{};
@@ -113,30 +114,32 @@ struct node_config {
     config::huge_pages huge_pages = config::huge_pages::off;
     std::uint32_t prefault_threads = 0; ///< 0: as many as the machine has cores.
     eviction_mode eviction = eviction_mode::automatic;
-    double free_low = 0;  ///< Fraction of the pool; below it eviction starts.
-    double free_high = 0; ///< Fraction of the pool; here it stops.
+    double free_low = 0;  ///< Fraction of the pool; eviction starts when less is free.
+    double free_high = 0; ///< Fraction of the pool; eviction stops when so much is free.
     std::string name_prefix;
     bool keep = false; ///< Pages outlive the process.
     mirror_mode mirror = mirror_mode::off;
-    double mirror_share = 0; ///< Fraction of the pool.
+    double mirror_share = 0; ///< Fraction of the pool that copies of other hosts' pages may take.
     bool operator==(const pool_section&) const = default;
   } pool;
 
   struct data_section {
-    data_plane_mode plane = data_plane_mode::automatic; ///< Users write `data_plane`.
+    /// Users write this option as `data_plane`.
+    data_plane_mode plane = data_plane_mode::automatic;
     std::uint32_t max_channels_per_peer = 0;
     std::chrono::milliseconds send_timeout{};
     bool operator==(const data_section&) const = default;
   } data;
 
   struct rdma_section {
-    std::vector<std::string> devices; ///< {"auto"}: all that are usable.
-    std::uint32_t port = 0;           ///< 0: the first active one.
-    std::uint32_t gid_index = 0;      ///< `rdma_gid_chosen`: by itself.
+    std::vector<std::string> devices; ///< Names of RDMA devices; {"auto"}: all that are usable.
+    std::uint32_t port = 0;           ///< Port of each device; 0: the first active one.
+    /// Index into the GID table; `rdma_gid_chosen`: the node chooses.
+    std::uint32_t gid_index = 0;
     std::uint32_t traffic_class = 0;
     std::uint32_t service_level = 0;
     std::uint32_t hop_limit = 0;
-    std::uint32_t timeout = 0; ///< 4.096 µs × 2^timeout.
+    std::uint32_t timeout = 0; ///< A packet is sent again after 4.096 µs × 2^timeout.
     std::uint32_t retries = 0;
     std::uint64_t chunk_bytes = 0; ///< The pool is registered in chunks of this size.
     std::uint32_t registration_threads = 0;
@@ -148,23 +151,23 @@ struct node_config {
     bool enabled = false;
     std::string path; ///< Absolute; the node's folder is <path>/<node.name>. Empty: no disk tier.
     std::uint64_t size_bytes = 0;
-    double high_watermark = 0; ///< Fraction of size_bytes; above it eviction starts.
-    double low_watermark = 0;  ///< Fraction of size_bytes; here it stops.
+    double high_watermark = 0; ///< Fraction of size_bytes; eviction starts when more is used.
+    double low_watermark = 0;  ///< Fraction of size_bytes; eviction stops when no more is used.
     disk_store_mode store = disk_store_mode::bucket;
     disk_eviction eviction = disk_eviction::fifo;
-    std::chrono::milliseconds ttl{}; ///< 0: none.
+    std::chrono::milliseconds ttl{}; ///< Age at which pages on disk are gone; 0: none.
     std::uint64_t bucket_bytes = 0;
     std::uint32_t bucket_keys = 0;
     disk_policy policy = disk_policy::write_through;
-    std::uint64_t queue_bytes = 0; ///< As configured; at most a quarter of the pool is used.
+    std::uint64_t queue_bytes = 0; ///< As configured; the node uses at most a quarter of the pool.
     std::uint32_t queue_depth = 0;
     std::uint64_t promote_bytes = 0;
     bool warm = false;
-    std::uint64_t scrub_bytes_per_s = 0; ///< 0: no scrub.
+    std::uint64_t scrub_bytes_per_s = 0; ///< Rate of the scrub in bytes a second; 0: no scrub.
     bool verify = false;
     bool operator==(const disk_section&) const = default;
 
-    /// Whether there is to be a disk tier.
+    /// Whether the node is to have a disk tier.
     bool wanted() const noexcept { return enabled && !path.empty(); }
   } disk;
 
@@ -175,7 +178,8 @@ struct node_config {
     verify_mode verify_own_host = verify_mode::off;
     verify_mode verify_tcp = verify_mode::off;
     verify_mode verify_rdma = verify_mode::off;
-    std::uint32_t verify_sample = 0; ///< With `sample`: one page of so many.
+    /// With `sample`, one page of so many has its checksum compared.
+    std::uint32_t verify_sample = 0;
     std::uint64_t location_cache_keys = 0;
     std::uint64_t unacknowledged_bytes_max = 0;
     bool operator==(const client_section&) const = default;
@@ -188,7 +192,7 @@ struct node_config {
 
   struct metrics_section {
     bool enabled = false;
-    std::string bind; ///< Never empty after `load`.
+    std::string bind; ///< Address of the HTTP port. Never empty after `load`.
     bool operator==(const metrics_section&) const = default;
   } metrics;
 

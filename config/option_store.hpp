@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-// Puts checked values into typed fields. For the files of the option table alone.
+// Functions that put checked values into the typed fields of a node_config. For the files of the
+// option table alone.
 namespace peercache::config {
 
 inline void assign(bool& field, const option_value& value) {
@@ -30,7 +31,8 @@ inline void assign(std::chrono::milliseconds& field, const option_value& value) 
 template <std::unsigned_integral Number>
 void assign(Number& field, const option_value& value) {
   const auto number = std::get<std::uint64_t>(value);
-  PEERCACHE_ASSERT(number <= std::numeric_limits<Number>::max()); // The bounds are narrower.
+  // The option's bounds are narrower than the field.
+  PEERCACHE_ASSERT(number <= std::numeric_limits<Number>::max());
   field = static_cast<Number>(number);
 }
 
@@ -41,7 +43,7 @@ inline void assign(std::vector<host_port>& field, const option_value& value) {
   field.clear();
   for (const auto& item : std::get<std::vector<std::string>>(value)) {
     auto endpoint = parse_endpoint(item);
-    PEERCACHE_ASSERT(static_cast<bool>(endpoint)); // Checked when it was read.
+    PEERCACHE_ASSERT(static_cast<bool>(endpoint)); // `value_from_*` has parsed this item before.
     field.push_back(*std::move(endpoint));
   }
 }
@@ -50,11 +52,11 @@ template <worded_enum Enum>
 void assign(Enum& field, const option_value& value) {
   const auto& words = words_of<Enum>;
   const auto found = std::find(words.begin(), words.end(), std::get<std::string>(value));
-  PEERCACHE_ASSERT(found != words.end()); // Checked when it was read.
+  PEERCACHE_ASSERT(found != words.end()); // `value_from_*` accepts only these words.
   field = static_cast<Enum>(found - words.begin());
 }
 
-/// The store function of the field that `Field`, a lambda without captures, picks.
+/// The `option::store` function for the field that `Field`, a lambda without captures, picks.
 template <class Field>
 constexpr auto into(Field) {
   return +[](node_config& config, const option_value& value) { assign(Field{}(config), value); };

@@ -89,7 +89,7 @@ result<option_value> check_bounds(const option& opt, result<option_value> value)
   if (!value || !opt.bounded())
     return value;
   PEERCACHE_ASSERT(value->index() == opt.min.index() && value->index() == opt.max.index());
-  // NaN compares false with both bounds and thereby lies outside.
+  // NaN compares false with both bounds, so it counts as out of bounds.
   if (*value >= opt.min && *value <= opt.max)
     return value;
   return bad(value_text(opt, *value) + " is out of bounds: " + value_text(opt, opt.min) + " to " +
@@ -123,7 +123,7 @@ std::string escaped(std::string_view text) {
   return out + '"';
 }
 
-/// "text", "integer 3"…: what the file holds, for error messages.
+/// Says what kind of value the file holds, for error messages: "text", "integer 3"…
 std::string describe(const toml_value& value) {
   struct visitor {
     std::string operator()(bool) const { return "a boolean"; }
@@ -136,7 +136,8 @@ std::string describe(const toml_value& value) {
   return std::visit(visitor{}, value);
 }
 
-/// "the value is a string; write …", with a value of the right form.
+/// The error for a TOML value of the wrong type: "the value is a string; write …", with an example
+/// of the right form.
 error mistyped(const option& opt, const toml_value& value) {
   static constexpr std::string_view wanted[] = {
       "true or false, without quotes",

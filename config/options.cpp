@@ -141,7 +141,7 @@ void add_pool(std::vector<option>& table) {
         .type = type::size,
         .default_value = gib,
         .min = mib,
-        .max = 8 * tib, // Slots are numbered by 32 bits of 4 KiB: half of what these reach.
+        .max = 8 * tib, // Half of what slots can reach: 32 bits number slots of 4 KiB.
         .meaning = "Memory for pages on this host.",
         .dev_default = 256 * mib,
         .store = into([](node_config & c) -> auto& { return c.pool.size_bytes; })},

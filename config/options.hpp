@@ -15,35 +15,41 @@ namespace peercache::config {
 /// file, its environment variable, its flag, help, the generated file and the generated
 /// documentation.
 struct option {
-  std::string_view name; ///< "pool.size"; one dot at most: the section and the key of the file.
+  /// The option's name, "pool.size"; one dot at most, between the section and the key of the file.
+  std::string_view name;
   option_type type = option_type::text;
   option_value default_value;
   option_value min{}, max{}; ///< Inclusive bounds of numbers, sizes, durations and fractions; same
                              ///< alternative as the default.
-  std::span<const std::string_view> choices{}; ///< The words of a choice.
-  std::string_view meaning;                    ///< One sentence.
-  std::string_view empty_means{}; ///< What an empty text stands for; none: "" is refused.
+  /// The words that a choice may be; empty for other types.
+  std::span<const std::string_view> choices{};
+  /// What the option is for, in one sentence; help and documents show it.
+  std::string_view meaning;
+  /// What an empty text stands for; when this is empty, "" is refused.
+  std::string_view empty_means{};
   std::optional<option_value> dev_default{}; ///< Default while `dev` is true.
   void (*store)(node_config&,
                 const option_value&) = nullptr; ///< Puts a checked value into its field.
 
   bool bounded() const noexcept;
-  std::string_view section() const noexcept; ///< "pool"; empty for a top-level option.
-  std::string_view key() const noexcept;     ///< "size"
-  std::string variable() const;              ///< "PEERCACHE_POOL_SIZE"
-  std::string flag() const;                  ///< "--pool-size"
+  /// The part of the name before the dot, "pool"; empty for a top-level option.
+  std::string_view section() const noexcept;
+  std::string_view key() const noexcept; ///< The part of the name behind the dot: "size".
+  std::string variable() const;          ///< The environment variable: "PEERCACHE_POOL_SIZE".
+  std::string flag() const;              ///< The flag of the command line: "--pool-size".
 };
 
-/// The table: every option exactly once, those without a section first, the options of a section
-/// together. Threads: any; built at the first call.
+/// The option table: every option exactly once, options without a section first, the options of a
+/// section together. Threads: any; built at the first call.
 const std::vector<option>& options();
 
 const option* find_option(std::string_view name) noexcept;
 
-/// " (did you mean `pool.size`?)", or nothing when no option has a name like this.
+/// A hint for a mistyped option name: " (did you mean `pool.size`?)", or nothing when no option has
+/// a name like this.
 std::string name_hint(std::string_view name);
 
-/// A hint for a mistyped flag ("--pool-sise"), among the flags of all options.
+/// A hint for a mistyped flag ("--pool-sise") that names the nearest flag of all options.
 std::string flag_hint(std::string_view flag);
 
 } // namespace peercache::config

@@ -37,7 +37,8 @@ result<file_source> read_config_file(const std::string& path) {
                                                              std::fclose);
   if (!file)
     return unreadable(path);
-  // Room for one byte more than allowed: so the merge sees that a file is too long.
+  // The buffer has room for one byte more than allowed, so that `merge_sources` sees when a file is
+  // too long.
   std::string content(config_file_bytes_max + 1, '\0');
   errno = 0;
   content.resize(std::fread(content.data(), 1, content.size(), file.get()));

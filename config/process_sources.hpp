@@ -15,7 +15,8 @@ namespace peercache::config {
 /// environment.
 result<sources> sources_of_process(const std::optional<std::string>& path);
 
-/// Reads a file of at most `config_file_bytes_max` bytes.
+/// Reads a configuration file; content beyond `config_file_bytes_max` bytes is cut after one byte
+/// more, which `merge_sources` refuses.
 result<file_source> read_config_file(const std::string& path);
 
 } // namespace peercache::config

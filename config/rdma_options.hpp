@@ -4,7 +4,8 @@
 
 #include <vector>
 
-// The rows of the `rdma` section of the option table. For config/options.cpp alone.
+// Functions that append the rows of the section `rdma` to the option table. For config/options.cpp
+// alone.
 namespace peercache::config {
 
 void add_rdma_devices(std::vector<option>& table);

@@ -12,7 +12,7 @@ std::string bounds_of(const option& opt) {
   return value_text(opt, opt.min) + " to " + value_text(opt, opt.max);
 }
 
-/// The default as text; what emptiness stands for where it is empty.
+/// An option's default as text; for an empty default, what emptiness stands for.
 std::string default_of(const option& opt) {
   auto text = value_text(opt, opt.default_value);
   if (!text.empty())
@@ -20,7 +20,7 @@ std::string default_of(const option& opt) {
   return opt.empty_means.empty() ? "none" : std::string(opt.empty_means);
 }
 
-/// Starts a new table in TOML where the section changes.
+/// Writes the head of a TOML table when `opt` is in another section than the option before.
 void start_section(const option& opt, std::string_view& current, std::string& out) {
   if (opt.section() == current)
     return;
@@ -43,7 +43,7 @@ std::string comment(std::string_view text) {
   return out;
 }
 
-/// Comments of TOML hold printable characters only; a path may hold anything.
+/// Replaces characters that a TOML comment must not hold, since a path in it may hold anything.
 std::string printable(std::string text) {
   for (char& c : text)
     if (c < ' ' || c > '~')
@@ -51,7 +51,7 @@ std::string printable(std::string text) {
   return text;
 }
 
-/// A table cell: a bar would end it.
+/// Escapes the text of a table cell: a bare `|` would end the cell.
 std::string cell(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -14,13 +14,13 @@ std::string render_effective(const loaded_config& loaded);
 /// default.
 std::string render_default_file();
 
-/// docs/configuration.md: how configuration works, and a table of all options.
+/// The text of docs/configuration.md: how configuration works, and a table of all options.
 std::string render_documentation();
 
 /// An option's text in `--help`: meaning, bounds, default.
 std::string help_text(const option& opt);
 
-/// "SIZE", "true|false", "auto|lru|s3fifo": what a value of the option looks like.
+/// The form of an option's value, for help: "SIZE", "true|false", "auto|lru|s3fifo".
 std::string form_of(const option& opt);
 
 } // namespace peercache::config

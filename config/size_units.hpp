@@ -1,4 +1,4 @@
-/// Units of the options that are sizes, in bytes.
+/// Units, in bytes, for options that are sizes.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 namespace peercache::config {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table: a swap looks back two rows.
+  // Three rows of the usual distance table are enough, since a swap of neighbours looks back two
+  // rows.
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j)
     last[j] = j;
@@ -26,7 +27,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates) {
   constexpr std::size_t word_bytes_max =
-      256; // The table is quadratic; a longer word is no typing error.
+      // A longer word is no typing error, and the distance table grows with the square of its
+      // length.
+      256;
   if (word.size() > word_bytes_max)
     return std::nullopt;
   std::optional<std::string> best;

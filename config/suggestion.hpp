@@ -13,7 +13,7 @@ namespace peercache::config {
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate that `word` was probably meant to be: the nearest one, if at most a third of the
-/// word (and at least one character) is wrong. Of equally near ones the first.
+/// word (and at least one character) is wrong. The first of equally near candidates wins.
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates);
 
 } // namespace peercache::config

@@ -1,6 +1,6 @@
 #include "config/toml_file.hpp"
 
-// The parser is a large header; this file alone compiles it.
+// toml++ is a large header, so this file alone compiles it.
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
@@ -59,7 +59,7 @@ error at(std::string_view path, std::size_t line, std::size_t column, std::strin
                                       std::to_string(column) + ": " + std::string(what)};
 }
 
-/// The fault of a line that begins with a bracket; empty: none.
+/// What is wrong with a line that begins with a bracket; empty when nothing is.
 std::string_view header_fault(std::string_view header) {
   constexpr std::string_view key_starts =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-\"'";
@@ -72,8 +72,8 @@ std::string_view header_fault(std::string_view header) {
 }
 
 /// Refuses section headers without a name before the parser sees them: toml++ 3.3 breaks a
-/// precondition of its own there (an abort, or undefined behaviour with NDEBUG). No option's value
-/// has lines that begin with a bracket.
+/// precondition of its own on such a header (an abort, or undefined behaviour with NDEBUG). No
+/// option's value has lines that begin with a bracket, so every such line is a header.
 result<void> check_headers(std::string_view content, std::string_view path) {
   if (content.starts_with("\xEF\xBB\xBF"))
     content.remove_prefix(3);

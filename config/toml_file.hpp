@@ -12,13 +12,14 @@ namespace peercache::config {
 
 /// One `key = value` of a TOML document.
 struct toml_entry {
-  std::string name; ///< Dotted path; a key that itself has a dot in it stands in quotes.
+  /// The key as a dotted path; a part that itself has a dot in it stands in quotes.
+  std::string name;
   toml_value value;
   std::uint32_t line = 0;   ///< The key's line, from 1.
   std::uint32_t column = 0; ///< The key's column, from 1.
 };
 
-/// All entries in the order of the document; a table without entries is one entry of
+/// Reads all entries of a document in their order; a table without entries is one entry of
 /// `foreign_toml{"a table"}`. Errors: of syntax, as "<path>:<line>:<column>: <what>".
 result<std::vector<toml_entry>> read_toml(std::string_view content, std::string_view path);
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t name_prefix_bytes_max = 64;
 
-/// "`net.bind` is 0.0.0.0 (flag --net-bind)".
+/// Names an option with its value and origin, as faults begin: "`net.bind` is 0.0.0.0 (flag
+/// --net-bind)".
 std::string what(const loaded_config& loaded, std::string_view name) {
   const auto& entry = loaded.value_of(name);
   return '`' + std::string(name) + "` is " + value_text(*entry.opt, entry.value) + " (" +
@@ -56,7 +57,7 @@ void check_addresses(const loaded_config& loaded, std::vector<std::string>& faul
           "true` if the network is trusted");
   };
   refuse_open("net.bind", config.net.bind);
-  // `metrics.bind` is `net.bind` by default: one fault is enough.
+  // `metrics.bind` is `net.bind` by default: then the fault of `net.bind` is enough.
   if (config.metrics.enabled && config.metrics.bind != config.net.bind)
     refuse_open("metrics.bind", config.metrics.bind);
   if (is_wildcard(config.net.advertise))

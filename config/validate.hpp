@@ -9,14 +9,15 @@
 
 namespace peercache::config {
 
-/// The checks that need more than one option, or more than bounds. Errors: all faults at once, one
-/// line each: what is wrong and where it was set, why that cannot be, what to do.
+/// Checks the configuration for faults that concern several options, or more than an option's
+/// bounds. Errors: all faults at once, one line each: what is wrong and where it was set, why that
+/// cannot be, what to do.
 result<void> validate(const loaded_config& loaded);
 
 /// Whether only processes of this host can connect to an address: 127.0.0.0/8, ::1 or "localhost".
 bool is_loopback(std::string_view host) noexcept;
 
-/// One error of several faults, a line each. @pre !faults.empty()
+/// Joins several faults to one error, a line each. @pre !faults.empty()
 error joined_faults(const std::vector<std::string>& faults);
 
 } // namespace peercache::config

@@ -1,5 +1,5 @@
-// Writes the files that are generated from the option table. Usage: peercache_config_docs <root of
-// the tree>
+// Writes the files that are generated from the option table.
+// Usage: peercache_config_docs <root of the tree>
 
 #include "config/render.hpp"
 

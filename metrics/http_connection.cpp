@@ -80,7 +80,8 @@ void http_connection::send(time_point now) {
     sent_ += static_cast<std::size_t>(done);
     until_ = now + patience_.send;
   }
-  // Closing while bytes are unread (the body of a refused request) would take the answer back.
+  // Only the sending side is closed here: closing the socket while received bytes are unread (the
+  // body of a refused request) would discard the answer on its way.
   ::shutdown(fd_, SHUT_WR);
   state_ = state::ending;
   until_ = now + end_patience;

@@ -10,21 +10,22 @@ namespace peercache::metrics {
 /// One connection of the HTTP port: takes the head of one request, then sends one answer, and ends.
 /// Never blocks: a client that says nothing or takes nothing holds up nobody else.
 /// Threads: none; the server's owner serializes. Ownership: closes its socket. Time: an argument.
-/// Errors: `over`, as at a good end.
+/// Errors: a broken connection goes to the state `over`, as one does that has ended well.
 class http_connection {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
   enum class state : std::uint8_t {
-    reading, ///< The head is not complete.
-    asked,   ///< A whole request is there: `answer` is next.
+    reading, ///< The head of the request is not complete.
+    asked,   ///< The whole head is there and waits for `answer`.
     sending,
-    ending, ///< All is sent; the other side is to close first, so that it gets everything.
+    ending, ///< All is sent; the client is to close first, so that it gets every byte.
     over
   };
   struct patience {
-    std::chrono::milliseconds head{2000}; ///< Time from the first to the last byte of a request.
-    std::chrono::milliseconds send{2000}; ///< How long the other side may take no byte.
+    /// Time from the first to the last byte of a request's head.
+    std::chrono::milliseconds head{2000};
+    std::chrono::milliseconds send{2000}; ///< How long the client may take no byte of the answer.
   };
 
   static constexpr std::size_t head_bytes_max = 16u << 10;
@@ -35,17 +36,17 @@ public:
   http_connection(const http_connection&) = delete;
   http_connection& operator=(const http_connection&) = delete;
 
-  /// Receives or sends what can be.
+  /// Receives or sends what the socket takes now, without blocking. Returns the state after it.
   state advance(time_point now);
-  /// @pre `advance` said `asked`
+  /// The head of the request. @pre `advance` said `asked`
   const std::string& request() const noexcept { return in_; }
   void answer(std::string bytes, time_point now);
 
   state where() const noexcept { return state_; }
   int fd() const noexcept { return fd_; }
-  /// The events to poll(2) for.
+  /// The events that the owner is to poll(2) the socket for.
   short events() const noexcept;
-  /// When the connection is given up, unless something happens.
+  /// The time at which the connection is given up unless something happens before.
   time_point until() const noexcept { return until_; }
 
 private:

@@ -22,7 +22,7 @@ using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 
 constexpr std::chrono::milliseconds no_descriptor_pause{100};
-/// Connections accepted in one turn: all of them are looked at before any gives way.
+/// How many connections one turn accepts: all accepted ones are served before any has to make room.
 constexpr std::size_t accepted_per_turn = 64;
 constexpr const char* text_type = "text/plain; charset=utf-8";
 constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -53,15 +53,17 @@ private:
   std::string_view rest_;
 };
 
-/// cpp-httplib's server as far as it parses requests and knows who answers them. Its own loop gives
-/// a thread to each connection until that has said something, so two silent ones would block it.
+/// cpp-httplib's server as far as it parses requests and finds their handlers. The library's own
+/// loop is not used: it gives each connection a thread until the connection has said something, so
+/// two silent ones would block it.
 class request_handler final : public httplib::Server {
 public:
   ~request_handler() override { ::close(svr_sock_); }
 
   /// The bound socket, listening and non-blocking.
   socket_t listener() const noexcept { return svr_sock_; }
-  /// The library listens with a backlog of 5, which a few dashboards at once overflow.
+  /// Sets the length of the accept queue again: the library listens with a backlog of 5, which a
+  /// few dashboards at once overflow.
   void prepare_listener() noexcept {
     ::listen(svr_sock_, http_server::backlog_connections_max);
     ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
@@ -126,14 +128,14 @@ struct http_server::state {
   request_handler handler;
   std::uint16_t port = 0;
   http_connection::patience patience;
-  int stop = -1;                          ///< An eventfd, readable from stop() on.
-  std::list<http_connection> connections; ///< Oldest first.
+  int stop = -1;                          ///< An eventfd that is readable from stop() on.
+  std::list<http_connection> connections; ///< Open connections, oldest first.
   time_point accept_again{};
 
   ~state() { ::close(stop); }
 
   void run();
-  /// Waits for events; false when stop() was called.
+  /// Waits for events of the sockets; false when stop() was called.
   bool wait(std::vector<pollfd>& polled);
   void serve(const std::vector<pollfd>& polled, time_point now);
   void accept_all(time_point now);
@@ -171,7 +173,8 @@ void http_server::state::serve(const std::vector<pollfd>& polled, time_point now
   }
 }
 
-/// The oldest of those that need least gives way: of what is sent, then of who has asked nothing.
+/// Closes the oldest connection of the least important kind: first those whose answer is sent, then
+/// those that have asked nothing yet, then those that receive an answer.
 void http_server::state::make_room() {
   using phase = http_connection::state;
   for (const auto at : {phase::ending, phase::reading, phase::sending})
@@ -187,7 +190,8 @@ void http_server::state::accept_all(time_point now) {
     const int fd = ::accept4(handler.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     const bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
     if (full)
-      // The listening socket stays readable: no busy loop.
+      // With no descriptor left the listening socket stays readable, so it is not polled for a
+      // pause; otherwise the loop would be busy.
       accept_again = now + no_descriptor_pause;
     if (fd < 0)
       return;

@@ -27,10 +27,11 @@ struct http_content {
 
 struct http_options {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0; ///< 0 = any free one.
+  std::uint16_t port = 0; ///< Port to listen on; 0: any free one.
   /// Time from a connection's begin to its request's end.
   std::chrono::milliseconds read_timeout{2000};
-  std::chrono::milliseconds write_timeout{2000}; ///< How long the other side may take no byte.
+  /// How long a client may take no byte of its answer.
+  std::chrono::milliseconds write_timeout{2000};
 };
 
 /// The node's HTTP port:
@@ -53,7 +54,7 @@ public:
   static constexpr std::size_t connections_max = 256;
   static constexpr int backlog_connections_max = 512;
 
-  /// Binds and listens: connections are taken from now on and answered by run().
+  /// Binds and listens. From then on the kernel takes connections; run() answers them.
   static result<std::unique_ptr<http_server>> listen(const http_options& options,
                                                      http_content content);
   ~http_server();

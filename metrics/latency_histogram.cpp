@@ -16,7 +16,8 @@ constexpr std::uint64_t steps = 1u << latency_histogram::steps_log2;
 } // namespace
 
 std::size_t latency_histogram::bucket_of(std::uint64_t duration_ns) noexcept {
-  // Taking one nanosecond off makes the upper bounds inclusive, as Prometheus' `le` is.
+  // One nanosecond is taken off, so that a bucket's upper bound is inclusive as Prometheus' `le`
+  // is.
   const std::uint64_t below = duration_ns == 0 ? 0 : duration_ns - 1;
   if (below < steps)
     return static_cast<std::size_t>(below);

@@ -12,7 +12,8 @@ namespace peercache::metrics {
 /// The counts of a latency histogram at one moment: a plain value that can be added to another,
 /// asked for quantiles, and handed to the registry.
 struct latency_snapshot {
-  std::vector<std::uint64_t> bucket_counts; ///< Empty, or `latency_histogram::bucket_count` long.
+  /// Samples in each bucket. Empty, or `latency_histogram::bucket_count` long.
+  std::vector<std::uint64_t> bucket_counts;
   std::uint64_t count = 0;
   std::uint64_t sum_ns = 0;
   std::uint64_t max_ns = 0;
@@ -20,8 +21,9 @@ struct latency_snapshot {
   /// Adds what `other` counted, as if both had been recorded into one histogram.
   void merge(const latency_snapshot& other);
 
-  /// The smallest bucket bound with at least `fraction` of all samples at or below it: never below
-  /// the exact quantile, at most 1/32 above it. 0 when there is no sample.
+  /// The quantile of `fraction`: the smallest bucket bound with at least that share of all samples
+  /// at or below it. Never below the exact quantile, at most 1/32 above it; 0 when there is no
+  /// sample.
   /// @param fraction in [0, 1]; 0.5 is the median.
   std::uint64_t quantile_ns(double fraction) const;
 
@@ -44,18 +46,20 @@ public:
 
   void record_ns(std::uint64_t duration_ns) noexcept;
 
-  /// A duration below zero, as a clock that was set back gives it, counts as zero.
+  /// Counts one duration. A duration below zero, which a clock that was set back gives, counts as
+  /// zero.
   void record(std::chrono::nanoseconds duration) noexcept;
 
   latency_snapshot snapshot() const;
 
   static std::size_t bucket_of(std::uint64_t duration_ns) noexcept;
 
-  /// @pre bucket < bucket_count
+  /// The highest duration that the bucket counts, in nanoseconds. @pre bucket < bucket_count
   static std::uint64_t upper_bound_ns(std::size_t bucket) noexcept;
 
 private:
-  // Shared by all threads: each counter is independent, so relaxed increments suffice.
+  // All threads count here: each counter is independent of the others, so relaxed increments
+  // suffice.
   std::array<std::atomic<std::uint64_t>, bucket_count> counts_{};
   std::atomic<std::uint64_t> sum_ns_{0};
   std::atomic<std::uint64_t> max_ns_{0};

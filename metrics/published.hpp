@@ -16,7 +16,7 @@ public:
 
   void store(T next) { current_.store(std::make_shared<const T>(std::move(next))); }
 
-  /// The newest value; never null.
+  /// The value that was stored last; never null.
   std::shared_ptr<const T> load() const { return current_.load(); }
 
 private:

@@ -9,7 +9,8 @@ namespace peercache::cli {
 
 namespace {
 
-/// How many members are asked at a time: each takes an actor system of its own meanwhile.
+/// How many members are asked at a time: each connection takes an actor system of its own
+/// meanwhile.
 constexpr std::size_t asked_at_once = 8;
 
 node_answer ask(const discovery::member& member, const global_options& globals) {
@@ -27,7 +28,7 @@ node_answer ask(const discovery::member& member, const global_options& globals) 
 void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults) {
   const auto& disk = answer.status->disk;
   const auto& name = answer.member.name;
-  // Without a path there is to be none.
+  // A disk tier without a path is off on purpose: no fault.
   if (!disk.on) {
     if (!disk.path.empty())
       faults.push_back(fmt::format("{}: its disk tier is off: {}; what is there is missed, and "
@@ -58,7 +59,8 @@ void add_fragment(const discovery::view& view, std::vector<std::string>& faults)
       lost.size(), view.former_masters.size(), fmt::join(lost, ", ")));
 }
 
-/// @param answering How many of the view's nodes do.
+/// Adds the faults of one node that was asked.
+/// @param answering How many of the view's nodes answer.
 void add_faults(const node_answer& answer, const discovery::view& view, std::size_t answering,
                 std::vector<std::string>& faults) {
   const auto& name = answer.member.name;
@@ -76,7 +78,8 @@ void add_faults(const node_answer& answer, const discovery::view& view, std::siz
     faults.push_back(fmt::format("{} has another view: term {}, version {}; ask again, and if it "
                                  "stays so look at the network between it and the masters",
                                  name, status.view_term, status.view_version));
-  else if (status.links + 1 < answering) // Members that do not answer have a fault of their own.
+  // Members that do not answer have a fault of their own, so links to them are not missed here.
+  else if (status.links + 1 < answering)
     faults.push_back(fmt::format("{} is connected to {} of {} other nodes; look at the network "
                                  "between them",
                                  name, status.links, answering - 1));

@@ -11,27 +11,28 @@
 
 namespace peercache::cli {
 
-/// The answer of one node that was asked for its status.
+/// The answer of one node that was asked for its status: the status, or why there is none.
 struct node_answer {
   discovery::member member;
   std::optional<client::node_status> status;
-  error fault; ///< Why there is no status.
+  error fault; ///< Why the node gave no status.
 };
 
-/// Asks all members; answers come in the natural order of their names. Several are asked at a time,
-/// each within the options' timeout, so a frozen one does not hold up the others.
+/// Asks all members for their status; answers come in the natural order of the members' names.
+/// Several members are asked at a time, each within the options' timeout, so a frozen one does not
+/// hold up the others.
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals);
 
 bool is_master(const discovery::view& view, const std::string& name);
 
-/// The faults of a cluster, a sentence each with what to do; empty when it is well. A draining node
-/// is no fault. @param asked The node that the view is from.
+/// The faults of a cluster, a sentence each with what to do; empty when the cluster is well. A
+/// draining node is no fault. @param asked The status of the node that the view is from.
 std::vector<std::string> faults_of(const client::node_status& asked, const discovery::view& view,
                                    const std::vector<node_answer>& answers);
 
-/// "ready", "draining", "unready: …" or why there is no answer.
+/// A node's state for people: "ready", "draining", "unready: …" or why there is no answer.
 std::string state_of(const node_answer& answer);
-/// "leader", "master" or "member".
+/// A node's role in the view: "leader", "master" or "member".
 std::string role_of(const node_answer& answer, const discovery::view& view);
 
 } // namespace peercache::cli

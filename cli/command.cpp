@@ -58,7 +58,8 @@ result<void> take_configuration(global_options& globals) {
 
 constexpr std::array<std::string_view, 2> format_words{"table", "json"};
 
-/// Whether the answer was to be JSON, of a command line that was not understood otherwise.
+/// Whether a command line that could not be parsed asked for JSON, so that its error is told as
+/// JSON.
 bool asks_for_json(const CLI::App& app) {
   const auto& texts = app.get_option("--output")->results();
   return !texts.empty() && texts.back() == "json";
@@ -86,7 +87,8 @@ command_line::command_line() : app("Look into a PeerCache cluster, and try it ou
 
 namespace {
 
-/// Lets the options of the whole line stand behind each command too, and tells of them in its help.
+/// Lets the options of the whole command line stand behind each command too, and names them in the
+/// command's help.
 void finish_commands(CLI::App& above) {
   for (auto* command : above.get_subcommands({})) {
     command->fallthrough();
@@ -164,7 +166,8 @@ result<node_address> parse_node_address(const std::string& text) {
 
 namespace {
 
-/// Adds what the library cannot know: how the options are called, and how a node is started here.
+/// Adds to an error what the client library cannot know: the names of this program's options, and
+/// how to start a node.
 error with_advice(const error& err) {
   if (err.code == errc::incompatible)
     return {err.code, err.message + " (--cluster NAME, --node HOST:PORT)"};

@@ -33,14 +33,16 @@ struct global_options {
 /// The command line of `peercache`. Each command adds itself and, when it was chosen, leaves the
 /// action that `main` runs. Threads: one. Not movable: CLI11 holds references into it.
 struct command_line {
-  /// Reads the environment and the file that PEERCACHE_CONFIG names, for the defaults.
+  /// Reads the environment and the file that PEERCACHE_CONFIG names, for the defaults of the
+  /// options.
   command_line();
   command_line(const command_line&) = delete;
   command_line& operator=(const command_line&) = delete;
 
   CLI::App app;
   global_options globals;
-  result<void> configured; ///< The fault of environment or file; help works in spite of one.
+  /// The fault of environment or file. Commands fail with it; help works in spite of it.
+  result<void> configured;
   std::function<exit_code(const global_options&)> action;
 };
 
@@ -63,28 +65,30 @@ void add_clear_command(command_line& line);
 void add_drain_command(command_line& line);
 void add_undrain_command(command_line& line);
 
-/// All of the commands above, in the order of the help.
+/// Adds all commands, in the order of the help.
 void add_commands(command_line& line);
 
-/// Parses and runs: all of `main`.
+/// Parses the command line and runs its command: the whole of `main`.
 exit_code run(int argc, const char* const* argv);
 
-/// Says it as the format demands: JSON with raw numbers, or the text for people.
+/// Prints a command's result in the chosen format: `data` as JSON with raw numbers, or `text` for
+/// people.
 void print(const global_options& globals, const nlohmann::json& data, const std::string& text);
 
-/// Tells what failed on stderr (and as {"error": …} on stdout with -o json); returns the code to
-/// end with.
+/// Tells an error on stderr (and as {"error": …} on stdout with -o json); returns the exit code for
+/// it.
 exit_code fail(const global_options& globals, const error& err);
 
 struct node_address {
   std::string host;
   std::uint16_t port = 0;
 };
-/// "host:port", "[v6]:port", or a host alone with the default port.
+/// Reads "host:port", "[v6]:port", or a host alone, which gets the default port.
 result<node_address> parse_node_address(const std::string& text);
 
 result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals);
-/// The node of this name, found in the view of the one that `--node` says; that one for no name.
+/// Connects to the node called `name`, found in the view of the node at `--node`; to the node at
+/// `--node` itself when `name` is empty.
 result<std::unique_ptr<client::admin_client>> connect_node(const global_options& globals,
                                                            const std::string& name);
 result<std::unique_ptr<client::cache_client>> connect_client(const global_options& globals);
@@ -95,14 +99,14 @@ nlohmann::json to_json(const client::node_status& status);
 /// The keys of put, get, exists, rm and key: the caller's strings in a namespace, or digests.
 struct key_arguments {
   std::vector<std::string> keys;
-  std::vector<std::string> space; ///< Fields of the key space, in order.
-  bool digests = false;           ///< The keys are 64 hex digits each.
+  std::vector<std::string> space; ///< Values of the key space's fields, in order.
+  bool digests = false;           ///< Whether the keys are given as 64 hex digits each.
 
   result<std::vector<page_key>> parse() const;
 };
 void add_space_options(CLI::App& command, key_arguments& arguments);
 
-/// The keys of a command, and a client to ask about them.
+/// The keys that a command was given, and a client to ask about them.
 struct keyed_client {
   std::vector<page_key> keys;
   std::unique_ptr<client::cache_client> cache;

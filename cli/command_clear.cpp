@@ -19,7 +19,7 @@ struct clear_arguments {
   bool yes = false;
 };
 
-/// Whether a person at a terminal, or --yes, wants it. Errors: there is nobody to ask.
+/// Whether the clear is confirmed, by --yes or by a person at a terminal. Errors: neither is there.
 result<bool> confirmed(const clear_arguments& arguments) {
   if (arguments.yes)
     return true;

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using clock = std::chrono::steady_clock;
 
 struct disk_arguments {
-  std::string node; ///< The node's name; empty: the node that is asked.
+  std::string node; ///< The node's name; empty: the node at `--node`.
   std::uint64_t free_bytes = 0;
   milliseconds wait{3'600'000};
 };
@@ -32,7 +32,7 @@ exit_code show_status(const global_options& globals, const disk_arguments& argum
   return exit_code_of(status->disk);
 }
 
-/// Asks for reports until `enough` has had one that ends it. False: the time was over before.
+/// Asks for status reports until `enough` returns true for one. False: the time was over before.
 template <class Enough>
 result<bool> follow(client::admin_client& admin, milliseconds at_most, Enough&& enough) {
   const auto until = clock::now() + at_most;

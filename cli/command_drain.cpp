@@ -18,7 +18,8 @@ struct drain_arguments {
   milliseconds wait{60'000};
 };
 
-/// Waits until the view of the asked node says so of it. False: the time was over before.
+/// Waits until the asked node's view says that the member `name` is draining, or not (`drained`).
+/// False: the time was over before.
 result<bool> view_says(client::admin_client& admin, const std::string& name, bool drained,
                        clock::time_point until) {
   for (;;) {

@@ -19,7 +19,8 @@ exit_code exists(const global_options& globals, const key_arguments& arguments) 
   std::size_t unknown = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     auto status = results[i].status;
-    // "no" is what a directory owner says; when none could be asked, nobody knows.
+    // Only a directory owner can say that a key is not there; any other status means that nobody
+    // knows.
     bool known = status == page_status::hit || status == page_status::not_found;
     bool exists = status == page_status::hit;
     there += exists ? 1 : 0;

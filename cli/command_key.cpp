@@ -16,8 +16,8 @@ std::string_view word_of(directory::tier where) {
   return where == directory::tier::memory ? "memory" : "disk";
 }
 
-/// The member that a record names, or nothing when its process is not in the view: such a record is
-/// never used.
+/// The member that a location record names; null when the record's process is not in the view: such
+/// a record is never used.
 const discovery::member* holder_of(const discovery::view& view, const page_location& location) {
   const auto* member = view.find(location.node);
   return member != nullptr && member->inc == location.holder ? member : nullptr;
@@ -121,7 +121,7 @@ std::string advice(const explanation& told) {
   }
 }
 
-/// The nodes whose shards hold the key's records, by the ring, the first owner first.
+/// Names of the nodes whose shards hold the key's records, by the hash ring, the first owner first.
 result<std::vector<std::string>> owners_of(const global_options& globals, const page_key& key) {
   auto admin = connect_admin(globals);
   if (!admin)

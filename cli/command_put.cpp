@@ -17,12 +17,13 @@ struct put_options {
   bool has_value = false;
 };
 
-/// The system call that failed last says why.
+/// The error for a file that cannot be read. @pre errno is that of the failed system call
 error unreadable(const std::string& path) {
   return {errc::invalid_argument, fmt::format("cannot read '{}': {}", path, std::strerror(errno))};
 }
 
-/// The whole of `path` ("-": stdin), refused when it is longer than the longest page.
+/// Reads the whole of `path` ("-": stdin). Errors: content that is longer than the longest page is
+/// refused.
 result<std::vector<std::byte>> read_page(const std::string& path) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(
       path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),
@@ -69,7 +70,8 @@ exit_code put(const global_options& globals, const put_options& options) {
   auto flushed = (*connected)->flush();
   if (!flushed)
     return fail(globals, flushed.error());
-  // Only the node and the directory know whether the cluster had the page.
+  // Whether the cluster had the page before, only the node and the directory know; `flush` reports
+  // it.
   if (stored.status == page_status::stored && flushed->duplicates > 0)
     stored.status = page_status::duplicate;
   bool ok = is_success(stored.status) && flushed->failed == 0;

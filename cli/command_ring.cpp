@@ -10,7 +10,7 @@ namespace {
 
 struct ring_row {
   const discovery::member* member = nullptr;
-  discovery::hash_ring::share share; ///< Zero of a node that drains.
+  discovery::hash_ring::share share; ///< The node's share of the keys; zero while it drains.
 };
 
 std::vector<ring_row> rows_of(const discovery::view& view, std::size_t replicas) {

@@ -29,7 +29,8 @@ void add_node(fact_list& facts, const client::node_status& status) {
   facts.add("version", status.version);
 }
 
-/// "2 ready, 1 unreachable": unready nodes without their reasons, which are among the faults.
+/// Counts the nodes in each state: "2 ready, 1 unreachable". The reasons of unready nodes are left
+/// out, since they are among the faults.
 std::string states_of(const std::vector<node_answer>& answers) {
   std::map<std::string, int> counts;
   for (const auto& answer : answers) {

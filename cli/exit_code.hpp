@@ -29,8 +29,8 @@ constexpr exit_code exit_code_of(errc code) noexcept {
   }
 }
 
-/// The exit code of a question about several pages. Nobody could be asked about `unknown` of the
-/// `asked` ones.
+/// The exit code of a question about `asked` pages, of which `there` were found; about `unknown` of
+/// them nobody could be asked.
 constexpr exit_code exit_code_of_pages(std::size_t asked, std::size_t there,
                                        std::size_t unknown) noexcept {
   if (unknown > 0)

@@ -25,7 +25,7 @@ bool read_field(std::string_view& line, std::string_view name, Number& value) {
   return true;
 }
 
-/// The last few lines of a log, for an error that says why.
+/// The last few lines of a node's log, for an error message that says why the node failed.
 std::string last_lines(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::vector<std::string> lines;
@@ -49,7 +49,8 @@ result<started_node> spawn_and_wait(const node_launch& launch) {
   std::error_code failed;
   std::filesystem::create_directories(launch.folder, failed);
   auto log = launch.folder / "node.log";
-  // The user's PEERCACHE_* settings are for nodes of his own, not for ours.
+  // Nodes of a bench or a demo do not inherit the user's PEERCACHE_* settings, which are meant for
+  // the user's own nodes.
   auto child = child_process::spawn({.arguments = arguments_of(launch),
                                      .environment = launch.environment,
                                      .without_environment = "PEERCACHE_",
@@ -190,7 +191,8 @@ result<void> wait_for_members(const node_process& node, std::size_t count,
     if (view && status)
       seen = fmt::format("{} members, {}", view->members.size(),
                          status->ready ? "ready" : "unready: " + status->unready_reason);
-    ::poll(nullptr, 0, 20); // The node has no message for this; asking again is the protocol.
+    // Waits 20 ms before asking again: a node sends no message when its view changes.
+    ::poll(nullptr, 0, 20);
   }
   return {errc::timed_out,
           fmt::format("node '{}' sees {} and not {} members; its log is in {}", node.launch().name,

@@ -13,26 +13,28 @@
 
 namespace peercache::cli {
 
-/// How to start one peercache-node, on loopback unless it is told otherwise.
+/// How to start one peercache-node; on loopback unless `host` says otherwise.
 struct node_launch {
   std::string program; ///< Path of peercache-node.
   std::string name;    ///< The node's name.
   std::string cluster = "peercache-local";
   std::uint64_t pool_bytes = 256u << 20;
-  std::vector<std::string> seeds; ///< "host:port"; empty starts a cluster of one.
-  std::filesystem::path folder;   ///< Holds its log; made when it is not there.
-  std::uint16_t control_port = 0; ///< 0: any free port, like the next two.
+  /// Nodes to join through, as "host:port"; empty starts a cluster of one.
+  std::vector<std::string> seeds;
+  std::filesystem::path folder;   ///< Folder of the node's log; made when it is not there.
+  std::uint16_t control_port = 0; ///< Ports to listen on; 0: any free port.
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
-  bool keep_pool = false;         ///< The node's pages outlive it (pool.keep).
-  std::vector<std::string> flags; ///< More of peercache-node's flags.
+  bool keep_pool = false;         ///< The value of pool.keep: whether the node's pages outlive it.
+  std::vector<std::string> flags; ///< Further flags of peercache-node.
   std::vector<std::pair<std::string, std::string>> environment;
   std::chrono::milliseconds start_timeout{30'000};
-  std::string host = "127.0.0.1"; ///< Address that it listens on.
-  int network = -1;               ///< Network namespace that it lives in; -1: our own.
+  std::string host = "127.0.0.1"; ///< Address that the node listens on.
+  /// File descriptor of the network namespace that the node lives in; -1: this process's own.
+  int network = -1;
 };
 
-/// The command line of such a node.
+/// The command line, program first, that starts a node as `launch` says.
 std::vector<std::string> arguments_of(const node_launch& launch);
 
 /// The line that a node prints on stdout once it serves: "ready control=PORT data=PORT http=PORT
@@ -47,10 +49,11 @@ struct ready_line {
   static result<ready_line> parse(std::string_view line);
 };
 
-/// A peercache-node of our own. Threads, ownership: as `child_process`.
+/// A process peercache-node that this one started. Threads, ownership: as `child_process`.
 class node_process {
 public:
-  /// Starts it and waits until it serves. The error says what its log said last.
+  /// Starts a node and waits until it serves. Errors: the message has the last lines of the node's
+  /// log.
   static result<node_process> start(const node_launch& launch);
 
   const ready_line& ports() const { return ports_; }
@@ -58,13 +61,13 @@ public:
   std::string address() const { return launch_.host + ":" + std::to_string(ports_.control_port); }
   child_process& process() { return process_; }
 
-  /// SIGTERM, once: a second one tells a node not to drain.
+  /// Sends SIGTERM; repeated calls send nothing, since a second signal tells a node not to drain.
   void ask_to_stop();
 
-  /// Asks it to stop, and kills it if it has not ended in time. Its exit status.
+  /// Asks the node to stop, and kills it if it has not ended in time. Returns its exit status.
   int stop(std::chrono::milliseconds at_most);
 
-  /// Starts it again after it ended, on the ports that it had, with the given seeds.
+  /// Starts the node again after it ended, on the ports that it had, with the given seeds.
   result<void> restart(std::vector<std::string> seeds);
 
 private:
@@ -77,14 +80,15 @@ private:
   bool asked_to_stop_ = false;
 };
 
-/// Stops all of them at the same time.
+/// Stops all nodes at the same time, and kills those that have not ended in time.
 void stop_nodes(std::vector<node_process>& nodes, std::chrono::milliseconds at_most);
 
-/// `peercache-node` beside this program, or the one that `given` names.
+/// Path of the program peercache-node: `given`, or the one beside this program when `given` is
+/// empty.
 std::string node_program(const std::string& given);
 
-/// A folder of its own under the temporary folder, for the logs of one run. Removed on destruction
-/// unless it is kept.
+/// A folder for the logs of one run, made below the temporary folder. Removed on destruction unless
+/// it is kept.
 class run_folder {
 public:
   static result<run_folder> make(const std::string& prefix);
@@ -103,16 +107,16 @@ private:
   bool kept_ = false;
 };
 
-/// `count` nodes of one cluster: node-1 is the head, the others join through it, and all are in the
-/// view of each other when this returns.
+/// Options of a cluster of `count` nodes: node-1 is the head, the others join through it.
+/// `start_local_cluster` returns when all nodes are in each other's views.
 struct local_cluster_options {
-  node_launch prototype; ///< Name, seeds and folder are set per node.
+  node_launch prototype; ///< How to start each node; name, seeds and folder are set per node.
   std::uint32_t count = 3;
   std::filesystem::path folder;
 };
 result<std::vector<node_process>> start_local_cluster(const local_cluster_options& options);
 
-/// Waits until the node at `address` is ready and its view has `count` members.
+/// Waits until `node` is ready and its view has `count` members.
 result<void> wait_for_members(const node_process& node, std::size_t count,
                               std::chrono::milliseconds at_most);
 

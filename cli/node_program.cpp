@@ -34,8 +34,9 @@ sigset_t stop_signals() {
   return set;
 }
 
-/// The next signal to stop, or nothing after `at_most`. Signals are blocked in all threads and
-/// taken here. A process that was stopped and goes on waits for the rest.
+/// Takes the next signal to stop, or nothing after `at_most`; signals are blocked in all threads,
+/// so they arrive only here. A wait that was interrupted, because the process was stopped and went
+/// on, is continued for the time that is left.
 std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
   using std::chrono::steady_clock;
   const auto set = stop_signals();
@@ -51,8 +52,8 @@ std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
   return std::nullopt;
 }
 
-/// A drain that hangs, or a second signal, must not keep the process: whatever lives in shared
-/// memory is cleaned up by the next start.
+/// Makes a thread that ends the process when the drain hangs or a second signal comes; whatever is
+/// left in shared memory then is cleaned up by the next start.
 void watch_over_drain(const actors::node& node, std::chrono::milliseconds drain_timeout) {
   std::thread([drain_timeout, stopping_at = node.stopping_at()] {
     auto again = stop_signal_within(drain_timeout + std::chrono::seconds(5));
@@ -69,7 +70,7 @@ void say_ready(const discovery::member& self) {
   std::fflush(stdout);
 }
 
-/// Runs until a signal; the node says that it is ready once it is.
+/// Runs a node until a signal to stop comes; prints the ready line once the node is ready.
 int serve(const config::node_config& config, const actors::node_decorators& decorators) {
   auto started = actors::node::start(config, decorators);
   if (!started) {
@@ -89,8 +90,8 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
     signal = stop_signal_within(std::chrono::hours(1));
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
   watch_over_drain(node, config.drain.timeout);
-  // Ctrl-C means that the user is done with the node; a service manager may start the next one at
-  // once.
+  // Ctrl-C (SIGINT) means that the user is done with the node, so its pool is freed. SIGTERM may
+  // come from a service manager that starts the next node at once, so the pool is kept.
   using after = actors::node::pool_after;
   node.drain_and_stop(*signal == SIGTERM ? after::kept : after::freed);
   log::info("stopped");
@@ -141,7 +142,8 @@ int run_with(const program_options& options, const config::loaded_config& loaded
 } // namespace
 
 int run_node_program(int argc, char** argv, const actors::node_decorators& decorators) {
-  // Signals are blocked before any thread starts: all inherit that, and only `serve` takes them.
+  // Signals are blocked before any thread starts, so that all threads inherit the mask and only
+  // `serve` takes signals.
   auto signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);

@@ -4,8 +4,8 @@
 
 namespace peercache::cli {
 
-/// The program `peercache-node`: from the words of its command line to its exit status. Serves in
-/// between, until a signal. Threads: of the main one, before any other was started.
+/// The whole program `peercache-node`: takes the words of its command line, serves until a signal,
+/// and returns the exit status. Threads: called by the main thread, before any other was started.
 int run_node_program(int argc, char** argv, const actors::node_decorators& decorators = {});
 
 } // namespace peercache::cli

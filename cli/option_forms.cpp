@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Adds an option whose text `store` understands; a text that it refuses is told with its message.
+/// Adds an option whose text `store` parses; an error of `store` becomes the message for the user.
 CLI::Option* add(CLI::App& app, const std::string& flag, const std::string& form,
                  const std::string& help, std::function<result<void>(const std::string&)> store) {
   auto name = flag.substr(flag.find("--"));

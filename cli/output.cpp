@@ -13,7 +13,7 @@ namespace peercache::cli {
 
 namespace {
 
-/// Columns that `text` takes on a terminal: UTF-8 continuation bytes take none.
+/// Columns that `text` takes on a terminal: all its bytes except UTF-8 continuation bytes.
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));

@@ -12,12 +12,12 @@ namespace peercache::cli {
 
 enum class output_format : std::uint8_t { table, json };
 
-/// Whether `stream` may get ANSI sequences: it is a terminal, NO_COLOR is unset or empty, TERM is
-/// not "dumb".
+/// Whether `stream` may get ANSI colour sequences: it is a terminal, NO_COLOR is unset or empty,
+/// and TERM is not "dumb".
 bool colour_allowed(std::FILE* stream);
 
-/// Rows in aligned columns: numbers to the right, words to the left, a head line.
-/// Threads: none. Errors: none; a row that is too short is filled up.
+/// A table with a head line and aligned columns: numbers to the right, words to the left.
+/// Threads: none. Errors: none; missing cells of a short row are empty.
 class text_table {
 public:
   enum class align : std::uint8_t { left, right };
@@ -28,10 +28,11 @@ public:
 
   explicit text_table(std::vector<column> columns) : columns_(std::move(columns)) {}
 
-  /// @pre no more cells than columns
+  /// Appends a row. @pre no more cells than columns
   void add_row(std::vector<std::string> cells);
 
-  /// The table as text: one line per row, each ended by '\n'. With `colour` the head line is bold.
+  /// The table as text: one line for each row, ended by a line feed. With `colour` the head line is
+  /// bold.
   std::string to_string(bool colour) const;
 
 private:
@@ -40,7 +41,7 @@ private:
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Names on the left, values on the right: what one thing has to say of itself.
+/// A list of facts about one thing, such as a node: names on the left, values on the right.
 class fact_list {
 public:
   void add(std::string name, std::string value) {
@@ -52,17 +53,17 @@ private:
   std::vector<std::pair<std::string, std::string>> facts_;
 };
 
-/// "0 B", "1023 B", "16.0 KiB", "1.5 GiB".
+/// Bytes for people: "0 B", "1023 B", "16.0 KiB", "1.5 GiB".
 std::string human_bytes(std::uint64_t bytes);
-/// "12,031".
+/// A number with separators between thousands: "12,031".
 std::string human_count(std::uint64_t count);
-/// "36.64 %" of a share of 1.
+/// A share of 1 in percent: 0.3664 is "36.64 %".
 std::string human_percent(double share);
-/// "85 ms", "12.3 s", "4 min 05 s", "3 h 12 min".
+/// A duration for people: "85 ms", "12.3 s", "4 min 05 s", "3 h 12 min".
 std::string human_duration(std::chrono::milliseconds duration);
 
 /// Progress on a terminal: one line that is drawn over itself, at most ten times a second, and
-/// removed by `finish`. On anything but a terminal it prints nothing. Threads: one.
+/// removed by `finish`. Nothing is printed when the stream is no terminal. Threads: one.
 class progress_bar {
 public:
   progress_bar(std::FILE* stream, std::string label, std::uint64_t total);
@@ -73,7 +74,7 @@ public:
   void update(std::uint64_t done, std::string_view note = {});
   void finish();
 
-  /// The line without control characters, `width` columns wide at most.
+  /// The text of the progress line, without control characters and `width` columns wide at most.
   static std::string line(std::string_view label, std::uint64_t done, std::uint64_t total,
                           std::string_view note, std::size_t width);
 

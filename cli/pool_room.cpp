@@ -19,7 +19,8 @@ namespace {
 constexpr auto boundless = std::numeric_limits<std::uint64_t>::max();
 constexpr auto boundless_line = std::numeric_limits<std::streamsize>::max();
 
-/// MemAvailable of /proc/meminfo, which counts in KiB.
+/// Bytes of memory that this machine has available: MemAvailable of /proc/meminfo, which counts in
+/// KiB.
 std::uint64_t available_memory() {
   std::ifstream file("/proc/meminfo");
   std::uint64_t kib = 0;

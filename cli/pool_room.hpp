@@ -6,18 +6,19 @@
 
 namespace peercache::cli {
 
-/// The room that this machine has for page pools now. Pools live in /dev/shm and are touched whole.
+/// The room that this machine has for page pools now: pools live in /dev/shm and take all of their
+/// memory at start.
 struct pool_room {
-  std::uint64_t shared_memory_bytes = 0; ///< Free in /dev/shm.
-  std::uint64_t memory_bytes = 0;        ///< Available without swapping.
+  std::uint64_t shared_memory_bytes = 0; ///< Bytes that are free in /dev/shm.
+  std::uint64_t memory_bytes = 0;        ///< Bytes of memory that are available without swapping.
 
-  /// This machine's room. A limit that cannot be found out counts as none: the node itself will
-  /// say.
+  /// Finds out this machine's room. An amount that cannot be found out counts as unlimited: the
+  /// node itself will say what is missing.
   static pool_room of_machine();
 };
 
-/// Whether `nodes` pools of `pool_bytes` each are within what pool.size allows, and fit. Errors:
-/// `invalid_argument`, with what there is. @pre `nodes` > 0
+/// Checks that `nodes` pools of `pool_bytes` each are within the bounds of pool.size and fit into
+/// `room`. Errors: `invalid_argument`, with the room that there is. @pre `nodes` > 0
 result<void> check_pools(std::uint64_t nodes, std::uint64_t pool_bytes, const pool_room& room);
 
 } // namespace peercache::cli

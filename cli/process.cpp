@@ -26,8 +26,8 @@ error system_error(const std::string& what) {
   return {errc::io_failed, what + ": " + std::strerror(errno)};
 }
 
-/// Everything the child needs until its exec, made before it: it lives in this process's memory
-/// till then, and may only call async-signal-safe functions.
+/// Everything that the child needs until its exec, made before the child starts: until then it
+/// lives in this process's memory and may only call async-signal-safe functions.
 struct exec_image {
   explicit exec_image(const spawn_options& options) : options_(options) {
     for (auto& argument : options_.arguments)
@@ -71,7 +71,7 @@ private:
   if (image.network() >= 0 && ::setns(image.network(), CLONE_NEWNET) != 0)
     ::_exit(127);
   if (::getppid() != parent)
-    ::_exit(127); // The parent died before the line above.
+    ::_exit(127); // The parent died before the child asked to die with it.
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -108,8 +108,8 @@ result<child_process> child_process::spawn(const spawn_options& options) {
   }
   auto parent = ::getpid();
   child_process child;
-  // A fork copies the page tables, and no other thread can fault a page in meanwhile: with the
-  // pools of a few nodes mapped that takes tens of milliseconds.
+  // vfork, not fork: a fork copies the page tables, and no other thread can fault a page in
+  // meanwhile, which takes tens of milliseconds with the pools of a few nodes mapped.
   child.pid_ = ::vfork();
   if (child.pid_ == 0)
     become(image, in[0], out[1], parent);

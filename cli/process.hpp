@@ -12,21 +12,22 @@
 namespace peercache::cli {
 
 struct spawn_options {
-  std::vector<std::string> arguments; ///< The first is the program's path.
-  /// Variables besides the parent's own.
+  std::vector<std::string> arguments; ///< The program's path, then its arguments.
+  /// Environment variables that the child gets besides the parent's.
   std::vector<std::pair<std::string, std::string>> environment;
-  std::string without_environment; ///< The parent's variables that start with this stay behind;
-                                   ///< empty: none.
-  std::string stderr_path;         ///< Appended to; empty: the parent's own stderr.
-  int network = -1; ///< An open network namespace that the child lives in; -1: the parent's own.
+  /// Variables of the parent that begin with this are not passed on; empty: all are.
+  std::string without_environment;
+  std::string stderr_path; ///< File to which stderr is appended; empty: the parent's own stderr.
+  /// File descriptor of the network namespace that the child lives in; -1: the parent's own.
+  int network = -1;
 };
 
-/// A process that we started, with its stdout in a pipe and its stdin open until we are gone.
+/// A child process, with its stdout in a pipe and its stdin open for as long as this object lives.
 ///
 /// Threads: one at a time. The kernel kills the child with SIGKILL when the *thread* that spawned
-/// it ends: so nothing is left over whatever becomes of us, and so `spawn` belongs to a thread that
-/// lives as long as the child should. Ownership: of the process and the pipes; the destructor kills
-/// and reaps. Errors: results.
+/// it ends: so no child is left over however this process ends, and so `spawn` belongs to a thread
+/// that lives as long as the child should. Ownership: of the process and the pipes; the destructor
+/// kills and reaps. Errors: results.
 class child_process {
 public:
   static result<child_process> spawn(const spawn_options& options);
@@ -36,22 +37,22 @@ public:
 
   pid_t pid() const { return pid_; }
 
-  /// The next line of its stdout, without the line end. `timed_out`, or `closed` when it will say
-  /// nothing more.
+  /// The next line of the child's stdout, without the line end. Errors: `timed_out`, or `closed`
+  /// when the child will say nothing more.
   result<std::string> read_line(std::chrono::milliseconds at_most);
 
-  /// Writes a line to its stdin. @pre SIGPIPE is ignored, and `line` has no line end and is shorter
-  /// than a pipe, 64 KiB. Errors: `closed` when it has ended.
+  /// Writes a line to the child's stdin. @pre SIGPIPE is ignored, and `line` has no line end and is
+  /// shorter than a pipe, 64 KiB. Errors: `closed` when the child has ended.
   result<void> write_line(const std::string& line);
 
-  /// Sends a signal, if the process has not been reaped.
+  /// Sends the signal to the child, unless the child has been reaped.
   void signal(int number);
 
-  /// Waits for the end. Returns the exit status as a shell shows it (128 + signal for one that was
-  /// killed), nothing while it runs after `at_most`.
+  /// Waits for the child's end. Returns the exit status as a shell shows it (128 + signal for a
+  /// child that was killed), or nothing when it still runs after `at_most`.
   std::optional<int> wait(std::chrono::milliseconds at_most);
 
-  /// SIGKILL, and waits until it is gone.
+  /// Sends SIGKILL and waits until the child is gone.
   void kill_now();
 
 private:
@@ -66,18 +67,19 @@ private:
   std::optional<int> exit_status_;
 };
 
-/// The folder of this program, so that programs that are installed together find each other.
+/// The folder that this program lies in, by which programs that are installed together find each
+/// other.
 std::string own_folder();
 
-/// The path of a program of another package, found in PATH. Errors: `not_found`, with what to
-/// install.
+/// Looks for a program of another package in PATH and returns its path. Errors: `not_found`, with
+/// the package to install.
 result<std::string> find_program(const std::string& name, const std::string& package);
 
 /// Puts every thread of process `pid` (0: this one) on the given CPUs. Best effort: a thread that
 /// ends meanwhile is no fault.
 result<void> pin_process(pid_t pid, const std::vector<int>& cpus);
 
-/// The CPUs this process may run on.
+/// The CPUs that this process may run on.
 std::vector<int> usable_cpus();
 
 } // namespace peercache::cli

@@ -13,18 +13,19 @@ namespace {
 
 using words = std::vector<std::string>;
 
-/// "peercache key": how the user calls it.
+/// The words with which a user calls the command, such as "peercache key".
 std::string path_of(const CLI::App& command) {
   const auto* parent = command.get_parent();
   return (parent != nullptr ? path_of(*parent) + " " : "") + command.get_name();
 }
 
-/// Commands in the order of the help; what the help hides is not suggested.
+/// The subcommands of `app`, in the order of the help; hidden ones are left out, and so never
+/// suggested.
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
 
-/// The innermost command that the words named.
+/// The innermost command that the words of the command line named.
 const CLI::App& reached(const CLI::App& app) {
   auto named = app.get_subcommands();
   return named.empty() ? app : reached(*named.back());
@@ -58,7 +59,8 @@ void collect(const CLI::App& from, Predicate has, words& paths) {
   }
 }
 
-/// The one option that ends like this: people forget the section ("--size").
+/// The only known option that ends like `name`; nothing when several do. People forget the section
+/// of an option ("--size").
 std::optional<std::string> only_one_ending(const std::string& name, const words& known) {
   auto ending = name.substr(1); // "-size"
   auto ends = [&](const std::string& option) { return option.ends_with(ending); };
@@ -86,7 +88,8 @@ std::string about_option(const CLI::App& root, const CLI::App& at, const std::st
     return fmt::format("'{}' is an option of {} and stands behind it", name,
                        fmt::join(owners, ", "));
   auto known = options_at(at);
-  constexpr std::size_t letters_min = 3; // Anything is near to a word that is shorter.
+  // A shorter word is near to any other, so nothing is suggested for it.
+  constexpr std::size_t letters_min = 3;
   auto meant = name.size() >= letters_min ? config::closest(name, known) : std::nullopt;
   if (!meant && name.starts_with("--"))
     meant = only_one_ending(name, known);
@@ -117,7 +120,7 @@ std::string about_command(const CLI::App& root, const CLI::App& at, const std::s
   return fmt::format("{}; it is one of {}; {}", unknown, names_of(commands), see_help(at));
 }
 
-/// The first word of the line, after the program's name, that nothing took.
+/// The first word of the command line, behind the program's name, that no option or command took.
 std::optional<std::string> first_unknown(const CLI::App& app, int argc, const char* const* argv) {
   auto left = app.remaining(true);
   for (int i = 1; i < argc; ++i)
@@ -137,7 +140,8 @@ std::string in_our_words(const CLI::App& app, const CLI::ParseError& wrong, int 
   if (unknown)
     return fmt::format("unexpected word '{}': `{}` takes no more; {}", *unknown, path_of(at),
                        see_help(at));
-  if (at.get_require_subcommand_min() > 0) // The innermost command given lacks its subcommand.
+  // A known command is there, but the subcommand that it needs is missing.
+  if (at.get_require_subcommand_min() > 0)
     return fmt::format("a command is missing; it is one of {}; {}", names_of(commands_of(at)),
                        see_help(at));
   return fmt::format("{}; {}", wrong.what(), see_help(at));
@@ -151,7 +155,7 @@ result<bool> parse_words(CLI::App& app, int argc, const char* const* argv) {
     return true;
   } catch (const CLI::ParseError& wrong) {
     if (wrong.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-      app.exit(wrong); // Prints the help or the version.
+      app.exit(wrong); // CLI11 prints the help or the version here.
       return false;
     }
     return {errc::invalid_argument, in_our_words(app, wrong, argc, argv)};

@@ -14,8 +14,9 @@ struct copy_case {
   double target;
 };
 
-// Streaming stores write each byte once; memcpy of this size reads the destination first on most
-// machines.
+// The targets for `set` and `get` of pages of 1 MiB and more are ratios to libc's memcpy. A ratio
+// above 1 is possible because streaming stores write each byte once, while memcpy of this size
+// reads the destination first on most machines.
 constexpr copy_case copy_cases[] = {{1u << 20, true, 1.0},   {1u << 20, false, 1.25},
                                     {4u << 20, true, 1.0},   {4u << 20, false, 1.25},
                                     {64u << 10, true, 0.85}, {64u << 10, false, 0.85}};
@@ -24,7 +25,7 @@ std::size_t batches_in(const bench_options& options, std::size_t page_bytes) {
   return std::max<std::size_t>(1, options.round_bytes / (page_bytes * copy_batch));
 }
 
-/// The limit of both directions: libc's memcpy of the same pages.
+/// What sets and gets are compared with: libc's memcpy of the same pages.
 auto libc_copy(page_walk& from, page_walk& to, std::size_t batches, std::size_t page_bytes) {
   return [&from, &to, batches, page_bytes] {
     return timed_calls(batches, static_cast<double>(page_bytes * copy_batch),
@@ -50,8 +51,8 @@ result<void> set_batch(client::cache_client& client, std::span<const page_key> k
   return all_are(results, page_status::stored, "set");
 }
 
-/// New keys all the time, so that the pool is full and evicts, as it does in service. The time
-/// until all pages are published counts.
+/// Measures sets of new keys only, so that the pool is full and evicts, as it does in service. The
+/// time until all pages are published counts.
 result<void> bench_set(bench_setup& setup, const copy_case& what, std::vector<bench_row>& rows) {
   auto client = setup.connect(0, {});
   if (!client)
@@ -119,7 +120,8 @@ result<void> bench_get(bench_setup& setup, const copy_case& what, std::span<cons
 } // namespace
 
 result<void> bench_sets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows) {
-  // Each page gets its checksum while it is copied, and that is to be as fast as a copy without.
+  // Only cases without `verify` are measured: a set computes the checksum while it copies, and its
+  // target is the speed of a copy without one.
   for (const auto& what : copy_cases)
     if (what.page_bytes == page_bytes && !what.verify)
       if (auto done = bench_set(setup, what, rows); !done)
@@ -131,7 +133,8 @@ result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<
   auto producer = setup.connect(0, {});
   if (!producer)
     return producer.error();
-  // Half of the pool at most: nothing is evicted between storing and reading.
+  // The stored pages take half of the pool at most, so that nothing is evicted between storing and
+  // reading.
   auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
   auto keys = setup.fresh_keys(bytes / page_bytes / copy_batch * copy_batch);
   if (auto stored = store_pages(**producer, keys, setup.own_memory(), page_bytes); !stored)

@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The size from which on pages are compared by bytes per second.
+/// From this page size on pages are compared by bytes per second, below it by pages per second.
 constexpr std::uint64_t large_page_bytes = 256u << 10;
 constexpr double gib = 1u << 30;
 
-/// A folder of the bench's own, removed in the end.
+/// A folder that the bench makes and removes at its end.
 class scratch_folder {
 public:
   static result<std::unique_ptr<scratch_folder>> make(const std::string& below) {
@@ -38,15 +38,15 @@ public:
 
   fs::path operator/(const std::string& name) const { return path_ / name; }
 
-  /// Removes what is in it under this name, all without one, and waits until the file system has
-  /// done that: the next measurement is not to pay for it.
+  /// Removes the entry `name` of the folder, the whole folder when `name` is empty, and waits until
+  /// the file system is done: the next measurement is not to pay for it.
   void clear(const std::string& name) const {
     std::error_code ignored;
     fs::remove_all(name.empty() ? path_ : path_ / name, ignored);
     settle();
   }
 
-  /// Waits until the file system has done what it was told.
+  /// Waits until the file system has carried out all earlier writes and removals.
   void settle() const {
     const int fd = ::open(path_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -60,34 +60,36 @@ private:
   fs::path path_;
 };
 
-/// State that the measurements share.
+/// What all measurements of one run of the bench share.
 struct disk_bench {
   const disk_bench_options& options;
   const scratch_folder& folder;
   std::span<std::byte> memory;
 };
 
-/// The pages of one size, and what fio spends whatever it moves.
+/// One page size to measure, with the fio run for it and what starting fio costs by itself.
 struct page_case {
   std::uint64_t page_bytes = 0;
   fio_run fio;
   double fio_start_cpu_seconds = 0;
-  /// The device is left idle so long before each round of either side: one with a rate limit saves
-  /// up credit.
+  /// How long the device is left idle before each round of either side: a device with a rate limit
+  /// saves up credit while it rests.
   std::chrono::seconds rest{};
-  /// fio's start is one rest more: our side rests as long before each of its rounds.
+  /// How long fio takes to start, which is a further rest for the device: our side rests as long
+  /// before each of its rounds.
   std::chrono::duration<double> fio_start{};
 };
 
-/// Memory like a pool's, or in transparent huge pages: then the device gets fewer and longer
-/// pieces.
+/// Maps the memory of the pages: shared like a pool's, or in transparent huge pages, from which the
+/// device gets fewer and longer pieces.
 result<bench::big_memory> map_memory(const disk_bench_options& options) {
   using kind = bench::big_memory::kind;
   auto memory = bench::big_memory::map(options.memory_bytes,
                                        options.huge_pages ? kind::anonymous : kind::shared);
   if (memory && options.huge_pages) {
     const auto bytes = memory->bytes();
-    // The memory was touched already, in pages of 4 KiB.
+    // The memory was touched already, in pages of 4 KiB, so these are given back before huge pages
+    // are asked for.
     if (::madvise(bytes.data(), bytes.size(), MADV_DONTNEED) != 0 ||
         ::madvise(bytes.data(), bytes.size(), MADV_HUGEPAGE) != 0)
       return {errc::io_failed, fmt::format("no transparent huge pages: {}", std::strerror(errno))};
@@ -126,12 +128,13 @@ result<page_case> make_case(const disk_bench& run, std::uint64_t page_bytes) {
   return made;
 }
 
-/// The rounds of one row, and what they cost.
+/// Collects the rounds of one row and the CPU time that each side spent on them.
 class measured_row {
 public:
   explicit measured_row(bench_row row) : row_(std::move(row)) {}
 
-  /// Takes turns. Both callables: disk_sample.
+  /// Measures `rounds` rounds of `operation` and `limit` in turns. Both callables return a
+  /// disk_sample.
   template <class Operation, class Limit>
   result<bench_row> take(std::uint32_t rounds, Operation&& operation, Limit&& limit) {
     const auto of = [](auto& call, std::vector<double>& costs) {
@@ -175,9 +178,10 @@ bench_row row_of(const disk_bench& run, const page_case& what, const std::string
           .store = store};
 }
 
-/// Whether the files of all rounds stay until the end of the bench. ext4 without a journal takes no
-/// inode that was freed within some minutes, and looks at each of them for every file that is made:
-/// a round would pay for the removal of the one before.
+/// Whether the files of all rounds stay until the end of the bench. With one file per page they do:
+/// ext4 without a journal reuses no inode that was freed within some minutes, and looks at each
+/// such inode for every file that is made, so a round would pay for the removal of the files of the
+/// round before.
 bool keeps_files(const std::string& store) {
   return store == config::to_string(config::disk_store_mode::file_per_key);
 }

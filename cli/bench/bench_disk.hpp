@@ -17,38 +17,40 @@ namespace peercache::cli {
 struct disk_bench_options {
   std::string path = "."; ///< A folder on the file system that is measured.
   std::vector<std::string> stores = {"bucket", "file_per_key", "offset"};
-  std::vector<std::string> only; ///< Names of rows; empty: all.
+  std::vector<std::string> only; ///< Names of the rows to measure; empty: all.
   std::vector<std::uint64_t> sizes = {4u << 10, 256u << 10, 1u << 20, 4u << 20};
   std::uint32_t rounds = 5;
-  std::uint32_t depth = 64;                ///< Requests on the device, on both sides.
-  std::uint64_t memory_bytes = 512u << 20; ///< Pages that wait to be written, at most.
-  std::uint64_t round_bytes = 2048u << 20; ///< Moved by each side in one round, but
-  std::uint64_t round_pages = 32768;       ///< at most so many pages.
-  std::uint32_t rest_s = 0; ///< The device is left idle, before each round of either side.
+  std::uint32_t depth = 64; ///< Requests that the device works on at a time, on both sides.
+  /// Bytes of memory for pages, and so of pages that wait to be written.
+  std::uint64_t memory_bytes = 512u << 20;
+  std::uint64_t round_bytes = 2048u << 20; ///< Bytes that each side moves in one round.
+  std::uint64_t round_pages = 32768;       ///< Pages that each side moves in one round, at most.
+  std::uint32_t rest_s = 0; ///< Seconds that the device rests before each round of either side.
   std::uint64_t size_bytes = 24ull << 30;  ///< The tier's disk.size: large enough to evict nothing.
   std::uint64_t bucket_bytes = 256u << 20; ///< The tier's disk.bucket_size.
   std::uint32_t bucket_keys = 500;         ///< The tier's disk.bucket_keys.
-  bool fio_registers = true;               ///< fio registers memory and files, as we do.
-  /// Memory of both sides in transparent huge pages. In pages of 4 KiB the pieces that the device
-  /// has to do with are what the kernel happened to have, and both sides' rates vary by a factor of
-  /// two.
+  /// Whether fio registers memory and files with the ring, as the disk tier does.
+  bool fio_registers = true;
+  /// Whether both sides' memory is in transparent huge pages. In pages of 4 KiB the device gets
+  /// pieces as the kernel happened to place them, and both sides' rates vary by a factor of two.
   bool huge_pages = true;
-  bool check = false; ///< Ends with 1 when a target is missed.
+  bool check = false; ///< Whether the command ends with 1 when a target is missed.
 
   std::uint64_t pages_of(std::uint64_t page_bytes) const noexcept;
   bool wants(const std::string& name) const;
 };
 
-/// The target of the ratio for pages of this size: small ones are compared by requests, not bytes.
+/// The least ratio to fio that is wanted for pages of this size: small pages are compared by
+/// requests, large ones by bytes.
 double disk_target(std::uint64_t page_bytes) noexcept;
 
-/// The disk tier of a node, driven by the caller's thread: pages of one size out of `memory`, and
-/// back into it. Threads: one. Ownership: `memory` is lent until the end. Errors: a page that ends
-/// with another status than `ok`.
+/// The disk tier of a node, driven by the caller's thread: writes pages of one size out of
+/// `memory`, and reads them back into it. Threads: one. Ownership: `memory` is lent until the end.
+/// Errors: a page that ends with another status than `ok`.
 class disk_bench_tier {
 public:
   struct place {
-    std::string folder; ///< Made; what is in it is the caller's to remove.
+    std::string folder; ///< The tier's folder, which the tier makes and the caller removes.
     std::string store;
   };
   static result<std::unique_ptr<disk_bench_tier>> open(const disk_bench_options& options,
@@ -57,9 +59,10 @@ public:
                                                        std::uint64_t page_bytes);
   ~disk_bench_tier();
 
-  /// Writes all pages of a round, until the last one is durable.
+  /// Writes all pages of a round and returns when the last one is durable.
   result<disk_sample> write_all();
-  /// Reads each of them once, in random order, `depth` at a time on the device. @pre write_all
+  /// Reads each page of the round once, in random order, `depth` at a time on the device. @pre
+  /// write_all
   result<disk_sample> read_all();
 
 private:
@@ -67,12 +70,12 @@ private:
                   std::uint64_t page_bytes);
   result<void> start(const place& where);
   struct pace {
-    std::size_t pages = 0;  ///< Handed over and not ended.
-    std::size_t reaped = 0; ///< Completions taken in one turn.
+    std::size_t pages = 0;  ///< Pages that are handed over and not ended, at most.
+    std::size_t reaped = 0; ///< Completions that one turn takes, at most.
   };
   result<disk_sample> run(storage::disk_event::kind what, const pace& at_most);
   void hand_over(storage::disk_event::kind what, std::uint32_t page, std::uint32_t slot);
-  /// One turn of the loop; returns how many pages ended.
+  /// Runs the tier's loop once; returns how many pages ended in it.
   result<std::size_t> turn(std::size_t reaped_at_most);
   std::byte* memory_of(std::uint32_t slot) const noexcept {
     return memory_.data() + slot * page_bytes_;
@@ -82,20 +85,21 @@ private:
   std::span<std::byte> memory_;
   std::uint64_t page_bytes_;
   std::vector<page_key> keys_;
-  std::vector<std::uint64_t> checksums_; ///< Pages' checksums, by slot.
-  std::vector<std::uint32_t> order_;     ///< The order in which pages are handed over.
+  std::vector<std::uint64_t> checksums_; ///< Checksums of the pages, by slot.
+  std::vector<std::uint32_t> order_;     ///< The order in which the pages are handed over.
   std::vector<std::uint32_t> free_slots_;
-  std::vector<bench::clock::time_point> handed_over_; ///< When each page was handed over, by slot.
+  /// The time at which each page was handed over, by slot.
+  std::vector<bench::clock::time_point> handed_over_;
   bench::round_sample sample_;
   std::unique_ptr<storage::disk_io> io_;
   std::unique_ptr<storage::disk_tier> tier_;
 };
 
-/// Measures what the options ask for. Errors: `not_found` without fio, `out_of_space`, and whatever
-/// the disk says.
+/// Runs the measurements that the options ask for, and returns their rows. Errors: `not_found`
+/// without fio, `out_of_space`, and errors of the disk.
 result<std::vector<bench_row>> run_disk_bench(const disk_bench_options& options);
 
-/// `bench disk`, below `bench`.
+/// Adds the command `peercache bench disk`.
 void add_disk_bench(command_line& line, CLI::App& bench);
 
 } // namespace peercache::cli

@@ -33,7 +33,7 @@ std::uint64_t unix_seconds() {
   return static_cast<std::uint64_t>(std::time(nullptr));
 }
 
-/// @pre the word is one of the option `disk.store`
+/// The store that a word of the option `disk.store` names. @pre `store` is one of these words
 config::disk_store_mode mode_of(const std::string& store) {
   const auto& words = config::words_of<config::disk_store_mode>;
   const auto word = std::find(words.begin(), words.end(), store);
@@ -41,7 +41,7 @@ config::disk_store_mode mode_of(const std::string& store) {
   return static_cast<config::disk_store_mode>(word - words.begin());
 }
 
-/// Makes the store as a node does (actors/disk_service.cpp).
+/// Makes the store of the tier as a node does (actors/disk_service.cpp).
 result<std::unique_ptr<storage::disk_store>>
 make_store(const disk_bench_tier::place& where, storage::disk_io& io,
            const storage::disk_store_options& options) {
@@ -134,9 +134,10 @@ result<disk_sample> disk_bench_tier::write_all() {
 result<disk_sample> disk_bench_tier::read_all() {
   std::mt19937 random(order_.front());
   std::shuffle(order_.begin(), order_.end(), random);
-  // Reads beyond `depth` wait, and start before the pages that a turn reaps are checked. They are
-  // few, since fio has no memory for such: reads into memory that the processor's caches hold are
-  // faster.
+  // A few more reads than `depth` are handed over: the additional ones wait in the tier, and the
+  // device can start them before the pages that a turn reaped are checked. They must be few, since
+  // every read needs memory, and reads into memory that the processor's caches hold are faster than
+  // fio's.
   const auto behind = std::clamp<std::size_t>(options_.depth / 8, 1, completions_max);
   return run(disk_event::kind::read, {options_.depth + behind, behind});
 }
@@ -179,7 +180,8 @@ void disk_bench_tier::hand_over(disk_event::kind what, std::uint32_t page, std::
                                      .length_bytes = static_cast<std::uint32_t>(page_bytes_),
                                      .tag = slot},
                                     now);
-  PEERCACHE_ASSERT(refused == storage::write_skip::none); // The queue holds all of the memory.
+  // Never refused: the tier's queue has room for all of `memory`.
+  PEERCACHE_ASSERT(refused == storage::write_skip::none);
 }
 
 result<std::size_t> disk_bench_tier::turn(std::size_t reaped_at_most) {

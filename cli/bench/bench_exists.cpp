@@ -7,11 +7,12 @@ namespace {
 constexpr std::size_t small_page_bytes = 4096;
 constexpr std::size_t keys_stored = 16384;
 constexpr std::size_t keys_per_batch = 128;
-/// The bytes of a look-up of one key on the wire: the key there, a count and one location back.
+/// The raw exchange that `exists` is compared with moves the bytes of a directory look-up: each key
+/// in the request, a count and one location for it in the reply.
 constexpr std::uint32_t request_bytes_per_key = sizeof(page_key);
 constexpr std::uint32_t reply_bytes_per_key = 1 + 52;
 
-/// Walks through the keys in batches, from a place of its own.
+/// Walks through a list of keys in batches, starting at a place of its own.
 class key_walk {
 public:
   key_walk(std::span<const page_key> keys, std::size_t count, std::size_t start)
@@ -70,8 +71,8 @@ result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
   const auto& options = setup.options();
   constexpr std::uint32_t depth = 64;
   std::vector<std::byte> reply(keys_per_batch * reply_bytes_per_key);
-  // One call has `depth` batches of keys: the client sends them over one connection, many on their
-  // way at a time.
+  // One call of `exists` has `depth` batches of keys: the client sends the batches over one
+  // connection, many on their way at a time.
   key_walk walk(keys, keys_per_batch * depth, 0);
   std::vector<client::page_result> results;
   auto exists = [&] {
@@ -98,7 +99,8 @@ result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
   auto client = setup.connect(0, {});
   if (!client)
     return client.error();
-  // Pages of the own host would be found without a question.
+  // The pages are stored on the other host: pages of the client's own host would be found without a
+  // question to the directory.
   auto producer = setup.connect(1, {});
   if (!producer)
     return producer.error();

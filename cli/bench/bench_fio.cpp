@@ -19,7 +19,7 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-/// CPU time of all children that have ended.
+/// CPU time, user and kernel, of all child processes that have ended.
 double cpu_seconds_of_children() {
   rusage used{};
   ::getrusage(RUSAGE_CHILDREN, &used);
@@ -87,7 +87,7 @@ result<disk_sample> run_fio(const fio_run& run) {
   spawn_options options;
   options.arguments = fio_options(run, output_file);
   options.arguments.insert(options.arguments.begin(), *program);
-  if (run.huge_pages) // glibc 2.35 and later: malloc asks for huge pages.
+  if (run.huge_pages) // With this variable malloc of glibc 2.35 and later asks for huge pages.
     options.environment.emplace_back("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
   const auto before = cpu_seconds_of_children();
   auto fio = child_process::spawn(options);

@@ -14,7 +14,7 @@ namespace peercache::cli {
 /// that does nothing else.
 struct fio_run {
   enum class kind : std::uint8_t {
-    write, ///< Writes one block behind the other into reserved room, and fdatasync at the end.
+    write, ///< Writes one block behind the other into reserved room, then calls fdatasync.
     read   ///< Reads each block of a file once, in random order.
   };
   kind what = kind::write;
@@ -22,28 +22,30 @@ struct fio_run {
   std::uint64_t block_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::uint32_t depth = 0;
-  bool registered = true;  ///< Memory and file are registered with the ring, as the tier's are.
-  bool huge_pages = false; ///< Memory in transparent huge pages, else shared and in 4 KiB.
+  /// Whether memory and file are registered with the ring, as the tier's are.
+  bool registered = true;
+  /// Whether memory is in transparent huge pages; else it is shared and in pages of 4 KiB.
+  bool huge_pages = false;
 };
 
-/// A way of moving pages to or from the disk, in one round.
+/// What one round of moving pages to or from the disk took, by fio or by the disk tier.
 struct disk_sample {
   bench::round_sample sample;
-  double cpu_seconds = 0; ///< CPU time of fio's process, user and kernel.
+  double cpu_seconds = 0; ///< CPU time, user and kernel, of the process that moved the pages.
 };
 
-/// Runs it as a child of ours, and waits for its figures: bytes, seconds, and the typical latency
-/// as the only call. `cpu_seconds` is all that the process and the kernel on its behalf spent, from
-/// its start to its end. Threads: blocks the caller, at most ten minutes. Errors: `not_found`
-/// without fio; otherwise what it said.
+/// Runs fio as a child process, and waits for its figures: bytes, seconds, and the typical latency
+/// as the only call. `cpu_seconds` is all that fio and the kernel on its behalf spent, from its
+/// start to its end. Threads: blocks the caller, at most ten minutes. Errors: `not_found` without
+/// fio; otherwise fio's own message.
 /// @pre no other child of this process ends meanwhile
 result<disk_sample> run_fio(const fio_run& run);
 
-/// fio's options for a run.
+/// The command line options of fio for this run; fio writes its report to `output_file`.
 std::vector<std::string> fio_options(const fio_run& run, const std::string& output_file);
 
-/// The figures of its report (`--output-format=json`). Errors: `incompatible` when they are not
-/// there, or an error is; then with what it says.
+/// Reads the figures of fio's report (`--output-format=json`). Errors: `incompatible` when the
+/// report has no figures or tells of an error; the message then has the report.
 result<bench::round_sample> read_fio_report(std::string_view report, fio_run::kind what);
 
 } // namespace peercache::cli

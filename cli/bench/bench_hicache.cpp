@@ -18,10 +18,11 @@ struct hicache_case {
   const char* name;
   kind what;
   bench_place from;
-  std::optional<double> target; ///< The wanted share of the C++ client's rate.
+  /// The wanted share of the C++ client's rate; empty: none is asked for.
+  std::optional<double> target;
 };
 
-/// Reads come first: sets fill the pool with other pages.
+/// Sets come last, since they fill the pool with other pages than those that exists and get read.
 constexpr hicache_case hicache_cases[] = {
     {"hicache_exists", kind::exists, bench_place::here, {}},
     {"hicache_get", kind::get, bench_place::here, 0.95},
@@ -31,13 +32,14 @@ constexpr hicache_case hicache_cases[] = {
 };
 constexpr const char* raw_case = "hicache_get_other_host_raw";
 constexpr double raw_target = 0.85;
-/// The share of a copying call in which other threads of the engine may not run (GIL), at most.
+/// The most of a copying call's time during which it may hold Python's lock (GIL), so that other
+/// threads of the engine cannot run.
 constexpr double gil_held_max = 0.02;
-/// An exists is short: so many times the calls of a copy.
+/// A call of exists is short, so a round has so many times as many of them as of copies.
 constexpr std::uint32_t exists_calls = 50;
 constexpr std::uint32_t page_name_bytes = 56;
 
-/// Tells on stderr how far the run is: it takes minutes, and the rows come at its end.
+/// Tells on stderr how far the bench is: it takes minutes, and prints its rows only at the end.
 void say(const std::string& what) {
   fmt::print(stderr, "peercache: {}\n", what);
 }
@@ -118,7 +120,8 @@ private:
     return measured;
   }
 
-  /// Measures one raw socket into the same kind of memory. Reader and sender have a CPU each.
+  /// Compares gets from the other host with one raw socket into the same kind of memory. Reader and
+  /// sender have a CPU each.
   result<void> compare_with_socket() {
     say(std::string{"measuring "} + raw_case);
     auto raw = setup_->connect_raw();
@@ -167,8 +170,8 @@ result<void> check_rows(const hicache_bench_options& options) {
   return {};
 }
 
-/// Sizes pools for the pages that both sides store at each place, and as much again for sets
-/// meanwhile.
+/// Sizes pools so that they hold the pages that both sides store at each place, and as many pages
+/// again for sets meanwhile.
 void size_to_model(hicache_bench_options& options) {
   const auto batches = std::uint64_t{options.ranks} * options.model.batch_bytes();
   options.bench.memory_bytes = batches * 3;

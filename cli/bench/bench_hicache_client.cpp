@@ -6,7 +6,7 @@
 
 namespace peercache::cli {
 
-/// One rank's worth of work, with a client of each node.
+/// The work of one rank, done by C++ clients: one of each node.
 class client_ranks::rank {
 public:
   rank(bench_setup& setup, const hicache_bench_options& options, std::span<std::byte> memory,
@@ -40,8 +40,9 @@ public:
     stored_[place] = writer.stored_[place];
   }
 
-  /// The keys of what `run` sets: made before, for the setup belongs to one thread. What it gets
-  /// into is wiped as the simulated ranks wipe theirs, so that the caches of both are alike.
+  /// Makes the keys that `run` is to set, before `run` has a thread of its own, since the setup
+  /// belongs to one thread. Wipes the memory that `run` gets pages into, as the simulated ranks
+  /// wipe theirs, so that the caches of both are in the same state.
   void prepare(const hicache_work& work) {
     new_keys_.clear();
     if (work.what != hicache_work::kind::set && work.what != hicache_work::kind::exists)
@@ -72,7 +73,7 @@ private:
   using keys = std::span<const page_key>;
   static constexpr std::size_t target_batches = 2;
 
-  /// How many calls this rank makes: one that writes for others makes their calls too.
+  /// How many calls this rank makes: a rank that writes for other ranks makes their calls too.
   std::uint32_t calls_of(const hicache_work& work) const {
     return work.what == hicache_work::kind::set ? work.calls * writes_for_ : work.calls;
   }
@@ -81,7 +82,8 @@ private:
     return std::size_t{hicache_model::batch_pages} * model_.part_bytes();
   }
 
-  /// K of all pages, then V of all pages: as in SGLang's host pool.
+  /// The place in memory of one part of a page. Memory holds K of all pages, then V of all pages,
+  /// as SGLang's host pool does.
   std::byte* part_at(std::size_t batch, std::uint32_t page, std::uint32_t half) const {
     const auto pages = std::size_t{hicache_model::batch_pages};
     const auto piece = (half * (1 + target_batches) + batch) * pages + page;
@@ -164,11 +166,14 @@ private:
 
   bench_setup& setup_;
   const hicache_model model_;
-  std::span<std::byte> memory_;    ///< Sets come from its first batch, gets go into the rest.
-  const std::uint32_t writes_for_; ///< Ranks whose pages this one sets: itself, all or none.
+  /// Sets take the first batch of this memory, gets go into the rest.
+  std::span<std::byte> memory_;
+  /// How many ranks' pages this one sets: its own, all ranks' or none.
+  const std::uint32_t writes_for_;
   std::size_t turn_ = 0;
-  std::vector<std::unique_ptr<client::cache_client>> clients_; ///< A client of each node, by place.
-  std::vector<page_key> stored_[2];                            ///< Stored keys, by place.
+  /// Clients of the nodes, by bench_place.
+  std::vector<std::unique_ptr<client::cache_client>> clients_;
+  std::vector<page_key> stored_[2]; ///< Keys of stored pages, by bench_place.
   std::vector<page_key> new_keys_;
 };
 

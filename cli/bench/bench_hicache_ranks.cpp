@@ -10,7 +10,7 @@ namespace peercache::cli {
 
 namespace {
 
-/// Loading torch takes seconds on a busy machine.
+/// A rank gets two minutes to start, since loading torch takes seconds on a busy machine.
 constexpr auto rank_start_timeout = std::chrono::seconds(120);
 constexpr auto rank_answer_timeout = std::chrono::seconds(300);
 
@@ -26,7 +26,8 @@ std::string command_of(const hicache_work& work) {
   return fmt::format("{} {} {}", word, word_of(work.from), work.calls);
 }
 
-/// The package of this build, where there is one; else whatever Python finds by itself.
+/// The folder of this build's Python package; empty when there is none, so that Python finds the
+/// package by itself.
 std::string package_path() {
   std::error_code failed;
   const auto site = std::filesystem::path(own_folder()).parent_path() / "python" / "site";
@@ -48,14 +49,16 @@ std::span<const hicache_model> hicache_models() {
   static constexpr hicache_model models[] = {{"qwen3-32b-tp4", 64, 2, 128, 2},
                                              {"llama-3.1-8b", 32, 8, 128, 2},
                                              {"deepseek-v3", 61, 1, 576, 1},
-                                             {"small", 8, 2, 64, 2}, // For a quick look.
+                                             // A small model for a quick look.
+                                             {"small", 8, 2, 64, 2},
                                              {"small-mla", 8, 1, 576, 1}};
   return models;
 }
 
 result<simulated_ranks> simulated_ranks::start(const bench_setup& setup,
                                                const hicache_bench_options& options) {
-  std::signal(SIGPIPE, SIG_IGN); // A rank that has ended is an error of `write_line`.
+  // Without the signal, writing to a rank that has ended is an error of `write_line`.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto python = options.python.empty() ? std::string{"/usr/bin/python3"} : options.python;
   simulated_ranks made{options.model};
   const auto& model = options.model;
@@ -119,7 +122,8 @@ result<bench::round_sample> simulated_ranks::run(const hicache_work& work) {
   if (!answers)
     return answers.error();
   bench::round_sample sample;
-  std::optional<double> held; // Nothing where calls overlap.
+  // Stays empty when the ranks report no share, because their calls overlap.
+  std::optional<double> held;
   callers_ = 0;
   for (const auto& answer : *answers) {
     sample.seconds = std::max(sample.seconds, answer.value("seconds", 0.0));
@@ -141,7 +145,9 @@ result<bench::round_sample> simulated_ranks::run(const hicache_work& work) {
 
 void simulated_ranks::pin(const std::vector<int>& cpus) {
   for (auto& rank : ranks_)
-    (void)pin_process(rank.pid(), cpus); // Best effort, as bench_setup::pin.
+    (void)pin_process(
+        rank.pid(),
+        cpus); // A refusal does not matter: the figures are still right without pinning.
 }
 
 } // namespace peercache::cli

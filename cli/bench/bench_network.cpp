@@ -8,12 +8,13 @@ namespace {
 
 constexpr std::size_t read_page_bytes = 1u << 20;
 constexpr std::size_t read_batch = 32;
-/// About what naming one page takes: key, slot, generation, length.
+/// About as many bytes as naming one page takes: key, slot, generation, length.
 constexpr std::uint32_t request_bytes_per_page = 56;
 
-/// Pages that lie in the pool of the other host.
+/// Pages that a client of the other host stored in that host's pool.
 struct remote_pages {
-  std::unique_ptr<client::cache_client> producer; ///< Keeps its session.
+  /// The client that stored the pages; its session stays open.
+  std::unique_ptr<client::cache_client> producer;
   std::vector<page_key> keys;
 };
 
@@ -38,7 +39,8 @@ client::client_options reader_options(bool verify, bool cached) {
   return options;
 }
 
-/// Every location is known before the first round, where there is a cache.
+/// Asks for all keys once, so that a client with a location cache knows every location before the
+/// first round.
 result<void> warm_locations(client::cache_client& client, std::span<const page_key> keys) {
   std::vector<client::page_result> results(keys.size());
   client.exists(keys, results);

@@ -8,8 +8,8 @@
 
 namespace peercache::cli {
 
-/// Prints what a benchmark measured, or why it could not. With `check` a row that misses its target
-/// counts as a failure.
+/// Prints the rows that a benchmark measured, or the error that kept it from measuring. With
+/// `check` a row that misses its target makes the exit code `failed`.
 exit_code print_outcome(const global_options& globals,
                         const result<std::vector<bench_row>>& measured, bool check);
 

@@ -30,7 +30,7 @@ std::optional<double> number(const std::string& text) {
   return parsed.ec == std::errc{} && parsed.ptr == end ? std::optional(value) : std::nullopt;
 }
 
-/// The numbers of a row of the table; empty when one of its words is none.
+/// The words of a line as numbers; empty when one of the words is no number.
 std::vector<double> numbers(const std::string& line) {
   std::istringstream words(line);
   std::vector<double> all;
@@ -61,8 +61,8 @@ result<std::uint16_t> free_port() {
   return net::local_port(*listener);
 }
 
-/// Whether somebody listens at the port, by the kernel's table: the server would take a connection
-/// for the client's.
+/// Whether some process listens at the port. The kernel's table tells, and not a trial connection,
+/// which perftest's server would take for its client.
 bool listens(std::uint16_t port) {
   const auto wanted = fmt::format(":{:04X}", port);
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
@@ -141,8 +141,9 @@ result<std::string> run_both_ends(const std::string& name, const perftest_run& r
   return said;
 }
 
-/// perftest counts the processor's cycles; where those of two processors differ, as in some virtual
-/// machines, a run may end before it began, with a rate of 0. Then it is measured again.
+/// A run may end before it began, with a rate of 0, since perftest counts processor cycles and
+/// those of two processors may differ, as in some virtual machines. Such a run is repeated, up to
+/// this many attempts.
 constexpr int attempts_max = 3;
 
 result<double> measured(const std::string& name, const perftest_run& run,

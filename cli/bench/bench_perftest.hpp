@@ -17,24 +17,24 @@ struct perftest_run {
   rdma::verbs::port_report reader;
   rdma::verbs::port_report server;
   std::uint32_t page_bytes = 0;
-  std::uint32_t iterations = 0; ///< At least 5.
+  std::uint32_t iterations = 0; ///< Reads of the run; perftest takes no fewer than 5.
   std::uint32_t depth = 0;      ///< Work requests posted and not completed (bandwidth only).
 };
 
-/// Runs it, both ends as children of ours, and waits for its figures: for a bandwidth bytes and
-/// seconds, for a latency the typical time as the only call. Threads: blocks the caller, at most
+/// Runs perftest, both ends as child processes, and returns its figures: of `ib_read_bw` bytes and
+/// seconds, of `ib_read_lat` the typical time as the only call. Threads: blocks the caller, at most
 /// two minutes. Errors: `not_found` without perftest; otherwise what the program said.
 result<bench::round_sample> read_bandwidth(const perftest_run& run);
 result<bench::round_sample> read_latency(const perftest_run& run);
 
-/// The figures of perftest's table, which stand in the row that begins with the page size. Columns
-/// are counted, as in all versions since 3.0: bytes, iterations, peak, average MiB/s, ... and
-/// bytes, iterations, least, most, typical us, ... Errors: `incompatible` when there is no such
-/// row.
+/// Figures from perftest's output, which stand in the row of numbers that begins with the page
+/// size. Columns are counted, as in all versions since 3.0: bytes, iterations, peak, average MiB/s,
+/// ... of a bandwidth and bytes, iterations, least, most, typical us, ... of a latency. Errors:
+/// `incompatible` when the output has no such row.
 result<double> average_mib_per_second(std::string_view output, std::uint32_t page_bytes);
 result<double> typical_us(std::string_view output, std::uint32_t page_bytes);
 
-/// The program's options at one of the ends, without `-p` and the host.
+/// The options of perftest at one of the two ends, without `-p` and the host.
 std::vector<std::string> perftest_options(const perftest_run& run,
                                           const rdma::verbs::port_report& end);
 

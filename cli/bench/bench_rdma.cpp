@@ -34,7 +34,7 @@ error no_port(const std::string& name, const rdma::verbs::device_listing& found)
                       name.empty() ? "" : "'" + name + "' ", why.empty() ? "" : ": ", why)};
 }
 
-/// State that the measurements of one run share.
+/// What all measurements of one run of the bench share.
 struct rdma_bench {
   const rdma_bench_options& options;
   rdma_bench_ports ports;
@@ -45,7 +45,8 @@ struct rdma_bench {
   std::unique_ptr<rdma_bench_reader> bare; ///< A reader without validation.
 };
 
-/// The operation and the limit in turns, operation first in even rounds.
+/// Runs `operation` and `limit` once each a round and adds both samples to the row. The operation
+/// comes first in even rounds, the limit in odd ones.
 template <class Operation, class Limit>
 result<void> take_turns(bench_row& row, std::uint32_t rounds, Operation&& operation,
                         Limit&& limit) {
@@ -63,7 +64,7 @@ result<void> take_turns(bench_row& row, std::uint32_t rounds, Operation&& operat
   return {};
 }
 
-/// Connects, and shows that the bytes which are measured are the right ones.
+/// Reads some pages once before they are measured: connects, and shows that the right bytes arrive.
 result<void> try_out(rdma_bench_reader& reader, const rdma_page_plan::run& run,
                      std::uint32_t count) {
   reader.prepare(run, 0, count);

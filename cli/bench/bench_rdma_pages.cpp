@@ -13,7 +13,7 @@ namespace peercache::cli {
 
 namespace {
 
-constexpr std::uint64_t filled_once = 2; ///< The generation of every slot.
+constexpr std::uint64_t filled_once = 2; ///< The generation that every slot has.
 
 page_key key_of(std::uint32_t id) {
   static const key_space space;

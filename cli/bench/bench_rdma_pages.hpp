@@ -11,8 +11,8 @@
 namespace peercache::cli {
 
 /// The pages that `peercache rdma-server` has and `peercache bench rdma` reads: for each size a run
-/// of pages, one run behind the other. Both processes work it out from the same sizes, so that no
-/// location needs to travel.
+/// of pages, one run behind the other. Both processes work the plan out from the same sizes, so
+/// that no location needs to travel.
 /// Threads: none. Invariant: pages begin at granules, as in a pool.
 class rdma_page_plan {
 public:
@@ -22,8 +22,8 @@ public:
     std::uint32_t first_granule = 0;
   };
 
-  /// Runs of about `run_bytes`, of at most as many pages as a batch may have. Errors:
-  /// `invalid_argument` for a size that no page has.
+  /// Plans a run of about `run_bytes` for each size, with at most as many pages as a batch may
+  /// have. Errors: `invalid_argument` for a size that no page has.
   static result<rdma_page_plan> make(const std::vector<std::uint64_t>& sizes,
                                      std::uint64_t run_bytes);
 
@@ -31,9 +31,9 @@ public:
   std::uint32_t granules() const noexcept { return granules_; }
   std::uint64_t table_bytes() const noexcept;
 
-  /// The location record's part of a page to read. @pre index < of.pages
+  /// What a location record would say of page `index`, as a page to read. @pre index < of.pages
   static rdma::page_read page(const run& of, std::uint32_t index);
-  /// The page's id for `bench::fill_page` and `bench::check_page`.
+  /// The id of page `index` for `bench::fill_page` and `bench::check_page`.
   static std::uint32_t id(const run& of, std::uint32_t index) noexcept;
 
 private:
@@ -41,7 +41,7 @@ private:
   std::uint32_t granules_ = 0;
 };
 
-/// Memory as a pool's: slot table, then pages, all filled in.
+/// The server's memory, laid out like a pool's: slot table, then pages, all filled in.
 class rdma_bench_pool {
 public:
   static result<rdma_bench_pool> make(const rdma_page_plan& plan);
@@ -56,7 +56,7 @@ private:
   std::uint32_t granules_;
 };
 
-/// The incarnation that both ends name in the handshake.
+/// The incarnation that reader and server name in the handshake.
 inline constexpr incarnation rdma_bench_life{0x7264'6d61, 1};
 inline constexpr const char* rdma_bench_cluster = "peercache-bench-rdma";
 

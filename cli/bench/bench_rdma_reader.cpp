@@ -24,7 +24,8 @@ rdma_bench_reader::open(const rdma_bench_options& options, const std::string& de
   plane_options.name = "bench";
   plane_options.send_depth = options.depth;
   plane_options.payload_only = payload_only;
-  plane_options.channels.connect_timeout = std::chrono::seconds(10); // Emulated machines are slow.
+  // Ten seconds, since emulated machines are slow.
+  plane_options.channels.connect_timeout = std::chrono::seconds(10);
   std::unique_ptr<rdma_bench_reader> made(new rdma_bench_reader);
   auto rail = rdma::reader_rail::open(device, {}, plane_options);
   if (!rail)
@@ -46,8 +47,8 @@ void rdma_bench_reader::prepare(const rdma_page_plan::run& run, std::uint32_t fi
                                 std::uint32_t count) {
   run_ = run;
   first_ = first;
-  // A single page is read as ib_read_lat does, which never sleeps; batches as a client's
-  // data_plane_loop does.
+  // A single page is polled for without sleeping, as ib_read_lat does; a batch is waited for as a
+  // client's data_plane_loop does.
   spin_ = count == 1 ? read_at_most : rdma::data_plane_loop_options{}.spin;
   batch_.pages.clear();
   batch_.parts.clear();

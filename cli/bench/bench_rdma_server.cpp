@@ -12,11 +12,11 @@ namespace peercache::cli {
 
 namespace {
 
-/// A server that is asked for nothing wakes so often: what it answers in time are handshakes, and
-/// waking costs the machine that is measured.
+/// How often the server wakes without a request. Only handshakes wait for it, and waking costs the
+/// machine that is measured.
 constexpr auto nap = std::chrono::milliseconds(10);
 
-/// The pages are for one-sided READs.
+/// Refuses pages over TCP: clients read this server's pages by one-sided READs alone.
 class no_pages final : public rdma::page_source {
 public:
   page_status pin(slot_id, generation, const page_key&, std::uint32_t,

@@ -10,14 +10,15 @@
 
 namespace peercache::cli {
 
-/// The kind of comparison that a ratio makes.
+/// What the ratio of a row compares, and with what it counts as met.
 enum class ratio_kind : std::uint8_t {
-  throughput, ///< Operation over limit: at least the target.
-  latency,    ///< p50 over the limit's p50: at most the target.
-  rate,       ///< The rate itself, which is to reach the target; no limit of the machine.
+  throughput, ///< The operation's rate over the limit's; met when at least the target.
+  latency,    ///< The operation's p50 over the limit's; met when at most the target.
+  /// The operation's rate itself, met when at least the target; there is no limit of the machine.
+  rate,
 };
 
-/// Processor time, user and kernel, for each GiB moved.
+/// CPU time, user and kernel, for each GiB moved, of the operation and of the limit.
 struct cpu_cost {
   double seconds_per_gib = 0;
   double limit_seconds_per_gib = 0;
@@ -25,27 +26,28 @@ struct cpu_cost {
 
 /// One line of `peercache bench`.
 struct bench_row {
-  std::string name; ///< set, get_same_host, get_other_host, exists, …
+  std::string name; ///< The measurement: set, get_same_host, get_other_host, exists, …
   std::uint64_t page_bytes = 0;
   std::uint64_t batch = 0;
-  bool verify = false; ///< The checksum is computed (set) or compared (get).
+  bool verify = false; ///< Whether checksums are computed (set) or compared (get).
   ratio_kind kind = ratio_kind::throughput;
-  std::optional<double> target; ///< The ratio that the project asks for.
+  std::optional<double> target; ///< The ratio or rate that the project asks for; empty: none.
   bench::interleaved_rounds rounds;
-  /// Sent during all rounds, where that is the point.
+  /// Messages to directories during all rounds, where the row is about them.
   std::optional<std::uint64_t> directory_messages;
-  std::optional<double> fences_per_batch; ///< Round trips of validation, where it is done by READs.
-  std::string store;                      ///< The disk tier's store, where one is measured.
-  std::optional<cpu_cost> cpu;            ///< CPU time, where that is compared.
-  std::optional<double> gil_held;         ///< Share of a call in which Python's lock is held.
-  std::optional<double> gil_held_max;     ///< The project asks for less than this.
+  /// Round trips that validate a batch, where READs validate.
+  std::optional<double> fences_per_batch;
+  std::string store;                  ///< The disk tier's store, where a disk is measured.
+  std::optional<cpu_cost> cpu;        ///< CPU time of both sides, where it is compared.
+  std::optional<double> gil_held;     ///< Share of a call during which Python's lock is held.
+  std::optional<double> gil_held_max; ///< The project asks for a smaller `gil_held` than this.
   std::optional<std::size_t> callers; ///< Ranks that made the calls, where there may be several.
-  std::optional<std::size_t> limit_callers; ///< Callers on the limit's side.
+  std::optional<std::size_t> limit_callers; ///< Callers on the side that sets the limit.
 
   double ratio() const;
-  double pages_per_second() const; ///< 0 where keys are counted.
+  double pages_per_second() const; ///< Pages a second; 0 where keys are counted.
   bool met() const { return rate_is_met() && gil_is_met(); }
-  bool rate_is_met() const; ///< `target`, or there is none.
+  bool rate_is_met() const; ///< Whether the ratio reaches `target`; true without a target.
   bool gil_is_met() const { return !gil_held || !gil_held_max || *gil_held < *gil_held_max; }
   nlohmann::json to_json() const;
 };

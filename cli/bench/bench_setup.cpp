@@ -56,8 +56,8 @@ result<void> bench_setup::start() {
   cluster.prototype.program = node_program(options_.node_program);
   cluster.prototype.cluster = fmt::format("bench-{}", ::getpid());
   cluster.prototype.pool_bytes = options_.pool_bytes;
-  // LRU keeps the pages that were stored last, whatever was stored before; other policies may
-  // prefer older pages.
+  // The measurements rely on finding the pages that were stored last, and LRU keeps those; other
+  // policies may prefer older pages.
   cluster.prototype.flags = {"--pool-eviction", "lru"};
   auto nodes = start_local_cluster(cluster);
   if (!nodes)
@@ -95,7 +95,7 @@ void bench_setup::pin(pinning how) {
   bool apart = how == pinning::apart;
   auto ours = apart ? std::vector<int>{cpus_[0]} : cpus_;
   auto theirs = apart ? std::vector<int>{cpus_[1]} : cpus_;
-  // Best effort: where the machine refuses, the figures still stand for themselves.
+  // Pinning is best effort: where the machine refuses it, the figures are still right.
   (void)pin_process(0, ours);
   for (auto& node : nodes_)
     (void)pin_process(node.process().pid(), theirs);
@@ -166,7 +166,8 @@ result<void> store_pages(client::cache_client& client, std::span<const page_key>
 result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,
                        std::span<const std::span<std::byte>> destinations) {
   PEERCACHE_ASSERT(keys.size() == destinations.size());
-  // Kept between calls, as an engine keeps them: what is measured is the cache.
+  // These vectors are kept between calls, as an engine keeps its own, so that only the cache is
+  // measured.
   thread_local std::vector<page_part> parts;
   thread_local std::vector<client::get_page> pages;
   thread_local std::vector<client::page_result> results;

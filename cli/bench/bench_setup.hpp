@@ -18,11 +18,11 @@ namespace peercache::cli {
 struct bench_options {
   std::uint32_t rounds = 5;
   std::uint64_t memory_bytes = 512u << 20; ///< Size of each buffer: far more than the caches hold.
-  std::uint64_t round_bytes = 1u << 30;    ///< Moved by each side in one round of a copy.
-  std::uint64_t pool_bytes = 1u << 30;     ///< Pool of each node.
+  std::uint64_t round_bytes = 1u << 30;    ///< Bytes that each side moves in one round of a copy.
+  std::uint64_t pool_bytes = 1u << 30;     ///< Bytes of each node's pool.
   std::uint32_t calls = 300;               ///< Calls of a latency measurement in one round.
   bool pin = true;
-  std::vector<std::string> only; ///< Names of rows; empty: all.
+  std::vector<std::string> only; ///< Names of the rows to measure; empty: all.
   std::string node_program;
 
   bool wants(const std::string& name) const;
@@ -33,15 +33,15 @@ enum class pinning : std::uint8_t {
   apart, ///< This process runs on one CPU, nodes and raw server on another.
 };
 
-/// The setup of a measurement: two nodes, the raw server, and memory of our own that both sides of
-/// each comparison use. Threads: one. Errors: results; a failed step ends the whole run.
+/// The setup of a measurement: two nodes, the raw server, and memory of this process that both
+/// sides of each comparison use. Threads: one. Errors: results; a failed step ends the whole run.
 class bench_setup {
 public:
   static result<std::unique_ptr<bench_setup>> make(const bench_options& options);
   ~bench_setup();
 
-  /// A client of node 0 (this host) or node 1 (the other host), with defaults besides what
-  /// `options` says.
+  /// Connects a client to node 0 (this host) or node 1 (the other host), with defaults for
+  /// everything that `options` does not say.
   result<std::unique_ptr<client::cache_client>> connect(std::size_t node,
                                                         client::client_options options) const;
   result<bench::raw_client> connect_raw() const { return bench::raw_client::connect(raw_port_); }
@@ -55,7 +55,7 @@ public:
 
   void pin(pinning how);
 
-  /// Keys that were never used before.
+  /// Makes keys that were never used before.
   std::vector<page_key> fresh_keys(std::size_t count);
 
 private:
@@ -70,13 +70,14 @@ private:
   bench::big_memory own_;
   bench::big_memory shared_;
   std::vector<node_process> nodes_;
-  std::vector<child_process> raw_server_; ///< Empty, or the server that was started.
+  /// The raw server's process; empty before it was started.
+  std::vector<child_process> raw_server_;
   std::uint16_t raw_port_ = 0;
   std::vector<int> cpus_ = usable_cpus();
   std::uint64_t keys_made_ = 0;
 };
 
-/// Pieces of `page_bytes` that walk through `memory` and start over at its end.
+/// Walks through `memory` in batches of `count` pages of `page_bytes`, and starts over at its end.
 /// Invariant: the pages of one `next` do not overlap. @pre memory holds `count` pages
 class page_walk {
 public:
@@ -90,7 +91,8 @@ private:
   std::vector<std::span<std::byte>> pages_;
 };
 
-/// Runs `call` `count` times and keeps each call's time; `call` returns false when it failed.
+/// Runs `call` `count` times and keeps each call's time in microseconds. Errors: the first one that
+/// `call` returns.
 template <class Call>
 result<bench::round_sample> timed_calls(std::size_t count, double units_per_call, Call&& call) {
   bench::round_sample sample;
@@ -109,12 +111,12 @@ result<bench::round_sample> timed_calls(std::size_t count, double units_per_call
   return sample;
 }
 
-/// A client enters a pool into its page tables in the background, 2 GiB in some 300 ms: what is
-/// measured is the state after that.
+/// Seconds at the start of a measurement that do not count: a client enters a pool into its page
+/// tables in the background, 2 GiB in some 300 ms, and the state after that is to be measured.
 inline constexpr double warm_up_seconds = 0.5;
 
-/// Takes turns: operation and limit in even rounds, limit and operation in odd ones. Rounds that
-/// begin within the first `warm_up_seconds` do not count.
+/// Adds `rounds` rounds to the row. Operation and limit take turns: operation first in even rounds,
+/// limit first in odd ones. Rounds that begin within the first `warm_up_seconds` do not count.
 template <class Operation, class Limit>
 result<void> measure(bench_row& row, std::uint32_t rounds, Operation&& operation, Limit&& limit) {
   auto begin = bench::clock::now();
@@ -136,11 +138,12 @@ result<void> measure(bench_row& row, std::uint32_t rounds, Operation&& operation
   return {};
 }
 
-/// A failure that says what a page met instead of `wanted`.
+/// An error when a page has another status than `wanted`; `what` is the call that the message
+/// names.
 result<void> all_are(std::span<const client::page_result> results, page_status wanted,
                      const char* what);
 
-/// The measurements, each adding its rows.
+/// The measurements of `peercache bench`; each appends its rows.
 /// @pre page_bytes is one of copy_page_sizes
 result<void> bench_sets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows);
 result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows);
@@ -148,12 +151,12 @@ inline constexpr std::size_t copy_page_sizes[] = {1u << 20, 4u << 20, 64u << 10}
 result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows);
 result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows);
 
-/// Puts one page per key through `client`, taken from `memory` in turn, and waits until all are
-/// published.
+/// Puts one page for each key through `client`, with bytes from `memory` in turn, and waits until
+/// all pages are published.
 result<void> store_pages(client::cache_client& client, std::span<const page_key> keys,
                          std::span<std::byte> memory, std::size_t page_bytes);
 
-/// Gets one batch; @pre as many destinations as keys
+/// Gets one batch of pages, all of which must be hits. @pre as many destinations as keys
 result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,
                        std::span<const std::span<std::byte>> destinations);
 

@@ -21,11 +21,12 @@ struct command_options {
 };
 
 struct bench_group {
-  std::vector<std::string> names; ///< Names of the rows that the group adds.
+  std::vector<std::string> names; ///< Names of the rows that this group adds.
   std::function<result<void>(bench_setup&, std::vector<bench_row>&)> measure;
 };
 
-/// Latencies first: what they ask for is small, and the machine is still cool.
+/// The groups of measurements, latencies first: these load the machine little, so that it is still
+/// cool for the copies.
 std::vector<bench_group> make_groups() {
   std::vector<bench_group> groups = {
       {{"exists", "exists_pipelined"}, bench_exists},
@@ -40,7 +41,7 @@ std::vector<bench_group> make_groups() {
   return groups;
 }
 
-/// The groups' names, each once, in the order of the measurements.
+/// The names of all groups, each once, in the order of the measurements.
 std::vector<std::string> names_of(const std::vector<bench_group>& groups) {
   std::vector<std::string> names;
   for (const auto& group : groups)
@@ -61,8 +62,8 @@ result<void> check_names(const bench_options& options, const std::vector<bench_g
   return {};
 }
 
-/// Runs the groups, each with nodes of its own: pages that one leaves in the pools do not touch the
-/// next.
+/// Runs the groups that are wanted, each with nodes of its own, so that no group finds its pools
+/// filled by another.
 result<std::vector<bench_row>> run_bench(const bench_options& options) {
   auto groups = make_groups();
   if (auto known = check_names(options, groups); !known)
@@ -140,7 +141,7 @@ void add_bench_command(command_line& line) {
   add_hicache_bench(line, *command);
   command->callback([&line, options, command] {
     if (!command->get_subcommands().empty())
-      return; // `bench rdma`, `bench disk` and `bench hicache` have set their own.
+      return; // `bench rdma`, `bench disk` and `bench hicache` have set their own actions.
     line.action = [options](const global_options& globals) {
       return bench_command(globals, *options);
     };

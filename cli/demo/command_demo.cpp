@@ -23,12 +23,12 @@ struct demo_options {
   std::string trace;
   std::uint64_t page_bytes = 16u << 10;
   std::uint64_t pool_bytes = 256u << 20;
-  std::uint64_t requests = 0; ///< 0: all of them.
+  std::uint64_t requests = 0; ///< How many requests to replay; 0: all of the trace.
   std::uint64_t seed = 1;
   std::string node_program;
   rdma::plane_mode data_plane = rdma::plane_mode::automatic;
-  std::uint64_t disk_bytes = 0; ///< 0: no disk tier.
-  std::string disk_path;        ///< Empty: with the logs.
+  std::uint64_t disk_bytes = 0; ///< Bytes of each node's disk tier; 0: no disk tier.
+  std::string disk_path;        ///< Folder of the disk tiers; empty: beside the logs.
   config::disk_store_mode disk_store = config::disk_store_mode::bucket;
   bool restart = false;
   bool keep_logs = false;
@@ -37,7 +37,8 @@ struct demo_options {
 using trace = std::vector<bench::trace_request>;
 using client_list = std::vector<std::unique_ptr<client::cache_client>>;
 
-/// The requests to replay; a trace that cannot be had is the caller's mistake, and none of ours.
+/// The requests to replay. A trace that cannot be read counts as the caller's mistake in the exit
+/// code.
 result<trace> requests_of(const demo_options& options) {
   bench::trace_generator_options generator{.seed = options.seed};
   if (options.requests != 0)
@@ -53,7 +54,7 @@ result<trace> requests_of(const demo_options& options) {
   return bench::with_dense_ids(std::move(*loaded));
 }
 
-/// The words of the option table, in the order of plane_mode.
+/// Words of the option table's choices; data planes stand in the order of plane_mode.
 constexpr auto data_plane_words = config::words_of<config::data_plane_mode>;
 constexpr auto disk_store_words = config::words_of<config::disk_store_mode>;
 
@@ -80,8 +81,8 @@ key_space space_of(const demo_options& options) {
   return key_space(fields);
 }
 
-/// Request i goes to node i mod N, one after the other: what comes out does not depend on how
-/// threads are scheduled.
+/// Replays all requests one after the other, request i through node i mod N: so the result does not
+/// depend on how threads are scheduled.
 demo_counts replay_all(const trace& requests, client_list& clients, const demo_options& options) {
   demo_replay<client::cache_client> replay(static_cast<std::uint32_t>(options.page_bytes),
                                            space_of(options));
@@ -153,7 +154,8 @@ std::vector<std::uint64_t> distinct_pages(const trace& requests) {
   return ids;
 }
 
-/// Kills all nodes, and counts how many of the pages on their disks are found afterwards.
+/// Kills all nodes and starts them again, then counts how many of the pages on their disks are
+/// found.
 result<void> show_disks(demo_report& report, const global_options& globals,
                         const demo_options& options, const trace& requests,
                         std::vector<node_process>& nodes, client_list& clients) {
@@ -226,10 +228,11 @@ result<void> check_options(const demo_options& options) {
   return check_pools(options.nodes, options.pool_bytes, pool_room::of_machine());
 }
 
-/// The share of the pages on disk that must be found after the nodes were killed.
+/// The least share of the pages on disk that must be found after the nodes were killed.
 constexpr double found_again_least = 0.95;
 
-/// Whether no byte was wrong and the pages on disk outlived the nodes; says what was not so.
+/// Whether the demo went well: no byte was wrong, and the pages on disk outlived the nodes. Tells
+/// on stderr when too few pages were found.
 bool is_good(const demo_report& report) {
   if (!report.restarted)
     return report.counts.wrong_bytes == 0;
@@ -242,7 +245,8 @@ bool is_good(const demo_report& report) {
   return found && report.counts.wrong_bytes == 0 && second.wrong_bytes == 0;
 }
 
-/// Everything that the caller may have got wrong comes before the first folder and process.
+/// Runs the demo. Everything that the caller may have got wrong is checked before the first folder
+/// and process are made.
 exit_code demo(const global_options& globals, const demo_options& options) {
   if (auto fits = check_options(options); !fits)
     return fail(globals, fits.error());

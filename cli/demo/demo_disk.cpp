@@ -27,8 +27,9 @@ result<client::node_status> status_of(const node_process& node, std::chrono::mil
   return (*admin)->status();
 }
 
-/// Pages on one node's disk, once nothing is on its way there and two reports in a row say the
-/// same: what a report counts is older than its queue.
+/// Waits, for `settle_at_most` at most, until no page is on its way to one node's disk and two
+/// reports in a row count the same: the pages that a report counts are older than its queue.
+/// Returns how many pages the disk holds.
 result<std::uint64_t> settle_disk(const node_process& node, std::chrono::milliseconds timeout) {
   const auto until = std::chrono::steady_clock::now() + settle_at_most;
   std::optional<std::uint64_t> before;

@@ -11,16 +11,16 @@
 
 namespace peercache::cli {
 
-/// Waits until nothing is on its way to a disk; returns how many pages the nodes' disks hold, as
-/// the nodes count them.
+/// Waits until no page is on its way to any node's disk; returns how many pages the nodes' disks
+/// hold, as the nodes count them.
 result<std::uint64_t> settle_disks(const std::vector<node_process>& nodes,
                                    std::chrono::milliseconds timeout);
 
 /// Ends all nodes with SIGKILL and starts them again under their names, on their disks. Returns
-/// when all are ready, their disks scanned.
+/// when all nodes are ready, which they are once their disks are scanned.
 result<void> kill_and_restart(std::vector<node_process>& nodes);
 
-/// Asks for each of these pages once and compares every byte.
+/// Gets each page of a trace once and compares every byte, to count how many are found.
 class disk_survey {
 public:
   disk_survey(std::uint32_t page_bytes, const key_space& space)

@@ -15,7 +15,7 @@
 namespace peercache::cli {
 
 /// Plays requests against a cache the way an engine does: asks which pages exist, gets the leading
-/// run that is there, compares every byte, puts the rest, and waits until they are published, so
+/// run of those that do, compares every byte, puts the rest, and waits until they are published, so
 /// that the next request meets them on whichever node it goes to.
 ///
 /// `Cache` has cache_client's exists, get, set and flush. Threads: one. Ownership: the memory of
@@ -61,8 +61,8 @@ private:
     return static_cast<std::size_t>(end - results.begin());
   }
 
-  /// Gets the first `count` pages; returns how many of them arrived in one leading run with the
-  /// right bytes.
+  /// Gets the first `count` pages of a request; returns how many of them arrived in one leading run
+  /// with the right bytes.
   std::size_t fetch(Cache& cache, std::span<const std::uint64_t> ids, std::size_t count) {
     if (count == 0)
       return 0;
@@ -70,7 +70,8 @@ private:
     std::vector<client::get_page> wanted;
     for (std::size_t i = 0; i < count; ++i) {
       std::fill_n(page(i).data(), page_bytes_,
-                  std::byte{0xa5}); // Bytes of an earlier request prove nothing.
+                  // Overwritten, since bytes of an earlier request would prove nothing.
+                  std::byte{0xa5});
       parts.push_back({page(i).data(), page_bytes_});
     }
     for (std::size_t i = 0; i < count; ++i)
@@ -86,13 +87,13 @@ private:
       if (check.wrong_bytes == 0)
         continue;
       counts_.wrong_pages += 1;
-      results[i].status = page_status::corrupt; // Wrong bytes: no hit.
+      results[i].status = page_status::corrupt; // A page with wrong bytes is no hit.
     }
     return run_of_hits(results);
   }
 
-  /// Every page behind the `got` leading ones is a miss. Pages up to `asked` were asked for with
-  /// `get`.
+  /// Counts every page behind the `got` leading ones as a miss. Only the pages below `asked` were
+  /// asked for with `get`.
   void count_misses(std::size_t got, std::size_t asked) {
     for (std::size_t i = got; i < results_.size(); ++i) {
       auto status = i < asked ? results_[i].status : asked_[i].status;

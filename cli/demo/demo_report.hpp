@@ -15,15 +15,15 @@ namespace peercache::cli {
 /// got with the right bytes; each other page is a miss with one reason.
 struct demo_counts {
   std::uint64_t requests = 0;
-  std::uint64_t pages = 0; ///< References: hits and misses.
+  std::uint64_t pages = 0; ///< References to pages: hits and misses together.
   std::uint64_t hits = 0;
   std::array<std::uint64_t, page_status_count> misses{};
-  /// Pages that were there, but behind a miss of their request.
+  /// Pages that were there, but came behind a miss of their request.
   std::uint64_t misses_behind_a_miss = 0;
   std::uint64_t wrong_bytes = 0;
   std::uint64_t wrong_pages = 0;
   std::uint64_t pages_put = 0;
-  /// Pages not stored, by reason: duplicate, no_space, …
+  /// Pages that were not stored, by reason: duplicate, no_space, …
   std::array<std::uint64_t, page_status_count> puts_skipped{};
   std::uint64_t puts_unpublished = 0;
 
@@ -31,27 +31,30 @@ struct demo_counts {
   double hit_rate() const;
 };
 
-/// Everything that the demo says at its end.
+/// All figures that the demo prints at its end.
 struct demo_report {
   demo_counts counts;
   std::array<std::uint64_t, page_origin_count> bytes_by_origin{};
   std::uint64_t nodes = 0;
   std::uint64_t page_bytes = 0;
-  std::uint64_t pool_bytes = 0; ///< Pool of each node.
+  std::uint64_t pool_bytes = 0; ///< Bytes of each node's pool.
   std::uint64_t evictions = 0;
   double elapsed_s = 0;
-  double lru_hit_rate = 0;       ///< Hit rate of one simulated LRU cache of the same total size.
-  double unlimited_hit_rate = 0; ///< Room for everything: what nobody can exceed.
+  double lru_hit_rate = 0; ///< Hit rate of one simulated LRU cache of the same total size.
+  /// Hit rate of a simulated cache with room for everything: no cache can have more.
+  double unlimited_hit_rate = 0;
   std::string trace;
   std::string data_plane; ///< The data plane that the clients took, and why.
 
-  std::uint64_t disk_bytes = 0; ///< Disk tier of each node; 0: none.
-  std::uint64_t on_disk = 0;    ///< Pages, all nodes together, at the end of the replay.
-  /// After all nodes were killed and started again.
+  std::uint64_t disk_bytes = 0; ///< Bytes of each node's disk tier; 0: no disk tier.
+  /// Pages on the disks of all nodes together, at the end of the replay.
+  std::uint64_t on_disk = 0;
+  /// What was found after all nodes were killed and started again.
   struct second_life {
     std::uint64_t found_again = 0; ///< Pages of the trace that were found, each counted once.
-    demo_counts counts;            ///< The trace once more.
-    std::uint64_t wrong_bytes = 0; ///< Pages with wrong bytes, in both lives.
+    demo_counts counts;            ///< The counts of a second replay of the trace.
+    /// Pages with wrong bytes, before and after the restart together.
+    std::uint64_t wrong_bytes = 0;
     double share_found(std::uint64_t on_disk) const;
   };
   std::optional<second_life> restarted;

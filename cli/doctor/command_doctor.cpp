@@ -13,7 +13,7 @@ namespace peercache::cli {
 
 namespace {
 
-/// The node's options that the checks depend on: they are flags here as well.
+/// Options of the node that the checks depend on; `peercache doctor` takes each as a flag.
 constexpr std::array<std::string_view, 12> judged_options = {
     "data_plane",       "dev",          "node.name", "pool.size",      "pool.huge_pages",
     "pool.name_prefix", "rdma.devices", "rdma.port", "rdma.gid_index", "disk.enabled",

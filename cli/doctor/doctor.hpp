@@ -14,9 +14,9 @@ namespace peercache::cli {
 /// The outcome of a check, from best to worst.
 enum class verdict : std::uint8_t {
   ok,
-  info, ///< Neither good nor bad: nothing that was asked for depends on it.
-  warn, ///< Works, but worse than this machine could.
-  fail  ///< Will not work as configured.
+  info, ///< Neither good nor bad: nothing that was asked for depends on the checked thing.
+  warn, ///< The checked thing works, but worse than this machine could.
+  fail  ///< The checked thing will not work as configured.
 };
 std::string_view to_string(verdict given) noexcept;
 
@@ -26,22 +26,23 @@ struct check {
   std::string name;
   verdict given = verdict::ok;
   std::string found;
-  std::string fix; ///< A command, a setting, or empty.
+  /// What mends the fault: a command or a setting. Empty when nothing needs to be mended.
+  std::string fix;
 };
 
-/// Checks of one part of the system: "rdma".
+/// The checks of one part of the system, such as "rdma".
 struct check_group {
   std::string name;
   std::vector<check> checks;
 };
 
-/// `ok` when there is nothing to judge.
+/// The worst verdict of all checks; `ok` when there are none.
 verdict worst_of(std::span<const check_group> groups) noexcept;
-/// 0 unless something is warned of or fails: then 3.
+/// The exit code of `peercache doctor`: 0, or 3 when a check warns or fails.
 exit_code exit_code_of(std::span<const check_group> groups) noexcept;
 
 nlohmann::json to_json(std::span<const check_group> groups);
-/// Writes one table for each group, each fix below the check that it mends.
+/// Writes the checks as text, one table for each group, each fix below its check.
 std::string to_text(std::span<const check_group> groups, bool colour);
 
 } // namespace peercache::cli

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t mib = 1ull << 20;
 
-/// Why a file system of this type is no good for pages; empty: it is.
+/// Why a file system of this type is no good for pages; empty when it is good.
 std::string_view against(std::string_view file_system) {
   using entry = std::pair<std::string_view, std::string_view>;
   constexpr std::string_view remote = "other hosts are asked for each page, and a sync promises "
@@ -96,7 +96,7 @@ check judge_space(const disk_facts& facts) {
                                  human_bytes(facts.size_bytes));
   if (room >= facts.size_bytes)
     return {"space", verdict::ok, found, ""};
-  // A tenth stays free for whoever else writes there.
+  // Only nine tenths of the room are used, so that other writers of the file system have some left.
   const auto fits = room / 10 * 9 / mib * mib;
   return {"space", verdict::warn,
           found + ": the tier would be read-only whenever the file system is full",
@@ -118,7 +118,7 @@ check_group judge_disk(const disk_facts& facts) {
   }
   group.checks.push_back(judge_folder(facts));
   if (group.checks.back().given == verdict::fail)
-    return group; // Without a folder nothing else can be tried.
+    return group; // Without a folder the remaining checks cannot be tried.
   group.checks.push_back(judge_file_system(facts));
   group.checks.push_back(judge_direct(facts));
   group.checks.push_back(judge_uring(facts));

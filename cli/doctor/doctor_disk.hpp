@@ -9,34 +9,36 @@
 
 namespace peercache::cli {
 
-/// All that the disk checks judge by. A value: tests make it up.
+/// The facts that the disk checks judge by. A value, so that tests can make facts up.
 struct disk_facts {
-  bool enabled = true;          ///< disk.enabled
-  std::string path;             ///< disk.path; empty: no disk tier is asked for.
-  std::string folder;           ///< The node's own: <disk.path>/<node.name>.
-  std::uint64_t size_bytes = 0; ///< disk.size
+  bool enabled = true;          ///< The value of `disk.enabled`.
+  std::string path;             ///< The value of `disk.path`; empty: no disk tier is asked for.
+  std::string folder;           ///< The node's own folder: <disk.path>/<node.name>.
+  std::uint64_t size_bytes = 0; ///< The value of `disk.size`.
 
-  std::string why_not_writable; ///< Empty: a file could be made there, or where it would be made.
-  std::string file_system;      ///< "ext4", "overlay", …; "" is unknown.
-  bool direct = false;          ///< O_DIRECT works with blocks of 4 KiB.
-  std::string why_no_uring;     ///< Empty: io_uring is allowed.
-  std::vector<double> sync_us;  ///< Times of writing 4 KiB and fdatasync.
-  std::string why_no_sync;      ///< Why a write or fdatasync failed; else empty.
+  /// Why no file can be made in the folder, or where it would be made; empty: one can.
+  std::string why_not_writable;
+  std::string file_system;     ///< Type of the file system: "ext4", "overlay", …; empty: unknown.
+  bool direct = false;         ///< Whether O_DIRECT works with blocks of 4 KiB.
+  std::string why_no_uring;    ///< Why io_uring is not allowed; empty: it is.
+  std::vector<double> sync_us; ///< Times of writing 4 KiB and fdatasync, in microseconds.
+  std::string why_no_sync;     ///< Why a write or fdatasync failed; empty: none did.
   std::uint64_t used_bytes = 0; ///< Bytes that the node's folder takes already.
-  std::uint64_t free_bytes = 0; ///< Bytes free for this user on that file system.
+  std::uint64_t free_bytes = 0; ///< Bytes that are free for this user on the file system.
 
   bool wanted() const noexcept { return enabled && !path.empty(); }
 };
 
-/// Tries them out on this machine, for a node that is configured like this: writes some 4 KiB
+/// Finds out the disk facts of this machine, for a node with this configuration: writes some 4 KiB
 /// blocks in a folder of its own, which it removes again, for two seconds at most. A running node
 /// is not disturbed.
 disk_facts gather_disk_facts(const config::node_config& config);
 
-/// Syncs wait for each other as long as written pages wait for theirs: slower ones queue up.
+/// The highest p99 of fdatasync, in microseconds, that gives no warning: with slower syncs written
+/// pages queue up while they wait to become durable.
 inline constexpr double sync_p99_us_most = 50'000;
 
-/// The checks, in the order in which an operator would mend what they find.
+/// Judges the facts: the checks, in the order in which an operator would mend what they find.
 check_group judge_disk(const disk_facts& facts);
 
 } // namespace peercache::cli

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t syncs = 100;
 constexpr double seconds_of_syncs_most = 2;
 
-/// A folder of ours in one that is there, removed in the end. `path` is empty when there can be
-/// none; errno says why.
+/// A temporary folder inside `parent`, removed at the end. `path` is empty when none can be made;
+/// errno then says why.
 struct trial_folder {
   explicit trial_folder(const fs::path& parent) : path((parent / "peercache-doctor-XXXXXX")) {
     if (::mkdtemp(path.data()) == nullptr)
@@ -42,7 +42,7 @@ struct trial_folder {
   std::string path;
 };
 
-/// The folder itself, or the nearest one above it that is there.
+/// The nearest folder that exists, going up from `folder` and starting with it.
 fs::path nearest_existing(fs::path folder) {
   std::error_code failed;
   while (!fs::exists(folder, failed) && folder.has_relative_path())
@@ -55,7 +55,7 @@ std::string name_of_file_system(const fs::path& path) {
   if (::statfs(path.c_str(), &about) != 0)
     return {};
   using entry = std::pair<std::uint32_t, const char*>;
-  // linux/magic.h has no names for the last ones.
+  // linux/magic.h has no names for the last entries of this table.
   static constexpr std::array<entry, 15> table = {{{EXT4_SUPER_MAGIC, "ext4"},
                                                    {XFS_SUPER_MAGIC, "xfs"},
                                                    {BTRFS_SUPER_MAGIC, "btrfs"},
@@ -77,7 +77,7 @@ std::string name_of_file_system(const fs::path& path) {
   return found == table.end() ? std::string{} : found->second;
 }
 
-/// Real bytes of the files below a folder.
+/// Bytes that the files below a folder really take on disk.
 std::uint64_t bytes_below(const fs::path& folder) {
   std::uint64_t bytes = 0;
   std::error_code failed;
@@ -86,7 +86,8 @@ std::uint64_t bytes_below(const fs::path& folder) {
        it.increment(failed)) {
     struct stat file {};
     if (::lstat(it->path().c_str(), &file) == 0)
-      bytes += static_cast<std::uint64_t>(file.st_blocks) * 512; // The unit of st_blocks.
+      // st_blocks counts in units of 512 bytes.
+      bytes += static_cast<std::uint64_t>(file.st_blocks) * 512;
   }
   return bytes;
 }
@@ -95,7 +96,8 @@ struct free_block {
   void operator()(void* block) const noexcept { std::free(block); }
 };
 
-/// Writes a block after another and makes each durable, with O_DIRECT if that works.
+/// Writes one block after another and makes each durable, with O_DIRECT if the file system has it;
+/// keeps the times in `facts`.
 void try_syncs(const std::string& file, disk_facts& facts) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   const std::unique_ptr<void, free_block> block(
@@ -142,7 +144,7 @@ void try_out(const fs::path& parent, disk_facts& facts) {
   }
   facts.direct = takes_direct(trial.path + "/direct");
   try_syncs(trial.path + "/sync", facts);
-  // Opened as a node does it.
+  // Opens the io_uring as a node does.
   auto opened = storage::open_disk(trial.path + "/disk", 8);
   if (!opened)
     facts.why_not_writable = opened.error().message;

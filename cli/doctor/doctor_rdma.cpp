@@ -16,11 +16,12 @@ using rdma::plane_mode;
 using rdma::verbs::link_layer;
 
 constexpr std::uint32_t mtu_bytes_best = 4096;
-/// The interface MTU that holds a RoCE packet of 4096 bytes of payload: GRH, UDP, BTH, extended
-/// headers and ICRC around it, rounded up as drivers do.
+/// The MTU of a network interface that holds a RoCE packet of 4096 bytes of payload: GRH, UDP, BTH,
+/// extended headers and ICRC around it, rounded up as drivers do.
 constexpr std::uint32_t interface_mtu_best = 4200;
 
-/// The verdict on a fault of something that RDMA needs: with `tcp` nobody depends on it.
+/// The verdict on a fault of something that RDMA needs: `given`, or only `info` when `data_plane`
+/// is tcp, since nothing depends on RDMA then.
 verdict unless_tcp(const rdma_facts& facts, verdict given) {
   return facts.wanted.mode == plane_mode::tcp ? verdict::info : given;
 }
@@ -44,8 +45,8 @@ bool is_wanted(const rdma_facts& facts, const rdma::verbs::port_report& report) 
          (facts.wanted.port == 0 || facts.wanted.port == report.port);
 }
 
-/// The rails that a node would take, by its own choice; with `tcp` those that it would take
-/// otherwise.
+/// The rails that a node with this configuration would take; when `data_plane` is tcp, those that
+/// it would take with `auto`.
 result<rdma::rail_choice> choice_of(const rdma_facts& facts) {
   rdma::verbs::device_listing there{.ports = {}, .why_none = facts.why_no_device};
   for (const auto& port : facts.ports)
@@ -128,7 +129,7 @@ check judge_port(const rdma_facts& facts, const port_facts& port) {
           ""};
 }
 
-/// A device that the configuration names and the machine does not have.
+/// Adds a failed check for each device that the configuration names and the machine does not have.
 void add_missing_devices(const rdma_facts& facts, std::vector<check>& checks) {
   if (takes_all(facts))
     return;
@@ -212,7 +213,8 @@ check judge_huge_pages(const rdma_facts& facts) {
   if (huge.page_bytes == 0)
     return {name, verdict::fail, fmt::format("this kernel has no huge pages of {}", size),
             "set pool.huge_pages = \"off\", or another size"};
-  // The header and the slot table lie in the same file, from the first huge page on.
+  // One huge page more is needed: the header and the slot table lie in the same file, from the
+  // first huge page on.
   auto need = locked_bytes(facts.pool_bytes, 1) / huge.page_bytes + 1;
   auto found = fmt::format("{} pages of {} reserved, {} free, {} held by pools; the pool takes {}",
                            huge.reserved, size, huge.free, huge.held, need);

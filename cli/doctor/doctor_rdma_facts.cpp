@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first word of a small file of the kernel's, or what a T is without one.
+/// The first word of a small file of the kernel's (/proc, /sys) as a T; a default T when there is
+/// none.
 template <class T>
 T first_word(const fs::path& path) {
   std::ifstream file(path);
@@ -22,8 +23,8 @@ T first_word(const fs::path& path) {
   return file >> word ? word : T{};
 }
 
-/// The interface below a port: of the chosen entry of its GID table, else of the first that has
-/// one.
+/// The network interface of a port: that of the chosen entry of its GID table, otherwise that of
+/// the first entry that has one.
 std::string interface_below(const rdma::verbs::port_report& port) {
   const auto folder = fs::path("/sys/class/infiniband") / port.device / "ports" /
                       std::to_string(port.port) / "gid_attrs/ndevs";
@@ -46,7 +47,8 @@ port_facts facts_of(rdma::verbs::port_report report) {
   return port;
 }
 
-/// Whether RLIMIT_MEMLOCK does not bind this process: the kernel lets CAP_IPC_LOCK lock anything.
+/// Whether RLIMIT_MEMLOCK does not bind this process: the kernel lets a process with CAP_IPC_LOCK
+/// lock any memory.
 bool may_lock_anything() {
   constexpr unsigned cap_ipc_lock = 14;
   std::ifstream status("/proc/self/status");
@@ -60,7 +62,7 @@ bool may_lock_anything() {
   return false;
 }
 
-/// Bytes of huge pages that pools of this prefix hold.
+/// Bytes of huge pages that pools with this name prefix hold.
 std::uint64_t bytes_of_pools(const std::string& name_prefix) {
   std::uint64_t bytes = 0;
   std::error_code failed;
@@ -69,7 +71,8 @@ std::uint64_t bytes_of_pools(const std::string& name_prefix) {
     struct stat file {};
     if (it->path().filename().string().starts_with(name_prefix + "-") &&
         ::stat(it->path().c_str(), &file) == 0)
-      bytes += static_cast<std::uint64_t>(file.st_blocks) * 512; // The unit of st_blocks.
+      // st_blocks counts in units of 512 bytes.
+      bytes += static_cast<std::uint64_t>(file.st_blocks) * 512;
   }
   return bytes;
 }

@@ -34,10 +34,11 @@ using copier = std::function<void(std::span<std::byte>, std::span<const std::byt
 struct contender {
   std::string name;
   copier copy;
-  std::vector<double> seconds; ///< The time of each round.
+  std::vector<double> seconds; ///< Seconds that each round took.
 };
 
-/// Shared memory stands for the pool, private memory for the engine's buffer; both are touched.
+/// Maps and touches an arena: shared memory stands for the pool, private memory for the engine's
+/// buffer.
 std::byte* map_arena(int sharing, int fill) {
   void* memory = mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
   PEERCACHE_ASSERT(memory != MAP_FAILED);
@@ -45,8 +46,8 @@ std::byte* map_arena(int sharing, int fill) {
   return static_cast<std::byte*>(memory);
 }
 
-/// The thread's own CPU time: a copy never waits, and other programs' turns on the core are not its
-/// cost.
+/// CPU time of the calling thread, in seconds: a copy never waits, and other programs' turns on the
+/// core are not its cost.
 double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -108,7 +109,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-volatile std::uint64_t digests; ///< Keeps the compiler from dropping what nobody reads.
+/// Checksums are stored here, so that the compiler does not drop their computation.
+volatile std::uint64_t digests;
 
 std::vector<contender> make_contenders(bool all_kernels) {
   std::vector<contender> list;

@@ -6,9 +6,9 @@
 
 namespace peercache::bench {
 
-/// Page bytes that say themselves what they are, so that whoever reads a page can tell whether it
-/// is exactly what some producer put, without remembering anything. Word i (8 bytes, little endian)
-/// of a page is
+/// Page bytes that say themselves what they are, so that a reader of a page can tell without
+/// remembering anything whether it is exactly what some producer put. Word i (8 bytes, little
+/// endian) of a page is
 ///
 ///   bits   meaning
 ///   32-63  id of the page
@@ -20,17 +20,18 @@ inline constexpr std::uint32_t page_version_max = (1u << 14) - 1;
 
 std::uint64_t page_word(std::uint32_t id, std::uint32_t version, std::size_t index) noexcept;
 
-/// @pre version <= page_version_max
+/// Fills a page with the words of page `id` in this version. @pre version <= page_version_max
 void fill_page(std::uint32_t id, std::uint32_t version, std::span<std::byte> page) noexcept;
 
 struct page_check {
   std::uint64_t wrong_bytes = 0;
-  std::uint32_t found_id = 0; ///< The id in the first wrong word, otherwise the page's own.
-  std::uint32_t version = 0;  ///< The version in the first word.
+  /// The id in the first wrong word; the page's own id when no word is wrong.
+  std::uint32_t found_id = 0;
+  std::uint32_t version = 0; ///< The version that the page's first word names.
 };
 
-/// Counts the bytes that differ from page `id` in the version that its first word names: a page
-/// made of two versions, or of two pages, has wrong bytes.
+/// Counts the bytes that differ from page `id` in the version that the page's first word names: a
+/// page made of two versions, or of two pages, has wrong bytes.
 page_check check_page(std::uint32_t id, std::span<const std::byte> page) noexcept;
 
 } // namespace peercache::bench

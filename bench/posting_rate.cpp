@@ -32,10 +32,10 @@ constexpr std::size_t memory_bytes = std::size_t{1} << 30;
 constexpr std::uint32_t granules = memory_bytes / limits::granule_bytes;
 constexpr incarnation life{1, 1};
 constexpr double goal_bytes_per_second = 400e9;
-constexpr double real_rail = 50e9;    ///< Bytes per second.
-constexpr double endless_rail = 1e15; ///< The core is what is measured.
+constexpr double real_rail = 50e9;    ///< Bytes per second of one rail.
+constexpr double endless_rail = 1e15; ///< Bytes per second of a rail that never limits the core.
 
-/// Addresses that nothing is ever read from or written to.
+/// Reserves addresses; no byte of them is ever read or written.
 std::span<std::byte> reserve(std::size_t bytes) {
   auto* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -61,7 +61,7 @@ public:
   void unpin(slot_id) override {}
 };
 
-/// The host that is read from.
+/// The host that serves the pages: a fake device for each rail, and the port for handshakes.
 struct serving_host {
   serving_host() {
     rdma::tcp_page_server_options door_options;
@@ -98,7 +98,7 @@ struct serving_host {
   std::unique_ptr<rdma::tcp_page_server> door;
 };
 
-/// One rail of the host that reads, with the batches that keep it busy.
+/// One rail of the reading host, with the batches that keep it busy.
 struct reading_rail {
   reading_rail(std::uint32_t index, std::uint16_t port, bool payload_only,
                std::span<std::byte> memory, std::uint32_t page_bytes) {
@@ -136,7 +136,8 @@ struct reading_rail {
     plane->submit(batch);
   }
 
-  /// One turn of the rail. True when all batches are done and `again` is false.
+  /// Polls the rail once and, if `again`, submits batches that are complete once more. True when
+  /// all batches are complete.
   bool turn(bool again) {
     plane->poll(clock::now());
     bool all = true;
@@ -158,8 +159,8 @@ struct reading_rail {
 };
 
 struct rate {
-  double work_requests = 0; ///< Per second.
-  double bytes = 0;         ///< Per second.
+  double work_requests = 0; ///< Work requests per second.
+  double bytes = 0;         ///< Payload bytes per second.
 };
 
 struct totals {
@@ -176,7 +177,7 @@ totals totals_of(const std::vector<std::unique_ptr<reading_rail>>& all) {
   return sum;
 }
 
-/// Every page is decided, and as what is expected: nothing broke on the way.
+/// Checks that every page ended, and with the expected status, so that nothing broke on the way.
 void check(const std::vector<std::unique_ptr<reading_rail>>& all) {
   for (const auto& one : all)
     for (const auto& batch : one->batches)
@@ -209,7 +210,8 @@ rate measure(double rail_bytes_per_second, std::uint32_t page_bytes, bool payloa
     for (auto& batch : one->batches)
       one->submit(batch);
   while (!turn_all(false))
-    host.poll(); // Handshakes; from here on the other host has nothing to do.
+    // The serving host answers handshakes here; after the first batches it has nothing more to do.
+    host.poll();
   check(all);
   const auto before = totals_of(all);
   const auto start = clock::now();

@@ -63,8 +63,8 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-/// Replies come from moving places of the buffer, so that they are not in the cache when they are
-/// sent.
+/// Answers the requests of one connection. Replies come from places of the buffer that move on, so
+/// that their bytes are not in the cache when they are sent.
 void serve_connection(int fd, std::span<std::byte> buffer) {
   std::vector<std::byte> request(raw_request_bytes_max);
   std::size_t position = 0;
@@ -85,7 +85,8 @@ void serve_connection(int fd, std::span<std::byte> buffer) {
   }
 }
 
-/// The next connection; -1 when stdin ended, which says that whoever started us is done.
+/// Waits for the next connection; -1 when stdin ended, since the parent that holds its other end is
+/// done then.
 int next_connection(int listener) {
   pollfd waits[2] = {{listener, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
   while (true) {
@@ -105,7 +106,8 @@ result<big_memory> big_memory::map(std::size_t bytes, kind what) {
   auto* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED)
     return system_error("cannot map memory for the measurement; try a smaller --memory");
-  // One byte of each page differs from zero: pages of zeros may all be one page of the machine.
+  // One byte of each page of memory is set to other than zero, since the kernel may map pages of
+  // zeros to one page of the machine.
   auto* data = static_cast<std::byte*>(memory);
   for (std::size_t i = 0; i < bytes; i += 4096)
     data[i] = std::byte{1};

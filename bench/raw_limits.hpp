@@ -9,8 +9,9 @@
 
 namespace peercache::bench {
 
-/// Memory far larger than the caches, every page of it touched. `shared` memory is of the kind a
-/// pool is made of. Ownership: unmaps on destruction; moves. Errors: none after `map`.
+/// Memory far larger than the caches, every page of it touched. `shared` memory is of the kind that
+/// a pool is made of. Ownership: the destructor unmaps; moves pass the memory on. Errors: only from
+/// `map`.
 class big_memory {
 public:
   enum class kind : std::uint8_t { anonymous, shared };
@@ -27,10 +28,11 @@ private:
   std::size_t size_bytes_ = 0;
 };
 
-/// Measures this machine's loopback with nothing but a socket: a second process answers each
-/// request of `request_bytes` with `reply_bytes` out of a buffer far larger than the caches.
+/// The head of a request to the raw server, which measures this machine's loopback with nothing but
+/// a socket: a second process answers each request of `request_bytes` with `reply_bytes` out of a
+/// buffer far larger than the caches.
 ///
-///   offset  bytes  field of the request's head (host byte order: both ends are this machine)
+///   offset  bytes  field (host byte order: both ends are this machine)
 ///        0      8  reply_bytes
 ///        8      4  request_bytes   that follow the head and are thrown away
 ///       12      4  zero
@@ -42,11 +44,11 @@ struct raw_request_head {
 static_assert(sizeof(raw_request_head) == 16);
 inline constexpr std::uint32_t raw_request_bytes_max = 1u << 20;
 
-/// Listens on 127.0.0.1, prints `port=N` on stdout, and serves one connection after the other until
-/// its stdin ends. Returns the process's exit code. Threads: blocks the caller.
+/// The raw server: listens on 127.0.0.1, prints `port=N` on stdout, and serves one connection after
+/// the other until its stdin ends. Returns the process's exit code. Threads: blocks the caller.
 int run_raw_server(std::size_t buffer_bytes);
 
-/// The asking end. Threads: one. Errors: results; a broken connection stays broken.
+/// The client of the raw server. Threads: one. Errors: results; a broken connection stays broken.
 class raw_client {
 public:
   static result<raw_client> connect(std::uint16_t port);
@@ -54,12 +56,12 @@ public:
   raw_client(raw_client&& other) noexcept;
   raw_client& operator=(raw_client&&) = delete;
 
-  /// Sends `request_bytes` behind a head and receives the reply straight into `destinations`, one
-  /// after the other.
+  /// Sends a request with `request_bytes` behind its head and receives the reply straight into
+  /// `destinations`, one after the other.
   result<void> exchange(std::uint32_t request_bytes,
                         std::span<const std::span<std::byte>> destinations);
 
-  /// Sends the request `depth` times before the first reply is read.
+  /// Sends the request `depth` times before it reads the first reply.
   result<void> exchange_pipelined(std::uint32_t request_bytes, std::span<std::byte> reply,
                                   std::uint32_t depth);
 
@@ -69,7 +71,7 @@ private:
   std::vector<std::byte> request_;
 };
 
-/// libc's memcpy of each page, one after the other. @pre from.size() == to.size()
+/// Copies each page with libc's memcpy, one after the other. @pre from.size() == to.size()
 void copy_pages_with_libc(std::span<const std::span<std::byte>> from,
                           std::span<const std::span<std::byte>> to) noexcept;
 

@@ -7,10 +7,11 @@
 
 namespace peercache::bench {
 
-/// The middle value; the mean of the two middle ones for an even count, 0 of nothing.
+/// The middle one of the sorted values, the mean of the two middle ones for an even count; 0 for no
+/// values.
 double median(std::span<const double> values);
 
-/// The smallest value that at least `share` (0..1] of all values do not exceed; 0 of nothing.
+/// The smallest value that at least a `share` (0..1] of all values do not exceed; 0 for no values.
 double percentile(std::span<const double> values, double share);
 
 using clock = std::chrono::steady_clock;
@@ -19,18 +20,19 @@ inline double seconds_between(clock::time_point from, clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// The result of one round of one way to do the work.
+/// What one round of an operation, or of its limit, moved and took.
 struct round_sample {
   double units = 0; ///< Bytes or keys moved.
   double seconds = 0;
-  std::vector<double> call_us; ///< The time of each call.
+  std::vector<double> call_us; ///< Microseconds that each call took.
 
   double per_second() const { return seconds > 0 ? units / seconds : 0; }
 };
 
-/// An operation and this machine's own limit for the same work, measured in turns, so that a change
-/// of the machine's mood meets both. Each figure is the median over the rounds, and the ratio is
-/// the median of the rounds' ratios. Threads: one. Allocates when samples are added.
+/// The rounds of an operation and of this machine's own limit for the same work, measured in turns,
+/// so that a change of the machine's speed meets both. Each figure is the median over the rounds,
+/// and the ratio is the median of the rounds' ratios. Threads: one. Allocates when samples are
+/// added.
 class interleaved_rounds {
 public:
   void add(round_sample operation, round_sample limit);
@@ -38,8 +40,8 @@ public:
   std::size_t rounds() const { return operations_.size(); }
   double operation_per_second() const;
   double limit_per_second() const;
-  double throughput_ratio() const; ///< Operation over limit: more is better.
-  double latency_ratio() const;    ///< p50 of the operation over p50 of the limit: less is better.
+  double throughput_ratio() const; ///< The operation's rate over the limit's: more is better.
+  double latency_ratio() const;    ///< The operation's p50 over the limit's p50: less is better.
   double operation_p50_us() const;
   double operation_p99_us() const;
   double limit_p50_us() const;

@@ -55,7 +55,7 @@ std::span<std::byte> map_region(int flags) {
   return {static_cast<std::byte*>(data), region_bytes};
 }
 
-/// Slot n is the n-th granule of the region.
+/// Serves pages from a region without a slot table: slot n is the n-th granule of the region.
 class region_source final : public rdma::page_source {
 public:
   explicit region_source(std::span<const std::byte> region) : region_(region) {}
@@ -74,7 +74,7 @@ void send_all(int fd, const std::byte* data, std::size_t bytes) {
   while (bytes > 0) {
     const auto sent = ::send(fd, data, bytes, MSG_NOSIGNAL);
     if (sent <= 0)
-      _exit(0); // The parent is gone.
+      _exit(0); // A failed send means that the parent is gone.
     data += sent;
     bytes -= static_cast<std::size_t>(sent);
   }
@@ -93,7 +93,8 @@ bool receive_all(int fd, std::byte* data, std::size_t bytes, std::size_t piece, 
   return true;
 }
 
-/// Requests of 100 bytes, of which the first 16 are {offset, bytes}.
+/// Answers raw requests of 100 bytes, of which the first 16 are {offset, bytes}, with plain bytes
+/// of the region.
 void serve_raw(int listener, std::span<const std::byte> region) {
   const int fd = ::accept(listener, nullptr, nullptr);
   const int one = 1;
@@ -134,7 +135,7 @@ void pin_to(int cpu) {
 
 struct raw_reader {
   int fd = -1;
-  std::size_t piece = 128u << 10; ///< The best of 64 KiB to 8 MiB.
+  std::size_t piece = 128u << 10; ///< Bytes of one recv(2); the fastest size from 64 KiB to 8 MiB.
 
   void read(std::span<std::byte> to, std::uint64_t offset) {
     std::byte request[raw_request_bytes]{};
@@ -149,12 +150,13 @@ struct plane_reader {
   rdma::data_plane_loop& loop;
   rdma::peer_endpoint peer;
   std::span<std::byte> to;
-  const std::vector<std::uint64_t>& checksums_64k; ///< XXH3 of each 64 KiB page.
+  const std::vector<std::uint64_t>& checksums_64k; ///< XXH3 of each page of 64 KiB of the region.
   const std::vector<std::uint64_t>& checksums_1m;
   rdma::read_batch batch{};
   std::uint64_t next_bytes = 0;
 
-  /// Reads the next `count` pages of the region into the same place of the destination.
+  /// Reads the next `count` pages of the region into `to`, to the offsets that they have in the
+  /// region.
   void read(std::uint32_t count, std::uint32_t page_bytes, bool verify) {
     batch.reset();
     batch.peer = peer;
@@ -188,8 +190,9 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One contestant's median rate, and the median over the rounds of its ratio to the first one's
-/// rate in the same round: what else the machine does changes slowly, and hits both.
+/// One contestant's median rate, and the median over the rounds of its ratio to the first
+/// contestant's rate in the same round: the rest of what the machine does changes slowly, and hits
+/// both.
 struct score {
   double gigabytes_per_second = 0;
   double ratio = 0;
@@ -206,7 +209,7 @@ std::vector<score> race(const std::vector<std::function<void(std::size_t)>>& con
       rates[i].push_back(static_cast<double>(bytes) / seconds_since(start) / 1e9);
       ratios[i].push_back(rates[i].back() / rates[0].back());
     }
-    if (round == 0) { // Warms up.
+    if (round == 0) { // Round 0 only warms up, so its rates are dropped.
       rates.assign(contestants.size(), {});
       ratios = rates;
     }
@@ -229,8 +232,8 @@ void compare_streams(raw_reader& raw, plane_reader& plane, std::span<std::byte> 
         plane.read(32, page_bytes, verify);
     };
   };
-  // The limit of small batches too is the raw stream, which never pauses; request and reply of the
-  // same size is the limit for one caller that waits for each batch.
+  // Small batches too are compared with the raw stream, which never pauses; a raw request whose
+  // reply is as large as a batch is the limit for one caller that waits for each batch.
   const auto paused = [&](std::size_t bytes) {
     for (std::size_t done = 0; done < bytes; done += 2u << 20)
       raw.read(to.subspan(done, 2u << 20), done);

@@ -12,23 +12,24 @@ namespace peercache::bench {
 
 namespace {
 
-// Fitted to the trace; lengths in pages of 512 tokens.
+// Constants that are fitted to Mooncake's trace; lengths are in pages of 512 tokens.
 constexpr std::uint32_t tokens_per_page = 512;
 constexpr std::size_t prompt_pages_max = 248;
-constexpr double next_turn_share = 0.345; ///< Share of requests that another turn follows.
+/// Share of requests that are followed by another turn of their conversation.
+constexpr double next_turn_share = 0.345;
 constexpr double branch_share = 0.09; ///< Share of new conversations that branch off another one.
 constexpr double first_pages_median = 10, first_pages_spread = 1.2;
 constexpr double more_pages_median = 2, more_pages_spread = 1.5;
 constexpr double pause_ms_median = 123'000, pause_spread = 1.0;
 constexpr double output_tokens_median = 240, output_tokens_spread = 0.8;
 
-/// std::mt19937_64 with distributions of our own: those of the standard library differ between
-/// libraries.
+/// Random numbers that are the same with every standard library: std::mt19937_64 with distributions
+/// made here, since those of the libraries differ.
 class random_source {
 public:
   explicit random_source(std::uint64_t seed) : bits_(seed) {}
 
-  /// A random number in [0, 1).
+  /// Returns a random number in [0, 1).
   double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
   std::size_t below(std::size_t end) {
     return static_cast<std::size_t>(uniform() * static_cast<double>(end));
@@ -44,7 +45,7 @@ private:
 
 struct turn {
   std::uint64_t due_ms = 0;
-  std::size_t previous = 0; ///< The request that it continues.
+  std::size_t previous = 0; ///< Index of the request that this turn continues.
   bool operator>(const turn& other) const {
     return std::pair(due_ms, previous) > std::pair(other.due_ms, other.previous);
   }
@@ -93,7 +94,7 @@ private:
     return pages;
   }
 
-  /// Adds one page at least, as far as the longest prompt allows.
+  /// Appends `count` new pages, at least one, as far as the longest prompt allows.
   void add_pages(std::vector<std::uint64_t>& pages, double count) {
     const std::size_t room = prompt_pages_max - std::min(prompt_pages_max, pages.size());
     const auto more =

@@ -8,18 +8,19 @@
 
 namespace peercache::bench {
 
-/// The defaults give the statistics of one hour of the chat service in Mooncake's published trace
-/// (FAST '25): about 24 pages a request, of which about 36 % are prefix hits with unlimited memory.
+/// Options of the trace generator. The defaults give the statistics of one hour of the chat service
+/// in Mooncake's published trace (FAST '25): about 24 pages a request, of which about 36 % are
+/// prefix hits with unlimited memory.
 struct trace_generator_options {
   std::uint64_t seed = 1;
   std::size_t requests = 12031;
   std::uint64_t duration_ms = 3'537'000;
 };
 
-/// Conversations of several turns. Every prompt begins with the same system page. A new
-/// conversation adds pages of its own, or now and then branches off an earlier one; each further
-/// turn repeats the prompt so far, of which the last, half-filled page has changed, and adds some.
-/// The same options give the same trace.
+/// Generates a trace of conversations with several turns. Every prompt begins with the same system
+/// page. A new conversation adds pages of its own, or now and then branches off an earlier one;
+/// each further turn repeats the prompt so far, of which the last, half-filled page has changed,
+/// and adds some. The same options give the same trace.
 std::vector<trace_request> generate_trace(const trace_generator_options& options);
 
 } // namespace peercache::bench

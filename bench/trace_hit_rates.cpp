@@ -23,14 +23,15 @@ constexpr std::uint32_t granules_per_page = page_bytes / limits::granule_bytes;
 
 struct reference_row {
   unsigned percent;
-  double lru, s3fifo; ///< Hit rates in %, pages touched tail first.
+  double lru, s3fifo; ///< Hit rates in % when a request's pages are touched last to first.
 };
 constexpr reference_row reference[] = {
     {2, 7.93, 11.44}, {5, 19.58, 19.48}, {10, 27.89, 24.45}, {25, 35.35, 33.38}};
 constexpr double tolerance_points = 0.3;
 constexpr double automatic_tolerance_points = 1.5;
 
-/// Puts a policy in charge of slots as a pool would: a victim's slot is given to the next page.
+/// A cache of the pool's eviction policy: the policy is in charge of slots, and a victim's slot is
+/// given to the next page, as in a pool.
 class policy_cache {
 public:
   policy_cache(storage::eviction_policy& policy, const std::vector<page_key>& keys,
@@ -62,8 +63,9 @@ private:
 
   storage::eviction_policy& policy_;
   const std::vector<page_key>& keys_;
-  std::vector<std::optional<slot_id>> slot_of_; ///< The slot of each page.
-  std::vector<std::uint64_t> page_in_;          ///< The page in each slot.
+  /// The slot of each page; empty while the page is not cached.
+  std::vector<std::optional<slot_id>> slot_of_;
+  std::vector<std::uint64_t> page_in_; ///< The page in each slot.
   std::size_t used_ = 0;
 };
 
@@ -84,7 +86,8 @@ outcome measure(Policy policy, const std::vector<bench::trace_request>& requests
           static_cast<double>(policy.memory_bytes()) / static_cast<double>(capacity_pages)};
 }
 
-/// Prints one row; whether it is within the tolerances. `expected` is absent for a generated trace.
+/// Prints one row of the table and returns whether its hit rates are within the tolerances.
+/// `expected` is null for a generated trace.
 bool print_row(unsigned percent, const reference_row* expected,
                const std::vector<bench::trace_request>& requests,
                const std::vector<page_key>& keys) {

@@ -25,7 +25,7 @@ error line_error(std::size_t line, std::string_view what) {
   return {errc::invalid_argument, "trace line " + std::to_string(line) + ": " + std::string(what)};
 }
 
-/// The unsigned number `name` of `object`, or nothing if it is missing, no number, or above `max`.
+/// The unsigned number `name` of `object`; nothing when it is missing, no number, or above `max`.
 std::optional<std::uint64_t> number_in(const json& object, const char* name, std::uint64_t max) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_number_unsigned()) {
@@ -66,8 +66,8 @@ result<trace_request> parse_line(std::string_view text, std::size_t line) {
   return request;
 }
 
-/// LRU over dense ids in three arrays; written apart from storage::lru, so that each checks the
-/// other.
+/// An LRU cache over dense ids, in three arrays. It shares no code with storage::lru, so that each
+/// of the two checks the other.
 class array_lru {
 public:
   array_lru(std::size_t ids, std::size_t capacity_pages)
@@ -106,7 +106,7 @@ private:
 
   std::vector<link> links_;
   std::size_t room_;
-  std::size_t ring_; ///< The sentinel: its next is the oldest page.
+  std::size_t ring_; ///< Index of the list's sentinel, whose `next` is the oldest page.
 };
 
 } // namespace
@@ -133,7 +133,7 @@ result<std::vector<trace_request>> load_trace(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  // An empty file has no byte to copy, which the stream takes for a failure.
+  // An empty file has no byte to copy, which the stream would report as a failure.
   bool empty = file && file.peek() == std::ifstream::traits_type::eof() && errno == 0;
   if (!file || (!empty && !(text << file.rdbuf()))) {
     return error{errc::io_failed, "cannot read the trace " + path + ": " + std::strerror(errno)};

@@ -8,19 +8,20 @@
 #include <string_view>
 #include <vector>
 
-/// Request traces of chat services, and what ideal caches would reach on them. All of it is pure:
+/// Request traces of chat services, and the hits of ideal caches on them. All functions are pure:
 /// no clock, no thread. Threads: any. Errors: as `result`, with the number of the line.
 namespace peercache::bench {
 
-/// One request: its prompt as pages of 512 tokens. Equal ids mean an equal prefix up to that page.
+/// One request: its prompt as pages of 512 tokens. Equal page ids mean an equal prefix up to the
+/// end of that page.
 struct trace_request {
-  std::uint64_t timestamp_ms = 0; ///< Since the trace began.
+  std::uint64_t timestamp_ms = 0; ///< Milliseconds since the trace began.
   std::uint32_t input_length_tokens = 0;
   std::uint32_t output_length_tokens = 0;
   std::vector<std::uint64_t> page_ids;
 };
 
-/// Reads lines of {"timestamp","input_length","output_length","hash_ids"}; other fields and empty
+/// Parses lines of {"timestamp","input_length","output_length","hash_ids"}; other fields and empty
 /// lines are skipped. A request has at most `limits::batch_pages_max` pages.
 result<std::vector<trace_request>> parse_trace(std::string_view text);
 
@@ -30,7 +31,8 @@ result<std::vector<trace_request>> load_trace(const std::string& path);
 std::size_t references_in(const std::vector<trace_request>& requests) noexcept;
 std::size_t distinct_pages_in(const std::vector<trace_request>& requests);
 
-/// Returns the requests with page ids renumbered from 0, so that an array can be indexed by them.
+/// Returns the requests with their page ids renumbered from 0 without gaps, so that an array can be
+/// indexed by page.
 std::vector<trace_request> with_dense_ids(std::vector<trace_request> requests);
 
 struct hit_count {
@@ -42,12 +44,13 @@ struct hit_count {
   }
 };
 
-/// One cache of `capacity_pages` for all requests, least recently used goes first. Missing pages
-/// are inserted; the pages of a request are touched from last to first. @pre `capacity_pages` > 0
+/// Counts the hits of one cache of `capacity_pages` for all requests that evicts the least recently
+/// used page. Missing pages are inserted; the pages of a request are touched from last to first.
+/// @pre `capacity_pages` > 0
 hit_count simulate_global_lru(const std::vector<trace_request>& requests,
                               std::size_t capacity_pages);
 
-/// The hits of a cache with room for everything: no cache can have more.
+/// Counts the hits of a cache with room for everything: no cache can have more.
 hit_count simulate_unlimited(const std::vector<trace_request>& requests);
 
 /// Replays `requests` against any cache: `bool Cache::contains(page_id)` and `void

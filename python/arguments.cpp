@@ -9,7 +9,7 @@
 namespace peercache::python {
 namespace {
 
-/// One key, as its object holds it. The view lives as long as the object.
+/// The text of one key, a Python str or bytes. The view is valid as long as the object lives.
 std::string_view text_of(PyObject* key) {
   Py_ssize_t size = 0;
   if (PyUnicode_Check(key)) {
@@ -23,19 +23,20 @@ std::string_view text_of(PyObject* key) {
   throw py::type_error("a key is str or bytes");
 }
 
-/// Looks at the clock once in so many items, and not at the first: of a call without time something
-/// is done.
+/// Whether the call's time is over. Looks at the clock only once in 1024 items, and not at the
+/// first: so a call without any time still does something.
 bool is_over(std::chrono::steady_clock::time_point limit, std::size_t item) {
   constexpr std::size_t items_per_look = 1024;
   return item % items_per_look == 0 && item != 0 && std::chrono::steady_clock::now() >= limit;
 }
 
-/// The items of a sequence while they are taken one by one, which may run code of Python's that
-/// changes it. Errors: py::type_error, py::value_error for one that has changed.
+/// Gives the items of a Python sequence one by one, although code of Python's may run in between
+/// and change the sequence. Errors: py::type_error, py::value_error when the sequence has changed.
 class item_list {
 public:
   item_list(py::handle sequence, const char* what) {
-    // A collection without an order would give each page some other page's name.
+    // A collection without an order (a set, a dict) is refused: it would give each page some other
+    // page's name.
     if (PySequence_Check(sequence.ptr()) == 0)
       throw py::type_error(what);
     auto* fast = or_park([&] { return PySequence_Fast(sequence.ptr(), what); });
@@ -46,7 +47,7 @@ public:
   }
 
   std::size_t size() const noexcept { return static_cast<std::size_t>(count_); }
-  /// Borrowed: stays as long as no code of Python's runs.
+  /// The item as a borrowed reference, valid as long as no code of Python's runs.
   PyObject* operator[](std::size_t index) const {
     if (PySequence_Fast_GET_SIZE(fast_.ptr()) != count_)
       throw py::value_error("a sequence has changed while it was read");
@@ -64,8 +65,8 @@ std::uint64_t checked(unsigned long long number) {
   return number;
 }
 
-/// The value of a Python number. Objects that only count as an int (numpy's numbers) go the slower
-/// way.
+/// The value of a Python integer. Objects that are no int but can be used as one (numpy's numbers)
+/// take a slower way.
 std::uint64_t integer_of(PyObject* number) {
   if (PyLong_CheckExact(number))
     return checked(PyLong_AsUnsignedLongLong(number));
@@ -76,7 +77,7 @@ std::uint64_t integer_of(PyObject* number) {
   return checked(PyLong_AsUnsignedLongLong(py::reinterpret_steal<py::object>(index).ptr()));
 }
 
-/// Whether the number is negative in the array, which is signed.
+/// Whether a number from a signed 64-bit array is negative.
 bool is_negative(std::uint64_t number) noexcept {
   return static_cast<std::int64_t>(number) < 0;
 }

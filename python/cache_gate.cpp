@@ -10,11 +10,13 @@ namespace peercache::python {
 struct cache_gate::shared {
   std::mutex lock;
   std::condition_variable returned;
-  std::shared_ptr<client::cache_client> cache; ///< The open client; by lock; null once shut.
-  /// The client from `shut` to the end of `close`; by lock.
+  /// The open client; null after `shut`. Guarded by `lock`.
+  std::shared_ptr<client::cache_client> cache;
+  /// The client from `shut` to the end of `close`. Guarded by `lock`.
   std::shared_ptr<client::cache_client> last;
-  int loans = 0;                ///< Calls that use the client; by lock.
-  std::atomic<bool> open{true}; ///< Written by lock.
+  int loans = 0; ///< Calls that use the client now. Guarded by `lock`.
+  /// Whether calls may borrow the client. Written under `lock`, read without it.
+  std::atomic<bool> open{true};
 };
 
 cache_gate::cache_gate(std::shared_ptr<client::cache_client> cache)
@@ -23,8 +25,9 @@ cache_gate::cache_gate(std::shared_ptr<client::cache_client> cache)
 }
 
 cache_gate::~cache_gate() {
-  if (!home_.is_here()) // In the parent somebody may wait at the condition: here that would never
-                        // end.
+  // In a forked child the shared state is leaked: a thread of the parent may wait at its condition,
+  // and the destructor would wait for that thread for ever.
+  if (!home_.is_here())
     (void)shared_.release();
 }
 
@@ -56,11 +59,12 @@ void cache_gate::close(std::chrono::steady_clock::time_point until) {
   shared_->returned.wait_until(guard, until, [this] { return shared_->loans == 0; });
   last = std::move(shared_->last);
   guard.unlock();
-  last.reset(); // Without the lock: a client's end takes long.
+  last.reset(); // The lock is not held here, since a client takes long to end.
 }
 
 cache_gate::loan::loan(cache_gate& from) : from_(from) {
-  if (!from.is_open()) // The lock may be held in the parent.
+  // Checked before locking: in a forked child the lock may be held by a thread of the parent.
+  if (!from.is_open())
     return;
   std::lock_guard guard{from.shared_->lock};
   cache_ = from.shared_->cache;
@@ -71,7 +75,7 @@ cache_gate::loan::loan(cache_gate& from) : from_(from) {
 cache_gate::loan::~loan() {
   if (!cache_)
     return;
-  cache_.reset(); // Perhaps the last one: then the client ends here.
+  cache_.reset(); // This may be the last reference; then the client ends here, not in `close`.
   {
     std::lock_guard guard{from_.shared_->lock};
     --from_.shared_->loans;

@@ -8,8 +8,9 @@
 
 namespace peercache::python {
 
-/// A client that calls borrow, and that ends when it is closed and the last of them has given it
-/// back. In a child that was forked since it is closed, and stays the parent's. Threads: any.
+/// Holds a client that calls borrow. The client ends when the gate is closed and the last call has
+/// given it back. In a forked child the gate is closed, and the client stays the parent's. Threads:
+/// any.
 class cache_gate {
 public:
   explicit cache_gate(std::shared_ptr<client::cache_client> cache);
@@ -17,7 +18,7 @@ public:
   cache_gate(const cache_gate&) = delete;
   cache_gate& operator=(const cache_gate&) = delete;
 
-  /// The client for one call; of no client, once it is closed.
+  /// The client for the duration of one call; empty once the gate is closed.
   class loan {
   public:
     explicit loan(cache_gate& from);
@@ -36,10 +37,10 @@ public:
 
   bool is_open() const noexcept;
 
-  /// Gives no new loans, and makes calls that run end soon. Does not wait.
+  /// Gives no new loans from now on, and makes running calls end soon. Does not wait for them.
   void shut();
-  /// Shuts, waits for the loans that are out, at most until then, and ends the client, unless a
-  /// call still has it: that ends it then.
+  /// Calls `shut`, waits until `until` at most for the loans that are out, and ends the client. A
+  /// call that still has the client then ends it when it returns.
   void close(std::chrono::steady_clock::time_point until);
 
 private:

@@ -9,7 +9,7 @@
 namespace peercache::python {
 namespace {
 
-std::atomic<int> threads_outside{0}; ///< Within our code without the GIL.
+std::atomic<int> threads_outside{0}; ///< Threads that run our code without the GIL.
 std::atomic<bool> ending{false};
 
 } // namespace
@@ -44,7 +44,8 @@ bool end_announced() noexcept {
 }
 
 bool wait_for_other_threads(std::chrono::steady_clock::time_point until) {
-  // Once in a process; nobody who ends a call pays for waking this thread.
+  // Polling is good enough: this runs once in a process, and calls that end need not pay for waking
+  // this thread.
   while (threads_outside.load() > 1) {
     if (std::chrono::steady_clock::now() >= until)
       return false;

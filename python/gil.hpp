@@ -8,13 +8,14 @@ namespace peercache::python {
 
 namespace py = pybind11;
 
-/// Keeps a thread that the interpreter's end has overtaken, until the process is gone.
+/// Holds the calling thread, which has outlived the interpreter, until the process is gone.
 [[noreturn]] void park() noexcept;
 
 /// Runs `work`, which calls code of Python's. Once the interpreter is gone, CPython before 3.14
-/// ends a thread that wants the GIL by pthread_exit. That unwinds the stack: through destructors,
-/// which it may not leave, and which would give objects of Python back without the GIL. So the
-/// thread is parked before the first of ours, as CPython itself does from 3.14 on.
+/// ends a thread that wants the GIL by pthread_exit. That unwinds the stack through our
+/// destructors, which an exception may not leave, and which would give objects of Python back
+/// without the GIL. So such a thread is parked before its stack unwinds, as CPython itself does
+/// from 3.14 on.
 template <class Work>
 decltype(auto) or_park(Work&& work) {
   try {
@@ -24,7 +25,8 @@ decltype(auto) or_park(Work&& work) {
   }
 }
 
-/// Gives the GIL up for its lifetime; threads that return after the interpreter's end are parked.
+/// Gives the GIL up for as long as this lives; a thread that wants it back after the interpreter's
+/// end is parked.
 class without_gil {
 public:
   without_gil() noexcept;
@@ -36,24 +38,24 @@ private:
   PyThreadState* state_;
 };
 
-/// Lets other threads have the GIL for so long. For threads that nobody waits for.
+/// Gives the GIL up for `pause`. For threads that nobody waits for.
 void rest_without_gil(std::chrono::milliseconds pause);
 
-/// The end of the interpreter, as the package's exit hook announces it: clients that are opened
-/// from here on are refused. Threads: any.
+/// Records that the interpreter ends, as the package's exit hook announces it: clients that are
+/// opened afterwards are refused. Threads: any.
 void announce_end() noexcept;
 bool end_announced() noexcept;
 
-/// Waits until no other thread is within our code without the GIL; false: some still are at
+/// Waits until no thread but the caller runs our code without the GIL. False: some still do at
 /// `until`.
-/// @pre the calling thread is, itself
+/// @pre the calling thread has given the GIL up itself
 bool wait_for_other_threads(std::chrono::steady_clock::time_point until);
 
 /// Makes `exit` end the process at once, with its own status and output, but without C++'s static
-/// destructors: for when threads of ours still use static objects.
+/// destructors: for when threads of this library still use static objects.
 void leave_without_destructors();
 
-/// Forgets, in a forked child, the parent's threads that were within our code.
+/// Forgets, in a forked child, the parent's threads that ran our code.
 void forget_other_threads() noexcept;
 
 } // namespace peercache::python

@@ -1,5 +1,5 @@
-// peercache._native: the part of the C++ client that Python can call. The package makes it
-// comfortable (peercache/client.py); _native.pyi lists it.
+// peercache._native: the part of the C++ client that Python can call. The package wraps it
+// (peercache/client.py); _native.pyi lists it.
 
 #include "config/options.hpp"
 #include "config/render.hpp"
@@ -16,7 +16,8 @@
 namespace peercache::python {
 namespace {
 
-/// An error of C++ on its way to where it becomes `peercache.Error`: `open_client` alone.
+/// An exception that carries an error of C++ to where it becomes `peercache.Error`. Only
+/// `open_client` throws it.
 struct open_failed {
   error why;
 };
@@ -34,7 +35,9 @@ std::unique_ptr<native_client> open_client(std::map<std::string, std::string> op
     if (end_announced())
       return {errc::closed, "the interpreter ends"};
     auto made = open_cache({std::move(options), embedded, wait_for_node});
-    if (made && end_announced()) // Nobody would close a client that is made now.
+    // The interpreter's end closed all clients that there were; nobody would close one that is made
+    // now.
+    if (made && end_announced())
       return {errc::closed, "the interpreter ends"};
     return made;
   };
@@ -57,8 +60,8 @@ py::bytes digest_of(const key_space& space, const std::string& key) {
   return {reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()};
 }
 
-/// The keys of the full pages of a prompt, as `chain_keys` says. Errors: py::type_error for tokens
-/// that are not one contiguous row of 32-bit integers, py::value_error.
+/// The keys of the full pages of a prompt, as `chain_keys` makes them. Errors: py::type_error for
+/// tokens that are not one contiguous row of 32-bit integers, py::value_error.
 std::vector<std::string> chain_of(const key_space& space, py::handle tokens,
                                   std::size_t page_tokens) {
   if (page_tokens == 0)
@@ -76,12 +79,12 @@ std::vector<std::string> chain_of(const key_space& space, py::handle tokens,
                     page_tokens);
 }
 
-/// Memory of objects with the buffer protocol: stays where it is, and of its size, while this
+/// Holds the memory of objects with the buffer protocol: it keeps its place and its size while this
 /// lives. Needs the GIL.
 class lent_memory {
 public:
-  /// (address, bytes). Errors: what the object raises when its bytes are not contiguous, or not
-  /// writable.
+  /// Holds the object's memory and returns its (address, bytes). Errors: what the object raises
+  /// when its bytes are not contiguous, or not writable.
   std::pair<std::uint64_t, std::uint64_t> lend(py::handle object, bool writable) {
     const auto& view = lent_.emplace_back(object, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE).view();
     return {reinterpret_cast<std::uint64_t>(view.buf), static_cast<std::uint64_t>(view.len)};
@@ -91,8 +94,8 @@ private:
   std::deque<lent_buffer> lent_;
 };
 
-/// The interpreter ends: no client opens any more, and those that are open end within `seconds`,
-/// or are left to the end of the process.
+/// Ends all clients for the interpreter's end: no client opens any more, and open ones end within
+/// `seconds` or are left to the end of the process.
 void end_clients(const py::list& clients, double seconds) {
   announce_end();
   std::vector<native_client*> open;
@@ -104,7 +107,8 @@ void end_clients(const py::list& clients, double seconds) {
   auto when_ended = ended->get_future();
   for (auto* each : open)
     each->gate().shut();
-  // A thread of its own: the end of an embedded node may wait for a peer that is frozen.
+  // Clients are ended in a thread of their own, since the end of an embedded node may wait for a
+  // peer that is frozen.
   std::thread ending([open, until, ended] {
     for (auto* each : open)
       each->gate().close(until);
@@ -120,7 +124,8 @@ void end_clients(const py::list& clients, double seconds) {
   if (all_ended)
     return ending.join();
   ending.detach();
-  clients.inc_ref(); // The thread goes on with these objects.
+  // The thread goes on with the clients, so the list keeps one reference for ever.
+  clients.inc_ref();
 }
 
 void forked() {
@@ -128,7 +133,7 @@ void forked() {
   forget_clients();
 }
 
-/// (name, form, meaning) of each option.
+/// The option table as a list of (name, form, meaning).
 py::list option_table() {
   py::list table;
   for (const auto& option : config::options())
@@ -223,7 +228,7 @@ void bind_client(py::module_& module) {
 }
 
 void bind_all(py::module_& module) {
-  // The type is never given back: it may be needed until the last moment of the process.
+  // The exception type is never given back: the process may need it until its last moment.
   static py::handle error_type;
   error_type = py::exception<open_failed>(module, "Error").release();
   py::register_exception_translator([](std::exception_ptr thrown) {

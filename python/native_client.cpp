@@ -17,12 +17,12 @@ std::uint64_t ns_between(std::chrono::steady_clock::time_point begin,
   return static_cast<std::uint64_t>(std::chrono::duration_cast<nanoseconds>(end - begin).count());
 }
 
-/// Memory that Python named by a number.
+/// Memory of the caller's that Python named by its address as a number.
 std::byte* at(std::uint64_t address) noexcept {
   return reinterpret_cast<std::byte*>(address); // NOLINT(performance-no-int-to-ptr): what it is
 }
 
-/// Parts and pages of one call; `Part` is const_part or page_part.
+/// The pages of one call and their parts; `Part` is const_part for a set, page_part for a get.
 template <class Part, class Page>
 struct page_list {
   std::vector<Part> parts;
@@ -71,12 +71,14 @@ public:
     of_.call_ns_.fetch_add(ns_between(begin_, clock::now()), std::memory_order_relaxed);
   }
 
-  /// Gives the GIL up for its lifetime, and counts how long.
+  /// Gives the GIL up for as long as this lives, and counts for how long.
   class released {
   public:
     explicit released(timed_call& in) : in_(in), begin_(clock::now()) { release_.emplace(); }
     ~released() {
-      release_.reset(); // Waiting for the GIL is not holding it.
+      // The GIL is taken back before the clock is read: time spent waiting for it is not time of
+      // holding it.
+      release_.reset();
       in_.of_.released_ns_.fetch_add(ns_between(begin_, clock::now()), std::memory_order_relaxed);
     }
 
@@ -117,7 +119,8 @@ Result native_client::borrow(Result otherwise, Work&& work) {
   if (!may_begin())
     return otherwise;
   without_gil outside;
-  cache_gate::loan cache{gate_}; // A close meanwhile does not take the client from under this call.
+  // While the loan lasts, a `close` on another thread does not take the client from this call.
+  cache_gate::loan cache{gate_};
   return cache ? work(*cache) : std::move(otherwise);
 }
 

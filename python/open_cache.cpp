@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<int> alive{0};
 
-/// The client, counted among the living until it has ended.
+/// Wraps the client so that `clients_alive` counts it until it has ended.
 std::shared_ptr<client::cache_client> counted(std::shared_ptr<client::cache_client> whole) {
   alive.fetch_add(1);
   auto* client = whole.get();
@@ -34,7 +34,8 @@ result<config::loaded_config> configure(const open_request& request) {
               "there is no option `" + name + '`' + config::name_hint(name)};
     sources->flags.push_back({name, text});
   }
-  // A node's options have to fit each other; of a client's, none depends on another.
+  // An embedded node's options are checked against each other; of a client's options none depends
+  // on another.
   return request.embedded ? config::load(*sources) : config::merge_sources(*sources);
 }
 

@@ -9,28 +9,30 @@
 
 namespace peercache::python {
 
-/// The arguments of a Python program that opens the cache.
+/// What a Python program asks for when it opens the cache.
 struct open_request {
-  std::map<std::string, std::string> options; ///< By the names of the option table.
-  bool embedded = false;                      ///< A node is started in this process.
+  std::map<std::string, std::string> options; ///< Values by the names of the option table.
+  bool embedded = false;                      ///< Whether a node is started in this process.
   bool wait_for_node = true;                  ///< The value of client_options::wait_for_node.
 };
 
-/// A client, and the node that lives in this process, if any.
+/// A client, and the node that lives in this process when one was asked for.
 struct opened_cache {
-  std::shared_ptr<client::cache_client> client; ///< Keeps the embedded node as well.
+  /// The client; it keeps the embedded node alive as well.
+  std::shared_ptr<client::cache_client> client;
   client::client_options options;
-  std::string node_address; ///< "host:port" of the control port.
+  std::string node_address; ///< Address of the node's control port, "host:port".
 };
 
-/// Makes a client out of `request.options`, PEERCACHE_* variables and the file that
-/// PEERCACHE_CONFIG names, in this order. The first call in a process sets up its log. Threads:
-/// any. Errors: `invalid_argument` for the options, else why there is no connection or no node.
+/// Opens a client with the options of `request.options`, PEERCACHE_* variables and the file that
+/// PEERCACHE_CONFIG names, in this order of precedence. The first call in a process sets up its
+/// log. Threads: any. Errors: `invalid_argument` for the options, else why there is no connection
+/// or no node.
 result<opened_cache> open_cache(const open_request& request);
 
-/// Clients of this process that were opened and have not ended yet. Threads: any.
+/// How many clients of this process were opened and have not ended yet. Threads: any.
 int clients_alive() noexcept;
-/// Forgets the parent's clients in a forked child.
+/// Forgets, in a forked child, the clients of the parent.
 void forget_clients() noexcept;
 
 } // namespace peercache::python

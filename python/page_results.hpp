@@ -18,7 +18,7 @@ public:
   std::size_t size() const noexcept { return pages_.size(); }
   const std::vector<client::page_result>& pages() const noexcept { return pages_; }
 
-  /// How many pages from the first one on are successes, up to the first that is none.
+  /// How many pages are successes from the first one on, up to the first page that is not.
   std::size_t leading_run() const noexcept {
     auto end = std::find_if(pages_.begin(), pages_.end(),
                             [](const auto& page) { return !is_success(page.status); });

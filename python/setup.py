@@ -1,4 +1,4 @@
-"""The wheel around a module that CMake has built. `make_wheel.py` calls it; nobody else needs to."""
+"""Makes the wheel around a module that CMake has built. Only `make_wheel.py` calls it."""
 
 import os
 
@@ -6,7 +6,8 @@ from setuptools import Distribution, find_packages, setup
 
 
 class BuiltElsewhere(Distribution):
-    """Its extension module comes as package data, so the wheel belongs to one platform."""
+    """A distribution whose extension module comes as package data; it tells setuptools that the wheel belongs to one
+    platform."""
 
     def has_ext_modules(self) -> bool:
         return True

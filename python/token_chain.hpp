@@ -10,10 +10,10 @@
 
 namespace peercache::python {
 
-/// Names the pages of a prompt by all tokens up to and including theirs: key 0 is BLAKE3 of the
-/// space and the first page's tokens, each further one of the space, the key before it and its own
-/// tokens. Equal keys mean equal prefixes. Only full pages have a key. `page_tokens` is at least 1.
-/// Each key is 64 hex digits. Threads: any, without the GIL.
+/// Makes the keys of a prompt's pages, each from all tokens up to the page's end: key 0 is BLAKE3
+/// of the space and the first page's tokens, each further key of the space, the key before it and
+/// its own page's tokens. Equal keys mean equal prefixes. Only full pages have a key. `page_tokens`
+/// is at least 1. Each key is 64 hex digits. Threads: any, without the GIL.
 std::vector<std::string> chain_keys(const key_space& space, std::span<const std::uint32_t> tokens,
                                     std::size_t page_tokens);
 

@@ -17,35 +17,35 @@ Integers = Any
 """A sequence of int, or a one-dimensional array of 64-bit integers."""
 
 class Error(Exception):
-    """The cache cannot be opened. `code` is the kind, such as "unreachable"."""
+    """Raised when the cache cannot be opened. `code` is the kind of error, such as "unreachable"."""
 
     code: str
 
 class KeySpace:
-    """What decides, beside the caller's key, what a page's bytes mean: an ordered list of fields."""
+    """An ordered list of fields that decides, beside the caller's key, what a page's bytes mean."""
 
     def __init__(self, fields: Keys) -> None: ...
     def key_of(self, key: str) -> bytes:
-        """The 32 bytes that name this page in the cluster."""
+        """The 32 bytes that name the page of this key in the cluster."""
 
 class Results:
-    """What became of the pages of one call, in their order."""
+    """The results of the pages of one call, in their order."""
 
     def __len__(self) -> int: ...
     @property
     def run(self) -> int:
-        """How many pages from the first one on are successes."""
+        """How many pages are successes from the first one on, up to the first page that is not."""
     @property
     def success_bytes(self) -> int:
-        """Bytes of the pages that are successes."""
+        """Total length of the pages that are successes."""
     @property
     def ok(self) -> list[bool]: ...
     @property
     def statuses(self) -> bytes:
-        """One byte a page: an index into `status_words`."""
+        """The status of each page as one byte, an index into `status_words`."""
     @property
     def groups(self) -> list[tuple[int, int, int, int]]:
-        """Status, origin and length (bytes), and how many pages in a row have them."""
+        """Runs of pages with equal results: (status, origin, length in bytes, how many pages in a row)."""
 
 class PageRows:
     """Where the parts of a pool's pages lie, when part i of page p begins at firsts[i] + p * steps[i]."""
@@ -54,12 +54,12 @@ class PageRows:
         self, firsts: Sequence[int], steps: Sequence[int], page_tokens: int, pages: int
     ) -> None: ...
     def addresses(self, indices: int, pages: int) -> Optional[list[int]]:
-        """Of all parts of so many pages, page after page. `indices` is the address of the slots of all
-        their tokens, 64-bit integers. None where these are not whole pages of the pool from their first
+        """The addresses of all parts of `pages` pages, page after page. `indices` is the address of the slots of all
+        their tokens, 64-bit integers. None when these slots are not whole pages of the pool, each from its first
         token on."""
 
 class Client:
-    """Threads: any number at once."""
+    """The C++ client. Threads: any number at once."""
 
     def __init__(
         self, options: Mapping[str, str], embedded: bool = ..., wait_for_node: bool = ...
@@ -90,21 +90,24 @@ class Client:
     def tiers(
         self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
     ) -> Optional[bytes]:
-        """Where the directory (no cache of ours) says that each page is, a byte each: bit 0 in memory,
-        bit 1 on disk, of any node. None when a part of the directory could not be asked."""
+        """The tiers in which the directory (no cache of this client) knows each page, on any node, a byte each: bit
+        0 memory, bit 1 disk. None when a part of the directory could not be asked."""
     def flush(self, timeout: Optional[float] = ...) -> tuple[bool, int, int]:
-        """(all is published, pages that failed, pages that were duplicates)"""
+        """Waits until all pages set so far are published. Returns (all are, pages that failed, pages that were
+        duplicates)."""
     def clear(self, space: str, timeout: Optional[float] = ...) -> tuple[bool, str]:
-        """Whether it is certain that no page of these key spaces is a hit any more, and why not."""
+        """Withdraws all pages whose key space has `space` as its first field. Returns whether it is certain that
+        none of them is a hit any more, and why not."""
     def register_memory(self, address: int, bytes: int) -> Optional[str]:
-        """None, or why it did not work."""
+        """Registers memory with the RDMA devices. Returns None, or why that failed."""
     def unregister_memory(self, address: int) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def members(self) -> list[tuple[str, str, int]]: ...
     def call_times(self) -> tuple[int, float, float]:
-        """(calls, seconds within them, seconds of these without the GIL)"""
+        """What set, get, exists and remove took so far: (calls, seconds within them, seconds of these without the
+        GIL)."""
     def close(self) -> None:
-        """Returns when the calls that run, and the client, have ended."""
+        """Ends the client. Returns when the running calls and the client have ended."""
     @property
     def data_plane(self) -> str: ...
     @property
@@ -115,27 +118,28 @@ class Client:
     def closed(self) -> bool: ...
 
 class LentMemory:
-    """Memory of objects with the buffer protocol: stays where it is, and of its size, while this lives."""
+    """Holds the memory of objects with the buffer protocol: it keeps its place and its size while this lives."""
 
     def __init__(self) -> None: ...
     def lend(self, buffer: Any, writable: bool) -> tuple[int, int]:
-        """(address, bytes). Errors: TypeError, BufferError, or what the object raises; its bytes must lie
-        without gaps, and be writable where that is asked for."""
+        """Holds the memory of `buffer` and returns its (address, bytes). Errors: TypeError, BufferError, or what the
+        object raises; its bytes must lie without gaps, and be writable where that is asked for."""
 
 def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
-    """A key for each full page of a prompt, of all tokens up to its end (BLAKE3, chained page by page).
-    `tokens` has the buffer protocol and holds 32-bit integers without gaps: array("I", ...), numpy.uint32.
-    Errors: TypeError for anything else, such as every second token of an array."""
+    """A key for each full page of a prompt, made from all tokens up to the page's end (BLAKE3, chained page by page).
+    `tokens` has the buffer protocol and holds 32-bit integers without gaps: array("I", ...), numpy.uint32. Errors:
+    TypeError for anything else, such as every second token of an array."""
 
 def end_clients(clients: list[Client], seconds: float) -> None:
-    """For the interpreter's end: no client opens from here on; the calls of these end, and so do they. What
-    does not end within `seconds` goes with the process, which then ends without C++'s static destructors."""
+    """Ends the clients for the interpreter's end: no client opens from here on, and the running calls of `clients`
+    end, then the clients. A client that does not end within `seconds` goes with the process, which then ends without
+    C++'s static destructors."""
 
 def forked() -> None:
-    """To be called in each forked child: its parent's threads and clients are not there."""
+    """Forgets, in a forked child, the parent's threads and clients. To be called in each forked child."""
 
 def option_table() -> list[tuple[str, str, str]]:
-    """(name, form, meaning) of every option."""
+    """The option table as a list of (name, form, meaning)."""
 
 status_words: list[str]
 origin_words: list[str]

@@ -15,14 +15,14 @@ from peercache import _native, forms
 from peercache._native import KeySpace
 
 Option = Union[str, int, float, bool, Sequence[str]]
-"""A value of the option table: "64GiB", 31998, true, ["host:31998", ...]."""
+"""The value of an option of the option table: "64GiB", 31998, true, ["host:31998", ...]."""
 
 Options = Mapping[str, Option]
-"""Values by the names of docs/configuration.md: {"client.node_port": 31998}."""
+"""Values of options by the names of docs/configuration.md: {"client.node_port": 31998}."""
 
 Memory = Any
-"""A contiguous piece of memory: what has the buffer protocol (bytes, bytearray, numpy array), a torch
-tensor in host memory, or (address, bytes), a tuple of two integers of any type."""
+"""A contiguous piece of memory: an object with the buffer protocol (bytes, bytearray, numpy array), a torch tensor
+in host memory, or (address, bytes), a tuple of two integers of any type."""
 
 Page = Union[Memory, Sequence[Memory]]
 """One piece of memory, or a list of pieces that make one page, such as K and V."""
@@ -49,7 +49,7 @@ class Status(enum.IntEnum):
 
 
 class Origin(enum.IntEnum):
-    """Where the bytes of a hit came from."""
+    """The place that the bytes of a hit came from."""
 
     NONE = 0
     OWN_HOST = 1
@@ -59,12 +59,12 @@ class Origin(enum.IntEnum):
 
 
 class PageResult(NamedTuple):
-    """The result of one page. With `exists`, `length` is the page's; else that of the parts given."""
+    """The result of one page. `length` is the page's own with `exists`, else that of the parts given."""
 
     status: Status
     origin: Origin
     length: int
-    """The length in bytes."""
+    """The length of the page in bytes."""
 
     @property
     def ok(self) -> bool:
@@ -72,39 +72,40 @@ class PageResult(NamedTuple):
 
 
 class FlushResult(NamedTuple):
-    """The fate of the pages that `set` called stored, since the last flush."""
+    """What became of the pages that `set` called stored, since the last flush."""
 
     complete: bool
-    """False: some were not acknowledged in time."""
+    """Whether all pages were acknowledged in time."""
     failed: int
-    """Pages that other hosts do not find; those that this host still has are found by its clients."""
+    """Pages that other hosts do not find; clients of this host find those of them that it still has."""
     duplicates: int
 
 
 class ClearResult(NamedTuple):
-    """The result of a clear. True where it is certain."""
+    """The result of a clear. True in a condition when the clear is certain."""
 
     certain: bool
-    """No page that was set before is ever a hit again, for any client of the cluster; but for what a node
-    brings back that starts while all who heard of the clear are away."""
+    """Whether no page that was set before is ever a hit again, for any client of the cluster. An exception are pages
+    that a node brings back which starts while all nodes that heard of the clear are away."""
     why_not: str
-    """Why it is not certain: for people, with the names of the nodes in question."""
+    """Why the clear is not certain: for people, with the names of the nodes in question."""
 
     def __bool__(self) -> bool:
         return self.certain
 
 
 END_SECONDS = 1.0
-"""How long the interpreter's end waits for calls that other threads are in: all of them end at once, unless
-the machine stands still."""
+"""How long the interpreter's end waits for calls of other threads. All of these calls end at once, unless the
+machine stands still."""
 
 _open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
 
 @atexit.register
 def _end_all() -> None:
-    """Clients end before the interpreter does. Hooks that were registered before this one run after it:
-    their calls are CLOSED. Threads that have not ended by then (daemons) stay where they are."""
+    """Ends all clients before the interpreter ends. Hooks of atexit that were registered before this one run after
+    it: the pages of their calls are CLOSED. Daemon threads that are in a call and have not returned by then stay
+    there."""
     _native.end_clients([client.native for client in list(_open_clients)], END_SECONDS)
 
 
@@ -112,17 +113,17 @@ os.register_at_fork(after_in_child=_native.forked)
 
 
 def option_names() -> frozenset[str]:
-    """The names of the option table."""
+    """The names of all options in the option table."""
     return frozenset(option_forms())
 
 
 def option_forms() -> Dict[str, forms.Form]:
-    """The form of each option of the table, by its name."""
+    """The form of each option of the option table, by the option's name."""
     return {name: forms.of_option(form) for name, form, _ in _native.option_table()}
 
 
 def option_text(value: Option) -> str:
-    """A value as a flag of the command line would have it."""
+    """An option's value as text, as a flag of the command line would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -131,31 +132,33 @@ def option_text(value: Option) -> str:
 
 
 def option_texts(options: Options) -> Dict[str, str]:
-    """Errors: ValueError for what no text could say, as a list where one value is wanted."""
+    """The values of options as texts. Errors: ValueError for a value that no text could say, such as a list where
+    one value is wanted."""
     known, texts = option_forms(), {}
     for name, value in options.items():
         form = known.get(name)
         if form is not None:
             form.check(name, value)
-        # The word off is a truth value to YAML.
+        # YAML reads the word off as false, so false means off where the option has that word.
         is_off = value is False and form is not None and form.has_off
         texts[name] = "off" if is_off else option_text(value)
     return texts
 
 
 def _is_range(memory: Any) -> bool:
-    """(address, bytes), also in numpy's integers, which are no `int`."""
+    """Whether `memory` is a pair (address, bytes), also of numpy's integers, which are no `int`."""
     return isinstance(memory, tuple) and len(memory) == 2 and isinstance(memory[0], Integral)
 
 
 def memory_of(
     memory: Memory, writable: bool, lent: Optional[_native.LentMemory] = None
 ) -> Tuple[int, int]:
-    """(address, bytes) of a piece of memory, which `lent` keeps in place where it has the buffer protocol:
+    """The (address, bytes) of a piece of memory. An object with the buffer protocol is held by `lent`, so that
     nobody resizes a bytearray meanwhile. Errors: TypeError, ValueError, BufferError."""
     if _is_range(memory):
         return int(memory[0]), int(memory[1])
-    if isinstance(memory, Integral):  # Numpy's integers are buffers too: a page of a number's own bytes.
+    # Refused first: numpy's integers are buffers too, and would lend the bytes of the number.
+    if isinstance(memory, Integral):
         raise TypeError(f"{memory} is a number, not memory; an address needs its bytes: (address, bytes)")
     if hasattr(memory, "data_ptr"):
         if not memory.is_contiguous():
@@ -171,11 +174,12 @@ def _is_list_of_parts(page: Page) -> bool:
 
 
 class _Parts:
-    """The memory of a call's pages, all parts one after the other. It lives as long as the call: a sequence
-    may make its pages as it is asked for them, and other threads may change it meanwhile."""
+    """The memory of a call's pages, all parts one after the other. It holds the pages' objects for as long as the
+    call: a sequence may make its pages only when it is asked for them, and other threads may change it meanwhile."""
 
     def __init__(self, keys: Sequence[str], pages: Sequence[Page], writable: bool) -> None:
-        """Errors: TypeError for pages in no order, ValueError when pages differ in their number."""
+        """Collects the parts of all pages. Errors: TypeError for pages in no order, ValueError when pages differ in
+        their number of parts, or from the keys in number."""
         if isinstance(pages, (Set, Mapping)):
             raise TypeError("pages is a sequence, in the order of the keys")
         if len(keys) != len(pages):
@@ -230,7 +234,8 @@ class Client:
         _open_clients.add(self)
 
     def space(self, *fields: str) -> KeySpace:
-        """Keys of pages whose bytes mean the same: model, revision, dtype, layout, ... in an order."""
+        """A key space for pages whose bytes mean the same. The fields, in this order, say what that is: model,
+        revision, dtype, layout, ..."""
         return KeySpace(fields)
 
     def set(
@@ -252,47 +257,47 @@ class Client:
         pages: Sequence[Page],
         timeout: Optional[float] = None,
     ) -> List[PageResult]:
-        """Reads the pages into the given memory, from wherever they are. Where pieces of it overlap, any
-        of their pages' bytes are in the end."""
+        """Reads the pages into the given memory, from wherever they are. Where pieces of memory overlap, they hold
+        in the end any of their pages' bytes."""
         parts = _Parts(keys, pages, writable=True)
         return _results(self.native.get([space], keys, parts.addresses, parts.sizes, timeout))
 
     def exists(
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
     ) -> List[PageResult]:
-        """Which pages could be read, and their lengths."""
+        """Tells which pages could be read, and their lengths."""
         return _results(self.native.exists([space], keys, timeout))
 
     def leading_run(
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
     ) -> int:
-        """How many of the keys, from the first one on, could be read without a gap."""
+        """Counts how many pages could be read from the first key on, up to the first page that could not."""
         return self.native.exists([space], keys, timeout).run
 
     def remove(
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
     ) -> List[PageResult]:
-        """Withdraws the pages wherever they are: HIT was there and is gone, NOT_FOUND nobody had it."""
+        """Withdraws the pages wherever they are. HIT: the page was there and is gone; NOT_FOUND: nobody had it."""
         return _results(self.native.remove([space], keys, timeout))
 
     def clear(self, space: str, timeout: Optional[float] = None) -> ClearResult:
-        """Withdraws every page of all key spaces whose first field is `space`, on every node and disk,
-        whoever set it. What a node has heard of holds at once and for good, whatever the result; a set
-        that runs meanwhile may be withdrawn or not."""
+        """Withdraws every page of all key spaces whose first field is `space`, on every node and disk, whoever set
+        it. For a node that has heard of the clear it holds at once and for good, whatever the result; a page that is
+        set while the clear runs may be withdrawn or not."""
         return ClearResult(*self.native.clear(space, timeout))
 
     def prefetch(self, space: KeySpace, keys: Sequence[str]) -> None:
-        """Starts to bring pages closer; best effort, returns at once."""
+        """Starts to bring the pages closer to this host; best effort, returns at once."""
         self.native.prefetch([space], keys)
 
     def flush(self, timeout: Optional[float] = None) -> FlushResult:
-        """Waits until everything set so far can be found by other hosts, or is known not to be."""
+        """Waits until every page set so far can be found by other hosts, or is known not to be."""
         return FlushResult(*self.native.flush(timeout))
 
     def register(self, memory: Memory) -> None:
-        """Makes memory known to the RDMA devices, so that pages of other hosts are read straight into
-        it; over TCP it changes nothing. It stays the caller's, and in place until `unregister` or
-        `close`. Ranges do not overlap. Errors: ValueError with the reason."""
+        """Makes memory known to the RDMA devices, so that pages of other hosts are read straight into it; over TCP
+        registering changes nothing. The memory stays the caller's, and must stay in place until `unregister` or
+        `close`. Ranges must not overlap. Errors: ValueError with the reason."""
         lent = _native.LentMemory()
         address, size = memory_of(memory, True, lent)
         fault = self.native.register_memory(address, size)
@@ -307,21 +312,21 @@ class Client:
         self._registered.pop(address, None)
 
     def stats(self) -> Mapping[str, Any]:
-        """Totals since the client was made: pages by status, bytes and hits by origin."""
+        """Totals since the client was made: pages by status, and bytes and hits by origin."""
         return self.native.stats()
 
     def members(self) -> List[Tuple[str, str, int]]:
-        """(name, host, control port) of each node of the cluster, as this client knows them."""
+        """The nodes of the cluster, as this client knows them: (name, host, control port) of each."""
         return self.native.members()
 
     @property
     def data_plane(self) -> str:
-        """How pages of other hosts come, and why: "tcp: no RDMA device"."""
+        """The data plane by which pages of other hosts come, and why: "tcp: no RDMA device"."""
         return self.native.data_plane
 
     @property
     def node_address(self) -> str:
-        """"host:port" of the node that this client is connected with."""
+        """The address, "host:port", of the node that this client is connected with."""
         return self.native.node_address
 
     @property
@@ -329,7 +334,7 @@ class Client:
         return self.native.closed
 
     def close(self) -> None:
-        """Ends the client, and its embedded node. Calls of other threads that are running end first."""
+        """Ends the client, and its embedded node. Running calls of other threads end first."""
         self.native.close()
         self._registered.clear()
 

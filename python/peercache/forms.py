@@ -1,4 +1,5 @@
-"""The forms of settings. JSON has few types, and Python turns nearly anything into text or a truth."""
+"""The forms of settings, against which values are checked: JSON has few types, and Python turns nearly any value
+into text or a truth value."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ SECONDS_MAX = 1_000_000_000
 
 @dataclass(frozen=True)
 class Form:
-    """The values that a setting takes."""
+    """A form: what values a setting may have."""
 
     allowed: str
-    """The form in words, for the error: "true or false"."""
+    """The allowed values in words, for error messages: "true or false"."""
     fits: Callable[[Any], bool]
     has_off: bool = False
-    """One of the words that it takes is off."""
+    """Whether off is one of the words that the form takes."""
 
     def check(self, name: str, value: Any) -> None:
-        """Errors: ValueError, which names the setting, the value and what is allowed."""
+        """Checks the value. Errors: ValueError, which names the setting, the value and what is allowed."""
         if not self.fits(value):
             raise ValueError(f"{name}: {reprlib.repr(value)} is given, {self.allowed} is allowed")
 
@@ -31,12 +32,12 @@ def _is_whole(value: Any) -> bool:
 
 
 def whole(least: int, most: int) -> Form:
-    """A whole number within these bounds, both included."""
+    """The form of a whole number within these bounds, both included."""
     return Form(f"a whole number from {least} to {most}", lambda value: _is_whole(value) and least <= value <= most)
 
 
 def _is_text(value: Any) -> bool:
-    """Half of a surrogate pair, which JSON can say, is in no UTF-8."""
+    """Whether the value is text that UTF-8 can hold: half of a surrogate pair, which JSON can say, is not."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -45,7 +46,7 @@ def _is_one_value(value: Any) -> bool:
 
 
 def _is_seconds(value: Any) -> bool:
-    # NaN is in no range.
+    # NaN is refused too, since it compares false with both bounds.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= SECONDS_MAX
 
 
@@ -61,7 +62,8 @@ TEXTS = Form("a text or a list of texts", _is_list_or_text)
 
 
 def of_option(form: str) -> Form:
-    """The form of an option, by the name in the option table. Other faults of a value are told by its reader."""
+    """The form of an option, by the form's name in the option table. Only faults of type are found here; others are
+    told by the reader of the option."""
     if form.endswith(",..."):
         return TEXTS
     if "off" in form.split("|"):

@@ -8,17 +8,16 @@ from typing import Any, Iterator, List, Protocol, Sequence, Tuple
 from peercache._native import page_bytes_max, parts_per_page_max
 
 Range = Tuple[int, int]
-"""(address, bytes)"""
+"""A range of memory: (address, bytes)."""
 
 
 class KVArgsLike(Protocol):
     """The attributes of SGLang's KVArgs (disaggregation/base/conn.py) that are used; others are left alone.
 
-    One entry for each buffer, in the engine's order: K of each layer, then V of each layer; MLA has one
-    for each layer. Page p of buffer i is the `kv_item_lens[i]` bytes at `kv_data_ptrs[i] + p *
-    kv_item_lens[i]`.
+    Each list has one entry for each buffer, in the engine's order: K of each layer, then V of each layer; with MLA one
+    for each layer. Page p of buffer i is the `kv_item_lens[i]` bytes at `kv_data_ptrs[i] + p * kv_item_lens[i]`.
 
-    `kv_layer_ids` and `prefill_start_layer`, where given, say which layers these are.
+    `kv_layer_ids` and `prefill_start_layer`, where given, say which layers lie in the buffers.
     """
 
     kv_data_ptrs: Sequence[int]
@@ -27,7 +26,8 @@ class KVArgsLike(Protocol):
 
 
 def joined(ranges: Sequence[Range]) -> List[Range]:
-    """The same memory in as few ranges as possible, none of which overlap, by address."""
+    """Joins ranges of memory: the result covers the same memory in as few ranges as possible, none of which overlap,
+    by address."""
     merged: List[Range] = []
     for begin, size in sorted(ranges):
         if merged and begin <= merged[-1][0] + merged[-1][1]:
@@ -38,7 +38,7 @@ def joined(ranges: Sequence[Range]) -> List[Range]:
 
 
 def _mappings() -> Iterator[Range]:
-    """Memory that this process may read and write, by address (proc(5), /proc/pid/maps)."""
+    """The memory that this process may read and write, as ranges by address (proc(5), /proc/pid/maps)."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
         for line in maps:
             span, rights = line.split(maxsplit=2)[:2]
@@ -48,7 +48,7 @@ def _mappings() -> Iterator[Range]:
 
 
 def check_mapped(ranges: Sequence[Range]) -> None:
-    """Device memory has addresses too, and to touch it from here would end the process. Errors:
+    """Refuses device memory, which has addresses too: to touch it from the CPU would end the process. Errors:
     ValueError for a range that the CPU cannot read and write."""
     mapped = joined(list(_mappings()))
     for begin, size in ranges:
@@ -60,8 +60,8 @@ def check_mapped(ranges: Sequence[Range]) -> None:
 
 
 def _layers_of(kv_args: Any) -> str:
-    """Which layers lie in the buffers, as far as it is said: other layers have pages of the same size.
-    Who says nothing (a decode engine) begins with layer 0, which other PP ranks never do."""
+    """The layers that lie in the buffers, as far as the engine says: other layers have pages of the same size. An
+    engine that says nothing (a decode engine) begins with layer 0, which other PP ranks never do."""
     ids = getattr(kv_args, "kv_layer_ids", None)
     first = int(getattr(kv_args, "prefill_start_layer", None) or 0)
     listed = "" if ids is None else ",".join(str(int(each)) for each in ids)
@@ -77,11 +77,11 @@ class KVBuffers:
     pages: int
     """Pages that fit into each buffer."""
     layers: str
-    """The first layer and the list of all, as the engine says."""
+    """The first layer and the list of all layers, as the engine says."""
 
     @staticmethod
     def of(kv_args: KVArgsLike) -> "KVBuffers":
-        """Errors: ValueError with what does not fit."""
+        """The buffers that `kv_args` describes. Errors: ValueError with what does not fit."""
         addresses = [int(each) for each in kv_args.kv_data_ptrs]
         lengths = [int(each) for each in kv_args.kv_data_lens]
         items = [int(each) for each in kv_args.kv_item_lens]
@@ -105,12 +105,12 @@ class KVBuffers:
         return sum(self.item_bytes)
 
     def memory(self) -> List[Range]:
-        """All of it, for registering."""
+        """The memory of all buffers as ranges, for registering."""
         return joined([(a, n * self.pages) for a, n in zip(self.addresses, self.item_bytes)])
 
     def parts(self, pages: Sequence[int]) -> Tuple[List[int], List[int]]:
-        """Addresses and bytes of all parts of these pages, the parts of one page together. Errors:
-        ValueError for a page that is not in the buffers."""
+        """Addresses and bytes of all parts of the given pages, the parts of one page together. Errors: ValueError
+        for a page that is not in the buffers."""
         for page in pages:
             if not 0 <= page < self.pages:
                 raise ValueError(f"page {page} of buffers with {self.pages} pages")
@@ -118,5 +118,6 @@ class KVBuffers:
         return places, list(self.item_bytes) * len(pages)
 
     def geometry(self) -> List[str]:
-        """The properties of the buffers that decide the meaning of a page's bytes, a field each."""
+        """The fields of the key space that describe the buffers: their properties that decide the meaning of a
+        page's bytes."""
         return [f"items={','.join(str(each) for each in self.item_bytes)}", f"layers={self.layers}"]

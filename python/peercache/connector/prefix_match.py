@@ -1,24 +1,25 @@
-"""How long the stored prefix of a chain is: found with few questions, and exact."""
+"""Finds how long the stored prefix of a chain of pages is, exactly and with few questions."""
 
 from __future__ import annotations
 
 from typing import Callable, List, Sequence
 
 Ask = Callable[[Sequence[int]], Sequence[bool]]
-"""Which of these pages are there; in the order of the indices, and as many answers."""
+"""A question to the directory: given indices of pages, whether each page is there, in the order of the indices."""
 
 PROBES = 15
-"""Pages that one round asks for while the range is wide."""
+"""Pages that one round of the search asks for while its range is wide."""
 
 FEW = 128
-"""Pages that one question asks for rather than to narrow the range further."""
+"""The search ends when its range has so few pages that one question can ask for all of them."""
 
 BATCH = 2048
-"""Pages of one question at most."""
+"""Pages of one question, at most."""
 
 
 def _bound(pages: int, ask: Ask) -> int:
-    """A page that is not there and that few pages before it can be missing with; or `pages`."""
+    """The index of a missing page that a search of few questions has found; `pages` when it found none. Pages before
+    that index may be missing as well."""
     low, high = 0, pages
     while high - low > FEW:
         step = (high - low) / PROBES
@@ -32,12 +33,11 @@ def _bound(pages: int, ask: Ask) -> int:
 
 
 def leading_run(pages: int, ask: Ask) -> int:
-    """How many of `pages` are there from the first one on, without a gap.
+    """How many pages are there from the first one on, without a gap; `pages` is the length of the chain.
 
-    A search of PROBES pages a round finds a page that is missing. What lies before it is asked for in
-    full: eviction may have taken a page out of the middle, and then a search alone would promise too
-    much. So the answer is that of an exact index, and a long chain of which little is stored costs a
-    few small questions only.
+    A search of PROBES pages a round finds a page that is missing. The pages before it are then all asked for:
+    eviction may have taken a page out of the middle, and the search alone would promise too much. So the answer is
+    that of an exact index, and a long chain of which little is stored costs only a few small questions.
     """
     bound, first = _bound(pages, ask), 0
     while first < bound:

@@ -20,22 +20,22 @@ from peercache.spaces import space_name
 logger = logging.getLogger("peercache.connector")
 
 PageToTokens = Sequence[Tuple[int, slice]]
-"""(page index in the engine's buffers, range of positions in the token list) for each page."""
+"""For each page its index in the engine's buffers and its range of positions in the token list."""
 
 CLOSE_SPARE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class ConnectorMetadata:
-    """The purpose of a connector. Every field up to `space` decides what a page's bytes mean: pages of
-    engines that differ in one of them never meet."""
+    """What a connector serves. Every field up to `space` decides what a page's bytes mean: engines that differ in
+    one of these fields never get each other's pages."""
 
     model: str
     """The model's name, with its revision when weights may change under the same name."""
     dtype: str
     """The type of the KV cache, such as "bfloat16" or "fp8_e4m3"."""
     page_size: int
-    """The tokens of a page."""
+    """How many tokens a page has."""
     tp_rank: int = 0
     tp_size: int = 1
     pp_rank: int = 0
@@ -43,28 +43,29 @@ class ConnectorMetadata:
     cp_rank: int = 0
     cp_size: int = 1
     is_mla: bool = False
-    """All ranks of a TP group hold the same bytes: written and read as one."""
+    """Whether all ranks of a TP group hold the same bytes: then a page is written and read as one for all ranks."""
     space: str = ""
-    """The space of a tenant: no page of one space is found in another."""
+    """The space of a tenant: no page of one space is ever found in another."""
     options: Mapping[str, Option] = field(default_factory=dict)
-    """Names and values of the option table; without any, the node of this host is used."""
+    """Options by the names of the option table; without any, the node of this host is used."""
     embedded: bool = False
     """Whether a node is started in this process."""
     threads: int = 4
-    """Chunks that are moved at the same time."""
+    """Threads that move chunks, and so chunks that are moved at the same time."""
     chunk_bytes: int = 64 << 20
-    """Pages of one chunk; a cancelled transfer ends after the chunk in which it is."""
+    """Bytes of one chunk of a transfer, which is the unit of turns; a cancelled transfer ends after its current
+    chunk."""
     match_timeout_s: float = 0.25
     """The time limit of num_external_matched_tokens, which a scheduler waits for."""
     transfer_timeout_s: float = 30.0
     """The time limit of a transfer, from its call to its end, waiting for others included."""
     waiting_pages_max: int = 65536
-    """Pages of transfers that are not done; beyond that they are refused."""
+    """Pages of all transfers that are not done; a transfer that would exceed it is refused."""
 
 
 def _open(metadata: ConnectorMetadata) -> Client:
-    """A client, whether a node answers or not: until one does, all are misses. Errors: `peercache.Error`
-    for what only another configuration mends."""
+    """Opens a client, whether a node answers or not: until one does, all pages are misses. Errors: `peercache.Error`
+    for a fault that only another configuration mends."""
     try:
         return Client(metadata.options, embedded=metadata.embedded)
     except Error as why:
@@ -76,11 +77,11 @@ def _open(metadata: ConnectorMetadata) -> Client:
 
 class _Spaces(NamedTuple):
     chain: KeySpace
-    """The space of the keys, which is the same on all ranks."""
+    """The key space of the chain's links, which is the same on all ranks."""
     own: Sequence[KeySpace]
-    """The space of this rank's pages."""
+    """The key space of this rank's pages."""
     group: Sequence[KeySpace]
-    """The spaces of the pages of all ranks of the TP group."""
+    """The key spaces of the pages of all ranks of the TP group."""
 
 
 def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
@@ -103,7 +104,7 @@ def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
 
 
 def _row(tokens: Sequence[int]) -> "array[int]":
-    """A copy of the tokens: the engine's list grows while we work."""
+    """A copy of the tokens, since the engine's list grows while the connector works on it."""
     row = array("I", tokens)
     if row.itemsize != 4:
         raise ValueError("this platform's unsigned int is not of 32 bits")
@@ -140,8 +141,8 @@ class RemoteKVConnector:
         self._closed = False
 
     def register_kv_buffers(self, kv_args: KVArgsLike) -> None:
-        """Makes the engine's buffers known, once, before any other call. They stay the engine's, and in
-        place until `close`."""
+        """Makes the engine's buffers known. To be called once, before any other call. The buffers stay the engine's,
+        and must stay in place until `close`."""
         if self._buffers is not None:
             raise RuntimeError("the KV buffers are registered already")
         page_size = getattr(kv_args, "page_size", None) or self.metadata.page_size
@@ -158,11 +159,11 @@ class RemoteKVConnector:
         self._buffers = buffers
 
     def clear(self, timeout: Optional[float] = None) -> ClearResult:
-        """Withdraws all that is kept for this model in this space, by whomever: for new weights under an
-        old name."""
+        """Withdraws all pages that are kept for this model in this space, whoever stored them: for new weights under
+        an old name."""
         return self.client.clear(space_name(self.metadata.model, self.metadata.space), timeout)
 
-    # Prefixes
+    # Methods that look for stored prefixes
 
     def page_keys(self, tokens: Sequence[int]) -> List[str]:
         """The key of each full page of a prompt, 64 hex digits each."""
@@ -171,8 +172,8 @@ class RemoteKVConnector:
     def num_external_matched_tokens(
         self, req_id: str, tokens: Sequence[int], num_local_computed_tokens: int, **kwargs: Any
     ) -> int:
-        """How many tokens beyond the local ones can be loaded: full pages without a gap, from the one on
-        in which the local tokens end. A page counts when all ranks of the TP group have theirs."""
+        """How many tokens beyond the local ones can be loaded: full pages without a gap, beginning with the page in
+        which the local tokens end. A page counts when all ranks of the TP group have their pages."""
         self._need_buffers()
         deadline = time.monotonic() + float(kwargs.get("timeout", self.metadata.match_timeout_s))
         first = max(0, num_local_computed_tokens) // self.metadata.page_size
@@ -190,29 +191,30 @@ class RemoteKVConnector:
         matched = (first + leading_run(len(keys), ask)) * self.metadata.page_size
         return max(0, matched - num_local_computed_tokens)
 
-    # Transfers
+    # Methods that transfer pages
 
     def store_kv_async(
         self, req_id: str, page_to_tokens_mapping: PageToTokens, tokens_list: Sequence[int], **kwargs: Any
     ) -> Tuple[TransferFuture, int]:
-        """Copies pages into this host's pool. Returns the future, and the position in `tokens_list` up
-        to which this call stores: what lies in a page that is not full is left for a later call. When the
-        future is done the pages are free again; others find them some milliseconds later (`flush`)."""
+        """Copies pages into this host's pool. Returns the future, and the position in `tokens_list` up to which this
+        call stores: tokens of a page that is not full are left for a later call. When the future is done the engine
+        may use the pages again; other hosts find them some milliseconds later (`flush`)."""
         pages, keys, end = self._full_pages(page_to_tokens_mapping, tokens_list)
         return self._submit(req_id, self._store, pages, keys, kwargs), end
 
     def retrieve_kv_async(
         self, req_id: str, page_to_tokens_mapping: PageToTokens, tokens_list: Sequence[int], **kwargs: Any
     ) -> TransferFuture:
-        """Reads pages into the engine's buffers, from wherever they are, and ends at the first one that
-        cannot be had. A page that is not full is left out: nobody has stored it."""
+        """Reads pages into the engine's buffers, from wherever they are, and ends at the first page that cannot be
+        had. A page that is not full is left out, since nobody has stored it."""
         pages, keys, _ = self._full_pages(page_to_tokens_mapping, tokens_list)
         return self._submit(req_id, self._retrieve, pages, keys, kwargs)
 
     def _full_pages(
         self, mapping: PageToTokens, tokens: Sequence[int]
     ) -> Tuple[List[int], List[str], int]:
-        """Page indices, keys, and the end of the last page's tokens. Errors: ValueError."""
+        """The pages of a transfer: their indices, their keys, and the position where the last page's tokens end.
+        Errors: ValueError."""
         size, buffers = self.metadata.page_size, self._need_buffers()
         pages: List[int] = []
         places: List[int] = []
@@ -227,7 +229,7 @@ class RemoteKVConnector:
                 end = stop
         if len(set(pages)) < len(pages):
             raise ValueError("a page of the buffers is named twice: it holds the KV of one page of tokens")
-        buffers.parts(pages)  # Misuse is said here, not by a thread of ours.
+        buffers.parts(pages)  # Misuse is found here, in the caller's thread, not by a thread of the queue.
         chain = self.page_keys(tokens[: (max(places) + 1) * size]) if places else []
         return pages, [chain[place] for place in places], end
 
@@ -256,21 +258,21 @@ class RemoteKVConnector:
             raise RuntimeError("register_kv_buffers comes first")
         return self._buffers
 
-    # Life
+    # Methods that end requests and the connector
 
     def finish_req(self, req_id: str) -> bool:
-        """Ends what the request has left: its waiting transfers are cancelled, and this returns when
-        nothing touches its pages any more, after one chunk at most. False: that took longer than any
-        call of ours may; its pages must not be used until its futures are done."""
+        """Cancels the request's waiting transfers, and returns when nothing touches its pages any more, after one
+        chunk at most. False: the running chunk took longer than any call of PeerCache may; the request's pages must
+        not be used until its futures are done."""
         return self._queue is None or self._queue.finish(req_id, self._timeout_s + CLOSE_SPARE_SECONDS)
 
     def flush(self, timeout: Optional[float] = None) -> FlushResult:
-        """Waits until everything stored so far can be found by other hosts."""
+        """Waits until every page stored so far can be found by other hosts."""
         return self.client.flush(timeout)
 
     def close(self) -> bool:
-        """Cancels all transfers, gives the buffers back and ends the client, as `finish_req` does for all
-        requests. Not to be called from a callback of a future."""
+        """Cancels the transfers of all requests as `finish_req` does, gives the buffers back and ends the client.
+        Not to be called from a callback of a future."""
         if self._closed:
             return True
         self._closed = True

@@ -1,4 +1,4 @@
-"""Transfers that run in chunks on threads of ours: ordered within a request, fair between requests."""
+"""Transfers of pages that run in chunks on threads of a queue: ordered within a request, fair between requests."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from peercache.client import Status
 logger = logging.getLogger("peercache.connector")
 
 Move = Callable[[Sequence[str], Sequence[int], float], Sequence[int]]
-"""Moves some pages within so many seconds: keys, page indices -> a Status for each. When it returns,
-nothing touches the pages any more."""
+"""Moves some pages within a number of seconds: keys, page indices, seconds -> a Status for each page. When it
+returns, nothing touches the pages any more."""
 
 
 class TransferResult(NamedTuple):
-    """The result of a transfer. True in a condition when all of it was moved."""
+    """The result of a transfer. True in a condition when all pages were moved."""
 
     ok: bool
     pages: int
-    """Pages from the first one on that were moved without a gap."""
+    """Pages that were moved, from the first one on without a gap."""
     tokens: int
-    """Tokens of these pages."""
+    """Tokens of the pages that were moved."""
     reason: str
-    """Why the transfer ended there: a Status in lower case, "cancelled", "deadline", "refused",
-    "error" (see the log); "" when ok."""
+    """Why the transfer ended: a Status in lower case, "cancelled", "deadline", "refused" or "error" (see the log);
+    empty when all pages were moved."""
 
     def __bool__(self) -> bool:
         return self.ok
 
 
 class TransferFuture(Future[TransferResult]):
-    """A future that never holds an exception. When it is done, nothing touches the pages any more.
+    """The future of a transfer; it never holds an exception. When it is done, nothing touches the pages any more.
 
-    `cancel` keeps the chunk that is being moved and drops the rest: the future is done as soon as that
-    chunk is, at once when none is. `cancelled` stays False; the result says "cancelled".
+    `cancel` lets the chunk that is being moved end and drops the rest: the future is done as soon as that chunk is,
+    at once when none is being moved. `cancelled` stays False; the result says "cancelled".
     """
 
     _canceller: Optional[Callable[[], bool]] = None
 
     def cancel(self) -> bool:
-        """False when the transfer is done already, and so was not cancelled."""
+        """Cancels the transfer. False when it is done already, and so was not cancelled."""
         return not self.done() and self._canceller is not None and self._canceller()
 
 
 class Transfer:
-    """Pages on their way, in one direction. Only its queue touches it after `submit`."""
+    """Pages that are to be moved in one direction. Only the transfer's queue touches it after `submit`."""
 
     def __init__(
         self, move: Move, keys: Sequence[str], pages: Sequence[int], page_tokens: int, deadline: float
     ) -> None:
-        """`deadline` is a time of time.monotonic()."""
+        """`deadline` is the time, of time.monotonic(), at which the transfer ends."""
         self.future = TransferFuture()
         self.cancelled = False
         self.running = False
@@ -65,7 +65,7 @@ class Transfer:
         self._page_tokens = page_tokens
 
     def advance(self, chunk_pages: int) -> Optional[TransferResult]:
-        """Moves one chunk; the result when that was the end."""
+        """Moves one chunk. Returns the result of the whole transfer when that chunk was the last one."""
         done = len(self._keys) - self.pages_left
         if self.pages_left == 0:
             return self.result("")
@@ -85,7 +85,8 @@ class Transfer:
         return self.result("") if self.pages_left == 0 else None
 
     def over(self) -> Optional[TransferResult]:
-        """The result of a transfer that is to move no further pages, however many it has left."""
+        """The result when no further pages are to be moved, because of a cancel or the deadline; None when the
+        transfer is to go on."""
         if self.cancelled:
             return self.result("cancelled")
         return self.result("deadline") if self.deadline <= time.monotonic() else None
@@ -98,11 +99,11 @@ class Transfer:
 class TransferQueue:
     """Runs transfers on `threads` threads of its own.
 
-    Transfers of one request run one after the other, in the order of `submit`. Requests take turns,
-    chunk by chunk. Limit: `pages_max` pages wait at most; a transfer beyond that ends as "refused".
-    Threads: any may call; results are set by ours, or by whoever cancels. Deadlines: a transfer ends by
-    its own, though all threads are busy; one that is being moved when its chunk ends, which has no more
-    time than that.
+    Transfers of one request run one after the other, in the order of `submit`. Requests take turns, chunk by chunk.
+    Limit: `pages_max` pages wait at most; a transfer beyond that ends as "refused". Threads: any may call; results
+    are set by the queue's threads, or by a caller that cancels. Deadlines: a waiting transfer ends by its deadline
+    even when all threads are busy; a transfer that is being moved ends when its chunk does, and a chunk's calls have
+    no more time than the deadline.
     """
 
     def __init__(self, threads: int, chunk_pages: int, pages_max: int) -> None:
@@ -116,7 +117,7 @@ class TransferQueue:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="peercache-connector")
 
     def submit(self, request: str, transfer: Transfer) -> TransferFuture:
-        """Queues it; the future may be done already."""
+        """Queues the transfer and returns its future, which may be done already."""
         transfer.future._canceller = lambda: self._cancel(request, transfer)
         with self._changed:
             refused = self._closed or self._waiting_pages + transfer.pages_left > self._pages_max
@@ -132,8 +133,8 @@ class TransferQueue:
         return transfer.future
 
     def _step(self, request: str) -> None:
-        """One chunk of a request; the next one follows when the others had their turn. There is one step
-        for each entry of `_requests`, waiting or running, and it ends with the entry."""
+        """Moves one chunk of a request; the next chunk follows when the other requests had their turn. There is one
+        step for each entry of `_requests`, waiting or running, and it ends with the entry."""
         with self._changed:
             transfers = self._requests[request]
             if not transfers:
@@ -163,7 +164,7 @@ class TransferQueue:
             del self._requests[request]
 
     def _expire_at(self, deadline: float) -> None:
-        """Sees to it that `_expire` runs then, or before."""
+        """Makes sure that `_expire` runs at `deadline` or before."""
         if self._closed or deadline >= self._timer_rings:
             return
         seconds = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
@@ -171,7 +172,7 @@ class TransferQueue:
         timer.name, timer.daemon = "peercache-connector-timer", True
         try:
             timer.start()
-        except RuntimeError as why:  # No thread is to be had: transfers end when their turn comes.
+        except RuntimeError as why:  # Without a thread for the timer, transfers end late, when their turn comes.
             logger.warning("waiting transfers may end late: %s", why)
             return
         if self._timer is not None:
@@ -179,7 +180,7 @@ class TransferQueue:
         self._timer, self._timer_rings = timer, deadline
 
     def _expire(self) -> None:
-        """Ends the waiting transfers whose time is over. Those that run end by themselves."""
+        """Ends the waiting transfers whose deadline has passed. Running transfers end by themselves."""
         with self._changed:
             self._timer_rings, now = math.inf, time.monotonic()
             late: List[Transfer] = []
@@ -191,7 +192,8 @@ class TransferQueue:
             each.future.set_result(each.result("deadline" if each.pages_left else ""))
 
     def _take_out(self, transfers: Deque[Transfer], which: List[Transfer]) -> List[Transfer]:
-        """The transfers among these that no thread is busy with; they are for the caller to end."""
+        """Takes those of the transfers in `which` out of `transfers` that no thread is busy with, and returns them
+        for the caller to end."""
         taken = [each for each in which if not each.running]
         for each in taken:
             transfers.remove(each)
@@ -199,7 +201,7 @@ class TransferQueue:
         return taken
 
     def _drop(self, transfers: Deque[Transfer]) -> List[Transfer]:
-        """Cancels these; those that no thread is busy with are taken out and returned."""
+        """Cancels all of a request's `transfers`; those that no thread is busy with are taken out and returned."""
         for each in transfers:
             each.cancelled = True
         return self._take_out(transfers, list(transfers))
@@ -216,8 +218,8 @@ class TransferQueue:
         return True
 
     def finish(self, request: str, seconds: float) -> bool:
-        """Cancels what the request has left, and waits until nothing touches its pages any more; False
-        when that took longer than `seconds`."""
+        """Cancels all transfers of the request, and waits until nothing touches its pages any more. False when that
+        took longer than `seconds`."""
         with self._changed:
             dropped = self._drop(self._requests.get(request, deque()))
         for each in dropped:
@@ -229,7 +231,7 @@ class TransferQueue:
         return any(each.running for each in self._requests.get(request, ()))
 
     def close(self, seconds: float) -> bool:
-        """Cancels all requests as `finish` does one, and refuses later ones."""
+        """Cancels the transfers of all requests as `finish` does for one, and refuses later transfers."""
         with self._changed:
             self._closed = True
             if self._timer is not None:
@@ -245,6 +247,6 @@ class TransferQueue:
         return idle
 
     def waiting(self) -> Tuple[int, int]:
-        """(requests, pages) that are not done."""
+        """How many (requests, pages) are not done yet."""
         with self._changed:
             return len(self._requests), self._waiting_pages

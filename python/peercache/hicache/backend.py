@@ -1,4 +1,4 @@
-"""The client of one rank: how it is opened, and the calls that pools need of it."""
+"""The client of one rank: how it is opened, and the calls on it that pools need."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ logger = logging.getLogger("peercache.hicache")
 
 CLOSE_SECONDS = 5.0
 OTHER_RANKS_NODE_SECONDS = 30.0
-"""How long a rank waits for the node that another one of its engine embeds: it may be touching its pool."""
+"""How long a rank waits for the node that another rank of its engine embeds: the node may still be touching its
+pool."""
 LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}
-"""Where a node is reached on its own host that listens at all addresses."""
+"""The address at which a node that listens at all addresses is reached on its own host."""
 
 
 class Deadline:
-    """The end of one public call, over all the questions that it asks."""
+    """The end of one public call of the store, shared by all questions that the call asks."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds; 0 when it has passed: what is asked then is a miss."""
+        """Seconds that are left; 0 when the deadline has passed, so that a further question is a miss."""
         return max(0.0, self._end - time.monotonic())
 
     def passed(self) -> bool:
@@ -37,8 +38,8 @@ class Deadline:
 
 
 def open_client(settings: Settings) -> Client:
-    """The client, whether its node answers or not: until it does, all are misses. Errors: ValueError
-    for options that make no sense; whoever starts the engine is to see it."""
+    """Opens the rank's client, whether its node answers or not: until the node does, all pages are misses. Errors:
+    ValueError for options that make no sense, which whoever starts the engine is to see."""
     try:
         return Client(settings.options, embedded=settings.embedded)
     except Error as why:
@@ -48,12 +49,13 @@ def open_client(settings: Settings) -> Client:
             logger.error("L3 misses until this is mended: %s", why)
             return Client(settings.options, wait_for_node=False)
         logger.warning("no node of our own, we take the one of this host: %s", why)
-    # Another rank of this engine has the ports, and so the node that all of them use.
+    # The ports are taken by another rank of this engine, so its embedded node is the one that all ranks use.
     return _client_of_other_rank(options_of_embedded(settings.options))
 
 
 def _client_of_other_rank(options: Mapping[str, Option]) -> Client:
-    """Waits for its node: SGLang drops the rest of a backup whose first set fails."""
+    """Opens a client of the node that another rank embeds, and waits for that node: SGLang drops the rest of a
+    backup whose first set fails."""
     limit = Deadline(OTHER_RANKS_NODE_SECONDS)
     while True:
         try:
@@ -67,7 +69,8 @@ def _client_of_other_rank(options: Mapping[str, Option]) -> Client:
 
 
 def options_of_embedded(options: Mapping[str, Option]) -> Dict[str, Option]:
-    """The options of a client whose node another process embeds with the same options: where that listens."""
+    """The options of a client whose node another process embeds with the same options: the address where that node
+    listens."""
     bind = str(options.get("net.bind", "127.0.0.1"))
     found: Dict[str, Option] = {"client.node_host": LOOPBACK_OF.get(bind, bind), **options}
     found["client.node_port"] = options.get("net.control_port", 31998)
@@ -95,7 +98,7 @@ class Backend:
         """Addresses of pools that are gone, while a call may still write there."""
 
     def __enter__(self) -> "Backend":
-        """A call begins. Errors: Closed."""
+        """Begins a call of this rank. Errors: Closed."""
         with self._idle:
             if self._closed:
                 raise Closed
@@ -109,14 +112,15 @@ class Backend:
                 self._idle.notify_all()
 
     def deadline(self, tokens: Optional[int] = None) -> Deadline:
-        """The deadline of a call that begins now; for a prefetch of so many tokens, no later than SGLang waits."""
+        """The deadline of a call that begins now; for a prefetch of `tokens` tokens, no later than SGLang waits for
+        it."""
         if tokens is None:
             return Deadline(self._timeout_s)
         return Deadline(min(self._timeout_s, self._settings.batch_budget_s(tokens, self.unified_tree)))
 
     def register(self, pool: HostPool) -> None:
-        """Makes the pool known to the RDMA devices; without it pages come through a buffer of ours. Errors:
-        PoolFault while one that lay there and is gone is still known to them: its memory was another."""
+        """Registers the pool's memory with the RDMA devices; pages of memory that is not registered come through a
+        bounce buffer. Errors: PoolFault while the devices still know a former pool's memory at the same addresses."""
         if self._leaving and not self._give_back() and self._overlaps(self._leaving, pool.memory):
             raise PoolFault("a call into the pool that lay there before does not end")
         for address, size in pool.memory:
@@ -129,7 +133,7 @@ class Backend:
                 logger.warning("pool %s is not registered, its pages are copied: %s", pool.name, fault)
 
     def _overlaps(self, registered: Iterable[int], memory: Sequence[Tuple[int, int]]) -> bool:
-        """Whether one of the ranges that begin there shares a byte with this memory."""
+        """Whether one of the registered ranges that begin at these addresses shares a byte with `memory`."""
         return any(
             at < address + size and address < at + self._registered[at]
             for at in registered
@@ -137,12 +141,13 @@ class Backend:
         )
 
     def forget_pools(self) -> None:
-        """Another set of pools follows. Waits until no call is running."""
+        """Forgets all pools, since the engine registers another set of them. Waits until no call is running."""
         self._leaving.update(self._registered)
         self._give_back()
 
     def forget_pool(self, gone: HostPool, kept: Sequence[HostPool]) -> None:
-        """One pool goes, but for memory that others share. Waits until no call is running, if any goes."""
+        """Forgets one pool, except memory that it shares with the pools in `kept`. If any memory goes, waits until
+        no call is running."""
         own = self._registered.keys() & {address for address, _ in gone.memory}
         leaving = {at for at in own if not any(self._overlaps([at], pool.memory) for pool in kept)}
         if leaving:
@@ -150,8 +155,9 @@ class Backend:
             self._give_back()
 
     def _give_back(self) -> bool:
-        """Unregisters what has gone, when no call is running and before another one begins, which waits
-        for it: a read goes on in the memory that it began with. False when a call does not end: then later, or by `close`."""
+        """Unregisters the memory of forgotten pools. Waits until no call is running, and makes new calls wait
+        meanwhile: a read goes on in the memory that it began with. False when a running call does not end; the
+        memory is then unregistered later, or by `close`."""
         with self._idle:
             if not self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS):
                 logger.warning("a call does not end; memory of pools that are gone stays registered")
@@ -163,7 +169,8 @@ class Backend:
         return True
 
     def clear(self, space: str, limit: Deadline) -> bool:
-        """False, and a warning that says why, where a page of before may still be a hit somewhere."""
+        """Withdraws all pages of the space. False, with a warning that says why, when a page from before may still
+        be a hit somewhere."""
         cleared = self.client.clear(space, limit.left())
         if not cleared:
             logger.warning("clear of %s is not certain: %s", space, cleared.why_not)

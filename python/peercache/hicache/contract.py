@@ -1,6 +1,8 @@
-"""SGLang's side of the contract, where SGLang is installed, and the same in small where it is not.
+"""SGLang's side of the contract: its own classes where SGLang is installed, small ones of the same form where it is
+not.
 
-What differs between SGLang's versions is read with getattr; what only the newer ones have is made here.
+Attributes that differ between SGLang's versions are read with getattr; classes that only newer versions have are
+made here.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class OwnStorageBase:
 
 @dataclass
 class OwnPoolTransferResult:
-    """How far a prefix is usable: with KV alone, and what each extra pool has of it, in pages."""
+    """How many pages of a prefix are usable with KV alone, and what each extra pool has of it."""
 
     kv_hit_pages: int
     extra_pool_hit_pages: Dict[str, int]
@@ -42,7 +44,7 @@ class OwnPoolTransferResult:
 
 @dataclass
 class OwnStorageMetrics:
-    """One entry for each batch since the last time: pages, and GB/s."""
+    """SGLang's storage metrics: one entry of pages and GB/s for each batch since the last time."""
 
     prefetch_pgs: List[int] = field(default_factory=list)
     backup_pgs: List[int] = field(default_factory=list)
@@ -51,7 +53,7 @@ class OwnStorageMetrics:
 
 
 def _theirs(modules: Sequence[str], name: str) -> Optional[Any]:
-    """SGLang's own class, if it is there. One that is installed but cannot be loaded is not there."""
+    """The class `name` of SGLang's modules; None when SGLang is not installed, or cannot be loaded."""
     for module in modules:
         try:
             return getattr(importlib.import_module(module), name)
@@ -71,7 +73,8 @@ else:
 
 
 def server_argument(name: str) -> Any:
-    """A setting of SGLang's command line, or what SGLang made of it. None where SGLang is not, or does not tell."""
+    """A setting of SGLang's command line, or the value that SGLang made of it. None when SGLang is not there, or
+    does not tell."""
     module: Any = sys.modules.get("sglang.srt.server_args")
     try:
         return getattr(module.get_global_server_args(), name)
@@ -80,18 +83,20 @@ def server_argument(name: str) -> Any:
 
 
 def name_of(pool_name: Any) -> str:
-    """The name of a pool: SGLang's PoolName, or the string that it stands for."""
+    """The name of a pool, given as SGLang's PoolName or as its text."""
     return str(getattr(pool_name, "value", pool_name))
 
 
 def is_trailing(hit_policy: Any) -> bool:
-    """Whether only the last pages before the end of a hit are needed: PoolHitPolicy.TRAILING_PAGES."""
+    """Whether a pool's hit policy is PoolHitPolicy.TRAILING_PAGES: only the last pages before the end of a hit are
+    needed."""
     return name_of(hit_policy) == "trailing_pages"
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Where an engine's process stands, and what it serves: HiCacheStorageConfig of any version."""
+    """The rank of an engine's process in its groups, and the model that it serves: HiCacheStorageConfig of any
+    version."""
 
     model: str
     tp_rank: int
@@ -101,14 +106,14 @@ class Ranks:
     cp_rank: int
     cp_size: int
     is_mla: bool
-    """All ranks of a TP group hold the same bytes."""
+    """Whether all ranks of a TP group hold the same bytes."""
     tp_lcm_size: int
-    """Head groups that a page's heads are cut into over all ranks: `tp_size` or a multiple of it."""
+    """Into how many groups of heads a page is cut over all ranks: `tp_size` or a multiple of it."""
     wants_metrics: bool
 
     @staticmethod
     def of(config: Any, lcm_from_json: Any = None) -> "Ranks":
-        """Errors: ValueError for numbers that make no sense or do not fit together."""
+        """Reads SGLang's config. Errors: ValueError for numbers that make no sense or do not fit together."""
         tp_rank, tp_size = _place(config, "tp_rank", "tp_size")
         pp_rank, pp_size = _place(config, "pp_rank", "pp_size")
         cp_rank, cp_size = _place(config, "attn_cp_rank", "attn_cp_size")
@@ -130,7 +135,7 @@ class Ranks:
 
 
 def _number(config: Any, name: str, default: int, form: Form) -> int:
-    """A number of the config; the default where it has none. Errors: ValueError."""
+    """A number of the config; `default` when the config has none. Errors: ValueError."""
     value = getattr(config, name, None)
     if value is None:
         return default
@@ -139,7 +144,7 @@ def _number(config: Any, name: str, default: int, form: Form) -> int:
 
 
 def _place(config: Any, rank: str, size: str) -> Tuple[int, int]:
-    """A rank and the size of its group. A version that says the rank alone leaves it unbounded."""
+    """A rank and the size of its group. When a version of SGLang tells the rank alone, the rank may be any."""
     ranks = _number(config, size, 1, whole(1, RANKS_MAX))
     said = getattr(config, size, None) is not None
     return _number(config, rank, 0, whole(0, ranks - 1 if said else RANKS_MAX)), ranks

@@ -8,11 +8,11 @@ from typing import Any, List
 from peercache.hicache.contract import StorageMetrics
 
 BATCHES_MAX = 4096
-"""Batches that are remembered while nobody asks."""
+"""Batches whose figures are kept while nobody takes them."""
 
 
 class Figures:
-    """Batches since the last `take`. Threads: any."""
+    """The figures of all batches since the last `take`. Threads: any."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Figures:
                 self._backup_gb_per_s.append(size / max(seconds, 1e-9) / 1e9)
 
     def take(self) -> Any:
-        """All of it as SGLang's StorageMetrics, and begins again."""
+        """Returns all figures as SGLang's StorageMetrics, and begins again with none."""
         metrics = StorageMetrics()
         with self._lock:
             metrics.prefetch_pgs.extend(self._prefetch_pages)

@@ -1,4 +1,4 @@
-"""No exception may reach SGLang: its prefetch, IO and backup threads die of one and stay dead."""
+"""Keeps exceptions from SGLang, whose prefetch, IO and backup threads die of one and stay dead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPEAT_SECONDS = 60.0
 
 
 class Closed(Exception):
-    """The store has been closed: a miss that is no fault."""
+    """Raised when the store has been closed: the call is a miss, and no fault."""
 
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -21,7 +21,7 @@ _said_at: Dict[str, float] = {}
 
 
 def _say(what: str) -> None:
-    """The first fault of a kind with its trace, then one line a minute at most."""
+    """Logs a fault: the first one of a kind with its trace, later ones in one line a minute at most."""
     now = time.monotonic()
     last = _said_at.get(what)
     if last is None or now - last > REPEAT_SECONDS:
@@ -30,7 +30,7 @@ def _say(what: str) -> None:
 
 
 def never_raises(miss: Callable[..., Any]) -> Callable[[Call], Call]:
-    """A call that answers `miss(*arguments)` where it would have raised."""
+    """Decorates a method so that it answers `miss(*arguments)` where it would have raised."""
 
     def around(call: Call) -> Call:
         @functools.wraps(call)
@@ -49,7 +49,7 @@ def never_raises(miss: Callable[..., Any]) -> Callable[[Call], Call]:
 
 
 def count_of(things: Any) -> int:
-    """How many answers are wanted, whatever was given."""
+    """How many answers a call must give for `things`, whatever the caller passed."""
     try:
         return len(things)
     except TypeError:
@@ -57,11 +57,11 @@ def count_of(things: Any) -> int:
 
 
 def none_of_each(transfers: Any = (), *_: Any, **__: Any) -> Dict[Any, Any]:
-    """How many answers are wanted of each pool, for arguments that can be read as transfers."""
+    """An answer of misses for a call with transfers: as many for each pool as can be read from the arguments."""
     named = [t for t in (transfers if count_of(transfers) else ()) if hasattr(t, "name")]
     return {t.name: none_of(getattr(t, "keys", None)) for t in named}
 
 
 def none_of(keys: Any = (), *_: Any, **__: Any) -> Any:
-    """One False for each key."""
+    """An answer of misses: one False for each key."""
     return [False] * count_of(keys)

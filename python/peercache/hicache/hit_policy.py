@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Dict, List, Sequence, Tuple
 
 Demand = Tuple[Sequence[bool], int]
-"""Which pages a pool has, and how many it needs before the end of a hit; 0: all from the start."""
+"""The demand of one pool: for each page whether the pool has it, and how many pages it needs before the end of a
+hit; 0: all from the start."""
 
 
 def leading_run(has: Sequence[bool]) -> int:
-    """How many are true from the first one on."""
+    """How many values are true from the first one on."""
     for index, each in enumerate(has):
         if not each:
             return index
@@ -17,7 +18,7 @@ def leading_run(has: Sequence[bool]) -> int:
 
 
 def _ends(demand: Demand, pages: int) -> List[bool]:
-    """For each length of 0 to `pages`: whether the pool supports a hit of that length."""
+    """For each length from 0 to `pages`: whether the pool of this demand supports a hit of that length."""
     has, trailing = demand
     ends, run = [True], 0
     for index in range(pages):
@@ -39,9 +40,9 @@ def usable_prefix(kv_pages: int, demands: Sequence[Demand]) -> int:
 def all_or_none(
     keys: Dict[str, Sequence[str]], results: Dict[str, List[bool]], trailing: Sequence[str]
 ) -> None:
-    """Makes a page that one pool lacks lacking in all pools that need it, in place.
+    """Marks a page that one pool lacks as missing in all pools that need it, in place.
 
-    A pool whose policy is trailing needs all of its pages; a key counts in the others wherever it is.
+    A pool whose policy is trailing needs all of the pages asked of it; in other pools a key counts wherever it is.
     """
     for name in trailing:
         if not all(results[name]):

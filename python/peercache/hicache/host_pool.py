@@ -1,4 +1,4 @@
-"""SGLang's host pools: where a page's parts lie, and what decides what its bytes mean."""
+"""SGLang's host pools: where the parts of their pages lie, and what decides the meaning of a page's bytes."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ logger = logging.getLogger("peercache.hicache")
 SMALL_PAGE_BYTES = 64 << 10
 
 ZERO_COPY, LARGE, FLAT = "parts", "large", "flat"
-"""The forms of a page: its parts where they lie, the same in pieces, or one flat copy that the pool made."""
+"""The forms of a page: parts that are moved by address, parts that are moved in pieces, or one flat copy that the
+pool made."""
 
 GEOMETRY = (
     "layer_num", "head_num", "head_dim", "v_head_dim", "kv_cache_dim", "kv_lora_rank",
     "qk_rope_head_dim", "start_layer", "end_layer", "size_per_token",
 )
-"""Attributes of host pools that change what a page's bytes mean. A kind of pool has some of them."""
+"""Attributes of host pools that change what a page's bytes mean; each kind of pool has some of them."""
 
 STATE_GEOMETRY = (
     "num_mamba_layers", "conv_dtype", "temporal_dtype", "conv_state_shapes", "temporal_state_shape",
 )
-"""Such attributes of pools of states, Mamba's or KDA's; other pools have none of them."""
+"""Attributes of pools of states (Mamba, KDA) that change what a page's bytes mean; other pools have none of them."""
 
 SHARDED = ("head_num", "conv_state_shapes", "temporal_state_shape")
-"""Attributes of pools that are cut over the ranks of a TP group, whatever the model's attention is."""
+"""Attributes that only pools have which are cut over the ranks of a TP group, whatever the model's attention is."""
 
 DRAFTS = frozenset({"draft", "draft_indexer", "draft_swa"})
-"""Names of a draft model's pools."""
+"""The names of a draft model's pools."""
 
 WHOLE = frozenset({"kv", "swa", "indexer"}) | DRAFTS
 WHOLE_PREFIX = "deepseek_v4_"
-"""Names of pools that every rank of an MLA engine (DeepSeek-V4's counts as one) has in full."""
+"""Names of pools, and the beginning of such names, that every rank of an MLA engine has in full; DeepSeek-V4's
+engine counts as one."""
 
 
 class PoolFault(Exception):
-    """A pool or its pages cannot be used as they are; the message says why."""
+    """Raised when a pool or its pages cannot be used as they are; the message says why."""
 
 
 def _tensors(buffer: Any) -> Iterator[Any]:
@@ -54,18 +56,19 @@ def _tensors(buffer: Any) -> Iterator[Any]:
 
 
 def is_group(pool: Any) -> bool:
-    """Whether it is SGLang's HostPoolGroup: an anchor and the pools beside it."""
+    """Whether `pool` is SGLang's HostPoolGroup: an anchor and the pools beside it."""
     return hasattr(pool, "anchor_entry")
 
 
 def _shape_of(pool: Any) -> Any:
-    """The pool whose attributes tell a page's shape: of SGLang's HostPoolGroup its anchor."""
+    """The pool whose attributes tell the shape of a page: the anchor of SGLang's HostPoolGroup, otherwise `pool`
+    itself."""
     return getattr(getattr(pool, "anchor_entry", None), "host_pool", pool)
 
 
 def _device_dtype(pool: Any, beside: str) -> str:
-    """The type of the numbers on the device: all kinds of fp8 (e4m3fn, e5m2, fnuz) are stored as uint8. Pools
-    that have no device pool, as DeepSeek-V4's, hold what the KV `beside` them is made of."""
+    """The type of a pool's numbers on the device, since all kinds of fp8 (e4m3fn, e5m2, fnuz) are stored as uint8.
+    For a pool without a device pool, as DeepSeek-V4's, the answer is `beside`, the type of the KV beside it."""
     owners = (_shape_of(pool), getattr(pool, "anchor_entry", None))
     for owner in owners:
         dtype = getattr(getattr(owner, "device_pool", None), "dtype", None)
@@ -75,16 +78,16 @@ def _device_dtype(pool: Any, beside: str) -> str:
 
 
 def _is_replicated(shape: Any, name: str, ranks: Ranks) -> bool:
-    """Whether all ranks of a TP group hold the same bytes of this pool. Only what is known to be whole:
-    a wrong yes hands one rank another one's state, a wrong no costs space or a miss."""
+    """Whether all ranks of a TP group hold the same bytes of this pool. Yes only for pools that are known to be
+    whole on each rank: a wrong yes hands one rank another rank's state, a wrong no costs only space or a miss."""
     if not ranks.is_mla or any(getattr(shape, each, None) is not None for each in SHARDED):
         return False
     return name in WHOLE or name.startswith(WHOLE_PREFIX)
 
 
 def _is_logical(pool: Any) -> bool:
-    """Whether a pool has no bytes at all (DeepSeek-V4's anchor): by its own word, not because we do not
-    find them. Of a pool that is called logical all pages count as there."""
+    """Whether a pool has no bytes at all (DeepSeek-V4's anchor). The pool itself must say so; that no bytes are
+    found does not make it logical, since all pages of a logical pool count as there."""
     size = getattr(pool, "size_per_token", None)
     if size is not None:
         return int(size) == 0
@@ -100,7 +103,8 @@ def _buffers_of(pool: Any) -> List[Any]:
 
 
 def _memory_of(buffers: Sequence[Any]) -> List[Tuple[int, int]]:
-    """(address, bytes) of each tensor, adjoining ones joined: K and V are halves of one, mostly."""
+    """The memory of tensors as (address, bytes) of each, adjoining ones joined: mostly K and V are halves of one
+    tensor."""
     places = sorted((t.data_ptr(), t.numel() * t.element_size()) for t in buffers)
     joined: List[Tuple[int, int]] = []
     for address, size in places:
@@ -116,13 +120,14 @@ def _memory_of(buffers: Sequence[Any]) -> List[Tuple[int, int]]:
 class HostPool:
     """One host pool of SGLang, as PeerCache sees it. Immutable; threads: any.
 
-    A page of it is `split` pages of the cache, one for each group of heads that this rank holds; the
-    parts of one are K and V, K and V of each layer, or one piece. Each of these is cut into `pieces` where
-    it is larger than the cache takes.
+    A page of the pool is `split` pages of the cache, one for each group of heads that this rank holds; the parts of
+    each are K and V, K and V of each layer, or one piece. A page that is larger than the cache takes is cut into
+    `pieces`.
     """
 
     def __init__(self, pool: Any, name: str, ranks: Ranks, kv_dtype: str = "") -> None:
-        """`kv_dtype` is the KV's on the device, for pools that do not tell theirs. Errors: PoolFault."""
+        """Reads the attributes of SGLang's pool. `kv_dtype` is the KV's type on the device, for pools that do not
+        tell their own. Errors: PoolFault."""
         self.pool = pool
         self.name = name
         self.page_size = int(getattr(pool, "page_size", 1) or 1)
@@ -153,7 +158,8 @@ class HostPool:
         self._check_sizes()
 
     def _split(self, ranks: Ranks) -> int:
-        """Groups of heads in a page of this rank. Only in page_head a group's bytes lie together."""
+        """How many groups of heads a page of this rank is split into. Only in the layout page_head the bytes of a
+        group lie together, so other layouts have one group."""
         if self.replicated or self.layout != "page_head":
             return 1
         split = ranks.tp_lcm_size // ranks.tp_size
@@ -163,7 +169,7 @@ class HostPool:
         return split
 
     def _is_zero_copy(self) -> bool:
-        """Whether the pool says where its pages lie; some pools do so for some layouts only."""
+        """Whether the pool tells the addresses of its pages; some pools do so for some layouts only."""
         if self.logical_only or not hasattr(self.pool, "get_page_buffer_meta"):
             return False
         try:
@@ -178,7 +184,7 @@ class HostPool:
         return True
 
     def _pieces(self, sizes: Sequence[int]) -> int:
-        """How many pieces a page has whose parts have these lengths."""
+        """How many pieces a page has whose parts have the lengths `sizes`."""
         if self.page_bytes // self.split <= page_bytes_max:
             return 1
         pieces = pieces_of(self.page_bytes // self.split)
@@ -188,8 +194,8 @@ class HostPool:
         return pieces
 
     def _rows_of_all(self) -> Optional[Rows]:
-        """Where all pages lie, in every layout of SGLang's: to ask the pool costs more than all the rest
-        of a call. None: it has to be asked."""
+        """The rows in which all pages lie, in every layout of SGLang's, since asking the pool in each call would
+        cost more than the rest of the call. None: the pages lie in no rows, and the pool has to be asked."""
         try:
             return rows_of(self.parts, self.page_size, int(self.pool.size) // self.page_size)
         except Exception as why:  # noqa: BLE001 - whatever a pool of any version raises
@@ -197,8 +203,8 @@ class HostPool:
             return None
 
     def _check_indexer(self) -> None:
-        """Errors: PoolFault for SGLang's NSATokenToKVPoolHost, which keeps the indexer beside its KV and
-        names the KV only: a hit would leave the indexer of another prefix in place."""
+        """Refuses SGLang's NSATokenToKVPoolHost, which keeps the indexer beside its KV but names only the KV: a hit
+        would leave the indexer of another prefix in place. Errors: PoolFault."""
         beside = _memory_of(list(_tensors(getattr(self._shape, "index_k_with_scale_buffer", None))))
         if any(not self._holds([address], [size]) for address, size in beside):
             raise PoolFault(
@@ -207,10 +213,11 @@ class HostPool:
             )
 
     def _check_sizes(self) -> None:
-        """Errors: PoolFault for pages that the cache does not take."""
+        """Refuses pages that are too large for the cache, and warns of very small ones. Errors: PoolFault."""
         size, most = self.page_bytes, (LARGE_PAGE_BYTES_MAX if self.zero_copy else page_bytes_max) * self.split
         if size > most:
-            # A state has one size, however many tokens a page of KV has.
+            # A pool of states has page_size 1, and a state has one size however many tokens a page of KV has: then only
+            # a larger --tp helps.
             cure = "use a smaller --page-size" if self.page_size > 1 else "a larger --tp may make it smaller"
             raise PoolFault(f"a page has {size} bytes, the cache takes {most}: {cure}")
         if 0 < size < SMALL_PAGE_BYTES and self.name == "kv":
@@ -219,8 +226,8 @@ class HostPool:
             )
 
     def parts(self, host_indices: Any, pages: int) -> Parts:
-        """Addresses and bytes of all parts of `pages` pages, or of the slices of their pieces, checked to lie
-        in the pool. Errors: PoolFault, and whatever the pool itself raises."""
+        """Addresses and bytes of all parts of `pages` pages, or of the slices of their pieces. Every part is checked
+        to lie in the pool. Errors: PoolFault, and whatever the pool itself raises."""
         known = None if self._rows is None else self._rows.parts(host_indices, pages)
         if known is not None:
             return known
@@ -237,7 +244,7 @@ class HostPool:
         return addresses, sizes
 
     def first_tokens(self, host_indices: Any, pages: int) -> List[int]:
-        """The first token of each of `pages` pages. Errors: PoolFault."""
+        """The first token slot of each of `pages` pages. Errors: PoolFault."""
         self._check_count(host_indices, pages)
         return [int(token) for token in host_indices[:: self.page_size]]
 
@@ -257,7 +264,8 @@ class HostPool:
         if len(self.memory) == 1:
             begin, size = self.memory[0]
             end = begin + size
-            # Where the last part is not the largest, this bound is too wide, and costs no loop.
+            # The first bound needs no loop over all parts, but may be too wide when the last part is not the largest;
+            # only then the exact bound is computed.
             fits = max(addresses) + max(sizes) <= end or max(map(operator.add, addresses, sizes)) <= end
             return min(addresses) >= begin and fits
         return all(
@@ -266,7 +274,8 @@ class HostPool:
         )
 
     def geometry(self) -> List[str]:
-        """The attributes of the pool that decide the meaning of a page's bytes, a field each."""
+        """The fields of the key space that describe the pool: its attributes that decide the meaning of a page's
+        bytes."""
         whole = self._shape
         shape = [f"{name}={getattr(whole, name, '')}" for name in GEOMETRY]
         state = [f"{name}={getattr(whole, name)}" for name in STATE_GEOMETRY if hasattr(whole, name)]
@@ -280,7 +289,8 @@ class HostPool:
         ]
 
     def _per_group(self, field: str) -> str:
-        """Sizes of one group of heads: equal on ranks that hold one group or several."""
+        """The field with its size divided by the groups of heads, so that ranks that hold one group or several have
+        equal fields."""
         name, _, value = field.partition("=")
         if self.split > 1 and name in ("head_num", "size_per_token") and value:
             return f"{name}={int(value) // self.split}"
@@ -290,10 +300,10 @@ class HostPool:
 def fields_of(
     pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool
 ) -> List[List[str]]:
-    """The fields of the key spaces of a pool's pages: one for each group of heads, of this rank or of all.
+    """The fields of the key spaces of a pool's pages: one list for each group of heads, of this rank or of all ranks.
 
-    Where all ranks hold the same bytes there is one, and no rank in it: written once, read by all.
-    `form` tells pages by address from flat ones: their parts may be in another order.
+    Where all ranks hold the same bytes there is one list, with no rank in it: one rank writes the page, all read it.
+    `form` tells pages that are moved by address from flat ones, whose parts may be in another order.
     """
     split = 1 if form == FLAT else pool.split
     groups = ranks.tp_size * split
@@ -321,17 +331,18 @@ def _fields(pool: HostPool, ranks: Ranks, space: str, form: str, heads: str) -> 
 
 
 def draft_fields(pool: HostPool, ranks: Ranks, space: str, whole: bool, dtype: str, size: int) -> List[str]:
-    """The fields of a draft model's flat pages beside those of `pool`. Only the tensor, its type and size are known
-    of such pages: unless all ranks are said to hold the `whole` of it, they are this rank's."""
+    """The fields of a draft model's flat pages beside the pages of `pool`. Only the tensor, its type and size are
+    known of such pages: they count as this rank's own, unless `whole` says that all ranks hold the same tensor."""
     fields = _fields(pool, ranks, space, "draft", "all" if whole else f"{ranks.tp_rank}/{ranks.tp_size}")
     return [*fields, f"draft_dtype={dtype}", f"draft_bytes={size}"]
 
 
 def piece_space_of(pool: HostPool, ranks: Ranks, space: str) -> KeySpace:
-    """The fields of the pieces of all large pages of a pool: the heads tell which page a piece belongs to."""
+    """The key space of the pieces of all large pages of a pool: one for all groups of heads, since a page's head
+    names its pieces."""
     return KeySpace(_fields(pool, ranks, space, "piece", "any"))
 
 
 def spaces_of(pool: HostPool, ranks: Ranks, space: str, form: str, whole_group: bool) -> List[KeySpace]:
-    """The key spaces of these fields."""
+    """The key spaces with the fields that `fields_of` makes."""
     return [KeySpace(fields) for fields in fields_of(pool, ranks, space, form, whole_group)]

@@ -20,21 +20,21 @@ from peercache.hicache.backend import Deadline
 from peercache.hicache.page_rows import Parts
 
 SET_PIECES = 4
-"""The bytes of one call: pages that are set and not yet acknowledged have a bound."""
+"""Pieces that one call sets at most, since the bytes of pages that are set and not yet acknowledged have a bound."""
 
 HEAD = struct.Struct("<8sQ16s")
-"""The head of a large page: a magic, the bytes of the page, and its version."""
+"""The bytes of a large page's head: a magic number, the length of the page, and its version."""
 MAGIC = b"pc-large"
 
 
 def new_version() -> bytes:
-    """A version that nobody else has drawn or will draw."""
+    """A version that no writer has drawn or will draw."""
     return os.urandom(16)
 
 
 @dataclass(frozen=True)
 class _Pages:
-    """Some pages of a call: their numbers in it, keys, and versions."""
+    """Some of the pages of a call: their positions in the call, their keys and their versions."""
 
     numbers: List[int]
     keys: List[str]
@@ -47,21 +47,21 @@ class _Pages:
 
 @dataclass(frozen=True)
 class LargePages:
-    """Pages of one length, each in one or several key spaces. Threads: any. The calls are like those of the
-    native client, with a bool for each page. Errors: those of the native client."""
+    """Pages of one length that are stored in pieces, each in one or several key spaces. Threads: any. The calls are
+    like those of the native client, with a bool for each page. Errors: those of the native client."""
 
     heads: Sequence[KeySpace]
     pieces: KeySpace
     count: int
-    """Pieces of a page."""
+    """Pieces of each page."""
     page_bytes: int
 
     def there(self, native: Any, keys: Sequence[str], limit: Deadline) -> List[bool]:
-        """Which pages could be read."""
+        """Tells for each key whether its page could be read."""
         return self._look_up(native, keys, limit)[0]
 
     def get(self, native: Any, keys: Sequence[str], places: Parts, limit: Deadline) -> List[bool]:
-        """Reads pages whose slices lie at these places. A page that is not read may have any bytes."""
+        """Reads pages into the slices at `places`. A page that is not read may hold any bytes."""
         read = [False] * len(keys) * len(self.heads)
         found = self._found(native, keys, range(len(read)), limit)
         if found.keys:
@@ -71,11 +71,12 @@ class LargePages:
         return read
 
     def set(self, native: Any, keys: Sequence[str], places: Parts, limit: Deadline) -> List[bool]:
-        """Stores what is not there yet. Pieces of a page that is not stored to its end stay, unnamed, until
-        they are evicted."""
+        """Stores the pages that are not there yet. When a page is not stored to its end, its pieces stay, unnamed,
+        until they are evicted."""
         stored, found = self._look_up(native, keys, limit)
         for head, numbers in self._by_space(number for number, there in enumerate(stored) if not there):
-            # A head whose pieces are gone would keep its place, and the new one be dropped as its duplicate.
+            # A head whose pieces are gone is removed first: it would keep its place, and the new head be dropped as its
+            # duplicate.
             gone = [self._key_of(keys, number) for number in numbers if number in found.numbers]
             if gone:
                 native.remove([head], gone, limit.left())
@@ -101,7 +102,7 @@ class LargePages:
     def _set_pieces(
         self, native: Any, new: _Pages, index: int, places: Parts, pages: int, limit: Deadline
     ) -> bool:
-        """All pieces of one page."""
+        """Stores all pieces of one page; whether every one of them is stored."""
         one = _Pages([new.numbers[index]], [new.keys[index]], [new.versions[index]])
         names = one.piece_keys(self.count)
         addresses, sizes = self._places_of(one.numbers, places, pages)
@@ -114,7 +115,7 @@ class LargePages:
         return True
 
     def _look_up(self, native: Any, keys: Sequence[str], limit: Deadline) -> Tuple[List[bool], _Pages]:
-        """Which pages could be read, and those whose heads could be."""
+        """Looks the pages up: whether each could be read, and the pages whose heads could be read."""
         heads = native.exists(self.heads, keys, limit.left()).ok
         found = self._found(native, keys, [number for number, there in enumerate(heads) if there], limit)
         there = [False] * len(heads)
@@ -123,7 +124,7 @@ class LargePages:
         return there, found
 
     def _found(self, native: Any, keys: Sequence[str], asked: Iterable[int], limit: Deadline) -> _Pages:
-        """Those pages of these numbers whose heads could be read."""
+        """The pages at the positions `asked` whose heads could be read."""
         found = _Pages([], [], [])
         for space, numbers in self._by_space(asked):
             named = [self._key_of(keys, number) for number in numbers]
@@ -140,7 +141,7 @@ class LargePages:
         return found
 
     def _by_space(self, numbers: Iterable[int]) -> Iterator[Tuple[KeySpace, List[int]]]:
-        """These pages of a call by the key space of their heads."""
+        """Groups pages of a call, given by their positions, by the key space of their heads."""
         asked = list(numbers)
         for index, space in enumerate(self.heads):
             own = [number for number in asked if number % len(self.heads) == index]
@@ -151,14 +152,14 @@ class LargePages:
         return keys[number // len(self.heads)]
 
     def _places_of(self, numbers: Sequence[int], places: Parts, pages: int) -> Parts:
-        """The slices of these pages of a call."""
+        """The slices of the pages at these positions of the call."""
         slices = len(places[0]) // pages
         chosen = [slice(number * slices, (number + 1) * slices) for number in numbers]
         return ([address for each in chosen for address in places[0][each]],
                 [size for each in chosen for size in places[1][each]])
 
     def _mark(self, pages: List[bool], found: _Pages, results: Results) -> None:
-        """A page is there when all of its pieces are."""
+        """Marks each page of `found` as there when all of its pieces are."""
         ok = results.ok
         for index, number in enumerate(found.numbers):
             pages[number] = all(ok[index * self.count : (index + 1) * self.count])

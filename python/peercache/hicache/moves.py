@@ -1,4 +1,5 @@
-"""Pages of host pools in and out of the cache: by address where the pool says where they lie, else as copies."""
+"""Moves pages of host pools into and out of the cache: by address where a pool says where its pages lie, else as
+copies."""
 
 from __future__ import annotations
 
@@ -15,25 +16,25 @@ from peercache.hicache.stored_pool import StoredPool, by_key, check_apart, first
 
 
 class Moves:
-    """The gets and sets of one rank. Threads: any. Errors: Closed, PoolFault, ValueError, and whatever a
-    pool raises; who calls makes misses of them."""
+    """The gets and sets of one rank. Threads: any. Errors: Closed, PoolFault, ValueError, and whatever a pool
+    raises; the caller turns them into misses."""
 
     def __init__(self, backend: Backend, figures: Optional[Figures]) -> None:
-        """Without figures nothing is counted."""
+        """`figures` gets the pages and times of each batch; None: nothing is counted."""
         self._backend = backend
         self._figures = figures
 
     def there(
         self, pool: StoredPool, spaces: Sequence[KeySpace], keys: Sequence[str], limit: Deadline
     ) -> List[bool]:
-        """Which pages could be read in all of these key spaces of the pool, a bool for each key."""
+        """Tells for each key whether its pages could be read in all of these key spaces of the pool."""
         with self._backend as backend:
             native, large = backend.client.native, pool.large(spaces)
             there = native.exists(spaces, keys, limit.left()).ok if large is None else large.there(native, keys, limit)
         return by_key(there, len(spaces))
 
     def get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        """Reads pages into the pool, a bool for each key."""
+        """Reads pages into the pool; returns for each key whether its page was read."""
         if pool is None or not keys:
             return [False] * len(keys)
         begin = time.monotonic()
@@ -58,7 +59,7 @@ class Moves:
         return there
 
     def set(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        """Copies pages out of the pool, a bool for each key."""
+        """Copies pages out of the pool into the cache; returns for each key whether its page is stored."""
         if pool is None or not keys:
             return [False] * len(keys)
         begin = time.monotonic()
@@ -86,10 +87,10 @@ class Moves:
         if self._figures is not None:
             self._figures.backed_up(pages, moved_bytes, time.monotonic() - begin)
 
-    # Pools that do not say where their pages lie: moved through flat copies
+    # Pools that do not say where their pages lie: pages are moved through flat copies
 
     def _get_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        """Pages that are not copied when the time is up are misses."""
+        """Reads pages and copies them into the pool. Pages that are not copied when the time is up are misses."""
         tokens = pool.host.first_tokens(indices, len(keys))
         check_apart(tokens, pool.host.page_size)
         pages = [pool.host.pool.get_dummy_flat_data_page() for _ in keys]
@@ -112,12 +113,12 @@ class Moves:
         stored = self.write_flat(pool, keys[: len(pages)], pages, limit)
         return stored + [False] * (len(keys) - len(pages))
 
-    # Flat pages
+    # Flat pages: tensors instead of addresses
 
     def read_flat(
         self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline
     ) -> List[bool]:
-        """Reads into tensors; of reads into the same memory the first is done."""
+        """Reads flat pages into tensors; where several would be read into the same memory, only the first one is."""
         with self._backend as backend:
             native = backend.client.native
             return self._move_flat(pool, keys, pages, True, native.get, limit, self._prefetched)
@@ -134,7 +135,7 @@ class Moves:
         self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], writable: bool,
         move: Callable[..., Results], limit: Deadline, count: Callable[[int, int, float], None],
     ) -> List[bool]:
-        """Flat pages by their key spaces. Errors: ValueError when keys and pages do not go together."""
+        """Groups flat pages by their key spaces. Errors: ValueError when keys and pages do not go together."""
         if len(keys) != len(pages):
             raise ValueError(f"{len(keys)} keys, but {len(pages)} pages")
         begin, moved_bytes = time.monotonic(), 0
@@ -154,7 +155,7 @@ class Moves:
 
 
 def _blank(there: List[bool], places: Parts, limit: Deadline) -> None:
-    """Makes pages that are not there pages of zeros, for as long as there is time."""
+    """Fills pages that are not there with zeros and marks them as there, for as long as there is time."""
     parts = len(places[0]) // len(there)
     for index, is_there in enumerate(there):
         if is_there or limit.passed():

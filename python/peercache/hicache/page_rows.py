@@ -1,4 +1,4 @@
-"""Where all pages of a host pool lie: asked once, when the pool is registered, and not with every call."""
+"""Finds out where all pages of a host pool lie: once, when the pool is registered, and not with every call."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 from peercache._native import PageRows
 
 Parts = Tuple[Sequence[int], Sequence[int]]
-"""Addresses and bytes."""
+"""Parts of pages: their addresses, and their sizes in bytes."""
 
 PAGES_ASKED = 1024
 PARTS_ASKED_MAX = 1 << 22
-"""Parts of all pages that a pool is asked for, 1,024 pages at a time; with more it is asked in each call."""
+"""A pool whose pages have more parts than this in all is asked for addresses in each call; up to it, the pool is
+asked once for all its parts, 1,024 pages at a time."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A pool whose pages lie in rows: each part of a page is as far from the same part of the page before."""
+    """The pages of a pool that lie in rows: each part of a page is as far from the same part of the page before as
+    that is from the one before it."""
 
     rows: PageRows
     page_sizes: List[int]
-    """Bytes of one page's parts."""
+    """The size in bytes of each part of one page."""
     page_tokens: int
     int64: Any
-    """torch.int64, the type of indices."""
+    """The object torch.int64, the type that indices must have."""
 
     def parts(self, indices: Any, pages: int) -> Optional[Parts]:
-        """The parts of the pages that these tokens are. None: they are not whole pages of the pool, or no tensor
-        that can be looked into."""
+        """The parts of the pages that the token slots `indices` are. None when the slots are not whole pages of the
+        pool, or `indices` is no tensor whose memory can be read."""
         if getattr(indices, "dtype", None) is not self.int64 or indices.numel() != pages * self.page_tokens:
             return None
         if not (indices.is_cpu and indices.is_contiguous()):
@@ -39,8 +41,8 @@ class Rows:
 
 
 def rows_of(ask: Callable[[Any, int], Parts], page_tokens: int, count: int) -> Optional[Rows]:
-    """None when one of the pool's `count` pages is not where the first two let expect it. `ask` tells the
-    parts of some pages. Errors: what it raises."""
+    """The rows of a pool with `count` pages; None when one page is not where the first two let expect it. `ask`
+    tells the parts of some pages. Errors: those of `ask`."""
     torch = sys.modules.get("torch")
     addresses, sizes = ask(probed_indices(2 * page_tokens), 2)
     parts = len(addresses) // 2
@@ -59,14 +61,14 @@ def rows_of(ask: Callable[[Any, int], Parts], page_tokens: int, count: int) -> O
 
 
 class ProbedIndices(List[Any]):
-    """Indices as a pool takes them, without a tensor."""
+    """Token indices in the form that a pool takes, without a tensor."""
 
     def tolist(self) -> List[Any]:
         return self
 
 
 def probed_indices(end: int, begin: int = 0) -> Any:
-    """Indices as SGLang hands them over: some pools reckon with tensors only. A pool whose memory is
-    tensors has torch loaded; nothing else here needs it."""
+    """Token indices in the form that SGLang passes: a tensor, since some pools reckon with tensors only. Torch is
+    loaded already where a pool's memory is tensors; without torch a list stands for the tensor."""
     torch = sys.modules.get("torch")
     return ProbedIndices(range(begin, end)) if torch is None else torch.arange(begin, end)

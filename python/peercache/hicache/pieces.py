@@ -1,4 +1,4 @@
-"""How a page that is larger than the cache takes is cut into pieces."""
+"""Cuts a page that is larger than the cache takes into pieces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Dict, List
 from peercache.hicache.page_rows import Parts
 
 PIECE_BYTES = 16 << 20
-"""Small enough that a pool that is nearly full finds room for them."""
+"""Bytes of one piece, by which a page is cut: few enough that a nearly full pool finds room for a piece."""
 
 LARGE_PAGE_BYTES_MAX = 1 << 30
 SLICE_ALIGNMENT = 64
@@ -19,14 +19,14 @@ def pieces_of(page_bytes: int) -> int:
 
 
 def bounds_of(size: int, pieces: int) -> List[int]:
-    """Where a part of this many bytes is cut: piece i has those from bounds[i] to bounds[i + 1]."""
+    """The bounds at which a part of `size` bytes is cut: piece i has the bytes from bounds[i] to bounds[i + 1]."""
     unit = SLICE_ALIGNMENT if size >= SLICE_ALIGNMENT * pieces else 1
     return [*(size * i // pieces // unit * unit for i in range(pieces)), size]
 
 
 def cut(places: Parts, parts: int, pieces: int) -> Parts:
-    """The slices of pages with so many parts each: of a page those of its first piece, then of its second
-    one, ...; every piece has a slice of every part."""
+    """The slices of pages with `parts` parts each: first the slices of a page's first piece, then those of its
+    second one, ...; every piece has a slice of every part."""
     addresses: List[int] = []
     sizes: List[int] = []
     known: Dict[int, List[int]] = {}

@@ -1,4 +1,4 @@
-"""The values of `--hicache-storage-backend-extra-config`."""
+"""Reads the values of SGLang's `--hicache-storage-backend-extra-config`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ READ_KEYS: Mapping[str, Form] = {
     "kv_events.check_s": SECONDS,
     "kv_events.stale_s": SECONDS,
 }
-"""The keys that are read here beside the option table, and the form of each. None is as if the key were not there."""
+"""The keys that are read beside those of the option table, with the form of each. A key with the value None counts
+as missing."""
 
 INTERFACE_V1_LINE = (
     "PeerCache runs on SGLang's slow path: each page is copied twice more. Add this to "
@@ -64,7 +65,7 @@ INTERFACE_V1_LINE = (
 
 @dataclass(frozen=True)
 class PrefetchTime:
-    """How long SGLang waits for a prefetch: seconds."""
+    """How long SGLang waits for a prefetch, in seconds."""
 
     base: float
     per_ki_token: float
@@ -74,16 +75,16 @@ class PrefetchTime:
         return min(self.max, self.base + self.per_ki_token * tokens / 1024)
 
     def with_those_of(self, said: Mapping[str, Any]) -> "PrefetchTime":
-        """The patience with the changes of the extra config."""
+        """These times with the changes that the extra config `said` makes."""
         names = [each.name for each in fields(self)]
         return replace(self, **{n: float(said[f"{PREFETCH}{n}"]) for n in names if f"{PREFETCH}{n}" in said})
 
 
 RADIX_TREE = PrefetchTime(base=2.0, per_ki_token=0.1, max=30.0)
-"""SGLang's defaults in HiRadixCache."""
+"""How long SGLang's HiRadixCache waits for a prefetch by default."""
 
 UNIFIED_TREE = PrefetchTime(base=1.0, per_ki_token=0.25, max=math.inf)
-"""SGLang's defaults where models have pools beside KV: in HybridCacheController, of UnifiedRadixCache."""
+"""How long SGLang's UnifiedRadixCache (HybridCacheController) waits by default, for models with pools beside KV."""
 
 
 @dataclass(frozen=True)
@@ -91,30 +92,30 @@ class Settings:
     options: Dict[str, Option]
     """Options of the client, by the names of the option table."""
     space: str
-    """Keeps tenants apart: no page of one space is ever found in another."""
+    """The tenant's space: no page of one space is ever found in another."""
     embedded: bool
     interface_v1: bool
     tp_lcm_size: int
-    """Head groups over all ranks; 0: not said here."""
+    """Groups of heads over all ranks; 0: the extra config does not say."""
     own_pages_only: bool
-    """A rank asks for its own pages, and leaves it to SGLang that all ranks have theirs."""
+    """Whether a rank asks for its own pages only, and leaves it to SGLang that all ranks have theirs."""
     draft_is_mla: Optional[bool]
-    """All ranks of an MLA engine hold the same of its draft, too. None: not said here."""
+    """Whether all ranks of an MLA engine hold the same bytes of its draft, too. None: the extra config does not say."""
     blank_drafts: bool
-    """Zeros are given for the shares of a draft that SGLang does not back up."""
+    """Whether reads give zeros for the shares of a draft that SGLang does not back up."""
     radix_tree: PrefetchTime
     unified_tree: PrefetchTime
     events: Optional[EventSettings] = None
     """The publisher of KV events; None: nobody is told which pages are in L3."""
 
     def batch_budget_s(self, tokens: int, unified: bool = False) -> float:
-        """SGLang gives a prefetch of so many tokens up after this time: a batch is not worth more."""
+        """Seconds after which SGLang gives up a prefetch of `tokens` tokens, so that a batch is not worth more time."""
         return (self.unified_tree if unified else self.radix_tree).of(tokens)
 
 
 def _flat(given: Mapping[str, Any], known: Container[str], prefix: str = "") -> Dict[str, Any]:
-    """{"client": {"node_port": 1}} as {"client.node_port": 1}: a file in TOML has tables. The value of a
-    known key is none of them."""
+    """Joins nested tables to dotted names: {"client": {"node_port": 1}} becomes {"client.node_port": 1}, since a
+    file in TOML has tables. The value of a known key is never taken for a table."""
     flat: Dict[str, Any] = {}
     for key, value in given.items():
         name = f"{prefix}{key}"
@@ -126,7 +127,7 @@ def _flat(given: Mapping[str, Any], known: Container[str], prefix: str = "") -> 
 
 
 def _as_mapping(extra_config: Any) -> Mapping[str, Any]:
-    """Errors: ValueError for what is no JSON object."""
+    """The extra config as a mapping. Errors: ValueError when it is no JSON object."""
     if extra_config is None:
         return {}
     try:
@@ -139,8 +140,8 @@ def _as_mapping(extra_config: Any) -> Mapping[str, Any]:
 
 
 def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]:
-    """Options of the table, and the rest. What nobody knows is said once and left alone. Errors:
-    ValueError for a value that its key does not take."""
+    """Splits settings into options of the option table and all others. An unknown key is logged once and left alone.
+    Errors: ValueError for a value that its key does not take."""
     options = option_forms()
     forms = {**options, **READ_KEYS}
     flat = _flat(given, forms)
@@ -161,8 +162,8 @@ def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]
 
 
 def settings_of(extra_config: Any) -> Settings:
-    """Errors: ValueError when it is no JSON object, or a value makes no sense; the texts of options are
-    read by the client."""
+    """The settings of an extra config. Errors: ValueError when the config is no JSON object, or a value makes no
+    sense; the texts of options are checked by the client."""
     options, rest = _split(_as_mapping(extra_config))
     if not rest.get("interface_v1"):
         logger.warning("%s", INTERFACE_V1_LINE)

@@ -34,20 +34,20 @@ from peercache.hicache.store import PeerCacheStore
 
 BATCH_PAGES = 128
 TARGETS = 2
-"""Batches of pages that gets go to in turn."""
+"""Places for a batch in the pool that gets are read into in turn."""
 COMMAND_SECONDS = 120.0
 MEMORY_PAGE_BYTES = 4096
 
 
 def page_aligned(size_bytes: int) -> Any:
-    """Zeros that begin at a page of memory, as SGLang's pinned memory and the bench's own does: how fast
-    a copy is depends on how its two ends lie in their pages."""
+    """Zeros that begin at the start of a memory page, as SGLang's pinned memory and the benchmark's own does: the
+    speed of a copy depends on how its two ends lie in their memory pages."""
     whole = torch.zeros(size_bytes + MEMORY_PAGE_BYTES, dtype=torch.uint8)
     return whole[-whole.data_ptr() % MEMORY_PAGE_BYTES:][:size_bytes]
 
 
 class SimulatedPool:
-    """A host pool of SGLang: layout page_first, `regions` times 128 pages."""
+    """A host pool of SGLang with layout page_first, which has `regions` times 128 pages."""
 
     layout = "page_first"
 
@@ -59,7 +59,7 @@ class SimulatedPool:
         self.piece_bytes = self.page_size * self.layer_num * shape["heads"] * shape["head_dim"] * 2
         if self.halves == 2:
             self.head_num, self.head_dim = shape["heads"], shape["head_dim"]
-        else:  # MLA has no heads.
+        else:  # The layout of MLA has no heads.
             self.kv_cache_dim = shape["heads"] * shape["head_dim"]
         self.size_per_token = self.halves * self.piece_bytes // self.page_size
         self.size = regions * BATCH_PAGES * self.page_size
@@ -67,7 +67,7 @@ class SimulatedPool:
         self.kv_buffer = page_aligned(self.halves * pieces * self.piece_bytes).view(
             self.halves, pieces, self.piece_bytes)
         self._half_bytes = pieces * self.piece_bytes
-        # All ranks of MLA have the same bytes; otherwise each has its own.
+        # With MLA all ranks hold the same bytes; otherwise each rank has bytes of its own.
         content = torch.Generator().manual_seed(rank if self.halves == 2 else 0)
         self.kv_buffer[:, :BATCH_PAGES].random_(generator=content)
 
@@ -80,7 +80,7 @@ class SimulatedPool:
         return addresses, [self.piece_bytes] * len(addresses)
 
     def indices_of(self, pages: Any) -> Any:
-        """The token slots of these pages, in their order."""
+        """The token slots of the given pages, in their order."""
         tokens = pages.unsqueeze(1) * self.page_size + torch.arange(self.page_size).unsqueeze(0)
         return tokens.flatten()
 
@@ -106,7 +106,7 @@ class Worker:
 
 
 class SimulatedRank:
-    """A rank with a store on each of two nodes. Threads: the main one gives the commands."""
+    """A rank of an engine with a store on each of two nodes. Threads: the main thread gives the commands."""
 
     def __init__(self, setup: Dict[str, Any]) -> None:
         self.rank, self.ranks = int(setup["rank"]), int(setup["ranks"])
@@ -133,12 +133,12 @@ class SimulatedRank:
         return store
 
     def new_keys(self) -> List[str]:
-        """Page hashes as SGLang makes them; a rank's pages have the same ones in all ranks."""
+        """New page hashes as SGLang makes them; all ranks use the same hashes for a page."""
         self.made += 1
         return [hashlib.sha256(f"{self.made}/{page}".encode()).hexdigest() for page in range(BATCH_PAGES)]
 
     def source(self, batch: int) -> Any:
-        """Which pages a batch is made of: no two batches in a row have the same bytes in a place."""
+        """The pages that a batch is made of; two batches in a row never have the same bytes in one place."""
         return (torch.arange(BATCH_PAGES) + batch) % BATCH_PAGES
 
     def target(self) -> Any:
@@ -146,8 +146,8 @@ class SimulatedRank:
         return torch.arange(BATCH_PAGES) + BATCH_PAGES * (1 + self.turn % TARGETS)
 
     def targets(self, calls: int) -> List[Any]:
-        """Where the gets of a round go to, one after the other. The memory there is wiped: nothing of an
-        earlier round can pass for what this one reads."""
+        """The target pages of the gets of a round, one list for each call. Their memory is wiped, so that no byte of
+        an earlier round can pass for one that this round reads."""
         self.pool.kv_buffer[:, BATCH_PAGES:].fill_(0xEE)
         return [self.target() for _ in range(calls)]
 
@@ -209,11 +209,12 @@ class SimulatedRank:
 
         rounds = [functools.partial(one, i) for i in range(calls)]
         answer = self.timed("exists", rounds, lambda: self.flush("here"))
-        del answer["gil_held"]  # Three threads overlap: one's share of the lock is not to be told.
+        # Three threads overlap in a request, so the share of the GIL that one of them held is not known.
+        del answer["gil_held"]
         return {**answer, "wrong_bytes": self.wrong_bytes(place, targets)}
 
     def wrong_bytes(self, place: str, targets: List[Any]) -> int:
-        """The last batches of a round that no later one has overwritten."""
+        """Counts the wrong bytes of the last batches of a round, which no later batch has overwritten."""
         wrong = 0
         for index in range(max(0, len(targets) - TARGETS), len(targets)):
             wanted = self.pool.kv_buffer[:, self.source(index % len(self.stored[place]))]
@@ -233,8 +234,8 @@ class SimulatedRank:
     def timed(
         self, kind: str, calls: Sequence[Callable[[], None]], end: Callable[[], None] = lambda: None
     ) -> Dict[str, Any]:
-        """Makes the calls in their thread: how long each took, pages of all in a second, and for which share
-        of them the GIL was held."""
+        """Makes the calls in their thread. Returns how long each call took, the pages of all calls per second, and
+        the share of the time for which the GIL was held."""
         native = self.stores["here"]._backend.client.native
         took: List[float] = []
 
@@ -272,7 +273,7 @@ class SimulatedRank:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # torch's idle threads spin on the processors that are measured.
+    torch.set_num_threads(1)  # Torch's idle threads would spin on the processors that are measured.
     rank = SimulatedRank(json.loads(sys.argv[1]))
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:

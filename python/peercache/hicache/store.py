@@ -64,11 +64,11 @@ class PeerCacheStore(StorageBase):
         logger.info("PeerCache serves rank %s of %s at %s; data plane %s", self._ranks.tp_rank,
                     self._ranks.tp_size, self._backend.client.node_address, self._backend.client.data_plane)
 
-    # Pools
+    # Registration of host pools
 
     @never_raises(lambda *_, **__: None)
     def register_mem_pool_host(self, mem_pool_host: Any) -> None:
-        """The host pool; another one takes the place of the one before."""
+        """Registers the host pool; another one takes the place of the pool before."""
         if KV in self._pools:
             self._pools.clear()
             self._end_events()
@@ -81,7 +81,7 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda *_, **__: None)
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
         super().register_mem_host_pool_v2(host_pool, host_pool_name)
-        if name_of(host_pool_name) == KV:  # Only the unified tree's controller gives it a name.
+        if name_of(host_pool_name) == KV:  # Only the controller of the unified tree registers the KV pool by name.
             self._backend.unified_tree = True
         self._add_pool(host_pool, name_of(host_pool_name))
 
@@ -97,7 +97,8 @@ class PeerCacheStore(StorageBase):
                 hosts.append(host)
             finally:
                 if before is not None:
-                    # SGLang's HostPoolGroup and its anchor are the same memory: that stays registered.
+                    # SGLang's HostPoolGroup and its anchor are the same memory, so memory that the new pools share with
+                    # the old one stays registered.
                     self._backend.forget_pool(before.host, hosts)
             self._backend.register(host)
         except PoolFault as fault:
@@ -108,15 +109,16 @@ class PeerCacheStore(StorageBase):
         by_address = host.zero_copy and (self._settings.interface_v1 or name != KV)
         form = (LARGE if host.pieces > 1 else ZERO_COPY) if by_address else FLAT
         for fields in fields_of(host, self._ranks, self._settings.space, form, False):
-            # With these and a page's hash one finds out why it missed (docs/sglang.md).
+            # From these fields and a page's hash an operator can find out why the page missed (docs/sglang.md).
             logger.info("key space of pool %s: %s", name, json.dumps(fields))
         self._pools[name] = StoredPool.of(host, self._ranks, self._settings)
 
     def _asked(self, pool: StoredPool, own_only: bool) -> Sequence[KeySpace]:
-        """Where a pool's pages are looked for: without interface_v1 SGLang puts those of KV as flat ones."""
+        """The key spaces in which a pool's pages are looked for: without interface_v1 SGLang puts the pages of KV as
+        flat ones."""
         return pool.asked(self._settings.interface_v1 or pool.host.name != KV, own_only)
 
-    # KV events: the first rank speaks for its TP group
+    # KV events: the first rank announces the blocks of its TP group
 
     def _begin_events(self) -> None:
         pool, ranks = self._pools.get(KV), self._ranks
@@ -130,7 +132,7 @@ class PeerCacheStore(StorageBase):
             dp_rank=self._dp_rank,
         )
         if self._events is not None:
-            weakref.finalize(self, self._events.close)  # For a store that nobody closes.
+            weakref.finalize(self, self._events.close)  # Ends the events of a store that nobody closes.
 
     def _end_events(self) -> None:
         events, self._events = self._events, None
@@ -142,11 +144,11 @@ class PeerCacheStore(StorageBase):
             before = getattr(extra_info, "prefix_keys", None)
             self._events.stored(keys, stored, before[-1] if before else None)
 
-    # Existence
+    # Questions about which pages exist
 
     @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
-        """How many pages from the first one on are there: a leading run, no count."""
+        """How many pages are there from the first one on: the leading run, not the count of all hits."""
         pool = self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
         return 0 if pool is None else self._run(pool, keys, limit)
@@ -162,7 +164,8 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:
-        """Whether this key is there, however it was put; a draft in the shapes that came by here so far."""
+        """Whether the page of this key is there, in whatever form it was put. A draft is looked for in the shapes of
+        all drafts that this store has seen."""
         pool = self._pools[KV]
         limit = self._backend.deadline(pool.host.page_size)
         own_only = self._settings.own_pages_only
@@ -199,13 +202,14 @@ class PeerCacheStore(StorageBase):
         spaces = self._asked(pool, self._settings.own_pages_only)
         return self._moves.there(pool, spaces, keys, limit), trailing
 
-    # Pages by address
+    # Moves of pages by address (interface v1)
 
     @never_raises(none_of)
     def batch_get_v1(
         self, keys: Sequence[str], host_indices: Any, extra_info: Any = None
     ) -> List[bool]:
-        """Reads pages into the host pool, a bool for each key. When it returns, no read is on its way."""
+        """Reads pages into the host pool; a bool for each key. When the call returns, no read writes to the pool any
+        more."""
         pool = self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
         return self._moves.get(pool, keys, host_indices, limit)
@@ -214,18 +218,18 @@ class PeerCacheStore(StorageBase):
     def batch_set_v1(
         self, keys: Sequence[str], host_indices: Any, extra_info: Any = None
     ) -> List[bool]:
-        """Copies pages out of the host pool, a bool for each key. When it returns, SGLang may overwrite
-        them."""
+        """Copies pages out of the host pool; a bool for each key. When the call returns, SGLang may overwrite the
+        pages."""
         stored = self._moves.set(self._pools.get(KV), keys, host_indices, self._backend.deadline())
         self._announce(keys, stored, extra_info)
         return stored
 
-    # Named pools
+    # Moves of pages in named pools (interface v2)
 
     @never_raises(none_of_each)
     def batch_get_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
-        """Reads pages of several pools: a page that one of them lacks, all lack."""
-        # All transfers are for the same tokens: each may take as long as the longest.
+        """Reads pages of several pools: a page that one pool lacks is a miss in all pools that need it."""
+        # All transfers are for the same tokens, so each may take as long as the longest.
         tokens = [tokens_of(self._pools.get(name_of(t.name)), count_of(t.keys)) for t in transfers]
         limit = self._backend.deadline(max(tokens, default=0))
         results = {t.name: self._transfer(t, transfers, self._moves.get, limit) for t in transfers}
@@ -240,7 +244,7 @@ class PeerCacheStore(StorageBase):
         return {t.name: self._transfer(t, transfers, self._moves.set, limit) for t in transfers}
 
     def _transfer(self, transfer: Any, transfers: Sequence[Any], move: Any, limit: Deadline) -> List[bool]:
-        """One pool's part; some pools use the indices of another one's."""
+        """Moves the pages of one pool; some pools use the indices of another pool's transfer."""
         keys, indices = transfer.keys or [], transfer.host_indices
         source = getattr(transfer, "indices_from_pool", None)
         if indices is None and source is not None:
@@ -252,18 +256,19 @@ class PeerCacheStore(StorageBase):
         moved: List[bool] = _never(move)(pool, keys, indices, limit)
         return moved
 
-    # Flat pages: what SGLang does without interface_v1, and for drafts
+    # Flat pages: the calls that SGLang makes without interface_v1, and for drafts
 
     @never_raises(lambda *_, **__: None)
     def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> Any:
-        """Reads a flat page into the tensor given, or a new one. None: it is not there."""
+        """Reads a flat page into the given tensor, or into a new one. None: the page is not there."""
         return self.batch_get([key], [target_location])[0]
 
     @never_raises(lambda keys=(), *_, **__: [None] * count_of(keys))
     def batch_get(
         self, keys: Sequence[str], target_locations: Any = None, target_sizes: Any = None
     ) -> List[Any]:
-        """The tensors, None for each page that is not there, or whose tensor is that of a page before."""
+        """Reads flat pages. Returns their tensors, with None for each page that is not there, or whose tensor shares
+        its memory with that of an earlier page."""
         pool = self._pools[KV]
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
         given = [None] * len(keys) if target_locations is None else target_locations
@@ -285,38 +290,38 @@ class PeerCacheStore(StorageBase):
         target_locations: Any = None,
         target_sizes: Any = None,
     ) -> bool:
-        """Stores flat pages; True when all are."""
+        """Stores flat pages; True when all of them are stored."""
         limit = self._backend.deadline()
         stored = self._moves.write_flat(self._pools[KV], keys, values, limit)
         if not self._settings.interface_v1 and not any(map(is_draft, keys)):
             self._announce(keys, stored, None)
         return all(stored)
 
-    # Life
+    # Clearing, figures and the end of the store
 
     @never_raises(lambda *_, **__: False)
     def clear(self) -> bool:
-        """Withdraws all that is kept for this model in this space, on every node and disk, whichever engine
-        and rank put it. False where that is not certain, as while a node is out of reach: a warning has its
-        name, and what it kept is withdrawn when it is back."""
+        """Withdraws all pages that are kept for this model in this space, on every node and disk, whichever engine
+        and rank put them. False where that is not certain, as while a node is out of reach: a warning then names the
+        node, and its pages are withdrawn when it is back."""
         limit = self._backend.deadline()
         with self._backend as backend:
             return backend.clear(space_name(self._ranks.model, self._settings.space), limit)
 
     @never_raises(lambda *_, **__: None)
     def get_stats(self) -> Any:
-        """SGLang's StorageMetrics of the batches since the last call; None when metrics are off."""
+        """The figures of the batches since the last call as SGLang's StorageMetrics; None when metrics are off."""
         return self._figures.take() if self._ranks.wants_metrics else None
 
     @never_raises(lambda *_, **__: None)
     def close(self) -> None:
-        """Ends the client and gives the pools' memory back; every call is a miss from here on."""
+        """Ends the client and gives the pools' memory back; every later call is a miss."""
         self._end_events()
         self._backend.close()
 
 
 def _never(move: Any) -> Any:
-    """One pool's fault is no reason to lose the others."""
+    """Wraps a move of one pool so that its fault makes misses of that pool, and other pools are moved all the same."""
 
     @never_raises(lambda pool, keys, *_: none_of(keys))
     def moved(self: None, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> Any:

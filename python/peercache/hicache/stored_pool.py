@@ -1,4 +1,4 @@
-"""A host pool and the names of its pages: key spaces for each form in which they are put."""
+"""A host pool and the key spaces of its pages, one set for each form in which pages are put."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("peercache.hicache")
 
 SUFFIX_MARK = "."
 DRAFT_SHAPES_MAX = 64
-"""Kinds of pages of draft models; an engine has one or two."""
+"""Kinds of draft pages that an engine may have; usual are one or two."""
 
 UNSAID_LINE = (
     "drafts are kept by rank, and of an MLA engine SGLang backs up the first rank's only: the others miss theirs. "
@@ -28,13 +28,14 @@ UNSAID_LINE = (
 
 
 def is_draft(key: str) -> bool:
-    """Whether a key of the generic calls is of a draft model's page: `{hash}.draft`. A page hash is hex."""
+    """Whether a key of the generic calls is of a draft model's page: `{hash}.draft`. Other keys are page hashes, in
+    hex."""
     return SUFFIX_MARK in key
 
 
 def firsts_of(places: Sequence[Tuple[int, int]]) -> List[bool]:
-    """Whether each range (address, bytes) lies apart from those before it that do: memory that two pages are
-    read into holds one of them. Some versions of SGLang give one tensor for all keys."""
+    """Whether each range (address, bytes) is apart from all earlier ranges that are themselves apart: of two pages
+    read into the same memory only one would be left. Some versions of SGLang pass one tensor for all keys."""
     taken: List[Tuple[int, int]] = []
     firsts = []
     for begin, size in places:
@@ -48,21 +49,21 @@ def firsts_of(places: Sequence[Tuple[int, int]]) -> List[bool]:
 
 
 def _is_of_the_target() -> bool:
-    """Whether the draft is a part of the target, as DeepSeek's MTP: its attention is the target's then."""
+    """Whether the draft model is a part of the target, as DeepSeek's MTP: then both have the same kind of attention."""
     draft = server_argument("speculative_draft_model_path")
     return draft is not None and draft == server_argument("model_path")
 
 
 def check_apart(starts: Sequence[int], size: int) -> None:
-    """Checks that pages of this size share no byte where they begin there: a read of one would write to another.
-    Errors: PoolFault."""
+    """Checks that pages of `size` bytes that begin at `starts` share no byte: a read of one page would write to
+    another. Errors: PoolFault."""
     ordered = sorted(starts)
     if min(map(operator.sub, ordered[1:], ordered), default=size) < size:
         raise PoolFault("a host page is given for two keys")
 
 
 class DraftSpaces:
-    """Key spaces of draft pages, by the tensors that carry them. Threads: any."""
+    """The key spaces of draft pages, by the type and size of the tensors that carry them. Threads: any."""
 
     def __init__(self, host: HostPool, ranks: Ranks, settings: Settings) -> None:
         self._host, self._ranks, self._space = host, ranks, settings.space
@@ -72,7 +73,8 @@ class DraftSpaces:
         self._spaces: Dict[Tuple[str, int], Sequence[KeySpace]] = {}
 
     def of(self, page: Any, size: int) -> Sequence[KeySpace]:
-        """The same object for tensors of the same type and bytes. Errors: PoolFault for too many kinds."""
+        """The key spaces for this tensor; the same object for tensors of the same type and bytes. Errors: PoolFault
+        for too many kinds."""
         kind = (str(getattr(page, "dtype", type(page).__name__)), size)
         known = self._spaces.get(kind)
         if known is not None:
@@ -85,7 +87,7 @@ class DraftSpaces:
         return self._spaces.setdefault(kind, [KeySpace(fields)])
 
     def known(self) -> List[Sequence[KeySpace]]:
-        """The spaces of every kind seen so far."""
+        """The key spaces of every kind of draft tensor seen so far."""
         return list(self._spaces.values())
 
 
@@ -95,16 +97,16 @@ class StoredPool:
 
     host: HostPool
     own: Sequence[KeySpace]
-    """The spaces of this rank's pages by address; for large pages those of the heads."""
+    """The key spaces of this rank's pages that are moved by address; of large pages those of their heads."""
     group: Sequence[KeySpace]
-    """The spaces of the pages of all ranks of the TP group."""
+    """The key spaces of the pages of all ranks of the TP group."""
     flat: Sequence[KeySpace]
-    """The spaces of this rank's flat pages."""
+    """The key spaces of this rank's flat pages."""
     flat_group: Sequence[KeySpace]
     drafts: DraftSpaces
     pieces: KeySpace
     blanked: bool
-    """Pages that are not there are zeros: this rank's are never put."""
+    """Whether this rank's pages are never put, so that reads of missing pages give zeros."""
 
     @staticmethod
     def of(host: HostPool, ranks: Ranks, settings: Settings) -> "StoredPool":
@@ -114,18 +116,20 @@ class StoredPool:
         own, group, flat, flat_group = [spaces_of(host, ranks, space, *each) for each in forms]
         drafts, pieces = DraftSpaces(host, ranks, settings), piece_space_of(host, ranks, space)
         blank = host.cut_draft and settings.blank_drafts
-        if blank:  # The first rank's pages are there for all.
+        if blank:  # The first rank's pages are those of all ranks.
             group, flat_group = group[: host.split], flat_group[:1]
         return StoredPool(host, own, group, flat, flat_group, drafts, pieces, blank and ranks.tp_rank > 0)
 
     def large(self, spaces: Sequence[KeySpace]) -> Optional[LargePages]:
-        """How pages with these key spaces are moved in pieces. None: they are pages of the cache."""
+        """The object that moves pages with these key spaces in pieces. None: the pages are small enough for the
+        cache."""
         if self.host.pieces == 1 or not (spaces is self.own or spaces is self.group):
             return None
         return LargePages(spaces, self.pieces, self.host.pieces, self.host.page_bytes // self.host.split)
 
     def asked(self, by_address: bool, own_only: bool) -> Sequence[KeySpace]:
-        """Where pages are looked for: in the form in which they are put, of this rank or of all."""
+        """The key spaces in which pages are looked for: in the form in which they are put, of this rank or of all
+        ranks."""
         own_only = own_only and not self.blanked
         if by_address and self.host.zero_copy:
             return self.own if own_only else self.group
@@ -134,7 +138,7 @@ class StoredPool:
     def flat_groups(
         self, keys: Sequence[str], pages: Sequence[Any], sizes: Sequence[int]
     ) -> List[Tuple[Sequence[KeySpace], List[int]]]:
-        """The indices of flat pages by their key space. Pages that have no bytes are in none."""
+        """The indices of flat pages, grouped by the pages' key spaces. Pages that have no bytes are in no group."""
         groups: Dict[int, Tuple[Sequence[KeySpace], List[int]]] = {}
         for index, (key, page, size) in enumerate(zip(keys, pages, sizes)):
             if is_draft(key):
@@ -147,17 +151,17 @@ class StoredPool:
         return list(groups.values())
 
     def is_empty(self, key: str, size: int) -> bool:
-        """A logical pool's page: nothing to move, and so always there."""
+        """Whether the page is one of a logical pool: such a page has no bytes to move, and is always there."""
         return self.host.logical_only and size == 0 and not is_draft(key)
 
 
 def tokens_of(pool: Optional[StoredPool], pages: int) -> int:
-    """SGLang waits for so many of them."""
+    """How many tokens SGLang waits for when it gets this many pages of the pool."""
     return 0 if pool is None else pages * pool.host.page_size
 
 
 def by_key(pages: List[bool], spaces: int) -> List[bool]:
-    """A key is there when its pages in all spaces are."""
+    """Whether each key is there: a key is when its pages in all spaces are."""
     if spaces == 1:
         return pages
     return [all(pages[first : first + spaces]) for first in range(0, len(pages), spaces)]

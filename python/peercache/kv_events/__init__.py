@@ -1,4 +1,5 @@
-"""Which pages are in L3 and L4, for routers that look where a prefix is: SGLang's KV events over ZMQ."""
+"""KV events of SGLang over ZMQ: they tell routers, which look for the node that has a prefix, which pages are in L3
+and L4."""
 
 from peercache.kv_events.messages import DISK, EXTERNAL, block_hash
 from peercache.kv_events.publisher import EventSettings

@@ -1,4 +1,4 @@
-"""The announced blocks, and the events to say next. No thread, no clock, no network."""
+"""The announced blocks and the events about them that are to be sent next. No thread, no clock, no network."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ NOWHERE: FrozenSet[str] = frozenset()
 MEDIA = (EXTERNAL, DISK)
 
 GRACE_SECONDS = 2.0
-"""A page that was set is in the directory after some milliseconds; after this time it did not get in."""
+"""After so many seconds a page that was set has either reached the directory, which takes milliseconds, or never
+will."""
 
 
 def media_of(tiers: Sequence[int]) -> FrozenSet[str]:
-    """Where a block is whose pages (one for each rank of the TP group) are in these tiers: bit 0 memory,
-    bit 1 disk. Memory when all are; a block that is partly on disk is on disk."""
+    """The media of a block whose pages (one for each rank of the TP group) are in the tiers `tiers`: bit 0 memory,
+    bit 1 disk. The block is in memory when all of its pages are; it is on disk when all pages are on disk, or when
+    only memory and disk together hold all of them."""
     in_memory, on_disk = all(t & 1 for t in tiers), all(t & 2 for t in tiers)
     if not in_memory and all(tiers):
         on_disk = True
@@ -46,7 +48,8 @@ class BlockWatch:
     def __init__(self, limit: int, check_s: float, stale_s: float, page_tokens: int) -> None:
         self._limit, self._check_s, self._stale_s = limit, check_s, stale_s
         self._page_tokens = page_tokens
-        self._blocks: "OrderedDict[str, _Block]" = OrderedDict()  # The longest unanswered first.
+        # Blocks by key, the one longest without an answer first.
+        self._blocks: "OrderedDict[str, _Block]" = OrderedDict()
         self._fresh: "OrderedDict[str, None]" = OrderedDict()
         self._events: List[Event] = []
 
@@ -54,8 +57,7 @@ class BlockWatch:
         return len(self._blocks)
 
     def add(self, keys: Sequence[str], parent: Optional[str], now: float) -> None:
-        """Pages that were set, each the child of the one before it. Keys that are no hashes are left
-        out."""
+        """Notes pages that were set, each the child of the page before it. Keys that are no hashes are left out."""
         last = block_hash(parent) if parent else None
         for key in keys:
             value = block_hash(key)
@@ -71,7 +73,8 @@ class BlockWatch:
             self._forget(next(iter(self._blocks)))
 
     def due(self, count: int, now: float) -> List[str]:
-        """Which blocks to ask about next: blocks set since, then those not asked for `check_s`."""
+        """The keys to ask the directory about next: first blocks that were set since, then blocks not asked about
+        for `check_s`."""
         keys = list(islice(self._fresh, count))
         for key, block in self._blocks.items():
             if len(keys) >= count or (block.answered or block.added) > now - self._check_s:
@@ -81,7 +84,7 @@ class BlockWatch:
         return keys
 
     def answer(self, key: str, media: FrozenSet[str], now: float) -> None:
-        """Where a block is."""
+        """Notes the directory's answer: the media that a block is in."""
         block = self._blocks.get(key)
         if block is None:
             return
@@ -95,7 +98,7 @@ class BlockWatch:
             self._fresh.pop(key, None)
 
     def expire(self, now: float) -> None:
-        """Takes back blocks that nobody has confirmed for `stale_s`; an answer announces them again."""
+        """Takes back blocks that no answer has confirmed for `stale_s`; a later answer announces them again."""
         for block in self._blocks.values():
             if (block.answered or block.added) > now - self._stale_s:
                 return
@@ -106,7 +109,7 @@ class BlockWatch:
             self._forget(key)
 
     def take(self) -> List[Event]:
-        """The events to say, in their order."""
+        """Returns the events that are to be sent, in their order, and forgets them."""
         events, self._events = self._events, []
         return events
 
@@ -115,7 +118,8 @@ class BlockWatch:
         self._fresh.pop(key, None)
 
     def _become(self, block: _Block, media: FrozenSet[str]) -> None:
-        """First where it is now, then where it no longer is: a block that moves is never nowhere."""
+        """Moves a block to `media`. The event about the new place comes first, then the one about the old place: a
+        block that moves is never announced as nowhere."""
         for medium in MEDIA:
             if medium in media - block.media:
                 self._events.append(block_stored(block.hash, block.parent, self._page_tokens, medium))

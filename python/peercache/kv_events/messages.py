@@ -1,4 +1,4 @@
-"""The events' form (SGLang: disaggregation/kv_events.py): arrays tagged by the class's name."""
+"""The form of KV events (SGLang: disaggregation/kv_events.py): arrays tagged with the name of their class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def block_hash(key: str) -> Optional[int]:
 
 
 def block_stored(block: int, parent: Optional[int], page_tokens: int, medium: str) -> Event:
-    """The tokens are not known here, so their list is empty: SGLang gives a backend hashes only."""
+    """The event that a block is stored in a medium. Its list of tokens is empty, since SGLang gives a backend hashes
+    only."""
     return ["BlockStored", [block], parent, [], page_tokens, None, medium]
 
 
@@ -38,7 +39,7 @@ def all_blocks_cleared() -> Event:
 
 
 def with_removals_joined(events: Sequence[Event]) -> List[Event]:
-    """Neighbours that remove from the same medium become one event; the order stays."""
+    """Joins neighbouring events that remove from the same medium to one event; the order stays."""
     joined: List[Event] = []
     for event in events:
         last = joined[-1] if joined else None

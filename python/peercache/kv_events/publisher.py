@@ -1,4 +1,4 @@
-"""Events on the wire, as SGLang's own publisher sends them: ZMQ PUB, and a ROUTER for missed ones."""
+"""Sends KV events as SGLang's own publisher does: over a ZMQ PUB socket, and over a ROUTER for missed ones."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ REPLAYS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class EventSettings:
-    """SGLang's names of --kv-events-config where it has one; seconds and counts of our own."""
+    """Settings of KV events: SGLang's names of --kv-events-config where it has one, and seconds and counts of
+    PeerCache's own."""
 
     endpoint: str
     """The address of the PUB socket, such as "tcp://127.0.0.1:5567"; the rank of data parallelism, where it is
     known, is added to the port. Nothing is encrypted or authenticated."""
     replay_endpoint: str = ""
-    """The address of the ROUTER socket; empty: none."""
+    """The address of the ROUTER socket for replays; empty: there is none."""
     topic: str = ""
     buffer_steps: int = 10000
-    """Messages that can be replayed."""
+    """Messages that are kept for replays."""
     hwm: int = 100000
     """Messages that ZMQ keeps for a slow subscriber; it loses the rest, and sees a gap in `seq`."""
     blocks_max: int = 131072
-    """Blocks that are announced at a time; beyond that, those that were the longest without an answer
-    of the directory are taken back first."""
+    """Blocks that are announced at a time; beyond that, blocks that have been longest without an answer of the
+    directory are taken back first."""
     check_s: float = 5.0
     """How often the directory is asked where an announced block is."""
     stale_s: float = 15.0
-    """After how long without an answer of the directory a block is taken back."""
+    """Seconds without an answer of the directory after which a block is taken back."""
 
     @staticmethod
     def of(flat: Mapping[str, Any]) -> "Optional[EventSettings]":
-        """From the JSON's "kv_events.*" keys; None without an endpoint: off. Unknown ones are said once
-        and left alone. Errors: ValueError for a value of a wrong form."""
+        """Reads the "kv_events.*" keys of the JSON; None without an endpoint: events are off. Unknown keys are
+        logged once and left alone. Errors: ValueError for a value of a wrong form."""
         given = {k[len("kv_events.") :]: v for k, v in flat.items() if k.startswith("kv_events.")}
         known = EventSettings.__dataclass_fields__
         unknown = sorted(set(given) - set(known))
@@ -63,7 +64,8 @@ class EventSettings:
 
 
 def with_port_offset(endpoint: str, offset: int) -> str:
-    """tcp://*:5567 and 2 is tcp://*:5569; other transports get the number as a suffix."""
+    """An endpoint with its port moved: tcp://*:5567 and 2 is tcp://*:5569; other transports get the number as a
+    suffix."""
     port = re.fullmatch(r"(tcp://.*:)(\d+)", endpoint)
     if port:
         return f"{port[1]}{int(port[2]) + offset}"
@@ -71,10 +73,10 @@ def with_port_offset(endpoint: str, offset: int) -> str:
 
 
 class EventPublisher:
-    """Messages [topic, seq (8 bytes, big-endian), msgpack [ts, [events], dp_rank]]; `seq` counts from 0.
+    """Publishes messages [topic, seq (8 bytes, big-endian), msgpack [ts, [events], dp_rank]]; `seq` counts from 0.
 
-    Threads: one, from the constructor to `close`. Errors: ImportError without python3-zmq and
-    python3-msgpack, zmq.ZMQError when an endpoint cannot be bound.
+    Threads: one, from the constructor to `close`. Errors: ImportError without python3-zmq and python3-msgpack,
+    zmq.ZMQError when an endpoint cannot be bound.
     """
 
     def __init__(self, settings: EventSettings, dp_rank: int = 0) -> None:
@@ -103,15 +105,15 @@ class EventPublisher:
         return socket
 
     def send(self, events: Sequence[Event]) -> None:
-        """One message; it does not wait for anybody."""
+        """Publishes the events as one message; does not wait for any subscriber."""
         payload = self._msgpack.packb([time.time(), list(events), self._dp_rank])
         self._sent.append((self._seq, payload))
         self._pub.send_multipart((self._topic, self._seq.to_bytes(8, "big"), payload))
         self._seq += 1
 
     def serve_replays(self, wait_s: float) -> None:
-        """Waits so long, and answers who missed something: [first seq wanted] -> [seq, payload] for each
-        message that is still kept, then [-1, ""]."""
+        """Waits for `wait_s` seconds, and answers subscribers that missed messages: [first seq wanted] -> [seq,
+        payload] for each message that is still kept, then [-1, ""]."""
         if self._replay is None:
             time.sleep(wait_s)
             return
@@ -130,14 +132,14 @@ class EventPublisher:
         self._reply(client, END_OF_REPLAY, b"")
 
     def _reply(self, client: bytes, seq: bytes, payload: bytes) -> None:
-        """Who does not read its answers loses them; we do not wait."""
+        """Sends one message of a replay without waiting: a client that does not read its answers loses them."""
         try:
             self._replay.send_multipart((client, b"", seq, payload), self._zmq.NOBLOCK)
         except self._zmq.Again:
             pass
 
     def close(self) -> None:
-        """Closes the sockets; sent messages get LINGER_MS to leave."""
+        """Closes the sockets; messages that were sent get LINGER_MS to leave."""
         for socket in self._sockets:
             socket.close(LINGER_MS)
         self._context.term()

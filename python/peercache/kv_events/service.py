@@ -1,4 +1,4 @@
-"""The thread that asks where announced blocks are, and says what changed."""
+"""The thread that asks the directory where announced blocks are, and publishes what changed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ WAITING_SETS_MAX = 8192
 class KVEvents:
     """Announces the blocks that this process has set, while the directory says that they are there.
 
-    Threads: `stored` from any, it only queues; one thread of ours asks and sends. Bounds: a block is
-    announced some 0.1 s after it can be found. Where it no longer is, is said within `check_s` plus
-    0.1 s for each 2048 blocks, plus what the directory itself needs to know of it; when the directory
-    does not answer, within `stale_s` plus a second. Ownership: the client is the caller's, and open until
-    `close` has returned. Errors: none but the log's after the constructor; that raises ImportError or
-    zmq.ZMQError.
+    Threads: `stored` may be called from any thread, it only queues; one thread of this object asks and sends.
+    Bounds: a block is announced some 0.1 s after it can be found. That it is gone from a medium is announced within
+    `check_s` plus 0.1 s for each 2048 blocks, plus what the directory itself needs to know of it; when the directory
+    does not answer, within `stale_s` plus a second. Ownership: the client is the caller's, and open until `close`
+    has returned. Errors: the constructor raises ImportError or zmq.ZMQError; later errors go to the log.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class KVEvents:
         page_tokens: int,
         dp_rank: int = 0,
     ) -> None:
-        """`spaces` are those of all ranks of the TP group; a block is where all of its pages are."""
+        """`spaces` are the key spaces of all ranks of the TP group; a block is where all of its pages are."""
         self._client, self._spaces = client, spaces
         self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s, page_tokens)
         self._sets: Deque[Tuple[List[str], Optional[str]]] = deque(maxlen=WAITING_SETS_MAX)
@@ -68,13 +67,14 @@ class KVEvents:
             self._sets.append((run, parent))
 
     def close(self) -> None:
-        """Takes all announced blocks back: from here on nobody looks after them."""
+        """Announces all blocks as removed, since nobody looks after them from here on."""
         self._ended.set()
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         try:
-            # Nobody looks after the blocks that a publisher before us announced here.
+            # A publisher before this one may have announced blocks here that nobody looks after any more, so all are
+            # cleared first.
             self._send([all_blocks_cleared()])
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)
@@ -114,7 +114,7 @@ class KVEvents:
 
 
 def start(settings: Optional[EventSettings], **rest: Any) -> Optional[KVEvents]:
-    """None when they are off, or cannot be: an engine serves without events."""
+    """Starts the events. None when they are off, or cannot be started: an engine serves without events."""
     if settings is None:
         return None
     try:

@@ -69,7 +69,7 @@ COLUMNS = {"put": 6, "hold": 6, "drop": 3, "ask": 5, "hit": 6, "return": 2, "vie
 
 
 class NoHistory(Exception):
-    """The text is not of this format, or not all of it."""
+    """Raised when the text is not of this format, or is cut off."""
 
 
 class Call:
@@ -82,18 +82,19 @@ class Call:
 
 
 class History:
-    """All events of one file, by what they are asked for."""
+    """All events of one file, by kind and then by the key, process or version for which the checks look them up."""
 
     def __init__(self, lines):
-        self.puts = collections.defaultdict(list)  # (key, version) -> [(at, process)]
-        self.contents = collections.defaultdict(set)  # (key, version, length) -> contents, put or held
-        self.put_under = collections.defaultdict(set)  # version -> keys
-        self.holds = collections.defaultdict(list)  # (process, key) -> [(at, version or None for a drop)]
+        self.puts = collections.defaultdict(list)  # begins of put calls: (key, version) -> [(at, process)]
+        self.contents = collections.defaultdict(set)  # bytes that were put or held: (key, version, length) -> contents
+        self.put_under = collections.defaultdict(set)  # keys that a version was put under: version -> keys
+        # what processes held when: (process, key) -> [(at, version or None for a drop)]
+        self.holds = collections.defaultdict(list)
         self.holders = set()  # processes that record what they hold
         self.calls = {}
-        self.views = collections.defaultdict(list)  # process -> [(at, stamp, members)]
-        self.stalls = collections.defaultdict(list)  # process -> [(from, to)]
-        self.clears = []  # (from, to, space)
+        self.views = collections.defaultdict(list)  # views that a process lived in: process -> [(at, stamp, members)]
+        self.stalls = collections.defaultdict(list)  # times without a processor: process -> [(from, to)]
+        self.clears = []  # clears that became certain: (from, to, space)
         self.gone = {}
         self.end = None
         self.counts = collections.Counter()
@@ -168,7 +169,7 @@ class History:
 
 
 def union_within(spans, begin, end):
-    """How much of begin..end these spans cover together."""
+    """How much of begin..end the given spans cover together."""
     covered, reached = 0, begin
     for first, last in sorted(spans):
         first, last = max(first, reached), min(last, end)
@@ -179,12 +180,13 @@ def union_within(spans, begin, end):
 
 
 def held_during(events, version, begin, end):
-    """Whether one of the stretches in which a process held this version meets begin..end."""
+    """Whether the process held this version at some moment within begin..end; `events` are its holds and drops of
+    the key."""
     held_since = None
     for at, what in sorted(events, key=lambda event: event[0]):
         if what is not None and what == version:
             held_since = at if held_since is None else held_since
-        elif held_since is not None:  # A drop, or another version in its place.
+        elif held_since is not None:  # A drop, or a hold of another version, ends the hold.
             if held_since <= end and at >= begin:
                 return True
             held_since = None
@@ -192,7 +194,7 @@ def held_during(events, version, begin, end):
 
 
 def hit_faults(history, call, hit):
-    """Why this hit is wrong; nothing when it is right."""
+    """Sentences that say why this hit is wrong; none when the hit is right."""
     key, version, length, content, holder = hit
     puts = history.puts.get((key, version))
     if not puts:
@@ -229,7 +231,8 @@ def wrong_hits(history):
 
 
 def differing_bytes(history):
-    """Two contents of one version: among hits, and among what was put and held, which would hide it."""
+    """Faults of versions with more than one content: among hits, and among puts and holds, where a second content
+    would hide wrong hits."""
     for (key, version, length), contents in history.contents.items():
         if len(contents) > 1:
             yield f"two contents of {key} version {version} of {length} bytes were put or held"
@@ -268,7 +271,7 @@ def shown(stamp):
 
 
 def faults(history, allowed_us=50_000):
-    """All sentences that say what was wrong."""
+    """All sentences that say what is wrong in this history."""
     yield from wrong_hits(history)
     yield from differing_bytes(history)
     yield from late_calls(history, allowed_us)
@@ -276,7 +279,7 @@ def faults(history, allowed_us=50_000):
 
 
 def report(path, allowed_us):
-    """Prints what is to be said of this file. @return whether it is good."""
+    """Prints the faults of one history file and its last line. @return whether the history is good."""
     try:
         with open(path, encoding="ascii", errors="replace") as lines:
             history = History(lines)

@@ -5,8 +5,8 @@ import pathlib
 import re
 import sys
 
-# A folder, and the folders that it may include besides itself. It sees only what stands above it in this
-# table; a folder of another one is named on its own.
+# Each folder of the tree, and the folders that it may include besides itself. A folder may include only folders above
+# it in this table; that it may include a folder does not let it include that folder's own folders.
 FOLDERS = {
     "common": [],
     "config": ["common"],
@@ -40,27 +40,29 @@ FOLDERS = {
     "tests/support/fake_verbs": ["common"],
 }
 
-# Pairs of folders that see each other: both kinds of a reader's hello come to one port.
+# Pairs of folders that include each other. rdma/tcp and rdma/verbs do, since the hellos of both kinds of readers come
+# to one port.
 PAIRS = [{"rdma/tcp", "rdma/verbs"}]
 
-# Files (prefixes) that may include more than their folder: the embedded node is the composition root.
+# Files (prefixes) that may include more than their folder may. client/embedded is the composition root of an embedded
+# node.
 FILES = {
     "bench/posting_rate": ["tests/support/fake_verbs"],
     "client/embedded": ["actors"],
 }
 
-# Headers that more than their folder's readers may include: plain values.
+# Headers that folders may include which may not include the header's folder: plain values.
 SHARED = {
     "link/protocol/disk_wire.hpp": ["directory"],
     "link/protocol/pool_wire.hpp": ["directory"],
     "metrics/latency_histogram.hpp": ["client", "link/protocol"],
 }
 
-EVERYTHING = ["tests"]  # folders that may include anything
+EVERYTHING = ["tests"]  # folders that may include any other folder
 
 SOCKETS = ("sys/socket.h", "sys/un.h", "netinet/", "arpa/inet.h", "netdb.h", "sys/epoll.h")
 
-# A library's headers (prefixes), and the only paths (prefixes) that may include them.
+# Headers of libraries (prefixes), and the only paths (prefixes) that may include them.
 FENCES = {
     ("caf/",): ["actors/", "client/", "link/"],
     ("infiniband/",): ["rdma/verbs/"],
@@ -82,7 +84,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 
 def folder_of(path):
-    """The longest folder of the table that holds this path, or None."""
+    """The longest folder of `FOLDERS` that holds this path, or None."""
     return max((f for f in FOLDERS if path.startswith(f + "/")), key=len, default=None)
 
 
@@ -119,7 +121,7 @@ def file_faults(root, path):
 
 
 def sources(root):
-    """Every C++ file of ours, as a path from the root."""
+    """The paths of all C++ files of this project, from the root."""
     for file in sorted(root.rglob("*.[ch]pp")):
         path = file.relative_to(root).as_posix()
         top = path.split("/")[0]
@@ -134,7 +136,7 @@ def faults(root):
 
 
 def includes_of(root):
-    """(file, its folder, quoted, target) of every include."""
+    """All includes of the tree: (file, its folder, whether the target is quoted, target) of each."""
     for path in sources(root):
         here = folder_of(path)
         if here is not None:
@@ -143,7 +145,7 @@ def includes_of(root):
 
 
 def permissions(seen):
-    """Each entry of the tables in words, and the includes that need it."""
+    """All permissions of the tables: for each a sentence, and the files that use it."""
     own = [(path, folder, folder_of(target), target) for path, folder, quoted, target in seen if quoted]
     foreign = [(path, target) for path, _, quoted, target in seen if not quoted]
     for here, allowed in FOLDERS.items():
@@ -172,7 +174,7 @@ def unused_permissions(root):
 
 
 def upward_permissions():
-    """Of folders that may include what stands below them in the table: a circle, sooner or later."""
+    """Faults of folders that may include a folder below them in the table: sooner or later that makes a circle."""
     order = list(FOLDERS)
     for here, allowed in FOLDERS.items():
         for there in allowed:

@@ -51,7 +51,7 @@ def name_of(head):
 
 
 def functions(text):
-    """(name, first line, last line) of every outermost function of this C++ text."""
+    """All outermost functions of a C++ text: (name, first line, last line) of each."""
     text = blanked(text)
     position = start = 0
     while position < len(text):
@@ -75,7 +75,7 @@ def functions(text):
 
 
 def measured(root):
-    """(lines, path, first line, name) of every function."""
+    """All functions of the tree: (lines, path, first line, name) of each."""
     for path in sources(root):
         text = (root / path).read_text()
         data = raw_string_lines(text)

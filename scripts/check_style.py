@@ -11,7 +11,8 @@ REAL_WORLD_TESTS = ("tests/real/", "tests/verbs/", "tests/python/", "tests/suppo
 
 
 def in_quiet_ring(path):
-    """Tests of the pure, actor and scenario rings, where time is an argument; a fake device may wait as a real one."""
+    """Whether the file is a test of the rings pure, actor or scenario, where time is an argument and no test sleeps.
+    Tests' fakes are not counted: a fake device may wait as a real one does."""
     return path.startswith("tests/") and not path.startswith(REAL_WORLD_TESTS)
 
 
@@ -23,7 +24,8 @@ def anywhere(_):
     return True
 
 
-# Where, what, and why not. Words are looked for in comments too; code only in code.
+# Patterns that are banned in code, not in comments: the files they are banned in, the pattern, and the reason.
+# `BANNED_WORDS` are looked for in comments too.
 BANNED_CODE = [
     (in_quiet_ring, r"\b(?:sleep_for|sleep_until|usleep|nanosleep)\b|\bsleep\s*\(",
      "a test of this ring waits for conditions or moves the clock, it never sleeps"),
@@ -32,13 +34,14 @@ BANNED_CODE = [
     (anywhere, r"\busing\s+namespace\s+std\s*;", "name what you use"),
 ]
 BANNED_WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
-# A genitive without its noun, a pronoun, or the end of somebody else's sentence: the subject stands on some other line.
+# Begins of comments that lack a subject: a genitive without its noun, a pronoun, or the end of somebody else's
+# sentence. The subject then stands on some other line.
 NO_SUBJECT = re.compile(
     r"//[/!]?<?[ \t]+((?:Of|Whom|Whose|Those|Its?|They|Them|Their|That|Such|And|Nor|Or|But|Than|Also|Else|Otherwise|Unless"
     r"|The same|As in|So (?:many|much|long))\b)"
 )
 COMMENT = re.compile(r"//[/!]?<?")
-# Rewritten together with its structs.
+# Files whose comments are not checked for a subject yet.
 SUBJECTS_LATER = ("link/protocol/reports.hpp",)
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace peercache\b|^namespace std\b", re.MULTILINE)
 
@@ -60,7 +63,8 @@ def blanked_comments(text):
 
 
 def first_lines(text):
-    """Each comment's position and first line: the lines that follow may begin as they like."""
+    """The position and the first line of each comment. A comment's further lines are left out: they may begin as
+    they like."""
     before = None
     for token in TOKEN.finditer(text):
         if not token[0].startswith("//"):

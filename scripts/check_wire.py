@@ -27,9 +27,10 @@ BEGIN, END = "<!-- check_wire.py: begin -->", "<!-- check_wire.py: end -->"
 
 @dataclass
 class Format:
-    """One version, and what it stands for. A file may end in "#name": only what is defined there under it."""
+    """One version constant, and the formats that it stands for. A file name may end in "#name": then only the
+    definitions of that name in the file make the bytes."""
 
-    version: str  # The constant's name, unique in its file.
+    version: str  # The name of the version constant, unique in its file.
     home: str
     covers: str
     refusal: str
@@ -100,10 +101,10 @@ FORMATS = [
             "actors/life_record.cpp#encode_record"]),
 ]
 
-# Messages that stay inside one process, whatever folder they are in.
+# Headers with messages that stay inside one process, although their folder has messages that travel.
 INSIDE_ONE_PROCESS = ["link/protocol/disk.hpp", "link/protocol/pool.hpp", "link/protocol/topology.hpp"]
 
-# Constants that are called like a version of bytes and are none.
+# Constants whose names look like those of versions, but that are no versions of bytes.
 NO_VERSIONS = []
 
 LITERAL = r"""(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)" | "(?:[^"\\\n]|\\.)*"
@@ -117,7 +118,7 @@ def without_comments(text):
 
 
 def without_white_space(code):
-    """Literals keep theirs."""
+    """Code without white space, except in its literals."""
     kept = []
     for match in re.finditer(LITERAL + r"|\s+|[^\s\"']+|[\"']", code, re.VERBOSE | re.DOTALL):
         kept.append("" if match[0].isspace() else match[0])
@@ -125,7 +126,7 @@ def without_white_space(code):
 
 
 def value_of(text, constant):
-    """What the file says that this constant is; None when it does not."""
+    """The value that the text gives to the constant; None when it gives none."""
     found = re.search(r"\bconstexpr\b[^;=]*\b" + constant + r"\s*=\s*([^;]+);", without_comments(text))
     return found[1].strip().strip('"') if found else None
 
@@ -140,14 +141,14 @@ def block_from(code, opening):
 
 
 def definitions_of(code, name):
-    """The text of each type, namespace or function of this name that is defined here."""
+    """The texts of all types, namespaces and functions called `name` that the code defines."""
     kinds = r"\b(?:struct|class|enum class|namespace)\s+(?:alignas\(\w+\)\s+)?" + name + r"\b[^;{(]*\{"
     function = r"\b" + name + r"\([^;{}]*\)[^;{}()]*\{"
     return [code[match.start():block_from(code, match.end() - 1)] for match in re.finditer(kinds + "|" + function, code)]
 
 
 def digest_of(text, version, name=""):
-    """Of the code that makes bytes: comments, includes, white space and the version itself do not count."""
+    """The digest of code that makes bytes. Comments, includes, white space and the version itself do not count."""
     code = re.sub(r"^[ \t]*#[ \t]*(?:include|pragma)\b[^\n]*", "", without_comments(text), flags=re.MULTILINE)
     code = re.sub(r"(\b" + version + r"\s*=\s*)[^;]+;", r"\1;", code)
     if name:
@@ -156,7 +157,7 @@ def digest_of(text, version, name=""):
 
 
 def expanded(root, form):
-    """The files of a format, each as (its word here, path, name or "")."""
+    """The files of a format: (the word for the file in the list of digests, path, name or "") of each."""
     for word in form.files:
         path, _, name = word.partition("#")
         if "*" not in path:
@@ -208,7 +209,7 @@ class Now:
 
 
 def read_digests(text):
-    """{format: (version, {file: digest})}."""
+    """Reads the file of digests: {format: (version, {file: digest})}."""
     known = {}
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
@@ -255,7 +256,7 @@ def unrecorded_versions(now, known, form):
 
 
 def table_of(now, formats):
-    """The table of docs/upgrades.md."""
+    """The table of formats for docs/upgrades.md."""
     lines = ["| version | now | file | covers | who refuses whom |", "|---|---|---|---|---|"]
     for form in formats:
         lines.append(f"| `{form.version}` | {now.versions[form.name]} | `{form.home}` | {form.covers} | {form.refusal} |")
@@ -282,7 +283,7 @@ def faults(root, formats=None):
 
 
 def update(root, same_version=False, formats=None):
-    """Records what is there now. @return why it does not."""
+    """Records the digests of the tree as it is now. @return why that is refused, if it is."""
     formats = FORMATS if formats is None else formats
     now = Now(root, formats)
     if now.faults:

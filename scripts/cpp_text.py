@@ -1,5 +1,5 @@
-"""C++ text with its comments, literals and preprocessor lines blanked, line breaks kept: what is left
-can be searched and its braces counted without being fooled."""
+"""Blanks the comments, literals and preprocessor lines of C++ text and keeps its line breaks, so that the text can
+be searched and its braces counted without being fooled."""
 import re
 
 TOKEN = re.compile(
@@ -15,7 +15,8 @@ TOKEN = re.compile(
 
 
 def blanked(text):
-    """A literal leaves its quotes, so that `f("")` stays a call."""
+    """The text with its comments, literals and preprocessor lines blanked. A literal leaves its quotes, so that
+    `f("")` stays a call."""
 
     def blank(match):
         token = match.group(0)

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Three masters that are well.
+/// A cluster of three masters without any fault; a test changes what it needs.
 struct cluster {
   cluster() {
     for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -85,7 +85,7 @@ TEST(cluster_health, a_fragment_says_how_many_masters_it_has_lost) {
                                     "gone-2), and the others go on")));
 }
 
-/// A missing connection to a node that does not answer is no fault of its own.
+/// A live node also has no connection to the dead one; only the dead node is a fault.
 TEST(cluster_health, the_network_is_not_blamed_for_a_node_that_is_dead) {
   cluster c;
   c.silence(2);
@@ -102,7 +102,7 @@ TEST(cluster_health, another_view_and_missing_links_are_faults_but_not_both_at_o
                                       HasSubstr("node-2 is connected to 1 of 2 other nodes")));
 }
 
-/// A path is there when the configuration wants a tier.
+/// A disk tier without a path is off on purpose; it is a fault only on the node whose path is set.
 TEST(cluster_health, a_disk_tier_that_was_to_be_and_is_off_is_a_fault_with_the_reason) {
   cluster c;
   c.answers[0].status->disk.why_off = "disk.path is not set";

@@ -13,7 +13,8 @@ namespace {
 enum class colour : std::uint8_t { red, green };
 constexpr std::array<std::string_view, 2> colour_words{"red", "green"};
 
-/// One option of each form, and CLI11's answer to some words.
+/// A command line with one option of each form; tests parse words with it and look at values and
+/// errors.
 struct forms {
   forms() {
     add_number(app, "-n,--number", number, {2, 200}, "How many");
@@ -24,7 +25,7 @@ struct forms {
   }
 
   std::string fault_of(std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end()); // CLI11 takes the last word first.
+    std::reverse(words.begin(), words.end()); // CLI11 takes words from the end of the vector.
     try {
       app.parse(words);
       return "accepted";

@@ -10,8 +10,7 @@ namespace peercache::cli::usage_test {
 
 namespace {
 
-/// The words of `peercache` on stderr about this command line, whose exit code must be the one for
-/// usage.
+/// What `peercache` prints on stderr about this command line; checks that the exit code is `usage`.
 std::string refusal_of(std::vector<const char*> words) {
   words.insert(words.begin(), "peercache");
   testing::internal::CaptureStdout();
@@ -23,7 +22,8 @@ std::string refusal_of(std::vector<const char*> words) {
   return said;
 }
 
-/// The words of `peercache-node` about its command line.
+/// The message of `peercache-node` about this command line; checks that its error is
+/// `invalid_argument`.
 std::string node_refusal_of(std::vector<const char*> words) {
   words.insert(words.begin(), "peercache-node");
   CLI::App app("a node", "peercache-node");

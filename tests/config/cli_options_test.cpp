@@ -14,9 +14,9 @@ struct command_line {
 
   explicit command_line(std::span<const std::string_view> prefixes = {}) : flags(app, prefixes) {}
 
-  /// The flags that were understood, or nothing where CLI11 refused the line.
+  /// Parses the words. Returns the flags that were given, or nothing when CLI11 refused the line.
   std::optional<std::vector<given_flag>> parse(std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end()); // CLI11 takes the last word first.
+    std::reverse(words.begin(), words.end()); // CLI11 takes words from the end of the vector.
     try {
       app.parse(words);
     } catch (const CLI::ParseError&) {

@@ -25,8 +25,8 @@ std::string fault_of_variable(const std::string& name, const std::string& text) 
   return loaded ? "accepted" : loaded.error().message;
 }
 
-/// Sets `opt` in the origins whose bit is set in `mask` (1 file, 2 environment, 4 flag), each to
-/// another value.
+/// Sources that set `opt` in each origin whose bit is set in `mask` (1 file, 2 environment, 4
+/// flag), in each to another of the values `samples`.
 sources sources_with(const option& opt, unsigned mask, const std::vector<option_value>& samples) {
   sources from{.host_name = "here"};
   const auto sample = [&](std::size_t i) { return samples[i % samples.size()]; };

@@ -73,7 +73,7 @@ TEST(options, no_two_options_share_a_field) {
   }
 }
 
-/// Every option with a value of its own.
+/// A configuration file that sets every option to a value that is not its default.
 constexpr std::string_view everything = R"(
 insecure_cluster = true
 data_plane = "verbs"

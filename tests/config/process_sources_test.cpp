@@ -10,7 +10,7 @@
 namespace peercache::config {
 namespace {
 
-/// A file that is removed again.
+/// A file with the given content that is removed at the end of the test.
 struct temporary_file {
   std::filesystem::path path;
   explicit temporary_file(const std::string& content)
@@ -21,7 +21,7 @@ struct temporary_file {
   ~temporary_file() { std::filesystem::remove(path); }
 };
 
-/// Sets a variable for one test.
+/// Sets an environment variable and unsets it at the end of the test.
 struct variable {
   const char* name;
   variable(const char* name, const char* text) : name(name) { setenv(name, text, 1); }

@@ -43,7 +43,7 @@ inline std::vector<option_value> sample_values(const option& opt) {
           ++x;
       },
       next);
-  if (next > opt.max) // Fractions.
+  if (next > opt.max) // Adding 1 to a fraction exceeds its bound, so another fraction is taken.
     next = std::get<double>(opt.max) / 8;
   for (auto& value : {opt.max, opt.min, next})
     if (value != opt.default_value)

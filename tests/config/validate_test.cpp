@@ -89,7 +89,7 @@ TEST(validate, names_are_words_of_at_most_255_bytes) {
   EXPECT_TRUE(mentions(fault_of({{"pool.name_prefix", "../x"}}), "file name"));
 }
 
-/// A disk tier at /disk, with more flags.
+/// The faults of a configuration with a disk tier at /disk and further flags.
 std::string fault_of_disk(std::vector<given_flag> flags, std::string host_name = "here") {
   flags.push_back({"disk.path", "/disk"});
   return fault_of(std::move(flags), std::move(host_name));

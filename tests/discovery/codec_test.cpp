@@ -31,7 +31,7 @@ view view_of(std::size_t members) {
   return v;
 }
 
-/// The fragment of a cluster that had two of these masters, and one more.
+/// The fragment of a cluster whose masters were two members of `v` and a third that is gone.
 view fragment_of(view v) {
   v.former_masters = {v.members[0], v.members[1], member_named("gone", 9)};
   std::sort(v.former_masters.begin(), v.former_masters.end(),
@@ -118,7 +118,7 @@ TEST(view_codec, another_format_byte_is_an_error) {
 }
 
 TEST(view_codec, a_forged_member_count_takes_no_memory) {
-  // format, term, version, issuer: 33 bytes, then the count.
+  // Format, term, version and issuer take 33 bytes; the count of members follows.
   auto bytes = encode_view(view_of(2));
   bytes[33] = static_cast<char>(0xff);
   bytes[34] = static_cast<char>(0xff);
@@ -137,7 +137,7 @@ TEST(view_codec, a_term_beyond_the_limit_is_forged) {
 TEST(view_codec, members_out_of_order_or_twice_are_an_error) {
   auto v = view_of(3);
   auto bytes = encode_view(v);
-  // All three names are equally long, so their members can trade places.
+  // All three names are equally long, so the encoded members can trade places.
   auto size = encode_member(v.members[0]).size();
   constexpr std::size_t first = 35;
   ASSERT_EQ(bytes.substr(first, size), encode_member(v.members[0]));
@@ -207,7 +207,7 @@ TEST(packet_codec, a_long_reason_is_cut) {
   EXPECT_EQ(std::get<refused_packet>(*back).reason.size(), reason_bytes_max);
 }
 
-/// Whatever the bytes: an error, or a packet that encodes to exactly these bytes.
+/// Decoding any bytes gives either an error, or a packet that encodes to exactly these bytes.
 TEST(packet_codec, random_mutations_are_refused_or_mean_what_they_say) {
   std::size_t refused = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

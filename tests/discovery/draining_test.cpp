@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Every node's view has all nodes, and says that exactly node `i` is draining.
+/// Whether every node's view has all nodes, and says that exactly node `i` is draining.
 bool all_say_that_only(const tests::membership_net& net, std::size_t i) {
   if (!net.converged())
     return false;

@@ -28,8 +28,8 @@ std::vector<member> members_named(std::size_t count, const std::string& prefix =
   return members;
 }
 
-/// The share of the ring that its most loaded member has, divided by the mean, by evenly spaced
-/// samples.
+/// The share of the keys that the most loaded member has, divided by the mean share; measured at
+/// evenly spaced positions.
 double max_over_mean(const hash_ring& ring) {
   constexpr std::size_t samples = 2'000'000;
   std::unordered_map<node_id, std::size_t> load;
@@ -120,8 +120,8 @@ TEST(hash_ring, load_is_spread_evenly) {
   for (std::size_t count : {3, 10, 100, 1000}) {
     auto ratio = max_over_mean(hash_ring(members_named(count)));
     std::printf("[ measured ] %4zu members: most loaded / mean = %.3f\n", count, ratio);
-    // 160 virtual nodes scatter by 1/sqrt(160) = 8 %; the largest of 1000 lies beyond three times
-    // that.
+    // With 160 virtual nodes a member's share scatters by 1/sqrt(160) = 8 %, and the largest of
+    // 1000 shares lies beyond three times that.
     EXPECT_LE(ratio, 1.35) << count;
   }
 }

@@ -20,7 +20,8 @@ using tests::node_name;
 
 constexpr auto heartbeat = milliseconds(500);
 constexpr auto expiry = seconds(2);
-/// Ticks are 50 ms apart, packets take up to 5 ms, a few of them in a row.
+/// How much later than a deadline something may happen: ticks are 50 ms apart, and packets take up
+/// to 5 ms, a few of them in a row.
 constexpr auto slack = milliseconds(150);
 
 TEST(membership, the_next_master_takes_over_a_dead_leader_with_a_higher_term) {
@@ -58,7 +59,8 @@ TEST(membership, a_plain_member_that_leads_at_once_expels_nobody_who_lives) {
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.run_for(seconds(30));
   net.leave(0);
-  // Until now the head alone got heartbeats.
+  // Until node 0 left, it alone got heartbeats, being the only master; so node 1 has heard no other
+  // member yet.
   net.run_for(seconds(10));
   EXPECT_TRUE(net.converged());
   EXPECT_TRUE(net.machine(1).leads());
@@ -75,7 +77,7 @@ TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back)
     net.kill(dead);
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
   }
-  // Node 6 knows dead masters and a dead seed only.
+  // When node 6 thaws, it knows only masters that are dead and a dead seed.
   net.thaw(6);
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
 }
@@ -84,7 +86,7 @@ TEST(membership, a_member_that_restarts_comes_back_though_its_only_seed_is_gone)
   auto net = converged_net(6);
   net.kill(5);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  // Node 0 is the leader that expelled the other.
+  // Node 0 is the leader that expelled node 5, so only node 0 need remember it.
   net.leave(0);
   net.run_for(milliseconds(50));
   net.kill(0);
@@ -179,7 +181,8 @@ TEST(membership, a_leader_takes_in_nobody_who_knows_a_newer_cluster_but_asks_abo
   EXPECT_EQ(answer->known, net.view_of(0).stamp());
 }
 
-/// The cluster that a node was told to join dies before it answers: the node's own cluster goes on.
+/// A node is told to join a newer cluster, which dies before it answers: the node's own cluster
+/// must go on.
 TEST(membership, a_newer_cluster_that_vanished_does_not_stop_the_old_one) {
   auto net = converged_net(3);
   auto ghost = net.view_of(0);
@@ -299,7 +302,8 @@ TEST(membership, two_halves_become_one_view_after_the_partition) {
   EXPECT_LE(*took, 3 * heartbeat);
 }
 
-/// Checks the invariants of every moment: views only get newer and contain their holder.
+/// Checks the views that all nodes adopted: no two different ones have the same stamp, and each has
+/// masters and a leader.
 void check_safety(const membership_net& net) {
   std::map<view_stamp, view> by_stamp;
   for (std::size_t i = 0; i < net.size(); ++i) {

@@ -1,4 +1,5 @@
-// Any set of nodes may go at once: what becomes of the others.
+// Tests that after any set of nodes is gone at once the other nodes live in one view (or one on
+// each side of a partition).
 
 #include "discovery/membership.hpp"
 #include "tests/support/membership_net.hpp"
@@ -28,7 +29,7 @@ void heal(membership_net& net) {
   net.reachable = [](auto, auto) { return true; };
 }
 
-/// Whether the running nodes of `side` live in one view, of exactly these.
+/// Whether the running nodes of `side` live in one view, whose members are exactly these nodes.
 bool one_view_of(membership_net& net, const std::set<std::size_t>& side) {
   const view* first = nullptr;
   std::size_t running = 0;
@@ -58,7 +59,7 @@ TEST(membership_fragment, without_two_of_three_masters_the_others_have_one_view_
   EXPECT_EQ(after.masters_lost(), 2u);
   EXPECT_TRUE(after.newer_than(before));
   EXPECT_EQ(after.term, before.term) << "what a majority makes later must be newer";
-  // A newcomer was told why it has to wait, and then was taken in.
+  // The newcomer was told why it has to wait, and was taken in afterwards.
   ASSERT_EQ(net.at(late).refusals.size(), 1u);
   EXPECT_NE(net.at(late).refusals[0].find("too few masters"), std::string::npos);
 }
@@ -97,7 +98,7 @@ TEST(membership_fragment, a_last_node_goes_on_alone) {
   EXPECT_LE(*took, in_time);
 }
 
-/// 200 clusters of 3 to 40 nodes; who is left may be on two sides that do not hear each other.
+/// Runs 200 clusters of 3 to 40 nodes; the nodes that are left may be on two sides of a partition.
 TEST(membership_fragment, any_set_of_nodes_may_go_and_each_side_of_the_others_has_one_view) {
   milliseconds slowest{0};
   std::size_t fragments = 0;
@@ -138,7 +139,7 @@ TEST(membership_fragment, any_set_of_nodes_may_go_and_each_side_of_the_others_ha
               static_cast<long long>(slowest.count()));
 }
 
-/// With a majority of the masters nobody waits for more than the expiry.
+/// While a majority of the masters lives, no view waits for longer than the expiry.
 TEST(membership_fragment, with_a_majority_of_masters_it_takes_three_heartbeats_once_it_is_noticed) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -252,7 +253,8 @@ TEST(membership_fragment, a_fragment_that_loses_most_of_its_masters_makes_anothe
   ASSERT_TRUE(net.run_until([&] { return net.converged() && !net.view_of(8).fragment(); }, soon));
 }
 
-/// The deaf node hears nobody and is heard by all: it may make itself any view.
+/// A deaf node receives nothing while all others hear it: the views that it makes for itself must
+/// not reach them.
 TEST(membership_fragment, a_deaf_node_takes_nobody_out_of_the_view_of_a_majority) {
   for (std::size_t deaf : {3, 5}) {
     auto net = converged_net(6);
@@ -274,8 +276,8 @@ TEST(membership_fragment, a_deaf_node_takes_nobody_out_of_the_view_of_a_majority
   }
 }
 
-/// A leader's proposal is accepted, and it does not hear that. It makes a fragment, the others
-/// finish what it had proposed.
+/// A leader proposes a view and hears no more answers, so it makes a fragment, while the others
+/// finish the proposed view.
 TEST(membership_fragment, what_a_deaf_leader_proposed_is_another_view_than_the_one_it_makes_then) {
   auto net = converged_net(9);
   for (std::size_t i : {0, 1, 2})
@@ -301,7 +303,8 @@ TEST(membership_fragment, what_a_deaf_leader_proposed_is_another_view_than_the_o
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
 
-/// The node hears from others that they are in touch.
+/// The node at the edge hears neither masters nor is heard by them, but the other members tell it
+/// that they are in touch with enough masters: so it makes no fragment.
 TEST(membership_fragment, a_node_that_only_the_masters_do_not_hear_makes_none) {
   auto net = converged_net(6);
   const auto before = net.view_of(5).members.size();
@@ -317,7 +320,7 @@ TEST(membership_fragment, a_node_that_only_the_masters_do_not_hear_makes_none) {
 }
 
 /// A restarted head cannot know whether the cluster that it heard of is gone; after a while it goes
-/// on with who is there.
+/// on with the nodes that are there.
 TEST(membership_fragment, a_restarted_head_whose_cluster_is_gone_goes_on_as_a_fragment) {
   auto net = converged_net(5);
   const auto base = net.view_of(0);

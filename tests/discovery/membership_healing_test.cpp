@@ -1,4 +1,5 @@
-// One view within three heartbeats after faults end: the cases that could make it later.
+// Tests that there is one view within three heartbeats after faults end, in cases that could make
+// it later.
 
 #include "discovery/membership.hpp"
 #include "tests/support/membership_net.hpp"
@@ -22,7 +23,7 @@ constexpr auto heartbeat = milliseconds(500);
 constexpr auto expiry = seconds(2);
 constexpr auto in_time = 3 * heartbeat;
 
-/// `count` nodes, of which the first two are the seeds.
+/// A net of `count` nodes, of which the first two are the seeds.
 membership_net two_seeds(std::size_t count, std::uint64_t seed) {
   membership_net net(seed);
   for (std::size_t i = 1; i <= count; ++i)
@@ -30,7 +31,7 @@ membership_net two_seeds(std::size_t count, std::uint64_t seed) {
   return net;
 }
 
-/// The head need not wait for a seed that itself waits for the head.
+/// The head need not wait for the other seed, since that seed itself asks the head to take it in.
 TEST(membership_healing, a_new_cluster_with_two_seeds_is_one_view_at_once) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = two_seeds(5, seed);
@@ -49,8 +50,9 @@ TEST(membership_healing, a_head_waits_for_a_seed_that_is_down) {
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(2)));
 }
 
-/// The new leader does not hear a member that another master hears: it learns it from that one's
-/// vote and asks again, without waiting for the third master, which restarted and has no vote.
+/// The new leader does not hear a member that another master hears. It learns of the member from
+/// that master's vote and asks again, without waiting for the third master, which restarted and has
+/// no vote.
 TEST(membership_healing, a_leader_that_a_vote_contradicts_asks_again_soon) {
   auto net = converged_net(5);
   const auto base = net.view_of(1).stamp();
@@ -79,7 +81,7 @@ TEST(membership_healing, a_leader_that_a_vote_contradicts_asks_again_soon) {
   EXPECT_FALSE(asked_who_restarted) << "its vote would have to be finished by others";
 }
 
-/// A vote against a view names all who are missing in it.
+/// A vote against a view names all members that the voter hears and the view lacks.
 TEST(membership_healing, a_veto_names_everybody_who_is_heard) {
   auto net = converged_net(6);
   auto base = net.view_of(1);
@@ -96,7 +98,8 @@ TEST(membership_healing, a_veto_names_everybody_who_is_heard) {
     EXPECT_EQ(std::count(vote.alive.begin(), vote.alive.end(), net.at(i).self.inc), 1) << i;
 }
 
-/// An attempt of somebody who is gone was promised to: the next one is newer, not late.
+/// A master promised to follow an attempt whose maker is gone: the next attempt must take a higher
+/// ballot at once, not after a time-out.
 TEST(membership_healing, a_promise_to_somebody_who_is_gone_holds_nobody_up) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(3, seed);
@@ -112,7 +115,8 @@ TEST(membership_healing, a_promise_to_somebody_who_is_gone_holds_nobody_up) {
   }
 }
 
-/// The masters of the newest view decide alone, and others run in their places.
+/// The newest view has one master, which decides alone; another process runs in its place, so
+/// nobody makes the view after it.
 TEST(membership_healing, a_view_whose_masters_were_replaced_is_waited_for_by_nobody) {
   auto net = converged_net(3);
   auto lost = net.view_of(0);
@@ -129,8 +133,8 @@ TEST(membership_healing, a_view_whose_masters_were_replaced_is_waited_for_by_nob
   EXPECT_GT(net.view_of(0).term, lost.term);
 }
 
-/// Both seeds restart. A member that lives on says that there is a cluster, and tells its view a
-/// little later only.
+/// Both seeds restart. A member that lives on tells them that a cluster exists, and sends its view
+/// only a little later.
 TEST(membership_healing, a_head_that_hears_of_a_cluster_founds_no_other) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = two_seeds(5, seed);
@@ -148,7 +152,7 @@ TEST(membership_healing, a_head_that_hears_of_a_cluster_founds_no_other) {
   }
 }
 
-/// All masters run again at once, and take turns.
+/// All masters restart at once; only one of them at a time may act for the cluster.
 TEST(membership_healing, one_of_those_who_stand_in_goes_first) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);
@@ -166,7 +170,8 @@ TEST(membership_healing, one_of_those_who_stand_in_goes_first) {
   }
 }
 
-/// All masters accepted a view; then they heard of one without them, whose only master is gone.
+/// All masters accepted a view; then they heard of a newer view without them, whose only master is
+/// gone.
 TEST(membership_healing, what_has_to_be_finished_first_is_gone_on_from) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(3, seed);
@@ -201,8 +206,8 @@ TEST(membership_healing, what_has_to_be_finished_first_is_gone_on_from) {
   }
 }
 
-/// A node that lives in no view is asked about two views in turn; both were followed by one that a
-/// single master made and left.
+/// A node that lives in no view is asked for votes about two views in turn. A later view, whose
+/// single master is gone, followed both.
 TEST(membership_healing, a_vote_is_not_forgotten_for_another_about_an_older_view) {
   auto net = converged_net(3);
   const auto base = net.view_of(0);
@@ -231,7 +236,8 @@ TEST(membership_healing, a_vote_is_not_forgotten_for_another_about_an_older_view
   EXPECT_EQ(vote.accepted->value, value);
 }
 
-/// The master that refused because it was placed before may be gone by now.
+/// A stand-in waits after the refusal of a master that is placed before it; but that master may be
+/// gone by now, so the wait must end.
 TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   auto net = converged_net(3);
   const auto base = net.view_of(0);
@@ -274,7 +280,8 @@ TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   EXPECT_LE(*asked_at - refused_at, in_time);
 }
 
-/// Applicants asked this node while it knew no view that names their former selves.
+/// Applicants asked this node before it knew the view that names their former selves; once it knows
+/// the view, the former selves count as dead.
 TEST(membership_healing, who_asked_before_the_view_was_known_has_replaced_its_master) {
   auto net = converged_net(3);
   auto base = net.view_of(2);
@@ -294,7 +301,7 @@ TEST(membership_healing, who_asked_before_the_view_was_known_has_replaced_its_ma
   })) << "it is the first master that lives";
 }
 
-/// The leader refuses whom it cannot take in now, and takes it in when it can.
+/// The leader refuses an applicant that it cannot take in now, and takes it in as soon as it can.
 TEST(membership_healing, who_was_refused_while_the_view_stood_still_is_in_the_next_one) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);
@@ -304,13 +311,14 @@ TEST(membership_healing, who_was_refused_while_the_view_stood_still_is_in_the_ne
     auto late = net.start(node_name(6), 6, {membership_net::address(1)});
     ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
     net.reachable = [late](std::size_t from, std::size_t to) {
-      return from != late || to != 0; // The late one does not ask again.
+      // Node `late` is heard by the leader no more, so it cannot ask again.
+      return from != late || to != 0;
     };
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, in_time)) << seed;
   }
 }
 
-/// A view came about without somebody who lives: it is told, and comes back.
+/// A view is made without a member that lives: the member is sent the view, and joins again.
 TEST(membership_healing, who_is_left_out_hears_of_it_at_once) {
   auto net = converged_net(5);
   net.reachable = [](std::size_t from, std::size_t) { return from != 4; };
@@ -319,8 +327,9 @@ TEST(membership_healing, who_is_left_out_hears_of_it_at_once) {
   EXPECT_EQ(net.machine(4).state(), membership::phase::rejoining);
 }
 
-/// A late packet of a process that was replaced takes the place of the one that runs. That one's
-/// address is its own: it need not wait until the other one has expired.
+/// A late join packet of a replaced process puts that process back in the view instead of its
+/// successor, which runs at the same address. The successor must be taken in again before the
+/// former process expires.
 TEST(membership_healing, who_was_pushed_out_by_its_own_past_is_back_at_once) {
   auto net = converged_net(5);
   auto past = net.at(4).self;

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-// Masters that leave, of which three or more vote.
+// Tests of masters that leave a cluster of three or more voting masters.
 namespace peercache::discovery::membership_leaving_test {
 namespace {
 
@@ -30,7 +30,7 @@ TEST(membership_leaving, a_master_that_leaves_votes_until_the_cluster_can_do_wit
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);
     net.run_for(milliseconds(net.random() % 500));
-    net.freeze(1); // Next in line.
+    net.freeze(1); // Node 1 is the master that would lead next.
     net.run_for(milliseconds(net.random() % 500));
     net.leave(0);
     EXPECT_FALSE(net.machine(0).may_end(net.now())) << "the third master alone is no majority";
@@ -86,7 +86,7 @@ TEST(membership_leaving, the_second_of_the_masters_that_leave_takes_the_first_on
   auto net = converged_net(5);
   for (std::size_t i : {0, 1, 2})
     net.leave(i);
-  net.kill(0); // Node 0 had told the others that it leaves.
+  net.kill(0); // Node 0 is killed after it has told the others that it leaves.
   ASSERT_TRUE(net.run_until([&] { return net.machine(1).may_end(net.now()); }, seconds(3)));
   net.kill(1);
   net.kill(2);
@@ -104,7 +104,8 @@ TEST(membership_leaving, that_a_master_leaves_is_said_again_when_it_was_lost) {
   EXPECT_LE(*took, heartbeat + slack);
 }
 
-/// The view in which it leads was on its way when it heard of the leaver.
+/// A node hears of a leaver, and then a view arrives that was already on its way, which makes the
+/// node leader and still contains the leaver.
 TEST(membership_leaving, who_leads_next_has_not_forgotten_who_left) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);
@@ -121,7 +122,8 @@ TEST(membership_leaving, who_leads_next_has_not_forgotten_who_left) {
   }
 }
 
-/// The leader could not take it in then, and must not when it can: it is gone.
+/// The leader could not take the applicant in when it asked, and must not when it can, since the
+/// applicant has left meanwhile.
 TEST(membership_leaving, who_leaves_before_it_was_taken_in_is_in_no_view) {
   auto net = converged_net(5);
   net.reachable = [](std::size_t a, std::size_t b) { return (a % 5 == 0) == (b % 5 == 0); };

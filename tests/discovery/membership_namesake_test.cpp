@@ -1,4 +1,5 @@
-// Processes that ask under the name of a member, here or elsewhere.
+// Tests of processes that ask to join under the name of a member, on the member's host or on
+// another.
 
 #include "discovery/membership.hpp"
 #include "tests/support/membership_net.hpp"
@@ -18,7 +19,7 @@ using tests::node_name;
 
 constexpr auto in_time = 3 * milliseconds(500);
 
-/// A leader does not hear itself, and must not take itself for gone.
+/// A leader hears no heartbeats of its own, and must not take itself for gone because of that.
 TEST(membership_namesake, a_namesake_of_the_leader_is_refused) {
   auto net = converged_net(4);
   const auto before = net.view_of(0);
@@ -41,8 +42,9 @@ TEST(membership_namesake, a_namesake_of_the_head_is_not_in_the_first_view_instea
   }
 }
 
-/// A majority of masters lives on one side; on the other one restarted, and a namesake of another,
-/// which must not vote in the place of somebody who may live.
+/// One side of a partition has a majority of the masters. On the other side one master restarted,
+/// and a namesake of another master asks: the namesake must not vote in place of a master that may
+/// live.
 TEST(membership_namesake, a_namesake_elsewhere_does_not_vote_in_a_masters_place) {
   auto net = converged_net(5);
   const auto base = net.view_of(0);
@@ -60,7 +62,8 @@ TEST(membership_namesake, a_namesake_elsewhere_does_not_vote_in_a_masters_place)
   EXPECT_EQ(net.machine(namesake).state(), membership::phase::looking);
 }
 
-/// The namesake is refused, and so is nobody whose vote is not to be asked for instead.
+/// A namesake of a master on another host is refused, and the master itself is still asked for its
+/// vote.
 TEST(membership_namesake, a_namesake_elsewhere_takes_nobodys_vote) {
   auto net = converged_net(4);
   auto lost = net.view_of(0);
@@ -80,7 +83,8 @@ TEST(membership_namesake, a_namesake_elsewhere_takes_nobodys_vote) {
   EXPECT_TRUE(net.run_until(goes_on, in_time));
 }
 
-/// An applicant at another address may be the frozen process that the member replaced.
+/// An applicant under a member's name at another address may be the frozen process that the member
+/// replaced, so it is not believed.
 TEST(membership_namesake, a_replaced_process_elsewhere_does_not_push_its_successor_out) {
   auto net = converged_net(5);
   auto past = net.at(4).self;
@@ -92,8 +96,8 @@ TEST(membership_namesake, a_replaced_process_elsewhere_does_not_push_its_success
   EXPECT_EQ(net.view_of(0), before);
 }
 
-/// A node that looks for a cluster cannot hear whether a member lives: a namesake from elsewhere
-/// waits.
+/// A node that looks for a cluster cannot hear whether a member lives, so a namesake of a member on
+/// another host has to wait.
 TEST(membership_namesake, who_stands_in_takes_no_namesake_for_a_member) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);

@@ -20,7 +20,7 @@ constexpr auto heartbeat = milliseconds(500);
 constexpr auto expiry = seconds(2);
 constexpr auto slack = milliseconds(150);
 
-/// Splits the net: nodes below `at` and the others do not hear each other.
+/// Splits the net into the nodes below `at` and the others, which do not hear each other.
 void split(membership_net& net, std::size_t at) {
   net.reachable = [at](std::size_t a, std::size_t b) { return (a < at) == (b < at); };
 }
@@ -64,7 +64,7 @@ TEST(membership_quorum, a_lost_master_that_thaws_soon_brings_the_view_back) {
   net.thaw(1);
   auto took = net.run_until([&] { return net.converged(); }, seconds(10));
   ASSERT_TRUE(took);
-  // The node slept, and does not count that time against the dead leader.
+  // Node 1 was frozen for most of that time, and does not count it against the dead leader.
   EXPECT_LE(*took, expiry + heartbeat);
   EXPECT_TRUE(net.machine(1).leads());
   EXPECT_FALSE(net.view_of(5).fragment());
@@ -129,7 +129,7 @@ TEST(membership_quorum, a_member_that_only_the_leader_does_not_hear_stays) {
   net.reachable = [](std::size_t a, std::size_t b) { return a != 4 || b != 0; };
   net.run_for(seconds(20));
   EXPECT_EQ(net.view_of(0), before);
-  // Another node can still come in meanwhile.
+  // While the leader does not hear node 4, another node can still come in.
   net.start(node_name(6), 6, {membership_net::address(1)});
   EXPECT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 6; }, seconds(5)));
 }
@@ -158,8 +158,9 @@ TEST(membership_quorum, five_masters_need_three) {
   EXPECT_TRUE(net.machine(2).leads());
 }
 
-/// Others publish to a member from its new view on. It would forget records that came before it
-/// knew that it had been out.
+/// Other nodes publish records to a member from its new view on. So the member must learn first
+/// that it was expelled: it would otherwise forget, when it learns that later, the records that
+/// came meanwhile.
 TEST(membership_quorum, a_member_that_was_out_comes_back_only_when_it_knows) {
   auto net = converged_net(5);
   auto old = net.view_of(4);
@@ -188,9 +189,9 @@ TEST(membership_quorum, two_of_four_masters_restarted_are_enough_with_the_other_
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
 
-/// Views of one cluster whose bases all had three masters or more, and which are no fragments, are
-/// a chain: one view a term.
-/// @param first Term of the view that all had before the faults.
+/// Checks that the views of a cluster are a chain, one view for each term, as long as each was made
+/// by three masters or more and none is a fragment.
+/// @param first Term of the view that all nodes had before the faults.
 void check_chain(const membership_net& net, std::uint64_t first) {
   auto last = std::numeric_limits<std::uint64_t>::max();
   std::map<std::uint64_t, view> chain;
@@ -207,8 +208,9 @@ void check_chain(const membership_net& net, std::uint64_t first) {
     }
 }
 
-/// Partitions, losses, reordering and pauses, but no restarts; then none of them any more.
-/// @return The term of the view before, 0 when there was none.
+/// Runs a new cluster through partitions, losses, reordering and pauses, without restarts, and then
+/// ends all faults.
+/// @return The term of the view that the cluster had before the faults, 0 when it had none.
 std::uint64_t shake(membership_net& net, bool some_leave) {
   std::vector<endpoint> seeds{membership_net::address(1), membership_net::address(2)};
   auto count = 5 + net.random() % 5;
@@ -244,7 +246,8 @@ std::uint64_t shake(membership_net& net, bool some_leave) {
   return first;
 }
 
-/// A view that a majority decided is unique.
+/// Two views that majorities of the same masters decided would have the same term; there must be
+/// none.
 TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_seeds) {
   std::size_t views = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
@@ -259,8 +262,8 @@ TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_see
   EXPECT_GT(views, 200u * 10) << "too little happened";
 }
 
-/// Where two of three leave on one side of a partition, the other side may be left without a
-/// majority: only decided views are judged.
+/// Where two of three masters leave on one side of a partition, the other side may be left without
+/// a majority, so the nodes need not come together again: only decided views are judged.
 TEST(membership_quorum, no_two_sides_decide_differently_while_some_leave) {
   std::size_t left = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {

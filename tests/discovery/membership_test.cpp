@@ -19,7 +19,8 @@ using tests::started_net;
 
 constexpr auto heartbeat = milliseconds(500);
 constexpr auto expiry = seconds(2);
-/// Ticks are 50 ms apart, packets take up to 5 ms, a few of them in a row.
+/// How much later than a deadline something may happen: ticks are 50 ms apart, and packets take up
+/// to 5 ms, a few of them in a row.
 constexpr auto slack = milliseconds(150);
 
 TEST(membership, a_node_without_seeds_is_a_cluster_at_its_first_tick) {
@@ -36,7 +37,8 @@ TEST(membership, three_nodes_converge_on_one_view_within_three_heartbeats) {
   auto net = started_net(3);
   auto took = net.run_until([&] { return net.converged(); }, seconds(10));
   ASSERT_TRUE(took);
-  // The head listens for two heartbeats before it founds; a join is at most one heartbeat later.
+  // The head listens for two heartbeats before it founds; the other nodes' joins come at most one
+  // heartbeat later.
   EXPECT_LE(*took, 3 * heartbeat + slack);
   EXPECT_EQ(net.view_of(2).masters,
             (std::vector<std::string>{node_name(1), node_name(2), node_name(3)}));
@@ -60,7 +62,8 @@ TEST(membership, masters_are_the_head_and_the_first_ones_by_id) {
   EXPECT_EQ(net.view_of(3).masters, (std::vector<std::string>{"zebra", names[0], names[1]}));
 }
 
-/// Racks of ten hosts with consecutive names: it is luck, not rule, that two masters stand in one.
+/// Ten hosts with consecutive names share a rack: that two masters stand in one rack must be
+/// chance, not a rule.
 TEST(membership, masters_are_spread_whatever_the_order_of_names) {
   int together = 0;
   constexpr int clusters = 200;
@@ -70,7 +73,7 @@ TEST(membership, masters_are_spread_whatever_the_order_of_names) {
       member m;
       m.name = "cluster" + std::to_string(cluster) + "-gpu" + std::to_string(host);
       m.id = node_id_of(m.name);
-      m.host = std::to_string(host / 10); // The host's rack.
+      m.host = std::to_string(host / 10); // The rack of the host is kept in the field `host`.
       members.push_back(m);
     }
     const auto masters = choose_masters(members, {}, 3);
@@ -122,7 +125,8 @@ TEST(membership, a_head_that_is_refused_does_not_found_a_cluster) {
     net.start(node_name(i), i, seeds);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.kill(0);
-  // A process starts on the head's machine under a name that lives elsewhere.
+  // A process starts on the machine of the dead head under the name of a member that lives on
+  // another host.
   auto wrong = net.start(node_name(3), 1, seeds);
   net.run_for(seconds(30));
   EXPECT_EQ(net.view_of(wrong).term, 0u);
@@ -174,7 +178,7 @@ TEST(membership, a_second_node_of_the_same_name_is_refused_while_the_first_lives
 TEST(membership, a_replaced_process_does_not_throw_its_successor_out) {
   auto net = converged_net(3);
   auto old_process = net.at(2).self.inc;
-  // The successor runs on the same host while the old process is only frozen and keeps its port.
+  // The successor runs on the host of the old process, which is only frozen and keeps its port.
   net.freeze(2);
   auto successor = net.start(node_name(3), 3, {membership_net::address(1)}, 31990);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
@@ -187,7 +191,7 @@ TEST(membership, a_replaced_process_does_not_throw_its_successor_out) {
 
 TEST(membership, a_full_cluster_of_masters_forwards_joins_to_its_leader) {
   auto net = converged_net(3);
-  // The new node knows only a seed that does not lead.
+  // The new node knows only one seed, which does not lead.
   net.start(node_name(4), 4, {membership_net::address(3)});
   auto took = net.run_until([&] { return net.converged(); }, seconds(5));
   ASSERT_TRUE(took);

@@ -1,4 +1,4 @@
-// The cost of a thousand nodes, from the classes themselves; docs/scale.md has the figures.
+// Measures what a thousand nodes cost, with the real classes; docs/scale.md has the figures.
 
 #include "discovery/hash_ring.hpp"
 #include "discovery/membership.hpp"
@@ -24,7 +24,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// Rounds of each measurement; the best one counts, because other programs have the processor too.
+/// How many rounds a measurement has; the best round counts, because other programs use the
+/// processor too.
 constexpr int rounds = 20;
 
 std::vector<member> members_of(std::size_t count) {
@@ -63,7 +64,8 @@ double microseconds_since(steady_clock::time_point start) {
   return std::chrono::duration<double, std::micro>(steady_clock::now() - start).count();
 }
 
-/// The fullest shard's records as a multiple of the mean, for 10^6 keys with two owners each.
+/// Measures how full the fullest shard is, as a multiple of the mean, for 10^6 keys with two owners
+/// each.
 TEST(scale, a_thousand_shards_are_about_equally_full) {
   constexpr std::size_t keys = 1'000'000;
   hash_ring ring(members_of(1000));
@@ -115,7 +117,8 @@ TEST(scale, a_view_of_a_thousand_nodes_fits_into_a_hundred_kilobytes) {
   EXPECT_LE(bytes, 100'000u);
 }
 
-/// Two a second from each member to each master.
+/// Measures the processor time that a master needs for two heartbeats a second from each of a
+/// thousand members.
 TEST(scale, a_master_answers_heartbeats_of_a_thousand_nodes_with_little_of_a_core) {
   auto all = view_of(1000);
   auto leader = *all.leader();
@@ -161,7 +164,8 @@ TEST(scale, a_ring_of_a_thousand_nodes_is_made_in_little_time) {
   EXPECT_LE(best, 1e6);
 }
 
-/// How long all nodes need to have one view, in the time of the network: 1 to 5 ms a packet.
+/// Measures how long all nodes need to have one view, in the simulated time of the network: 1 to 5
+/// ms a packet.
 TEST(scale, a_cluster_has_one_view_as_soon_with_many_nodes_as_with_few) {
   constexpr std::chrono::milliseconds heartbeat{500};
   constexpr std::chrono::seconds expiry{2};

@@ -7,7 +7,7 @@
 namespace peercache::discovery {
 namespace {
 
-/// The stamp that a plain member has after a view that is older than its own reached it late.
+/// The stamp of a plain member's view after an older view reached the member late.
 view_stamp stamp_after_an_older_view() {
   auto net = tests::converged_net(3);
   auto& machine = net.machine(2);

@@ -16,7 +16,8 @@
 namespace peercache::metrics {
 namespace {
 
-/// A plain socket, so that the tests see what travels and not what a library makes of it.
+/// A client with a plain socket, so that tests see the bytes that travel and not what a library
+/// makes of them.
 class raw_connection {
 public:
   explicit raw_connection(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -132,7 +133,8 @@ TEST_F(http_server_test, garbage_costs_only_its_own_connection) {
   EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
 }
 
-/// Connections that are open and say nothing, a little, or a byte now and then.
+/// Tests with connections that are open and say nothing, a part of a request, or a byte now and
+/// then.
 class http_silence : public http_server_test, public ::testing::WithParamInterface<std::size_t> {
 protected:
   using connections = std::vector<std::unique_ptr<raw_connection>>;
@@ -146,7 +148,7 @@ protected:
     return all;
   }
 
-  /// Probes as a kubelet does: without an answer within a second it would kill the node.
+  /// Sends probes as a kubelet does: a node that does not answer within a second would be killed.
   void expect_probes_answered() {
     for (const std::string path : {"/healthz", "/readyz", "/metrics"}) {
       const auto begin = std::chrono::steady_clock::now();
@@ -182,7 +184,7 @@ TEST_P(http_silence, of_who_drips_bytes_holds_up_no_probe) {
 }
 
 TEST_P(http_silence, of_who_takes_no_answer_holds_up_no_probe) {
-  metrics_.store(std::string(4u << 20, 'm')); // More than the sockets take.
+  metrics_.store(std::string(4u << 20, 'm')); // The text is longer than the sockets' buffers take.
   const auto deaf = open("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
   metrics_.store("few\n");
   expect_probes_answered();

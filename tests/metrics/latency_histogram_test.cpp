@@ -19,7 +19,8 @@ latency_snapshot recorded(const samples& values) {
   return histogram.snapshot();
 }
 
-/// Durations over twelve orders of magnitude, with repeats and exact powers of two among them.
+/// Random durations over twelve orders of magnitude, with repeats and exact powers of two among
+/// them.
 samples random_samples(std::mt19937_64& random) {
   samples values(1 + random() % 3000);
   for (std::uint64_t& value : values) {

@@ -8,14 +8,15 @@ namespace peercache::cli::demo_replay_test {
 
 namespace {
 
-/// A cache that does what it is told, wrong when it is told so.
+/// A cache in memory that misses, loses or corrupts the pages that a test names.
 class fake_cache {
 public:
   std::map<page_key, std::vector<std::byte>> pages;
-  std::map<page_key, page_status> lose_in_get; ///< `exists` says hit, `get` says this.
+  /// Pages that `exists` reports as hits, and the status that `get` then gives for them.
+  std::map<page_key, page_status> lose_in_get;
   bool flip_a_byte = false;
   std::size_t flushes = 0;
-  client::flush_result flushed; ///< The result of the next flush.
+  client::flush_result flushed; ///< The result that the next `flush` returns.
 
   void exists(std::span<const page_key> keys, std::span<client::page_result> results) {
     for (std::size_t i = 0; i < keys.size(); ++i)

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-// Helpers of the tests of doctor's judgements.
+// Helpers for the tests of the checks of `peercache doctor`.
 namespace peercache::cli {
 
 inline constexpr std::uint64_t gib = 1ull << 30;

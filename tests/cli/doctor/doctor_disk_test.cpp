@@ -29,7 +29,7 @@ verdict worst_of(const disk_facts& facts) {
   return cli::worst_of(groups);
 }
 
-/// A folder of the test's own.
+/// A temporary folder of one test, removed at its end.
 struct test_folder {
   fs::path path =
       fs::path(testing::TempDir()) /

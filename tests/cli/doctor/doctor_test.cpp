@@ -14,7 +14,7 @@ rdma::verbs::gid_bytes gid_of_address(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last};
 }
 
-/// A port of a NIC that needs nothing.
+/// The facts of a port with which no check finds fault.
 port_facts healthy_port(const std::string& device) {
   port_facts port;
   port.report = {.device = device,
@@ -165,7 +165,8 @@ TEST(doctor, a_small_mtu_on_infiniband_is_the_subnet_managers) {
 TEST(doctor, memlock_must_hold_the_pool_and_its_slot_table_once_for_each_port) {
   auto facts = healthy_host();
   facts.memlock_limit_bytes = locked_bytes(facts.pool_bytes, 2);
-  EXPECT_EQ(facts.memlock_limit_bytes, 2 * 65 * gib); // 64 bytes for each 4 KiB.
+  // The slot table adds 64 bytes for each 4 KiB of the pool.
+  EXPECT_EQ(facts.memlock_limit_bytes, 2 * 65 * gib);
   EXPECT_EQ(named(judge_rdma(facts), "memlock").given, verdict::ok);
   --facts.memlock_limit_bytes;
   auto memlock = named(judge_rdma(facts), "memlock");

@@ -17,7 +17,7 @@ def _ring(folder, count, **options):
 
 @pytest.fixture(scope="session")
 def ring(tmp_path_factory):
-    """Two nodes that all tests of a run share: use keys of your own, and leave the nodes alone."""
+    """Two nodes that all tests of a run share: a test uses keys of its own, and leaves the nodes alone."""
     made = _ring(tmp_path_factory.mktemp("ring"), 2, pool="256MiB")
     yield made
     made.stop()
@@ -25,7 +25,7 @@ def ring(tmp_path_factory):
 
 @pytest.fixture
 def fragile_ring(tmp_path):
-    """Makes rings for a test that kills or freezes nodes."""
+    """A function that makes rings for one test, which may kill or freeze their nodes."""
     made = []
 
     def make(count, **options):
@@ -40,7 +40,7 @@ def fragile_ring(tmp_path):
 
 @pytest.fixture
 def connect():
-    """Makes clients that end with the test."""
+    """A function that makes clients, which are closed at the end of the test."""
     import peercache
 
     clients = []
@@ -59,7 +59,7 @@ def connect():
 
 @pytest.fixture
 def engine():
-    """Makes stores of engines that end with the test."""
+    """A function that makes stores of engines, which are closed at the end of the test."""
     from engines import knows, make_store
 
     stores = []

@@ -23,13 +23,13 @@ def fresh_model():
 
 
 def prefix_hash(tokens):
-    """Names a prefix without any code of the connector's."""
+    """A hash of a prefix of tokens that uses no code of the connector."""
     return hashlib.sha256(numpy.array(tokens, numpy.uint32).tobytes()).digest()
 
 
 class Engine:
-    """One rank: K and V of each layer in buffers of its own, and a connector. A match has time enough on
-    any machine, unless the test says less."""
+    """One rank of an engine: K and V of each layer in buffers of its own, and a connector. Its match time-out is
+    long enough for any machine, unless a test passes another."""
 
     def __init__(self, node, model, pages=64, kv_args=None, **more):
         self.buffers = [numpy.zeros((pages, ITEM_BYTES), numpy.uint8) for _ in range(2 * LAYERS)]
@@ -42,7 +42,7 @@ class Engine:
             kv_item_lens=[ITEM_BYTES] * len(self.buffers), **(kv_args or {})))
 
     def content(self, tokens):
-        """What "computing" the last page of these tokens gives; any two prefixes differ."""
+        """The bytes that "computing" the last page of these tokens gives; they differ for any two prefixes."""
         seed = int.from_bytes(prefix_hash(tokens)[:8], "little")
         return numpy.random.default_rng(seed).integers(
             0, 256, (len(self.buffers), ITEM_BYTES), numpy.uint8)
@@ -67,7 +67,8 @@ class Engine:
 
 
 def mapping_of(first_page, pages, token_page=0):
-    """Pages of the buffers, one after the other, for the tokens from page `token_page` of the prompt."""
+    """The mapping from pages of the buffers, `pages` of them from `first_page` on, to the tokens from page
+    `token_page` of the prompt."""
     return [(first_page + i, slice((token_page + i) * PAGE_TOKENS, (token_page + i + 1) * PAGE_TOKENS))
             for i in range(pages)]
 
@@ -78,8 +79,8 @@ def prompt(pages, seed):
 
 
 def conversations(requests, seed, pages_max=60):
-    """Prompts of a chat service: a system page that all share, and turns that repeat what was before;
-    some branch off in the middle. The end is seldom that of a page."""
+    """Prompts of a chat service: a system page that all share, and turns that repeat the conversation so far; some
+    branch off in the middle. Few prompts end at the end of a page."""
     numbers, told = random.Random(seed), []
     system = prompt(1, seed)
     for _ in range(requests):
@@ -94,7 +95,7 @@ def conversations(requests, seed, pages_max=60):
 
 
 class ExactIndex:
-    """Every stored prefix of whole pages."""
+    """An index of every stored prefix of whole pages."""
 
     def __init__(self):
         self.prefixes = set()
@@ -104,7 +105,8 @@ class ExactIndex:
             self.prefixes.add(prefix_hash(tokens[:end]))
 
     def matched(self, tokens, local):
-        """Tokens beyond the local ones: pages without a gap from the one in which these end."""
+        """How many tokens beyond the local ones the index can load: pages without a gap, from the page in which the
+        local tokens end."""
         end = local // PAGE_TOKENS * PAGE_TOKENS
         while end + PAGE_TOKENS <= len(tokens) and prefix_hash(tokens[: end + PAGE_TOKENS]) in self.prefixes:
             end += PAGE_TOKENS

@@ -2,8 +2,8 @@
 
     ending.py OPTIONS ENDING THREADS
 
-Daemon threads are in calls of each kind, with deadlines far away, when "ready" is printed. A line comes
-in, the process ends.
+When the process prints "ready", THREADS daemon threads are in calls of each kind, with deadlines far away. It ends,
+in the way that ENDING names, when a line comes in.
 """
 
 import atexit
@@ -25,7 +25,7 @@ END_SECONDS = 2.0
 
 
 def calls_of(client, options):
-    """What a thread may be in, for so many seconds."""
+    """One function for each kind of call that a thread may be in; each takes the seconds that its call may take."""
     space, memory, count = client.space("ending"), bytearray(PAGE), itertools.count()
 
     def names():
@@ -51,7 +51,7 @@ def open_another(options, seconds):
 
 
 def start_threads(client, options, count):
-    """Returns when each has called once."""
+    """Starts `count` threads that call without end. Returns when each of them has called once."""
     begun = threading.Semaphore(0)
 
     def work(call):
@@ -68,7 +68,7 @@ def start_threads(client, options, count):
 
 
 def end_of(child):
-    """The status of a child; 99 when it does not end in time."""
+    """The status of a child process; 99 when the child does not end in time."""
     until = time.monotonic() + END_SECONDS
     while time.monotonic() < until:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -80,7 +80,7 @@ def end_of(child):
 
 
 def forked(in_child):
-    """Forks; the parent ends as its child did."""
+    """Forks and runs `in_child` in the child; the parent then ends with the child's status."""
     child = os.fork()
     if child == 0:
         in_child()
@@ -89,7 +89,7 @@ def forked(in_child):
 
 
 def use_closed(client):
-    """In a child every page is closed, and nothing waits."""
+    """Checks, in a child, that every page of the parent's client is closed, and that no call waits."""
     space = client.space("ending")
     statuses = [r.status for r in client.set(space, ["child"], [bytearray(PAGE)])]
     statuses += [r.status for r in client.get(space, ["child"], [bytearray(PAGE)])]
@@ -107,7 +107,8 @@ def collect(clients):
 
 
 def use_until_the_end(client):
-    """A hook of the user's, registered after ours, so it runs before: the cache still works."""
+    """A hook of atexit that was registered after the package's own, and so runs before it: the client must still
+    work."""
     space = client.space("ending")
     if client.closed or client.exists(space, ["late"], timeout=FIRST_SECONDS)[0].status == peercache.Status.CLOSED:
         os._exit(97)
@@ -136,10 +137,10 @@ def end(ending, clients):
 
 
 def main():
-    # A shell starts what runs in its background with SIGINT ignored.
+    # A shell starts its background processes with SIGINT ignored, so the handler is set anew.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options, ending, threads = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    # The list alone keeps it: what a child collects is gone.
+    # Only this list holds the client, so a child that clears the list collects the client.
     clients = [peercache.Client(options, wait_for_node="--no-node" not in sys.argv)]
     if threads:
         start_threads(clients[0], options, threads)

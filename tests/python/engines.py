@@ -11,7 +11,7 @@ _count = itertools.count()
 
 
 def config_of(extra, **changed):
-    """HiCacheStorageConfig of an engine with one rank, but for what is changed."""
+    """The HiCacheStorageConfig of an engine with one rank, with the attributes in `changed`."""
     fields = {
         "tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1, "attn_cp_rank": 0, "attn_cp_size": 1,
         "is_mla_model": False, "enable_storage_metrics": False, "is_page_first_layout": True,
@@ -21,7 +21,7 @@ def config_of(extra, **changed):
 
 
 def json_of(node, **more):
-    """The extra config for a node, with the fields that SGLang demands."""
+    """The extra config for an engine at this node, with the fields that SGLang demands."""
     return {"backend_name": "peercache", "module_path": "peercache.hicache",
             "class_name": "PeerCacheStore", "interface_v1": 1, **node.options(), **more}
 
@@ -34,7 +34,7 @@ def make_store(node, pool=None, extra=None, **changed):
 
 
 def fresh_keys(count):
-    """Page hashes that nobody had before."""
+    """Page hashes that no test has used before."""
     return [hashlib.sha256(f"{next(_count)}".encode()).hexdigest() for _ in range(count)]
 
 
@@ -50,5 +50,5 @@ def published(store):
 
 
 def knows(store, count):
-    """Waits until this store's client knows all nodes."""
+    """Waits until this store's client knows `count` nodes."""
     assert until(lambda: len(store._backend.client.members()) == count)

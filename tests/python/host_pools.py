@@ -16,7 +16,8 @@ def random_tensor(dims, dtype, seed=None):
 
 
 class Pool:
-    """What all host pools share. `_pieces(page)`: its parts in order, as contiguous tensors."""
+    """The part that all host pools share. A subclass has `_pieces(page)`: the page's parts in order, as contiguous
+    tensors."""
 
     def __init__(self, layout, pages=16, page_size=4, layers=3, dtype=torch.bfloat16, start_layer=0):
         self.layout, self.page_size, self.page_num = layout, page_size, pages
@@ -33,11 +34,11 @@ class Pool:
         return [p.data_ptr() for p in pieces], [p.numel() * self.itemsize for p in pieces]
 
     def indices(self, pages):
-        """The token slots of these pages, as the controller hands them over."""
+        """The token slots of the given pages, as SGLang's controller passes them."""
         return torch.cat([torch.arange(p * self.page_size, (p + 1) * self.page_size) for p in pages])
 
     def bytes_of(self, page):
-        """What lies in a page, part after part."""
+        """The bytes of a page, part after part."""
         places = zip(*self.get_page_buffer_meta(self.indices([page])))
         return b"".join(ctypes.string_at(address, size) for address, size in places)
 
@@ -61,7 +62,7 @@ class Pool:
 
 
 class MhaPool(Pool):
-    """K and V in one tensor."""
+    """A pool with K and V in one tensor."""
 
     def __init__(self, layout="page_first", heads=4, head_dim=8, seed=None, **sizes):
         super().__init__(layout, **sizes)
@@ -101,7 +102,7 @@ class MhaPool(Pool):
 
 
 class AsymmetricPool(MhaPool):
-    """K and V have different head sizes, in two tensors."""
+    """A pool whose K and V have different head sizes and lie in two tensors."""
 
     def __init__(self, layout="page_first", v_head_dim=4, **sizes):
         super().__init__(layout, **sizes)
@@ -121,7 +122,7 @@ class AsymmetricPool(MhaPool):
 
 
 class MlaPool(Pool):
-    """One latent vector a token; all ranks of a TP group hold the same."""
+    """A pool with one latent vector for each token; all ranks of a TP group hold the same bytes."""
 
     def __init__(self, layout="page_first", kv_cache_dim=24, seed=None, **sizes):
         super().__init__(layout, **sizes)
@@ -148,7 +149,7 @@ class MlaPool(Pool):
 
 
 class NsaPool(MlaPool):
-    """NSATokenToKVPoolHost: the indexer's rows lie beside the KV, a tensor a layer, in no page."""
+    """NSATokenToKVPoolHost: the indexer's rows lie beside the KV, one tensor for each layer, and are in no page."""
 
     def __init__(self, stride=32, **sizes):
         super().__init__("page_first", **sizes)
@@ -193,8 +194,8 @@ class FlatOnlyPool(MlaPool):
 
 
 class StatePool(Pool):
-    """MambaPoolHost: a state a slot, of a temporal part and a convolution's, in a tensor each; sharded
-    over the ranks, without heads by name."""
+    """MambaPoolHost: one state for each slot, of a temporal part and a convolution's part, in one tensor each;
+    sharded over the ranks, without an attribute for heads."""
 
     def __init__(self, temporal=(4, 8), conv=(3, 4), temporal_dtype=torch.bfloat16, seed=None, **sizes):
         super().__init__("page_first_direct", **{"page_size": 1, **sizes})
@@ -214,7 +215,8 @@ class StatePool(Pool):
 
 
 class RowPool(Pool):
-    """DeepSeekV4PagedHostPool: a page is a row of bytes, reckoned with tensors; `size_per_token` is a row's."""
+    """DeepSeekV4PagedHostPool: a page is a row of bytes whose place is computed with tensors; `size_per_token` is
+    the size of a row."""
 
     def __init__(self, row_bytes=256, seed=None, **sizes):
         super().__init__("page_first", dtype=torch.uint8, **sizes)
@@ -234,7 +236,8 @@ class RowPool(Pool):
 
 
 class UnevenPool(Pool):
-    """K and V in one tensor, of 8 and of 4 bytes a page: the last part is not the largest."""
+    """A pool with K and V in one tensor, of 8 and of 4 bytes for each page, so that a page's last part is not its
+    largest."""
 
     def __init__(self, **sizes):
         super().__init__("page_first", page_size=1, dtype=torch.uint8, **sizes)

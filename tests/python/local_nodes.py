@@ -20,7 +20,7 @@ PROGRAM = os.environ.get(
 READY = re.compile(r"ready control=(\d+) data=(\d+) http=(\d+) pid=(\d+)")
 START_SECONDS = 30
 LATE_SECONDS = 0.05
-"""What a call may take beyond its deadline."""
+"""Seconds that a call may take beyond its deadline."""
 PR_SET_PDEATHSIG = 1
 
 BEAT_SECONDS, STALL_SECONDS = 0.005, 0.015
@@ -36,11 +36,12 @@ while not ended:
     last = now
 print(*stalls, sep="\\n", end="")
 """
-"""What the control of a watch does until its input ends: it wants to run every few milliseconds."""
+"""The program of a watch's control, a process that runs until its input ends and wants to wake every few
+milliseconds."""
 
 
 def until(condition, seconds=10.0):
-    """True as soon as `condition` is, False when it never was."""
+    """Waits until `condition()` is true. False when it was not within `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -50,7 +51,7 @@ def until(condition, seconds=10.0):
 
 
 class StallWatch:
-    """See `late_watch`. Times are those of time.monotonic()."""
+    """The times that `late_watch` has measured. Times are those of time.monotonic()."""
 
     def __init__(self, control):
         self._control, self._stalls = control, []
@@ -63,31 +64,33 @@ class StallWatch:
 
     @property
     def seconds(self):
-        """What the block took."""
+        """How long the `with` block took."""
         return self.end - self.begin
 
     @property
     def stalled(self):
-        """How much of that the machine stood still."""
+        """How long the machine stood still during the `with` block."""
         return self.stood_still(self.begin, self.end)
 
     def stood_still(self, begin, end):
-        """The same for a call among several of a block; once the block has ended."""
+        """How long the machine stood still from `begin` to `end`, such as during one call of a block; known once the
+        block has ended."""
         return sum(max(0.0, min(to, end) - max(last, begin)) for last, to in self._stalls)
 
 
 @contextlib.contextmanager
 def late_watch():
-    """For judging that a call returned in time, where a machine that stands still is nobody's fault:
+    """Measures a `with` block, so that a test can judge whether a call returned in time although the machine itself
+    may stand still meanwhile, which is nobody's fault:
 
         with late_watch() as watch:
             call(timeout=deadline)
         assert watch.seconds < deadline + LATE_SECONDS + watch.stalled
 
-    The control that notices stalls (it oversleeps by 10 ms or more) is a process: as a thread it would wait
-    for the GIL, and forgive a call for just that. So what anybody here holds the GIL for is lateness, also
-    what the test's own threads do. Not seen, and so lateness as well: a stall of one processor while the
-    control has another, and a thread that waits for its turn while the control gets its own at once.
+    The control that notices stalls (it oversleeps by 10 ms or more) is a process: as a thread it would wait for the
+    GIL, and count as a stall what is a call's fault. So time in which this process holds the GIL is lateness, also
+    when the test's own threads hold it. Two stalls are not noticed, and so count as lateness too: that of one processor
+    while the control has another, and that of a thread that waits for its turn while the control gets its own at once.
     """
     control = subprocess.Popen([sys.executable, "-E", "-S", "-c", CONTROL], text=True,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -104,7 +107,7 @@ def _die_with_parent():
 
 
 class LocalNode:
-    """One peercache-node of ours; killed with the fixture that made it, or with this process."""
+    """A process peercache-node; killed with the fixture that made it, or with this process."""
 
     def __init__(self, folder, name, cluster, pool="64MiB", seeds=(), flags=()):
         self.name, self.cluster, self.pool = name, cluster, pool
@@ -141,12 +144,12 @@ class LocalNode:
         return f"127.0.0.1:{self.ports[0]}"
 
     def options(self, **more):
-        """What a client of this node needs, in the form of the JSON of SGLang."""
+        """The options of a client of this node, in the form of the JSON of SGLang."""
         return {"client.node_port": int(self.ports[0]), "cluster.name": self.cluster,
                 "client.timeout": "10s", "log.level": "error", **more}
 
     def metric(self, name):
-        """The value of a series without labels, now."""
+        """The current value of a metric without labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[2]}/metrics", timeout=5) as answer:
             series = answer.read().decode()
         return float(re.search(rf"^{name} (\S+)$", series, re.MULTILINE)[1])
@@ -157,7 +160,7 @@ class LocalNode:
         self.process.stdout.close()
 
     def freeze(self):
-        """SIGSTOP, and waits until every thread has really stopped."""
+        """Sends SIGSTOP, and waits until every thread of the node has really stopped."""
         self.process.send_signal(signal.SIGSTOP)
         tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
         assert until(lambda: all(
@@ -168,7 +171,7 @@ class LocalNode:
 
 
 class Ring:
-    """Some nodes of one cluster; each is in the view of all when this is made."""
+    """Some nodes of one cluster; the constructor returns when each node is in the view of all."""
 
     def __init__(self, folder, count, cluster, **options):
         self.nodes = []

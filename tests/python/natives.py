@@ -1,4 +1,4 @@
-"""Native clients that are watched, or slow."""
+"""Native clients for tests: one that is slow, and one that counts registrations."""
 
 import time
 from collections import Counter
@@ -6,8 +6,8 @@ from functools import partial
 
 
 class SlowNative:
-    """The native client when every question takes a while, or all the time that it is given. `given` has these;
-    what a question then really takes does not count."""
+    """A native client whose every question takes `pause` seconds, or all of the seconds that it is given when these
+    are fewer. `given` keeps the seconds of each question; how long the question really takes does not count."""
 
     def __init__(self, native, pause):
         self._native, self._pause = native, pause
@@ -25,13 +25,13 @@ class SlowNative:
 
 
 class Registrations(Counter):
-    """How often each address is registered now, and how many of them there ever were."""
+    """Counts how often each address is registered now; `registrations` is how many there ever were."""
 
     registrations = 0
 
 
 class CountedNative:
-    """A native client whose registrations are seen from outside."""
+    """A native client that counts registrations in `held`, which a test looks at."""
 
     def __init__(self, native, held):
         self._native, self._held = native, held

@@ -17,6 +17,6 @@ NODES = pytest.mark.parametrize("there", [0, 1], ids=["one-node", "two-nodes"])
 
 
 def pool_of(shape, **sizes):
-    """A pool, and what the config of an engine with it says."""
+    """A pool of this shape, and the config of an engine with it."""
     kind, layout, mla = POOLS[shape]
     return kind(layout, **sizes), {"is_mla_model": mla, "model_name": shape}

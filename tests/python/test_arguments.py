@@ -1,4 +1,4 @@
-"""What the C++ side believes of what Python hands it: nothing that it can look at itself."""
+"""Tests of the arguments that C++ code takes from Python: it believes nothing that it can check itself."""
 
 import gc
 import math
@@ -31,7 +31,7 @@ def published(client):
 
 
 class Index:
-    """What counts as an integer, and runs code of its own when it is asked for it."""
+    """An object that counts as an integer, and runs code of its own when its value is asked for."""
 
     def __init__(self, number, then=lambda: None):
         self.number, self.then = number, then
@@ -41,7 +41,7 @@ class Index:
         return self.number
 
 
-# Names
+# Arguments that name pages
 
 
 def test_a_chain_of_keys_is_that_of_the_tokens_which_the_caller_sees():
@@ -82,7 +82,7 @@ def test_keys_and_pages_without_an_order_are_refused(client):
             client.exists(SPACE, keys)
 
 
-# Numbers
+# Arguments that are numbers
 
 
 @pytest.mark.parametrize("number", ["4096", 4096.0, None, b"4096", numpy.float64(4096)])
@@ -130,11 +130,11 @@ def test_a_timeout_is_a_number_of_seconds(client):
     assert client.exists(SPACE, ["k"], timeout=math.inf)[0].status == Status.NOT_FOUND
 
 
-# Memory
+# Arguments that are memory
 
 
 class MadeOnDemand:
-    """A sequence whose pages are nobody else's: made when they are asked for, gone when nobody holds them."""
+    """A sequence of pages that nobody else holds: each is made when it is asked for, and gone when nobody holds it."""
 
     def __init__(self, count):
         self.count = count
@@ -204,7 +204,7 @@ def test_memory_that_is_not_one_piece_or_read_only_is_refused(client, cut):
                 client.set(SPACE, ["cut"], [memory])
 
 
-# Time
+# Deadlines of calls with many arguments
 
 
 def test_of_a_million_keys_nothing_is_made_after_the_deadline(client):

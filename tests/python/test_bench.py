@@ -1,4 +1,4 @@
-"""`peercache bench hicache`: the simulator of the engine, short."""
+"""Tests of `peercache bench hicache` and of its simulator of the engine, with short runs."""
 
 import json
 import os
@@ -14,7 +14,7 @@ NAMES = ["hicache_exists", "hicache_get", "hicache_get_other_host", "hicache_req
 
 
 def run(model, *words):
-    """The rows, and what is said meanwhile."""
+    """Runs the benchmark. Returns its rows, and its output on stderr."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
     short = ["--rounds", "1", "--calls", "1", "--model", model, "-o", "json"]
     done = subprocess.run([CLI, "bench", "hicache", *short, *words], text=True, capture_output=True, timeout=280,
@@ -24,7 +24,7 @@ def run(model, *words):
 
 
 def test_it_measures_each_kind_of_call_and_compares_the_last_batches():
-    """Ranks that read a wrong byte end the run with an error."""
+    """Wrong bytes in the last batches would end the run with an error."""
     rows, said = run("small", "--ranks", "2", "--only", ",".join(NAMES))
     assert [row["name"] for row in rows] == NAMES
     for row in rows[1:]:
@@ -48,7 +48,7 @@ def test_with_mla_one_rank_writes_on_both_sides():
 
 @pytest.fixture
 def simulated(ring):
-    """Makes ranks of an engine at the first node; `halves` 1: of MLA."""
+    """A function that makes simulated ranks at the ring's nodes; `halves` 1 makes ranks of MLA."""
     made = []
 
     def make(halves, ranks=1, rank=0):
@@ -64,7 +64,7 @@ def simulated(ring):
 
 
 def test_nothing_of_an_earlier_round_passes_for_a_read(simulated):
-    """A round whose gets move nothing has no right byte; and each of the last batches is looked at."""
+    """Rounds whose gets move nothing must have only wrong bytes, and each of the last batches must be looked at."""
     rank = simulated(halves=2)
     rank.store("here", 2)
     for calls in (1, 2, 3):
@@ -80,7 +80,8 @@ def test_nothing_of_an_earlier_round_passes_for_a_read(simulated):
 
 @pytest.mark.parametrize("halves, sets", [(2, [3, 3]), (1, [6, 0])], ids=["mha", "mla"])
 def test_two_ranks_read_what_is_theirs(simulated, halves, sets):
-    """As under SGLang, with MLA both have the same pages, and the first one alone writes."""
+    """As under SGLang, both ranks of MLA have the same pages, and only the first one writes; other ranks have pages
+    of their own."""
     ranks = [simulated(halves, ranks=2, rank=rank) for rank in range(2)]
     sources = [rank.pool.kv_buffer[:, :128] for rank in ranks]
     assert bool((sources[0] == sources[1]).all()) == (halves == 1)

@@ -1,4 +1,4 @@
-"""Client.clear: for whom it holds, and when it is certain."""
+"""Tests of Client.clear: whose pages it withdraws, and when it is certain."""
 
 import numpy
 from local_nodes import LocalNode, until
@@ -47,7 +47,8 @@ def test_a_clear_that_is_not_certain_is_false_and_says_why(fragile_ring, connect
 
 
 def test_a_clear_is_not_certain_while_another_process_has_a_lost_nodes_name(fragile_ring, connect, tmp_path):
-    """That one may be frozen, and then serve its clients beside its namesake."""
+    """The process that had the lost node's name first may only be frozen, and then serve its clients beside its
+    namesake."""
     ring = fragile_ring(2)
     client = connect(ring[1], members=2)
     space = client.space("namesake")

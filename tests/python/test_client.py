@@ -236,13 +236,13 @@ def test_close_while_others_call_ends_their_calls_first(ring, connect):
 
 
 def goes_on_during(call, node):
-    """Whether other threads get on while this node, frozen, holds the call up. They thaw it."""
+    """Whether other threads of Python go on while the frozen `node` holds the call up; one of them thaws the node."""
     begun, went_on = threading.Event(), threading.Event()
 
     def other():
         assert begun.wait(10)
         for _ in range(10):
-            time.sleep(0.001)  # Each time the GIL is given up, and has to be had again.
+            time.sleep(0.001)  # Each sleep gives the GIL up and has to get it back.
         went_on.set()
         node.thaw()
 
@@ -257,7 +257,7 @@ def goes_on_during(call, node):
 
 
 def test_other_threads_go_on_during_a_call(fragile_ring, connect):
-    """Every call that can wait for somebody gives the GIL up."""
+    """Every call that can wait for a node must give the GIL up."""
     node = fragile_ring(1)[0]
     client = connect(node)
     space, small = client.space("gil"), page(14)
@@ -302,7 +302,7 @@ def test_status_and_origin_have_the_words_of_the_library():
 
 
 def some_memory(kind):
-    """What to register and to read into, and its bytes."""
+    """Memory to register and to read into, of one kind, and the array that has its bytes."""
     array = numpy.zeros(PAGE, numpy.uint8)
     if kind == "tensor":
         return pytest.importorskip("torch").from_numpy(array), array

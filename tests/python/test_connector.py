@@ -18,7 +18,7 @@ from peercache.connector.prefix_match import leading_run
 
 @pytest.fixture
 def serve():
-    """Makes engines that end with the test."""
+    """A function that makes engines, which end with the test."""
     engines = []
 
     def make(node, model=None, members=0, **more):
@@ -33,7 +33,7 @@ def serve():
 
 
 def store(engine, tokens, request="store", first_page=0, token_page=0):
-    """Computes the prompt's pages from `token_page` on, and stores them until others can find them."""
+    """Computes the prompt's pages from `token_page` on, stores them, and waits until other hosts can find them."""
     pages = len(tokens) // PAGE_TOKENS - token_page
     for page, span in mapping_of(first_page, pages, token_page):
         engine.compute(page, tokens[: span.stop])
@@ -45,7 +45,7 @@ def store(engine, tokens, request="store", first_page=0, token_page=0):
 
 
 def trace():
-    """Requests as token lists: TRACE_FILE names a file like Mooncake's, else they are made."""
+    """Requests as lists of tokens, from the file like Mooncake's trace that TRACE_FILE names, or generated."""
     path = os.environ.get("TRACE_FILE")
     if path is None:
         yield from conversations(200, seed=7)
@@ -119,7 +119,7 @@ def test_a_long_prompt_that_nobody_stored_costs_few_questions():
 
 
 def test_chunks_of_one_request_are_stored_as_they_are_computed(ring, serve):
-    """Chunked prefill: each call has the whole prompt so far, and some pages of it."""
+    """With chunked prefill each call has the whole prompt so far, and some of its pages."""
     model, tokens = fresh_model(), prompt(30, 12) + [1, 2]
     writer, reader = serve(ring[0], model, 2), serve(ring[1], model, 2)
     futures = []
@@ -192,7 +192,8 @@ def test_transfers_of_a_request_run_in_their_order_and_those_of_others_in_turns(
 
 
 def blocked(engine):
-    """Makes each chunk of a retrieve wait for the gate; says when the first one began."""
+    """Makes each chunk of a retrieve wait for the event `gate`. Returns `gate`, and an event that is set when the
+    first chunk has begun."""
     gate, began = threading.Event(), threading.Event()
     real = engine.connector._retrieve
 
@@ -361,11 +362,11 @@ def test_misuse_is_said_at_once(ring, serve):
 
 
 def test_keys_are_what_another_blake3_says(ring, serve):
-    """Computed with a BLAKE3 in plain Python, after its paper, where a field is its length (64-bit little-endian) and its
-    bytes, and h hashes the fields it is given: tail = the first 8 bytes of h("model=known") and 4 zero bytes, and
-    cut(d) = the first 20 bytes of d and that tail: space = cut(h("model=known", "dtype=bfloat16")), link 0 =
-    cut(h(space, "")), link n + 1 = cut(h(space, link n + tokens of the page (32-bit little-endian))), which is the
-    key of page n."""
+    """Compares keys with a BLAKE3 in plain Python, written after its paper. A field is its length (64-bit
+    little-endian) and its bytes, and h hashes the fields it is given. With tail = the first 8 bytes of
+    h("model=known") and 4 zero bytes, and cut(d) = the first 20 bytes of d and that tail: space =
+    cut(h("model=known", "dtype=bfloat16")), link 0 = cut(h(space, "")), link n + 1 = cut(h(space, link n + tokens of
+    the page (32-bit little-endian))). Link n + 1 is the key of page n."""
     tokens = [0, 1, 2, 3, 4, 5, 6, (1 << 32) - 1, 128000, 9, 10, 11, 12]
     assert serve(ring[0], "known").connector.page_keys(tokens) == [
         "b0396d82559bacac880dc86779bfd1d89d60b0470ea6e23a5a6515b200000000",

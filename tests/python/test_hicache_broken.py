@@ -49,7 +49,7 @@ def test_broken_transfers_are_misses(ring, engine, kind):
 
 
 def unchecked_pieces(pool, page):
-    """Addresses as SGLang computes them: beyond the pool as well."""
+    """The parts of a page with the addresses that SGLang computes, also for a page beyond the pool."""
     size = pool.size_per_token * pool.page_size // 2
     base = pool.kv_buffer.data_ptr()
     v_offset = pool.kv_buffer[0].numel() * pool.itemsize
@@ -72,7 +72,8 @@ def test_a_store_without_a_host_pool_misses(ring, engine):
 
 
 def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, monkeypatch):
-    monkeypatch.setattr(guard, "_said_at", {})  # Other tests have had their minute.
+    # Other tests may have logged this fault within the last minute, which would silence it here.
+    monkeypatch.setattr(guard, "_said_at", {})
     pool = MhaPool()
     store = engine(ring[0], pool)
 
@@ -80,7 +81,8 @@ def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, mon
         raise RuntimeError("the pool is broken")
 
     pool.get_page_buffer_meta = broken
-    no_page = pool.indices([0]).flip(0)  # Where whole pages lie, the pool has been asked before.
+    # Indices that are no page, since for whole pages the pool is not asked again after its registration.
+    no_page = pool.indices([0]).flip(0)
     for _ in range(3):
         assert store.batch_get_v1(fresh_keys(1), no_page) == [False]
     said = [r for r in caplog.records if "batch_get_v1 failed" in r.message]
@@ -88,7 +90,7 @@ def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, mon
 
 
 def test_a_pool_of_no_known_kind_breaks_no_registration_by_name(ring, engine):
-    """SGLang may name the arguments."""
+    """SGLang may pass the arguments by name."""
     store = engine(ring[0])
     broken = SimpleNamespace(page_size="four")
     assert store.register_mem_pool_host(mem_pool_host=broken) is None
@@ -97,7 +99,7 @@ def test_a_pool_of_no_known_kind_breaks_no_registration_by_name(ring, engine):
 
 
 def strided(page):
-    """Of a page's size, with another element after each of its own."""
+    """A tensor of a page's size whose elements do not lie side by side."""
     return torch.zeros(2 * page.numel(), dtype=page.dtype)[::2]
 
 
@@ -137,7 +139,7 @@ BROKEN_GENERIC_CALLS = {
 @pytest.mark.parametrize("interface_v1", [1, 0])
 @pytest.mark.parametrize("kind", BROKEN_GENERIC_CALLS)
 def test_a_broken_generic_call_is_a_miss(ring, engine, kind, interface_v1):
-    """With a pool, and with keys that are there: nothing else is wrong with the call."""
+    """The store has a pool and the keys are there, so only the broken argument can make the call a miss."""
     pool, keys = MhaPool(), fresh_keys(2)
     store, page = engine(ring[0], pool, extra={"interface_v1": interface_v1}), pool.get_data_page(0)
     assert store.batch_set(keys, [page] * 2)

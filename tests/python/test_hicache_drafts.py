@@ -1,4 +1,4 @@
-"""Drafts of engines of which SGLang backs up the first rank only: those whose attention is MLA."""
+"""Tests of drafts of engines whose attention is MLA: SGLang backs up only the first rank of these."""
 
 import sys
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ EAGLE = {"model_path": "kimi", "speculative_draft_model_path": "an eagle for it"
 
 @pytest.fixture
 def command_line(monkeypatch):
-    """What SGLang was started with."""
+    """A function that sets the command line with which SGLang seems to be started."""
 
     def says(arguments):
         module = SimpleNamespace(get_global_server_args=lambda: SimpleNamespace(**arguments))
@@ -24,7 +24,7 @@ def command_line(monkeypatch):
 
 
 def ranks_of(engine, node, name, pools, mla=True, **extra):
-    """The ranks of an engine, each with KV and a draft."""
+    """The ranks of an engine, each with KV and a draft pool."""
     made = []
     for rank, pool in enumerate(pools):
         kv = MlaPool(seed=1) if mla else MhaPool(seed=10 + rank)
@@ -35,11 +35,11 @@ def ranks_of(engine, node, name, pools, mla=True, **extra):
     return made
 
 
-# Flat pages: what HiRadixCache's controller does for every draft
+# Drafts as flat pages, as HiRadixCache's controller moves them
 
 
 def flat_drafts(stores):
-    """What each rank reads of pages that the first one put."""
+    """Tells for each rank which flat draft pages, put by the first rank, it reads with the right bytes."""
     keys = [f"{key}.draft" for key in fresh_keys(2)]
     pages = [torch.arange(64.0) + 64 * i for i in range(2)]
     assert stores[0].batch_set(keys, pages)
@@ -76,11 +76,11 @@ def test_a_draft_beside_heads_is_each_ranks_own_whatever_is_said(ring, engine, c
     assert flat_drafts(stores) == [[True] * 2, [False] * 2]
 
 
-# The unified tree: a draft is a named pool whose pages come with those of KV
+# Drafts of the unified tree: named pools whose pages come with those of KV
 
 
 class FlatMhaPool(MhaPool):
-    """Does not say where its pages lie."""
+    """A pool of MHA that does not say where its pages lie."""
 
     def __getattribute__(self, name):
         if name == "get_page_buffer_meta":
@@ -94,7 +94,7 @@ def draft_transfer(keys=None, pool=None, pages=()):
 
 
 def back_up(store, draft, keys, pages, of_draft=None):
-    """What the controller does on the first rank."""
+    """Backs up pages of KV and draft as the controller does on the first rank."""
     some = keys[:of_draft]
     assert store.batch_set_v1(keys, MlaPool().indices(pages)) == [True] * len(keys)
     assert store.batch_set_v2([draft_transfer(some, draft, pages[: len(some)])]) == {"draft": [True] * len(some)}
@@ -102,7 +102,7 @@ def back_up(store, draft, keys, pages, of_draft=None):
 
 
 def fetched(store, draft, keys, pages):
-    """How many pages one rank's fetch brings: the least of KV and draft."""
+    """How many pages a fetch of one rank brings: the smaller of the leading runs of KV and draft."""
     kv = store.batch_get_v1(keys, MlaPool().indices(pages))
     drafts = store.batch_get_v2([draft_transfer(keys, draft, pages)])["draft"]
     return min([*kv, False].index(False), [*drafts, False].index(False))
@@ -163,7 +163,8 @@ def test_a_draft_that_is_cut_is_missed_by_all_unless_blanks_are_allowed(ring, en
 
 
 def test_blanks_are_for_drafts_beside_mla_only(ring, engine):
-    """A window of the target is no guess, and where the target has heads every rank backs up."""
+    """No page is blanked for a sliding window, which is part of the target, nor where the target has heads, since
+    there every rank backs up."""
     for mla, name in ((True, "swa"), (False, "draft")):
         pools = [MhaPool(seed=rank) for rank in range(2)]
         stores = ranks_of(engine, ring[0], "no blanks", pools, mla=mla, blank_drafts=True)

@@ -19,7 +19,7 @@ PATTERN = 0xEE
 
 
 def big_pool(pages):
-    """Pages of 2 MiB: two parts of 1 MiB."""
+    """A pool with pages of 2 MiB, in two parts of 1 MiB."""
     return MhaPool(pages=pages, page_size=16, layers=16, heads=8, head_dim=256)
 
 
@@ -32,7 +32,7 @@ def is_untouched(pool, pages):
 
 
 def get_in_thread(store, pool, keys, pages):
-    """Begins a get; what `join` gives is the answer, and when it came."""
+    """Begins a get in a thread. Returns a function that waits for its answer and the time when it came."""
     done = []
 
     def get():
@@ -50,17 +50,18 @@ def get_in_thread(store, pool, keys, pages):
 
 
 def read_beside(reader, pool, keys, pages):
-    """Reads into other pages until all are there: what a get before it still had to write is written by then."""
+    """Reads into other pages until all are there: by then an earlier get has written all that it would still write."""
     assert until(lambda: reader.batch_get_v1(keys, pool.indices(pages)) == [True] * len(keys), 60)
 
 
 def killed_within(ring, reader, pool, keys, targets, reached):
-    """A get whose peer dies when this page's first byte is there, or at its end. Its answer."""
+    """Runs a get and kills its peer when the first byte of page `reached` has come, or when the get has ended.
+    Returns its answer."""
     pool.wipe(targets)
     with late_watch() as watch:
         begin, join = time.monotonic(), get_in_thread(reader, pool, keys, targets)
         while first_bytes(pool, reached).strip(bytes([PATTERN])) == b"" and time.monotonic() < begin + 5:
-            pass  # A pause would be longer than the rest of the get.
+            pass  # Busy waiting, since a pause would take longer than the rest of the get.
         ring[1].kill()
         answer, end = join()
     assert end - begin < 2 + LATE_SECONDS + watch.stood_still(begin, end)
@@ -82,7 +83,7 @@ def test_a_node_that_dies_in_the_middle_of_a_get_writes_nothing_afterwards(fragi
         for there, page, bytes_wanted in zip(answer, targets, wanted):
             assert not there or pool.bytes_of(page) == bytes_wanted
         cut_short += not all(answer)
-        pool.wipe(targets)  # SGLang uses them for something else now.
+        pool.wipe(targets)  # The wiped pages stand for pages that SGLang has given to other tokens after the get.
         ring.restart(1)
         writer = engine(ring[1], source, 2)
         put(writer, source, keys, others)
@@ -115,7 +116,7 @@ def test_a_frozen_peer_is_a_list_of_false_before_the_deadline(fragile_ring, engi
 
 
 def test_a_frozen_peer_costs_large_pages_one_deadline_together(fragile_ring, engine, monkeypatch):
-    """Pages in pieces are asked for in several questions, and set in several calls."""
+    """Large pages are asked for in several questions, and set in several calls; all of these share one deadline."""
     monkeypatch.setattr(host_pool, "page_bytes_max", 1 << 20)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 256 << 10)
     ring = fragile_ring(2, pool="128MiB")
@@ -144,7 +145,8 @@ def test_a_frozen_peer_costs_large_pages_one_deadline_together(fragile_ring, eng
 
 
 def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, engine, caplog, monkeypatch):
-    monkeypatch.setattr(guard, "_said_at", {})  # Another test may have made it say this.
+    # Another test may have logged this line within the last minute, which would silence it here.
+    monkeypatch.setattr(guard, "_said_at", {})
     ring = fragile_ring(2, pool="128MiB")
     pools = [big_pool(16), big_pool(16)]
     timeout = 0.5
@@ -206,7 +208,7 @@ def transfers(store, keys, first=0):
 
 
 def put_all(store, keys):
-    """The pages of all named pools, until the directory has them."""
+    """Sets the pages of all named pools and waits until the directory has them."""
     assert all(map(all, store.batch_set_v2(transfers(store, keys)).values()))
     published(store)
 
@@ -229,7 +231,7 @@ def test_a_call_has_one_deadline_however_many_questions_it_asks(ring, engine, ca
     backend = store._backend
     slow = backend.client.native = SlowNative(backend.client.native, pause=0.2)
     CALLS[call](store, keys)
-    # The first question took 0.2 of the 0.3 s.
+    # The first question took 0.2 s of the deadline of 0.3 s.
     assert len(slow.given) >= 2 and max(slow.given) <= 0.3 and max(slow.given[1:]) <= 0.1
 
 
@@ -248,7 +250,8 @@ def test_a_frozen_peer_costs_named_pools_one_deadline_together(fragile_ring, eng
 
 
 def longest_wait(store, pool):
-    """What the longest question of a prefetch of 1,024 tokens may take."""
+    """The seconds that the longest questions of a prefetch of 1,024 tokens may take: of `batch_exists`, of
+    `batch_exists_v2` and of `batch_get_v2`."""
     keys = fresh_keys(1024 // pool.page_size)
     native = store._backend.client.native
     watched = store._backend.client.native = SlowNative(native, pause=0)
@@ -266,7 +269,8 @@ def longest_wait(store, pool):
 
 
 def test_a_call_takes_no_longer_than_the_tree_waits_that_made_it(ring, engine):
-    """The unified tree gives up after 1 s and 0.25 s for 1,024 tokens, the other one after 2 s and 0.1 s."""
+    """SGLang's unified tree gives a prefetch up after 1 s and 0.25 s for each 1,024 tokens, its radix tree after 2 s
+    and 0.1 s."""
     pool, timeout = MhaPool(), {"client.timeout": "10s"}
     in_radix_tree = engine(ring[0], pool, extra=timeout)
     assert [round(s, 1) for s in longest_wait(in_radix_tree, pool)] == [2.1, 2.1, 2.0]
@@ -282,7 +286,8 @@ def test_a_call_takes_no_longer_than_the_tree_waits_that_made_it(ring, engine):
 
 
 def test_copies_that_are_slow_end_with_the_deadline(ring, engine):
-    """A pool that takes all the time for the second page: what is not copied by then is a miss, and untouched."""
+    """The pool takes all of the time for its second page: pages that are not copied by then are misses, and their
+    memory is untouched."""
     pool, keys, copied = FlatOnlyPool(), fresh_keys(8), []
     store = engine(ring[0], pool, extra={"client.timeout": "2s"})
     put(engine(ring[0], pool), pool, keys, range(8))
@@ -309,7 +314,7 @@ def test_copies_that_are_slow_end_with_the_deadline(ring, engine):
 
 
 def test_a_clear_is_false_while_a_node_is_out_that_may_come_back(fragile_ring, engine, caplog):
-    """A node that is frozen for so long that the cluster gives it up keeps its pages, and they come back with it."""
+    """A node that is frozen for so long that the cluster expels it keeps its pages, and they come back with it."""
     ring = fragile_ring(3)
     pool = MhaPool()
     writer, reader, keys = engine(ring[1], pool), engine(ring[0], pool), fresh_keys(8)
@@ -367,7 +372,8 @@ def test_a_clear_ends_in_time_and_is_heard_of_later(fragile_ring, engine):
 
 
 def test_a_clear_after_a_restart_of_engine_and_node_withdraws_what_the_disk_kept(fragile_ring, engine, tmp_path):
-    """New weights under an old name: neither the engine nor the node that kept the pages knows of them."""
+    """An engine gets new weights under an old name: neither the engine nor the node that kept the pages knows that,
+    so only a clear withdraws them."""
     flags = ["--disk-path", str(tmp_path / "disks"), "--disk-size", "256MiB", "--disk-bucket-size", "1MiB"]
     ring, pool, keys = fragile_ring(2, flags=flags), MhaPool(), fresh_keys(8)
     writer = engine(ring[1], pool)

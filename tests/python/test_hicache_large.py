@@ -19,7 +19,7 @@ SHAPES = pytest.mark.parametrize("shape", [
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    """Pages of the cache of 256 bytes, so that every page of a test is a large one."""
+    """Limits the cache's pages to 256 bytes, so that every page of a test is a large one."""
     monkeypatch.setattr(host_pool, "page_bytes_max", 256)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 200)
 
@@ -30,7 +30,7 @@ def transfer(name, keys, pool=None, pages=(), policy="all_pages"):
 
 
 def read_back(store, pool, keys, pages):
-    """Which pages are there now; those that are not are of no meaning."""
+    """Reads the pages and tells which are there. The memory of the others may hold any bytes."""
     pool.wipe(pages)
     return store.batch_get_v1(keys, pool.indices(pages))
 
@@ -54,7 +54,7 @@ def test_large_pages_are_read_back_and_no_others_are_touched(ring, engine, small
 
 
 def test_a_state_of_183_mib_is_kept_beside_its_kv(fragile_ring, engine):
-    """A GDN model at TP 1 as the hybrid controller moves it: KV page by page, and the state of the last one."""
+    """Moves a GDN model at TP 1 as the hybrid controller does: KV page by page, and the state of the last page."""
     ring, sizes = fragile_ring(2, pool="256MiB"), {"temporal": (10, 1024, 1024 * 3), "conv": (4, 1 << 18), "pages": 1}
     states = [StatePool(seed=1, **sizes), StatePool(seed=2, **sizes)]
     pools, keys = [MhaPool(), MhaPool()], fresh_keys(4)
@@ -81,7 +81,7 @@ def test_a_state_of_183_mib_is_kept_beside_its_kv(fragile_ring, engine):
 @pytest.mark.parametrize("name", ["kv", "mamba"])
 def test_pages_of_more_than_a_gib_are_refused(ring, engine, caplog, name):
     class Huge(MlaPool):
-        """Says so, and has no such memory."""
+        """A pool that claims pages of more than 1 GiB, without such memory."""
 
         def get_page_buffer_meta(self, indices):
             pages = len(indices) // self.page_size
@@ -98,7 +98,7 @@ def test_pages_of_more_than_a_gib_are_refused(ring, engine, caplog, name):
 
 
 def piece_keys(store, keys):
-    """The keys of all pieces that can be found now."""
+    """The key space of the pieces, and the keys of all pieces that can be found now."""
     pool = store._pools["kv"]
     large, limit = pool.large(pool.own), store._backend.deadline()
     native = store._backend.client.native
@@ -106,7 +106,7 @@ def piece_keys(store, keys):
 
 
 def lose(store, pool, keys, lost):
-    """Evicts these pieces of pages."""
+    """Evicts pieces of the pages of `keys`; `lost` are positions in the list of all their pieces."""
     space, names = piece_keys(store, keys)
     assert store._backend.client.native.remove([space], [names[i] for i in lost]).ok == [True] * len(lost)
 
@@ -126,8 +126,8 @@ def test_a_page_that_lost_a_piece_is_a_miss_until_it_is_set_again(ring, engine, 
 
 
 def after_a_loss_and_another_writer(ring, engine):
-    """What is read of a page that one engine set, that lost pieces, and that another one then set: its bytes, and
-    those of both writers."""
+    """Sets a page, evicts some of its pieces, and sets it by another engine. Returns the bytes that a third engine
+    reads, and those of both writers."""
     pools = [MhaPool(seed=seed) for seed in (1, 2, 3)]
     stores = [engine(ring[i % 2], pool, 2) for i, pool in enumerate(pools)]
     keys = fresh_keys(1)
@@ -144,7 +144,7 @@ def test_pieces_of_two_writers_are_never_one_page(ring, engine, small_limits):
 
 
 def test_without_versions_they_would_be(ring, engine, small_limits, monkeypatch):
-    """What the test above finds is the version's work."""
+    """Without versions the pages of two writers are mixed, so it is the version that keeps them apart."""
     monkeypatch.setattr(large_pages, "new_version", lambda: bytes(16))
     found, wanted = after_a_loss_and_another_writer(ring, engine)
     assert found not in wanted
@@ -185,7 +185,7 @@ def test_two_engines_that_write_the_same_pages_at_once_mix_nothing(ring, engine,
 
 
 def test_a_head_of_another_length_or_kind_is_a_miss(ring, engine, small_limits):
-    """Bytes under a head's key that no writer of large pages put there."""
+    """Under a head's key lie bytes that no writer of large pages put there."""
     pool = MhaPool()
     store, keys = engine(ring[0], pool), fresh_keys(3)
     put(store, pool, keys[:1], [0])
@@ -271,7 +271,7 @@ def test_all_questions_of_a_call_have_one_deadline(ring, engine, small_limits):
 
 
 def test_flat_pages_stay_within_the_cache_s(ring, engine, small_limits, caplog):
-    """Without interface_v1 KV comes as flat tensors; named pools come by address all the same."""
+    """Without interface_v1 KV is moved as flat tensors; named pools are moved by address all the same."""
     store, state, keys = engine(ring[0], MhaPool(), extra={"interface_v1": 0}), StatePool(), fresh_keys(1)
     assert 'pool kv is not kept in L3: a flat page has 1536 bytes: add "interface_v1": 1' in caplog.text
     store.register_mem_host_pool_v2(state, "mamba")

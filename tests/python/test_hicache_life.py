@@ -1,4 +1,4 @@
-"""Attach and detach at run time: a backend leaves nothing behind in the engine's process."""
+"""Tests of attaching and detaching at run time: a backend leaves nothing behind in the engine's process."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ STATES = StatePool()
 
 
 def belongings():
-    """What this process holds of the kinds that a store takes: threads, descriptors, shared memory."""
+    """How much this process holds of each kind of resource that a store takes: threads, descriptors, shared memory."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     return {
         "threads": len(os.listdir("/proc/self/task")),
@@ -31,7 +31,8 @@ def belongings():
 
 
 def no_more_than(before):
-    """Of each kind; what another test left may end meanwhile."""
+    """Whether this process holds no more of any kind than `before`; it may hold less, since what another test left
+    may end meanwhile."""
     now = belongings()
     return all(now[kind] <= count for kind, count in before.items())
 
@@ -43,7 +44,7 @@ def resident_kib():
 
 @pytest.fixture
 def held(monkeypatch):
-    """How often each address is registered by the clients that the test makes."""
+    """Counts how often each address is registered by the clients that the test makes."""
     counts, native = Registrations(), _native.Client
     monkeypatch.setattr(_native, "Client", lambda *arguments: CountedNative(native(*arguments), counts))
     return counts
@@ -58,7 +59,8 @@ def cycle(ring, pool, index):
 
 
 def cycle_v2(ring, pool, index):
-    """The same with named pools: one that is the host pool, and one of states beside it."""
+    """Attaches a store with named pools, uses and detaches it: one pool is the host pool, the other has states
+    beside it."""
     store, keys = make_store(ring[index % 2], pool), fresh_keys(2)
     for name, each in (("kv", pool), ("mamba", STATES)):
         store.register_mem_host_pool_v2(each, name)
@@ -76,7 +78,7 @@ def cycle_v2(ring, pool, index):
 @pytest.mark.parametrize("one", [cycle, cycle_v2])
 def test_a_hundred_attachments_leave_nothing_behind(ring, held, one):
     pool = MhaPool()
-    for index in range(4):  # Memory that the process takes once.
+    for index in range(4):  # The first rounds take memory that the process takes only once.
         one(ring, pool, index)
     gc.collect()
     before, memory = belongings(), resident_kib()
@@ -123,8 +125,8 @@ def test_what_a_store_registers_it_gives_back(ring, held):
 
 
 def test_memory_that_a_call_may_write_to_stays_registered(ring, held, monkeypatch):
-    """A get that does not end in time: its pool's memory goes later, and nothing that lies there is taken
-    for it before."""
+    """A get does not end in time: its pool's memory is given back only later, and no other memory at the same
+    addresses is taken for it before."""
     monkeypatch.setattr(backend, "CLOSE_SECONDS", 0)
     pools = [MhaPool() for _ in range(4)]
     first, second, named, other = [pool.kv_buffer.data_ptr() for pool in pools]
@@ -155,7 +157,7 @@ def test_what_a_connector_registers_it_gives_back(ring, held):
 
 
 def test_an_attached_store_is_used_by_threads_that_outlive_it(ring):
-    """SGLang's threads live on when the backend is detached from another one."""
+    """SGLang's threads live on when another thread detaches the backend."""
     pool = MhaPool()
     stores, go, ready = [make_store(ring[0], pool)], threading.Event(), threading.Barrier(3)
 
@@ -179,8 +181,8 @@ def test_an_attached_store_is_used_by_threads_that_outlive_it(ring):
 
 
 def test_memory_of_a_group_and_its_anchor_is_registered_once(ring, held):
-    """SGLang hands the KV's memory over twice: as a group, and as the pool named kv in it. To pin it a second
-    time takes seconds where it has hundreds of GiB."""
+    """SGLang registers the KV's memory twice: as a group, and as the pool named kv in it. To pin hundreds of GiB a
+    second time would take seconds."""
     pool, state = MhaPool(), StatePool()
     group = SimpleNamespace(**vars(pool), anchor_entry=SimpleNamespace(host_pool=pool),
                             get_page_buffer_meta=pool.get_page_buffer_meta)
@@ -198,7 +200,7 @@ def test_memory_of_a_group_and_its_anchor_is_registered_once(ring, held):
 
 
 def test_memory_within_what_is_registered_is_not_registered_again(ring, held):
-    """Two pools that are views of one allocation, as the whole of it is a third one."""
+    """Two pools are views of one allocation, and a third pool is the whole of it."""
     whole = MhaPool(pages=32)
     halves = [MhaPool() for _ in range(2)]
     for index, half in enumerate(halves):

@@ -1,5 +1,5 @@
-"""Every method of the storage backend, for every layout of MHA and MLA, on one node and on two; those of
-named pools are in test_hicache_v2.py."""
+"""Tests of every method of the storage backend, for every layout of MHA and MLA, on one node and on two. Methods of
+named pools are tested in test_hicache_v2.py."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ def test_pages_are_read_back_into_other_pages(ring, engine, shape, there):
 @FLAT_SHAPES
 @NODES
 def test_flat_pages_are_read_back(ring, engine, shape, there):
-    """What SGLang does without interface_v1: tensors instead of addresses."""
+    """Without interface_v1 SGLang passes tensors instead of addresses."""
     pool, config = pool_of(shape)
     target, _ = pool_of(shape)
     slow = {"extra": {"interface_v1": 0}, **config}
@@ -62,7 +62,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_two_pages_are_not_read_into_the_same_memory(ring, engine, kind):
-    """Old versions of SGLang give one tensor for all keys: it holds one page at the end."""
+    """Old versions of SGLang pass one tensor for all keys, which can hold only one page at the end."""
     pool = MhaPool()
     store = engine(ring[0], pool, extra={"interface_v1": 0})
     keys, flat = fresh_keys(3), [pool.get_data_page(p * pool.page_size) for p in range(3)]
@@ -102,7 +102,7 @@ def test_a_single_key_is_set_and_read(ring, engine):
 
 
 def test_drafts_go_the_generic_way_beside_v1(ring, engine):
-    """SGLang gives the pages of a draft model to batch_set, with keys of their own."""
+    """SGLang passes the pages of a draft model to batch_set, with keys of their own."""
     pool = MhaPool()
     store = engine(ring[0], pool)
     keys = [f"{key}.draft" for key in fresh_keys(2)]
@@ -190,7 +190,7 @@ def test_stats_have_each_pool_of_a_v2_call(ring, engine, shape, there):
 
 
 def transfers_of(pools, keys):
-    """All pages of KV, of other pools those of the last two."""
+    """Transfers of all pages of KV, and of the last two pages of the other pools."""
     chosen = {name: keys if name == "kv" else keys[-2:] for name in pools}
     return [SimpleNamespace(name=name, keys=some, host_indices=pools[name].indices(range(len(some))),
                             hit_policy="all_pages" if name == "kv" else "trailing_pages", indices_from_pool=None)
@@ -210,7 +210,7 @@ def test_flat_pages_are_in_the_stats(ring, engine):
 
 
 def test_a_pool_without_memory_of_its_own_has_every_page(ring, engine):
-    """DeepSeek-V4's anchor: the pages are in named pools, v1 answers True."""
+    """DeepSeek-V4's anchor has no memory: its pages are in named pools, and calls of v1 answer True."""
     pool = LogicalPool("page_first")
     store = engine(ring[0], pool)
     keys = fresh_keys(2)
@@ -220,7 +220,7 @@ def test_a_pool_without_memory_of_its_own_has_every_page(ring, engine):
 
 
 def test_flat_pages_of_a_logical_pool_have_no_bytes_and_are_there(ring, engine):
-    """The same without interface_v1; a draft beside it is moved all the same."""
+    """Without interface_v1 a logical pool's pages are there as well; a draft beside the pool is moved all the same."""
     pool = LogicalPool("page_first")
     store = engine(ring[0], pool, extra={"interface_v1": 0})
     (key,), empty = fresh_keys(1), pool.get_dummy_flat_data_page()
@@ -236,7 +236,7 @@ def test_flat_pages_of_a_logical_pool_have_no_bytes_and_are_there(ring, engine):
 
 
 def test_a_draft_page_is_no_block_of_the_target(ring, engine):
-    """Routers are told of pages of KV: a draft's has the same hash."""
+    """Routers are told of pages of KV only, although the page of a draft has the same hash."""
     pool, told = MhaPool(), []
     store = engine(ring[0], pool, extra={"interface_v1": 0})
     store._events = SimpleNamespace(stored=lambda keys, *_: told.append(keys), close=lambda: None)
@@ -246,7 +246,7 @@ def test_a_draft_page_is_no_block_of_the_target(ring, engine):
 
 
 def test_without_interface_v1_named_pools_are_found_beside_flat_kv(ring, engine):
-    """SGLang puts KV as flat pages then, and named pools by address."""
+    """Without interface_v1 SGLang puts KV as flat pages, and named pools by address."""
     pool, side = MhaPool(), MlaPool(kv_cache_dim=8)
     store = engine(ring[0], pool, extra={"interface_v1": 0})
     store.register_mem_host_pool_v2(side, "indexer")
@@ -290,7 +290,7 @@ def all_are_misses(store, pool, keys, page):
 
 
 def test_after_close_a_logical_pool_is_a_miss_too(ring, engine):
-    """Its pages are there without a question to anybody."""
+    """A logical pool's pages are there without a question to any node, yet not after `close`."""
     pool = LogicalPool("page_first")
     store, keys = engine(ring[0], pool), fresh_keys(2)
     assert store.batch_exists(keys) == 2 and store.exists(keys[0])

@@ -1,4 +1,4 @@
-"""Change anything that decides what a page's bytes mean, and it is a miss."""
+"""Tests that a page is a miss for an engine that differs in anything that decides what a page's bytes mean."""
 
 import sys
 from types import SimpleNamespace
@@ -15,8 +15,8 @@ from peercache.hicache.stored_pool import DRAFT_SHAPES_MAX
 BASE_CONFIG = {"tp_rank": 1, "tp_size": 4, "pp_rank": 0, "pp_size": 2, "attn_cp_rank": 0, "attn_cp_size": 2}
 BASE_SIZES = {"page_size": 4, "layers": 4, "heads": 4, "head_dim": 8}
 
-# Field: (changes of the config, of the host pool, of the JSON). Each keeps the page's length where it can,
-# so that the key alone tells them apart.
+# For each field the changes of the config, of the host pool and of the JSON that make another value of it. A change
+# keeps the page's length where it can, so that only the key tells the pages apart.
 FIELDS = {
     "model": ({"model_name": "another"}, {}, {}),
     "tp_rank": ({"tp_rank": 2}, {}, {}),
@@ -54,7 +54,7 @@ def test_each_field_changed_alone_is_a_miss(ring, engine, field):
     assert stores[0].batch_get_v1(keys, pool.indices([2, 3])) == [True] * 2
     assert stores[1].batch_get_v1(keys, changed.indices(pages)) == [False] * 2
     assert [changed.bytes_of(p) for p in pages] == before
-    # Under the same hashes, each keeps its own.
+    # Both stores keep pages under the same hashes, and each reads its own.
     put(stores[1], changed, keys, pages)
     for store, own in zip(stores, pools):
         assert store.batch_get_v1(keys, own.indices([2, 3])) == [True] * 2
@@ -63,7 +63,7 @@ def test_each_field_changed_alone_is_a_miss(ring, engine, field):
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_no_field_runs_into_another(ring, field):
-    """The key spaces of all variants differ: the digest of one page is never another's."""
+    """The key spaces of all variants differ, so that the digest of one variant's page is never that of another's."""
     config, sizes, extra = FIELDS[field]
     spaces = []
     for one in ({}, {"changed": True}):
@@ -86,7 +86,7 @@ ATTRIBUTES = {
 @pytest.mark.parametrize("kind, name", [(kind, name) for kind, names in ATTRIBUTES.items() for name in names])
 @pytest.mark.parametrize("form", [ZERO_COPY, FLAT])
 def test_each_attribute_of_a_pool_changed_alone_is_another_key_space(kind, name, form):
-    """Also where another one follows from it in SGLang's own pools."""
+    """An attribute counts also where another one follows from it in SGLang's own pools."""
     ranks = Ranks.of(config_of({}, is_mla_model=kind is MlaPool))
 
     def digests(value):
@@ -99,7 +99,7 @@ def test_each_attribute_of_a_pool_changed_alone_is_another_key_space(kind, name,
 
 
 def test_the_kinds_of_fp8_are_told_apart(ring, engine):
-    """Both are stored as uint8; the device pool knows which one it is."""
+    """Both kinds of fp8 are stored as uint8; only the device pool knows which kind a page has."""
     pools = [MhaPool(dtype=torch.uint8, seed=seed) for seed in (1, 2)]
     for pool, kind in zip(pools, ("float8_e4m3fn", "float8_e5m2")):
         pool.device_pool = type("DevicePool", (), {"dtype": kind})()
@@ -113,7 +113,7 @@ FP8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 
 
 def fp8_pool(kind, where):
-    """A pool of bytes, of which SGLang knows in different places that they are this kind of fp8."""
+    """A pool of bytes that are this kind of fp8; `where` is the object of SGLang's that tells the kind."""
     pool, device_pool = MhaPool(dtype=torch.uint8), SimpleNamespace(dtype=f"torch.{kind}")
     if where == "in the host pool":
         pool.device_pool = device_pool
@@ -125,7 +125,8 @@ def fp8_pool(kind, where):
 @pytest.mark.parametrize("where", ["in the host pool", "in the entry of its group"])
 @pytest.mark.parametrize("kind", FP8)
 def test_pools_beside_fp8_are_of_its_kind_too(ring, engine, kind, where):
-    """DeepSeek-V4's pools and a draft's flat pages are bytes: what these mean, the KV's device pool knows."""
+    """DeepSeek-V4's pools and a draft's flat pages are bytes; the KV's device pool knows which kind of fp8 these
+    are."""
     stores = [engine(ring[0], fp8_pool(each, where)) for each in FP8]
     (key,), side = fresh_keys(1), RowPool()
     for store in stores:
@@ -144,7 +145,7 @@ def test_pools_beside_fp8_are_of_its_kind_too(ring, engine, kind, where):
 
 
 def test_a_logical_anchor_has_the_engines_kind_of_fp8(ring, engine, monkeypatch):
-    """DeepSeek-V4 as newer versions of SGLang register it: no pool of it has a device pool."""
+    """Newer versions of SGLang register DeepSeek-V4 without a device pool in any of its pools."""
     (key,), pools, stores = fresh_keys(1), [RowPool(), RowPool()], []
     for kind, pool in zip(("fp8_e4m3", "fp8_e5m2"), pools):
         args = SimpleNamespace(get_global_server_args=lambda kind=kind: SimpleNamespace(kv_cache_dtype=kind))
@@ -177,7 +178,7 @@ def transfer(name, keys, pool=None, pages=()):
 
 
 def mla_ranks(engine, node, name, pools):
-    """An MLA engine whose ranks have the same KV, and a pool of this name beside it."""
+    """The ranks of an MLA engine that hold the same KV, each with one of `pools` beside it under the name `name`."""
     stores = [engine(node, MlaPool(seed=1), is_mla_model=True, tp_rank=rank, tp_size=len(pools),
                      model_name=f"mla beside {name}") for rank in range(len(pools))]
     for store, pool in zip(stores, pools):
@@ -190,7 +191,8 @@ CUT = [("mamba", StatePool), ("mamba", MlaPool), ("swa", StatePool), ("swa", Mha
 
 @pytest.mark.parametrize("name, kind", CUT)
 def test_beside_mla_each_rank_keeps_its_share_of_what_is_cut(ring, engine, name, kind):
-    """Kimi-Linear: the attention is MLA, the states are not. Another rank's state is a wrong byte."""
+    """In Kimi-Linear the attention is MLA and the states are cut over the ranks: another rank's state would be wrong
+    bytes."""
     pools = [kind(seed=rank) for rank in range(2)]
     stores = mla_ranks(engine, ring[0], name, pools)
     keys, kv = fresh_keys(2), stores[0].mem_pool_host
@@ -239,7 +241,7 @@ def test_states_of_another_shape_or_type_are_misses(ring, engine, field):
 
 
 def test_each_rank_has_drafts_of_its_own_also_beside_mla(ring, engine):
-    """The target is MLA, the draft has heads: SGLang hands both over to the same generic calls."""
+    """The target is MLA and the draft has heads: SGLang passes pages of both to the same generic calls."""
     stores = [engine(ring[0], MlaPool(), is_mla_model=True, tp_rank=rank, tp_size=2) for rank in range(2)]
     keys = [f"{key}.draft" for key in fresh_keys(2)]
     pages = [[torch.full((64,), 1.0 + rank + 2 * i) for i in range(2)] for rank in range(2)]
@@ -275,14 +277,16 @@ def test_drafts_of_ever_new_shapes_are_refused_at_last(ring, engine):
 
 
 def whole_heads(pools, page, half):
-    """The heads of a page over all ranks, as one list of bytes a head: page_head keeps them apart."""
+    """The heads of a page over all ranks, as one list with the bytes of each head: the layout page_head keeps heads
+    apart."""
     return [bytes(pool.kv_buffer[half, page, head].contiguous().view(torch.uint8).flatten().tolist())
             for pool in pools for head in range(pool.head_num)]
 
 
 @pytest.mark.parametrize("writers, readers", [(8, 4), (4, 8), (4, 2), (2, 8), (8, 8)])
 def test_engines_of_different_tp_feed_each_other(ring, engine, writers, readers):
-    """Prefill with a TP of 8 and decode with one of 4, and back: pages are cut by groups of heads."""
+    """Prefill has a TP of 8 and decode one of 4, or other sizes: pages are cut by groups of heads, so that each
+    reads the other's."""
     heads = 8
 
     def ranks(count):
@@ -318,7 +322,7 @@ def test_a_group_of_heads_that_is_missing_makes_the_page_a_miss(ring, engine):
 
 
 class Asked(SlowNative):
-    """A native client that counts the pages that `exists` is asked for."""
+    """A native client that counts how many pages `exists` asks for."""
 
     def __init__(self, native):
         super().__init__(native, pause=0)

@@ -1,4 +1,4 @@
-"""Named pools (v2): hit policies, all pools of a page or none, pools that share indices."""
+"""Tests of named pools (v2): hit policies, pages that all pools have or none, and pools that share indices."""
 
 import ctypes
 import pathlib
@@ -22,7 +22,7 @@ def transfer(name, keys=None, indices=None, policy=ALL, source=None):
 
 
 class Hybrid:
-    """An engine with KV, an indexer (all pages) and a state (trailing pages)."""
+    """An engine with KV, an indexer (which needs all pages) and a state (which needs trailing pages)."""
 
     def __init__(self, engine, node, members=2):
         self.pools = {"kv": MhaPool(), "indexer": MlaPool(kv_cache_dim=8), "mamba": FlatOnlyPool()}
@@ -74,7 +74,8 @@ def test_a_trailing_pool_needs_the_pages_before_the_end(ring, engine):
 
 
 def test_pools_must_be_usable_at_the_same_end(ring, engine):
-    """The state ends at 5, the indexer at 4: where both can be used is 2."""
+    """The state is there for prefixes of 2 and of 5 pages, the indexer for all up to 4 pages: both are usable at the
+    same end only at 2."""
     one = Hybrid(engine, ring[0])
     keys = fresh_keys(5)
     one.set("kv", keys, range(5))
@@ -156,7 +157,8 @@ def test_the_usable_prefix_is_what_trying_all_lengths_says(seed):
 
 
 class SpyingPool(MhaPool):
-    """Keeps what it was asked, and knows whole pages only. `displaced` pages lie in each other's place."""
+    """A pool that keeps the indices it was asked for, and takes only indices of whole pages. `displaced` pages lie
+    in each other's place."""
 
     displaced: dict = {}
 
@@ -191,7 +193,7 @@ def test_the_pool_of_the_example_is_asked_once_too(ring, engine):
 
 
 def test_a_pool_whose_pages_lie_in_no_rows_is_asked_in_each_call(ring, engine):
-    """Two pages far behind the first are not where those let expect them."""
+    """Two pages far behind the first ones do not lie where the rows of those would have them."""
     few = {"pages": 1100, "page_size": 2, "layers": 1, "heads": 1}
     pool, target = SpyingPool(**few), MhaPool(**few)
     pool.displaced = {1098: 1099, 1099: 1098}
@@ -210,7 +212,7 @@ NO_PAGES = {
     "negative": torch.tensor([-4, -3, -2, -1]),
     "too few": torch.tensor([4, 5, 6, 7])[:3],
     "too many": torch.arange(4, 12),
-    # These are the tokens of a page to who looks at the memory alone.
+    # To a reader of the bare memory the next two indices look like the tokens of a page.
     "of 32 bits": torch.tensor([4, 0, 5, 0, 6, 0, 7, 0], dtype=torch.int32)[:4],
     "every second one": torch.tensor([4, 5, 6, 7, 0, 0, 0, 0])[::2],
     "on a device": torch.arange(4, 8, device="meta"),
@@ -251,7 +253,7 @@ def test_the_pool_has_the_word_about_indices_that_are_not_as_usual(ring, engine,
 
 @pytest.mark.parametrize("page_size", [4, 64])
 def test_a_pool_that_reckons_with_tensors_is_read_in_place(ring, engine, page_size):
-    """And is as large as it says by its parts: `size_per_token` of these pools is that of a page."""
+    """The pool is as large as its parts say: its `size_per_token` is the size of a page."""
     pools = [RowPool(row_bytes=2 << 20, layers=1, pages=6, page_size=page_size) for _ in range(2)]
     stores = [engine(ring[i], pool, 2) for i, pool in enumerate(pools)]
     host = stores[0]._pools["kv"].host
@@ -303,7 +305,7 @@ def test_a_pool_whose_memory_is_not_found_is_never_said_to_be_there(ring, engine
 
 @pytest.mark.parametrize("interface_v1", [1, 0])
 def test_a_pool_whose_indexer_is_in_no_page_is_not_kept(ring, engine, caplog, interface_v1):
-    """A hit would be KV beside whatever the indexer's rows hold."""
+    """A hit of such a pool would be KV beside whatever the indexer's rows hold, so the pool is refused."""
     pool = NsaPool()
     store = engine(ring[0], pool, is_mla_model=True, extra={"interface_v1": interface_v1})
     told = [r for r in caplog.records if r.levelname == "ERROR" and "index_k_with_scale_buffer" in r.message]
@@ -333,7 +335,7 @@ def test_an_indexer_with_a_pool_of_its_own_is_kept(ring, engine, group):
 
 
 class Group:
-    """HostPoolGroup: shows some of what its anchor has."""
+    """SGLang's HostPoolGroup, which shows only some of its anchor's attributes."""
 
     def __init__(self, anchor):
         self.anchor_entry = SimpleNamespace(host_pool=anchor)
@@ -345,7 +347,8 @@ class Group:
 
 
 def test_a_group_has_the_shape_of_its_anchor(ring, engine):
-    """Layers and heads that give the same size are told apart, and a group meets its anchor's pages."""
+    """Pools with other layers and heads of the same total size are told apart, and a group finds the pages of its
+    anchor."""
     pools = [MhaPool(heads=4, head_dim=8), MhaPool(heads=8, head_dim=4)]
     stores = [engine(ring[0], Group(pool)) for pool in pools]
     keys = fresh_keys(1)

@@ -1,4 +1,4 @@
-"""The JSON of an engine, and how its storage backend starts: with or without a node, SGLang, torch."""
+"""Tests of how a storage backend starts, from an engine's JSON: with or without a node, SGLang and torch."""
 
 import json
 import pathlib
@@ -79,7 +79,7 @@ def test_a_value_of_a_wrong_form_is_told_with_what_is_allowed(key, value, allowe
 
 
 def nested(key, value):
-    """The same with a table for each part of the key."""
+    """The setting `key` as nested tables, one for each part of the key."""
     first, _, rest = key.partition(".")
     return {first: nested(rest, value) if rest else value}
 
@@ -104,7 +104,7 @@ def test_values_of_the_right_form_are_taken():
 
 
 def test_a_node_whose_name_nobody_knows_is_a_miss():
-    """The name is too long for DNS, so that nobody asks it."""
+    """The host name is too long for DNS, so that no server is asked for it."""
     store = PeerCacheStore(config_of({"client.node_host": "a" * 64}), {})
     assert store.exists("a") is False
     store.close()
@@ -135,7 +135,7 @@ def test_ranks_that_make_no_sense_fail_at_start(wrong, allowed):
 
 
 def test_a_rank_without_the_size_of_its_group_is_taken():
-    """Which of the two an older SGLang says is its own business."""
+    """An older SGLang may tell only the rank, and not the size of its group."""
     assert Ranks.of(SimpleNamespace(tp_rank=3, tp_size=4, pp_rank=1)).pp_rank == 1
 
 
@@ -194,7 +194,7 @@ def test_ranks_with_an_embedded_node_share_the_first_ones(bind):
 
 
 def test_the_first_set_of_a_rank_beside_an_embedded_node_is_kept():
-    """A rank's first pages often come before its client could find the other rank's node by itself."""
+    """A rank's first pages often come before its client could find the node of another rank by itself."""
     extra = {"interface_v1": 1, "embedded": True, "pool.size": "16MiB", "log.level": "error",
              "cluster.name": "embedded-first-set", "net.data_port": 0, "net.http_port": 0, "net.lookup_port": 0}
     for _ in range(5):
@@ -284,7 +284,7 @@ class StorageMetrics:
 
 
 def test_it_is_a_subclass_where_sglang_is(tmp_path):
-    """SGLang's factory demands issubclass, and calls the class with (config, kwargs)."""
+    """SGLang's factory demands a subclass of its own class, and calls it with (config, kwargs)."""
     pages = tmp_path / "sglang/srt/mem_cache"
     metrics = tmp_path / "sglang/srt/observability"
     for folder in (pages, metrics):
@@ -317,7 +317,7 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/hicache_backend.p
 
 
 def example(what, node, space):
-    """The example's exit code and what it prints."""
+    """Runs the example. Returns its exit code and its output."""
     extra = json.dumps({**node.options(), "space": space})
     done = subprocess.run([sys.executable, "-B", EXAMPLE, what, extra], check=False, text=True, capture_output=True,
                           timeout=100)

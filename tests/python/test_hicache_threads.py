@@ -1,4 +1,4 @@
-"""A thread for each kind of call at once, on one store: prefetch, IO and backup threads and the scheduler."""
+"""Tests one store with a thread for each kind of call at once: prefetch, IO and backup threads and the scheduler."""
 
 from types import SimpleNamespace
 
@@ -13,8 +13,9 @@ BATCH = 16
 
 
 class BusyStore:
-    """A store whose pages another one has put. Each kind of call has targets of its own in the pools; the first
-    batch of pages is what all bytes come from. `may_miss`: somebody clears meanwhile."""
+    """A store whose pages another store has put. Each kind of call has targets of its own in the pools; the bytes of
+    all pages are those of the pools' first batch. `may_miss` says that pages may be missing, since a test clears
+    meanwhile."""
 
     def __init__(self, ring, engine, may_miss):
         self.pools = {"kv": big_enough(), "swa": big_enough()}
@@ -45,14 +46,15 @@ class BusyStore:
             self.faults.append(what)
 
     def check_read(self, name, answer, batch, what):
-        """That all pages came, or could be missed, and that those that came are what was put."""
+        """Checks that all pages came (unless pages may be missing), and that the pages that came have the bytes that
+        were put."""
         self.check(len(answer) == BATCH and (self.may_miss or all(answer)), what)
         read = [(page, self.pools[name].bytes_of(batch * BATCH + page)) for page in range(BATCH) if answer[page]]
         self.check(all(self.wanted[name][page] == found for page, found in read), f"bytes of {what}")
 
     def get_v1(self, keys=None, batch=1, what="get_v1"):
         pages = range(batch * BATCH, (batch + 1) * BATCH)
-        self.pools["kv"].wipe(pages)  # Pages read before must be read again.
+        self.pools["kv"].wipe(pages)  # Wiped, so that bytes of an earlier read cannot pass for those of this one.
         self.check_read("kv", self.store.batch_get_v1(keys or self.keys, self.pools["kv"].indices(pages)), batch, what)
 
     def set_v1(self):
@@ -95,7 +97,7 @@ class BusyStore:
         self.check(self.store.clear() in (True, False), "clear")
 
     def check_written(self):
-        """What the threads have set is there."""
+        """Checks that the pages that the threads have set are there."""
         self.set_v1()
         published(self.store)
         for first in range(0, len(self.written), BATCH):
@@ -108,7 +110,8 @@ def big_enough():
 
 @pytest.mark.parametrize("cleared", [False, True], ids=["undisturbed", "beside-clear"])
 def test_a_thread_for_each_kind_of_call_at_once(ring, engine, cleared):
-    """For as long as it takes to do all of it many times; every page that is read is what was put."""
+    """Each thread repeats its call until all have called many times; every page that is read has the bytes that were
+    put."""
     busy = BusyStore(ring, engine, may_miss=cleared)
     calls = [busy.get_v1, busy.set_v1, busy.get_v2, busy.set_v2, busy.get_flat, busy.set_flat, busy.exists, busy.stats]
     with Traffic(calls + [busy.clear, busy.put_again] * cleared) as traffic:

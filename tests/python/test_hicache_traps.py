@@ -1,4 +1,4 @@
-"""What kills or fools an engine that others' backends have: each trap of the contract is a test."""
+"""Tests of what kills or fools an engine in other backends: one test for each trap of the contract."""
 
 from types import SimpleNamespace
 
@@ -32,7 +32,7 @@ def test_a_get_says_for_each_key_whether_it_is_there(ring, engine):
 
 
 def test_a_set_has_copied_when_it_returns(ring, engine):
-    """SGLang overwrites the pages as soon as a set has answered."""
+    """SGLang overwrites the pages as soon as a set has returned."""
     pool = MhaPool(pages=32, layers=16, heads=8, head_dim=64, page_size=16)
     store = engine(ring[0], pool)
     keys = fresh_keys(16)
@@ -45,7 +45,7 @@ def test_a_set_has_copied_when_it_returns(ring, engine):
 
 
 def test_all_ranks_of_a_group_say_the_same(ring, engine):
-    """Rank 1 lacks pages that ranks 0 and 2 have: nobody may begin a prefetch of them alone."""
+    """Rank 1 lacks pages that ranks 0 and 2 have, so no rank may begin a prefetch of them alone."""
     pools = [MhaPool() for _ in range(3)]
     stores = [engine(ring[rank % 2], pool, 2, tp_rank=rank, tp_size=3) for rank, pool in enumerate(pools)]
     keys = fresh_keys(8)
@@ -57,7 +57,8 @@ def test_all_ranks_of_a_group_say_the_same(ring, engine):
 
 
 def test_all_ranks_of_mla_say_the_same_also_of_a_state(ring, engine):
-    """KV is there for all, once; of the states, which each rank keeps by itself, all ranks need theirs."""
+    """The pages of KV are the same on all ranks and stored once; each rank keeps states of its own, and a hit needs
+    those of all ranks."""
     kv, states = MlaPool(), [StatePool() for _ in range(3)]
     stores = [engine(ring[rank % 2], kv, 2, is_mla_model=True, tp_rank=rank, tp_size=3) for rank in range(3)]
     keys = fresh_keys(8)
@@ -79,7 +80,8 @@ def test_all_ranks_of_mla_say_the_same_also_of_a_state(ring, engine):
 @pytest.mark.parametrize("tp_size", [1, 8])
 def test_one_exists_asks_for_2048_keys(ring, engine, tp_size):
     pool = MhaPool(pages=2048, layers=1, heads=1, head_dim=8)
-    patient = {"client.timeout": "30s", "prefetch_timeout_base": 30}  # A page not answered by then is a miss.
+    # The time-outs are long, since a page that is not answered in time would be a miss.
+    patient = {"client.timeout": "30s", "prefetch_timeout_base": 30}
     stores = [engine(ring[0], pool, extra=patient, tp_rank=rank, tp_size=tp_size) for rank in range(tp_size)]
     other_host = engine(ring[1], pool, extra=patient, tp_rank=0, tp_size=tp_size)
     keys = fresh_keys(2048)
@@ -119,7 +121,7 @@ def test_a_host_page_is_not_read_into_for_two_keys(ring, engine, shape):
 
 
 class TokenPool(MhaPool):
-    """Where a page lies is reckoned from its first token, as SGLang does."""
+    """A pool that computes the place of a page from its first token only, as SGLang's pools do."""
 
     def get_page_buffer_meta(self, indices):
         token_bytes, rows = self.size_per_token // 2, indices.tolist()[:: self.page_size]
@@ -129,7 +131,7 @@ class TokenPool(MhaPool):
 
 @pytest.mark.parametrize("kind", [TokenPool, FlatOnlyPool])
 def test_pages_that_share_tokens_are_not_read_into(ring, engine, kind):
-    """What one read writes the other would overwrite, and both would be hits."""
+    """Of two reads into shared tokens one would overwrite the other, and both would be hits."""
     pool, keys = kind(), fresh_keys(2)
     store = engine(ring[0], pool)
     put(store, pool, keys, [0, 1])
@@ -160,7 +162,8 @@ def test_a_call_takes_no_longer_than_sglang_waits(fragile_ring, engine, call):
 
 
 def test_exists_has_the_time_of_a_get(ring, engine):
-    """What SGLang waits for is the prefetch, and that begins with the question what is there."""
+    """SGLang waits for a whole prefetch, which begins with the question which pages exist; so `exists` has the time
+    of a get."""
     store = engine(ring[0], MhaPool(), extra={"prefetch_timeout_base": 0.3, "prefetch_timeout_per_ki_token": 102.4})
     keys, client = fresh_keys(2), store._backend.client
     watched = client.native = SlowNative(client.native, pause=0)

@@ -11,7 +11,7 @@ from shapes import POOLS, pool_of
 
 
 class PoolName(str, enum.Enum):
-    """SGLang's names are enums, and its answers are read by them."""
+    """The names of pools as enums: SGLang's names are enums too, and it looks up answers by them."""
 
     KV = "kv"
     INDEXER = "indexer"
@@ -28,7 +28,7 @@ POLICIES = {PoolName.KV: HitPolicy.ALL_PAGES, PoolName.INDEXER: HitPolicy.ALL_PA
 
 
 class Side:
-    """An engine: KV and a sliding window, alike but for their names, and the indexer of an MLA model."""
+    """An engine with KV, a sliding window with pages like those of KV, and the indexer of an MLA model."""
 
     def __init__(self, node, shape):
         kv, config = pool_of(shape)
@@ -40,13 +40,13 @@ class Side:
         knows(self.store, 2)
 
     def transfer(self, name, keys, pages):
-        """SGLang's PoolTransfer; without pages, that of a question."""
+        """A PoolTransfer of SGLang's; without pages, the transfer of a question."""
         indices = self.pools[name].indices(pages) if pages else None
         return SimpleNamespace(name=name, keys=keys, host_indices=indices, device_indices=None,
                                hit_policy=POLICIES[name], nodes_to_load=None, indices_from_pool=None)
 
     def set(self, keys, pages, **fewer):
-        """One call for all pools; of those named, only the keys given."""
+        """Sets pages of all pools in one call; `fewer` has the keys of pools that set not all of them."""
         places = dict(zip(keys, pages))
         chosen = {name: fewer.get(name.value, keys) for name in PoolName}
         stored = self.store.batch_set_v2(
@@ -55,7 +55,7 @@ class Side:
         published(self.store)
 
     def found(self, keys, window):
-        """Pages that can be used when the window needs so many of them."""
+        """How many pages can be used when the window needs the last `window` of them."""
         asked = [self.transfer(PoolName.INDEXER, None, []), self.transfer(PoolName.SWA, keys[:window], [])]
         found = self.store.batch_exists_v2(keys, asked, None)
         usable = found.kv_hit_pages
@@ -63,7 +63,8 @@ class Side:
         return usable
 
     def get(self, keys, pages, window):
-        """Reads all keys, of the window the last ones only; the answers by the names of pools."""
+        """Reads all keys of KV and indexer, and the last `window` keys of the window; returns the answers by the
+        names of pools."""
         wanted = {PoolName.KV: (keys, pages), PoolName.INDEXER: (keys, pages),
                   PoolName.SWA: (keys[-window:], pages[-window:])}
         read = self.store.batch_get_v2([self.transfer(name, *what) for name, what in wanted.items()], None)
@@ -79,7 +80,8 @@ class Side:
 @pytest.fixture(scope="module", params=[(s, n) for s in POOLS for n in (0, 1)],
                 ids=[f"{s}-{n}" for s in POOLS for n in ("one-node", "two-nodes")])
 def sides(request, ring):
-    """Who writes, and who reads on the same node or on the other: made once for all tests of a shape."""
+    """A pair of engines, one that writes and one that reads, on the same node or on two; made once for all tests of
+    a shape."""
     shape, there = request.param
     made = [Side(ring[0], shape), Side(ring[there], shape)]
     yield made
@@ -111,7 +113,8 @@ def test_what_nobody_set_is_a_miss_that_touches_nothing(sides):
 
 
 def test_the_hit_ends_where_each_pool_has_what_its_policy_needs(sides):
-    """The indexer ends the prefix at 4, the window of 2 has what is needed at 3 and 5 only."""
+    """The indexer ends the prefix at 4 pages. The window needs the last 2 pages and has pages 1 to 4, so it is whole
+    for prefixes of 3, 4 or 5 pages: the hit ends at 4."""
     writer, reader = sides
     keys = fresh_keys(6)
     writer.set(keys, range(6), indexer=keys[:4], swa=[keys[1], keys[2], keys[3], keys[4]])

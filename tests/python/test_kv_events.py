@@ -1,4 +1,4 @@
-"""KV events: what routers hear of L3 and L4, in SGLang's form."""
+"""Tests of KV events: what routers hear of L3 and L4, in SGLang's form."""
 
 import gc
 import random
@@ -18,8 +18,8 @@ END = (-1).to_bytes(8, "big", signed=True)
 
 
 class Router:
-    """Keeps a table of blocks by what it hears, and checks the form and order of all of it. As real
-    ones, it asks for a replay when it finds a gap, or has heard nothing for a while."""
+    """A router that keeps a table of blocks by the events it receives, and checks the form and order of all events.
+    As real routers do, it asks for a replay when it finds a gap, or has received nothing for a while."""
 
     def __init__(self, folder):
         self.context = zmq.Context()
@@ -66,7 +66,7 @@ class Router:
                     self.table[block, medium] = parent
             elif event[0] == "BlockRemoved":
                 for block in event[1]:
-                    del self.table[block, event[2]]  # Never one that was not announced.
+                    del self.table[block, event[2]]  # Raises KeyError when the block was not announced before.
             else:
                 assert event == ["AllBlocksCleared"]
                 self.table.clear()
@@ -131,7 +131,7 @@ def test_an_evicted_page_is_announced_on_disk_and_no_longer_in_memory(
     fragile_ring, engine, settings, router, tmp_path
 ):
     pages = 96
-    pool = MhaPool(pages=pages, head_dim=4096)  # 768 KiB a page, into a pool of 32 MiB.
+    pool = MhaPool(pages=pages, head_dim=4096)  # A page has 768 KiB, so the pool of 32 MiB must evict.
     ring = fragile_ring(1, pool="32MiB", flags=[
         "--disk-path", str(tmp_path / "disk"), "--disk-size", "256MiB", "--disk-bucket-size", "8MiB"])
     store, keys = engine(ring[0], pool, extra=settings), fresh_keys(pages)
@@ -225,7 +225,7 @@ def test_a_block_is_where_all_of_its_ranks_are():
 
 
 def test_no_block_stays_announced_for_longer_than_the_bounds():
-    """Random sets, moves and silence of the directory, against what is really there."""
+    """Random sets, moves and silence of the directory are compared with the places where blocks really are."""
     for seed in range(30):
         numbers, now = random.Random(seed), 0.0
         watch = BlockWatch(limit=40, check_s=1.0, stale_s=3.0, page_tokens=4)

@@ -26,12 +26,13 @@ STATUS = {
     "return": 0, "exit": OWN, "exception": 1, "interrupt": -signal.SIGINT, "terminate": -signal.SIGTERM,
     "_exit": OWN, "close": 0, "hook": 0, "fork": OWN, "fork and use": OWN, "fork and collect": OWN,
 }
-"""How a process ends, and what its parent is told. A child that is forked ends first, and tells its own."""
+"""The ways in which a process ends, and the status that its parent is told. A child that the process has forked ends
+first, and the process ends with the child's status."""
 STATES = ("running", "frozen", "killed", "none")
 
 
 class Ending:
-    """A process with threads in calls, that is told to end."""
+    """A process of ending.py whose threads are in calls, and which is told to end."""
 
     def __init__(self, node, state, ending, threads):
         self.ending = ending
@@ -44,7 +45,7 @@ class Ending:
         return self._process.stdout.readline() == "ready\n"
 
     def end(self):
-        """What is wrong with its end."""
+        """Tells the process to end. Returns what was wrong with its end; None when nothing was."""
         with late_watch() as watch:
             try:
                 _, said = self._process.communicate("end\n", timeout=10 * END_SECONDS)
@@ -70,7 +71,7 @@ def brought_to(node, state):
 
 
 def ends(ring, state, endings, threads):
-    """The faults of these ends, one after the other."""
+    """Ends processes in the given ways, one after the other. Returns what was wrong with their ends."""
     faults = []
     for ending in endings:
         node = ring[0]
@@ -105,11 +106,12 @@ def pages_of(seed, count):
 
 
 def test_a_child_writes_nothing_into_its_parent_s_pages(ring, connect):
-    """Both would otherwise fill the slots that the node has lent to the parent, unseen without checksums."""
+    """The child and its parent would otherwise both fill the slots that the node has lent to the parent, and without
+    checksums nobody would see it."""
     client = connect(ring[0], **{"client.verify_own_host": "off"})
     space, count = client.space("parent and child"), 120
     names, pages = [str(i) for i in range(count)], pages_of("parent", count)
-    client.set(space, ["first"], pages_of("first", 1))  # Slots are leased from here on.
+    client.set(space, ["first"], pages_of("first", 1))  # From this set on the client has slots that the node has lent.
     assert client.flush().complete
     child = os.fork()
     if child == 0:

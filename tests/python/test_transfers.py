@@ -1,4 +1,4 @@
-"""The queue of the connector's transfers, without nodes: order, turns, deadlines, nothing left behind."""
+"""Tests of the queue of the connector's transfers, without nodes: order, turns, deadlines, nothing left behind."""
 
 import random
 import threading
@@ -15,7 +15,7 @@ def test_any_mix_of_submits_cancels_and_deadlines_ends_in_order_and_leaves_nothi
     moved, futures, chunks = {f"r{i}": [] for i in range(5)}, [], []
 
     def submit(request, pages, deadline=1e12):
-        """The chunks of two pages of each future are counted beside it."""
+        """Submits a transfer and notes, in `chunks`, how many chunks of two pages it has."""
         transfer = Transfer(move_of(request, len(futures)), [""] * len(pages), pages, 4, deadline)
         futures.append(queue.submit(request, transfer))
         chunks.append((len(pages) + 1) // 2)
@@ -49,7 +49,7 @@ def test_any_mix_of_submits_cancels_and_deadlines_ends_in_order_and_leaves_nothi
         thread.start()
     for thread in threads:
         thread.join(30)
-    for request in moved:  # nobody cancels these
+    for request in moved:  # No thread cancels these last transfers any more.
         submit(request, list(range(5)))
     assert len(futures) == 905 and {f.result(10).reason for f in futures} == {"", "cancelled", "deadline"}
     assert all(f.result(0).ok for f in futures[900:])

@@ -1,10 +1,10 @@
-"""Calls that threads repeat, as SGLang's daemon threads do."""
+"""Repeats calls in threads, as SGLang's daemon threads do."""
 
 import threading
 
 
 class Traffic:
-    """Repeats each of the calls in a thread of its own, inside `with`."""
+    """Repeats each of the calls in a thread of its own while the `with` block runs."""
 
     def __init__(self, calls):
         self.rounds = [0] * len(calls)

@@ -17,7 +17,8 @@ constexpr std::uint32_t tokens_per_page = 512;
 constexpr std::size_t prompt_pages_max = 248;
 /// Share of requests that are followed by another turn of their conversation.
 constexpr double next_turn_share = 0.345;
-constexpr double branch_share = 0.09; ///< Share of new conversations that branch off another one.
+/// Share of new conversations that branch off an earlier conversation.
+constexpr double branch_share = 0.09;
 constexpr double first_pages_median = 10, first_pages_spread = 1.2;
 constexpr double more_pages_median = 2, more_pages_spread = 1.5;
 constexpr double pause_ms_median = 123'000, pause_spread = 1.0;

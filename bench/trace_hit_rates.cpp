@@ -65,7 +65,7 @@ private:
   const std::vector<page_key>& keys_;
   /// The slot of each page; empty while the page is not cached.
   std::vector<std::optional<slot_id>> slot_of_;
-  std::vector<std::uint64_t> page_in_; ///< The page in each slot.
+  std::vector<std::uint64_t> page_in_; ///< The page that each slot holds.
   std::size_t used_ = 0;
 };
 

@@ -25,7 +25,7 @@ struct trace_request {
 /// lines are skipped. A request has at most `limits::batch_pages_max` pages.
 result<std::vector<trace_request>> parse_trace(std::string_view text);
 
-/// Parses the file at `path` as `parse_trace` does.
+/// Parses the requests in the file at `path` as `parse_trace` does.
 result<std::vector<trace_request>> load_trace(const std::string& path);
 
 std::size_t references_in(const std::vector<trace_request>& requests) noexcept;
@@ -37,7 +37,8 @@ std::vector<trace_request> with_dense_ids(std::vector<trace_request> requests);
 
 struct hit_count {
   std::uint64_t references = 0;
-  std::uint64_t hits = 0; ///< Pages inside the leading run of their request that were present.
+  /// Hits: pages inside the leading run of their request that were present.
+  std::uint64_t hits = 0;
 
   double rate() const noexcept {
     return references == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(references);
@@ -53,8 +54,9 @@ hit_count simulate_global_lru(const std::vector<trace_request>& requests,
 /// Counts the hits of a cache with room for everything: no cache can have more.
 hit_count simulate_unlimited(const std::vector<trace_request>& requests);
 
-/// Replays `requests` against any cache: `bool Cache::contains(page_id)` and `void
-/// Cache::use(page_id)`, which touches a page that is present and inserts one that is not.
+/// Replays the requests against any cache and counts its hits. The cache has `bool
+/// Cache::contains(page_id)` and `void Cache::use(page_id)`, which touches a page that is present
+/// and inserts one that is not.
 template <class Cache>
 hit_count replay(const std::vector<trace_request>& requests, Cache& cache) {
   hit_count count;

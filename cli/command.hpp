@@ -30,8 +30,8 @@ struct global_options {
   std::chrono::milliseconds timeout() const { return call_timeout; }
 };
 
-/// The command line of `peercache`. Each command adds itself and, when it was chosen, leaves the
-/// action that `main` runs. Threads: one. Not movable: CLI11 holds references into it.
+/// The command line of `peercache`. Each command adds itself; the command that was chosen leaves
+/// the action that `main` runs. Threads: one. Not movable: CLI11 holds references into this object.
 struct command_line {
   /// Reads the environment and the file that PEERCACHE_CONFIG names, for the defaults of the
   /// options.

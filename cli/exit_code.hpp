@@ -9,7 +9,7 @@ namespace peercache::cli {
 /// The exit codes of all commands of `peercache`; scripts rely on the numbers.
 enum class exit_code : int {
   ok = 0,
-  failed = 1,      ///< The answer is no: a miss, a refusal, wrong bytes.
+  failed = 1,      ///< The command's answer is no: a miss, a refusal, wrong bytes.
   usage = 2,       ///< The command line makes no sense.
   degraded = 3,    ///< The cluster answers, but not all of it is well.
   unreachable = 4, ///< The node does not answer.

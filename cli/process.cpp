@@ -197,7 +197,7 @@ void child_process::remember_exit(int wait_status) {
 std::optional<int> child_process::wait(std::chrono::milliseconds at_most) {
   if (pid_ <= 0 || exit_status_)
     return exit_status_;
-  // A pidfd becomes readable when the process ends, so that waiting needs no polling in steps.
+  // The wait needs no polling in steps: a pidfd becomes readable when its process ends.
   int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
   auto until = std::chrono::steady_clock::now() + at_most;
   while (fd >= 0) {

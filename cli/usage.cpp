@@ -39,7 +39,8 @@ words options_of(const CLI::App& command) {
   return names;
 }
 
-/// The options of a command and of those around it, which may stand behind it as well.
+/// The options of a command and of the commands around it: all of these may stand behind the
+/// command.
 words options_at(const CLI::App& command) {
   auto names = options_of(command);
   if (const auto* parent = command.get_parent()) {
@@ -49,7 +50,7 @@ words options_at(const CLI::App& command) {
   return names;
 }
 
-/// Appends the paths of all commands for which `has` holds.
+/// Appends the paths of all commands below `from` for which `has` returns true.
 template <class Predicate>
 void collect(const CLI::App& from, Predicate has, words& paths) {
   for (const auto* command : commands_of(from)) {
@@ -62,7 +63,7 @@ void collect(const CLI::App& from, Predicate has, words& paths) {
 /// The only known option that ends like `name`; nothing when several do. People forget the section
 /// of an option ("--size").
 std::optional<std::string> only_one_ending(const std::string& name, const words& known) {
-  auto ending = name.substr(1); // "-size"
+  auto ending = name.substr(1); // "--size" gives "-size", which "--pool-size" ends with.
   auto ends = [&](const std::string& option) { return option.ends_with(ending); };
   auto found = std::find_if(known.begin(), known.end(), ends);
   bool unique = found != known.end() && std::find_if(found + 1, known.end(), ends) == known.end();

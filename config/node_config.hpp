@@ -104,20 +104,21 @@ struct node_config {
 
   struct directory_section {
     std::uint32_t replicas = 0;
-    std::uint64_t republish_rate = 0; ///< Records a second; 0: no limit.
-    std::uint64_t repair_rate = 0;    ///< Bytes a second; 0: no repair.
+    std::uint64_t republish_rate = 0; ///< Records that are republished in a second; 0: no limit.
+    std::uint64_t repair_rate = 0;    ///< Bytes that repair compares in a second; 0: no repair.
     bool operator==(const directory_section&) const = default;
   } directory;
 
   struct pool_section {
     std::uint64_t size_bytes = 0;
     config::huge_pages huge_pages = config::huge_pages::off;
-    std::uint32_t prefault_threads = 0; ///< 0: as many as the machine has cores.
+    /// Threads that touch the pool; 0: as many as the machine has cores.
+    std::uint32_t prefault_threads = 0;
     eviction_mode eviction = eviction_mode::automatic;
     double free_low = 0;  ///< Fraction of the pool; eviction starts when less is free.
     double free_high = 0; ///< Fraction of the pool; eviction stops when so much is free.
     std::string name_prefix;
-    bool keep = false; ///< Pages outlive the process.
+    bool keep = false; ///< Whether the pool's pages outlive the process.
     mirror_mode mirror = mirror_mode::off;
     double mirror_share = 0; ///< Fraction of the pool that copies of other hosts' pages may take.
     bool operator==(const pool_section&) const = default;
@@ -141,7 +142,7 @@ struct node_config {
     std::uint32_t hop_limit = 0;
     std::uint32_t timeout = 0; ///< A packet is sent again after 4.096 µs × 2^timeout.
     std::uint32_t retries = 0;
-    std::uint64_t chunk_bytes = 0; ///< The pool is registered in chunks of this size.
+    std::uint64_t chunk_bytes = 0; ///< Bytes of each chunk in which the pool is registered.
     std::uint32_t registration_threads = 0;
     std::uint64_t bounce_bytes = 0;
     bool operator==(const rdma_section&) const = default;
@@ -149,7 +150,8 @@ struct node_config {
 
   struct disk_section {
     bool enabled = false;
-    std::string path; ///< Absolute; the node's folder is <path>/<node.name>. Empty: no disk tier.
+    /// Absolute path; the node's folder is <path>/<node.name>. Empty: no disk tier.
+    std::string path;
     std::uint64_t size_bytes = 0;
     double high_watermark = 0; ///< Fraction of size_bytes; eviction starts when more is used.
     double low_watermark = 0;  ///< Fraction of size_bytes; eviction stops when no more is used.

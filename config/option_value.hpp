@@ -21,8 +21,8 @@ enum class option_type : std::uint8_t {
   size,      ///< Bytes, written with a unit: "64GiB".
   duration,  ///< A time with its unit: "500ms"
   fraction,  ///< A number such as 0.02.
-  text,      ///< One word of printable ASCII, at most 255 bytes
-  endpoints, ///< List of "host:port"
+  text,      ///< One word of printable ASCII, at most 255 bytes.
+  endpoints, ///< A list of addresses "host:port".
   names,     ///< List of words as in `text`; a single word may stand without a list.
   choice,    ///< One word of `option::choices`.
 };
@@ -55,7 +55,7 @@ result<option_value> value_from_text(const option& opt, std::string_view text);
 /// string or an integer.
 result<option_value> value_from_toml(const option& opt, const toml_value& value);
 
-/// The value as people write it on the command line: "64GiB", "2s", "a:1,b:2".
+/// Writes a value as people do on the command line: "64GiB", "2s", "a:1,b:2".
 std::string value_text(const option& opt, const option_value& value);
 
 /// The value as TOML text that `value_from_toml` reads back: "\"64GiB\"", "[\"a:1\", \"b:2\"]",

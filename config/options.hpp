@@ -11,25 +11,27 @@
 
 namespace peercache::config {
 
-/// One configurable value. Everything users see of it is derived from this entry: its place in the
-/// file, its environment variable, its flag, help, the generated file and the generated
-/// documentation.
+/// One configurable value. Everything that users see of it is derived from this entry: its place in
+/// the configuration file, its environment variable, its flag, help, the generated file and the
+/// generated documentation.
 struct option {
   /// The option's name, "pool.size"; one dot at most, between the section and the key of the file.
   std::string_view name;
   option_type type = option_type::text;
   option_value default_value;
-  option_value min{}, max{}; ///< Inclusive bounds of numbers, sizes, durations and fractions; same
-                             ///< alternative as the default.
+  /// Inclusive bounds of numbers, sizes, durations and fractions; both are the same alternative of
+  /// the variant as the default.
+  option_value min{}, max{};
   /// The words that a choice may be; empty for other types.
   std::span<const std::string_view> choices{};
   /// What the option is for, in one sentence; help and documents show it.
   std::string_view meaning;
   /// What an empty text stands for; when this is empty, "" is refused.
   std::string_view empty_means{};
-  std::optional<option_value> dev_default{}; ///< Default while `dev` is true.
+  std::optional<option_value> dev_default{}; ///< The default while the option `dev` is true.
   void (*store)(node_config&,
-                const option_value&) = nullptr; ///< Puts a checked value into its field.
+                /// Puts a checked value of the option into its field.
+                const option_value&) = nullptr;
 
   bool bounded() const noexcept;
   /// The part of the name before the dot, "pool"; empty for a top-level option.

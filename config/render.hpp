@@ -6,8 +6,8 @@
 
 namespace peercache::config {
 
-/// The text of `--print-config`: TOML with every option and, behind each value, its origin. Reading
-/// it as the configuration file gives the same values.
+/// The text of `--print-config`: TOML with every option and, behind each value, its origin. As a
+/// configuration file it gives the same values again.
 std::string render_effective(const loaded_config& loaded);
 
 /// The commented default file, config/peercache.toml: every option with meaning, bounds and

@@ -14,7 +14,8 @@ namespace peercache::discovery {
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 
 /// Appends numbers and short texts to a string, for packets (`packet_wire_version`), views
-/// (`view_format`) and cleared spaces. Limits are the caller's to keep: they are asserted.
+/// (`view_format`) and cleared spaces. A text that exceeds its limit is the caller's fault and
+/// asserts.
 class byte_writer {
 public:
   explicit byte_writer(std::string& out) noexcept : out_(out) {}
@@ -39,8 +40,8 @@ private:
 };
 
 /// Reads numbers and short texts back from bytes that anybody may have written. After the first
-/// read beyond the end `ok` is false and everything read is zero or empty. Never takes memory by a
-/// length that the bytes do not have.
+/// read beyond the end `ok` is false, and every further read gives zero or an empty text. Never
+/// allocates memory for a length that the bytes do not have.
 class byte_reader {
 public:
   explicit byte_reader(std::string_view bytes) noexcept : rest_(bytes) {}

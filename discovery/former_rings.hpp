@@ -17,9 +17,9 @@ inline constexpr std::chrono::milliseconds foreign_keys_kept{5000};
 static_assert(foreign_keys_kept > former_owners_asked);
 
 /// The rings that newer views have replaced within `former_owners_asked`. Where views follow each
-/// other quickly, the newest and the oldest ring are kept: they tell where the records are, and
-/// where they were when all was quiet. Threads: one at a time; copies share the rings, which nobody
-/// changes.
+/// other quickly, only the newest and the oldest of these rings are kept: the newest tells where
+/// records are now, the oldest where they were before the first change. Threads: one at a time;
+/// copies share the rings, which nobody changes.
 class former_rings {
 public:
   using ring_ptr = std::shared_ptr<const hash_ring>;
@@ -29,7 +29,8 @@ public:
 
   /// Remembers that a newer view replaced `ring` at `now`.
   void remember(ring_ptr ring, time_point now);
-  /// The rings whose owners are still to be asked, newest first; valid as long as this object.
+  /// The replaced rings whose owners are still to be asked at `now`, newest first; valid as long as
+  /// this object.
   std::vector<const hash_ring*> asked_at(time_point now) const;
 
 private:

@@ -10,16 +10,16 @@
 
 namespace peercache::discovery {
 
-/// Which nodes own a key: consistent hashing with 160 virtual nodes a member. A virtual node's
-/// position is XXH3-64 of (node_id, replica), so it does not depend on who else is there, nor on
-/// the incarnation.
+/// Tells which nodes own a key: consistent hashing with 160 virtual nodes for each member. A
+/// virtual node's position is XXH3-64 of (node_id, replica), so it depends neither on the other
+/// members nor on the incarnation.
 ///
-/// Members that are draining own nothing, unless all are.
+/// Members that are draining own nothing, unless all members are draining.
 ///
-/// Immutable after construction; threads: any. Memory: about 2.6 KiB a member.
+/// Immutable after construction; threads: any. Memory: about 2.6 KiB for each member.
 class hash_ring {
 public:
-  /// How much of all keys a member owns.
+  /// How large a part of all keys one member owns.
   struct share {
     node_id id;
     double first = 0;  ///< Share of all keys whose first owner is this member; 1: all keys.
@@ -37,13 +37,14 @@ public:
     return owners_at(key.prefix(), out);
   }
   std::size_t owners_at(std::uint64_t position, std::span<node_id> out) const noexcept;
-  /// Whether `id` is among the first `replicas` owners.
+  /// Whether the node `id` is among the first `replicas` owners of the key.
   bool owns(node_id id, const page_key& key, std::size_t replicas) const noexcept;
 
-  /// The process that a node of this ring was when the ring was built; zero for a stranger.
+  /// The incarnation that the node `id` had when the ring was built; zero for a node that is not in
+  /// the ring.
   incarnation incarnation_of(node_id id) const noexcept;
 
-  /// Each member's share, exact for uniform keys, sorted by id. Takes milliseconds with 1,000
+  /// The share of each member, exact for uniform keys, sorted by id. Takes milliseconds with 1,000
   /// members.
   /// @pre replicas <= replicas_max
   std::vector<share> shares(std::size_t replicas) const;
@@ -51,7 +52,7 @@ public:
   std::size_t members() const noexcept { return members_.size(); }
   bool empty() const noexcept { return members_.empty(); }
 
-  /// Owners that one key may have at most.
+  /// The most owners that one key may have.
   static constexpr std::size_t replicas_max = 8;
 
 private:
@@ -68,8 +69,8 @@ private:
 
   std::vector<entry> members_; ///< All members, sorted by id.
   std::vector<point> points_;  ///< The virtual nodes of all members, sorted by position.
-  /// For each value of a position's top bits, the first point there or later: a look-up is one step
-  /// instead of a binary search over 160,000 points.
+  /// For each value of a position's top bits, the index of the first point at or behind that value:
+  /// so a look-up is one step instead of a binary search over 160,000 points.
   std::vector<std::uint32_t> first_points_;
   std::uint32_t top_shift_ = 63;
 };

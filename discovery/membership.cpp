@@ -10,7 +10,8 @@ namespace peercache::discovery {
 
 namespace {
 
-/// A process that was stopped for this many heartbeats does not judge others by the time it missed.
+/// When this process stood still for so many heartbeats, it does not judge others by the time that
+/// it missed.
 constexpr int pause_heartbeats = 2;
 /// A member whose connection broke is expelled after so many heartbeats without a sign of life: one
 /// heartbeat may be missed, and one may be under way.

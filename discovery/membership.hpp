@@ -52,53 +52,57 @@ struct membership_options {
   duration expiry = std::chrono::seconds(2);
 };
 
-/// Masters of a cluster of these members: the pinned head if it is there, then by node_id. An id is
-/// a hash of the name: neighbours, who may go together, are no likelier masters than others.
+/// The masters of a cluster with these members: the pinned head if it is a member, then by node_id.
+/// An id is a hash of the node's name, so hosts with neighbouring names, which may fail together,
+/// are no likelier masters than others.
 /// @pre `members` is not empty.
 std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
                                         std::uint32_t max_masters);
 
 /// The membership protocol of one node, member and master in one: events in, actions out.
 ///
-/// Every member heartbeats to all masters at once. The first master of the view leads: it alone
+/// Every member sends heartbeats to all masters. The first master of the view leads: it alone
 /// admits, expires and publishes views. A master takes over, in a higher term, when all masters
-/// before it are silent. Views spread by comparing stamps in heartbeats; whoever finds that it is
-/// missing in the newest view joins again. A node keeps the last view that contained it for as long
-/// as nobody tells it a newer one with it inside. Masters look for former members where they were,
-/// so one that restarts needs no living seed; one that never was a member does.
+/// before it are silent. Views spread by comparing stamps in heartbeats; a node that finds itself
+/// missing in the newest view joins again. A node keeps the last view that contained it until
+/// somebody tells it a newer view with it inside. Masters look for former members at their former
+/// addresses, so a member that restarts needs no living seed; a node that never was a member does.
 ///
 /// Three or more masters: the view after V is what a majority of V's masters accepted (one instance
-/// of Paxos for each view), so there is only one, and a side of a partition without a majority
-/// keeps its view and serves on. The leader of V proposes without asking first; others ask for
-/// promises, which are refused while a master before them is heard. Masters hear each other by
-/// answers, so one that cannot hear does not count; and no master votes for a view that lacks
-/// somebody whom it hears. A master that restarted has another incarnation, therefore no vote until
-/// a view names it. When a majority of the masters restarted, nobody can vote any more: then those
-/// who run in their places vote in their stead (`voting_round`), once they learnt the view.
+/// of Paxos for each view), so there is only one such view, and a side of a partition without a
+/// majority keeps its view and serves on. The leader of V proposes without asking first; other
+/// masters ask for promises, which are refused while a master placed before the asker is heard.
+/// Masters hear each other by answers, so a master that cannot hear does not count; and no master
+/// votes for a view that lacks a member that it hears. A master that restarted has another
+/// incarnation, and therefore no vote until a view names it. When a majority of the masters
+/// restarted, no majority can vote any more: then the processes that run in the places of masters
+/// vote in their stead (`voting_round`), once they have learnt the view.
 ///
 /// One or two masters decide alone, so two halves that cannot hear each other each go on; when they
-/// meet, the higher stamp wins and the others join it. What three or more decided is final as long
-/// as no view of one or two masters comes after it. When the masters of such a view are gone, those
-/// masters of the view before that have not restarted go on from theirs.
+/// meet, the view with the higher stamp wins and the nodes of the other join it. A view of three or
+/// more masters is final as long as no view of one or two masters comes after it. When the masters
+/// of such a small view are gone, those masters of the view before it that have not restarted go on
+/// from their view.
 ///
-/// A node that hears too few masters for a change of its view looks, after an expiry, who else is
-/// left (`survey`). The first of the survivors makes a fragment of them two expiries later, and all
-/// goes on in it as in any view. It has the term of the view it comes from, so whatever the
-/// majority made or makes is newer, and who was cut off joins that; two fragments that meet join by
-/// their stamps. Once a majority of the former masters is back, the next view is none any more. Who
-/// lives in the view before and is in touch with its masters ignores a fragment of it, and its
-/// leader makes a newer view. Nothing but views is decided by views: bytes are checked by
-/// incarnation, generation and key.
+/// A node that hears too few masters for a change of its view looks, after an expiry, which other
+/// nodes are left (`survey`). The first of the survivors makes a fragment of them two expiries
+/// later, in which the protocol goes on as in any view. A fragment has the term of the view that it
+/// comes from, so every view that the majority makes is newer, and nodes that were cut off join
+/// that view; two fragments that meet join by their stamps. Once a majority of the former masters
+/// is back, the next view is no fragment any more. A node that lives in the view before a fragment
+/// and is in touch with that view's masters ignores the fragment, and its leader makes a newer
+/// view. Only views depend on views: bytes are checked by incarnation, generation and key.
 ///
-/// Name conflicts: a node that starts with the name of a member on the same host replaces it (it is
-/// that node, restarted), and so does whoever asks at the member's own address. From another host,
-/// or coming back at another port after having been replaced, it is refused while the member lives.
+/// Name conflicts: a node that starts with the name of a member on the same host replaces the
+/// member (the node counts as restarted), and so does a process that asks at the member's own
+/// address. A process of that name on another host, or one that comes back at another port after it
+/// was replaced, is refused while the member lives.
 ///
 /// Threads: none; the owner serializes all calls. No clock and no I/O: time is an argument
-/// (monotonic, never earlier than before), `tick` is due at least four times a heartbeat. Errors:
-/// none; packets from the world are checked by the codec, and senseless ones change nothing.
-/// Invariants: 1. the newest known stamp never decreases; 2. a view that is issued here is newer
-/// than all views known here; 3. every adopted view contains this incarnation.
+/// (monotonic, never earlier than before), and `tick` is due at least four times a heartbeat.
+/// Errors: none; packets from the world are checked by the codec, and senseless packets change
+/// nothing. Invariants: 1. the newest known stamp never decreases; 2. a view that is issued here is
+/// newer than all views known here; 3. every adopted view contains this incarnation.
 class membership {
 public:
   enum class phase : std::uint8_t {
@@ -108,6 +112,7 @@ public:
     left,      ///< `leave` was called: the process takes part in nothing but votes.
   };
 
+  /// Makes the protocol of the node `self`, which begins at the first `tick`.
   /// @pre self.id == node_id_of(self.name); heartbeat > 0; expiry > heartbeat; max_masters > 0.
   membership(membership_options options, member self, time_point now);
 
@@ -259,8 +264,8 @@ private:
   // Fields that stay as the constructor set them, except where noted.
   membership_options options_;
   member self_;         ///< This node as it tells others; only `draining` changes.
-  endpoint head_;       ///< Where the pinned head listens.
-  bool founds_ = false; ///< This node is the pinned head.
+  endpoint head_;       ///< The address at which the pinned head listens.
+  bool founds_ = false; ///< Whether this node is the pinned head.
 
   // Fields that events change.
   phase phase_ = phase::looking;
@@ -300,9 +305,9 @@ private:
   std::map<incarnation, time_point> leavers_; ///< When processes said lately that they leave.
   std::optional<voting_round> round_;         ///< The voting attempt that this process makes now.
   time_point next_round_at_;                  ///< Before this time this process begins no attempt.
-  time_point ask_again_at_;                   ///< When masters that have not voted are asked again.
-  time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
-  std::uint64_t term_seen_ = 0; ///< The highest term of any attempt.
+  time_point ask_again_at_; ///< When masters that have not voted are asked for their votes again.
+  time_point stand_in_at_;  ///< When this process may act for the master whose name it has.
+  std::uint64_t term_seen_ = 0; ///< The highest term of any attempt that this process heard of.
   /// The highest view version that this process proposed to others.
   std::uint64_t version_proposed_ = 0;
   view_stamp led_;    ///< The base view for which the leader's free first attempt was used.
@@ -311,7 +316,7 @@ private:
   /// before; only the newest few are kept.
   std::map<view_stamp, vote_memory> successor_votes_;
   std::string refused_reason_;
-  std::vector<action> actions_; ///< What the event being handled has caused so far.
+  std::vector<action> actions_; ///< The actions that the event being handled has caused so far.
 };
 
 std::string_view to_string(membership::phase value) noexcept;

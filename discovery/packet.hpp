@@ -9,11 +9,12 @@
 
 namespace peercache::discovery {
 
-/// The packets of the membership protocol. All are one-way: nobody waits for an answer, so a peer
-/// that never answers holds up nothing. A packet that is lost is made good by the next heartbeat.
+/// The packets of the membership protocol. All packets are one-way: nobody waits for an answer, so
+/// a peer that never answers holds up nothing. A lost packet is made good by the next heartbeat.
 /// Packets travel (discovery/packet_codec.hpp, `packet_wire_version`).
 
-/// "Take me in." To every master and seed that the sender knows, once a heartbeat until it is in.
+/// "Take me in." Sent to every master and seed that the sender knows, once a heartbeat until the
+/// sender is in.
 struct join_packet {
   member who;
   view_stamp known; ///< The newest view that the sender has heard of.
@@ -24,15 +25,15 @@ struct join_packet {
   bool operator==(const join_packet&) const = default;
 };
 
-/// "You cannot join." From the leader to the joining node.
+/// "You cannot join." Sent by the leader to the joining node.
 struct refused_packet {
   std::string reason;
   bool operator==(const refused_packet&) const = default;
 };
 
-/// "I live." From every member to every master; from the leader to seeds that are no members, and
-/// from masters to former members (another half of the cluster may be there, or a process that
-/// knows none).
+/// "I live." Sent by every member to every master; by the leader to seeds that are no members, and
+/// by masters to former members (another half of the cluster may be at these addresses, or a
+/// process that knows no master).
 struct heartbeat_packet {
   endpoint from;
   incarnation inc;
@@ -40,8 +41,8 @@ struct heartbeat_packet {
   bool operator==(const heartbeat_packet&) const = default;
 };
 
-/// "I live too." To the sender of a heartbeat. Whoever learns here that the other side's view is
-/// older sends its own.
+/// "I live too." Sent to the sender of a heartbeat. A node that learns from it that the other
+/// side's view is older sends its own view.
 struct heartbeat_answer_packet {
   endpoint from;
   incarnation inc;
@@ -53,21 +54,21 @@ struct heartbeat_answer_packet {
   bool operator==(const heartbeat_answer_packet&) const = default;
 };
 
-/// "This is the cluster." From the leader at each change to all members and to who is one no more,
-/// and to whoever is behind.
+/// "This is the cluster." Sent by the leader at each change, to all members and to processes that
+/// are no longer members, and by any node to one with an older view.
 struct view_packet {
   view latest;
   bool operator==(const view_packet&) const = default;
 };
 
-/// "I go." From a leaving process to all masters and seeds.
+/// "I go." Sent by a leaving process to all masters and seeds.
 struct leave_packet {
   incarnation inc;
   bool operator==(const leave_packet&) const = default;
 };
 
 /// One attempt to make the next view. Of two attempts the one with the higher term wins; the issuer
-/// is who attempts it, so no two are equal.
+/// is the process that makes the attempt, so no two attempts are equal.
 struct ballot {
   std::uint64_t term = 0;
   incarnation issuer;
@@ -83,7 +84,7 @@ struct accepted_view {
 };
 
 /// "Promise to vote in no older attempt at the view after `base`, and say what you accepted there."
-/// From a master that has to take over to all masters of `base`.
+/// Sent by a master that has to take over to all masters of `base`.
 struct prepare_packet {
   endpoint from;
   node_id who; ///< Id of the sender.
@@ -92,7 +93,7 @@ struct prepare_packet {
   bool operator==(const prepare_packet&) const = default;
 };
 
-/// "Accept this as the view after `base`." From the leader to all masters of `base`.
+/// "Accept this as the view after `base`." Sent by the proposer to all masters of `base`.
 struct propose_packet {
   endpoint from;
   view_stamp base;

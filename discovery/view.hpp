@@ -77,13 +77,14 @@ struct view {
   const member* leader() const noexcept;
   bool is_master(std::string_view name) const noexcept;
   bool fragment() const noexcept { return !former_masters.empty(); }
-  /// How many of the former masters are no members; 0 when this is no fragment.
+  /// How many of the former masters are not members of this view; 0 when this view is no fragment.
   std::size_t masters_lost() const noexcept;
   view_stamp stamp() const noexcept { return {term, version, issuer}; }
   bool newer_than(const view& other) const noexcept;
 };
 
-/// Natural order of host names: digits compare as numbers, so host2 comes before host10.
+/// Whether host name `a` comes before `b` in natural order: digits compare as numbers, so host2
+/// comes before host10.
 bool natural_less(const std::string& a, const std::string& b) noexcept;
 
 } // namespace peercache::discovery

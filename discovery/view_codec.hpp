@@ -35,7 +35,8 @@ result<member> decode_member(std::string_view bytes);
 std::string encode_view(const view& what);
 result<view> decode_view(std::string_view bytes);
 
-/// Members and views as parts of larger messages. Reading sets `in.fail()` on malformed input.
+/// Functions that write and read members and views as parts of larger messages. Malformed input
+/// makes `in.fail()` true.
 void write_member(byte_writer& out, const member& who);
 member read_member(byte_reader& in);
 void write_view(byte_writer& out, const view& what);

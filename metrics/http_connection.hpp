@@ -30,7 +30,7 @@ public:
 
   static constexpr std::size_t head_bytes_max = 16u << 10;
 
-  /// @param fd a connected socket, non-blocking
+  /// Takes over a socket. @param fd A connected, non-blocking socket, which the connection closes.
   http_connection(int fd, const patience& with, time_point now);
   ~http_connection();
   http_connection(const http_connection&) = delete;

@@ -27,7 +27,8 @@ constexpr std::size_t accepted_per_turn = 64;
 constexpr const char* text_type = "text/plain; charset=utf-8";
 constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A connection as the library sees it: a request that has come, and its answer.
+/// A connection in the form that cpp-httplib's parser takes: a request that has come whole, and the
+/// answer to it.
 class exchange final : public httplib::Stream {
 public:
   explicit exchange(const std::string& request) : rest_(request) {}
@@ -60,7 +61,7 @@ class request_handler final : public httplib::Server {
 public:
   ~request_handler() override { ::close(svr_sock_); }
 
-  /// The bound socket, listening and non-blocking.
+  /// The bound socket of the server, listening and non-blocking.
   socket_t listener() const noexcept { return svr_sock_; }
   /// Sets the length of the accept queue again: the library listens with a backlog of 5, which a
   /// few dashboards at once overflow.
@@ -77,8 +78,8 @@ public:
   }
 };
 
-/// Sets SO_REUSEADDR alone. The library's default sets SO_REUSEPORT: two nodes would share one
-/// port, and each would get half of the scrapes.
+/// Sets SO_REUSEADDR alone on the listening socket. The library's default sets SO_REUSEPORT as
+/// well: two nodes would then share one port, and each would get half of the scrapes.
 void set_socket_options(socket_t fd) {
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -142,7 +143,7 @@ struct http_server::state {
   void make_room();
 };
 
-/// Waits until something can be read or sent, or a connection has no time left.
+/// Waits until a socket can be read or written, or the time of a connection is over.
 bool http_server::state::wait(std::vector<pollfd>& polled) {
   polled.clear();
   const auto now = clock::now();

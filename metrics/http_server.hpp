@@ -17,8 +17,8 @@ struct readiness {
   std::string reason;
 };
 
-/// The sources of the answers. Each is called in the server's thread, must return at once and must
-/// not throw: read a `published` value.
+/// The functions that make the answers. The server's thread calls them; each must return at once
+/// and must not throw, so they read a `published` value.
 struct http_content {
   std::function<std::string()> metrics_text;
   std::function<readiness()> node_readiness;
@@ -28,7 +28,7 @@ struct http_content {
 struct http_options {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0; ///< Port to listen on; 0: any free one.
-  /// Time from a connection's begin to its request's end.
+  /// Time from the begin of a connection to the end of its request.
   std::chrono::milliseconds read_timeout{2000};
   /// How long a client may take no byte of its answer.
   std::chrono::milliseconds write_timeout{2000};

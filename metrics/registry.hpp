@@ -55,8 +55,8 @@ public:
   /// The current value of one series; 0 for a series that was never set.
   double value(metric id, label_words words = {}) const;
 
-  /// The families that prometheus-cpp serializes: one for each row of the table, in its order, the
-  /// series sorted by their words.
+  /// All families in the form that prometheus-cpp serializes: one for each row of the metric table,
+  /// in its order, with the series sorted by their label words.
   std::vector<prometheus::MetricFamily> families() const;
 
   /// All families in Prometheus' text format, version 0.0.4.

@@ -17,7 +17,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent
 
 
 def stage(module: pathlib.Path, folder: pathlib.Path) -> None:
-    """Puts the package's files and the module together under `folder`."""
+    """Copies the package's files and the module into one folder, `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     shutil.copytree(SOURCE / "peercache", folder / "peercache", ignore=ignored)
@@ -26,7 +26,7 @@ def stage(module: pathlib.Path, folder: pathlib.Path) -> None:
 
 
 def run(arguments: list[str], folder: pathlib.Path, version: str) -> None:
-    """Runs a step; what it says is shown only when it fails."""
+    """Runs a step of the build; its output is shown only when it fails."""
     environment = {**os.environ, "PEERCACHE_WHEEL_VERSION": version, "PIP_ROOT_USER_ACTION": "ignore"}
     done = subprocess.run(arguments, cwd=folder, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)

@@ -13,7 +13,7 @@ namespace peercache::python {
 struct open_request {
   std::map<std::string, std::string> options; ///< Values by the names of the option table.
   bool embedded = false;                      ///< Whether a node is started in this process.
-  bool wait_for_node = true;                  ///< The value of client_options::wait_for_node.
+  bool wait_for_node = true;                  ///< Becomes client_options::wait_for_node.
 };
 
 /// A client, and the node that lives in this process when one was asked for.

@@ -170,7 +170,7 @@ def expanded(root, form):
 
 
 class Now:
-    """The versions and digests of a tree, and what is wrong with the formats' list itself."""
+    """The versions and digests of a tree as it is now, and what is wrong with the list of formats itself."""
 
     def __init__(self, root, formats):
         self.versions, self.digests, self.faults = {}, {}, []

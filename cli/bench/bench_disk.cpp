@@ -186,8 +186,8 @@ bool keeps_files(const std::string& store) {
   return store == config::to_string(config::disk_store_mode::file_per_key);
 }
 
-/// Measures writes. In each round both sides write as many bytes into new files and make them
-/// durable.
+/// Measures writes against fio's. In each round both sides write the same number of bytes into new
+/// files and make them durable.
 result<bench_row> bench_writes(const disk_bench& run, const page_case& what,
                                const std::string& store) {
   std::uint32_t round = 0;

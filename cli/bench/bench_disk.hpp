@@ -15,7 +15,7 @@
 namespace peercache::cli {
 
 struct disk_bench_options {
-  std::string path = "."; ///< A folder on the file system that is measured.
+  std::string path = "."; ///< The folder whose file system is measured.
   std::vector<std::string> stores = {"bucket", "file_per_key", "offset"};
   std::vector<std::string> only; ///< Names of the rows to measure; empty: all.
   std::vector<std::uint64_t> sizes = {4u << 10, 256u << 10, 1u << 20, 4u << 20};
@@ -26,9 +26,10 @@ struct disk_bench_options {
   std::uint64_t round_bytes = 2048u << 20; ///< Bytes that each side moves in one round.
   std::uint64_t round_pages = 32768;       ///< Pages that each side moves in one round, at most.
   std::uint32_t rest_s = 0; ///< Seconds that the device rests before each round of either side.
-  std::uint64_t size_bytes = 24ull << 30;  ///< The tier's disk.size: large enough to evict nothing.
-  std::uint64_t bucket_bytes = 256u << 20; ///< The tier's disk.bucket_size.
-  std::uint32_t bucket_keys = 500;         ///< The tier's disk.bucket_keys.
+  /// The tier's option disk.size: large enough to evict nothing.
+  std::uint64_t size_bytes = 24ull << 30;
+  std::uint64_t bucket_bytes = 256u << 20; ///< The tier's option disk.bucket_size.
+  std::uint32_t bucket_keys = 500;         ///< The tier's option disk.bucket_keys.
   /// Whether fio registers memory and files with the ring, as the disk tier does.
   bool fio_registers = true;
   /// Whether both sides' memory is in transparent huge pages. In pages of 4 KiB the device gets

@@ -10,12 +10,12 @@
 
 namespace peercache::cli {
 
-/// One run of `fio --ioengine=io_uring --direct=1` on one file: the device's speed for a program
-/// that does nothing else.
+/// One run of `fio --ioengine=io_uring --direct=1` on one file, which shows the device's speed for
+/// a program that does nothing else.
 struct fio_run {
   enum class kind : std::uint8_t {
     write, ///< Writes one block behind the other into reserved room, then calls fdatasync.
-    read   ///< Reads each block of a file once, in random order.
+    read   ///< Reads each block of the file once, in random order.
   };
   kind what = kind::write;
   std::string file;

@@ -11,14 +11,15 @@
 
 namespace peercache::cli {
 
-/// One run of `ib_read_bw` or `ib_read_lat` (package perftest) between two ports of this host: the
-/// devices' speed for a program that does nothing else, on one queue pair.
+/// One run of `ib_read_bw` or `ib_read_lat` (package perftest) between two ports of this host,
+/// which shows the devices' speed for a program that does nothing else, on one queue pair.
 struct perftest_run {
   rdma::verbs::port_report reader;
   rdma::verbs::port_report server;
   std::uint32_t page_bytes = 0;
   std::uint32_t iterations = 0; ///< Reads of the run; perftest takes no fewer than 5.
-  std::uint32_t depth = 0;      ///< Work requests posted and not completed (bandwidth only).
+  /// Work requests that are posted and not completed at a time (bandwidth only).
+  std::uint32_t depth = 0;
 };
 
 /// Runs perftest, both ends as child processes, and returns its figures: of `ib_read_bw` bytes and

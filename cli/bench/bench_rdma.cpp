@@ -42,7 +42,7 @@ struct rdma_bench {
   bench::big_memory memory;
   rdma_server_process server;
   std::unique_ptr<rdma_bench_reader> validating;
-  std::unique_ptr<rdma_bench_reader> bare; ///< A reader without validation.
+  std::unique_ptr<rdma_bench_reader> bare; ///< A reader that does not validate pages.
 };
 
 /// Runs `operation` and `limit` once each a round and adds both samples to the row. The operation

@@ -21,7 +21,7 @@ struct rdma_bench_options {
   std::string server_device;
   std::vector<std::uint64_t> sizes = {4u << 10, 64u << 10, 1u << 20};
   std::uint32_t rounds = 5;
-  std::uint32_t depth = 128;               ///< Work requests of the queue pair.
+  std::uint32_t depth = 128;               ///< Work requests that the queue pair holds.
   std::uint32_t calls = 1000;              ///< Calls of a latency measurement in one round.
   std::uint64_t batch_bytes = 64u << 20;   ///< Bytes of one call of a bandwidth measurement.
   std::uint64_t round_bytes = 1024u << 20; ///< Bytes of one round of a bandwidth measurement.

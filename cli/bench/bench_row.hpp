@@ -24,7 +24,7 @@ struct cpu_cost {
   double limit_seconds_per_gib = 0;
 };
 
-/// One line of `peercache bench`.
+/// One line of the output of `peercache bench`.
 struct bench_row {
   std::string name; ///< The measurement: set, get_same_host, get_other_host, exists, …
   std::uint64_t page_bytes = 0;
@@ -41,7 +41,8 @@ struct bench_row {
   std::optional<cpu_cost> cpu;        ///< CPU time of both sides, where it is compared.
   std::optional<double> gil_held;     ///< Share of a call during which Python's lock is held.
   std::optional<double> gil_held_max; ///< The project asks for a smaller `gil_held` than this.
-  std::optional<std::size_t> callers; ///< Ranks that made the calls, where there may be several.
+  /// Ranks that made the calls, in rows where there may be several.
+  std::optional<std::size_t> callers;
   std::optional<std::size_t> limit_callers; ///< Callers on the side that sets the limit.
 
   double ratio() const;

@@ -11,8 +11,8 @@
 
 namespace peercache::cli {
 
-/// The results of a trace's replay. A hit is a page inside the leading run of its request that was
-/// got with the right bytes; each other page is a miss with one reason.
+/// The results of replaying a trace. A hit is a page inside the leading run of its request that
+/// came with the right bytes; each other page is a miss with one reason.
 struct demo_counts {
   std::uint64_t requests = 0;
   std::uint64_t pages = 0; ///< References to pages: hits and misses together.
@@ -40,7 +40,7 @@ struct demo_report {
   std::uint64_t pool_bytes = 0; ///< Bytes of each node's pool.
   std::uint64_t evictions = 0;
   double elapsed_s = 0;
-  double lru_hit_rate = 0; ///< Hit rate of one simulated LRU cache of the same total size.
+  double lru_hit_rate = 0; ///< Hit rate of one simulated LRU cache as large as all pools together.
   /// Hit rate of a simulated cache with room for everything: no cache can have more.
   double unlimited_hit_rate = 0;
   std::string trace;
@@ -51,8 +51,9 @@ struct demo_report {
   std::uint64_t on_disk = 0;
   /// What was found after all nodes were killed and started again.
   struct second_life {
-    std::uint64_t found_again = 0; ///< Pages of the trace that were found, each counted once.
-    demo_counts counts;            ///< The counts of a second replay of the trace.
+    /// Pages of the trace that were found after the restart, each counted once.
+    std::uint64_t found_again = 0;
+    demo_counts counts; ///< The counts of a second replay of the trace.
     /// Pages with wrong bytes, before and after the restart together.
     std::uint64_t wrong_bytes = 0;
     double share_found(std::uint64_t on_disk) const;

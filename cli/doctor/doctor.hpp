@@ -11,7 +11,7 @@
 
 namespace peercache::cli {
 
-/// The outcome of a check, from best to worst.
+/// The verdict of a check, from best to worst.
 enum class verdict : std::uint8_t {
   ok,
   info, ///< Neither good nor bad: nothing that was asked for depends on the checked thing.
@@ -21,7 +21,7 @@ enum class verdict : std::uint8_t {
 std::string_view to_string(verdict given) noexcept;
 
 /// One thing that `peercache doctor` has looked at.
-/// Invariant: a check that warns or fails has in `fix` the line that mends it.
+/// Invariant: a check that warns or fails has in `fix` the line that mends the fault.
 struct check {
   std::string name;
   verdict given = verdict::ok;

@@ -23,7 +23,7 @@ struct disk_facts {
   std::string why_no_uring;    ///< Why io_uring is not allowed; empty: it is.
   std::vector<double> sync_us; ///< Times of writing 4 KiB and fdatasync, in microseconds.
   std::string why_no_sync;     ///< Why a write or fdatasync failed; empty: none did.
-  std::uint64_t used_bytes = 0; ///< Bytes that the node's folder takes already.
+  std::uint64_t used_bytes = 0; ///< Bytes that the files in the node's folder take now.
   std::uint64_t free_bytes = 0; ///< Bytes that are free for this user on the file system.
 
   bool wanted() const noexcept { return enabled && !path.empty(); }

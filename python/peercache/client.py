@@ -245,8 +245,8 @@ class Client:
         pages: Sequence[Page],
         timeout: Optional[float] = None,
     ) -> List[PageResult]:
-        """Copies the pages into this host's pool. On return their memory may be used again, and every
-        client of this host finds them; `flush` waits until other hosts can."""
+        """Copies the pages into this host's pool. When the call returns, the caller may use their memory again, and
+        every client of this host finds the pages; `flush` waits until other hosts can."""
         parts = _Parts(keys, pages, writable=False)
         return _results(self.native.set([space], keys, parts.addresses, parts.sizes, timeout))
 

@@ -12,7 +12,8 @@ POOLS = {
 }
 SHAPES = pytest.mark.parametrize("shape", POOLS)
 FLAT_SHAPES = pytest.mark.parametrize("shape", [s for s in POOLS if not s.startswith("asymmetric")])
-"""SGLang has no flat pages of pools whose K and V differ."""
+"""A parameter for tests of flat pages, with all shapes but those whose K and V differ: SGLang has no flat pages of
+these."""
 NODES = pytest.mark.parametrize("there", [0, 1], ids=["one-node", "two-nodes"])
 
 

@@ -1,4 +1,4 @@
-"""peercache.Client: batches, memory of all kinds, errors, threads, life cycle."""
+"""Tests of peercache.Client: batches, memory of all kinds, errors, threads, life cycle."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""RemoteKVConnector with real nodes."""
+"""Tests of RemoteKVConnector with real nodes."""
 
 import gzip
 import json

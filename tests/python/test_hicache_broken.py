@@ -1,4 +1,4 @@
-"""Arguments and host pools that make no sense: a miss for each key, never an exception or None."""
+"""Tests of calls and host pools that make no sense: each key is a miss, and no call raises or returns None."""
 
 from types import SimpleNamespace
 

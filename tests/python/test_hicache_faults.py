@@ -1,4 +1,4 @@
-"""Dying, frozen and restarted nodes under the storage backend: misses in time, never anything else."""
+"""Tests of the storage backend while nodes die, freeze and restart: calls give misses in time, and nothing else."""
 
 import ctypes
 import threading

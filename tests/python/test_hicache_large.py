@@ -1,4 +1,4 @@
-"""Pages that are larger than a page of the cache: all of it, of one writer, or none."""
+"""Tests of pages that are larger than a page of the cache: a read gives all of a page, of one writer, or nothing."""
 
 import random
 import threading

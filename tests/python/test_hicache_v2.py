@@ -1,5 +1,5 @@
-"""Named pools (v2) as SGLang's hybrid controller calls them, for every layout of MHA and MLA, on one node and
-on two. What the hit policies mean is tested in test_hicache_pools.py; here, that they hold for every shape."""
+"""Tests of named pools (v2), called as SGLang's hybrid controller does, for every layout of MHA and MLA, on one node
+and on two. What hit policies mean is tested in test_hicache_pools.py; here, that they hold for every shape."""
 
 import enum
 from types import SimpleNamespace

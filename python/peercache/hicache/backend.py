@@ -78,7 +78,7 @@ def options_of_embedded(options: Mapping[str, Option]) -> Dict[str, Option]:
 
 
 class Backend:
-    """Pages of one rank in and out of the cache, by pool. Threads: any.
+    """Moves pages of one rank into and out of the cache, by pool. Threads: any.
 
     Invariant: when `close` has returned, no call is running and none touches a pool's memory again.
     """

@@ -20,7 +20,8 @@ METRICS = ("sglang.srt.observability.metrics_collector", "sglang.srt.metrics.col
 
 
 class OwnStorageBase:
-    """Remembers the host pools, as SGLang's HiCacheStorage does for its subclasses."""
+    """The base class of the store where SGLang is not installed: remembers the host pools, as SGLang's
+    HiCacheStorage does for its subclasses."""
 
     mem_pool_host: Any = None
     registered_pools: Dict[str, Any]

@@ -183,7 +183,7 @@ class PeerCacheStore(StorageBase):
         pool_transfers: Optional[Sequence[Any]] = None,
         extra_info: Any = None,
     ) -> Any:
-        """The longest prefix whose pages every pool has, as its hit policy needs them."""
+        """Finds the longest prefix whose pages every pool has, as far as the pool's hit policy needs them."""
         transfers, kv = pool_transfers or [], self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(kv, len(keys)))
         kv_pages = self._run(kv, keys, limit) if kv is not None else 0
@@ -239,7 +239,7 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(none_of_each)
     def batch_set_v2(self, transfers: Sequence[Any], extra_info: Any = None) -> Dict[Any, List[bool]]:
-        """Stores pages of several pools."""
+        """Stores pages of several pools; for each pool a bool for each key."""
         limit = self._backend.deadline()
         return {t.name: self._transfer(t, transfers, self._moves.set, limit) for t in transfers}
 

@@ -109,7 +109,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Checksums are stored here, so that the compiler does not drop their computation.
+/// Contenders store checksums in this variable, so that the compiler does not drop their
+/// computation.
 volatile std::uint64_t digests;
 
 std::vector<contender> make_contenders(bool all_kernels) {

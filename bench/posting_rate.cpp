@@ -210,7 +210,8 @@ rate measure(double rail_bytes_per_second, std::uint32_t page_bytes, bool payloa
     for (auto& batch : one->batches)
       one->submit(batch);
   while (!turn_all(false))
-    // The serving host answers handshakes here; after the first batches it has nothing more to do.
+    // The serving host answers handshakes in this call; after the first batches it has nothing more
+    // to do.
     host.poll();
   check(all);
   const auto before = totals_of(all);

@@ -20,7 +20,7 @@ inline double seconds_between(clock::time_point from, clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// What one round of an operation, or of its limit, moved and took.
+/// One round of an operation, or of its limit: what it moved, and how long it took.
 struct round_sample {
   double units = 0; ///< Bytes or keys moved.
   double seconds = 0;

@@ -45,7 +45,8 @@ void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults
                                  name, name));
 }
 
-/// Adds the fault of a view that was made without most of its masters.
+/// Adds a fault if the view is a fragment, that is, was made without most of the masters of the
+/// view before it.
 void add_fragment(const discovery::view& view, std::vector<std::string>& faults) {
   if (!view.fragment())
     return;
@@ -78,7 +79,8 @@ void add_faults(const node_answer& answer, const discovery::view& view, std::siz
     faults.push_back(fmt::format("{} has another view: term {}, version {}; ask again, and if it "
                                  "stays so look at the network between it and the masters",
                                  name, status.view_term, status.view_version));
-  // Members that do not answer have a fault of their own, so links to them are not missed here.
+  // Members that do not answer have a fault of their own, so a missing connection to them is no
+  // further fault.
   else if (status.links + 1 < answering)
     faults.push_back(fmt::format("{} is connected to {} of {} other nodes; look at the network "
                                  "between them",

@@ -71,7 +71,7 @@ private:
   if (image.network() >= 0 && ::setns(image.network(), CLONE_NEWNET) != 0)
     ::_exit(127);
   if (::getppid() != parent)
-    ::_exit(127); // The parent died before the child asked to die with it.
+    ::_exit(127); // The parent died before the call of prctl, so no signal will end this child.
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

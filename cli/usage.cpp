@@ -156,7 +156,7 @@ result<bool> parse_words(CLI::App& app, int argc, const char* const* argv) {
     return true;
   } catch (const CLI::ParseError& wrong) {
     if (wrong.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-      app.exit(wrong); // CLI11 prints the help or the version here.
+      app.exit(wrong); // At this call CLI11 prints the help or the version.
       return false;
     }
     return {errc::invalid_argument, in_our_words(app, wrong, argc, argv)};

@@ -180,7 +180,7 @@ struct node_config {
     verify_mode verify_own_host = verify_mode::off;
     verify_mode verify_tcp = verify_mode::off;
     verify_mode verify_rdma = verify_mode::off;
-    /// With `sample`, one page of so many has its checksum compared.
+    /// With the mode `sample`, one page of this many has its checksum compared.
     std::uint32_t verify_sample = 0;
     std::uint64_t location_cache_keys = 0;
     std::uint64_t unacknowledged_bytes_max = 0;

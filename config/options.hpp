@@ -26,7 +26,7 @@ struct option {
   std::span<const std::string_view> choices{};
   /// What the option is for, in one sentence; help and documents show it.
   std::string_view meaning;
-  /// What an empty text stands for; when this is empty, "" is refused.
+  /// What an empty value stands for; if this field is empty, an empty value is refused.
   std::string_view empty_means{};
   std::optional<option_value> dev_default{}; ///< The default while the option `dev` is true.
   void (*store)(node_config&,

@@ -43,7 +43,7 @@ std::string comment(std::string_view text) {
   return out;
 }
 
-/// Replaces characters that a TOML comment must not hold, since a path in it may hold anything.
+/// Replaces characters that a TOML comment must not hold, since paths may hold any character.
 std::string printable(std::string text) {
   for (char& c : text)
     if (c < ' ' || c > '~')

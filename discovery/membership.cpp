@@ -227,8 +227,8 @@ void membership::consider(const view& received) {
   send_joins();
 }
 
-/// Sends the newer view to members of the own view that it lacks as well as this master: they send
-/// heartbeats to this master, and need not find out one after another.
+/// Sends the newer view to members of the own view that the newer view leaves out as it does this
+/// master: such members send heartbeats to this master, and need not find out one after another.
 void membership::tell_who_is_out_as_well() {
   for (const auto& m : view_.members)
     if (m.inc != self_.inc && newest_.find(m.id) == nullptr)
@@ -257,7 +257,8 @@ void membership::succeed_own_view(const view& latest, bool was_master) {
     for (const auto& m : view_.members)
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
-  // `latest` may have been made before these members said that they leave: they stay dead in it.
+  // `latest` may have been made before members in `leavers_` said that they leave, so they count as
+  // dead in it too.
   for (const auto& [inc, said_at] : leavers_)
     liveness_.declare_dead(inc);
   declare_replaced_dead();

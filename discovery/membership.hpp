@@ -181,7 +181,7 @@ private:
   bool beat_is_due();
   std::vector<action> take_actions();
 
-  // What is left of a cluster that lost its masters: the survey and fragments
+  // Functions of a node that hears too few masters: the survey of who is left, and fragments
   // (membership_fragment.cpp).
   struct masters_heard {
     std::size_t originals = 0;
@@ -202,7 +202,8 @@ private:
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
 
-  // Functions of joining, on both sides (membership_joining.cpp).
+  // Functions of joining, of the node that asks and of those that take it in
+  // (membership_joining.cpp).
   struct applicant {
     member who;
     bool was_member = false;
@@ -263,7 +264,7 @@ private:
 
   // Fields that stay as the constructor set them, except where noted.
   membership_options options_;
-  member self_;         ///< This node as it tells others; only `draining` changes.
+  member self_;         ///< This node, as its packets describe it; only `draining` changes.
   endpoint head_;       ///< The address at which the pinned head listens.
   bool founds_ = false; ///< Whether this node is the pinned head.
 
@@ -302,9 +303,10 @@ private:
   std::map<endpoint, answer> answered_; ///< The last answer from each master's address.
   /// Members that another master hears, until when that counts.
   std::map<incarnation, time_point> vouched_;
-  std::map<incarnation, time_point> leavers_; ///< When processes said lately that they leave.
-  std::optional<voting_round> round_;         ///< The voting attempt that this process makes now.
-  time_point next_round_at_;                  ///< Before this time this process begins no attempt.
+  /// Processes that said lately that they leave, and when they said it.
+  std::map<incarnation, time_point> leavers_;
+  std::optional<voting_round> round_; ///< The voting attempt that this process makes now.
+  time_point next_round_at_;          ///< Before this time this process begins no attempt.
   time_point ask_again_at_; ///< When masters that have not voted are asked for their votes again.
   time_point stand_in_at_;  ///< When this process may act for the master whose name it has.
   std::uint64_t term_seen_ = 0; ///< The highest term of any attempt that this process heard of.

@@ -224,7 +224,7 @@ void membership::complain_if_unanswered() {
                                        asked + "); it goes on asking"});
 }
 
-/// Notes that `who` sent a heartbeat or answered one of this process's.
+/// Notes that `who` sent a heartbeat, or answered a heartbeat of this process.
 void membership::note_sign_of_life(const incarnation& who) {
   was_answered_ = true;
   if (newest_.find(who) != nullptr)

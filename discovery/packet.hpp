@@ -18,7 +18,7 @@ namespace peercache::discovery {
 struct join_packet {
   member who;
   view_stamp known; ///< The newest view that the sender has heard of.
-  /// The sender comes back with the same incarnation, having been expelled.
+  /// The sender has been in a view with this incarnation before.
   bool was_member = false;
   /// Another node than the sender passed the packet on; nobody does so twice.
   bool forwarded = false;

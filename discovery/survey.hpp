@@ -31,8 +31,8 @@ public:
   survey(std::vector<member> order, const incarnation& self, duration heartbeat, duration expiry,
          time_point now);
 
-  /// The process `who` answered a heartbeat. @param in_touch What it said of itself: whether enough
-  /// masters answer it.
+  /// Notes that the process `who` answered a heartbeat. @param in_touch Whether `who` said that
+  /// enough masters answer it.
   void heard(const incarnation& who, bool in_touch, time_point now);
   /// The addresses to which the heartbeat that is due at `now` is to be sent.
   std::vector<endpoint> to_ask(time_point now);
@@ -56,7 +56,7 @@ private:
   const duration expiry_;
   std::size_t rank_ = 0;  ///< Index of this node in `order_`.
   std::size_t asked_ = 0; ///< How many of the nodes placed before this one are asked.
-  time_point asked_at_;   ///< When the last node placed before this one was asked first.
+  time_point asked_at_;   ///< When the survey began to ask the last node placed before this one.
   time_point since_;
   std::optional<time_point> gathering_since_;
   std::unordered_map<incarnation, answer> answers_;

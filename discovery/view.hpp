@@ -13,7 +13,7 @@ namespace peercache::discovery {
 // Members and views travel between processes; discovery/view_codec.hpp has their bytes,
 // `view_format` the version.
 
-/// One node as the cluster knows it.
+/// One node as all other nodes know it: its name, incarnation, addresses and state.
 struct member {
   std::string name; ///< Configured name or host name of the node; unique in a view.
   node_id id;       ///< Always node_id_of(name).

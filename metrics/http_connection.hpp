@@ -17,7 +17,7 @@ public:
 
   enum class state : std::uint8_t {
     reading, ///< The head of the request is not complete.
-    asked,   ///< The whole head is there and waits for `answer`.
+    asked,   ///< The whole head has come, and the request waits for `answer`.
     sending,
     ending, ///< All is sent; the client is to close first, so that it gets every byte.
     over
@@ -36,7 +36,8 @@ public:
   http_connection(const http_connection&) = delete;
   http_connection& operator=(const http_connection&) = delete;
 
-  /// Receives or sends what the socket takes now, without blocking. Returns the state after it.
+  /// Receives or sends the bytes that the socket takes now, without blocking. Returns the
+  /// connection's state afterwards.
   state advance(time_point now);
   /// The head of the request. @pre `advance` said `asked`
   const std::string& request() const noexcept { return in_; }

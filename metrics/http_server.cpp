@@ -22,7 +22,8 @@ using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 
 constexpr std::chrono::milliseconds no_descriptor_pause{100};
-/// How many connections one turn accepts: all accepted ones are served before any has to make room.
+/// How many connections one turn of the server accepts: so few that no connection is given up
+/// before a turn has looked at it.
 constexpr std::size_t accepted_per_turn = 64;
 constexpr const char* text_type = "text/plain; charset=utf-8";
 constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";

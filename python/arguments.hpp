@@ -18,7 +18,7 @@ namespace py = pybind11;
 /// while a call runs without the GIL.
 struct key_strings {
   std::string text;
-  std::vector<std::size_t> ends; ///< Where each key ends in `text`, one entry for each key.
+  std::vector<std::size_t> ends; ///< The end of each key in `text`: one entry for each key.
   /// Keys that the call named: more than `ends` has when the deadline came before the last key was
   /// copied.
   std::size_t asked = 0;

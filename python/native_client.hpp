@@ -71,8 +71,8 @@ public:
   /// The gate of the client, so that several clients can be ended at once without the GIL.
   cache_gate& gate() noexcept { return gate_; }
 
-  /// What set, get, exists and remove took so far: (calls, seconds within them, seconds of these
-  /// without the GIL).
+  /// Total times of set, get, exists and remove so far: (calls, seconds within them, seconds of
+  /// these without the GIL).
   std::tuple<std::uint64_t, double, double> call_times() const;
 
 private:

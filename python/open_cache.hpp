@@ -9,7 +9,7 @@
 
 namespace peercache::python {
 
-/// What a Python program asks for when it opens the cache.
+/// A Python program's request to open the cache.
 struct open_request {
   std::map<std::string, std::string> options; ///< Values by the names of the option table.
   bool embedded = false;                      ///< Whether a node is started in this process.

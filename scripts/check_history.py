@@ -88,9 +88,9 @@ class History:
         self.puts = collections.defaultdict(list)  # begins of put calls: (key, version) -> [(at, process)]
         self.contents = collections.defaultdict(set)  # bytes that were put or held: (key, version, length) -> contents
         self.put_under = collections.defaultdict(set)  # keys that a version was put under: version -> keys
-        # what processes held when: (process, key) -> [(at, version or None for a drop)]
+        # versions that processes held: (process, key) -> [(at, version or None for a drop)]
         self.holds = collections.defaultdict(list)
-        self.holders = set()  # processes that record what they hold
+        self.holders = set()  # names of the processes that record their holds
         self.calls = {}
         self.views = collections.defaultdict(list)  # views that a process lived in: process -> [(at, stamp, members)]
         self.stalls = collections.defaultdict(list)  # times without a processor: process -> [(from, to)]

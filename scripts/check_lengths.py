@@ -21,7 +21,8 @@ CONSTRUCTOR_COLON = re.compile(r"\)\s*(?:noexcept\s*)?:(?!:)")
 
 
 def kind_of(head):
-    """What a brace after this text opens: "function", "initializer" of a member, or "scope"."""
+    """The kind of the brace that opens after this text: of a "function", of an "initializer" of a member, or of a
+    "scope"."""
     text = TEMPLATE.sub("", head.strip())
     last = text[-1:]
     if "(" not in text or (SCOPE.match(text) and last != ")" and "(" not in text.split("{")[0]):

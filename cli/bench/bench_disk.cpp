@@ -60,7 +60,7 @@ private:
   fs::path path_;
 };
 
-/// What all measurements of one run of the bench share.
+/// State that all measurements of one run of the bench share.
 struct disk_bench {
   const disk_bench_options& options;
   const scratch_folder& folder;
@@ -88,8 +88,8 @@ result<bench::big_memory> map_memory(const disk_bench_options& options) {
                                        options.huge_pages ? kind::anonymous : kind::shared);
   if (memory && options.huge_pages) {
     const auto bytes = memory->bytes();
-    // The memory was touched already, in pages of 4 KiB, so these are given back before huge pages
-    // are asked for.
+    // `map` has touched the memory in pages of 4 KiB, so these are given back before huge pages are
+    // asked for.
     if (::madvise(bytes.data(), bytes.size(), MADV_DONTNEED) != 0 ||
         ::madvise(bytes.data(), bytes.size(), MADV_HUGEPAGE) != 0)
       return {errc::io_failed, fmt::format("no transparent huge pages: {}", std::strerror(errno))};

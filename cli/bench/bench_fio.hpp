@@ -28,7 +28,8 @@ struct fio_run {
   bool huge_pages = false;
 };
 
-/// What one round of moving pages to or from the disk took, by fio or by the disk tier.
+/// One round of moving pages to or from the disk, by fio or by the disk tier: its figures and its
+/// CPU time.
 struct disk_sample {
   bench::round_sample sample;
   double cpu_seconds = 0; ///< CPU time, user and kernel, of the process that moved the pages.

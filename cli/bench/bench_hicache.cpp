@@ -22,7 +22,8 @@ struct hicache_case {
   std::optional<double> target;
 };
 
-/// Sets come last, since they fill the pool with other pages than those that exists and get read.
+/// The cases in the order of measuring. Sets come last, since they fill the pool with new pages,
+/// while exists and get need the stored ones.
 constexpr hicache_case hicache_cases[] = {
     {"hicache_exists", kind::exists, bench_place::here, {}},
     {"hicache_get", kind::get, bench_place::here, 0.95},
@@ -35,7 +36,7 @@ constexpr double raw_target = 0.85;
 /// The most of a copying call's time during which it may hold Python's lock (GIL), so that other
 /// threads of the engine cannot run.
 constexpr double gil_held_max = 0.02;
-/// A call of exists is short, so a round has so many times as many of them as of copies.
+/// The calls of `exists` for each call of a copy: `exists` is short.
 constexpr std::uint32_t exists_calls = 50;
 constexpr std::uint32_t page_name_bytes = 56;
 

@@ -44,7 +44,7 @@ struct hicache_bench_options {
 /// setup, `there` node 1.
 enum class bench_place : std::uint8_t { here, there };
 
-/// What the ranks do in one round: `calls` calls of one kind, each with one batch.
+/// One round of the ranks' work: `calls` calls of one kind, each with one batch.
 struct hicache_work {
   enum class kind : std::uint8_t { exists, get, set, request };
   kind what = kind::get;
@@ -67,8 +67,8 @@ public:
   result<bench::round_sample> run(const hicache_work& work);
   /// How many ranks made calls in the last run.
   std::size_t callers() const noexcept { return callers_; }
-  /// For each run the largest share of a call during which a rank held Python's lock, in the rank
-  /// with the largest one.
+  /// The share of a call for which Python's lock was held, of each run that knows it: the largest
+  /// one among the ranks.
   std::vector<double>& gil_held() noexcept { return gil_held_; }
   void pin(const std::vector<int>& cpus);
 

@@ -168,7 +168,7 @@ private:
   const hicache_model model_;
   /// Sets take the first batch of this memory, gets go into the rest.
   std::span<std::byte> memory_;
-  /// How many ranks' pages this one sets: its own, all ranks' or none.
+  /// How many ranks' pages this rank sets: its own, those of all ranks, or none.
   const std::uint32_t writes_for_;
   std::size_t turn_ = 0;
   /// Clients of the nodes, by bench_place.

@@ -34,7 +34,7 @@ error no_port(const std::string& name, const rdma::verbs::device_listing& found)
                       name.empty() ? "" : "'" + name + "' ", why.empty() ? "" : ": ", why)};
 }
 
-/// What all measurements of one run of the bench share.
+/// State that all measurements of one run of the bench share.
 struct rdma_bench {
   const rdma_bench_options& options;
   rdma_bench_ports ports;

@@ -10,7 +10,7 @@
 
 namespace peercache::cli {
 
-/// What the ratio of a row compares, and with what it counts as met.
+/// The kind of comparison that a row's ratio makes, and when it counts as met.
 enum class ratio_kind : std::uint8_t {
   throughput, ///< The operation's rate over the limit's; met when at least the target.
   latency,    ///< The operation's p50 over the limit's; met when at most the target.

@@ -49,7 +49,7 @@ struct demo_report {
   std::uint64_t disk_bytes = 0; ///< Bytes of each node's disk tier; 0: no disk tier.
   /// Pages on the disks of all nodes together, at the end of the replay.
   std::uint64_t on_disk = 0;
-  /// What was found after all nodes were killed and started again.
+  /// The figures after all nodes were killed and started again.
   struct second_life {
     /// Pages of the trace that were found after the restart, each counted once.
     std::uint64_t found_again = 0;

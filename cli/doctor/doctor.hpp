@@ -26,7 +26,7 @@ struct check {
   std::string name;
   verdict given = verdict::ok;
   std::string found;
-  /// What mends the fault: a command or a setting. Empty when nothing needs to be mended.
+  /// The command or the setting that mends the fault; empty when nothing needs to be mended.
   std::string fix;
 };
 

@@ -16,7 +16,8 @@ struct disk_facts {
   std::string folder;           ///< The node's own folder: <disk.path>/<node.name>.
   std::uint64_t size_bytes = 0; ///< The value of `disk.size`.
 
-  /// Why no file can be made in the folder, or where it would be made; empty: one can.
+  /// Why no file can be made in the folder (or in the nearest folder above it); empty: files can be
+  /// made.
   std::string why_not_writable;
   std::string file_system;     ///< Type of the file system: "ext4", "overlay", …; empty: unknown.
   bool direct = false;         ///< Whether O_DIRECT works with blocks of 4 KiB.

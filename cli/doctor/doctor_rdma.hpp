@@ -19,7 +19,7 @@ struct port_facts {
   std::uint32_t interface_mtu = 0; ///< MTU of the interface in bytes; 0: unknown.
 };
 
-/// What the kernel has of huge pages of the size that `pool.huge_pages` asks for.
+/// The kernel's huge pages of the size that `pool.huge_pages` asks for.
 struct huge_page_facts {
   std::uint64_t page_bytes = 0; ///< Bytes of one huge page; 0: the kernel has none of this size.
   std::uint64_t reserved = 0;   ///< How many huge pages are reserved.

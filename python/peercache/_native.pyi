@@ -104,8 +104,8 @@ class Client:
     def stats(self) -> dict[str, Any]: ...
     def members(self) -> list[tuple[str, str, int]]: ...
     def call_times(self) -> tuple[int, float, float]:
-        """What set, get, exists and remove took so far: (calls, seconds within them, seconds of these without the
-        GIL)."""
+        """Total times of set, get, exists and remove so far: (calls, seconds within them, seconds of these without
+        the GIL)."""
     def close(self) -> None:
         """Ends the client. Returns when the running calls and the client have ended."""
     @property

@@ -46,7 +46,7 @@ def _is_one_value(value: Any) -> bool:
 
 
 def _is_seconds(value: Any) -> bool:
-    # NaN is refused too, since it compares false with both bounds.
+    # NaN is refused as well: it compares false with both bounds.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= SECONDS_MAX
 
 

@@ -76,7 +76,7 @@ TEST(render, help_tells_meaning_bounds_and_default) {
 
 void expect_round_trip(const loaded_config& loaded) {
   const auto text = render_effective(loaded);
-  // The text is read under another host name than it was printed under: the printed values must not
+  // The printed text is read under another host name than it was printed under: the values must not
   // depend on that.
   auto again = merge_sources({.file = file_source{"printed.toml", text}, .host_name = "elsewhere"});
   ASSERT_TRUE(again) << again.error().message << '\n' << text;

@@ -86,7 +86,7 @@ TEST(membership, a_member_that_restarts_comes_back_though_its_only_seed_is_gone)
   auto net = converged_net(6);
   net.kill(5);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  // Node 0 is the leader that expelled node 5, so only node 0 need remember it.
+  // Only node 0, the leader, need remember node 5, which it expelled.
   net.leave(0);
   net.run_for(milliseconds(50));
   net.kill(0);

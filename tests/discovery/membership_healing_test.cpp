@@ -311,7 +311,7 @@ TEST(membership_healing, who_was_refused_while_the_view_stood_still_is_in_the_ne
     auto late = net.start(node_name(6), 6, {membership_net::address(1)});
     ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
     net.reachable = [late](std::size_t from, std::size_t to) {
-      // Node `late` is heard by the leader no more, so it cannot ask again.
+      // The leader hears no more of node `late`, so `late` cannot ask again.
       return from != late || to != 0;
     };
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, in_time)) << seed;

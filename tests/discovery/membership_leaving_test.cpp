@@ -122,8 +122,8 @@ TEST(membership_leaving, who_leads_next_has_not_forgotten_who_left) {
   }
 }
 
-/// The leader could not take the applicant in when it asked, and must not when it can, since the
-/// applicant has left meanwhile.
+/// The leader cannot take in an applicant, which then leaves: once the leader can change the view,
+/// it must not take in the process that is gone.
 TEST(membership_leaving, who_leaves_before_it_was_taken_in_is_in_no_view) {
   auto net = converged_net(5);
   net.reachable = [](std::size_t a, std::size_t b) { return (a % 5 == 0) == (b % 5 == 0); };

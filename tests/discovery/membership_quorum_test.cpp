@@ -158,9 +158,8 @@ TEST(membership_quorum, five_masters_need_three) {
   EXPECT_TRUE(net.machine(2).leads());
 }
 
-/// Other nodes publish records to a member from its new view on. So the member must learn first
-/// that it was expelled: it would otherwise forget, when it learns that later, the records that
-/// came meanwhile.
+/// Other nodes publish records to a member from its new view on. So a member that was expelled must
+/// learn that first: if it learnt it later, it would forget the records that came meanwhile.
 TEST(membership_quorum, a_member_that_was_out_comes_back_only_when_it_knows) {
   auto net = converged_net(5);
   auto old = net.view_of(4);

@@ -157,8 +157,8 @@ def test_the_usable_prefix_is_what_trying_all_lengths_says(seed):
 
 
 class SpyingPool(MhaPool):
-    """A pool that keeps the indices it was asked for, and takes only indices of whole pages. `displaced` pages lie
-    in each other's place."""
+    """A pool that keeps, in `asked`, the indices it was asked for, and takes only indices of whole pages. Pages in
+    `displaced` lie in each other's place."""
 
     displaced: dict = {}
 
@@ -193,7 +193,7 @@ def test_the_pool_of_the_example_is_asked_once_too(ring, engine):
 
 
 def test_a_pool_whose_pages_lie_in_no_rows_is_asked_in_each_call(ring, engine):
-    """Two pages far behind the first ones do not lie where the rows of those would have them."""
+    """Two pages far behind the first two do not lie where equal steps from those would lead."""
     few = {"pages": 1100, "page_size": 2, "layers": 1, "heads": 1}
     pool, target = SpyingPool(**few), MhaPool(**few)
     pool.displaced = {1098: 1099, 1099: 1098}

@@ -54,7 +54,8 @@ class BusyStore:
 
     def get_v1(self, keys=None, batch=1, what="get_v1"):
         pages = range(batch * BATCH, (batch + 1) * BATCH)
-        self.pools["kv"].wipe(pages)  # Wiped, so that bytes of an earlier read cannot pass for those of this one.
+        # The pages are wiped, so that bytes of an earlier read cannot pass for bytes of this read.
+        self.pools["kv"].wipe(pages)
         self.check_read("kv", self.store.batch_get_v1(keys or self.keys, self.pools["kv"].indices(pages)), batch, what)
 
     def set_v1(self):

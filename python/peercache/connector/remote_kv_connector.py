@@ -27,8 +27,8 @@ CLOSE_SPARE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class ConnectorMetadata:
-    """What a connector serves. Every field up to `space` decides what a page's bytes mean: engines that differ in
-    one of these fields never get each other's pages."""
+    """The engine and the pages that a connector serves. Every field up to `space` decides what a page's bytes mean:
+    engines that differ in one of these fields never get each other's pages."""
 
     model: str
     """The model's name, with its revision when weights may change under the same name."""
@@ -229,7 +229,8 @@ class RemoteKVConnector:
                 end = stop
         if len(set(pages)) < len(pages):
             raise ValueError("a page of the buffers is named twice: it holds the KV of one page of tokens")
-        buffers.parts(pages)  # Misuse is found here, in the caller's thread, not by a thread of the queue.
+        # The pages are checked in the caller's thread, so that misuse is an exception for the caller.
+        buffers.parts(pages)
         chain = self.page_keys(tokens[: (max(places) + 1) * size]) if places else []
         return pages, [chain[place] for place in places], end
 

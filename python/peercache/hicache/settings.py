@@ -75,7 +75,7 @@ class PrefetchTime:
         return min(self.max, self.base + self.per_ki_token * tokens / 1024)
 
     def with_those_of(self, said: Mapping[str, Any]) -> "PrefetchTime":
-        """These times with the changes that the extra config `said` makes."""
+        """A copy of these times, with the changes that the extra config `said` makes."""
         names = [each.name for each in fields(self)]
         return replace(self, **{n: float(said[f"{PREFETCH}{n}"]) for n in names if f"{PREFETCH}{n}" in said})
 

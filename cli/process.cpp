@@ -71,7 +71,8 @@ private:
   if (image.network() >= 0 && ::setns(image.network(), CLONE_NEWNET) != 0)
     ::_exit(127);
   if (::getppid() != parent)
-    ::_exit(127); // The parent died before the call of prctl, so no signal will end this child.
+    // The parent died before the call of prctl, so no signal will end this child: it ends itself.
+    ::_exit(127);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

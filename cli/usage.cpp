@@ -141,7 +141,7 @@ std::string in_our_words(const CLI::App& app, const CLI::ParseError& wrong, int 
   if (unknown)
     return fmt::format("unexpected word '{}': `{}` takes no more; {}", *unknown, path_of(at),
                        see_help(at));
-  // A known command is there, but the subcommand that it needs is missing.
+  // A known command was named, but the subcommand that it needs is missing.
   if (at.get_require_subcommand_min() > 0)
     return fmt::format("a command is missing; it is one of {}; {}", names_of(commands_of(at)),
                        see_help(at));
@@ -156,7 +156,7 @@ result<bool> parse_words(CLI::App& app, int argc, const char* const* argv) {
     return true;
   } catch (const CLI::ParseError& wrong) {
     if (wrong.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-      app.exit(wrong); // At this call CLI11 prints the help or the version.
+      app.exit(wrong); // The function `exit` of CLI11 prints the help or the version, and returns.
       return false;
     }
     return {errc::invalid_argument, in_our_words(app, wrong, argc, argv)};

@@ -167,7 +167,8 @@ void merger::take_environment(const std::map<std::string, std::string>& environm
 void merger::take_flags(const std::vector<given_flag>& flags) {
   for (const auto& given : flags) {
     const auto* opt = find_option(given.name);
-    PEERCACHE_ASSERT(opt != nullptr); // Holds, since the flags were made from the table.
+    // The option exists, since the flags were made from the option table.
+    PEERCACHE_ASSERT(opt != nullptr);
     set(*opt, value_from_text(*opt, given.text), {origin_kind::flag, opt->flag()}, opt->flag());
   }
 }

@@ -37,7 +37,7 @@ struct sources {
 
 enum class origin_kind : std::uint8_t { default_value, file, environment, flag };
 
-/// The source of a value.
+/// The place that an option's value comes from.
 struct origin {
   origin_kind kind = origin_kind::default_value;
   /// "peercache.toml:3:1", "PEERCACHE_POOL_SIZE", "--pool-size"; for a default that is not the

@@ -43,7 +43,8 @@ inline void assign(std::vector<host_port>& field, const option_value& value) {
   field.clear();
   for (const auto& item : std::get<std::vector<std::string>>(value)) {
     auto endpoint = parse_endpoint(item);
-    PEERCACHE_ASSERT(static_cast<bool>(endpoint)); // `value_from_*` has parsed this item before.
+    // The parse succeeds, since `value_from_*` has parsed this item before.
+    PEERCACHE_ASSERT(static_cast<bool>(endpoint));
     field.push_back(*std::move(endpoint));
   }
 }
@@ -52,7 +53,8 @@ template <worded_enum Enum>
 void assign(Enum& field, const option_value& value) {
   const auto& words = words_of<Enum>;
   const auto found = std::find(words.begin(), words.end(), std::get<std::string>(value));
-  PEERCACHE_ASSERT(found != words.end()); // `value_from_*` accepts only these words.
+  // The word is found, since `value_from_*` accepts only words of the enum.
+  PEERCACHE_ASSERT(found != words.end());
   field = static_cast<Enum>(found - words.begin());
 }
 

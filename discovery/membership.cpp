@@ -16,8 +16,8 @@ constexpr int pause_heartbeats = 2;
 /// A member whose connection broke is expelled after so many heartbeats without a sign of life: one
 /// heartbeat may be missed, and one may be under way.
 constexpr int lost_heartbeats = 2;
-/// A restarted pinned head listens for at least so many heartbeats whether members still send
-/// theirs to it, before it founds a cluster.
+/// A restarted pinned head listens for at least this many heartbeats, before it founds a cluster,
+/// for members that still send heartbeats to it.
 constexpr int listen_heartbeats = 2;
 
 /// Whether `seen` and `self` are the same process, whatever the view says about its draining.
@@ -127,7 +127,8 @@ bool membership::frozen(time_point now) const {
 }
 
 void membership::handle(const heartbeat_packet& p) {
-  // This heartbeat was sent before its sender left, so it is no sign that the sender stays.
+  // A heartbeat of a process that leaves was sent before it said so: the heartbeat is ignored,
+  // since it does not mean that the sender stays.
   if (p.inc == self_.inc || leavers_.count(p.inc) > 0)
     return;
   hear_of(p.known);

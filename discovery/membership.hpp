@@ -118,7 +118,7 @@ public:
 
   /// Handles the passing of time: returns the actions that are due at `now`.
   std::vector<action> tick(time_point now);
-  /// Handles a packet that arrived, from whichever process.
+  /// Handles a received packet, whoever sent it. Returns the actions that the packet causes.
   std::vector<action> on_packet(const packet& received, time_point now);
   /// The connection to the process with this incarnation broke: the member is expelled about two
   /// heartbeats later unless it is heard of again, instead of after the whole expiry.

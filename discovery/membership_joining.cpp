@@ -125,7 +125,7 @@ void membership::handle(const refused_packet& p) {
   if (phase_ == phase::joined)
     return;
   cluster_heard_at_ = now_;
-  // A leader that refuses this node exists, so this node has no reason yet to take over or to
+  // Somebody leads the cluster that refuses this node, so there is no reason yet to take over or to
   // found.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);

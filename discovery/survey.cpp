@@ -23,7 +23,8 @@ survey::survey(std::vector<member> order, const incarnation& self, duration hear
   PEERCACHE_ASSERT(own != order_.end());
   rank_ = static_cast<std::size_t>(own - order_.begin());
   for (const auto& m : order_)
-    // Makes the entry. Processes that are not in the order have none, and do not count.
+    // This makes an empty entry. Processes that are not in the order have no entry, and do not
+    // count.
     answers_[m.inc];
 }
 

@@ -10,8 +10,8 @@
 
 namespace peercache::discovery {
 
-// Members and views travel between processes; discovery/view_codec.hpp has their bytes,
-// `view_format` the version.
+// Members and views travel between processes: discovery/view_codec.hpp describes their bytes, whose
+// version is `view_format`.
 
 /// One node as all other nodes know it: its name, incarnation, addresses and state.
 struct member {

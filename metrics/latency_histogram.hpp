@@ -58,8 +58,8 @@ public:
   static std::uint64_t upper_bound_ns(std::size_t bucket) noexcept;
 
 private:
-  // All threads count here: each counter is independent of the others, so relaxed increments
-  // suffice.
+  // All threads add to these counters. Each counter is independent of the others, so relaxed
+  // increments suffice.
   std::array<std::atomic<std::uint64_t>, bucket_count> counts_{};
   std::atomic<std::uint64_t> sum_ns_{0};
   std::atomic<std::uint64_t> max_ns_{0};

@@ -186,7 +186,8 @@ def held_during(events, version, begin, end):
     for at, what in sorted(events, key=lambda event: event[0]):
         if what is not None and what == version:
             held_since = at if held_since is None else held_since
-        elif held_since is not None:  # A drop, or a hold of another version, ends the hold.
+        # The process drops the page or holds another version in its place: the hold of this version ends.
+        elif held_since is not None:
             if held_since <= end and at >= begin:
                 return True
             held_since = None

@@ -87,7 +87,7 @@ result<disk_sample> run_fio(const fio_run& run) {
   spawn_options options;
   options.arguments = fio_options(run, output_file);
   options.arguments.insert(options.arguments.begin(), *program);
-  if (run.huge_pages) // With this variable malloc of glibc 2.35 and later asks for huge pages.
+  if (run.huge_pages) // GLIBC_TUNABLES makes malloc of glibc 2.35 and later ask for huge pages.
     options.environment.emplace_back("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
   const auto before = cpu_seconds_of_children();
   auto fio = child_process::spawn(options);

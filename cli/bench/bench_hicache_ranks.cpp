@@ -57,7 +57,7 @@ std::span<const hicache_model> hicache_models() {
 
 result<simulated_ranks> simulated_ranks::start(const bench_setup& setup,
                                                const hicache_bench_options& options) {
-  // Without the signal, writing to a rank that has ended is an error of `write_line`.
+  // SIGPIPE is ignored, so that writing to a rank that has ended is an error of `write_line`.
   std::signal(SIGPIPE, SIG_IGN);
   const auto python = options.python.empty() ? std::string{"/usr/bin/python3"} : options.python;
   simulated_ranks made{options.model};
@@ -122,7 +122,7 @@ result<bench::round_sample> simulated_ranks::run(const hicache_work& work) {
   if (!answers)
     return answers.error();
   bench::round_sample sample;
-  // Stays empty when the ranks report no share, because their calls overlap.
+  // The largest share of the ranks; empty when the ranks report none, because their calls overlap.
   std::optional<double> held;
   callers_ = 0;
   for (const auto& answer : *answers) {
@@ -147,7 +147,8 @@ void simulated_ranks::pin(const std::vector<int>& cpus) {
   for (auto& rank : ranks_)
     (void)pin_process(
         rank.pid(),
-        cpus); // A refusal does not matter: the figures are still right without pinning.
+        // A refusal to pin a rank does not matter: the figures are still right without pinning.
+        cpus);
 }
 
 } // namespace peercache::cli

@@ -24,7 +24,7 @@ rdma_bench_reader::open(const rdma_bench_options& options, const std::string& de
   plane_options.name = "bench";
   plane_options.send_depth = options.depth;
   plane_options.payload_only = payload_only;
-  // Ten seconds, since emulated machines are slow.
+  // Connecting may take ten seconds, since emulated machines are slow.
   plane_options.channels.connect_timeout = std::chrono::seconds(10);
   std::unique_ptr<rdma_bench_reader> made(new rdma_bench_reader);
   auto rail = rdma::reader_rail::open(device, {}, plane_options);

@@ -166,8 +166,8 @@ result<void> store_pages(client::cache_client& client, std::span<const page_key>
 result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,
                        std::span<const std::span<std::byte>> destinations) {
   PEERCACHE_ASSERT(keys.size() == destinations.size());
-  // These vectors are kept between calls, as an engine keeps its own, so that only the cache is
-  // measured.
+  // Parts, pages and results keep their memory between calls, as an engine's do, so that only the
+  // cache is measured.
   thread_local std::vector<page_part> parts;
   thread_local std::vector<client::get_page> pages;
   thread_local std::vector<client::page_result> results;

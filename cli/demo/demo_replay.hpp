@@ -70,7 +70,8 @@ private:
     std::vector<client::get_page> wanted;
     for (std::size_t i = 0; i < count; ++i) {
       std::fill_n(page(i).data(), page_bytes_,
-                  // Overwritten, since bytes of an earlier request would prove nothing.
+                  // The page is overwritten first, since bytes of an earlier request would prove
+                  // nothing.
                   std::byte{0xa5});
       parts.push_back({page(i).data(), page_bytes_});
     }

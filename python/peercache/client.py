@@ -157,7 +157,7 @@ def memory_of(
     nobody resizes a bytearray meanwhile. Errors: TypeError, ValueError, BufferError."""
     if _is_range(memory):
         return int(memory[0]), int(memory[1])
-    # Refused first: numpy's integers are buffers too, and would lend the bytes of the number.
+    # A bare number is refused: numpy's integers are buffers too, and would lend the bytes of the number itself.
     if isinstance(memory, Integral):
         raise TypeError(f"{memory} is a number, not memory; an address needs its bytes: (address, bytes)")
     if hasattr(memory, "data_ptr"):

@@ -25,7 +25,8 @@ struct forms {
   }
 
   std::string fault_of(std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end()); // CLI11 takes words from the end of the vector.
+    // CLI11 takes words from the end of the vector, so they are reversed.
+    std::reverse(words.begin(), words.end());
     try {
       app.parse(words);
       return "accepted";

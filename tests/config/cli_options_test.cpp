@@ -16,7 +16,8 @@ struct command_line {
 
   /// Parses the words. Returns the flags that were given, or nothing when CLI11 refused the line.
   std::optional<std::vector<given_flag>> parse(std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end()); // CLI11 takes words from the end of the vector.
+    // CLI11 takes words from the end of the vector, so they are reversed.
+    std::reverse(words.begin(), words.end());
     try {
       app.parse(words);
     } catch (const CLI::ParseError&) {

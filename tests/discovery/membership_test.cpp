@@ -73,7 +73,8 @@ TEST(membership, masters_are_spread_whatever_the_order_of_names) {
       member m;
       m.name = "cluster" + std::to_string(cluster) + "-gpu" + std::to_string(host);
       m.id = node_id_of(m.name);
-      m.host = std::to_string(host / 10); // The rack of the host is kept in the field `host`.
+      // The field `host` holds the number of the host's rack here.
+      m.host = std::to_string(host / 10);
       members.push_back(m);
     }
     const auto masters = choose_masters(members, {}, 3);

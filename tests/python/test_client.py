@@ -242,7 +242,7 @@ def goes_on_during(call, node):
     def other():
         assert begun.wait(10)
         for _ in range(10):
-            time.sleep(0.001)  # Each sleep gives the GIL up and has to get it back.
+            time.sleep(0.001)  # Each sleep gives the GIL up, and this thread has to get it back.
         went_on.set()
         node.thaw()
 

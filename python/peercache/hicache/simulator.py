@@ -59,7 +59,7 @@ class SimulatedPool:
         self.piece_bytes = self.page_size * self.layer_num * shape["heads"] * shape["head_dim"] * 2
         if self.halves == 2:
             self.head_num, self.head_dim = shape["heads"], shape["head_dim"]
-        else:  # The layout of MLA has no heads.
+        else:  # Pools of MLA have no heads, but one dimension for the whole latent vector.
             self.kv_cache_dim = shape["heads"] * shape["head_dim"]
         self.size_per_token = self.halves * self.piece_bytes // self.page_size
         self.size = regions * BATCH_PAGES * self.page_size

@@ -116,7 +116,7 @@ class StoredPool:
         own, group, flat, flat_group = [spaces_of(host, ranks, space, *each) for each in forms]
         drafts, pieces = DraftSpaces(host, ranks, settings), piece_space_of(host, ranks, space)
         blank = host.cut_draft and settings.blank_drafts
-        if blank:  # The first rank's pages are those of all ranks.
+        if blank:  # With blank drafts only the first rank puts pages, so all ranks look for the pages of the first.
             group, flat_group = group[: host.split], flat_group[:1]
         return StoredPool(host, own, group, flat, flat_group, drafts, pieces, blank and ranks.tp_rank > 0)
 

@@ -29,10 +29,11 @@ class KVEvents:
     """Announces the blocks that this process has set, while the directory says that they are there.
 
     Threads: `stored` may be called from any thread, it only queues; one thread of this object asks and sends.
-    Bounds: a block is announced some 0.1 s after it can be found. That it is gone from a medium is announced within
-    `check_s` plus 0.1 s for each 2048 blocks, plus what the directory itself needs to know of it; when the directory
-    does not answer, within `stale_s` plus a second. Ownership: the client is the caller's, and open until `close`
-    has returned. Errors: the constructor raises ImportError or zmq.ZMQError; later errors go to the log.
+    Bounds: a block is announced some 0.1 s after it can be found. When the block is gone from a medium, that is
+    announced within `check_s` plus 0.1 s for each 2048 blocks, plus what the directory itself needs to know of it;
+    when the directory does not answer, within `stale_s` plus a second. Ownership: the client is the caller's, and
+    open until `close` has returned. Errors: the constructor raises ImportError or zmq.ZMQError; later errors go to
+    the log.
     """
 
     def __init__(

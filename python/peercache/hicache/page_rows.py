@@ -13,8 +13,8 @@ Parts = Tuple[Sequence[int], Sequence[int]]
 
 PAGES_ASKED = 1024
 PARTS_ASKED_MAX = 1 << 22
-"""A pool whose pages have more parts than this in all is asked for addresses in each call; up to it, the pool is
-asked once for all its parts, 1,024 pages at a time."""
+"""A pool with no more parts in all its pages than this is asked for their addresses only once, 1,024 pages at a
+time; a pool with more is asked in each call."""
 
 
 @dataclass(frozen=True)

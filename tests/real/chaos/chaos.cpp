@@ -21,19 +21,21 @@ namespace peercache::chaos {
 
 namespace {
 
-/// The exit code where this machine lacks something; ctest shows the test as skipped.
+/// Exit code on a machine that lacks something that the run needs (root, a program); ctest shows
+/// the test as skipped.
 constexpr int cannot_run_here = 77;
 
-/// The outcome of a run, besides the workers' part.
+/// The outcome of a run, without the totals of the workers (stress_ledger).
 struct run_outcome {
-  std::vector<std::string> faults; ///< Sentences: what must not be, and was.
+  std::vector<std::string> faults; ///< Sentences about what happened and must not happen.
   std::vector<heal_report> heals;
-  std::vector<heal_report> rests; ///< Reports of the nodes left when the others had been killed.
+  /// Reports about the nodes that were not killed, from before the killed ones were back.
+  std::vector<heal_report> rests;
   std::uint64_t stale_records = 0;
   std::uint64_t nodes_died = 0;
 };
 
-/// The workers of all hosts; those of a host without a node wait for one.
+/// The worker threads of all hosts; a worker whose host has no node waits for one.
 class workers {
 public:
   workers(const chaos_plan& plan, const chaos_cluster& cluster, stress::stress_ledger& ledger)
@@ -63,8 +65,9 @@ private:
   std::vector<std::thread> threads_;
 };
 
-/// Everything that must be zero, whatever the faults. Time is no matter of a run that looks for
-/// what a guard keeps away, perhaps beside other programs.
+/// Sets `outcome.faults` to all that must be zero, whatever the run did, and was not. Late calls do
+/// not count when a guard is off: such a run looks for what the guard prevents, and other programs
+/// may run beside it.
 void judge(const chaos_plan& plan, const stress::stress_ledger& ledger, const cluster_watch& watch,
            run_outcome& outcome) {
   outcome.faults.clear();
@@ -95,8 +98,8 @@ void tell(const char* what, const heal_report& healed) {
              healed.fault);
 }
 
-/// Plays a round: some load, then half of the nodes go; when the others have been judged, they come
-/// back.
+/// Plays a round of `kill_half`: load for some seconds; then half of the nodes are killed, the
+/// others are judged, and the killed ones are started again.
 result<void> play_half_round(chaos_cluster& cluster, half_loss& halves, run_outcome& outcome,
                              clock::time_point until) {
   constexpr std::chrono::seconds load_before{5};
@@ -116,8 +119,8 @@ result<void> play_half_round(chaos_cluster& cluster, half_loss& halves, run_outc
   return {};
 }
 
-/// Faults for one round, then all of them end and the cluster heals.
-/// `found` ends it early.
+/// Plays a round: faults for `plan.round`, then all faults end and the cluster must heal. Returns
+/// early when `found` is true.
 result<void> play_round(const chaos_plan& plan, chaos_cluster& cluster, nemesis& faults,
                         heal_check& check, run_outcome& outcome, clock::time_point until,
                         const std::function<bool()>& found) {
@@ -218,14 +221,14 @@ result<void> start_all(const chaos_plan& plan, chaos_cluster& cluster, cluster_w
           "the nodes do not find each other: " + watch.views(cluster.all_running())};
 }
 
-/// The history that the run records; null when it is not to.
+/// Creates the history that the run records; null when the plan wants none.
 result<std::unique_ptr<tests::history>> record_of(const chaos_plan& plan) {
   if (plan.history.empty())
     return std::unique_ptr<tests::history>();
   return tests::history::create(plan.history, clock::now());
 }
 
-/// What plays the rounds of one run.
+/// The parts of one run that its rounds use.
 struct players {
   chaos_cluster& cluster;
   stress::stress_ledger& ledger;
@@ -235,8 +238,8 @@ struct players {
   half_loss& halves;
 };
 
-/// Rounds until the time is over. A run that is to find something ends with it; the others go on,
-/// and tell all at the end.
+/// Plays rounds until the run's time is over. A run that looks for a fault ends with the first
+/// find; other runs go on and report all faults at the end.
 result<void> play_rounds(const chaos_plan& plan, const players& with, run_outcome& outcome) {
   workers all(plan, with.cluster, with.ledger);
   const auto until = clock::now() + plan.duration;
@@ -321,15 +324,15 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "chaos: {}\n", plan.error().message);
     return plan.error().code == errc::not_found ? chaos::cannot_run_here : 2;
   }
-  // The clients live in this process: its guards and faults are set like the nodes'.
+  // The clients live in this process, so its guards and faults are set like those of the nodes.
   std::string off;
   for (const auto& guard : plan->load.guards_off)
     off += (off.empty() ? "" : ",") + guard;
   ::setenv("PEERCACHE_TEST_GUARDS_OFF", off.c_str(), 1);
   for (const auto& [name, value] : plan->load.faults)
     ::setenv(name.c_str(), value.c_str(), 1);
-  // A late return that the scheduler made is none of the client's: it goes before everything else
-  // on the machine. Best effort.
+  // A return that is late because the scheduler ran another program is no fault of the client. So
+  // this process, which has the clients, gets a high priority, best effort.
   plan->nodes_priority = ::getpriority(PRIO_PROCESS, 0);
   ::setpriority(PRIO_PROCESS, 0, -15);
   init_log("chaos", "error", false);

@@ -10,8 +10,8 @@ namespace peercache::chaos {
 
 namespace {
 
-/// The wall clock moves, the others do not: that is what an operator's clock does. libfaketime
-/// reads the file anew each second.
+/// Returns the environment that moves a node's wall clock and leaves its other clocks alone, as an
+/// operator who sets the time does. libfaketime reads `file` again each second.
 std::vector<std::pair<std::string, std::string>> clock_environment(const chaos_plan& plan,
                                                                    const std::string& file) {
   return {{"LD_PRELOAD", plan.clock_library},
@@ -93,12 +93,12 @@ chaos_cluster::~chaos_cluster() {
     }
 }
 
-/// libfaketime leaves these behind when its process is killed.
+/// A killed process with libfaketime leaves two objects in shared memory, which are removed here.
 void chaos_cluster::bury(node& dead) {
   if (!dead.process)
     return;
   auto pid = dead.process->pid();
-  dead.process.reset(); // This kills it with SIGKILL.
+  dead.process.reset(); // The destructor kills the process with SIGKILL.
   std::error_code ignored;
   std::filesystem::remove(fmt::format("/dev/shm/faketime_shm_{}", pid), ignored);
   std::filesystem::remove(fmt::format("/dev/shm/sem.faketime_sem_{}", pid), ignored);
@@ -166,7 +166,7 @@ void chaos_cluster::wipe_disk(std::uint32_t host) {
 }
 
 result<void> chaos_cluster::jump_clock(std::uint32_t host, int seconds) {
-  // A new file takes the old one's place, so that nobody reads half of it.
+  // The new file replaces the old one by a rename, so that libfaketime never reads half of it.
   auto path = clock_of(host);
   auto next = path.string() + ".next";
   std::ofstream(next) << fmt::format("{:+}\n", seconds);

@@ -11,16 +11,16 @@
 
 namespace peercache::chaos {
 
-/// The hosts of a run, each with a network of its own, and what becomes of the nodes on them. A
-/// host's node has the same name, address, disk and clock in all of its lives.
+/// The hosts of a run, each with a network of its own, and the nodes on them. A host's node keeps
+/// its name, address, disk and clock when it is started again.
 ///
-/// Threads: the main one (it is the nodes' parent: they die with it). Errors: results.
+/// Threads: the main one only, which is the nodes' parent: they die with it. Errors: results.
 class chaos_cluster {
 public:
   static constexpr std::uint16_t control_port = 31998;
 
   static result<chaos_cluster> make(const chaos_plan& plan, const cli::run_folder& folder);
-  /// Ends what runs, and removes what the killed have left in shared memory.
+  /// Ends the running nodes, and removes the pools that killed nodes have left in shared memory.
   ~chaos_cluster();
   chaos_cluster(chaos_cluster&&) noexcept = default;
   chaos_cluster& operator=(chaos_cluster&&) = delete;
@@ -36,21 +36,22 @@ public:
   bool frozen(std::uint32_t host) const { return nodes_[host].frozen; }
   std::vector<std::uint32_t> all_running() const;
 
-  /// Does not wait until it serves: during a fault it may not come to that.
+  /// Starts the host's node. Does not wait until the node serves, which a fault may prevent.
   result<void> start(std::uint32_t host);
   void kill(std::uint32_t host);
   void freeze(std::uint32_t host);
   void thaw(std::uint32_t host);
-  /// SIGTERM: it withdraws what it has, tells the others, and ends.
+  /// Sends SIGTERM: the node withdraws its pages, tells the other nodes, and ends.
   void drain(std::uint32_t host);
-  /// True once a node that drains has ended.
+  /// Whether the host's node, which was told to drain, has ended.
   bool drained(std::uint32_t host);
-  /// @pre not running
+  /// @pre the host's node is not running
   void wipe_disk(std::uint32_t host);
-  /// Moves the wall clock that the node reads, forward or back.
+  /// Moves the wall clock that the host's node reads. @param seconds offset from the true time,
+  /// forward or back
   result<void> jump_clock(std::uint32_t host, int seconds);
 
-  /// Nodes that ended although nobody asked them to; each is told once.
+  /// Returns the nodes that ended although nobody ended them; each is reported once.
   std::vector<std::string> died();
   void stop();
 
@@ -61,7 +62,7 @@ private:
     bool frozen = false;
     bool draining = false;
   };
-  /// Kills it, if it still runs.
+  /// Kills the node's process, if it still runs.
   void bury(node& dead);
   explicit chaos_cluster(real::net_lab net) : net_(std::move(net)) {}
   std::filesystem::path disk_of(std::uint32_t host) const {

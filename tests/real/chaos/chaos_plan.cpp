@@ -8,7 +8,7 @@ namespace peercache::chaos {
 
 namespace {
 
-/// Finds libfaketime where Debian's package puts it, on any kind of machine.
+/// Finds libfaketime where Debian's package puts it, whatever the architecture.
 result<std::string> find_clock_library() {
   for (const auto* machine : {"x86_64-linux-gnu", "aarch64-linux-gnu"}) {
     auto path = "/usr/lib/" + std::string(machine) + "/faketime/libfaketimeMT.so.1";
@@ -19,9 +19,10 @@ result<std::string> find_clock_library() {
           "libfaketime is not installed: clocks are moved with it (apt-get install faketime)"};
 }
 
-/// Pages of all nodes together are a third of the working set, and a disk holds about all that a
-/// node ever sees of it: evictions, promotions and stale locations all the time, at a pace that
-/// leaves the machine some air, because returns are compared with deadlines.
+/// Sets the size and pace of the load. The pools of all nodes together hold a third of the working
+/// set, and a disk holds about all pages that its node ever sees, so evictions, promotions and
+/// stale locations happen all the time. The pace leaves processor time unused, because returns are
+/// compared with deadlines.
 void shape_load(stress::stress_plan& load) {
   load.ops = UINT64_MAX;
   load.writers = load.nodes + 1;
@@ -46,16 +47,17 @@ result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
     load.faults = {{"PEERCACHE_TEST_OLD_VIEWS_ONE_IN", "2"}};
     plan.kinds = {fault_kind::kill, fault_kind::drain_join};
   } else if (guard == "withdraw") {
-    // A few keys come and go all the time, and withdrawals come late as well.
+    // Few keys and many rewrites: pages come and go all the time, and pools send withdrawals again
+    // that the directory already has.
     load.faults = {{"PEERCACHE_TEST_WITHDRAWALS_UNHEARD", "1"}};
     load.keys = 2'000;
     load.rewrites_percent = 50;
-    plan.disk_bytes = 0; // A page that goes to disk is not withdrawn.
+    plan.disk_bytes = 0; // No disk: an evicted page that goes to disk is not withdrawn.
     plan.kinds = {fault_kind::loss, fault_kind::freeze, fault_kind::partition};
-    plan.repairs = false; // A comparison would repair the fault that is to be found.
+    plan.repairs = false; // Repairs would mend the fault that is to be found.
   } else if (guard == "purge") {
     plan.kinds = {fault_kind::kill};
-    plan.disk_bytes = 0; // Records are counted: those of pages in memory and on disk are one.
+    plan.disk_bytes = 0; // The run counts records, and a page in memory and on disk has only one.
   } else {
     return {errc::invalid_argument, "there is no guard '" + guard + "': view, purge or withdraw"};
   }

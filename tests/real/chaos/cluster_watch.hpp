@@ -15,7 +15,7 @@
 
 namespace peercache::chaos {
 
-/// One node's last answer about itself.
+/// A node's last answer to the watch about its state.
 struct seen_node {
   bool answers = false;
   std::chrono::steady_clock::time_point asked_at{};
@@ -24,33 +24,35 @@ struct seen_node {
   discovery::view view;
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
-  std::uint64_t dead_records = 0; ///< Records in its shard of processes that are no members.
+  /// Records in the node's shard that name processes which are no members.
+  std::uint64_t dead_records = 0;
 };
 
-/// Asks all nodes again and again how they are, from the hub, which no fault reaches.
+/// Asks all nodes for their state, again and again, from the hub, which no fault reaches. Counts as
+/// regressions the processes that told an older view than before.
 ///
 /// Threads: one of its own, from construction to destruction; all methods may be called from any.
-/// Invariant looked after: a process never goes back to an older view than one that it told.
 class cluster_watch {
 public:
-  /// @param record Gets each view of each process; may be null. It and `cluster` outlive this.
+  /// @param record gets each view of each process; may be null. Both arguments outlive the watch.
   explicit cluster_watch(const chaos_cluster& cluster, tests::history* record = nullptr);
   ~cluster_watch();
   cluster_watch(const cluster_watch&) = delete;
   cluster_watch& operator=(const cluster_watch&) = delete;
 
-  /// Hosts whose nodes are not there or stand still are not asked: each would cost a time-out.
+  /// Says whether the host's node can answer. A node that is down or frozen is not asked, because
+  /// each question would cost a time-out.
   void expect(std::uint32_t host, bool answers) { expected_[host] = answers; }
   seen_node latest(std::uint32_t host) const;
-  /// Every one of these nodes, asked after `since`, is ready, and all have one view, of exactly
-  /// these nodes.
+  /// Whether these nodes, all asked after `since`, are ready and have the same view, with exactly
+  /// these nodes as members.
   bool one_view(const std::vector<std::uint32_t>& hosts,
                 std::chrono::steady_clock::time_point since = {}) const;
-  /// The nodes' views, for a report of why there is not one.
+  /// Describes the views of these nodes, for a report that they are not the same.
   std::string views(const std::vector<std::uint32_t>& hosts) const;
 
   std::uint64_t view_regressions() const { return regressions_; }
-  /// Over all processes that were seen, up to when they were asked last.
+  /// Totals of all nodes' processes, also of those that are gone, each as of its last answer.
   std::uint64_t puts() const;
   std::uint64_t evictions() const;
 
@@ -63,8 +65,9 @@ private:
   const chaos_cluster& cluster_;
   tests::history* const record_;
   std::vector<std::atomic<bool>> expected_;
-  std::vector<std::unique_ptr<client::admin_client>> admins_; ///< The thread's own.
-  mutable std::mutex lock_; ///< Guards the next three: readers must not see half an answer.
+  std::vector<std::unique_ptr<client::admin_client>> admins_; ///< Used by the watch's thread only.
+  /// Guards `seen_` and the `former_` totals: readers must not see half an answer.
+  mutable std::mutex lock_;
   std::vector<seen_node> seen_;
   std::uint64_t former_puts_ = 0; ///< Puts of processes that are gone.
   std::uint64_t former_evictions_ = 0;

@@ -11,27 +11,28 @@
 
 namespace peercache::chaos {
 
-/// Kills half of the nodes at once, as a seed says which, and looks whether the others have one
-/// view in time and all of their pages can be read; then whether all are back once they are
-/// started.
+/// Kills half of the nodes at once, drawn by the plan's seed. Checks that the other nodes have one
+/// view in time and that all their pages can be read; then starts the killed nodes again and checks
+/// the same for all.
 ///
-/// Threads: the cluster's. Errors: of our own tools only.
+/// Threads: the one that uses the cluster. Errors: only of the test's own tools (a program that
+/// does not start).
 class half_loss {
 public:
   static constexpr std::chrono::seconds rest_limit{15};
 
-  /// @pre all of these outlive it
+  /// @pre all arguments outlive this object
   half_loss(const chaos_plan& plan, chaos_cluster& cluster, cluster_watch& watch, heal_check& check)
       : cluster_(cluster), watch_(watch), check_(check), random_(plan.load.seed) {}
 
-  /// Every second time most of the masters are among those who go.
+  /// Kills half of the nodes; every second time most of the masters are among them.
   void kill();
-  /// Judges the nodes that were left.
+  /// Judges the nodes that were not killed.
   heal_report judge_rest();
-  /// Starts the others again. Of all.
+  /// Starts the killed nodes again. Returns a report about all nodes.
   result<heal_report> bring_back();
 
-  /// How many were killed, and how many of the masters were among them.
+  /// How many nodes were killed so far, and how many of them were masters.
   std::uint64_t killed() const { return killed_; }
   std::uint64_t masters_killed() const { return masters_killed_; }
   std::uint64_t rounds_without_majority() const { return rounds_without_majority_; }

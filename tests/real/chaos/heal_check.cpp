@@ -73,12 +73,13 @@ void heal_check::let_workers_rest() {
   ledger_.readers_rest = true;
   ledger_.writers_rest = true;
   auto until = clock::now() + std::chrono::seconds(3);
-  // Resting workers are in a round for a moment too: none for once is enough.
+  // A resting worker counts as running for a moment in each turn of its loop, so it is enough that
+  // none was counted once.
   while (ledger_.rounds_running != 0 && clock::now() < until)
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
-/// Scans all pools anew.
+/// Reads the tables of all pools again. Returns the numbers of the pages in them.
 heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
   page_ids ids;
   pools_.clear();
@@ -102,8 +103,8 @@ heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
   return ids;
 }
 
-/// Clients overlook records of the dead, so these are counted: a shard's records that are of no
-/// member.
+/// Waits until no shard has a record of a process that is no member. The shards' own counts are
+/// used, because clients overlook records of dead processes.
 void heal_check::judge_records(heal_report& report, clock::time_point until) {
   auto nodes = cluster_.all_running();
   do {
@@ -120,7 +121,8 @@ void heal_check::judge_records(heal_report& report, clock::time_point until) {
                               report.fault.empty() ? "" : "; ", report.dead_records);
 }
 
-/// Records of the living that name nothing cost a reader one miss: counted, not judged.
+/// Counts records that name a living process which does not have the page. They are not judged:
+/// each costs a reader one miss.
 void heal_check::count_stale_records(heal_report& report) {
   auto first = cluster_.all_running().front();
   std::vector<std::vector<directory::page_location>> told;
@@ -139,7 +141,7 @@ void heal_check::count_stale_records(heal_report& report) {
     }
 }
 
-/// Describes where a page is, and where the directory says that it is.
+/// Describes in which pools a page is, and where the directory says that it is.
 std::string heal_check::describe(std::uint32_t host, std::uint32_t id) {
   auto name_of = [this](const incarnation& inc) {
     for (auto at : cluster_.all_running())
@@ -178,7 +180,7 @@ void heal_check::judge_pages(heal_report& report, clock::time_point until) {
       });
     for (auto& thread : threads)
       thread.join();
-    // Pages that have left the pools meanwhile need not be found.
+    // Pages that left all pools while they were looked for need not be found.
     auto there = ids_in_pools(report);
     report.unreadable = 0;
     for (auto host : nodes) {

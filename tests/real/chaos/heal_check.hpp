@@ -18,30 +18,32 @@ namespace peercache::chaos {
 /// The state of a cluster after its faults had ended.
 struct heal_report {
   bool healed = false;
-  double view_seconds = 0;         ///< Until all nodes had one view, of all nodes.
-  double keys_seconds = 0;         ///< Until every page of a pool could be read at every host.
+  double view_seconds = 0;         ///< Time until all nodes had the same view, of all nodes.
+  double keys_seconds = 0;         ///< Time until every page of a pool could be read at every host.
   std::uint64_t pages = 0;         ///< Pages in all pools.
-  std::uint64_t unreadable = 0;    ///< Pages that could not, in the end.
-  std::uint64_t unread_pools = 0;  ///< Pools that could not be looked at, in the end.
-  std::uint64_t dead_records = 0;  ///< Records of no member, in the end.
+  std::uint64_t unreadable = 0;    ///< Pages in pools that some host could not read at the end.
+  std::uint64_t unread_pools = 0;  ///< Pools whose tables could not be read at the end.
+  std::uint64_t dead_records = 0;  ///< Records of processes that were no members at the end.
   std::uint64_t stale_records = 0; ///< Records of living processes that hold no such page.
-  std::string fault;               ///< Why it has not healed.
+  std::string fault;               ///< Why the cluster has not healed; empty if it has.
 };
 
-/// Waits until a cluster without faults is whole: one view, no record of the dead, and every page
-/// that is in some pool can be read by everybody. Workers rest during the second half.
+/// Waits until a cluster without faults is whole: one view, no record of a dead process, and every
+/// page that lies in a pool can be read at every host. Workers rest once the nodes have one view.
 ///
-/// Threads: the cluster's; while it reads, one more for each host, which it joins.
+/// Threads: the one that uses the cluster; while pages are read, one more for each host, joined
+/// before the return.
 class heal_check {
 public:
-  /// @pre all of these outlive it
+  /// @pre all arguments outlive this object
   heal_check(const chaos_plan& plan, const chaos_cluster& cluster, const cluster_watch& watch,
              stress::stress_ledger& ledger);
   ~heal_check();
 
-  /// @param since When the last fault ended.
+  /// Checks the nodes that run. @param since time at which the last fault ended
   heal_report run(clock::time_point since) { return run(since, plan_.heal_limit); }
-  /// Checks the nodes that run, with more time for their view. @param since When the others went.
+  /// Checks the nodes that run, with more time for their view. @param since time at which the other
+  /// nodes were killed
   heal_report run(clock::time_point since, std::chrono::milliseconds view_limit);
 
 private:
@@ -61,7 +63,7 @@ private:
   const chaos_cluster& cluster_;
   const cluster_watch& watch_;
   stress::stress_ledger& ledger_;
-  std::vector<page_key> keys_; ///< The pages' keys, by number.
+  std::vector<page_key> keys_; ///< Keys of the working set, indexed by page number.
   std::unordered_map<page_key, std::uint32_t> ids_;
   std::unordered_map<incarnation, pool_pages> pools_; ///< Pools of the nodes that run.
   std::vector<std::unique_ptr<host_reader>> readers_; ///< A reader for each host.

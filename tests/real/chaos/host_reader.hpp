@@ -10,17 +10,18 @@
 
 namespace peercache::chaos {
 
-/// A client of one host's node that outlives rounds, as an engine does. Threads: one at a time,
-/// each of which has entered the host's network.
+/// A client of one host's node that outlives rounds, as an engine's client does. Threads: one at a
+/// time, which has entered the host's network.
 class heal_check::host_reader {
 public:
   host_reader(const chaos_plan& plan, stress::stress_ledger& ledger, std::string host,
               std::string cluster)
       : plan_(plan), ledger_(ledger), host_(std::move(host)), cluster_(std::move(cluster)) {}
 
-  /// The pages that it could not read now. Bytes are compared.
+  /// Returns the pages among `ids` that cannot be read now; the bytes of a hit are compared.
   page_ids unreadable(const page_ids& ids, const std::vector<page_key>& keys);
-  /// The locations of these keys in the directory; empty when it cannot be asked.
+  /// Returns the locations of these keys in the directory; empty when the directory cannot be
+  /// asked.
   std::vector<std::vector<directory::page_location>> locate(std::span<const page_key> keys);
   /// Drops the client, whose node is gone for good.
   void forget() { client_.reset(); }

@@ -11,7 +11,8 @@ namespace {
 constexpr std::array<std::string_view, fault_kinds> names = {
     "kill", "freeze",     "partition",  "one_way",   "loss",
     "wipe", "clock_jump", "black_hole", "drain_join"};
-/// Longer than a node that drains for three seconds gives itself: five more.
+/// Longest wait for a draining node to end. A node that drains for three seconds gives itself five
+/// more.
 constexpr std::chrono::seconds drain_limit{10};
 
 } // namespace
@@ -57,7 +58,8 @@ result<void> nemesis::step(clock::time_point now) {
 
 result<void> nemesis::begin(clock::time_point now) {
   constexpr std::size_t at_a_time = 2;
-  // Drawn whether it can be used or not: the n-th fault of a seed is always of the same kind.
+  // A fault is drawn whether or not it can be used now, so that the n-th fault of a seed is always
+  // of the same kind.
   running_fault fault{plan_.kinds[draw(plan_.kinds.size())], {}, now + draw_ms(500, 6000)};
   auto idle = idle_hosts();
   if (faults_.size() >= at_a_time || idle.size() < 2)
@@ -78,7 +80,7 @@ result<void> nemesis::begin(running_fault& fault, const std::vector<std::uint32_
   case fault_kind::kill:
     kill(host);
     if (draw(2) == 0)
-      fault.until = {}; // Back as soon as possible.
+      fault.until = {}; // Over at once: half of the killed nodes come back as soon as possible.
     return {};
   case fault_kind::freeze:
     watch_.expect(host, false);
@@ -117,7 +119,7 @@ result<void> nemesis::begin_partition(running_fault& fault, std::vector<std::uin
   return cluster_.net().part({idle.begin(), idle.end()});
 }
 
-/// The host without a node gets one; when the fault is over, the one that was drawn leaves.
+/// Starts a node on the host that has none. When the fault ends, the node of the drawn host leaves.
 result<void> nemesis::begin_join(running_fault& fault) {
   for (std::uint32_t host = 0; host < cluster_.hosts(); ++host)
     if (!cluster_.running(host) &&

@@ -14,16 +14,17 @@ namespace peercache::chaos {
 
 using clock = std::chrono::steady_clock;
 
-/// Makes faults and ends them, as a seed says. At most two at a time, each on hosts of its own.
-/// Threads: the cluster's. Time is an argument. Errors: of our own tools only.
+/// Begins and ends faults, drawn by the plan's seed: at most two at a time, each on hosts of its
+/// own. Threads: the one that uses the cluster. Time is an argument. Errors: only of the test's own
+/// tools.
 class nemesis {
 public:
-  /// @pre all of these outlive it
+  /// @pre all arguments outlive this object
   nemesis(const chaos_plan& plan, chaos_cluster& cluster, cluster_watch& watch);
 
-  /// Ends what is due and begins what is due.
+  /// Ends the faults whose time is over, and begins a fault if one is due.
   result<void> step(clock::time_point now);
-  /// Ends everything: as many nodes run as at the beginning, and hear each other.
+  /// Ends all faults: afterwards as many nodes run as at the beginning, and all hear each other.
   result<void> end_all();
 
   const std::map<std::string, std::uint64_t>& counts() const { return counts_; }
@@ -33,7 +34,7 @@ private:
     fault_kind kind;
     std::vector<std::uint32_t> hosts;
     clock::time_point until;
-    bool draining = false; ///< `drain_join` is in its second half.
+    bool draining = false; ///< The fault is a `drain_join` whose second node is leaving.
   };
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
   std::chrono::milliseconds draw_ms(std::uint64_t least, std::uint64_t most);
@@ -42,7 +43,7 @@ private:
   result<void> begin(running_fault& fault, const std::vector<std::uint32_t>& idle);
   result<void> begin_partition(running_fault& fault, std::vector<std::uint32_t> idle);
   result<void> begin_join(running_fault& fault);
-  /// Ends a fault; false while it goes on.
+  /// Ends a fault; false while the fault goes on.
   result<bool> end(running_fault& fault, clock::time_point now);
   result<void> end_drain_join(running_fault& fault, clock::time_point now, bool& over);
   result<void> start(std::uint32_t host);

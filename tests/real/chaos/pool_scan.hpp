@@ -9,11 +9,11 @@
 
 namespace peercache::chaos {
 
-/// The pages of a pool: key, and the generation that it has there.
+/// The pages of a pool: each key with the generation of the page's slot.
 using pool_pages = std::unordered_map<page_key, generation>;
 
-/// Reads another process's pool in shared memory, without asking that process. Errors: the pool is
-/// gone.
+/// Reads which pages are in another process's pool, from shared memory, without asking that
+/// process. Errors: the pool is gone.
 result<pool_pages> scan_pool(const std::string& name_prefix, const std::string& node_name,
                              const incarnation& owner);
 

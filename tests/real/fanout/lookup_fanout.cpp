@@ -1,9 +1,10 @@
-// How much CPU time does a thread spend on one look-up of 128 keys, and on each owner that it asks?
+// Measures the CPU time that a thread spends on one look-up of 128 keys, and on each owner that it
+// asks.
 //
-// Clusters of several sizes on this host, one after another. Pages of 4 KiB are put at the first
-// node; then `exists` asks for 128 of them at a time. The CPU time of the asking thread over the
-// messages that it sent gives a point for each size; a line through them gives the cost of a
-// message, and that of a look-up besides.
+// Clusters of several sizes run on this host, one after another. Pages of 4 KiB are put at the last
+// node; then `exists` at the first node asks for 128 of them at a time. The CPU time of the asking
+// thread over the messages that it sent gives a point for each size; a line through the points
+// gives the cost of a message, and that of a look-up besides.
 
 #include "cli/node_process.hpp"
 #include "client/cache_client.hpp"
@@ -27,10 +28,10 @@ constexpr std::size_t page_bytes = 4096;
 constexpr int rounds = 7;
 constexpr int calls_per_round = 400;
 
-/// The measurement of one size of the cluster, per look-up.
+/// The measurement at one size of the cluster; both figures are for one look-up.
 struct point {
   double messages = 0;
-  double cpu_us = 0; ///< The median of the rounds.
+  double cpu_us = 0; ///< CPU time of the asking thread: the median of the rounds.
 };
 
 double thread_cpu_us() {
@@ -93,7 +94,9 @@ result<point> measure(std::uint32_t nodes, const std::string& program) {
     wanted.node_port = node.ports().control_port;
     return client::cache_client::connect(wanted);
   };
-  auto producer = connect_to(started->back()); // Pages of the own host are found without messages.
+  // The producer is at another node than the client, which finds pages of its own host without
+  // messages.
+  auto producer = connect_to(started->back());
   if (!producer)
     return producer.error();
   auto client = connect_to(started->front());
@@ -107,7 +110,8 @@ result<point> measure(std::uint32_t nodes, const std::string& program) {
   return found;
 }
 
-/// Least squares: {CPU time of a message, of a look-up without any}, in microseconds.
+/// Fits a line by least squares. Returns {CPU time of one message, CPU time of a look-up without
+/// messages}, in microseconds.
 std::pair<double, double> line_through(const std::vector<point>& points) {
   const auto count = static_cast<double>(points.size());
   double x = 0, y = 0, xx = 0, xy = 0;

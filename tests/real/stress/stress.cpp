@@ -24,7 +24,7 @@ bool over(const stress_plan& plan, const stress_ledger& ledger, clock::time_poin
          (plan.stop_at_wrong_bytes && ledger.wrong_bytes != 0);
 }
 
-/// Sleeps in small steps, so that a run that found what it looked for ends at once.
+/// Sleeps in small steps, so that the run ends soon after it is over. False when it is over.
 bool rest(const stress_plan& plan, const stress_ledger& ledger, clock::time_point begin,
           std::chrono::milliseconds duration) {
   for (auto end = clock::now() + duration; clock::now() < end;) {
@@ -35,8 +35,8 @@ bool rest(const stress_plan& plan, const stress_ledger& ledger, clock::time_poin
   return !over(plan, ledger, begin);
 }
 
-/// Kills a node while readers rest: their remembered locations then name slots of a process that is
-/// gone.
+/// Kills a node and starts it again while readers rest, so that the locations which they remember
+/// name slots of a process that is gone.
 result<void> kill_while_readers_rest(const stress_plan& plan, stress_ledger& ledger,
                                      stress_cluster& cluster, std::uint32_t victim,
                                      clock::time_point begin) {
@@ -59,8 +59,8 @@ result<void> play_chaos(const stress_plan& plan, stress_ledger& ledger, stress_c
     if (!rest(plan, ledger, begin, std::chrono::milliseconds(half + random() % (2 * half))))
       return {};
     auto drawn = static_cast<std::uint32_t>(random() % plan.nodes);
-    auto victim =
-        plan.readers_rest_at_kills ? 1 : drawn; // Always the same one: its lives are alike.
+    // While readers rest it is always the same node, whose processes fill their slots alike.
+    auto victim = plan.readers_rest_at_kills ? 1 : drawn;
     auto restarted = plan.readers_rest_at_kills
                          ? kill_while_readers_rest(plan, ledger, cluster, victim, begin)
                          : cluster.kill_and_restart(victim);
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "stress: {}\n", plan.error().message);
     return 2;
   }
-  // The clients live in this process: its guards and faults are set like the nodes'.
+  // The clients live in this process, so its guards and faults are set like those of the nodes.
   std::string off;
   for (const auto& guard : plan->guards_off)
     off += (off.empty() ? "" : ",") + guard;

@@ -11,8 +11,8 @@ result<stress_cluster> stress_cluster::start(const stress_plan& plan, cli::run_f
   options.prototype.program = plan.node_program;
   options.prototype.cluster = fmt::format("stress-{}", ::getpid());
   options.prototype.pool_bytes = pool_bytes_per_node(plan);
-  // Killed nodes come back with other pools: with the pool of before, whose generations go on, no
-  // old location could lead to a wrong byte, whatever the guard.
+  // Killed nodes come back with new pools. In a kept pool, whose generations go on, no old location
+  // could lead to a wrong byte, whatever guard is off.
   options.prototype.flags = {"--no-pool-keep", "--pool-name-prefix",
                              fmt::format("peercache-stress-{}", ::getpid())};
   options.prototype.environment = plan.faults;
@@ -56,7 +56,8 @@ result<void> stress_cluster::kill_and_restart(std::uint32_t node) {
   history_.push_back(now_[node]);
   now_[node] = {};
   kills_ += 1;
-  // The head first, as everybody else was told; a head that comes back joins the others.
+  // The seeds are in the order that all nodes were told, the head first; a head that comes back
+  // joins the others.
   std::vector<std::string> seeds;
   for (const auto& other : nodes_)
     seeds.push_back(other.address());

@@ -12,8 +12,8 @@
 
 namespace peercache::stress {
 
-/// The nodes of a run, and what becomes of them.
-/// Threads: the main one only (it is the nodes' parent: they die with it). Errors: results.
+/// The nodes of a run, which are killed and started again.
+/// Threads: the main one only, which is the nodes' parent: they die with it. Errors: results.
 class stress_cluster {
 public:
   static result<stress_cluster> start(const stress_plan& plan, cli::run_folder& folder);
@@ -21,22 +21,22 @@ public:
   std::uint16_t port(std::uint32_t node) const { return nodes_[node].ports().control_port; }
   const std::string& cluster_name() const { return nodes_.front().launch().cluster; }
 
-  /// kill -9, and a start of the same name on the same ports.
+  /// Kills the node with kill -9, and starts it again with the same name on the same ports.
   result<void> kill_and_restart(std::uint32_t node);
-  /// Pages that lie in its pool now; 0 when it does not answer.
+  /// Returns how many pages lie in the node's pool now; 0 when the node does not answer.
   std::uint64_t pages(std::uint32_t node) const;
 
-  /// Adds up what the nodes counted so far, also those that were killed.
+  /// Asks all nodes for their totals. Those of killed processes were taken before.
   void count();
   void stop() { cli::stop_nodes(nodes_, std::chrono::seconds(10)); }
 
   std::uint64_t kills() const { return kills_; }
   std::uint64_t puts() const;
   std::uint64_t evictions() const;
-  /// Puts that made another page go: never more than there were evictions, nor puts, in the same
-  /// process.
+  /// Returns how many puts made another page go, at most: in each process the lesser of its puts
+  /// and its evictions.
   std::uint64_t evicting_puts() const;
-  /// Pages and bytes in each pool when it was last counted.
+  /// Returns the pages and bytes in each pool when it was last counted.
   nlohmann::json pools() const;
 
 private:
@@ -52,7 +52,7 @@ private:
   result<client::node_status> status(std::uint32_t node) const;
 
   std::vector<cli::node_process> nodes_;
-  std::vector<totals> now_;     ///< Totals of the processes that run.
+  std::vector<totals> now_;     ///< Totals of each node's running process.
   std::vector<totals> history_; ///< Totals of the processes that were killed.
   std::uint64_t kills_ = 0;
 };

@@ -7,7 +7,8 @@ namespace peercache::stress {
 
 namespace {
 
-/// The share of the last seconds in which some process waited for a processor, as the kernel says.
+/// Returns the kernel's line on the share of the last seconds in which some process waited for a
+/// processor.
 std::string processor_pressure() {
   std::ifstream file("/proc/pressure/cpu");
   std::string line;

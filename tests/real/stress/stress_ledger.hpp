@@ -18,32 +18,35 @@
 
 namespace peercache::stress {
 
-/// The common knowledge of all threads: which versions of a key were put so far, which was put
-/// last, and the totals. Threads: any, without locks but for `wrong`.
+/// The common knowledge of all workers: which versions of a key were put so far, which keys were
+/// put last, and the totals. Threads: any, without a lock but for the examples of wrong bytes.
 class stress_ledger {
 public:
   explicit stress_ledger(std::uint32_t keys) : versions_(keys), recent_(recent_keys) {}
 
-  /// The next version of this key; more than `bench::page_version_max` when it has none left.
+  /// Returns the version of this key to put next; more than `bench::page_version_max` when there is
+  /// none left.
   std::uint32_t next_version(std::uint32_t key) { return versions_[key].fetch_add(1) + 1; }
-  /// The newest version that anybody may have put.
+  /// Returns the newest version of this key that anybody may have put.
   std::uint32_t newest_version(std::uint32_t key) const { return versions_[key].load(); }
 
   void remember_put(std::uint32_t key) {
     recent_[next_recent_.fetch_add(1, std::memory_order_relaxed) % recent_.size()] = key;
   }
-  /// A key that was put lately: likely there, or evicted a moment ago.
+  /// Returns a key that was put lately: its page is likely in the cluster, or was evicted a moment
+  /// ago.
   std::uint32_t recent(std::uint64_t drawn) const { return recent_[drawn % recent_.size()].load(); }
 
-  /// A call of this thread that had to return by `until` returned just now. Time in which this
-  /// whole process stood still is not the call's fault. `what` and `before`, the thread's times
-  /// when it began, are for the report. `by` and the call's number are for the history.
+  /// Notes that a call of this thread, which had to return by `until`, returned just now; time in
+  /// which this whole process stood still is not the call's fault. `what` and `before`, the
+  /// thread's times when the call began, are for the report. `by` and the result, the call's
+  /// number, are for the history.
   tests::history::call_number note_call(std::string_view what, std::string_view by,
                                         std::chrono::steady_clock::time_point begin,
                                         std::chrono::steady_clock::time_point until,
                                         const thread_times& before);
 
-  /// A hit whose bytes no producer ever put under that key.
+  /// Notes a hit whose bytes no producer ever put under that key.
   void report_wrong(std::uint32_t key, const bench::page_check& check, std::uint64_t bytes,
                     page_origin origin);
   std::vector<std::string> examples() const;
@@ -59,17 +62,20 @@ public:
   std::array<std::atomic<std::uint64_t>, page_status_count> got{};
   std::array<std::atomic<std::uint64_t>, page_status_count> put{};
   std::atomic<std::uint64_t> calls{0};
-  std::atomic<std::uint64_t> deadline_overruns{0}; ///< Calls later than allowed.
-  /// The latest return of any call, after its deadline.
+  std::atomic<std::uint64_t> deadline_overruns{0}; ///< Calls that came back later than allowed.
+  /// The latest return of any call, in microseconds after its deadline.
   std::atomic<std::int64_t> latest_return_us{INT64_MIN};
-  std::atomic<std::uint64_t> view_regressions{0}; ///< A client told an older view than before.
+  /// Times that a client told an older view than before.
+  std::atomic<std::uint64_t> view_regressions{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> readers_rest{false}; ///< Readers ask for nothing, and remember what they know.
   std::atomic<bool> writers_rest{false};
-  std::atomic<std::uint32_t> rounds_running{0}; ///< Workers in the middle of a call, about.
+  /// Workers in the middle of a call; a resting worker counts for a moment too.
+  std::atomic<std::uint32_t> rounds_running{0};
 
   stall_watch stalls;
-  tests::history* record = nullptr; ///< Set before workers run, if anybody wants a history.
+  /// Gets the calls and their results; null: no history. Set before workers run.
+  tests::history* record = nullptr;
 
 private:
   void add_example(std::string text);
@@ -81,7 +87,8 @@ private:
   std::vector<std::atomic<std::uint32_t>> versions_;
   std::vector<std::atomic<std::uint32_t>> recent_;
   std::atomic<std::uint64_t> next_recent_{0};
-  mutable std::mutex lock_; ///< Guards the examples only: wrong bytes are the rarest thing here.
+  /// Guards `examples_` only, which few calls touch: wrong bytes are rare.
+  mutable std::mutex lock_;
   std::vector<std::string> examples_;
 };
 

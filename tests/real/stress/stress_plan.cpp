@@ -26,17 +26,17 @@ void generation_profile(stress_plan& plan) {
   plan.guards_off = {"key"};
 }
 
-/// Readers hear of a node's death late, and remember where its pages were, while the restarted
+/// Readers hear late of a node's death and remember where its pages were, while the restarted
 /// process fills the same slots in about the same order: only the incarnation differs.
 void incarnation_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.guards_off = {"key"};
-  // Keys are so many that nothing is evicted and hardly a page is a duplicate: the n-th page lies
-  // in the n-th slot, in each process.
+  // With so many keys nothing is evicted and hardly a page is a duplicate, so in each process the
+  // n-th page lies in the n-th slot.
   plan.keys = 1'000'000;
   plan.rewrites_percent = 0;
   plan.pool_share = 0.05;
-  plan.puts_per_flush = 1; // Two calls are never published as one.
+  plan.puts_per_flush = 1; // A flush after each call: two calls are never published as one.
   plan.pages_per_call = 8; // Pages of one call are published from last to first.
   plan.readers_rest_at_kills = true;
   plan.faults = {{"PEERCACHE_TEST_VIEWS_LATE_MS", "4000"}};

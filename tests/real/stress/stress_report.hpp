@@ -7,7 +7,7 @@
 
 namespace peercache::stress {
 
-/// The workers' part of a run's report, which does not depend on its nodes.
+/// Returns the part of a run's report that is about the workers and does not depend on the nodes.
 nlohmann::json report_of(const stress_plan& plan, const stress_ledger& ledger);
 
 } // namespace peercache::stress

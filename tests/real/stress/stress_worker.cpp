@@ -55,7 +55,8 @@ void stress_worker::note(std::span<const client::page_result> results) {
   bool nothing = std::none_of(results.begin(), results.end(),
                               [](const auto& page) { return is_success(page.status); });
   bool no_room = nothing && results.front().status == page_status::no_space;
-  // Without its node a call fails at once: asking again at full speed would only heat the machine.
+  // A call without a node, or with a full pool, fails at once: asking again at full speed would
+  // only heat the machine.
   if (lost || no_room)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
@@ -77,8 +78,9 @@ tests::history::call_number stress_worker::timed(std::string_view what, Call cal
   return ledger_.note_call(what, name_, begin, until.value_or(begin + client_timeout), before);
 }
 
-/// A view that is older than one that this client told before must not come back. One without any
-/// of its members is none: the node of this host has begun a cluster of its own, cut off from all.
+/// Counts a regression when this client tells an older view than before. A view without any member
+/// of the last one is no regression: the node of this host has begun a cluster of its own, cut off
+/// from all others.
 void stress_worker::watch_view(const client::cache_client& client) {
   auto view = client.view();
   const bool goes_on =
@@ -164,10 +166,10 @@ void stress_worker::check(std::uint32_t key, std::size_t index, const client::pa
   if (known_.size() < known_keys)
     known_.push_back(key);
   else if (draw() % 4 == 0)
-    known_[draw() % known_keys] = key; // Some of the older keys stay.
+    known_[draw() % known_keys] = key; // A random place, so that some older keys stay.
   ledger_.hits_by_origin[static_cast<std::size_t>(result.origin)] += 1;
   auto found = bench::check_page(key, page(index));
-  // Right bytes in a version that nobody put yet would be wrong too.
+  // The right bytes of a version that nobody has put yet are wrong, too.
   if (found.wrong_bytes == 0 && found.version > ledger_.newest_version(key))
     found.wrong_bytes = sizes_[index];
   if (found.wrong_bytes != 0)
@@ -179,8 +181,8 @@ void stress_worker::get_some(client::cache_client& client) {
   std::vector<page_part> parts;
   std::vector<client::get_page> pages;
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
-    std::fill_n(page(i).data(), sizes_[i],
-                std::byte{0xa5}); // Bytes that an earlier get left prove nothing.
+    // Bytes that an earlier get has left prove nothing, so they are overwritten.
+    std::fill_n(page(i).data(), sizes_[i], std::byte{0xa5});
     parts.push_back({page(i).data(), sizes_[i]});
   }
   for (std::size_t i = 0; i < drawn_.size(); ++i)
@@ -198,11 +200,12 @@ void stress_worker::get_some(client::cache_client& client) {
 
 template <class Round>
 void stress_worker::round(const std::atomic<bool>& rests, Round work) {
-  // Counted before asking whether to rest: so a rest can be waited for.
+  // A worker counts its round before it asks whether to rest: when none is counted after `rests`
+  // was set, all of them rest.
   ledger_.rounds_running += 1;
   if (rests)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  else if (auto* connected = client()) // Null when `connect` itself took too long.
+  else if (auto* connected = client()) // `client` is null when `connect` itself took too long.
     work(*connected);
   ledger_.rounds_running -= 1;
   if (plan_.pause_between_calls.count() != 0)

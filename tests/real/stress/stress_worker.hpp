@@ -15,21 +15,22 @@
 
 namespace peercache::stress {
 
-/// The key that number `key` of the working set stands for.
+/// Returns the key that number `key` of the working set stands for.
 page_key key_of(std::uint32_t key);
 
-/// The node that a worker belongs to.
+/// The node that a worker's client connects to.
 struct worker_home {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   std::string cluster;
-  /// Run by the worker's thread before anything else, such as entering the node's network; may be
+  /// Run by the worker's thread before all else, for example to enter the node's network; may be
   /// empty.
   std::function<void()> enter;
 };
 
-/// One writer or reader with a client of its own, until the ledger says stop.
-/// Threads: one, its own. Ownership: its client and one batch's memory; plan and ledger outlive it.
+/// One writer or reader with a client of its own, which works until the ledger says stop.
+/// Threads: one, its own. Ownership: its client and the memory of one batch; plan and ledger
+/// outlive it.
 class stress_worker {
 public:
   stress_worker(const stress_plan& plan, stress_ledger& ledger, std::uint32_t number,
@@ -41,17 +42,18 @@ public:
 private:
   static constexpr std::size_t batch_pages_max = 8;
 
-  /// A client, a new one when the old one lost its node; null while the node is down.
+  /// Returns the client, or a new one when the old one has lost its node; null while the node is
+  /// down.
   client::cache_client* client();
   void note(std::span<const client::page_result> results);
-  /// The deadline of the next call; nothing: the client's own.
+  /// Draws the deadline of the next call; nothing: the client's default.
   std::optional<client::deadline> draw_deadline();
-  /// Calls, and compares how long it took with its deadline. Returns the call's number in the
-  /// history.
+  /// Makes a call and notes in the ledger how it kept its deadline. Returns the call's number in
+  /// the history.
   template <class Call>
   tests::history::call_number timed(std::string_view what, Call call);
   void watch_view(const client::cache_client& client);
-  /// One round of a loop, unless its kind is told to rest.
+  /// Does one round of the worker's loop, unless workers of its kind are told to rest.
   template <class Round>
   void round(const std::atomic<bool>& rests, Round work);
 
@@ -62,8 +64,8 @@ private:
   void record_puts();
 
   void draw_keys(std::uint32_t recent_percent);
-  /// Draws a key that was put lately or, as often, that this reader has read itself and whose
-  /// location it knows.
+  /// Draws a key that was put lately or, as often, a key that this reader has read and whose
+  /// location its client knows.
   std::uint32_t draw_recent();
   std::span<std::byte> page(std::size_t index) {
     return {memory_.data() + index * page_stride_, sizes_[index]};
@@ -75,14 +77,14 @@ private:
   worker_home home_;
   std::mt19937_64 random_;
   const std::uint32_t number_;
-  std::uint32_t clients_ = 0; ///< How many clients it has had.
-  std::string name_;          ///< The client's name in the history.
+  std::uint32_t clients_ = 0; ///< Number of clients that the worker has had.
+  std::string name_;          ///< Name of the current client in the history.
   std::unique_ptr<client::cache_client> client_;
   static constexpr std::size_t known_keys = 512;
-  std::vector<std::uint32_t> known_; ///< Hits of this reader.
+  std::vector<std::uint32_t> known_; ///< Keys that were hits of this reader.
   std::uint32_t puts_since_flush_ = 0;
-  std::uint32_t lost_calls_ = 0; ///< Calls in a row that met no node.
-  discovery::view last_view_;    ///< The last view that this client has told.
+  std::uint32_t lost_calls_ = 0; ///< Number of calls in a row that found no node.
+  discovery::view last_view_;    ///< The last view that the current client has told.
   static constexpr std::size_t page_stride_ = 65536;
   std::vector<std::byte> memory_;
   std::vector<std::uint32_t> drawn_;

@@ -8,7 +8,8 @@ namespace peercache::stress {
 
 thread_times thread_times::now() {
   thread_times read;
-  // Documentation/scheduler/sched-stats.rst of Linux: nanoseconds on a processor, then waiting.
+  // The file's first two numbers are nanoseconds on a processor and nanoseconds of waiting for one
+  // (Documentation/scheduler/sched-stats.rst of Linux).
   std::ifstream file("/proc/thread-self/schedstat");
   std::int64_t ran = 0;
   std::int64_t waited = 0;

@@ -14,7 +14,8 @@ struct thread_times {
   static thread_times now();
 };
 
-/// "of which it ran ..., waited for a processor ..., and slept the rest; ... page faults".
+/// Describes the times between `begin` and `end` for a report: "of which its thread ran ... ms and
+/// waited ... ms for a processor; ... page faults".
 std::string times_between(const thread_times& begin, const thread_times& end);
 
 } // namespace peercache::stress

@@ -28,7 +28,7 @@ std::uint32_t setting(const char* name, std::uint32_t otherwise) {
   return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::atoi(text));
 }
 
-/// Long enough that no node is expelled because the machine stood still.
+/// Expiry of a member: so long that no node is expelled because the machine stood still.
 constexpr milliseconds patient_expiry(5000);
 
 class adoption : public survival_ring {
@@ -55,7 +55,7 @@ protected:
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// A client that verifies nothing: the node alone stands between a wrong byte and the reader.
+  /// Returns a client that compares no checksums: only the node keeps wrong bytes from the reader.
   std::unique_ptr<client::cache_client> unverifying_client() {
     client::client_options options;
     options.node_port = node(0).ports().control_port;
@@ -81,7 +81,8 @@ protected:
   }
 };
 
-/// Flips a bit of every n-th page that lies in a dead node's pool. Returns of how many.
+/// Flips a bit of every `one_in`-th page that lies in a dead node's pool. Returns the number of
+/// pages that were damaged.
 std::uint32_t damage_pool(const std::string& name, std::uint32_t one_in) {
   const auto path = "/dev/shm/" + name;
   const auto bytes = std::filesystem::file_size(path);
@@ -101,7 +102,8 @@ std::uint32_t damage_pool(const std::string& name, std::uint32_t one_in) {
   return damaged;
 }
 
-/// A pool with damaged pages, with and without the comparison of adopted pages.
+/// A kept pool with damaged pages. The parameter says whether the node compares the checksums of
+/// the pages that it adopts.
 class damaged_pool : public adoption, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(guard, damaged_pool, testing::Bool(),
                          [](const auto& info) { return info.param ? "on" : "off"; });
@@ -135,8 +137,8 @@ TEST_P(damaged_pool, gives_wrong_bytes_to_nobody_unless_the_guard_is_off) {
   EXPECT_EQ(log_of(0).find(std::to_string(damaged) + " refused") != std::string::npos, guard_on);
 }
 
-/// Killed at each step of storage::take_over_step but `entry_withdrawn`, for which it takes an
-/// entry that no node writes.
+/// The node is killed at each step of storage::take_over_step but `entry_withdrawn`: that step
+/// needs an entry that no node writes.
 TEST_F(adoption, that_is_killed_at_any_step_is_the_next_ones_to_finish) {
   constexpr std::uint32_t pages = 100;
   start_ring({.count = 1, .keep_pools = true, .program = PEERCACHE_NODE_SWITCHABLE});
@@ -151,7 +153,8 @@ TEST_F(adoption, that_is_killed_at_any_step_is_the_next_ones_to_finish) {
     damaged += damage_pool(objects().front(), 50);
     auto launch = launch_of(0);
     launch.environment = {{"PEERCACHE_TEST_TAKE_OVER_KILL_POINT", std::to_string(step)}};
-    if (auto brief = cli::node_process::start(launch)) { // This node dies while it serves.
+    // A node whose start succeeds is killed while it serves.
+    if (auto brief = cli::node_process::start(launch)) {
       EXPECT_EQ(brief->process().wait(milliseconds(10'000)), 128 + SIGKILL);
     }
     ASSERT_TRUE(restart(0));
@@ -221,8 +224,9 @@ TEST_F(adoption, is_not_to_be_when_the_pool_is_discarded_or_not_to_be_kept) {
 
 namespace {
 
-/// Five nodes without a disk whose pools are full, and readers all the time. By hand larger:
-/// PEERCACHE_ADOPTION_PAGES of a pool, PEERCACHE_ADOPTION_READS at least.
+/// Five nodes without a disk whose pools are full, and threads that read all the time. Larger runs
+/// are made by hand: PEERCACHE_ADOPTION_PAGES is the number of pages of a pool,
+/// PEERCACHE_ADOPTION_READS the least number of reads.
 class kept_pools : public adoption {
 protected:
   static constexpr std::uint32_t nodes = 5;
@@ -248,7 +252,8 @@ protected:
     adoption::TearDown();
   }
 
-  /// Reads of any pages at any node, until the nodes are through and it has made enough of them.
+  /// Starts a thread that reads random pages at random nodes, until all nodes were restarted and at
+  /// least `reads_wanted` reads were made.
   std::thread read_all_the_time(std::uint32_t seed) {
     return std::thread([this, seed] {
       std::mt19937_64 random(seed);
@@ -259,7 +264,8 @@ protected:
         wrong_ += wrong ? 1 : 0;
         EXPECT_TRUE(took_at_most(milliseconds(550), read));
         if (reads_wanted == 0)
-          std::this_thread::sleep_for(std::chrono::microseconds(500)); // The engine computes.
+          // The pause stands for the time in which an engine computes.
+          std::this_thread::sleep_for(std::chrono::microseconds(500));
       }
     });
   }
@@ -271,7 +277,8 @@ protected:
     return found;
   }
 
-  /// Ends each node in turn and starts it again; so many percent of the pages are to be there.
+  /// Ends each node in turn with `end` and starts it again. Expects `percent` percent of the hits
+  /// before to be hits afterwards.
   void restart_all(const std::function<void(std::size_t)>& end, std::uint32_t percent) {
     const auto before = hits();
     EXPECT_GE(before, nodes * pages * 95 / 100) << "the pools are not full";
@@ -288,7 +295,7 @@ protected:
     for (auto& reader : readers)
       reader.join();
     std::uint32_t after = 0;
-    // Records of pages are published at some speed.
+    // Nodes publish the records of kept pages at a limited rate, so hits come back by and by.
     EXPECT_TRUE(
         within(milliseconds(20'000), [&] { return (after = hits()) >= before * percent / 100; }));
     std::printf("[ measured ] of %u pages %u were hits before and %u after; %u reads meanwhile, %u "
@@ -315,7 +322,8 @@ TEST_F(kept_pools, the_death_of_all_nodes_one_after_another_costs_a_page_in_twen
 
 namespace {
 
-/// A /dev/shm of the calling thread's own, and of what it starts. False where that cannot be.
+/// Gives the calling thread, and the processes that it starts, a /dev/shm of their own. False where
+/// the machine does not allow that.
 bool own_shared_memory(std::uint64_t bytes) {
   const auto size = "size=" + std::to_string(bytes);
   return ::unshare(CLONE_NEWNS) == 0 &&
@@ -327,7 +335,7 @@ constexpr std::uint32_t large_page = 512u << 10;
 
 } // namespace
 
-/// PEERCACHE_ADOPTION_SHM_MIB says how large /dev/shm is.
+/// PEERCACHE_ADOPTION_SHM_MIB sets the size of this test's own /dev/shm in MiB (by default 320).
 TEST_F(adoption, of_three_fifths_of_dev_shm_takes_two_seconds_at_most_under_sets) {
   const auto shm_bytes = std::uint64_t{setting("PEERCACHE_ADOPTION_SHM_MIB", 320)} << 20;
   bool could = false;

@@ -13,8 +13,8 @@ namespace peercache::real::black_hole_test {
 
 namespace {
 
-/// A socket that listens and never answers: connections are made by the kernel until its queue is
-/// full, and after that not even those.
+/// A socket that listens and never answers: the kernel completes connections until the socket's
+/// queue is full, and none after that.
 class black_hole {
 public:
   black_hole() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -40,12 +40,12 @@ private:
 
 constexpr std::uint32_t pages = 64;
 constexpr std::uint32_t many = 20'480;
-/// How long a producer waits for an owner that does not answer: as in actors::pool_actor_options.
+/// Longest wait of a producer for an owner that does not answer, as in actors::pool_actor_options.
 constexpr milliseconds directory_timeout(1000);
 
 class black_holes : public survival_ring {
 protected:
-  /// Makes many single calls, and judges each.
+  /// Makes `calls` single calls; fails at the first one that takes longer than `bound`.
   template <class Call>
   testing::AssertionResult each_takes_at_most(milliseconds bound, std::uint32_t calls, Call call) {
     for (std::uint32_t i = 0; i < calls; ++i) {
@@ -57,8 +57,8 @@ protected:
     return testing::AssertionSuccess();
   }
 
-  /// Whether this node's view stays as it is for that long. A machine that stands still for longer
-  /// than an expiry makes a cluster lose members: the best of some rounds counts.
+  /// Whether the view of this node stays the same for `how_long`. A machine that stands still
+  /// longer than an expiry makes a cluster lose members, so the best of `rounds_max` rounds counts.
   bool keeps_its_view(std::size_t index, milliseconds how_long) {
     for (int round = 0; round < rounds_max; ++round) {
       const auto before = wait_for_view(index);
@@ -69,7 +69,7 @@ protected:
     return false;
   }
 
-  /// A page that has one of its records at this node.
+  /// Returns the number of a page that has one of its records at this node.
   std::uint32_t page_of_owner(std::size_t index) {
     const auto view = wait_for_view(index);
     const discovery::hash_ring ring{view->members};
@@ -80,7 +80,7 @@ protected:
     return id;
   }
 
-  /// Small pages, so that it does not take long.
+  /// Puts `many` pages and waits until they are published. Pages are small, to keep that short.
   static void put_many(client::cache_client& client) {
     const std::vector<std::byte> bytes(64);
     const client::const_part part{bytes.data(), 64};
@@ -98,7 +98,7 @@ protected:
     ASSERT_TRUE(client.flush(clock::now() + publish_patience));
   }
 
-  /// Keys whose only records are at these two nodes.
+  /// Returns the keys whose only records are at these two nodes.
   std::vector<page_key> keys_of_owners(std::size_t one, std::size_t other) {
     const auto view = wait_for_view(one);
     const discovery::hash_ring ring{view->members};
@@ -112,7 +112,7 @@ protected:
     return keys;
   }
 
-  /// Waits a tenth of a second for an owner that is silent.
+  /// Whether all keys are found within 400 ms, a quarter of which a silent owner may take.
   static bool all_exist(client::cache_client& client, const std::vector<page_key>& keys) {
     std::vector<client::page_result> results(keys.size());
     client.exists(keys, results, clock::now() + milliseconds(400));
@@ -140,15 +140,15 @@ TEST_F(black_holes, a_seed_that_never_answers_delays_neither_the_start_nor_heart
   }
   EXPECT_TRUE(started);
   EXPECT_TRUE(within(milliseconds(15'000), [&] { return one_view(all); }));
-  // The node's heartbeats to the masters go on between those to the hole: expiries later it is
-  // still in the view.
+  // The node's heartbeats to the masters go on between its attempts to reach the silent seed, so
+  // several expiries later it is still in the view.
   EXPECT_TRUE(keeps_its_view(0, 5 * expiry / 2));
   EXPECT_TRUE(exchange(2, 0, 0));
 }
 
 TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
-  // The frozen node stays in the view for all of the test: its kernel takes connections, and nobody
-  // answers.
+  // The long expiry keeps the frozen node in the view for the whole test: its kernel takes
+  // connections, and no process answers.
   start_ring({.count = 4, .heartbeat = milliseconds(1000), .expiry = milliseconds(60'000)});
   if (HasFatalFailure())
     return;
@@ -164,14 +164,15 @@ TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
   ASSERT_TRUE(flushed) << "the page's other owner has it";
   EXPECT_EQ(flushed->failed, 0u);
   EXPECT_TRUE(took_at_most(milliseconds(50), until));
-  // A look-up asks the next replica when the first does not answer; what was learnt of the silent
-  // one then spares the next calls.
+  // A look-up asks the next owner of a key when the first one does not answer. The client remembers
+  // the silent owner, which spares later calls the wait.
   std::uint32_t found = 0;
   EXPECT_TRUE(each_takes_at_most(milliseconds(450), pages, [&](std::uint32_t id) {
     found += get(*reader, id, milliseconds(1000)).result.status == page_status::hit ? 1 : 0;
   })) << "a quarter of the deadline for one owner, not all of it";
   EXPECT_EQ(found, pages);
-  auto fresh = client_of(2); // Start-up: what it could not reach it does not wait for.
+  // A client that starts does not wait for a member that it could not reach.
+  auto fresh = client_of(2);
   ASSERT_NE(fresh, nullptr);
   EXPECT_EQ(count_existing(*fresh, 0, pages), pages);
   std::uint32_t stored = 0;
@@ -187,7 +188,8 @@ TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
 /// Records that a view change moves to a silent owner wait for it; records that move to others do
 /// not.
 TEST_F(black_holes, a_peer_that_never_answers_delays_no_record_that_moves_to_another) {
-  // The records of a dead node are told to their new owners in a quarter of a second and more.
+  // At this republish rate it takes at least a quarter of a second until the records of a dead node
+  // are told to their new owners.
   start_ring({.count = 4,
               .heartbeat = milliseconds(500),
               .expiry = milliseconds(2000),
@@ -205,8 +207,8 @@ TEST_F(black_holes, a_peer_that_never_answers_delays_no_record_that_moves_to_ano
   kill(3);
   ASSERT_TRUE(within(milliseconds(15'000), [this] { return sees(0, 3); }));
   freeze(2);
-  // Each chunk with a record for the silent one would keep those behind it waiting until its link
-  // is given up, after two such times.
+  // A chunk with a record for the silent node must not keep the chunks behind it waiting: the
+  // node's link is given up only after two times `directory_timeout`.
   EXPECT_TRUE(within_own_time(directory_timeout, [&] { return all_exist(*reader, keys); }));
 }
 

@@ -31,7 +31,8 @@ inline page_key key_in(std::string_view space, std::uint32_t id) {
   return key_space{std::span{&space, 1}}.key_of(std::to_string(id));
 }
 
-/// How many of these pages can be found or read by this client, in this version.
+/// How many of the pages [first, first + count) of a space are hits for this client with the bytes
+/// of `version`. Expects that no hit has wrong bytes.
 inline std::uint32_t hits_of(cache_client& engine, std::string_view space, std::uint32_t first,
                              std::uint32_t count, std::uint32_t version) {
   std::vector<page_key> keys;
@@ -81,7 +82,8 @@ inline void set(cache_client& engine, std::string_view space, std::uint32_t firs
   }
 }
 
-/// Looks all the time whether an engine gets a page of before.
+/// Looks all the time, on a thread of its own, whether an engine finds or reads a page that was set
+/// before the clear.
 class watch {
 public:
   watch(cache_client& engine, std::uint32_t all_pages)
@@ -111,7 +113,7 @@ private:
 };
 
 /// Three nodes with disks, an engine at each, and pages of each engine in two spaces. Pages of
-/// version 0 are those of before.
+/// version 0 are set before the clear, pages of version 1 after it.
 class cluster {
 public:
   static constexpr std::size_t count = 3;
@@ -152,8 +154,8 @@ public:
   }
 
   static constexpr std::uint32_t all_pages() { return count * pages; }
-  /// All pages that are watched: those that some interleavings set in the last moment are behind
-  /// the others.
+  /// Number of pages that are watched: those of `all_pages`, and behind them those that some
+  /// interleavings set right before the clear.
   static constexpr std::uint32_t watched_pages() { return all_pages() + pages; }
   cache_client& engine(std::size_t i) { return *engines_[i]; }
   cli::node_process& node(std::size_t i) { return nodes_[i]; }
@@ -177,9 +179,9 @@ public:
     ASSERT_TRUE(flushed) << flushed.error().message;
   }
 
-  // --- what nodes do
+  // --- Functions that act on nodes.
 
-  /// Everything that this node has set is on its disk.
+  /// Waits until all pages that this node has set are on its disk.
   void settle_disk(std::size_t i) {
     ASSERT_TRUE(within(patience, [&] {
       auto admin = admin_of(i);
@@ -188,7 +190,7 @@ public:
              status->disk.pages >= 2 * pages;
     }));
   }
-  /// Sets so many pages of a third space that all others leave memory.
+  /// Sets so many pages of a third space at this node that its earlier pages leave memory.
   void push_out(std::size_t i) {
     settle_disk(i);
     for (std::uint32_t round = 0; round < 10; ++round) {
@@ -207,7 +209,7 @@ public:
     const auto restarted = nodes_[i].restart(seeds);
     ASSERT_TRUE(restarted) << restarted.error().message;
   }
-  /// Restarts a node that does not look at its disk.
+  /// Kills this node and starts it again without its disk tier.
   void restart_without_disk(std::size_t i) {
     auto launch = nodes_[i].launch();
     launch.control_port = nodes_[i].ports().control_port;
@@ -234,7 +236,7 @@ public:
       if (auto joined = cli::wait_for_members(each, members, patience); !joined)
         ADD_FAILURE() << joined.error().message;
   }
-  /// The view of this node has so many members.
+  /// Waits until the view of this node has `members` members.
   void wait_for_view(std::size_t i, std::size_t members) {
     auto admin = admin_of(i);
     ASSERT_NE(admin, nullptr);
@@ -244,18 +246,20 @@ public:
     }));
   }
 
-  // --- what is expected
+  // --- Functions that clear and that expect something of the engines.
 
   client::clear_result clear(std::size_t i, milliseconds at_most = clear_time) {
     return engine(i).clear(cleared, clock::now() + at_most);
   }
-  /// Clears the space by way of this node, certainly; all engines are watched from here on.
+  /// Clears the space by way of this node and expects that the clear is certain. All engines are
+  /// watched from then on.
   void clear_for_certain(std::size_t i) {
     const auto said = clear(i);
     ASSERT_TRUE(said.certain) << said.why_not;
     watch_all();
   }
-  /// The answer is no and names this node; the engines of the others are watched from here on.
+  /// Clears the space by way of node `i` and expects that the clear is not certain because of node
+  /// `away`. The engines of the other nodes are watched from then on.
   void clear_but_for(std::size_t i, std::size_t away, milliseconds at_most = milliseconds(1500)) {
     const auto said = clear(i, at_most);
     EXPECT_FALSE(said.certain);
@@ -277,13 +281,14 @@ public:
                hits_of(engine(i), cleared, 0, watched_pages(), 0) !=
            0;
   }
-  /// Waits until the node that was away has heard of the clear.
+  /// Waits until this node, which was away, has heard of the clear. Its engine is watched from then
+  /// on.
   void wait_until_gone(std::size_t i) {
     ASSERT_TRUE(within(patience, [&] { return !finds_any(i); })) << "engine " << i;
     watch_engine(i);
   }
-  /// Expects that nobody had or has a page of before, that the space can be used again, and that
-  /// the other space is as it was.
+  /// Expects that no engine had or has a page from before the clear, that the cleared space can be
+  /// used again, and that the other space is as it was.
   void finish() {
     watch_all();
     for (const auto& each : watches_)
@@ -314,7 +319,7 @@ public:
       watches_[i].reset();
     }
   }
-  /// A new process, as far as the cache knows.
+  /// Gives node `i`'s engine a new client; to the cache it is a new process.
   void restart_engine(std::size_t i) {
     stop_watching(i);
     open_engine(i);

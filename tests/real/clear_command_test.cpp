@@ -1,4 +1,4 @@
-// `peercache clear`, by a script and by a person.
+// The command `peercache clear`, run by a script and by a person.
 
 #include "local_ring.hpp"
 
@@ -24,7 +24,8 @@ protected:
         "stored");
   }
   bool is_there() { return ask({"exists", "greeting", "--namespace", "llama,v1"}).exit_code == 0; }
-  /// How the command ends at a terminal where somebody types this.
+  /// Runs `peercache clear` at a terminal where somebody types `answer`. Returns how the command
+  /// ends.
   int type(const std::string& answer) {
     int terminal = -1;
     const auto child = ::forkpty(&terminal, nullptr, nullptr, nullptr);

@@ -1,4 +1,5 @@
-// `clear`, among whatever else may happen: no page of before is ever a hit.
+// Interleavings of `clear` with other events: afterwards no page that was set before the clear is a
+// hit.
 
 #include "clear_cluster.hpp"
 
@@ -21,7 +22,7 @@ const interleaving interleavings[] = {
      [](cluster& all) {
        all.restart_engine(1);
        all.clear_for_certain(1);
-       all.restart_engine(2); // An engine that starts afterwards.
+       all.restart_engine(2); // This engine starts after the clear.
      }},
     {"pages_are_not_committed_yet",
      [](cluster& all) {
@@ -197,7 +198,8 @@ const interleaving interleavings[] = {
        all.clear_for_certain(0);
        for (std::size_t i = 0; i < cluster::count; ++i)
          all.kill_node(i);
-       // The one that comes first founds the cluster, and knows it from its own disk alone.
+       // The node that starts first founds the cluster, and knows of the clear from its own disk
+       // alone.
        all.restart(2, {all.node(2).address()});
        all.wait_for_view(2, 1);
        EXPECT_FALSE(all.finds_any(2));
@@ -207,7 +209,7 @@ const interleaving interleavings[] = {
     {"an_engine_has_no_node",
      [](cluster& all) {
        all.clear_for_certain(0);
-       all.kill_node(1); // The engine there reads on from the others.
+       all.kill_node(1); // The engine of node 1 reads on from the other nodes.
        for (int looks = 0; looks < 20; ++looks)
          EXPECT_FALSE(all.finds_any(1));
        all.restart(1);
@@ -215,7 +217,8 @@ const interleaving interleavings[] = {
     {"a_node_restarts_while_it_is_cleared",
      [](cluster& all) {
        all.settle_disk(1);
-       // Whatever the answers are: the one that is true has to be.
+       // Clears are tried until one says that it is certain, while the node restarts. From then on
+       // all engines are watched, because that answer must be true.
        std::atomic<bool> certain{false};
        std::thread clearing([&] {
          for (auto until = clock::now() + patience; !certain && clock::now() < until;)

@@ -111,7 +111,8 @@ TEST_F(cli_ring, status_names_the_frozen_node_and_what_it_means) {
 
 using cli_of_five = survival_ring;
 
-/// Plain members speak the membership protocol with masters only; their links go to everybody.
+/// The fifth node is no master: it speaks the membership protocol with masters only, but its links
+/// go to every member.
 TEST_F(cli_of_five, a_cluster_with_more_members_than_masters_is_well) {
   start_ring({.count = 5});
   if (HasFatalFailure())
@@ -150,7 +151,7 @@ TEST_F(cli_ring, ring_and_shards_account_for_every_key_and_record) {
   EXPECT_EQ(ask({"shard", "show", "nobody"}).exit_code, 1);
 }
 
-/// The refusal comes to calls that need a session too, and long before their deadline.
+/// Commands that need a session are refused too, and long before their time-out of 30 s.
 TEST_F(cli_ring, another_clusters_name_is_refused_by_a_node_that_says_its_own) {
   for (const char* command : {"status", "nodes", "ping", "get", "exists", "put", "rm"}) {
     std::vector<std::string> words{command, "-o", "json", "--node", address(0), "--cluster"};
@@ -224,7 +225,7 @@ TEST(cli, a_demo_of_a_small_trace_gives_no_wrong_bytes_and_leaves_nothing) {
             report["pages"].get<int>());
 }
 
-/// A fault before any node was started is told alone, and leaves nothing behind.
+/// A fault that is found before any node was started is reported alone, and no folder stays behind.
 TEST(cli, a_demo_that_cannot_begin_is_a_usage_error_and_leaves_no_folder) {
   auto folder = cli::run_folder::make("peercache-real");
   ASSERT_TRUE(folder);
@@ -293,7 +294,7 @@ TEST_F(cli_ring, a_node_that_its_seed_refuses_says_so_in_its_log) {
   }));
 }
 
-/// The first thing somebody sees who has mistyped a seed.
+/// The message that somebody sees first who has mistyped a seed.
 TEST(cli, a_node_without_a_cluster_says_so) {
   auto folder = cli::run_folder::make("peercache-real");
   ASSERT_TRUE(folder);

@@ -17,11 +17,11 @@ constexpr std::uint32_t batch_pages = 128;
 constexpr std::uint64_t batch_bytes = std::uint64_t{batch_pages} * large_page;
 constexpr milliseconds grace(50);
 constexpr milliseconds long_enough(10'000);
-/// Rounds of each measurement; the best one counts, because other programs have the processor too.
+/// Rounds of each measurement; the best one counts, because other programs use the processor too.
 constexpr std::uint32_t rounds = 3;
 
-/// One batch of 256 MiB in this process, and calls with it that say how long they took; its pages'
-/// results are in `results_`.
+/// Times calls for one batch of pages, whose 256 MiB are in this process. The pages' results are in
+/// `results_`.
 class deadlines : public survival_ring {
 protected:
   std::span<std::byte> page(std::uint32_t index) {
@@ -34,7 +34,7 @@ protected:
   }
   void clear_memory() { std::fill(memory_.begin(), memory_.end(), std::byte{0xa5}); }
 
-  /// How long `call` takes with these pages, a part each.
+  /// Returns how long `call` takes with the pages of the batch, each of one part.
   template <class Part, class Page, class Call>
   clock::duration time_batch(std::uint32_t first, Call&& call) {
     std::vector<Part> parts;
@@ -157,7 +157,8 @@ TEST_F(deadlines, a_large_set_ends_in_time_and_keeps_no_slot_that_it_did_not_fil
   const auto uses_at_most = [&](std::uint64_t bytes) {
     return within(milliseconds(3000), [&] { return bytes_used() <= bytes; });
   };
-  // Slots that are leased for the next set; those of removed pages are zeroed first.
+  // Only slots that are leased for the next set stay in use; slots of removed pages are zeroed
+  // before they are free.
   ASSERT_TRUE(uses_at_most(batch_bytes / 8));
   const auto before = bytes_used();
   const auto patience = whole / 4;
@@ -184,25 +185,26 @@ TEST_F(deadlines, a_large_set_ends_in_time_and_keeps_no_slot_that_it_did_not_fil
   set_batch(*client, first, milliseconds(-1));
   EXPECT_EQ(count(page_status::timed_out), batch_pages);
   EXPECT_TRUE(uses_at_most(before));
-  // The set takes four fifths of the pool: lost slots would leave no room for it.
+  // This set takes four fifths of the pool: slots that earlier calls had lost would leave no room
+  // for it.
   set_batch(*client, first, long_enough);
   EXPECT_EQ(count(page_status::stored), batch_pages);
 }
 
 TEST_F(deadlines, a_holder_that_does_not_answer_a_removal_holds_up_no_other) {
-  // The frozen node stays in the view for all of the test.
+  // The long expiry keeps the frozen node in the view for the whole test.
   start_ring({.count = 3, .heartbeat = milliseconds(1000), .expiry = milliseconds(60'000)});
   if (HasFatalFailure())
     return;
   const auto view = view_of(0);
   ASSERT_TRUE(view);
-  // The first one of the view, and so the first one that is asked.
+  // The node that is frozen later holds the first page that is removed, so `remove` asks it first.
   const auto& frozen = view->members.front();
   std::size_t silent = 0;
   while (node(silent).launch().name != frozen.name)
     ++silent;
   const auto living = (silent + 1) % 3;
-  // Pages whose records are at the others: to look them up takes no time.
+  // Records of these pages are at the two other nodes, so that looking them up takes no time.
   const discovery::hash_ring ring{view->members};
   std::vector<std::uint32_t> ids;
   for (std::uint32_t id = 0; ids.size() < 2 && id < 1000; ++id)
@@ -231,7 +233,8 @@ TEST_F(deadlines, a_holder_that_does_not_answer_a_removal_holds_up_no_other) {
   EXPECT_EQ(call.wait_for(milliseconds(0)), std::future_status::timeout)
       << "it waited for one that is silent";
   EXPECT_TRUE(took_at_most(patience + grace, begin, call.get()));
-  // The link to the frozen node may be given up before the deadline.
+  // The link to the frozen node may be given up before the deadline, which makes its page
+  // `unreachable`.
   EXPECT_TRUE(removed[0].status == page_status::timed_out ||
               removed[0].status == page_status::unreachable)
       << to_string(removed[0].status);

@@ -1,4 +1,4 @@
-// The end of a client's calls, and of a client in a forked child. Engines end in many ways.
+// The end of a client's calls, and the end of a client in a forked child.
 
 #include "local_ring.hpp"
 
@@ -18,7 +18,7 @@ protected:
   /// How long the end of a call, or of a client, may take.
   static constexpr milliseconds at_once{1000};
 
-  /// The status of a child that runs `body`; -1 when it has not ended after a while.
+  /// Forks a child that runs `body`. Returns the child's status; -1 when it has not ended in time.
   template <class Body>
   static int status_of_child(Body body) {
     const auto child = ::fork();
@@ -41,7 +41,8 @@ protected:
   }
 };
 
-/// 0 when everything about this client is closed, else which call is not.
+/// Calls everything of the client. Returns 0 when all is closed, else the number of the call that
+/// is not.
 int open_call_in_child(client::cache_client& client, const page_key& key) {
   std::vector<std::byte> bytes(4096);
   const client::const_part from{bytes.data(), 4096};
@@ -128,7 +129,8 @@ TEST_F(client_end, closing_ends_the_calls_that_wait_for_a_frozen_node) {
     callers.emplace_back([&, index, body] {
       std::vector<client::page_result> results(1);
       ++running;
-      do // Repeated until a call is cut short: one that needs no frozen node ends by itself.
+      // Repeated until `close` cuts a call short: a call that needs no frozen node ends by itself.
+      do
         body(std::span(results));
       while (results[0].status != page_status::closed && clock::now() < until);
       ended[index] = results[0].status;

@@ -34,7 +34,8 @@ TEST_F(new_client, can_ask_every_member_at_once) {
   }
 }
 
-/// Memory of these objects in this process's page tables, in bytes.
+/// Returns how many bytes of the shared memory objects of this name are in this process's page
+/// tables.
 std::uint64_t resident(const std::string& object_name) {
   std::ifstream maps("/proc/self/smaps");
   std::uint64_t bytes = 0;
@@ -75,7 +76,8 @@ TEST_F(new_client, waits_for_a_silent_member_no_longer_than_a_dial_may_take) {
   node(2).process().signal(SIGCONT);
 }
 
-/// An HTTP server answers a greeting that happens to have the end of a line in it.
+/// The peer is an HTTP server, which answers CAF's greeting because that has the end of a line in
+/// it.
 TEST(stranger, that_says_something_else_is_no_node) {
   net::unique_fd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in at{};

@@ -16,7 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A port that answers no connect: its queue is full, and the kernel drops what else comes.
+/// A port on which no connect is answered: its listen queue is full, and the kernel drops further
+/// connects.
 class silent_port {
 public:
   silent_port() {
@@ -66,7 +67,8 @@ TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
   connector = nullptr;
 }
 
-/// The kernel accepts for it, and nobody reads the greeting: a process that is stopped.
+/// The peer is like a stopped process: the kernel accepts its connections, and nobody reads the
+/// greeting.
 TEST(connector, a_peer_that_is_frozen_keeps_no_client_from_ending) {
   net::unique_fd frozen;
   {

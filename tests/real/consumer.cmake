@@ -1,4 +1,4 @@
-# The installed client library as other projects see it: through CMake and through pkg-config.
+# Tests the installed client library as other projects use it: through CMake and through pkg-config.
 if(NOT TARGET peercache_client_shared)
   return()
 endif()

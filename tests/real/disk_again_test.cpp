@@ -14,7 +14,8 @@ protected:
     return options;
   }
 
-  /// Sets so many other pages that those before them leave memory; all of them are on disk.
+  /// Sets pages from number `first` on, so many that all earlier pages leave memory. Every page is
+  /// on disk when this returns.
   static void push_out(disk_node& node, std::uint32_t first) {
     for (std::uint32_t id = first; id < first + 560; ++id) {
       ASSERT_EQ(node.put(id), page_status::stored);

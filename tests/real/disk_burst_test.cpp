@@ -1,4 +1,4 @@
-// More pages at once than the way to the disk takes: they come to disk when it has time, and at the
+// A burst of more pages than may wait for the disk: they come to disk when it has time, and at the
 // latest when the node stops.
 
 #include "disk_node.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 class disk_burst : public testing::Test {
 protected:
-  /// Three times what may wait for the disk, of a pool of 512.
+  /// Pages of a burst: three times what may wait for the disk. The pool holds 512.
   static constexpr std::uint32_t pages = 400;
 
   static disk_node::options with_policy(const std::string& policy) {

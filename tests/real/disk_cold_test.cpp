@@ -1,4 +1,4 @@
-// Pages that are only on another node's disk.
+// Reads of pages that are only on another node's disk.
 
 #include "client/admin_client.hpp"
 #include "local_ring.hpp"
@@ -39,8 +39,8 @@ protected:
     return status ? *status : client::node_status{};
   }
 
-  /// Reads batches of 16 of the first `universe` pages, chosen at random, so many times. How many
-  /// reads were misses; no hit has a wrong byte.
+  /// Reads `batches` batches of 16 pages, chosen at random among the first `universe` pages.
+  /// Returns how many reads were misses; expects the right bytes of each hit.
   std::uint32_t count_misses(client::cache_client& client, std::uint32_t universe,
                              std::uint32_t batches) {
     constexpr std::uint32_t at_once = 16;
@@ -67,10 +67,12 @@ protected:
     return misses;
   }
 
-  /// Puts these, and waits until nothing is on its way to the node's disk.
+  /// Puts the pages [first, first + count), and waits until none is on its way to the disk of node
+  /// `index`.
   void put_to_disk(client::cache_client& client, std::size_t index, std::uint32_t first,
                    std::uint32_t count) {
-    constexpr std::uint32_t at_once = 64; // Half of what the disk's queue takes of this pool.
+    // Half of the pages of this pool that may wait for the disk.
+    constexpr std::uint32_t at_once = 64;
     for (std::uint32_t done = 0; done < count; done += at_once) {
       put(client, first + done, std::min(at_once, count - done));
       ASSERT_TRUE(
@@ -99,12 +101,13 @@ TEST_P(disk_cold, pages_on_another_nodes_disk_come_in_one_call) {
 }
 
 TEST_P(disk_cold, pages_that_leave_memory_while_they_are_read_are_found_on_disk) {
-  constexpr std::uint32_t universe = 1200; // More than twice what the pool holds.
+  constexpr std::uint32_t universe = 1200; // More than twice as many pages as the pool holds.
   constexpr std::uint32_t batches = 250;
   auto here = client_of(0);
   auto there = client_of(1);
   put_to_disk(*here, 0, 0, universe);
-  // The directory hears of what leaves up to a beat later: three reads in a hundred were stale.
+  // The directory hears up to a beat later that a page has left memory, so some records are stale:
+  // a reader that did not ask their holder would miss three pages in a hundred.
   const auto misses = count_misses(*there, universe, batches);
   EXPECT_LE(misses, batches * 16 / 1000);
   std::printf("[ measured ] %u of %u reads were misses\n", misses, batches * 16);

@@ -13,7 +13,7 @@ namespace {
 
 using storage::disk_step;
 
-/// How often each step is killed at. ctest kills once; by hand, without ctest's time limit:
+/// How often a node is killed at each step: once in ctest. By hand, without ctest's time limit:
 ///   PEERCACHE_DISK_CRASH_ROUNDS=20 build/release/tests/real_tests --gtest_filter='*disk_crash*'
 std::uint32_t rounds() {
   const char* wanted = std::getenv("PEERCACHE_DISK_CRASH_ROUNDS");
@@ -21,17 +21,19 @@ std::uint32_t rounds() {
 }
 
 /// A node lives three times on one disk: it is killed with pages on the disk, then at the named
-/// step while it starts or works, and then it must find them.
+/// step while it starts or works, and in its third life it must find the pages.
 class disk_crash : public testing::TestWithParam<std::tuple<std::string, disk_step>> {
 protected:
-  static constexpr std::uint32_t first_pages = 200; ///< Pages of the first life, numbered from 0.
-  static constexpr std::uint32_t second_id = 1000;  ///< The number of the second life's first page.
+  /// Pages that the first life puts, numbered from 0.
+  static constexpr std::uint32_t first_pages = 200;
+  /// The number of the first page that the second life puts.
+  static constexpr std::uint32_t second_id = 1000;
 
   static const std::string& store() { return std::get<0>(GetParam()); }
   static disk_step step() { return std::get<1>(GetParam()); }
 
-  /// Each round is killed at a later pass of the step, where there is one: the store `offset` syncs
-  /// its folder when it starts, and not again.
+  /// Environment that kills the node at the step. Each round kills it at a later pass, except in
+  /// steps that the store `offset` passes once, when it starts.
   static std::vector<std::pair<std::string, std::string>> killed_at(std::uint32_t round) {
     const bool often = step() == disk_step::write_submitted || step() == disk_step::write_done;
     const bool once =
@@ -41,10 +43,11 @@ protected:
             {"PEERCACHE_TEST_DISK_KILL_COUNT", std::to_string(count)}};
   }
 
-  /// The store `offset` makes its one file when it first starts, and never again.
+  /// Whether the step is the making of the store `offset`'s one file, which only its first start
+  /// does.
   static bool made_once() { return store() == "offset" && step() == disk_step::create; }
 
-  /// Whether this store comes to the step at all.
+  /// Whether this store ever comes to the step at which the test kills the node.
   static bool comes_there() {
     if (store() == "bucket")
       return step() != disk_step::rename;
@@ -54,7 +57,7 @@ protected:
            step() != disk_step::truncate;
   }
 
-  /// Files are removed when the disk is full.
+  /// Whether the test must fill the disk: stores remove files only then.
   static bool fills() { return step() == disk_step::remove; }
 
   static disk_node::options wanted(std::uint32_t round) {
@@ -66,12 +69,13 @@ protected:
     return options;
   }
 
-  /// Puts new pages, and reads old ones from disk, until the node is dead or has had enough. How
-  /// many pages it has put, and how many were on disk when it was last asked.
+  /// How many pages the second life has put, and how many were on disk when the node was last
+  /// asked.
   struct work_done {
     std::uint32_t put = 0;
     std::uint64_t on_disk = 0;
   };
+  /// Puts new pages, and reads old ones from disk, until the node is dead or has enough pages.
   static work_done work(disk_node& node, bool dies) {
     work_done done;
     const std::uint32_t enough = dies ? 6000 : 128;
@@ -81,22 +85,23 @@ protected:
         node.get(done.put / 8 % first_pages, milliseconds(200));
       if (done.put % 64 != 63)
         continue;
-      EXPECT_TRUE(node.settled()); // The disk keeps up, or is dead.
+      EXPECT_TRUE(node.settled()); // The disk has kept up, or the node is dead.
       if (const auto now = node.status())
         done.on_disk = now->disk.pages;
     }
     return done;
   }
 
-  /// The second life. Whether it ended by itself.
+  /// Lets the node live its second life, in which it is to die at the step. Returns whether it
+  /// ended by itself.
   static bool die(disk_node& node, std::uint32_t round, work_done& done) {
     if (node.start(killed_at(round)))
       done = work(node, comes_there() && !made_once());
     return node.bury(milliseconds(comes_there() && !made_once() ? 5000 : 0));
   }
 
-  /// Expects that every page on disk is whole and served: all of the first life, unless some were
-  /// evicted.
+  /// Expects that every page on disk is whole and served: all pages of the first life, unless the
+  /// test fills the disk, which evicts some.
   static void check(disk_node& node, std::uint64_t before, const work_done& done) {
     ASSERT_TRUE(node.settled());
     const auto recovered = node.status()->disk.recovered;
@@ -104,7 +109,8 @@ protected:
     EXPECT_EQ(node.status()->disk.checksum_failures, 0u);
     EXPECT_GE(recovered, fills() ? 1 : std::max(before, done.on_disk));
     std::uint64_t of_first = 0, of_second = 0;
-    EXPECT_TRUE(within(milliseconds(30'000), [&] { // The directory comes to know all pages.
+    // The directory learns of the recovered pages one after another, so hits are awaited.
+    EXPECT_TRUE(within(milliseconds(30'000), [&] {
       of_first = node.count_hits(0, first_pages);
       of_second = node.count_hits(second_id, done.put);
       return of_first + of_second >= recovered;

@@ -1,5 +1,5 @@
-// The demo with pools far too small for its pages and disks that hold half of them, whose nodes are
-// all killed before the trace is played once more.
+// The demo with pools far too small for its pages and disks that hold half of them. All nodes are
+// killed before the trace is played once more.
 
 #include "local_ring.hpp"
 
@@ -9,8 +9,8 @@
 namespace peercache::real {
 namespace {
 
-/// 500 requests ask for about 7,700 pages of 16 KiB: three pools hold a twentieth of these, three
-/// disks the half.
+/// Command line of a demo whose 500 requests ask for about 7,700 pages of 16 KiB: its three pools
+/// hold a twentieth of the pages, its three disks half of them.
 std::vector<std::string> demo_of(const std::string& store) {
   return {"demo",  "--requests",   "500", "--pool-size", "2MiB", "--disk-size",
           "20MiB", "--disk-store", store, "--restart",   "-o",   "json"};
@@ -35,18 +35,18 @@ TEST_P(disk_demo, finds_what_the_disks_hold_after_all_nodes_were_killed) {
   EXPECT_GT(restarted["hits"].get<std::uint64_t>(), 0u);
 }
 
-/// Disks that are emptied while their nodes are down.
+/// The disks are emptied while their nodes are down, so the demo finds no page again and must fail.
 TEST(disk_demo_fails, when_the_second_life_does_not_find_the_pages) {
   auto folder = cli::run_folder::make("peercache-demo");
   ASSERT_TRUE(folder) << folder.error().message;
   const auto disks = (folder->path() / "disks").string();
   const auto program = (folder->path() / "forgetful-node").string();
-  std::ofstream(program) << "#!/bin/sh\n" // Called with --node-name NAME …
+  std::ofstream(program) << "#!/bin/sh\n" // The demo calls it with --node-name NAME …
                          << "rm -rf '" << disks << "'/\"$2\"\n"
                          << "exec '" << PEERCACHE_CLI_DIR "/peercache-node"
                          << "' \"$@\"\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  // A demo that failed leaves the nodes' logs behind: with ours.
+  // A demo that fails leaves its nodes' logs behind: here in the folder of this test.
   std::vector<std::string> words{"/usr/bin/env", "TMPDIR=" + folder->path().string(),
                                  PEERCACHE_CLI_DIR "/peercache"};
   for (const auto& word : demo_of("bucket"))

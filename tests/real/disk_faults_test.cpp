@@ -23,7 +23,7 @@ clock::duration quantile(std::vector<clock::duration> took, double share) {
   return took[static_cast<std::size_t>(at)];
 }
 
-/// Resident memory of a process that is its own, without what it shares, in bytes.
+/// Returns the resident memory of a process, without what it shares with others, in bytes.
 std::uint64_t own_memory(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
   std::uint64_t total = 0, resident = 0, shared = 0;
@@ -74,8 +74,8 @@ INSTANTIATE_TEST_SUITE_P(with, failing_disk,
 
 class broken_disk : public testing::TestWithParam<std::string> {
 protected:
-  /// Puts pages and asks the node, until it says so; at most a second from now on, but for the time
-  /// in which this process stood still.
+  /// Puts pages and asks the node for its status until `says` is true of it. False when that takes
+  /// more than a second, without the time in which this process stood still.
   bool within_a_second(disk_node& node, std::uint32_t& next,
                        const std::function<bool(const client::node_status&)>& says) const {
     const auto begin = clock::now();
@@ -103,7 +103,8 @@ TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well
   options.environment = environment{{"PEERCACHE_TEST_DISK_ERROR_PERCENT", "100"},
                                     {"PEERCACHE_TEST_DISK_FAULTS_FOR_MS", "3000"}};
   disk_node node(options);
-  ASSERT_TRUE(node.settled()); // The node's scan is over: the first page is the first to fail.
+  // The node's scan is over, so that the first write of a page is the first operation to fail.
+  ASSERT_TRUE(node.settled());
   std::uint32_t next = 0;
   EXPECT_TRUE(within_a_second(node, next, [](const client::node_status& now) {
     return now.disk.breaker == "open" && now.disk.skipped.at("breaker_open") > 0;
@@ -122,9 +123,9 @@ TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well
   })) << node.log();
 }
 
-/// Puts a hundred new pages into both nodes and reads them from memory, one here and one there, so
-/// that what else this machine does slows both: the 99th percentile of the reads of `slow` to that
-/// of `usual`.
+/// Puts a hundred new pages into both nodes and reads them from memory, in turns, so that other
+/// work of this machine slows both nodes. Returns the 99th percentile of the reads at `slow`,
+/// divided by that at `usual`.
 double p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) {
   disk_node* const nodes[] = {&slow, &usual};
   for (auto* node : nodes) {
@@ -138,7 +139,8 @@ double p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) {
       for (std::size_t i = 0; i < 2; ++i) {
         const auto read = nodes[i]->get(id);
         EXPECT_EQ(read.result.status, page_status::hit);
-        if (again != 0) // The client knows the pages' locations from the first round on.
+        // In the first round the client learns the pages' locations, so it does not count.
+        if (again != 0)
           took[i].push_back(read.took);
       }
   const auto p99 = [](auto& all) {
@@ -147,7 +149,7 @@ double p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) {
   return p99(took[0]) / p99(took[1]);
 }
 
-/// The median of five rounds, from `first` on.
+/// Returns the median ratio of five rounds; their pages are numbered from `first` on.
 double median_p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) {
   std::array<double, 5> ratios{};
   for (auto& ratio : ratios) {
@@ -158,7 +160,7 @@ double median_p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) 
   return ratios[2];
 }
 
-/// Pages that it has asked its disk for, whatever became of them.
+/// Returns how many pages the node has asked its disk for, whatever became of them.
 std::uint64_t asked_of_disk(disk_node& node) {
   const auto now = node.status()->promotes;
   return now.promoted + now.missed + now.refused + now.on_its_way;
@@ -167,7 +169,7 @@ std::uint64_t asked_of_disk(disk_node& node) {
 class stalled_disk : public testing::TestWithParam<std::string> {
 protected:
   static constexpr std::uint64_t queue_bytes = 2u << 20;
-  static constexpr std::uint32_t cold = 31; ///< Pages that are on disk before all others.
+  static constexpr std::uint32_t cold = 31; ///< Number of pages that are on disk before all others.
 
   disk_node::options wanted(bool stalls) const {
     disk_node::options options;
@@ -208,8 +210,8 @@ TEST_P(stalled_disk, leaves_hits_in_memory_alone) {
   disk_node healthy(wanted(false));
   disk_node stalled(wanted(true));
   const auto before = own_memory(stalled.pid());
-  // Other work of this machine may slow one of the two: the best of three tries shows the disk's
-  // part, which it would have in each.
+  // Other work of this machine may slow one of the two nodes, so the best of three tries counts: a
+  // slowdown by the stalled disk would show in each.
   double slower = 2;
   for (std::uint32_t attempt = 0; attempt < 3 && slower > 1.2; ++attempt) {
     slower = std::min(slower, median_p99_ratio(stalled, healthy, attempt * 500));
@@ -217,7 +219,7 @@ TEST_P(stalled_disk, leaves_hits_in_memory_alone) {
   }
   EXPECT_LE(slower, 1.2) << "p99, stalled to healthy";
   std::uint32_t next = 10'000;
-  EXPECT_TRUE(within(milliseconds(60'000), [&] { // The queue's limit is met.
+  EXPECT_TRUE(within(milliseconds(60'000), [&] { // Pages are put until the disk's queue is full.
     for (int i = 0; i < 64; ++i)
       EXPECT_EQ(stalled.put(next++), page_status::stored);
     return stalled.status()->disk.skipped["queue_full"] > 0;
@@ -233,15 +235,16 @@ TEST_P(stalled_disk, has_promotes_miss_in_time) {
   for (std::uint32_t id = 1000; id < 1600; ++id) // More than the pool holds: the cold ones go.
     ASSERT_EQ(node.put(id), page_status::stored);
   ASSERT_TRUE(node.client().flush());
-  // Waits until the directory says that the pages are on disk: before, a miss says nothing about
-  // the disk.
+  // Before the directory says that a page is on disk, a miss says nothing about the disk. A read at
+  // which the node asks its disk shows that it does.
   const auto asked = asked_of_disk(node);
   std::string seen_as;
   ASSERT_TRUE(within(milliseconds(30'000), [&] {
     seen_as = to_string(node.get(cold - 1, milliseconds(300)).result.status);
     return asked_of_disk(node) > asked;
   })) << seen_as;
-  // The node's part of the machine may stand still, too; waiting for the disk is late in any round.
+  // The node may stand still, which makes a read late: three rounds are tried. A read that waited
+  // for the stalled disk would be late in each.
   int late = 1;
   for (std::uint32_t first = 0; first + 10 < cold && late != 0; first += 10) {
     const auto seen = read_cold(node, first);
@@ -252,7 +255,7 @@ TEST_P(stalled_disk, has_promotes_miss_in_time) {
   EXPECT_GT(asked_of_disk(node), asked + 1);
 }
 
-/// A small ext4 of its own, where this machine allows that.
+/// A small ext4 file system of the test's own, where this machine allows to mount one.
 class small_disk : public testing::TestWithParam<std::string> {
 protected:
   void SetUp() override {
@@ -287,7 +290,7 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
   {
     disk_node::options options;
     options.store = GetParam();
-    // The store `offset` takes its room when it starts: what others fill does not reach it.
+    // The store `offset` takes its room when it starts, so a full file system does not stop it.
     const bool takes_its_room = options.store == "offset";
     options.disk_bytes = takes_its_room ? 48u << 20 : 256u << 20;
     options.disk_path = mounted_;
@@ -313,7 +316,7 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
       if (!failed_at && node.status()->disk.write_errors != 0)
         failed_at = clock::now();
       if (failed_at) {
-        // A machine that stands still has not tried.
+        // A machine that stood still for a second has made fewer than five tries: it must try on.
         ASSERT_TRUE(read_only || ++tries < 5 ||
                     clock::now() - *failed_at < std::chrono::seconds(1));
       }
@@ -357,7 +360,8 @@ TEST(read_only_file_system, is_still_read) {
     const auto opened = disk->io->open("page");
     EXPECT_TRUE(opened) << opened.error().message;
   }
-  // The kernel closes a ring's files later.
+  // The kernel closes the files of an io_uring only some time after the ring, so a plain umount
+  // could fail.
   EXPECT_EQ(std::system(("umount -l " + path).c_str()), 0);
 }
 

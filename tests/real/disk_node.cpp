@@ -46,7 +46,7 @@ bool disk_node::start(std::vector<std::pair<std::string, std::string>> environme
   if (!node)
     return false;
   node_ = std::make_unique<cli::node_process>(std::move(*node));
-  // A busy machine may keep it from answering in time.
+  // A busy machine may keep the node from answering at once, so connecting is tried again.
   return within(milliseconds(15'000), [&] { return connect() || !alive(); }) && client_ && admin_;
 }
 
@@ -124,7 +124,8 @@ void disk_node::put_to_disk(std::uint32_t first, std::uint32_t count) {
     if (i % at_once != at_once - 1 && i + 1 != count)
       continue;
     ASSERT_TRUE(client().flush());
-    // An empty queue says nothing: a report is up to a tenth of a second old.
+    // An empty queue proves nothing, because a report is up to a tenth of a second old; the count
+    // of writes does.
     ASSERT_TRUE(within(milliseconds(60'000),
                        [&] {
                          const auto now = status();

@@ -12,7 +12,7 @@
 namespace peercache::real {
 
 /// One node with a small pool and a disk, whose disk may fail as the environment says (the faults
-/// of common/guards.hpp). Pages are as local_ring's.
+/// of common/guards.hpp). Pages have the same content as those of local_ring.
 class disk_node {
 public:
   static constexpr std::uint32_t page_bytes = 16384;
@@ -21,7 +21,7 @@ public:
     std::string store = "bucket";
     std::uint64_t pool_bytes = 8u << 20;
     std::uint64_t disk_bytes = 256u << 20;
-    std::string disk_path; ///< Empty: in the run's folder.
+    std::string disk_path; ///< Folder of the disk tier; empty: one in the run's folder.
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> flags;
   };
@@ -29,25 +29,26 @@ public:
   explicit disk_node(options wanted);
   ~disk_node();
 
-  /// Starts it, or starts it again on the same disk; `environment` only this time. False when it
-  /// died before it served.
+  /// Starts the node, or starts it again on the same disk. False when it died before it served.
+  /// @param environment for this process of the node only
   bool start(std::vector<std::pair<std::string, std::string>> environment);
   /// Whether the node's process runs.
   bool alive() { return node_ && !node_->process().wait(milliseconds(0)).has_value(); }
-  /// Waits until it is dead by itself, otherwise with SIGKILL. Whether it was by itself.
+  /// Waits until the node's process ends, and kills it after `at_most`. True when it ended by
+  /// itself.
   bool bury(milliseconds at_most);
   /// The node's status; nothing when it does not answer.
   std::optional<client::node_status> status();
-  /// Makes the node read its whole disk, and waits until that is done.
+  /// Makes the node read its whole disk and compare checksums, and waits until that is done.
   void verify_and_wait();
-  /// Waits up to a minute until nothing is on its way to the disk, or the node is dead; false:
-  /// neither came.
+  /// Waits up to a minute until nothing is on its way to the disk, or the node is dead. False when
+  /// neither came true.
   bool settled();
 
   client::cache_client& client() { return *client_; }
   page_status put(std::uint32_t id);
-  /// Puts these new pages, slowly enough that all come to the disk, until `status` says that they
-  /// have.
+  /// Puts the new pages [first, first + count), slowly enough that all come to the disk, and waits
+  /// until the node has written them.
   void put_to_disk(std::uint32_t first, std::uint32_t count);
   struct read_page {
     client::page_result result;
@@ -55,15 +56,16 @@ public:
     clock::duration took{};
   };
   read_page get(std::uint32_t id, milliseconds deadline = milliseconds(2000));
-  /// How many of these pages are hits now. No hit has a wrong byte.
+  /// Returns how many of the pages [first, first + count) are hits now; expects the right bytes of
+  /// each hit.
   std::uint32_t count_hits(std::uint32_t first, std::uint32_t count);
 
   std::string address() const { return node_->address(); }
   const std::string& name() const { return node_->launch().name; }
   const std::string& cluster() const { return node_->launch().cluster; }
-  /// Where `disk.path` is.
+  /// Folder of the disk tier (`disk.path`).
   const std::string& disk_path() const { return options_.disk_path; }
-  /// The node's log of all its lives.
+  /// Returns the log of all processes that the node has had.
   std::string log() const;
   pid_t pid() const { return node_->ports().pid; }
 

@@ -1,4 +1,4 @@
-// A node whose disk rotted while it was down: what is wrong is told and dropped, the rest is
+// A node whose disk rotted while it was down: rotten pages are reported and dropped, all others are
 // served.
 
 #include "disk_node.hpp"
@@ -12,9 +12,9 @@ namespace {
 
 class disk_rot : public testing::TestWithParam<std::string> {
 protected:
-  /// Flips one bit of each file of the tier, and one more for every 64 KiB, RocksDB's included. How
-  /// many files. The lock is empty; without the owner's name, or what was cleared, there would be
-  /// no disk tier at all.
+  /// Flips one bit of each file of the tier, and one more for every 64 KiB, in RocksDB's files too.
+  /// Returns the number of files. Three files are left alone: the lock is empty, and without
+  /// `disk.owner` or `disk.cleared` there would be no disk tier at all.
   static std::uint32_t flip_bits(const std::filesystem::path& folder) {
     std::mt19937_64 random(1);
     std::uint32_t files = 0;
@@ -44,7 +44,8 @@ TEST_P(disk_rot, is_counted_and_no_wrong_byte_is_served) {
   constexpr std::uint32_t pages = 400;
   disk_node::options options;
   options.store = GetParam();
-  options.disk_bytes = 32u << 20; // The file of `offset` is as large, whatever is in it.
+  // The file of the store `offset` has this size, whatever is in it.
+  options.disk_bytes = 32u << 20;
   disk_node node(options);
   ASSERT_TRUE(node.settled());
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, pages));

@@ -1,5 +1,5 @@
-// A scan of pages that are only on disk, at a real node: what is read again and again stays in
-// memory.
+// A scan of pages that are only on disk, at a real node: pages that are read again and again stay
+// in memory.
 
 #include "disk_node.hpp"
 
@@ -8,7 +8,8 @@ namespace {
 
 class disk_scan : public testing::TestWithParam<std::string> {
 protected:
-  /// Reads these once; how many came from disk. All are hits, with their own bytes.
+  /// Reads the pages [first, first + count) once; expects a hit with the right bytes for each.
+  /// Returns how many came from disk.
   static std::uint32_t from_disk(disk_node& node, std::uint32_t first, std::uint32_t count) {
     std::uint32_t found = 0;
     for (std::uint32_t id = first; id < first + count; ++id) {
@@ -24,7 +25,8 @@ INSTANTIATE_TEST_SUITE_P(with, disk_scan, testing::Values("lru", "s3fifo", "auto
                          [](const auto& info) { return info.param; });
 
 TEST_P(disk_scan, leaves_in_memory_what_is_read_again_and_again) {
-  constexpr std::uint32_t cold = 1200; // Over twice the pool, which holds 512 at most.
+  // More than twice as many pages as the pool holds, which is 512.
+  constexpr std::uint32_t cold = 1200;
   constexpr std::uint32_t hot_first = 5000, hot = 200;
   disk_node::options options;
   options.flags = {"--pool-eviction", GetParam()};

@@ -1,4 +1,5 @@
-// `peercache key explain`: what a reader here would do, and why it would miss.
+// The command `peercache key explain`: what a reader here would do with a key, and why it would
+// miss.
 
 #include "local_ring.hpp"
 

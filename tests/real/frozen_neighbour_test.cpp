@@ -11,9 +11,10 @@ namespace peercache::real::frozen_neighbour_test {
 
 namespace {
 
-constexpr std::uint32_t batch = 64; ///< Pages of one set: 1 MiB.
+constexpr std::uint32_t batch = 64; ///< Number of pages in one set, together 1 MiB.
 
-/// Another node stands still, PEERCACHE_FROZEN_MS long (by default as long as all believe in it).
+/// Pages are set at one node while another node stands still for PEERCACHE_FROZEN_MS milliseconds
+/// (1500 by default, in which the other nodes do not expel it).
 class frozen_neighbour : public survival_ring {
 protected:
   static milliseconds frozen_for() {
@@ -25,10 +26,10 @@ protected:
     std::uint32_t sets = 0;
     std::uint32_t refused = 0; ///< Pages that were not stored.
     std::uint64_t failed = 0, duplicates = 0;
-    std::vector<clock::duration> visible; ///< A flush after each 16th set.
+    std::vector<clock::duration> visible; ///< Durations of the flushes, one after each 16th set.
   };
 
-  /// Sets for so long, one each 4 ms: what is counted is who is refused or held up.
+  /// Sets batches for `how_long`, one every 4 ms, and counts the pages that are refused.
   outcome set_for(client::cache_client& client, milliseconds how_long) {
     outcome all;
     std::vector<std::byte> bytes(std::size_t{batch} * page_bytes);

@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint32_t readers = 16;
 constexpr std::uint32_t big_page_bytes = 1u << 20;
 
-/// A producer and sixteen other hosts that mirror what they read: all of it, or what they read
-/// twice.
+/// A producer and sixteen other hosts, which mirror pages that they read: all of them, or (`hot`)
+/// those that they read twice.
 class hot_key : public testing::TestWithParam<const char*> {
 protected:
   void SetUp() override {
@@ -48,7 +48,7 @@ protected:
     return line == std::string::npos ? -1 : std::stod(answer->body.substr(line + series.size()));
   }
 
-  /// Stores one page at the producer.
+  /// Stores one page at the producer and returns its key.
   page_key store(const std::string& name) {
     static const key_space space;
     std::vector<std::byte> bytes(big_page_bytes);
@@ -63,7 +63,8 @@ protected:
     return page.key;
   }
 
-  /// Reads it, and waits until what the reader's host keeps of it is published.
+  /// Reads the page, and waits until the copy that the reader's host keeps of it, if any, is
+  /// published.
   void read(client::cache_client& reader, const page_key& key) {
     std::vector<std::byte> bytes(big_page_bytes);
     page_part into{bytes.data(), big_page_bytes};
@@ -76,7 +77,8 @@ protected:
     over_network += result.origin == page_origin::other_host ? 1 : 0;
   }
 
-  /// Up to all reads so far: metrics follow what was sent.
+  /// Returns the bytes that the producer has sent, as soon as the metrics of the nodes include all
+  /// reads so far: metrics come later than the bytes.
   double bytes_sent_by_producer() {
     EXPECT_TRUE(within(milliseconds(20'000), [&] {
       double all = 0;
@@ -96,7 +98,7 @@ protected:
       thread.join();
   }
 
-  /// How often a host must read a page until it keeps a copy.
+  /// Returns how often a host must read a page until it keeps a copy.
   std::uint32_t reads_until_mirrored() const { return std::string(GetParam()) == "hot" ? 2 : 1; }
 
   static constexpr std::uint64_t page_seed = 7;
@@ -123,13 +125,14 @@ TEST_P(hot_key, sixteen_readers_of_a_page_cost_its_producer_no_more_than_three) 
               sent / big_page_bytes);
   EXPECT_LE(sent, 3.0 * big_page_bytes);
 
-  // No reader has a copy when all come at once. The directory keeps few of the copies that they
-  // make; later readers take these.
+  // When all readers come at once, none of their hosts has a copy yet. The directory keeps only a
+  // few of the copies that they make, and later readers read from these.
   const auto at_once = store("at once");
   for (std::uint32_t i = 0; i < reads_until_mirrored(); ++i)
     read_at_once(clients, at_once);
   sent = 4.0 * big_page_bytes;
-  // A copy that was published late, or a reader that knows none of them so far, is no fault.
+  // The best of a few attempts counts: a copy may be published late, or a reader may know no copy
+  // so far.
   for (int attempt = 0; attempt < rounds_max && sent > 3.0 * big_page_bytes; ++attempt) {
     const auto before = bytes_sent_by_producer();
     for (int i = 0; i < 3; ++i)

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t keys_count = 1'000'000;
 constexpr milliseconds grace(50);
 
-/// Calls of a million keys, most of which nobody has: what takes long is the work itself.
+/// Calls of a million keys, most of which no node has, so that the time goes into the work itself.
 class large_call : public survival_ring {
 protected:
   void SetUp() override {
@@ -29,8 +29,8 @@ protected:
         results.begin(), results.end(), [&](const auto& each) { return each.status == wanted; }));
   }
 
-  /// The best of some rounds comes back in time; time in which the calling thread waited for a
-  /// processor is the machine's.
+  /// Makes the call until it returns in time, in up to `rounds_max` rounds. Time in which the
+  /// calling thread waited for a processor does not count.
   template <class Call>
   testing::AssertionResult in_time(milliseconds patience, Call&& call) {
     testing::AssertionResult outcome = testing::AssertionFailure();
@@ -45,7 +45,8 @@ protected:
     return outcome;
   }
 
-  /// The call says what there was no time for.
+  /// Expects that the call returns in time and says `timed_out` for pages that there was no time
+  /// for.
   template <class Call>
   void expect_in_time(const char* name, Call&& call) {
     for (const auto patience : patiences) {
@@ -86,7 +87,7 @@ TEST_F(large_call, of_a_million_pages_ends_in_time) {
     gets.push_back({key, {&to, 1}});
   }
   expect_in_time("get", [&](auto until) { client->get(gets, results, until); });
-  // The pool holds 4,096 of them.
+  // The pool holds only 4,096 of the million pages, so most sets find no room or no time.
   expect_in_time("set", [&](auto until) { client->set(sets, results, until); });
 }
 

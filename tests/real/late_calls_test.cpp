@@ -25,14 +25,15 @@ std::uint32_t setting(const char* name, std::uint32_t otherwise) {
   return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::atoi(text));
 }
 
-/// How late calls came back: PEERCACHE_LATE_CALLS of them (a few by default), by
+/// Measures how late calls come back: PEERCACHE_LATE_CALLS calls (a few by default) in a cluster of
 /// PEERCACHE_LATE_NODES nodes.
 class late_calls : public survival_ring {
 protected:
-  /// Bounds of the histogram, in milliseconds after the deadline; the last range has no end.
+  /// Upper bounds of the histogram's ranges, in milliseconds after the deadline; one more range has
+  /// no bound.
   static constexpr std::array<int, 8> bounds{0, 1, 5, 10, 20, 30, 40, 50};
 
-  /// One caller's memory and its dice.
+  /// The memory and the random numbers of one calling thread.
   struct caller {
     explicit caller(std::uint32_t number) : random(number) {}
 
@@ -63,7 +64,8 @@ protected:
     return keys;
   }
 
-  /// A call of any kind. @param patience from the moment that its arguments are ready
+  /// Makes a call of a random kind and returns its deadline. @param patience time from the moment
+  /// that its arguments are ready @param begin set to that moment
   clock::time_point call(client::cache_client& client, caller& by, milliseconds patience,
                          clock::time_point& begin) {
     const auto kind = by.below(8);
@@ -102,7 +104,8 @@ protected:
       clock::time_point begin;
       const auto until = call(*client, by, patience, begin);
       const auto end = clock::now();
-      // The thread's own wait for a processor says nothing about the call either.
+      // Time in which the thread waited for a processor says nothing about the call and is taken
+      // off.
       const auto waited = stress::thread_times::now().waited - before.waited;
       const auto late = end - until <= grace ? end - until : end - until - waited;
       count(late);
@@ -141,8 +144,8 @@ TEST_F(late_calls, of_all_kinds_end_in_time_while_nodes_die_and_freeze) {
       call_often(i % 2, i, calls / callers);
       --calling;
     });
-  // One node after another, but for the two that callers are at, is frozen, or killed and started
-  // again.
+  // The nodes that no caller is at are frozen for a while, or killed and started again, one after
+  // another.
   for (std::uint32_t turn = 0; calling > 0; ++turn) {
     const auto victim = 2 + turn % (nodes - 2);
     if (turn % 2 == 0) {

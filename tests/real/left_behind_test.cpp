@@ -1,5 +1,5 @@
-// A node that was stopped in good order starts alone: those it left behind have cleared a space
-// since.
+// A node that was stopped in good order starts alone, and the nodes that it left behind have
+// cleared a space since.
 
 #include "clear_cluster.hpp"
 #include "survival_ring.hpp"
@@ -11,7 +11,7 @@
 namespace peercache::real::clear_test {
 namespace {
 
-/// By whether pages outlive their process on a disk or in a kept pool.
+/// Pages outlive their process on a disk (parameter true) or in a kept pool (false).
 class left_behind : public survival_ring, public testing::WithParamInterface<bool> {
 protected:
   static constexpr std::size_t first = 0, second = 1;
@@ -22,7 +22,7 @@ protected:
     survival_ring::TearDown();
   }
 
-  /// The first node is stopped, the second one clears for certain and dies.
+  /// Stops the first node. Then the second node makes a certain clear and dies.
   void stop_clear_die() {
     plan wanted;
     wanted.count = 2;
@@ -51,7 +51,7 @@ TEST_P(left_behind, no_page_of_before_is_a_hit_at_a_node_that_starts_alone) {
   stop_clear_die();
   if (HasFatalFailure())
     return;
-  ASSERT_TRUE(restart(first)); // The node serves.
+  ASSERT_TRUE(restart(first)); // The node serves when `restart` has returned.
   engine_ = client_of(first);
   EXPECT_EQ(found_by(*engine_, cleared, 0, pages), 0u);
   EXPECT_EQ(hits_of(*engine_, cleared, 0, pages, 0), 0u);
@@ -61,7 +61,8 @@ TEST_P(left_behind, no_page_of_before_is_a_hit_at_a_node_that_starts_alone) {
   })) << "the space can be used again";
 }
 
-/// On one host a node that starts frees the pools of all that are dead, so pages are on disks here.
+/// Pages are on disks here, and not in kept pools: on one host a node that starts frees the pools
+/// of all dead nodes.
 class left_behind_together : public left_behind {};
 
 TEST_P(left_behind_together,

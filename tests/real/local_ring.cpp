@@ -89,7 +89,8 @@ void freeze_process(cli::child_process& process) {
     for (const auto& task : std::filesystem::directory_iterator("/proc/" + pid + "/task")) {
       std::ifstream file(task.path() / "stat");
       std::string stat{std::istreambuf_iterator<char>(file), {}};
-      // The state stands behind the name, which is in brackets and may contain any.
+      // The state stands behind the thread's name, which is in brackets and may contain brackets
+      // too.
       auto name_end = stat.rfind(')');
       if (name_end == std::string::npos || stat.compare(name_end, 3, ") T") != 0)
         return false;

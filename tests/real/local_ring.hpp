@@ -31,24 +31,24 @@ struct finished_program {
 finished_program run_program(std::vector<std::string> arguments,
                              milliseconds at_most = milliseconds(60'000));
 
-/// `peercache` with these words.
+/// Runs `peercache` with these words as its arguments.
 finished_program run_cli(std::vector<std::string> words);
 
-/// The best of a few measurements counts: other programs have the processor too.
+/// Rounds of a measurement; the best one counts, because other programs use the processor too.
 constexpr int rounds_max = 3;
 
-/// Waits for `condition`: true as soon as it is, false when it never was.
+/// Waits until `condition` is true, for `at_most`. Returns whether it became true.
 bool within(milliseconds at_most, const std::function<bool()>& condition);
 
-/// SIGSTOP, and waits until every thread of the process has really stopped.
+/// Sends SIGSTOP, and waits until every thread of the process has really stopped.
 void freeze_process(cli::child_process& process);
 
-/// Three node processes of one cluster with small pools, and clients of them. Pages are 16 KiB and
-/// say themselves what they are (bench/page_content.hpp).
+/// Three node processes of one cluster with small pools, and clients of them. Pages are 16 KiB, and
+/// their bytes say which page they are (bench/page_content.hpp).
 class local_ring : public testing::Test {
 protected:
   static constexpr std::uint32_t page_bytes = 16384;
-  /// How long publishing may take, in spite of nodes that do not answer.
+  /// Longest time that publishing may take while some nodes do not answer.
   static constexpr milliseconds publish_patience{20'000};
 
   void SetUp() override;
@@ -79,7 +79,7 @@ protected:
   };
   static read_page get(client::cache_client& client, std::uint32_t id,
                        milliseconds deadline = milliseconds(2000));
-  /// For how many of these pages `exists` gives this status.
+  /// Returns for how many of the pages [first, first + count) `exists` says `wanted`.
   static std::uint32_t count_told(client::cache_client& client, std::uint32_t first,
                                   std::uint32_t count, page_status wanted);
   static std::uint32_t count_existing(client::cache_client& client, std::uint32_t first,
@@ -87,14 +87,14 @@ protected:
     return count_told(client, first, count, page_status::hit);
   }
 
-  /// Bounds that the system promises, on a machine that others use: time in which this whole
-  /// process stood still says nothing about a call, and is taken off where the bound is exceeded.
+  /// Whether a call took at most `bound`, which the system promises. If the call took longer, time
+  /// in which this whole process stood still is taken off: other programs use this machine too.
   testing::AssertionResult took_at_most(milliseconds bound, clock::time_point begin,
                                         clock::time_point end = clock::now()) const;
   testing::AssertionResult took_at_most(milliseconds bound, const read_page& read) const {
     return took_at_most(bound, read.begin, read.begin + read.took);
   }
-  /// Waits as `within` does, and longer by the time in which this process stood still.
+  /// Waits like `within`, and longer by the time in which this process stood still.
   bool within_own_time(milliseconds at_most, const std::function<bool()>& condition) const;
 
   std::unique_ptr<cli::run_folder> folder_;

@@ -49,7 +49,8 @@ protected:
 
   net::unique_fd connect(int receive_buffer_bytes) const {
     net::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    // Small, so that the answers pile up in the process and not in the kernel.
+    // A small receive buffer makes the answers pile up in the broker's process and not in the
+    // kernel.
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes,
                  sizeof receive_buffer_bytes);
     sockaddr_in to{};
@@ -60,7 +61,8 @@ protected:
     return socket;
   }
 
-  /// Sends without reading; how many bytes went before the other side closed or time was up.
+  /// Sends without reading. Returns how many bytes went out before the other side closed the
+  /// connection or time was up.
   static std::size_t send_without_reading(int fd, const std::string& bytes) {
     auto until = steady_clock::now() + std::chrono::seconds(20);
     std::size_t sent = 0;
@@ -82,7 +84,8 @@ protected:
 
 TEST_F(lookup_broker_test, a_peer_that_asks_and_does_not_read_loses_its_connection) {
   auto faulty = connect(4096);
-  // Each key has an answer of one byte: the kernel's buffers take the first millions of them.
+  // Each key is answered with a byte at least, and the kernel's buffers take up to millions of
+  // bytes, so the flood asks for two million keys.
   std::string flood = greeting();
   for (int i = 0; i < 4096; ++i)
     frames::append_frame(flood, std::string(512 * directory::wire::key_bytes, 'k'));
@@ -109,7 +112,7 @@ TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
     state = (*channel)->advance();
   }
   ASSERT_EQ(state, net::frame_channel::state::answered);
-  // The shard has no view yet, so each key is somebody else's.
+  // The shard has no view yet, so it says of each key that another node owns it.
   EXPECT_EQ((*channel)->answer().size(), 8192u * (1 + sizeof(directory::view_number)));
 }
 

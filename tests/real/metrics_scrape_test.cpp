@@ -19,7 +19,7 @@ protected:
     return answer ? answer->body : "";
   }
 
-  /// The value of a series as scraped; nothing when it is not there.
+  /// Returns the value of a series in a node's metrics; nothing when the series is not there.
   std::optional<double> value_of(std::size_t index, const std::string& series) {
     auto text = body_of(index, "/metrics");
     auto line = text.find("\n" + series + " ");

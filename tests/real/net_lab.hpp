@@ -10,13 +10,14 @@
 
 namespace peercache::real {
 
-/// Hosts of their own on one machine: network namespaces, joined by a bridge in one more of them,
-/// the hub, with faults between them by nftables. Nothing here has a name outside this process: the
-/// kernel removes all of it with the last process inside, whatever becomes of us.
+/// Hosts on one machine: network namespaces, joined by a bridge in one more namespace, the hub,
+/// with faults between them by nftables. The namespaces have no name outside of this process: the
+/// kernel removes them with the last process inside, however this process ends.
 ///
-/// Threads: one. Ownership: of the namespaces' descriptors. Errors: `make` says what is missing
-/// (root, a program, a kernel without namespaces); the others are results. Invariant: the hub hears
-/// every host and is heard by it, whatever is cut, so that an observer there sees both sides.
+/// Threads: one. Ownership: owns the namespaces' descriptors. Errors: `make` says what is missing
+/// (root, a program, a kernel without namespaces); all other functions return results. Invariant:
+/// the hub hears every host and is heard by it, whatever is cut, so that an observer in the hub
+/// sees both sides.
 class net_lab {
 public:
   static result<net_lab> make(std::uint32_t hosts);
@@ -31,19 +32,20 @@ public:
   std::uint32_t hosts() const { return static_cast<std::uint32_t>(spaces_.size()) - 1; }
   static std::string address(std::uint32_t host);
   static std::string hub_address();
-  /// The network namespace of a host, for child processes that live there; open as long as this
-  /// object.
+  /// Returns the network namespace of a host, for child processes that are to live in it; the
+  /// descriptor is open as long as this object lives.
   int network(std::uint32_t host) const { return spaces_[host + 1]; }
 
-  /// The calling thread, and what it starts from now on, is at that host, or at the hub.
+  /// `enter` and `enter_hub` move the calling thread, and what it starts from now on, to a host or
+  /// to the hub.
   void enter(std::uint32_t host) const { enter_space(host + 1); }
   void enter_hub() const { enter_space(0); }
 
   /// Cuts one direction: nothing from `from` reaches `to` any more.
   result<void> cut(std::uint32_t from, std::uint32_t to);
-  /// Cuts both directions between each of these hosts and each of the others.
+  /// Cuts both directions between each of the hosts `these` and each other host.
   result<void> part(const std::set<std::uint32_t>& these);
-  /// Loses so many percent of the packets that come to this host.
+  /// Loses `percent` percent of the packets that come to this host.
   result<void> lose(std::uint32_t host, std::uint32_t percent);
   /// Drops all packets that come to this host, without a sign to the sender.
   result<void> deafen(std::uint32_t host);
@@ -61,7 +63,7 @@ private:
   result<void> apply() const;
   std::string rules(std::uint32_t host) const;
 
-  std::vector<int> spaces_; ///< The hub's first.
+  std::vector<int> spaces_; ///< Descriptors of the namespaces, the hub's first.
   std::set<std::pair<std::uint32_t, std::uint32_t>> cuts_;
   std::vector<std::uint32_t> loss_percent_;
   std::set<std::uint32_t> deaf_;

@@ -11,7 +11,8 @@ constexpr std::uint32_t pages = 64;
 constexpr milliseconds heartbeat(500);
 constexpr milliseconds expiry(2000);
 constexpr milliseconds noticed(3000);
-/// Three heartbeats, and what asking five nodes on a busy machine takes.
+/// Time in which a healed network must have one view: three heartbeats, and what it takes to ask
+/// five nodes on a busy machine.
 constexpr milliseconds healed_in(3 * heartbeat + milliseconds(250));
 constexpr milliseconds long_enough(15'000);
 
@@ -23,7 +24,7 @@ struct network_fault {
 
 class partition : public survival_ring {
 protected:
-  /// Five nodes on hosts of their own; each has put its own pages.
+  /// Starts five nodes on hosts of their own; each puts pages of its own.
   void start_five() {
     start_ring({.count = 5, .heartbeat = heartbeat, .expiry = expiry, .own_hosts = true});
     if (HasFatalFailure() || IsSkipped())
@@ -45,7 +46,8 @@ protected:
   }
   client::cache_client& client(std::size_t index) { return *clients_[index]; }
 
-  /// How many of these pages this node reads now, each in time and with the right bytes.
+  /// Returns how many of the pages [first, first + pages) this node reads now; expects each read in
+  /// time and the right bytes of each hit.
   std::uint32_t count_readable(std::size_t reader, std::uint32_t first) {
     auto scope = at(reader);
     std::uint32_t hits = 0;
@@ -58,7 +60,8 @@ protected:
     return hits;
   }
 
-  /// Puts pages without waiting for what cannot be reached; how many were taken.
+  /// Puts pages without waiting until they are published, because owners are out of reach. Returns
+  /// how many were stored.
   std::uint32_t put_unwatched(std::size_t writer, std::uint32_t first) {
     auto scope = at(writer);
     std::uint32_t stored = 0;
@@ -69,7 +72,8 @@ protected:
 
   bool is_one_cluster() { return one_view({0, 1, 2, 3, 4}); }
 
-  /// Makes it, in as many rounds as it takes until one was noticed in time.
+  /// Makes the fault and expects that it is noticed within `at_most`; if not, heals it and tries
+  /// again, in up to `rounds_max` rounds.
   void expect_noticed(const network_fault& fault, milliseconds at_most) {
     for (int round = 1;; ++round) {
       ASSERT_TRUE(fault.make());
@@ -81,7 +85,8 @@ protected:
     }
   }
 
-  /// Likewise, until one was over in time.
+  /// Heals the network and expects one view of all nodes within `healed_in`; if not, makes the
+  /// fault again and tries again, in up to `rounds_max` rounds.
   void expect_whole_after_heal(const network_fault& fault) {
     for (int round = 1;; ++round) {
       ASSERT_TRUE(lab().heal());
@@ -112,7 +117,7 @@ TEST_F(partition, a_minority_serves_as_a_fragment_while_the_majority_goes_on) {
   const auto view = wait_for_view(0);
   ASSERT_TRUE(view);
   ASSERT_FALSE(view->is_master("node-3"));
-  ASSERT_TRUE(view->is_master("node-5")); // Alone of the masters on its side.
+  ASSERT_TRUE(view->is_master("node-5")); // The only master on its side of the partition.
   const network_fault split{[&] {
                               return lab().part({2, 4});
                             },
@@ -120,15 +125,15 @@ TEST_F(partition, a_minority_serves_as_a_fragment_while_the_majority_goes_on) {
   expect_noticed(split, noticed);
   if (HasFatalFailure())
     return;
-  // The majority has everything that it holds, and goes on.
+  // The majority finds all pages of its own nodes, and stores new ones.
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, first_of(0)) == pages; }));
   EXPECT_EQ(put_unwatched(1, 20'000), pages);
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, 20'000) == pages; }));
-  // The minority has what one of its two shards knows: seven keys of ten.
+  // The minority finds a page if one of its two shards has the record: seven keys of ten.
   EXPECT_GE(count_readable(2, first_of(4)), pages / 2);
   EXPECT_EQ(put_unwatched(4, 30'000), pages);
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(2, 30'000) >= pages / 2; }));
-  // After a while every key has a shard there as well.
+  // After a while the minority has a view of its own, in which every key has a shard.
   EXPECT_TRUE(within(long_enough, [this] { return sees(2, 2) && sees(4, 2); }));
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(2, first_of(4)) == pages; }));
   EXPECT_EQ(view_of(4).value_or(discovery::view{}).masters_lost(), 2u);
@@ -153,7 +158,8 @@ TEST_F(partition, a_leader_that_nobody_hears_is_replaced_and_joins_again) {
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(4, first_of(1)) == pages; }));
   EXPECT_EQ(put_unwatched(2, 20'000), pages);
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, 20'000) == pages; }));
-  count_readable(0, first_of(1)); // The calls return in time, hit or miss.
+  // Calls at the cut-off leader return in time, whether they hit or miss.
+  count_readable(0, first_of(1));
   expect_whole_after_heal(mute_leader);
 }
 
@@ -161,7 +167,7 @@ TEST_F(partition, a_black_holed_node_is_noticed_within_three_seconds) {
   start_five();
   if (HasFatalFailure() || IsSkipped())
     return;
-  // Silence: no reset and no closed connection.
+  // The node falls silent: no connection is reset or closed.
   const network_fault silence{[this] { return lab().deafen(3); },
                               [this] { return sees(0, 4) && sees(4, 4); }};
   expect_noticed(silence, noticed);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint32_t other_length = 2 * 16384;
 
-/// Pages that were set a moment ago: PEERCACHE_WRITES of them (some by default).
+/// Calls for pages that were set a moment ago; PEERCACHE_WRITES is the number of pages (2000 by
+/// default).
 class read_after_write : public survival_ring {
 protected:
   static std::uint32_t writes() {
@@ -23,8 +24,8 @@ protected:
     return text == nullptr ? 2000 : static_cast<std::uint32_t>(std::atoi(text));
   }
 
-  /// Starts nodes with room for all pages: else the youngest one might go, where all others were
-  /// read meanwhile.
+  /// Starts nodes with room for all pages: in a full pool the youngest page might be evicted, if
+  /// all others were read meanwhile.
   void start() {
     start_ring(
         {.count = 3, .pool_bytes = (64u << 20) + std::uint64_t{writes()} * page_bytes * 5 / 4});
@@ -37,7 +38,7 @@ protected:
     return result.status;
   }
 
-  /// A page of another length than those of the ring.
+  /// Puts a page of another length than the ring's pages.
   static page_status put_long(client::cache_client& client, std::uint32_t id) {
     std::vector<std::byte> bytes(other_length);
     bench::fill_page(id, 0, bytes);
@@ -78,8 +79,8 @@ TEST_F(read_after_write, a_page_is_there_when_its_set_returns) {
   EXPECT_EQ(neighbour->stats().directory_messages, 0u) << "nobody need be asked";
 }
 
-/// On a machine of its own one page in ten thousand at most is found later; here others have the
-/// processors too.
+/// One page in a hundred may be found later than that, because other programs use the processors
+/// too. On a machine of its own it is one page in ten thousand at most.
 TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   start();
   if (HasFatalFailure())
@@ -147,7 +148,7 @@ TEST_F(read_after_write, a_page_of_another_length_does_not_block_its_key) {
     EXPECT_EQ(outcome->failed + outcome->duplicates, 0u);
   }
   const auto third = client_of(2);
-  // One owner of a key has heard of it, the other one may hear of it a moment later.
+  // A flush waits for one owner of a key; the other owner may hear of the page a moment later.
   const auto soon = [](const std::function<bool()>& condition) {
     return within(milliseconds(5000), condition);
   };

@@ -11,10 +11,11 @@ namespace peercache::real {
 
 namespace {
 
-/// Long enough that no node is expelled because the machine stood still.
+/// Expiry of a member: so long that no node is expelled because the machine stood still.
 constexpr milliseconds patient_expiry(5000);
 
-/// Engines at all nodes, one thread: each access reads a page, and puts it when it misses.
+/// Engines at all nodes, played by one thread: each access reads a page at a random node, and puts
+/// the page there when it misses.
 class trace {
 public:
   using get_page = std::function<page_status(std::size_t node, std::uint32_t id)>;
@@ -23,9 +24,9 @@ public:
   trace(std::size_t nodes, get_page get, put_page put)
       : nodes_(nodes), get_(std::move(get)), put_(std::move(put)) {}
 
-  /// Starts an engine, which runs until it is told to stop and has made `limit` accesses in all; at
-  /// each limit it waits for a further one. Some pages are wanted far more often than others, as
-  /// prefixes are.
+  /// Starts the thread. It waits whenever `limit` accesses are made, until the limit is raised or,
+  /// once `stop` is set, it ends. Some pages are wanted far more often than others, as prefixes
+  /// are.
   std::thread start(std::uint32_t first) {
     done = 0;
     stop = false;
@@ -38,7 +39,7 @@ public:
     thread.join();
   }
 
-  /// The hit rate of the accesses [from, to). @pre the engine has ended
+  /// Returns the hit rate of the accesses [from, to). @pre the thread has ended
   double hit_rate(std::uint32_t from, std::uint32_t to) const {
     const auto hits = std::count(outcomes_.begin() + from, outcomes_.begin() + to, true);
     return static_cast<double>(hits) / static_cast<double>(to - from);
@@ -57,7 +58,8 @@ private:
         outcomes_.push_back(access(first, random));
         ++done;
       }
-      std::this_thread::sleep_for(std::chrono::microseconds(500)); // The engine computes.
+      // The pause stands for the time in which an engine computes.
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
     }
   }
 
@@ -116,8 +118,8 @@ TEST_F(rolling, a_restart_of_all_nodes_one_after_another_costs_a_tenth_of_the_hi
   make_clients(3);
   auto engines = make_trace();
   constexpr std::uint32_t accesses = 8000;
-  // A machine on which nodes start slowly makes engines no faster: so many accesses while a node is
-  // away, and then the others' engines wait for it.
+  // Accesses while a node is away; then the engines wait for the node. Their number is fixed,
+  // because a machine on which nodes start slowly does not make engines slower.
   constexpr std::uint32_t while_away = 500;
   engines.run(0, accesses);
   auto undisturbed = engines.hit_rate();
@@ -134,12 +136,13 @@ TEST_F(rolling, a_restart_of_all_nodes_one_after_another_costs_a_tenth_of_the_hi
     std::printf("[ measured ] %u accesses while node %u was away\n", engines.done - before, i + 1);
     engines.limit = (i + 2) * accesses / 4;
   }
-  engines.stop = true; // A quarter of the trace comes after the last restart.
+  engines.stop = true; // The last quarter of the trace comes after the last restart.
   thread.join();
   EXPECT_EQ(engines.done, accesses);
   EXPECT_GE(engines.hit_rate(), 0.9 * undisturbed)
       << "undisturbed " << undisturbed << ", disturbed " << engines.hit_rate();
-  // Pages that a restarted node had in memory are on its disk, and nowhere else.
+  // Pages that a restarted node had in memory are on its disk and nowhere else, so some hits come
+  // from disk.
   EXPECT_GT(from_disk(), 100u);
   RecordProperty("from disk", std::to_string(from_disk()));
   RecordProperty("undisturbed", std::to_string(undisturbed));
@@ -167,11 +170,13 @@ protected:
     for (std::uint32_t i = 0; i < nodes; ++i)
       for (std::uint32_t done = 0; done < puts; done += 50) {
         put(client_at_node(i), i * puts + done, 50);
-        std::this_thread::sleep_for(milliseconds(20)); // Slower than any disk.
+        // The pause makes the pages come more slowly than any disk writes.
+        std::this_thread::sleep_for(milliseconds(20));
       }
   }
 
-  /// Reads of any pages at any node, until it is told to stop. None is late, no byte is wrong.
+  /// Starts a thread that reads random pages at random nodes until `stop` is set. Expects that no
+  /// read is late and no byte is wrong.
   std::thread read_all_the_time(std::atomic<bool>& stop, std::atomic<std::uint32_t>& reads) {
     return std::thread([this, &stop, &reads] {
       std::mt19937_64 random(7);
@@ -180,7 +185,8 @@ protected:
         const auto read = get(client_at_node(random() % nodes), id, milliseconds(500));
         EXPECT_TRUE(read.result.status != page_status::hit || read.check.wrong_bytes == 0);
         EXPECT_TRUE(took_at_most(milliseconds(550), read));
-        std::this_thread::sleep_for(std::chrono::microseconds(500)); // The engine computes.
+        // The pause stands for the time in which an engine computes.
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
       }
     });
   }
@@ -211,7 +217,7 @@ TEST_P(rolling_full, a_restart_of_all_nodes_one_after_another_costs_a_page_in_a_
   stop = true;
   engines.join();
   std::uint32_t after = 0;
-  // Records of what is on disk are published at some speed.
+  // Nodes publish the records of pages on disk at a limited rate, so hits come back by and by.
   EXPECT_TRUE(within(milliseconds(20'000), [&] { return (after = hits()) >= before * 99 / 100; }));
   std::printf("[ measured ] of %u pages %u were hits before and %u after; %u reads meanwhile\n",
               nodes * puts, before, after, reads.load());
@@ -224,7 +230,7 @@ TEST_F(rolling, a_fifth_node_that_joins_costs_a_twentieth_of_the_hits_at_most) {
     return;
   make_clients(4);
   auto engines = make_trace();
-  engines.run(0, 3000); // Afterwards all pages are in the cluster.
+  engines.run(0, 3000); // After this run all pages are in the cluster.
   engines.run(0, 1000);
   const auto steady = engines.hit_rate();
   engines.limit = UINT32_MAX;
@@ -232,14 +238,15 @@ TEST_F(rolling, a_fifth_node_that_joins_costs_a_twentieth_of_the_hits_at_most) {
   auto launch = launch_of(4);
   launch.seeds = {address(0)};
   spawn_node(launch);
-  std::uint32_t joined_at = 0; // An access shortly before.
+  std::uint32_t joined_at = 0; // Number of an access shortly before the fifth node joined.
   EXPECT_TRUE(within(milliseconds(20'000), [&] {
     const auto so_far = engines.done.load();
     const bool joined = sees(0, 5);
     joined_at = joined ? joined_at : so_far;
     return joined;
   }));
-  constexpr std::uint32_t window = 300; // Accesses while keys change their owners.
+  // Accesses that are judged: those while keys change their owners.
+  constexpr std::uint32_t window = 300;
   engines.limit = joined_at + window;
   engines.stop = true;
   thread.join();

@@ -11,7 +11,8 @@ namespace {
 
 using namespace link;
 
-/// The nodes as other nodes see them: who may tell a directory shard what it likes.
+/// A program that greets the nodes as another node does, and so may tell a directory shard what it
+/// likes.
 class stale_record : public local_ring {
 protected:
   void SetUp() override {
@@ -37,7 +38,7 @@ protected:
     local_ring::TearDown();
   }
 
-  /// Tells every shard that node `holder` has the page; it has not.
+  /// Tells every shard that node `holder` has the page, which the node has not.
   void publish_lie(std::uint32_t id, std::size_t holder) {
     auto member = discovery::decode_member(welcomes_[holder].member);
     ASSERT_TRUE(member);
@@ -65,7 +66,8 @@ private:
 } // namespace
 
 TEST_F(stale_record, is_gone_after_its_first_reader_and_the_key_can_be_cached_again) {
-  for (std::size_t reader_host : {0u, 1u}) { // Another host's page, and one of the own host.
+  // The record is about another host's node, then about the reader's own.
+  for (std::size_t reader_host : {0u, 1u}) {
     SCOPED_TRACE(reader_host);
     auto id = static_cast<std::uint32_t>(reader_host);
     auto reader = client_of(reader_host);

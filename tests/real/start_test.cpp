@@ -5,7 +5,7 @@ namespace peercache::real::start_test {
 
 namespace {
 
-/// A node that cannot start: its last words.
+/// Tries to start a node that cannot start. Returns the node's last words.
 std::string why_it_cannot_start(const cli::node_launch& launch) {
   auto node = cli::node_process::start(launch);
   EXPECT_FALSE(node);
@@ -19,7 +19,7 @@ TEST(start, a_port_that_is_in_use_is_told_before_any_memory_is_taken) {
   ASSERT_TRUE(folder);
   cli::node_launch launch{.program = PEERCACHE_CLI_DIR "/peercache-node", .name = "late"};
   launch.folder = folder->path();
-  // No host has so much memory: the pool cannot be made.
+  // No host has so much memory, so a start without another fault ends at the pool.
   launch.pool_bytes = std::uint64_t{1} << 43;
   ASSERT_NE(why_it_cannot_start(launch).find("lower pool.size"), std::string::npos);
   auto taken = net::listen_on("127.0.0.1", 0, 1);

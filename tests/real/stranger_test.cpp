@@ -1,4 +1,4 @@
-// Attacks of somebody who speaks the protocol and is no client of ours.
+// Attacks by a program that speaks the protocol and is no client of ours.
 
 #include "directory/wire.hpp"
 #include "discovery/view_codec.hpp"
@@ -22,7 +22,7 @@ session_listener::behavior_type deaf(session_listener::pointer) {
   return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
 }
 
-/// A CAF program that greets node 1 as anybody may.
+/// A CAF program that connects to the nodes' gateways, as any program may.
 class foreign_program : public local_ring {
 protected:
   void SetUp() override {
@@ -70,7 +70,8 @@ protected:
     return found[0];
   }
 
-  /// One status byte a page, when node 1 takes the commit at all.
+  /// Commits a page at node 1. Returns one status byte a page; nothing when the node refuses the
+  /// commit.
   std::optional<std::string> commit(std::uint64_t session, const filled_slot& page,
                                     const std::string& next_lengths) {
     std::string filled;
@@ -94,7 +95,8 @@ protected:
 
 } // namespace
 
-/// Slots hold what pages before left there: whoever could commit one would read it.
+/// Slots hold the bytes of earlier pages: a program that could commit a slot which it has not
+/// filled would read them.
 TEST_F(foreign_program, that_has_not_mapped_the_pool_gets_no_slot_and_commits_none) {
   put(*client_of(0), 0, 20);
   const auto& gateway = gateways_.front();
@@ -138,7 +140,8 @@ TEST_F(foreign_program, that_has_mapped_the_pool_publishes_nothing_that_it_has_n
   }
 }
 
-/// A record of its own making, without a checksum, must not spare readers the comparison.
+/// A record that the program made itself, without a checksum, must not spare readers the
+/// comparison.
 TEST_F(foreign_program, whose_record_has_no_checksum_makes_no_hit_where_checksums_are_compared) {
   const auto key = key_of(1);
   put(*client_of(0), 1, 1);

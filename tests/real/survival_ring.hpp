@@ -11,9 +11,9 @@
 
 namespace peercache::real {
 
-/// A cluster that things happen to: as many nodes as a test wants, on loopback or on hosts of their
-/// own, and questions about what they believe. Heartbeats are five times as frequent as by default,
-/// where a test does not say otherwise.
+/// A cluster that faults happen to: as many nodes as a test wants, on loopback or on hosts of their
+/// own, and functions that ask what the nodes believe. Heartbeats are five times as frequent as by
+/// default, unless a test says otherwise.
 class survival_ring : public local_ring {
 protected:
   struct plan {
@@ -23,44 +23,49 @@ protected:
     bool own_hosts = false; ///< Network namespaces (net_lab); the test is skipped without them.
     bool disk = false;
     std::uint64_t pool_bytes = 16u << 20;
-    std::vector<std::string> flags; ///< More of them, of all nodes.
-    bool keep_pools = false;        ///< Pages outlive the nodes, and nothing the test.
+    std::vector<std::string> flags; ///< Further flags of all nodes.
+    bool keep_pools = false;        ///< Pools outlive their nodes' processes, but not the test.
     std::string program = PEERCACHE_CLI_DIR "/peercache-node";
     std::vector<std::pair<std::string, std::string>> environment;
   };
 
-  void SetUp() override {} // `start_ring` does it.
+  void SetUp() override {} // Nothing is set up: tests call `start_ring`.
   void TearDown() override;
 
-  /// Starts the nodes; all are in the view of each other when this returns. See HasFatalFailure and
-  /// IsSkipped.
+  /// Starts the nodes; when this returns, each is in the view of each. The test may have failed or
+  /// been skipped by then: see HasFatalFailure and IsSkipped.
   void start_ring(const plan& wanted);
-  /// Starts one more node that knows these seeds; does not wait for it.
+  /// Starts one more node that knows these seeds; does not wait until the other nodes have it in
+  /// their views.
   void start_node(std::vector<std::string> seeds);
-  /// A node that is not waited for, because it cannot serve before others do; `launch` as by
-  /// `launch_of`. It ends with this object.
+  /// Starts a node that ends with this object, and does not wait for it, because it cannot serve
+  /// before others do. @param launch made by `launch_of`
   void spawn_node(const cli::node_launch& launch);
-  /// Starts node `index`, which has ended, where it was; does not wait for it. @param seeds empty:
-  /// all
+  /// Starts node `index`, which has ended, again where it was; does not wait for it. @param seeds
+  /// empty: the addresses of all nodes
   void spawn_again(std::size_t index, std::vector<std::string> seeds = {});
   cli::node_launch launch_of(std::size_t index) const;
   std::vector<std::string> all_addresses() const;
-  /// The start of the names of the nodes' pools. No other test frees them by its start.
+  /// Prefix of the names of these nodes' pools. It is the test's own, because a node that starts
+  /// frees pools of dead nodes with its prefix.
   static std::string pool_prefix();
 
-  /// The node's view; nothing when it does not answer within `patience`.
+  /// Returns the node's view; nothing when the node does not answer within `patience`.
   std::optional<discovery::view> view_of(std::size_t index);
-  /// The node's view, however late it answers: versions only grow, so no change is missed.
+  /// Returns the node's view, however late the node answers: versions only grow, so no change is
+  /// missed.
   std::optional<discovery::view> wait_for_view(std::size_t index);
-  /// The node says that its view is not this. One that does not answer in time has said nothing.
+  /// Whether the node says that it has another view than `before`. False when it does not answer in
+  /// time.
   bool has_other_view(std::size_t index, const std::optional<discovery::view>& before);
   bool is_ready(std::size_t index);
-  /// Whether all of these nodes are ready and have one view, of exactly these.
+  /// Whether all of these nodes are ready and have the same view, with exactly these nodes.
   bool one_view(const std::vector<std::size_t>& indices);
-  /// The node's view has so many members.
+  /// Whether the node's view has `members` members.
   bool sees(std::size_t index, std::size_t members);
 
-  /// Where calls of a client come from: a scope, in a ring on hosts of its own.
+  /// While it lives, calls of this thread come from the host of a node, if nodes have hosts of
+  /// their own.
   class at_host {
   public:
     at_host(const survival_ring& ring, std::size_t index);
@@ -77,9 +82,9 @@ protected:
     node(index).process().kill_now();
   }
 
-  /// Page `id` can be put at one node, and be read at the other.
+  /// Whether page `id` can be put at node `from` and then be read at node `to`.
   bool exchange(std::size_t from, std::size_t to, std::uint32_t id);
-  /// Whether all pages [first, first + count) can be read at this node now.
+  /// Whether all pages [first, first + count) can be read by this client now.
   bool all_readable(client::cache_client& client, std::uint32_t first, std::uint32_t count);
 
 private:

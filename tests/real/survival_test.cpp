@@ -23,7 +23,7 @@ TEST_F(survival, a_frozen_head_is_replaced_within_three_seconds_and_taken_back) 
   auto noticed = std::async(std::launch::async, [this] {
     return within_own_time(soon, [this] { return sees(1, 2) && sees(2, 2); });
   });
-  // The others go on at once, whatever they believe of the head.
+  // The other nodes go on at once, whatever they believe of the frozen head.
   auto writer = client_of(1);
   auto reader = client_of(2);
   put(*writer, 0, pages);
@@ -46,7 +46,7 @@ TEST_F(survival, nodes_join_through_another_seed_while_the_head_is_dead) {
   auto writer = client_of(1);
   put(*writer, 0, pages);
   kill(0);
-  start_node(all_addresses()); // The node's first seed is dead.
+  start_node(all_addresses()); // The first seed of this node is dead.
   start_node({address(2)});
   ASSERT_FALSE(HasFatalFailure());
   EXPECT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3, 4}); }));
@@ -65,7 +65,7 @@ TEST_F(survival, members_that_restart_come_back_though_their_only_seed_is_gone_f
   ASSERT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2, 3}); }));
   kill(0);
   ASSERT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3}); }));
-  kill(1); // Node 1 leads, and will have forgotten the others when it leads again.
+  kill(1); // Node 1 leads; its next process will not know the other nodes.
   ASSERT_TRUE(within(long_enough, [&] { return one_view({2, 3}); }));
   spawn_again(1, {seed});
   EXPECT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3}); }));
@@ -74,8 +74,9 @@ TEST_F(survival, members_that_restart_come_back_though_their_only_seed_is_gone_f
   EXPECT_TRUE(exchange(4, 1, 1000));
 }
 
-/// A rack takes the first masters of the view with it: all of the others' keys can be found and
-/// stored, and they make one view, which is whole again when the lost ones are back.
+/// The first masters of the view are lost at once, as with a rack. All keys of the other nodes can
+/// still be found and stored. These nodes make one view, which is whole again when the lost nodes
+/// are back.
 class lost_masters : public survival_ring {
 protected:
   void lose(std::size_t count) {
@@ -113,7 +114,8 @@ protected:
   }
 
   void bring_back() {
-    for (auto i : gone) // None is ready before it is in.
+    // A node is not ready before it is a member, so its start is not waited for.
+    for (auto i : gone)
       spawn_again(i);
     EXPECT_TRUE(within(long_enough, [this] {
       const auto view = view_of(0);
@@ -155,7 +157,8 @@ TEST_F(survival, a_master_that_is_told_to_stop_leaves_a_majority_behind) {
     ++second;
   std::vector<std::size_t> rest{1, 2, 3, 4};
   std::erase(rest, second);
-  freeze(second); // The third master alone cannot say that the first one left.
+  // With this one frozen, the third master alone cannot say that the first one left.
+  freeze(second);
   EXPECT_EQ(node(0).stop(long_enough), 0);
   kill(second);
   EXPECT_TRUE(within_own_time(soon, [&] { return one_view(rest); }));
@@ -183,8 +186,8 @@ TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
     EXPECT_TRUE(
         within(long_enough, [&] { return put_one(*writer, id, 0) == page_status::stored; }));
     EXPECT_TRUE(writer->flush());
-    // A reader that missed a view does not ask its owners: a miss, until the page is told to the
-    // next.
+    // A reader that missed a view asks the owners in an older one, so the page may be a miss for a
+    // while.
     EXPECT_TRUE(within(long_enough, [&] {
       return get(*reader, id).result.status == page_status::hit;
     })) << newcomer.name;
@@ -192,7 +195,8 @@ TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
 }
 
 TEST_F(survival, a_killed_shard_owner_hides_no_key_of_the_others_even_before_the_new_view) {
-  // The node's death is noticed late, so that the old view is in force all the time.
+  // The long expiry makes the node's death be noticed late, so that the old view is in force all
+  // the time.
   start_ring({.count = 3, .heartbeat = milliseconds(1000), .expiry = milliseconds(20'000)});
   if (HasFatalFailure())
     return;

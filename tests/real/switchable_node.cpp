@@ -1,5 +1,5 @@
-// peercache-node with guards that can be switched off, a device that fails, and a page server that
-// sends wrong bytes or slowly, as the environment says (common/guards.hpp).
+// The program peercache-node with guards that can be switched off, a device that fails, and a page
+// server that sends wrong bytes or slowly, as the environment says (common/guards.hpp).
 
 #include "cli/node_program.hpp"
 #include "common/guards.hpp"

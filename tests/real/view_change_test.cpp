@@ -66,7 +66,8 @@ TEST_F(view_change, a_drained_node_owns_nothing_takes_nothing_and_is_read_until_
   EXPECT_EQ(count_existing(*reader, 0, 2 * pages), 2 * pages);
   for (std::uint32_t id = 0; id < pages; ++id)
     EXPECT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit));
-  EXPECT_TRUE(within(milliseconds(5000), [&] { // Slots leased before may still be used up.
+  // Slots that were leased before the drain may still be used, so the first puts may succeed.
+  EXPECT_TRUE(within(milliseconds(5000), [&] {
     static std::uint32_t id = 1000;
     return put_one(*drained, id++, 0) != page_status::stored;
   }));
@@ -89,7 +90,8 @@ TEST_F(view_change, a_client_that_is_behind_learns_of_the_new_view_from_a_shard)
                 .exit_code,
             0);
   put(*producer, 0, pages);
-  // The drained shard has none of these: some are asked of it, and it knows better.
+  // The drained shard has no record of the new pages. The reader asks it for some of their keys,
+  // and it answers that a newer view gives them to other owners.
   EXPECT_TRUE(within(milliseconds(10'000), [&] {
     EXPECT_EQ(count_existing(*reader, 0, pages), pages);
     return reader->stats().view_refreshes > 0;

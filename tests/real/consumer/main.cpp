@@ -8,7 +8,7 @@
 int main() {
   using namespace std::chrono_literals;
   peercache::client::client_options options;
-  options.node_port = 1; // Nobody listens there.
+  options.node_port = 1; // Nobody listens on this port.
   options.timeout = 500ms;
   const auto begin = std::chrono::steady_clock::now();
   const auto client = peercache::client::cache_client::connect(options);

@@ -1,9 +1,9 @@
 #!/bin/sh
-# with_pkg_config.sh <prefix> <library folder> <compiler> <work folder>
+# Usage: with_pkg_config.sh <prefix> <library folder> <compiler> <work folder>
 set -eu
 export PKG_CONFIG_PATH="$1/$2/pkgconfig"
 mkdir -p "$4"
-# pkg-config's words are flags, to be split.
+# The output of pkg-config is several flags, which the shell must split.
 # shellcheck disable=SC2046
 "$3" -std=c++20 "$(dirname "$0")/main.cpp" -o "$4/consumer" $(pkg-config --cflags --libs peercache)
 LD_LIBRARY_PATH="$1/$2" "$4/consumer"

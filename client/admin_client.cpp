@@ -105,7 +105,7 @@ result<discovery::view> admin_client::view() {
   auto encoded = impl_->ask<std::string>(view_atom_v);
   if (!encoded)
     return encoded.error();
-  if (encoded->empty()) // Empty: the node has never been in a cluster.
+  if (encoded->empty()) // An empty view: the node has never been in a cluster.
     return discovery::view{};
   return discovery::decode_view(*encoded);
 }
@@ -144,7 +144,8 @@ result<link::clear_report> admin_client::clear(std::string_view space,
   std::string names;
   for (const auto& name : gone)
     names += name + "\n";
-  // The answer may take the node's own time, and the way there and back.
+  // This request's time-out: the time that the node is given, and the usual time for the way there
+  // and back.
   auto usual = std::exchange(impl_->timeout, within + impl_->timeout);
   auto report = impl_->ask<clear_report>(clear_atom_v, space_named(space).value,
                                          static_cast<std::uint32_t>(within.count()), names);

@@ -50,23 +50,26 @@ public:
 
   result<node_status> status();
   result<discovery::view> view();
-  /// Asks the node to leave: unready, withdrawn, reads finished. Returns when the node is done, or
-  /// the time is up.
+  /// Asks the node to leave: it becomes unready, withdraws its pages, and lets running reads
+  /// finish. Returns when the node is done, or the time is up.
   result<void> drain();
 
-  /// Has the node give its keys away and take no pages, or take part again. Returns how many
-  /// directory records went to their new owners; the change shows in a later view.
+  /// With `drained` the node gives its keys away and takes no more pages; without, it takes part
+  /// again. Returns how many directory records went to their new owners; the change shows in a
+  /// later view.
   result<std::uint64_t> set_drained(bool drained, std::chrono::milliseconds within);
 
-  /// Has the node clear a space, as `cache_client::clear` does. Nodes of these names are gone for
-  /// good, with all clients of their hosts: neither this clear nor a later one waits for them.
+  /// Has the node clear a space, as `cache_client::clear` does. @param gone names of nodes that are
+  /// gone for good, with all clients of their hosts: neither this clear nor a later one waits for
+  /// them
   result<link::clear_report> clear(std::string_view space, const std::vector<std::string>& gone,
                                    std::chrono::milliseconds within);
 
   /// Begins to read the node's whole disk tier and to compare checksums; `status` shows the
   /// progress. `not_found` when there is no disk tier.
   result<void> verify_disk();
-  /// Begins to evict from the disk tier until `bytes` of it are free. Errors: as of `verify_disk`.
+  /// Begins to evict from the disk tier until `bytes` of it are free. `not_found` when there is no
+  /// disk tier.
   result<void> evict_disk(std::uint64_t bytes);
 
 private:

@@ -34,8 +34,8 @@ reader_place place_of(cache_client::impl& client, const own_pool_ptr& own) {
 
 namespace {
 
-/// Whether the call may begin; if not, each page gets its reason. A caller that brings fewer
-/// results than pages gets no page: a write beyond its results is never made.
+/// Whether the call may begin; if not, each result gets the reason. A call with another number of
+/// results than of pages does not begin: nothing is written beyond the results.
 template <class Page>
 bool may_begin(bool open, std::span<const Page> pages, std::span<page_result> results) {
   if (open && pages.size() == results.size())
@@ -45,7 +45,7 @@ bool may_begin(bool open, std::span<const Page> pages, std::span<page_result> re
   return false;
 }
 
-/// Ends a piece of a call whose epochs cannot be known; see dated_pages.
+/// Ends all pages of a piece whose epochs are not known (dated_pages::known).
 void fill_unreachable(std::span<page_result> results) {
   std::fill(results.begin(), results.end(),
             page_result{page_status::unreachable, page_origin::none, 0});
@@ -142,7 +142,7 @@ cache_client::cache_client(std::unique_ptr<impl> body) : impl_(std::move(body)) 
 
 cache_client::~cache_client() {
   if (!impl_->home.is_here())
-    // In a forked child threads and all that they would give back are the parent's.
+    // In a forked child the threads, and all that their end would give back, are the parent's.
     (void)impl_.release();
 }
 
@@ -162,7 +162,7 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   if (!address && wanted.wait_for_node)
     return connect_fault(wanted.node_host, wanted.node_port,
                          {errc::unreachable, address.error().message});
-  if (address) // A name that is not resolved here is tried again by each dial.
+  if (address) // Each dial tries a name again that is not resolved here.
     options.node_host = std::move(*address);
   auto plane = read_plane::create(options);
   if (!plane)
@@ -289,7 +289,7 @@ std::vector<std::string> cache_client::nodes_gone() const {
 void cache_client::prefetch(std::span<const page_key> keys) {
   if (!is_open())
     return;
-  // Pages go into the location cache, and from a disk into the pool of its node.
+  // Locations of the pages go into the location cache; pages on a disk go into their node's pool.
   const auto limit = impl_->deadline_of({});
   for (std::size_t done = 0; done < keys.size() && steady_clock::now() < limit;
        done += limits::batch_pages_max) {

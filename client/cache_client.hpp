@@ -38,9 +38,9 @@ struct client_options {
   std::uint32_t verify_sample = 64; ///< With `sample`: one page in this many is compared.
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
-  std::uint64_t location_cache_keys = 1u << 20; ///< 0 switches the cache off.
-  /// Bytes that may be set and not acknowledged by the node: an eighth of its pool at most, and at
-  /// least one set.
+  std::uint64_t location_cache_keys = 1u << 20; ///< Keys in the location cache; 0 switches it off.
+  /// Most bytes that are set and not yet acknowledged by the node. An eighth of the node's pool is
+  /// the limit in any case; one set always fits.
   std::uint64_t unacknowledged_bytes_max = 1u << 30;
   rdma::rail_settings rails; ///< Devices that fetch pages of other hosts, if any.
   verify_mode verify_rdma = verify_mode::sample;
@@ -52,9 +52,9 @@ struct client_options {
 
 /// Which nodes `remove` asks.
 enum class remove_scope : std::uint8_t {
-  holders, ///< Nodes that the directory names.
-  /// All nodes that this client has ever seen in a view: a page may lie where no record names it,
-  /// or not yet. If one of them is no longer in the view (`nodes_gone`), every page is
+  holders, ///< The nodes that the directory names.
+  /// All nodes that this client has ever seen in a view, because a page may lie where no record
+  /// names it. If one of these nodes is no longer in the view (`nodes_gone`), every page is
   /// `unreachable`.
   every_node,
 };
@@ -103,18 +103,18 @@ struct flush_result {
   std::uint64_t failed = 0; ///< Pages that other hosts do not find.
   std::uint64_t duplicates =
       0; ///< Pages that were in the cluster already; their new copies were dropped.
-  /// Part of `failed`: pages that lie in this host's pool, where its clients find them. The
-  /// directory is told of them as soon as one of their owners there answers.
+  /// Pages that lie in this host's pool, where its clients find them, and that no owner knows;
+  /// `failed` counts them too. The directory is told of each as soon as one of its owners answers.
   std::uint64_t unpublished = 0;
 };
 
-/// What became of a `clear`.
+/// The outcome of a `clear`.
 struct clear_result {
   /// True: after the return no page that was set before the call is a hit, for any client of the
   /// cluster. That holds also when a node or a disk comes back that was away, if a node that heard
   /// of the clear is there then.
   bool certain = false;
-  std::string why_not; ///< Reason in words, with the names of the nodes in question.
+  std::string why_not; ///< Why the clear is not certain, with the names of the nodes in question.
 
   explicit operator bool() const noexcept { return certain; }
 };
@@ -207,7 +207,7 @@ public:
   discovery::view view() const;
   client_stats stats() const;
 
-  class impl; ///< Public for the library's own sources only.
+  class impl; ///< Public only so that the library's own sources can name it.
 
 private:
   explicit cache_client(std::unique_ptr<impl> body);

@@ -14,9 +14,10 @@ namespace peercache::client {
 
 /// The state that a call, or a piece of a large one, begins with.
 struct call_start {
-  own_pool_ptr own; ///< Null while there is no node, or it has left its cluster.
-  /// Epochs of this host's pool, or of its last pool while there is none: the nodes that pages are
-  /// read from know the clears since.
+  /// This host's pool; null while there is no node, or the node has left its cluster.
+  own_pool_ptr own;
+  /// Epochs of this host's pool, or of its last pool while there is none. Clears that happened
+  /// since are known to the nodes that pages are read from.
   storage::epoch_table epochs;
   std::shared_ptr<const void> memory; ///< Keeps the memory of the epochs alive.
   /// This host's node if it has left its cluster: it hears of no clear, so none of its pages is
@@ -48,13 +49,14 @@ public:
   dated_pages& operator=(const dated_pages&) = delete;
 
   std::span<const Page> pages() const noexcept { return pages_; }
-  /// False: the node died while it wrote an epoch, and its successor has not repaired that yet.
+  /// Whether the epochs are known. False: the node died while it wrote an epoch, and its successor
+  /// has not repaired that yet.
   bool known() const noexcept { return known_; }
 
 private:
   void date(const storage::epoch_table& epochs) {
     space_id space;
-    epoch_number epoch = 0; // Epoch of `space`.
+    epoch_number epoch = 0; // Epoch of the space that `space` names.
     for (std::size_t i = 0; i < pages_.size(); ++i) {
       const auto& key = key_in(pages_[i]);
       if (const auto of_page = space_of(key); of_page != space) {

@@ -13,8 +13,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Part of the remaining time that is left for the answer's way: a node says what it knows when its
-/// time is up.
+/// Returns the part of the remaining time that the answer's way gets: a node answers when the time
+/// that it was given is up.
 milliseconds spare_of(milliseconds left) {
   return std::min(left / 4, 100ms);
 }

@@ -57,7 +57,7 @@ public:
 
 private:
   std::atomic<std::uint32_t> sampled_{0};
-  std::vector<caf::actor> read_threads_; ///< One for each lane.
+  std::vector<caf::actor> read_threads_; ///< Threads that run the lanes, one for each.
 };
 
 /// Returns what `choose_location` needs to know of this client.

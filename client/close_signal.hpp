@@ -15,14 +15,14 @@ public:
   close_signal();
 
   bool given() const noexcept { return given_.load(std::memory_order_acquire); }
-  /// A file that becomes readable with the signal, for `poll`; -1 when the process had no
+  /// Returns a file that becomes readable with the signal, for `poll`; -1 when the process had no
   /// descriptor left.
   int file() const noexcept { return file_.get(); }
   /// Gives the signal. Every living waiter has been told when this returns. Idempotent.
   void give();
 
-  /// Calls `end_wait` when the signal is given, or was given before: once, in any thread, and never
-  /// after the waiter's destructor.
+  /// Calls `end_wait` once, when the signal is given or if it was given before: in any thread, and
+  /// never after the waiter's destructor.
   class waiter {
   public:
     waiter(close_signal& signal, std::function<void()> end_wait);

@@ -21,7 +21,7 @@ bool can_join(const pending_commit& one, const pending_commit& other) {
 }
 
 /// Adds a later commit to an earlier one. The node takes the pages of a commit in from last to
-/// first: the later set goes in front.
+/// first, so the pages of the later set go in front.
 void join(pending_commit& earlier, const pending_commit& later) {
   earlier.filled.insert(0, later.filled);
   earlier.next_lengths += later.next_lengths;

@@ -11,7 +11,7 @@
 
 namespace peercache::client {
 
-/// One set, or several, whose bytes are in their slots; on the way to the node.
+/// One set, or several, whose bytes are in their slots, on the way to the node.
 struct pending_commit {
   own_pool_ptr pool;
   std::string filled;       ///< Packed link::filled_slot; each set in prefix order.
@@ -38,7 +38,8 @@ private:
   std::mutex lock_;
   /// Guarded by lock_. The session's actor has been woken and will call `next`.
   bool busy_ = false;
-  /// Guarded by lock_. Later sets join the last commit.
+  /// Guarded by lock_. Commits in the order of their sets; later sets join the last commit if they
+  /// can.
   std::deque<std::shared_ptr<pending_commit>> waiting_;
 };
 

@@ -14,7 +14,7 @@ namespace peercache::client {
 error fault_of(const caf::error& why);
 
 /// Says why there is no connection to the node at this address, and whether any process answered
-/// there. Keeps the code.
+/// there. The result has the code of `why`.
 error connect_fault(const std::string& host, std::uint16_t port, const error& why);
 
 } // namespace peercache::client

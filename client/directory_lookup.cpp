@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Bytes of keys in one frame: the first part of a large question is answered while the rest is
-/// still on its way.
+/// Bytes of keys in one frame: a large question is sent in frames, so that its first part is
+/// answered while the rest is still on its way.
 constexpr std::size_t frame_bytes = 128 * directory::wire::key_bytes;
 
 milliseconds left_until(deadline until) {

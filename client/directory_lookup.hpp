@@ -31,7 +31,8 @@ private:
   struct question {
     const lookup_plan::share* share = nullptr;
     const link::peer* owner = nullptr;
-    std::unique_ptr<net::frame_channel> channel; ///< Null when the question has ended.
+    /// Connection to the owner; null when the question has ended.
+    std::unique_ptr<net::frame_channel> channel;
     deadline until;
     bool ready = false; ///< The channel's socket was ready at the last wait.
   };

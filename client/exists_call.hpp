@@ -29,7 +29,7 @@ private:
   own_pool_ptr own_; ///< This host's pool, for the current piece.
   /// Keys of the current piece that are not in this host's pool.
   std::vector<std::uint32_t> elsewhere_;
-  std::vector<lookup_answer> answers_; ///< The answers, in the order of `elsewhere_`.
+  std::vector<lookup_answer> answers_; ///< The directory's answers, in the order of `elsewhere_`.
 };
 
 } // namespace peercache::client

@@ -119,7 +119,7 @@ void get_call::read_from_memory() {
     client_.load.begin(read->batch.peer.inc, read->bytes);
     read->over.emplace(client_.reads->lanes(), read->batch, rdma::current_numa_node()).start();
   }
-  // Own pages are copied while the bytes of the others are on their way.
+  // Pages of this host's pool are copied while the bytes of other pages are on their way.
   for (const auto& page : pages)
     if (plan_.is_own(page))
       read_own_host(page);
@@ -170,7 +170,9 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
     return page_status::stale;
   if (digest != where.checksum && guard_on(guard::checksum))
     return page_status::corrupt;
-  if (where.gen.readable()) // The read brought the words of the slot's current filling.
+  // Uses of a page that is filled and not yet published are not counted: its slot's counter holds a
+  // mark of the node until then.
+  if (where.gen.readable())
     slots.count_use(where.slot);
   return page_status::hit;
 }

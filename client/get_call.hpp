@@ -28,7 +28,7 @@ private:
     rdma::read_batch batch;
     std::vector<std::uint32_t> indices;
     std::uint64_t bytes = 0;
-    std::optional<rdma::striped_read> over; ///< Reads over the lanes.
+    std::optional<rdma::striped_read> over; ///< Reads the pages over all lanes; empty before.
   };
 
   bool is_late() const noexcept;
@@ -38,8 +38,8 @@ private:
   void find_on_own_host();
   void look_up();
   std::optional<promote_call> ask(promote_plan pages);
-  /// Reads the pages that were located. Pages on disk only are promoted meanwhile, and read then;
-  /// so are those that `holders` were asked for.
+  /// Reads the pages that were located. Pages that are on a disk only are promoted meanwhile and
+  /// read then, and so are the pages that `holders` were asked for.
   void read(std::optional<promote_call>& holders);
   void read_from_memory();
   /// Copies one page, unless the deadline has passed, or passes while a large page is copied.

@@ -14,7 +14,7 @@ location_cache::location_cache(std::uint64_t capacity_keys) {
   if (capacity_keys == 0)
     return;
   auto count = std::bit_ceil(std::max<std::uint64_t>(capacity_keys / ways, 1));
-  // Zero memory costs nothing until it is used; an entry that is all zero is empty.
+  // Memory of `calloc` costs nothing until it is used; an entry that is all zero is empty.
   buckets_.reset(static_cast<bucket*>(std::calloc(count, sizeof(bucket))));
   mask_ = count - 1;
 }

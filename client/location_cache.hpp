@@ -27,7 +27,7 @@ public:
 
   std::optional<directory::page_location> find(const page_key& key) noexcept;
   void store(const page_key& key, const directory::page_location& location) noexcept;
-  /// Forgets `key` if its entry is still this filling.
+  /// Forgets `key` if its entry still names the filling of `stale`.
   void erase(const page_key& key, const directory::page_location& stale) noexcept;
   void erase(const page_key& key) noexcept;
 
@@ -35,7 +35,7 @@ private:
   struct entry {
     page_key key;
     directory::page_location location;
-    std::uint32_t used_at = 0; ///< 0: the entry is empty.
+    std::uint32_t used_at = 0; ///< Clock of the last store or find; 0: the entry is empty.
   };
   static constexpr std::size_t ways = 8;
   struct bucket {
@@ -46,11 +46,11 @@ private:
   std::size_t index_of(const page_key& key) const noexcept { return key.prefix() & mask_; }
   std::mutex& lock_of(std::size_t index) noexcept { return locks_[index % stripes]; }
 
-  // Constant after construction.
+  // `mask_` is constant after construction.
   std::size_t mask_ = 0;
 
-  // Shared between threads: an entry is guarded by the lock of its bucket's stripe. The clock may
-  // run unevenly; it only orders entries.
+  // The members from here on are shared between threads: an entry is guarded by the lock of its
+  // bucket's stripe. `clock_` may run unevenly, because it only orders entries.
   struct free_memory {
     void operator()(bucket* memory) const noexcept;
   };

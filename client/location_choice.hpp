@@ -11,7 +11,7 @@ namespace peercache::client {
 /// What a reader knows when it chooses where to read a page from.
 struct reader_place {
   incarnation own;  ///< This host's node; zero: there is none.
-  node_id own_node; ///< Spreads readers over equal locations.
+  node_id own_node; ///< Id of this host's node; spreads readers over equal locations.
   /// Returns the bytes that this process is reading from a peer now.
   std::function<std::uint64_t(const incarnation&)> outstanding = [](const incarnation&) {
     return std::uint64_t{0};

@@ -26,7 +26,7 @@ public:
 
   explicit lookup_course(peer_health& health) : health_(health) {}
 
-  /// Begins the next look-up of the call.
+  /// Begins the next look-up of the call, by this plan.
   void begin(lookup_plan& plan) noexcept;
   /// Returns the next questions; none: the look-up is over, and each key has its answer.
   std::vector<lookup_plan::share> next_round(const process_of& linked, deadline now,

@@ -60,17 +60,17 @@ struct owners_known {
 class lookup_plan {
 public:
   enum class use : std::uint8_t { yes, no_link, left_alone };
-  /// Whether an owner may be asked. `now`: it is asked if the answer is yes; a breaker that tries
-  /// its peer out has then let one call pass.
+  /// Says whether an owner may be asked. `now`: the owner is asked if the answer is yes, so a
+  /// breaker that tries its peer out has then let one call pass.
   using usable = std::function<use(node_id, bool now)>;
 
   /// Most rounds that all owners of a key, and one newer view, can take.
   static constexpr int rounds_max = static_cast<int>(lookup_answer::asked_max) + 1;
 
-  /// One owner's part of a round.
+  /// The question of one round to one owner, about some of the keys.
   struct share {
     node_id owner;
-    std::string request; ///< Packed keys.
+    std::string request; ///< The packed keys that the owner is asked for.
     std::vector<std::uint32_t> indices;
     /// Some key of the share has no other owner left to ask, and no answer so far.
     bool last_chance = false;
@@ -96,8 +96,8 @@ public:
   /// Takes an owner's answer (directory/wire.hpp). False: it is malformed, which counts as a
   /// failure.
   bool answered(const share& asked, std::string_view answer);
-  /// An owner has not answered: `reason` becomes the reason of its keys unless another owner
-  /// answers.
+  /// Notes that an owner has not answered: `reason` becomes the reason of its keys unless another
+  /// owner answers.
   void failed(const share& asked, page_status reason);
 
   /// Whether a shard spoke of a newer view than the one that is followed; `newer` is the newest
@@ -114,8 +114,8 @@ private:
   std::size_t owners_today(const page_key& key, std::span<node_id> out) const;
   std::size_t candidates(const page_key& key, std::span<node_id> out) const;
   void count_open_keys();
-  /// Chooses the next owner to ask; false when there is none. `more`: there is another one after
-  /// it.
+  /// Chooses the next owner to ask; false when there is none. `more`: another owner is left after
+  /// the chosen one.
   bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen, bool& more);
   void take(std::uint32_t index, std::size_t count, bool not_mine);
 
@@ -125,7 +125,7 @@ private:
   directory::view_number newer_;
   node_id newer_from_;
   std::unordered_map<node_id, std::size_t> open_keys_; ///< Open keys of each owner in this round.
-  /// The choice of owners makes a difference to the number of messages.
+  /// Whether the choice of owners makes a difference to the number of messages.
   bool saves_messages_ = false;
 };
 

@@ -19,7 +19,7 @@ using std::chrono::steady_clock;
 constexpr auto slot_patience = 5ms;
 /// Bytes that one call mirrors at most.
 constexpr std::uint64_t mirrored_bytes_max = 16u << 20;
-/// Slots asked for ahead, for pages of the last page's length.
+/// Number of slots that are leased ahead, for pages of the last page's length.
 constexpr std::uint64_t leases_wanted = 4;
 constexpr std::uint32_t looks_for_own_copy = 4;
 
@@ -37,8 +37,8 @@ void mirror_call::consider(const get_page& page, std::uint32_t length_bytes,
   const bool mirrored = client_.heat.is_mirrored(page.key, now);
   const auto reads = client_.heat.count_read(page.key, now);
   if (mirrored) {
-    // The next look-up may find this host's copy. If the pool had no room for it, the cached
-    // location is used on.
+    // The cached location is dropped, so that the next look-up may find this host's copy. After
+    // some such reads the location is kept, because the pool had no room for the copy.
     if (reads <= looks_for_own_copy)
       client_.locations.erase(page.key);
     return;

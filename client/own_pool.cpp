@@ -8,7 +8,8 @@ bool own_pool::make_readable(const link::filled_slot& page) noexcept {
   PEERCACHE_ASSERT(slots.in_range(page.slot, page.length_bytes));
   if (!slots.fill(page.slot, page.key, page.length_bytes, page.checksum))
     return false;
-  // When the index has no room, readers find the page through the directory a moment later.
+  // When the index has no room, readers of this host find the page through the directory a moment
+  // later.
   index.insert(page.key, page.slot);
   return true;
 }

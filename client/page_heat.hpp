@@ -28,7 +28,7 @@ public:
   bool is_mirrored(const page_key& key, time_point now) const noexcept;
 
 private:
-  /// tag 32 bits | seconds of the first read 24 | mirrored 1 | reads 7
+  /// One cell's 64 bits: tag 32 | seconds of the first read 24 | mirrored 1 | reads 7
   struct cell {
     std::uint32_t tag = 0;
     std::uint32_t seconds = 0;

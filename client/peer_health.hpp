@@ -12,7 +12,8 @@ namespace peercache::client {
 /// Threads: any.
 class peer_health {
 public:
-  /// Calls at a time that a peer gets before it is trusted again.
+  /// After a probe that succeeds, the calls at a time that a peer gets double up to this number;
+  /// then the breaker closes.
   static constexpr std::uint32_t slow_start_calls = 8;
 
   bool allow(const incarnation& peer, circuit_breaker::time_point now);
@@ -24,7 +25,7 @@ public:
 
 private:
   mutable std::mutex lock_;
-  /// Guarded by lock_. Only peers that failed.
+  /// Guarded by lock_. Has an entry only for peers that failed.
   std::unordered_map<incarnation, circuit_breaker> breakers_;
 };
 

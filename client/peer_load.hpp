@@ -31,7 +31,7 @@ public:
 
 private:
   mutable std::mutex lock_;
-  /// Guarded by lock_. Only peers that are being read from.
+  /// Guarded by lock_. Has an entry only for peers that are being read from.
   std::unordered_map<incarnation, std::uint64_t> bytes_;
 };
 

@@ -31,7 +31,7 @@ private:
   std::condition_variable changed_;
   std::vector<std::unique_ptr<own_pool>> gone_; ///< Guarded by lock_.
   bool stop_ = false;                           ///< Guarded by lock_.
-  bool ended_ = false;                          ///< Guarded by lock_. `run` has returned.
+  bool ended_ = false;                          ///< Guarded by lock_. Whether `run` has returned.
 };
 
 } // namespace peercache::client

@@ -30,7 +30,8 @@ private:
 
   session::caller self_;
   const promote_plan pages_;
-  std::vector<std::optional<pending_answer>> answers_; ///< One for each share of the plan.
+  /// The answer to each share of the plan; none: not asked.
+  std::vector<std::optional<pending_answer>> answers_;
 };
 
 } // namespace peercache::client

@@ -17,7 +17,7 @@ namespace peercache::client {
 /// interprets the answers. Threads: one. No clock, no I/O.
 class promote_plan {
 public:
-  /// One node's pages.
+  /// The question to one node: the pages that it is to bring into its pool.
   struct share {
     incarnation holder;
     std::string request;                ///< Packed `promoted_page`s.
@@ -36,7 +36,7 @@ public:
   std::span<const share> shares() const noexcept { return shares_; }
 
   /// Returns how much of the remaining time a node may take: it answers with the pages that it has
-  /// before its reader gives up. Not above zero: it need not be asked.
+  /// before its reader gives up. If the result is not above zero, the node need not be asked.
   static std::chrono::milliseconds patience(std::chrono::milliseconds left);
   /// Returns one place for each page of the share, whatever the node has answered. An empty or
   /// malformed answer names no place; a location on a disk or of another process counts as none.

@@ -20,14 +20,14 @@ namespace peercache::client {
 class rdma_uses {
 public:
   static constexpr std::uint32_t sample_one_in = 8;
-  static constexpr std::size_t records_max = 4096; ///< Fits into one message.
+  static constexpr std::size_t records_max = 4096; ///< As many records as fit into one message.
 
-  /// A page of this holder was a hit.
+  /// Notes that a page of this holder was a hit.
   void add(const incarnation& holder, slot_id slot, generation gen);
 
   /// The pages of one holder, packed link::used_page.
   using of_holder = std::pair<incarnation, std::string>;
-  /// Returns everything since the last call.
+  /// Takes out the records that were added since the last call, by holder.
   std::vector<of_holder> take();
 
 private:

@@ -9,7 +9,8 @@
 namespace peercache::client {
 namespace {
 
-/// Whether the place was out of date, rather than the page unreadable: worth a second look.
+/// Whether a status says that the page's place was out of date, which is worth a second look, and
+/// not that the page is unreadable.
 bool place_was_stale(page_status status) noexcept {
   return status == page_status::stale || status == page_status::holder_gone ||
          status == page_status::wrong_key;
@@ -82,7 +83,7 @@ void read_plan::looked_at_own_host(std::uint32_t index,
   PEERCACHE_ASSERT(here->holder == known_.own);
   locate(index, *here);
   if (!pasts_.empty())
-    pasts_[index].denied = {}; // No other holder need be asked for the page.
+    pasts_[index].denied = {}; // The page lies here, so no holder is asked for it.
 }
 
 std::size_t read_plan::take_remembered() {
@@ -139,7 +140,8 @@ void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place r
     reader.length_bytes = results_[index].length_bytes;
     const auto& best = choose_location(answers[i], reader);
     remember(index, best);
-    // The holder itself knows better than the directory.
+    // The directory still names the holder that denied the page. The holder knows better and is
+    // asked.
     if (holder_is_asked && best.holder == its.avoided) {
       pasts_[index].unless_holder = page_status::stale;
       continue;
@@ -192,7 +194,7 @@ std::vector<read_plan::page> read_plan::take_round() {
 bool read_plan::may_copy(const page& which, bool late) {
   PEERCACHE_ASSERT(is_own(which));
   if (late) {
-    // The page's place stays remembered: it is not out of date.
+    // The page's place stays in the location cache, because it is not out of date.
     end(which.index, page_status::timed_out);
     return false;
   }
@@ -204,7 +206,7 @@ bool read_plan::may_copy(const page& which, bool late) {
 
 void read_plan::copied(const page& which, page_status status) {
   if (status == page_status::timed_out)
-    end(which.index, status); // The page's place stays remembered, as in `may_copy`.
+    end(which.index, status); // The page's place stays in the location cache: it is right.
   else
     decide(which.index, which.location, status, page_origin::own_host);
 }
@@ -246,7 +248,7 @@ void read_plan::told_by_holder(const promote_plan::place& now, bool late) {
     return locate_promoted(now.index, *now.location);
   if (late)
     return end(now.index, page_status::timed_out);
-  // The directory still names the holder that denies the page.
+  // The directory still names the holder that denies the page: its record is false and is reported.
   if (its.unless_holder == page_status::stale) {
     const auto& key = pages_[now.index].key;
     locations_.erase(key);
@@ -271,7 +273,7 @@ void read_plan::decide(std::uint32_t index, const directory::page_location& used
     return;
   }
   // The record is false for certain: in the second look the directory has just named it, and the
-  // holder itself denied it, not a view that may be older than the record.
+  // holder itself denied it. A view that may be older than the record has decided nothing here.
   if (place_was_stale(status) && origin != page_origin::none && used.gen.readable())
     stale_.add({key, used.holder, used.gen});
   if (status != page_status::hit)

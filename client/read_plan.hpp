@@ -61,7 +61,7 @@ public:
   read_plan(std::span<const get_page> pages, std::span<page_result> results,
             location_cache& locations, stale_records& stale);
 
-  // -- one look
+  // -- one look: which pages have a place
 
   /// Sets the view that the look goes by.
   void follow(readers_cluster known);
@@ -84,7 +84,7 @@ public:
   /// Takes the directory's answers about `keys_missing`, one a key.
   void looked_up(std::span<const lookup_answer> answers, reader_place reader);
 
-  // -- reads of one look
+  // -- one look: reads of the pages that have a place
 
   /// Takes the pages that are on a disk only. @pre the answer for each page goes to `promoted`
   promote_plan take_cold();
@@ -102,11 +102,12 @@ public:
   /// by
   void was_read(std::uint32_t index, const directory::page_location& used, page_status status,
                 page_origin origin);
-  /// Both take a node's answer about one page. @param late the deadline has passed
+  /// `promoted` and `told_by_holder` take a node's answer about one page. @param late the deadline
+  /// has passed
   void promoted(const promote_plan::place& now, bool late);
   void told_by_holder(const promote_plan::place& now, bool late);
 
-  /// Whether some pages are to be looked for once more; these are missing then.
+  /// Whether some pages are to be looked for once more; these pages count as missing then.
   bool look_again();
 
 private:

@@ -54,7 +54,8 @@ private:
   const incarnation reader_; ///< The reader's name, the same on all rails.
   const std::string name_;
   std::string choice_;
-  std::vector<std::unique_ptr<rdma::reader_rail>> rails_; ///< The rails must outlive their planes.
+  /// Declared before `planes_`, which the rails must outlive.
+  std::vector<std::unique_ptr<rdma::reader_rail>> rails_;
   std::vector<std::unique_ptr<rdma::data_plane>> planes_;
   std::vector<std::unique_ptr<rdma::data_plane_loop>> loops_;
   std::vector<std::unique_ptr<rdma::read_lane>> lanes_;

@@ -16,8 +16,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// Longest wait for an earlier set of this host. After its return a set is in its node's pool one
-/// message later; it takes longer only when the node is frozen or gone.
+/// Longest wait for the pages of an earlier set of this host: they are in their node's pool one
+/// message after the set's return, and later only when the node is frozen or gone.
 constexpr auto put_patience = 50ms;
 constexpr auto put_look_interval = 100us;
 

@@ -31,8 +31,8 @@ private:
       std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::remove_atom_v,
       std::string{}));
 
-  /// Waits until pages that a set of this host has put are in the pool, where they are removed.
-  /// Notes which keys the pool has.
+  /// Waits until pages that a set of this host has put are in the pool, where this call can remove
+  /// them. Notes which keys the pool has.
   void await_own_puts();
   /// Asks all holders before it waits for the first: a silent holder holds up no other.
   void ask(const link::topology& cluster, const std::vector<remove_plan::share>& shares);

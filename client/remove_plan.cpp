@@ -70,7 +70,7 @@ std::vector<remove_plan::share> remove_plan::ask_holders(const is_member& in_vie
         add(shares, at.holder, i);
   if (own == incarnation{} || !in_view(own))
     return shares;
-  // Pages of this host that the directory does not know (yet) are removed by its own node.
+  // Pages of this host that the directory does not know (yet) are removed by this host's node.
   for (const auto i : here_) {
     const auto known = locations_of(i);
     if (std::none_of(known.begin(), known.end(), [&](const auto& at) { return at.holder == own; }))
@@ -120,7 +120,7 @@ void remove_plan::settle(const share& part, page_status said) noexcept {
 
 void remove_plan::end() {
   for (auto& result : results_)
-    if (result.status == page_status::pending) // The page's holders left the view meanwhile.
+    if (result.status == page_status::pending) // All holders of the page left the view meanwhile.
       result.status = page_status::not_found;
 }
 

@@ -30,7 +30,7 @@ class remove_plan {
 public:
   using is_member = std::function<bool(const incarnation&)>;
 
-  /// One holder's pages.
+  /// The question to one holder: the pages that it is to remove.
   struct share {
     incarnation holder;
     std::string keys; ///< Packed page_keys.
@@ -40,7 +40,7 @@ public:
   /// All pages are pending at first. @pre keys.size() == results.size()
   remove_plan(std::span<const page_key> keys, std::span<page_result> results);
 
-  /// The page lies in this host's pool.
+  /// Notes that the page with this index lies in this host's pool.
   void is_here(std::size_t index) { here_.push_back(index); }
   /// Takes the directory's answers, one a key.
   void looked_up(std::span<const lookup_answer> answers);
@@ -75,7 +75,8 @@ private:
   std::span<const page_key> keys_;
   std::span<page_result> results_;
   std::vector<std::size_t> here_;
-  std::vector<lookup_answer> answers_; ///< Empty unless the directory was asked.
+  /// The directory's answers, one a key; empty unless it was asked.
+  std::vector<lookup_answer> answers_;
 };
 
 } // namespace peercache::client

@@ -26,9 +26,9 @@ constexpr auto end_timeout = 500ms;
 
 std::atomic<int> systems_ending{0};
 
-/// Ends an actor system within `end_timeout`. CAF closes a connection when its peer has closed it,
-/// too, which a frozen peer never does. The rest of the end, in which nothing of the client is used
-/// any more, is then left to a thread.
+/// Ends an actor system within `end_timeout`. CAF closes a connection only when its peer has closed
+/// it too, which a frozen peer never does: then a thread is left to end the system, which uses
+/// nothing of the client any more.
 void end_system(std::unique_ptr<link::system_config> config,
                 std::unique_ptr<caf::actor_system> system) {
   auto ended = std::make_shared<std::promise<void>>();
@@ -209,7 +209,8 @@ session::~session() {
     self->send_exit(actor_, caf::exit_reason::user_shutdown);
     self->send_exit(connector_, caf::exit_reason::user_shutdown);
     self->send_exit(links_, caf::exit_reason::user_shutdown);
-    self->wait_for(actor_, connector_, links_); // These actors use members of the session.
+    // These actors use members of the session, so they must have ended before it does.
+    self->wait_for(actor_, connector_, links_);
   }
   callers_.clear();
   actor_ = nullptr;
@@ -220,9 +221,9 @@ session::~session() {
   board_->unmapper->stop();
   link::wait_for_thread_actor(*system_, unmapping_thread_);
   unmapping_thread_ = nullptr;
-  // Actors that something still refers to must not keep the caller's process from ending.
+  // An actor that something still refers to must not keep the caller's process from ending.
   system_->await_actors_before_shutdown(false);
-  // The system ends in another thread, which would wait for this one too.
+  // Another thread ends the system, and would wait for this thread if it were still attached.
   link::leave_actor_system();
   end_system(std::move(config_), std::move(system_));
 }

@@ -57,7 +57,7 @@ public:
   /// Waits for a view that is at least as new as `wanted`, and until its members are linked or were
   /// tried.
   bool wait_view(const directory::view_number& wanted, deadline until) const;
-  /// Ends all waits, here and at the window, for good.
+  /// Ends all waits of callers, at the board and at the window, for good.
   void close();
 
   set_window window;
@@ -67,14 +67,14 @@ public:
   const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
 
 private:
-  readiness ready_now() const; ///< Call with lock_ held.
+  readiness ready_now() const; ///< The caller holds lock_.
 
   mutable std::mutex lock_;
   mutable std::condition_variable changed_;
   link::topology_ptr topology_; ///< Guarded by lock_. Never null after construction of the session.
   std::set<std::string> nodes_seen_; ///< Guarded by lock_.
   own_pool_ptr pool_;                ///< Guarded by lock_. Null while there is no session.
-  /// Guarded by lock_. Epochs of the pool before, or null.
+  /// Guarded by lock_. Epochs of the pool before the current one, or null.
   std::shared_ptr<storage::epoch_block> last_epochs_;
   std::optional<error> fault_; ///< Guarded by lock_.
   bool closed_ = false;        ///< Guarded by lock_.
@@ -83,13 +83,14 @@ private:
 /// The session's own actor, as the callers' threads see it.
 using session_actor =
     caf::typed_actor<caf::reacts_to<link::view_atom, std::string>, caf::reacts_to<link::beat_atom>,
-                     // Callers: send the commits in the board's queue.
+                     // Callers: ask to send the commits in the board's queue.
                      caf::reacts_to<link::commit_atom>,
-                     // Callers: ask the node for slots.
+                     // Callers: ask for slots, which the actor requests from the node.
                      caf::reacts_to<link::reserve_atom, slot_request_ptr>,
                      // Callers: find out where these pages (packed keys) are, ahead of need.
                      caf::reacts_to<link::lookup_atom, std::string>,
-                     // Destructor: say goodbye, then answer.
+                     // The session's destructor: asks to say goodbye to the node. Answers when that
+                     // is done.
                      caf::replies_to<link::leave_atom>::with<bool>>;
 
 /// The CAF half of a client: an actor system, the session with this host's node, links to all
@@ -98,7 +99,7 @@ using session_actor =
 /// connector, all on the scheduler; unmapping pools has a thread of its own.
 class session {
 public:
-  /// @param closing borrowed; ends the waits of callers
+  /// @param closing borrowed; closing the client ends the waits of callers
   session(const client_options& options, close_signal& closing,
           std::function<link::client_report()> report_totals,
           std::function<void(const page_key&, const directory::page_location&)> remember);
@@ -124,7 +125,7 @@ public:
     caller& operator=(const caller&) = delete;
     caf::scoped_actor& operator*() noexcept { return *actor_; }
     caf::scoped_actor* operator->() noexcept { return actor_.get(); }
-    /// Call when an answer may still arrive: the actor is thrown away, its mailbox with it.
+    /// Call when an answer may still arrive: the actor and its mailbox are then thrown away.
     void spoil() noexcept { spoiled_ = true; }
     /// While the result lives, closing the client answers these requests with an error.
     close_signal::waiter fail_at_close(std::vector<caf::message_id> requests);
@@ -145,7 +146,7 @@ private:
   link::links_actor links_;
   caf::actor unmapping_thread_;
   std::mutex callers_lock_;
-  /// Guarded by callers_lock_. Idle actors.
+  /// Guarded by callers_lock_. Idle actors, from which `caller` takes its own.
   std::vector<std::unique_ptr<caf::scoped_actor>> callers_;
 };
 

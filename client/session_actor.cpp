@@ -30,7 +30,7 @@ constexpr std::uint32_t beats_per_report = 4;
 constexpr std::uint32_t beats_per_use_report = 2;
 constexpr auto session_timeout = 1s;
 constexpr auto commit_timeout = 10s;
-/// Number of owners of a key while there is no node to say it.
+/// Number of owners of a key while there is no node that says another number.
 constexpr std::uint32_t directory_replicas = 2;
 
 /// Maps the node's pool and takes the lock that says this process lives.
@@ -105,8 +105,8 @@ void connect(session_pointer self) {
             [self](const caf::error& why) { failed(self, why); });
 }
 
-/// Whether each slot of an answer is one of the pool's, or `no_slot`: this process will write to
-/// the memory that they name.
+/// Whether each slot of an answer is one of the pool's, or `no_slot`. This process will write to
+/// the memory of these slots, so a wrong one must not pass.
 bool within_pool(const own_pool& pool, const std::string& slots, const std::string& lengths) {
   auto count = record_count<slot_id>(slots);
   if (!count || *count > record_count<std::uint32_t>(lengths).value_or(0))
@@ -144,7 +144,7 @@ void send_next(session_pointer self);
 flush_result outcome_of(const pending_commit& job, const std::string& statuses) {
   flush_result outcome;
   if (job.mode == commit_mode::mirror)
-    return outcome; // No `set` made these pages.
+    return outcome; // A flush is told nothing: no `set` made these pages.
   outcome.failed = job.filled.size() / sizeof(filled_slot);
   for (std::size_t i = 0; i < statuses.size() && outcome.failed > 0; ++i) {
     auto status = static_cast<page_status>(statuses[i]);
@@ -167,7 +167,7 @@ void committed(session_pointer self, const pending_commit_ptr& job, const std::s
 }
 
 /// Returns the next commit for the current node. Commits for a node that is gone are ended: their
-/// slots are gone too, and the answer that would never come would hold up everything behind it.
+/// slots are gone too, and a wait for their answers would hold up all later commits.
 pending_commit_ptr next_for_this_node(session_board& board) {
   auto pool = board.pool();
   auto job = board.commits.next();
@@ -176,9 +176,9 @@ pending_commit_ptr next_for_this_node(session_board& board) {
   return job;
 }
 
-/// Sends the next commit. CAF keeps the handlers of a request to a node that is gone until their
-/// time is up. These handlers therefore hold no reference to a pool: its memory would be kept as
-/// long.
+/// Sends the next commit. CAF keeps the handlers of a request to a node that is gone until the
+/// request's time is up. These handlers therefore hold no reference to a pool, whose memory would
+/// be kept as long.
 void send_next(session_pointer self) {
   auto job = next_for_this_node(*self->state.options.board);
   self->state.in_flight = job;
@@ -220,8 +220,8 @@ void reserve(session_pointer self, const slot_request_ptr& request) {
     return;
   }
   self->state.reserving.insert(request);
-  // The handler holds no reference to the pool, as in `send_next`. The caller may have given up:
-  // only requests in `reserving` count.
+  // The handler may outlive its node until the request's time is up, so it holds no reference to
+  // the pool. The caller may have given up, so only requests in `reserving` count.
   auto finish = [self, asked = std::weak_ptr(request)](const std::string* slots) {
     auto open = asked.lock();
     if (!open || self->state.reserving.erase(open) == 0)
@@ -272,8 +272,8 @@ void prefetch(session_pointer self, const std::string& keys) {
   }
 }
 
-/// Sends withdrawals of false records, best effort, one message an owner: the next reader finds a
-/// record again that stays.
+/// Sends withdrawals of false records, best effort, one message an owner: a record that stays is
+/// found again by its next reader.
 void send_stale_records(session_pointer self) {
   auto& board = *self->state.options.board;
   auto records = board.stale.take();
@@ -290,8 +290,8 @@ void send_stale_records(session_pointer self) {
       caf::anon_send(owner->directory, withdraw_atom_v, std::move(batch.records));
 }
 
-/// Reports READs to the holders of the pages, best effort, one message each: a holder out of reach
-/// orders its pages by what else it knows.
+/// Reports READs to the holders of the pages, best effort, one message each: a holder that hears
+/// nothing orders its pages for eviction by the uses that it knows.
 void send_uses(session_pointer self) {
   auto& board = *self->state.options.board;
   auto uses = board.uses.take();

@@ -47,8 +47,8 @@ bool set_call::is_late() const noexcept {
 }
 
 void set_call::leave_out_those_here() {
-  // Only pages that this host's own slot table has now count: a remembered location elsewhere may
-  // be out of date. The directory finds the other duplicates when the page is published.
+  // A duplicate is a page that this host's own slot table has now: a remembered location elsewhere
+  // may be out of date. The directory finds other duplicates when the page is published.
   if (client_.options.duplicate == duplicate_mode::store)
     return;
   const auto key_at = [this](std::size_t i) -> const page_key& { return pages_[i].key; };
@@ -57,7 +57,8 @@ void set_call::leave_out_those_here() {
   };
   find_each(pool_, pages_.size(), key_at, length_at,
             [this](std::size_t i, const std::optional<directory::page_location>& here) {
-              // A page that is filled and not committed is the newest anyway.
+              // A page that is filled and not yet published counts no uses: it is the newest
+              // anyway.
               if (here && plan_.is_here(i) && here->gen.readable())
                 pool_->slots.count_use(here->slot);
             });

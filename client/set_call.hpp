@@ -21,7 +21,7 @@ private:
   void leave_out_those_here();
   bool is_late() const noexcept;
   void take_leases();
-  /// Asks the node for slots for the pages without one; null: all have one.
+  /// Asks the node for slots for the pages without one. Returns null when all pages have one.
   slot_request_ptr ask_for_slots();
   /// Waits for the slots of `request`: afterwards each page has a slot, or its reason.
   void take_answer(slot_request& request);

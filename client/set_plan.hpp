@@ -38,12 +38,12 @@ public:
   /// The page is readable in this host's pool. True: nothing is stored, and the call counts as a
   /// use of the page; false: the page was decided before.
   bool is_here(std::size_t index);
-  /// Bytes of all pending pages.
+  /// Returns the bytes of all pending pages.
   std::uint64_t bytes() const noexcept;
-  /// Ends all pending pages.
+  /// Ends all pending pages with this status.
   void fail(page_status reason);
 
-  // -- slots
+  // -- slots for the pages
 
   std::vector<std::uint32_t> without_slot() const;
   std::uint32_t length_of(std::uint32_t index) const noexcept {
@@ -57,7 +57,7 @@ public:
   /// no reason. @param slots packed, in the order of the question; may be short or empty
   void take_slots(std::string_view slots, page_status why_not);
 
-  // -- copies
+  // -- copies of the pages into their slots
 
   /// A pending page and its slot.
   struct page {
@@ -66,14 +66,14 @@ public:
   };
   std::vector<page> to_fill() const;
   void filled(std::uint32_t index, std::uint64_t checksum);
-  /// There was no time to fill the page's slot.
+  /// Notes that there was no time to fill the page's slot.
   void too_late(std::uint32_t index);
 
-  // -- the message to the node
+  // -- the message to the node, and the slots that go back
 
-  /// Returns packed `filled_slot`s of the pages that `publish` has shown to this host's readers, in
-  /// the order of the call. `publish` returns false when the node has taken the slot back.
+  /// Shows a page to this host's readers; false when the node has taken the slot back.
   using make_readable = std::function<bool(const link::filled_slot&)>;
+  /// Returns packed `filled_slot`s of the pages that `publish` has shown, in the order of the call.
   std::string commit(const make_readable& publish);
   /// Returns the unfilled slots since the last call, packed.
   std::string take_unfilled();
@@ -81,10 +81,10 @@ public:
 private:
   std::span<const set_page> pages_;
   std::span<page_result> results_;
-  std::vector<slot_id> slots_;           ///< One for each page.
-  std::vector<std::uint64_t> checksums_; ///< One for each page.
+  std::vector<slot_id> slots_;           ///< The slot of each page, or `no_slot`.
+  std::vector<std::uint64_t> checksums_; ///< The checksum of each page that was filled.
   std::vector<std::uint32_t> asked_;     ///< Pages that the node is asked for slots for.
-  std::string unfilled_;                 ///< Packed slot_ids.
+  std::string unfilled_;                 ///< Packed slot_ids that will not be filled.
 };
 
 /// Returns how many slots a client wants to have leased after a set, for pages as large as those of

@@ -16,7 +16,7 @@ void set_window::follow(std::uint64_t pool_bytes) {
 
 bool set_window::enter(std::uint64_t bytes, deadline until) {
   std::unique_lock guard{lock_};
-  // A call that is larger than the whole window passes alone.
+  // A call that is larger than the whole window passes when no other call is in the window.
   auto fits = [&] { return bytes_ == 0 || bytes_ + bytes <= bytes_max_; };
   if (!changed_.wait_until(guard, until, [&] { return closed_ || fits(); }) || closed_)
     return false;

@@ -18,14 +18,15 @@ public:
 
   explicit set_window(std::uint64_t bytes_max) : option_bytes_(bytes_max), bytes_max_(bytes_max) {}
 
-  /// The pages now go to a pool of this size: the window shrinks to its part, if that is less.
+  /// Notes that pages now go to a pool of this size: the window shrinks to its part of the pool, if
+  /// that is less.
   void follow(std::uint64_t pool_bytes);
 
   /// Takes `bytes` of the window; false when there is no room until the deadline.
   bool enter(std::uint64_t bytes, deadline until);
   /// Gives back the bytes of `sets` calls, with the outcome of their pages.
   void leave(std::uint64_t bytes, std::uint64_t sets, const flush_result& outcome);
-  /// Ends all waits, for good: they find no room, and no empty window.
+  /// Ends all waits, for good: `enter` finds no room, and `wait_empty` no empty window.
   void close();
   /// Waits for an empty window. Returns the outcome of the pages since the last call; nothing at
   /// the deadline.

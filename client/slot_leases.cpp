@@ -15,7 +15,7 @@ bool slot_leases::take(std::uint32_t granules, slot_id& slot) {
 
 std::uint32_t slot_leases::ask_for(std::uint32_t granules, std::uint64_t target) {
   std::lock_guard guard{lock_};
-  // One size at a time: slots of another size are used up or come back with the next slots.
+  // Leased slots of another size do not count: they are used up, or go back with the next slots.
   auto covered = granules == granules_ ? slots_.size() + on_their_way_ : on_their_way_;
   if (covered >= target)
     return 0;

@@ -34,7 +34,7 @@ public:
     std::string slots; ///< Packed slot_ids; empty when refused.
     page_status why_not = page_status::pending;
   };
-  /// For the caller: waits; `timed_out` gives the request up.
+  /// For the caller: waits for the answer; `timed_out` gives the request up.
   outcome wait(deadline until);
 
 private:

@@ -20,7 +20,7 @@ public:
   static constexpr std::size_t records_max = 4096;
 
   void add(const directory::withdraw_record& record);
-  /// Returns everything since the last call.
+  /// Takes out the records that were added since the last call.
   std::vector<directory::withdraw_record> take();
 
 private:

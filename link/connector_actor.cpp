@@ -60,7 +60,7 @@ void give_socket(connector_pointer self, connector_state::dial& done) {
   auto& mm = self->system().middleman();
   auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   auto scribe = mm.backend().new_scribe(std::exchange(done.fd, -1));
-  // The handshake gets more time than the connect: a loaded peer still answers.
+  // The handshake gets more time than the connect, so that a loaded peer can still answer.
   self->request(basp, self->state.timeout * 4, caf::connect_atom_v, std::move(scribe), done.port)
       .then(
           [promise = done.promise](caf::node_id&, caf::strong_actor_ptr& found,
@@ -92,7 +92,8 @@ bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   return true;
 }
 
-/// Ends the dials that are over, without waiting for the others; looks again soon.
+/// Ends the dials that are over, without waiting for the others; as long as some are open, looks at
+/// them again two milliseconds later.
 void look_after_dials(connector_pointer self) {
   constexpr milliseconds look_again{2};
   auto& dials = self->state.dials;

@@ -22,7 +22,7 @@ struct connector_state {
     dial() = default;
     dial(dial&& other) noexcept;
     ~dial();
-    int fd = -1; ///< Owned by this struct.
+    int fd = -1; ///< The connecting socket; this struct owns it.
     std::uint16_t port = 0;
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<gateway_actor> promise;

@@ -41,7 +41,7 @@ topology_ptr links_state::snapshot() const {
   next->past = past;
   for (const auto& member : view.members)
     next->peers.push_back(links.at(member.inc).handles);
-  // Peers and members stand in the same order.
+  // Each member of the view has its peer at the same index.
   PEERCACHE_ASSERT(next->peers.size() == next->view.members.size());
   return next;
 }
@@ -101,7 +101,8 @@ void linked(links_pointer self, const incarnation& inc, const gateway_actor& gat
 
 void dial(links_pointer self, const incarnation& inc, links_state::link& known) {
   auto& options = self->state.options;
-  PEERCACHE_ASSERT(!known.dialing); // One greeting at a time.
+  // A member is greeted again only when its last greeting has ended.
+  PEERCACHE_ASSERT(!known.dialing);
   known.dialing = true;
   auto failed = [self, inc](const caf::error& why) { dial_failed(self, inc, why); };
   self->request(options.connector, std::chrono::seconds(30), dial_atom_v, known.handles.self.host,

@@ -12,20 +12,21 @@ namespace peercache::link {
 
 /// Keeps one connection to each member of the view; a callback hears of every change.
 using links_actor = caf::typed_actor<
-    // Membership (in a node) or session (in a client): a new view; connect to its members.
+    // Membership (in a node) or session (in a client): tells a new view; connect to its members.
     caf::reacts_to<view_atom, std::string>,
     // Itself: dials members without a connection again.
     caf::reacts_to<beat_atom>>;
 
 struct links_options {
   std::string cluster;
-  std::string own_name; ///< Sent in hellos, for the other side's log.
+  std::string own_name; ///< Name of this process; sent in hellos, for the other side's log.
   /// A node's own handles, complete before the first view arrives; null in a client process.
   std::shared_ptr<const peer> self;
   std::chrono::milliseconds retry{500};
   std::chrono::milliseconds hello_timeout{1000};
   connector_actor connector;
-  std::function<void(const topology_ptr&)> publish; ///< Called in this actor with every change.
+  /// Called by this actor with each new topology.
+  std::function<void(const topology_ptr&)> publish;
 };
 
 struct links_state {
@@ -45,8 +46,9 @@ struct links_state {
   std::map<incarnation, link> links;
   static inline const char* name = "links";
 
-  /// Whether `next` is a view of a cluster that was started anew; its number then says nothing. A
-  /// client outlives all nodes that it knows, and their successors count from one again.
+  /// Whether `next` is a view of a cluster that was started anew; the view's number then says
+  /// nothing. A client outlives all nodes that it knows, and the nodes that follow them count from
+  /// one again.
   bool begins_anew(const discovery::view& next) const;
   /// Takes a newer view: forgets members that left, adds those that came. False when the view is
   /// not newer.

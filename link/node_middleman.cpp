@@ -26,7 +26,7 @@ public:
     const auto helper = spawn_servers.find(gone);
     if (helper == spawn_servers.end())
       return;
-    // The helper may still wait for an answer of that peer.
+    // The helper actor may still wait for an answer of the peer that is gone, so it is killed.
     caf::anon_send_exit(helper->second, caf::exit_reason::kill);
     spawn_servers.erase(helper);
   }
@@ -69,7 +69,7 @@ private:
   int reserve_ = -1;
 };
 
-/// Does what CAF's own doorman does, with `accepting`.
+/// CAF's own doorman, except that it accepts connections by `accepting`.
 class doorman final : public caf::io::doorman {
 public:
   doorman(network::default_multiplexer& loop, network::native_socket listener)

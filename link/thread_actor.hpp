@@ -12,7 +12,7 @@ namespace peercache::link {
 /// actor.
 caf::actor spawn_thread_actor(caf::actor_system& system, std::function<void()> body);
 
-/// Blocks until the actor has ended.
+/// Blocks the calling thread until the actor of `spawn_thread_actor` has ended.
 void wait_for_thread_actor(caf::actor_system& system, const caf::actor& thread);
 
 } // namespace peercache::link

@@ -20,7 +20,7 @@ using directory_actor = caf::typed_actor<
     caf::replies_to<publish_atom, std::string, std::uint64_t, std::uint64_t>::with<std::string>,
     // Pool: forget records that still have that generation. Answers how many were forgotten.
     caf::replies_to<withdraw_atom, std::string>::with<std::uint64_t>,
-    // Client: where the pages of these keys can be read.
+    // Client: asks where the pages of these keys can be read.
     caf::replies_to<lookup_atom, std::string>::with<std::string>,
     // Pool of any node: compare the sender's digests with the shard's. Answers the ranges in which
     // the shard has other facts about that node (directory/shard_repair.hpp). The second message
@@ -39,7 +39,7 @@ using directory_actor = caf::typed_actor<
     // Own membership only: the cluster goes on without this node since this view (encoded). The
     // shard forgets everything, for it hears of no changes until a newer view has this node inside.
     caf::reacts_to<leave_atom, std::string>,
-    // Itself: goes on giving its records away.
+    // Itself: goes on giving the records to the nodes that will own their keys.
     caf::reacts_to<pump_atom>,
     // Itself, some time after a new view: forgets keys that other nodes own now.
     caf::reacts_to<beat_atom>>;

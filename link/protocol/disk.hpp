@@ -10,8 +10,8 @@
 
 namespace peercache::link {
 
-/// The disk's thread's report of one turn to its actor, to be handled in this order: answers, pages
-/// that are gone, pages that are stored.
+/// One turn of the disk's thread, reported to the disk's actor, which handles the parts in this
+/// order: answers, pages that are gone, pages that are stored.
 struct disk_turn {
   std::string stored; ///< stored_page records: pages that are durable, some of them since earlier.
   struct left {
@@ -23,10 +23,10 @@ struct disk_turn {
     std::uint64_t request = 0;
     std::string records;
     bool is_walk = false;
-    std::uint64_t next = 0; ///< Answer to a walk: the place to go on at.
+    std::uint64_t next = 0; ///< Answer to a walk: the place to go on at; 0 at the end.
   };
   std::vector<answer> answers;
-  bool scanned = false; ///< The scan at the start is over.
+  bool scanned = false; ///< The store's scan of the disk at the start is over.
 
   bool empty() const noexcept {
     return stored.empty() && gone.empty() && answers.empty() && !scanned;
@@ -52,7 +52,7 @@ using disk_actor = caf::typed_actor<
     // Clearing: keep these bytes for the next process (storage/disk/cleared_file.hpp). Answers
     // nothing once they are durable, else the reason why they are not.
     caf::replies_to<clear_atom, std::string>::with<std::string>,
-    // Pool: the directory knows that the pages of this ticket are gone.
+    // Pool: tells that the directory knows that the pages of this ticket are gone.
     caf::reacts_to<ack_atom, std::uint64_t>,
     // Gateway: read everything once and compare checksums. Answers when that has begun.
     caf::replies_to<verify_atom>::with<bool>,

@@ -35,10 +35,10 @@ struct wanted_page {
 };
 static_assert(sizeof(wanted_page) == 40 && std::is_trivially_copyable_v<wanted_page>);
 
-/// The outcome for one wanted page.
+/// The outcome of reading one wanted_page.
 struct loaded_page {
   std::uint64_t checksum = 0;
-  std::uint32_t found = 0; ///< 1: the slot holds the page.
+  std::uint32_t found = 0; ///< 1: the page was read and is in its slot.
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(loaded_page) == 16 && std::is_trivially_copyable_v<loaded_page>);

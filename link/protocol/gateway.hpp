@@ -10,7 +10,7 @@ inline constexpr std::uint32_t wire_version = 11;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
-    // Gateway: the cluster's new view, encoded.
+    // Gateway: tells the cluster's new view, encoded.
     caf::reacts_to<view_atom, std::string>,
     // Itself: reconnects, reports its totals.
     caf::reacts_to<beat_atom>>;
@@ -18,10 +18,10 @@ using session_listener = caf::typed_actor<
 /// The answer to a hello: the node that answers, and its actors.
 struct peer_welcome {
   peer_welcome() = default;
-  std::string member; ///< Encoded discovery::member.
+  std::string member; ///< The node that answers, as an encoded discovery::member.
   directory_actor directory;
   membership_actor membership;
-  /// The port where its directory answers clients (actors/lookup_broker.hpp).
+  /// The port where the node's directory answers clients (actors/lookup_broker.hpp).
   std::uint16_t lookup_port = 0;
   template <class Inspector>
   friend auto inspect(Inspector& f, peer_welcome& x) {
@@ -32,11 +32,11 @@ struct peer_welcome {
 /// The answer to a new session: what a client process of this host needs to use the pool.
 struct session_welcome {
   session_welcome() = default;
-  std::uint64_t session = 0;            ///< Names the session in later messages.
-  std::uint32_t lock_index = 0;         ///< The byte that the client keeps locked while it lives.
-  std::string pool_name;                ///< Name of the POSIX shared memory object.
-  std::string member;                   ///< Encoded discovery::member of this node.
-  std::string view;                     ///< Encoded discovery::view.
+  std::uint64_t session = 0;    ///< Names the session in later messages.
+  std::uint32_t lock_index = 0; ///< Index of the pool's lock that the client holds while it lives.
+  std::string pool_name;        ///< Name of the pool's POSIX shared memory object.
+  std::string member;           ///< Encoded discovery::member of this node.
+  std::string view;             ///< The node's view, as an encoded discovery::view.
   std::uint32_t directory_replicas = 2; ///< Number of owners of each key.
   std::uint8_t mirror = 0;              ///< pool.mirror: which pages of other hosts are mirrored.
   template <class Inspector>
@@ -56,13 +56,13 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<session_atom, std::string, session_listener>::with<session_welcome>,
     // A session: reserve slots for pages of these lengths.
     caf::replies_to<reserve_atom, std::uint64_t, std::string>::with<std::string>,
-    // A session: filled slots, a commit_mode, and the lengths to reserve for next time. Answers one
-    // page_status byte a page, and slots.
+    // A session: commits filled slots, with a commit_mode and the lengths to reserve for next time.
+    // Answers one page_status byte a page, and slots.
     caf::replies_to<commit_atom, std::uint64_t, std::string, std::uint8_t,
                     std::string>::with<std::string, std::string>,
-    // A session that ends in good order: the client no longer writes to any slot.
+    // A session that ends in good order: tells that its client no longer writes to any slot.
     caf::reacts_to<leave_atom, std::uint64_t>,
-    // A session: reserved slots that it will never fill.
+    // A session: gives back reserved slots that it will never fill.
     caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
     // A session: its totals so far.
     caf::reacts_to<report_atom, std::uint64_t, client_report>,
@@ -79,7 +79,7 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
     // CLI: the state of this node.
     caf::replies_to<status_atom>::with<node_report>,
-    // CLI: the encoded view.
+    // CLI: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
     // CLI and the process itself: leave the cluster in good order. Answers when everything is
     // withdrawn.
@@ -90,8 +90,8 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
     // Clients of this host and the CLI: clear a space (CLEARING protocol).
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string>::with<clear_report>,
-    // Other nodes: the cleared spaces that they know. Answers those that this node knows (CLEARING
-    // protocol).
+    // Other nodes: tell the cleared spaces that they know. Answers those that this node knows
+    // (CLEARING protocol).
     caf::replies_to<tell_atom, std::string>::with<std::string>,
     // Own clearing: this node may have caught up with the clears that it missed; then clients can
     // be let in.
@@ -105,8 +105,8 @@ using gateway_actor = caf::typed_actor<
 
 /// Opens connections with a deadline of our own; no other actor is blocked by them.
 using connector_actor = caf::typed_actor<
-    // Host, port: connect, and answer the gateway published there, or an error within the connect
-    // time-out.
+    // Actors of this process: connect to this host and port. Answers the gateway published there,
+    // or an error within the connect time-out.
     caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>,
     // Itself: checks the connections that are being made.
     caf::reacts_to<beat_atom>>;

@@ -7,7 +7,7 @@ namespace peercache::link {
 /// The MEMBERSHIP protocol (`wire_version`). Packets are encoded discovery messages
 /// (discovery/packet_codec.hpp).
 using membership_actor = caf::typed_actor<
-    // Other nodes' membership actors: one message of the membership protocol.
+    // Other nodes' membership actors: send one message of the membership protocol.
     caf::reacts_to<packet_atom, std::string>,
     // The node, once everything is wired: start. Then itself: time passes.
     caf::reacts_to<beat_atom>,

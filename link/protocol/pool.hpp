@@ -17,24 +17,26 @@ using pool_actor = caf::typed_actor<
     // page is in the pool, and no owner knows it.
     caf::replies_to<commit_atom, std::string, std::uint8_t, std::string>::with<std::string,
                                                                                std::string>,
-    // Gateway: these reserved slots will never be filled.
+    // Gateway: gives back reserved slots that will never be filled.
     caf::reacts_to<abandon_atom, std::string>,
-    // Gateway: pages (used_page) that other hosts READ; those that are still here count as used.
+    // Gateway: tells pages (used_page) that other hosts READ; pages that are still here count as
+    // used.
     caf::reacts_to<used_atom, std::string>,
     // Gateway: forget and withdraw the pages of these keys. Answers one page_status byte a key.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
-    // Promoter: where the pages of these keys are in the pool. Answers like a directory look-up.
+    // Promoter: asks where the pages of these keys are in the pool. Answers like a directory
+    // look-up.
     caf::replies_to<locate_atom, std::string>::with<std::string>,
     // Promoter: these slots (filled_slot) hold pages that came from disk; publish them. Answers
     // like `locate`.
     caf::replies_to<restore_atom, std::string>::with<std::string>,
-    // Disk: these pages (stored_page) are on disk now.
+    // Disk: tells that these pages (stored_page) are on disk now.
     caf::reacts_to<stored_atom, std::string>,
     // Disk: the pages of these keys are no longer on disk; acknowledge this ticket, if it is not 0.
     caf::reacts_to<gone_atom, std::uint64_t, std::string>,
     // Disk: its scan is done; publish the pages that it has.
     caf::reacts_to<walk_atom>,
-    // The node, at its start: the disk's actor.
+    // The node, at its start: tells which actor is the disk's.
     caf::reacts_to<hello_atom, disk_actor>,
     // Own membership: the cluster had expelled this node and took it back; publish everything
     // again.
@@ -54,12 +56,13 @@ using pool_actor = caf::typed_actor<
     // Own membership: the members and the owners of each key; publish again the pages that changed
     // owner.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // The node's start: pages (compared_page) that the process before left, already compared with
-    // their checksums. An empty message ends the adoption.
+    // The node's start: hands over pages (compared_page) that the process before left, already
+    // compared with their checksums. An empty message ends the adoption.
     caf::reacts_to<adopt_atom, std::string>,
     // Itself: goes on zeroing the memory of removed pages.
     caf::reacts_to<scrub_atom>,
-    // Itself: evicts ahead of need, publishes again the pages that no directory owner acknowledged.
+    // Itself: evicts ahead of need, and publishes again the pages that no directory owner has
+    // acknowledged.
     caf::reacts_to<beat_atom>>;
 
 } // namespace peercache::link

@@ -30,7 +30,7 @@ static_assert(sizeof(filled_slot) == 48 && std::is_trivially_copyable_v<filled_s
 
 /// What the pool does with a page that the cluster has elsewhere.
 enum class commit_mode : std::uint8_t {
-  store = 0,  ///< The new copy stays too.
+  store = 0,  ///< The new copy stays beside the others.
   skip = 1,   ///< The new copy is dropped when all directory owners know the page elsewhere.
   mirror = 2, ///< The new copy is a mirror of a page that was read from another host.
 };

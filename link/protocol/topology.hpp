@@ -17,7 +17,7 @@ struct peer {
   gateway_actor gateway;
   directory_actor directory;
   membership_actor membership;
-  /// The port where its directory answers clients (actors/lookup_broker.hpp).
+  /// The port where the member's directory answers clients (actors/lookup_broker.hpp).
   std::uint16_t lookup_port = 0;
   bool tried = false; ///< At least one attempt to connect has ended, well or not.
   bool linked() const noexcept { return static_cast<bool>(directory); }
@@ -29,7 +29,7 @@ struct topology {
   topology() = default;
   discovery::view view;
   discovery::hash_ring ring;
-  std::vector<peer> peers; ///< One for each of view.members, sorted by node_id.
+  std::vector<peer> peers; ///< The peer of each of view.members, in the same order: by node_id.
   /// Rings of earlier views, kept until the last view: users check their age.
   discovery::former_rings past;
 

@@ -14,7 +14,7 @@ slow_connector(connector_actor::pointer self,
             dials->push_back(self->make_response_promise<gateway_actor>());
             return dials->back();
           },
-          // A promise may only be kept in its own actor.
+          // CAF lets only the actor that made a promise keep it.
           [dials](beat_atom) {
             dials->back().deliver(caf::make_error(caf::sec::cannot_connect_to_node));
           }};

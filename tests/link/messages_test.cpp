@@ -16,8 +16,8 @@
 namespace peercache::link::messages {
 namespace {
 
-/// All fields of a struct, whatever its `inspect` names: it does not compile with another number of
-/// names than the struct has fields.
+/// Lists all fields of a struct, whatever its `inspect` names. The macro does not compile when it
+/// is given another number of names than the struct has fields.
 #define FIELDS_OF(type, ...)                                                                       \
   auto fields_of(type& x) {                                                                        \
     auto& [__VA_ARGS__] = x;                                                                       \
@@ -131,7 +131,7 @@ template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);
 }
-/// Types of the block that are handles of actors, and not tested.
+/// Number of types in the block that are handles of actors: these are not tested.
 constexpr std::size_t handles = 4;
 static_assert(count_of(static_cast<types*>(nullptr)) + handles ==
                   caf::id_block::peercache::end - caf::id_block::peercache::begin,

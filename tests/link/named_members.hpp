@@ -20,7 +20,7 @@ inline discovery::member member_named(const std::string& name, std::uint64_t inc
   return member;
 }
 
-/// A topology of these members, with these directory handles (null: no connection).
+/// Returns a topology of these members with these directory handles (null: no connection).
 inline topology_ptr topology_of(std::vector<std::pair<discovery::member, directory_actor>> nodes,
                                 std::uint64_t version) {
   std::sort(nodes.begin(), nodes.end(),

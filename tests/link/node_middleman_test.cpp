@@ -35,7 +35,7 @@ protected:
     leave_actor_system();
   }
 
-  /// Number of peers in the broker's tables, read in its own thread.
+  /// Returns the number of peers in the broker's tables, read in the broker's own thread.
   std::size_t peers_remembered() {
     auto& middleman = system.middleman();
     const auto basp = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
@@ -48,7 +48,7 @@ protected:
     return answer.get();
   }
 
-  /// Connects and leaves like a command of the CLI.
+  /// Connects to the process and leaves it again, as a command of the CLI does.
   void connect_and_leave() {
     std::thread{[port = port] {
       system_config of_a_client{1};
@@ -98,7 +98,7 @@ public:
     low.rlim_cur = static_cast<rlim_t>(next);
     ::setrlimit(RLIMIT_NOFILE, &low);
     ::close(next);
-    // Below the limit there may be gaps: fill them.
+    // Some numbers below the limit may still be free: they are used up too.
     for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
       filled_.push_back(fd);
   }

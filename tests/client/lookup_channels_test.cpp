@@ -9,7 +9,7 @@
 namespace peercache::client {
 namespace {
 
-/// A member whose directory listens here.
+/// A member of the view whose directory port listens in this test.
 struct listening {
   listening(const std::string& name, std::uint64_t inc)
       : socket(*net::listen_on("127.0.0.1", 0, 8)) {

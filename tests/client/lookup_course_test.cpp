@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// One call's look-ups among three nodes, whose answers the test gives.
+/// The look-ups of one call among three nodes, whose answers the test gives.
 class lookup_course_test : public testing::Test {
 protected:
   static constexpr std::size_t nodes_count = 3;
@@ -143,7 +143,7 @@ TEST_F(lookup_course_test, an_owner_that_failed_is_not_asked_again_in_the_call) 
   const auto first = next();
   const auto failed = first.at(0).owner;
   fail(first[0]);
-  begin(1); // The next piece of the same call.
+  begin(1); // A look-up for the next piece of the same call.
   const auto again = next();
   ASSERT_EQ(again.size(), 1u);
   EXPECT_NE(again[0].owner, failed);
@@ -195,7 +195,7 @@ TEST_F(lookup_course_test, the_call_that_tries_an_owner_asks_it_for_all_its_keys
   begin_call();
   begin(1);
   EXPECT_EQ(next().at(0).owner, failed);
-  begin(1); // The probe is not answered yet.
+  begin(1); // This call's probe of the owner is not answered yet.
   EXPECT_EQ(next().at(0).owner, failed) << "it is this call that tries it";
   begin_call();
   begin(1);

@@ -25,7 +25,7 @@ discovery::member member_named(const std::string& name, std::uint64_t inc) {
   return who;
 }
 
-/// Real shards, and a client's view of them.
+/// Real directory shards, and the view that a client has of them.
 class lookup_plan_test : public testing::Test {
 protected:
   struct node {
@@ -59,7 +59,7 @@ protected:
     return discovery::hash_ring(list);
   }
 
-  /// Makes these nodes the cluster, in the view of this version.
+  /// Makes these nodes the cluster, in a view of this version, and tells it to all of them.
   void tell(const std::vector<std::size_t>& members, std::uint64_t version) {
     std::vector<incarnation> living;
     for (auto i : members)
@@ -186,7 +186,7 @@ TEST_F(lookup_plan_test, a_key_that_one_replica_lost_is_found_at_the_other) {
   std::vector<incarnation> living;
   for (std::size_t i = 0; i < 3; ++i)
     living.push_back(nodes[i].self.inc);
-  nodes[1].shard.set_members({}); // Node 1 has forgotten everything.
+  nodes[1].shard.set_members({}); // Node 1's shard forgets all records here.
   nodes[1].shard.set_members(living);
   lookup_plan plan{keys, answers};
   plan.follow(known(nodes[0].ring, 1));
@@ -199,7 +199,7 @@ TEST_F(lookup_plan_test, owners_of_before_are_asked_while_the_new_ones_know_noth
   tell({0, 1}, 1);
   publish_all();
   auto before = nodes[0].ring;
-  tell({0, 1, 2, 3, 4, 5}, 2); // Nothing is published to the new owners.
+  tell({0, 1, 2, 3, 4, 5}, 2); // Nothing has been published to the new owners.
   auto now = nodes[0].ring;
   lookup_plan without{keys, answers};
   without.follow(known(now, 2));

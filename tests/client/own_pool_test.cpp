@@ -11,7 +11,8 @@
 namespace peercache::client {
 namespace {
 
-/// A clear walks over readable pages; pages that are only filled must not be found after it either.
+/// A clear walks over readable pages only; after the clear, pages that were merely filled before
+/// must not be found either.
 TEST(own_pool, finds_no_filled_page_of_before_a_clear) {
   storage::pool_memory_options options;
   options.name_prefix = "peercache-own-pool-test-" + std::to_string(::getpid());

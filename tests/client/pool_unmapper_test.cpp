@@ -9,7 +9,7 @@
 namespace peercache::client {
 namespace {
 
-/// A pool whose end shows in the lock of its session.
+/// A pool whose end can be seen: the lock of its session is released.
 struct watched_pool {
   storage::pool_memory memory;
 

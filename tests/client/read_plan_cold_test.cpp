@@ -1,4 +1,4 @@
-// Pages that are not where the directory says: on a disk, or elsewhere at the same holder.
+// Pages that are not where the directory says: on a disk, or in another place of the same holder.
 
 #include "tests/client/read_plan_fixture.hpp"
 
@@ -26,7 +26,7 @@ protected:
     begin(1);
     look_up({found({place})});
   }
-  /// Comes to the second look at page 0, whose holder is asked too.
+  /// Brings the plan to its second look at page 0, in which the page's holder is asked too.
   void look_twice_asking(std::uint64_t gen) {
     look_twice(at(near, gen), stale);
     expect_asked(plan->ask_holders(), near, {key(0)});
@@ -147,7 +147,7 @@ TEST_F(read_plan_cold_test, a_holder_that_is_in_no_view_any_more_brings_nothing)
   EXPECT_TRUE(plan->look_again());
 }
 
-// -- questions to the holder
+// -- questions to a holder that denied a page
 
 TEST_F(read_plan_cold_test, nobody_is_asked_in_the_first_look) {
   begin(1);

@@ -72,7 +72,7 @@ protected:
     return place;
   }
 
-  /// The directory's answer about one key.
+  /// Returns the directory's answer about one key that is found at these places.
   static lookup_answer found(const std::vector<directory::page_location>& places) {
     lookup_answer answer;
     answer.status = status::hit;
@@ -104,8 +104,8 @@ protected:
     plan->was_read(page.index, page.location, said, origin);
   }
 
-  /// Finds page 0 at `place` in the first look, where its read ends with `said`; comes to the
-  /// second look.
+  /// Lets page 0 be found at `place` in the first look, where its read ends with `said`; then
+  /// begins the second look.
   void look_twice(const directory::page_location& place, status said) {
     begin(1);
     look_up({found({place})});
@@ -114,7 +114,7 @@ protected:
     follow();
   }
 
-  /// Takes the records that the directory is to forget.
+  /// Returns the records that the directory is to forget, and forgets them.
   std::vector<directory::withdraw_record> stale_records_told() { return stale_told.take(); }
 
   void expect_end(std::size_t i, status wanted_status, page_origin origin = page_origin::none) {
@@ -125,7 +125,7 @@ protected:
   const incarnation own{1, 1};
   const incarnation near{1, 2};
   const incarnation far{1, 3};
-  const incarnation stranger{1, 4}; ///< This process is in no view.
+  const incarnation stranger{1, 4}; ///< A process that is in no view.
   incarnation left;
   std::set<incarnation> members{own, near, far};
   location_cache locations{64};

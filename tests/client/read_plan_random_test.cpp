@@ -1,5 +1,5 @@
-// Calls of many pages in many places: one by hand, then thousands at random. The test knows all
-// that was said and checks the rules by itself.
+// Calls of many pages in many places: one by hand, then thousands at random. The test notes all
+// answers and checks the plan's rules against them by itself.
 
 #include "tests/client/read_plan_fixture.hpp"
 
@@ -180,7 +180,7 @@ protected:
 
   static constexpr std::size_t keys = 12;
   std::mt19937_64 random;
-  /// Places named by the directory, or by the holder.
+  /// Places that the directory or the holder has named.
   std::set<std::pair<page_key, incarnation>> named;
   std::set<std::pair<page_key, incarnation>> denied; ///< Places denied by a holder in this call.
   std::map<std::uint32_t, incarnation> asked_of;

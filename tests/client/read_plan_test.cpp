@@ -7,9 +7,9 @@ namespace {
 
 using enum page_status;
 
-/// After these statuses the directory is asked once more.
+/// Statuses of a read after which the page is looked for once more.
 constexpr std::array stale_statuses{stale, wrong_key, holder_gone};
-/// These statuses say nothing against the record.
+/// Statuses of a read that say nothing against the directory's record.
 constexpr std::array final_statuses{
     corrupt, timed_out, unreachable, breaker_open, page_status::refused, bad_size, closed};
 
@@ -158,7 +158,7 @@ TEST_F(read_plan_test, a_place_that_was_learnt_meanwhile_is_not_forgotten) {
   begin(1);
   look_up({found({at(near, 4)})});
   const auto page = only_read();
-  locations.store(key(0), at(near, 8)); // Another call has stored this place.
+  locations.store(key(0), at(near, 8)); // Meanwhile another call stores a newer place.
   read(page, stale);
   EXPECT_EQ(locations.find(key(0)), at(near, 8));
 }
@@ -265,7 +265,7 @@ TEST_F(read_plan_test, the_deadline_comes_before_the_length) {
 
 TEST_F(read_plan_test, nothing_is_read_from_a_process_that_is_not_in_the_view) {
   begin(1);
-  look_up({found({at(stranger, 4)})}); // The look-up went by a newer view.
+  look_up({found({at(stranger, 4)})}); // The look-up went by a newer view than the plan's.
   EXPECT_TRUE(plan->take_round().empty());
   ASSERT_TRUE(plan->look_again());
   members.insert(stranger);

@@ -42,7 +42,7 @@ protected:
       link::append_record(bytes, slot);
     return bytes;
   }
-  /// The node gives these slots for all pages.
+  /// Lets the node answer the question for slots with these.
   void give(const std::vector<slot_id>& slots, page_status why_not = pending) {
     plan->ask();
     plan->take_slots(packed(slots), why_not);
@@ -77,7 +77,8 @@ protected:
   std::vector<set_page> pages;
   std::vector<page_result> results;
   std::optional<set_plan> plan;
-  std::set<slot_id> taken_back; ///< Slots that the node has taken back: `make_readable` is false.
+  /// Slots that the node has taken back: `make_readable` returns false for them.
+  std::set<slot_id> taken_back;
   std::vector<slot_id> shown;
 };
 

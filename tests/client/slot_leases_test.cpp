@@ -21,7 +21,7 @@ TEST(slot_leases, asks_for_what_is_neither_leased_nor_on_its_way) {
   EXPECT_EQ(leases.ask_for(2, 6), 2u);
   leases.add(2, 4, {{1}, {2}, {3}}); // One of the four slots could not be had.
   EXPECT_EQ(leases.ask_for(2, 6), 1u);
-  leases.add(2, 2, {}); // The request ended with an error.
+  leases.add(2, 2, {}); // The request for two slots ended with an error.
   EXPECT_EQ(leases.ask_for(2, 6), 2u);
 }
 

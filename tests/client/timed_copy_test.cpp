@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 deadline fake_now;
 milliseconds per_look;
 
-/// A clock that is `per_look` later at each look.
+/// A clock that goes on by `per_look` at each look.
 deadline look() {
   return fake_now += per_look;
 }
@@ -28,7 +28,8 @@ protected:
       from[i] = static_cast<std::byte>(i / 4096);
   }
 
-  /// Copies in parts of this size; `copied` has the bytes that were copied. False: not all of them.
+  /// Copies parts of this size, one after another; `copied` counts the bytes. False: not all were
+  /// copied.
   bool copy(timed_copy& by, std::size_t part_bytes) {
     for (copied = 0; copied < page_bytes;) {
       const auto bytes = std::min(part_bytes, page_bytes - copied);

@@ -16,17 +16,18 @@
 namespace peercache::client {
 
 /// Messages that a fake gateway has heard, and its answers. Commits and reservations stay open
-/// until the test answers them, as they do at a node that is gone.
+/// until the test answers them, as at a node that is gone.
 struct fake_node {
   link::session_welcome welcome;
   std::vector<caf::typed_response_promise<std::string, std::string>> commits;
-  std::vector<std::string> committed; ///< Packed filled_slot of each commit.
+  std::vector<std::string> committed; ///< The packed filled_slots of each commit so far.
   std::vector<caf::typed_response_promise<std::string>> reservations;
-  std::string abandoned;              ///< Packed slot_id.
-  std::string used;                   ///< Packed used_page.
-  std::vector<std::uint64_t> cleared; ///< Spaces that were cleared.
+  std::string abandoned;              ///< Packed slot_ids that the client gave back.
+  std::string used;                   ///< Packed used_pages that the client reported.
+  std::vector<std::uint64_t> cleared; ///< Spaces that the client asked to clear.
   link::clear_report clear_answer;
-  /// The gateway calls this at its next beat: a promise may only be kept in its own actor.
+  /// The gateway calls this at its next beat, because CAF lets only the actor that made a promise
+  /// keep it.
   std::function<void()> at_beat;
 };
 
@@ -184,7 +185,8 @@ protected:
   }
   void unlink() { board->set_topology(std::make_shared<link::topology>()); }
 
-  /// Breaks the connection. The gateway goes on living and says nothing, like a remote one.
+  /// Breaks the connection to the node. The gateway goes on living and says nothing, as that of
+  /// another host would.
   void lose_node() {
     caf::anon_send(caf::actor_cast<caf::actor>(actor),
                    caf::down_msg{gateway.address(), caf::exit_reason::remote_link_unreachable});
@@ -213,7 +215,7 @@ protected:
   std::optional<flush_result> flushed() {
     return board->window.wait_empty(std::chrono::steady_clock::now());
   }
-  /// Pages that the flush says were not recorded; nothing while it waits.
+  /// Returns how many pages the flush reports as not recorded; nothing while the flush waits.
   std::optional<std::uint64_t> flush_failures() {
     const auto said = flushed();
     return said ? std::optional(said->failed) : std::nullopt;

@@ -110,7 +110,8 @@ TEST_F(session_actor_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_
 }
 
 TEST_F(session_actor_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it) {
-  const auto session = node.welcome.lock_index; // The lock is released with the mapping.
+  // The lock of the session is released with the pool's mapping.
+  const auto session = node.welcome.lock_index;
   std::weak_ptr<own_pool> lost = board->pool();
   lose_node();
   ASSERT_TRUE(lost.expired());
@@ -164,7 +165,8 @@ TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_
   const auto read_pages = [&] {
     for (std::uint32_t i = 0; i < 100; ++i) {
       board->uses.add(memory.owner(), {5}, {8});
-      board->uses.add({9, 9}, {6}, {8}); // The client does not know this holder.
+      // No member has this name, so the client cannot report to it.
+      board->uses.add({9, 9}, {6}, {8});
     }
   };
   read_pages();

@@ -18,7 +18,7 @@ struct node_status {
   discovery::member self;
   bool ready = false;
   bool leader = false;
-  std::string unready_reason; ///< Empty when the node is ready.
+  std::string unready_reason; ///< Why the node is not ready; empty when it is.
   std::uint64_t uptime_ms = 0;
   std::uint64_t view_term = 0;
   std::uint64_t view_version = 0;
@@ -29,11 +29,11 @@ struct node_status {
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
   bool draining = false;     ///< The node owns no keys and takes no pages, by its view.
-  std::uint64_t members = 0; ///< Members of its view.
+  std::uint64_t members = 0; ///< Number of members in the node's view.
   std::uint64_t links = 0;   ///< Other members that the node has a live connection to.
   link::directory_report directory;
   std::uint64_t sessions = 0;
-  std::string data_plane; ///< "tcp" or "verbs", with the reason.
+  std::string data_plane; ///< How the node serves pages, "tcp" or "verbs", with the reason.
   std::string version;
   link::disk_report disk;
   link::promote_report promotes;

@@ -25,9 +25,9 @@ using clearing_actor = caf::typed_actor<
     // heard so, or half a second later. False when that could not be kept for this node's next
     // process; then the other nodes were not told either.
     caf::replies_to<leave_atom>::with<bool>,
-    // Gateway: how many clears there were, and what keeps the next one from being certain.
+    // Gateway: asks how many clears there were, and what keeps the next one from being certain.
     caf::replies_to<stats_atom>::with<clearing_report>,
-    // Own membership: the members that are to hear of clears.
+    // Own membership: tells the members that are to hear of clears.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: tells members that have not heard of a clear.
     caf::reacts_to<beat_atom>,

@@ -31,10 +31,10 @@ using directory_actor = caf::typed_actor<
     // milliseconds. `true`: without the records of this node, which leaves. Answers how many
     // records were given away.
     caf::replies_to<drain_atom, bool, std::uint32_t>::with<std::uint64_t>,
-    // Metrics and gateway: the shard's numbers.
+    // Metrics and gateway: ask for the shard's numbers.
     caf::replies_to<stats_atom>::with<directory_report>,
-    // Own membership only: the members of the cluster. The shard forgets the records of nodes that
-    // are gone.
+    // Own membership only: tells the members of the cluster. The shard forgets the records of nodes
+    // that are gone.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Own membership only: the cluster goes on without this node since this view (encoded). The
     // shard forgets everything, for it hears of no changes until a newer view has this node inside.

@@ -58,9 +58,9 @@ using disk_actor = caf::typed_actor<
     caf::replies_to<verify_atom>::with<bool>,
     // Gateway: evict until so many bytes of the tier are free. Answers when that has begun.
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
-    // Gateway and metrics: the tier's numbers.
+    // Gateway and metrics: ask for the tier's numbers.
     caf::replies_to<stats_atom>::with<disk_report>,
-    // The disk's thread: what happened in one turn.
+    // The disk's thread: tells what happened in one turn.
     caf::reacts_to<turn_atom, disk_turn_ptr>>;
 
 /// The PROMOTER protocol, spoken inside one node.
@@ -71,9 +71,9 @@ using promoter_actor = caf::typed_actor<
     // Gateway, for clients anywhere: bring these pages into the pool if there is nothing better to
     // do.
     caf::reacts_to<warm_atom, std::string>,
-    // Gateway and metrics: the promoter's numbers.
+    // Gateway and metrics: ask for the promoter's numbers.
     caf::replies_to<stats_atom>::with<promote_report>,
-    // Itself: the time of this request is over.
+    // Itself: ends the request of this number, whose time is over.
     caf::reacts_to<beat_atom, std::uint64_t>>;
 
 } // namespace peercache::link

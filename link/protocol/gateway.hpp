@@ -64,9 +64,10 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<leave_atom, std::uint64_t>,
     // A session: gives back reserved slots that it will never fill.
     caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
-    // A session: its totals so far.
+    // A session: tells its totals so far.
     caf::reacts_to<report_atom, std::uint64_t, client_report>,
-    // Clients anywhere: a sample of the pages (used_page) that they READ from this node's pool.
+    // Clients anywhere: tell a sample of the pages (used_page) that they READ from this node's
+    // pool.
     caf::reacts_to<used_atom, std::string>,
     // Clients anywhere: remove the pages of these keys from this node's pool.
     caf::replies_to<remove_atom, std::string>::with<std::string>,
@@ -77,7 +78,7 @@ using gateway_actor = caf::typed_actor<
     // Both answer when the work has begun; false when there is no disk tier.
     caf::replies_to<verify_atom>::with<bool>,
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
-    // CLI: the state of this node.
+    // CLI: asks for the state of this node.
     caf::replies_to<status_atom>::with<node_report>,
     // CLI: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
@@ -96,9 +97,9 @@ using gateway_actor = caf::typed_actor<
     // Own clearing: this node may have caught up with the clears that it missed; then clients can
     // be let in.
     caf::reacts_to<tell_atom>,
-    // Metrics: the sessions' totals added up, and how many sessions there are.
+    // Metrics: asks for the sum of the sessions' totals, and how many sessions there are.
     caf::replies_to<stats_atom>::with<client_report, std::uint64_t>,
-    // Own membership: a new view, for the sessions.
+    // Own membership: tells a new view, for the sessions.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: checks the sessions whose process may be gone.
     caf::reacts_to<beat_atom>>;

@@ -51,10 +51,10 @@ using pool_actor = caf::typed_actor<
     caf::reacts_to<clear_atom, std::uint32_t>,
     // Gateway: withdraw everything from the directory; the node is leaving.
     caf::replies_to<drain_atom>::with<bool>,
-    // Gateway and metrics: the pool's numbers.
+    // Gateway and metrics: ask for the pool's numbers.
     caf::replies_to<stats_atom>::with<pool_report>,
-    // Own membership: the members and the owners of each key; publish again the pages that changed
-    // owner.
+    // Own membership: tells the members and the owners of each key; publish again the pages that
+    // changed owner.
     caf::reacts_to<topology_atom, topology_ptr>,
     // The node's start: hands over pages (compared_page) that the process before left, already
     // compared with their checksums. An empty message ends the adoption.

@@ -232,7 +232,8 @@ TEST_P(stalled_disk, has_promotes_miss_in_time) {
   disk_node node(wanted(true));
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, cold));
   ASSERT_EQ(node.status()->disk.pages, cold);
-  for (std::uint32_t id = 1000; id < 1600; ++id) // More than the pool holds: the cold ones go.
+  // More pages than the pool holds: the cold ones leave it.
+  for (std::uint32_t id = 1000; id < 1600; ++id)
     ASSERT_EQ(node.put(id), page_status::stored);
   ASSERT_TRUE(node.client().flush());
   // Before the directory says that a page is on disk, a miss says nothing about the disk. A read at
@@ -304,9 +305,9 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
     const auto full_at = clock::now();
     const auto skipped = [&node] { return node.status()->disk.skipped["read_only"]; };
     const auto skipped_before = skipped();
-    bool read_only =
-        false;     // Judged by skipped pages: the state itself lasts half a second at a time.
-    int tries = 0; // Since the first write that found no room.
+    // Whether pages were skipped as read-only: the state itself lasts half a second at a time.
+    bool read_only = false;
+    int tries = 0; // Rounds of puts since the first write that found no room.
     std::optional<clock::time_point> failed_at;
     const auto patience = std::chrono::seconds(takes_its_room ? 2 : 60);
     while (!read_only && clock::now() - full_at < patience) {

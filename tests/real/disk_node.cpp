@@ -117,7 +117,7 @@ page_status disk_node::put(std::uint32_t id) {
 
 void disk_node::put_to_disk(std::uint32_t first, std::uint32_t count) {
   const auto writes = status()->disk.writes;
-  // A quarter of the pool may wait for the disk.
+  // A quarter of the pool may wait for the disk; half of that is put before each wait.
   const auto at_once = static_cast<std::uint32_t>(options_.pool_bytes / 8 / page_bytes);
   for (std::uint32_t i = 0; i < count; ++i) {
     ASSERT_EQ(put(first + i), page_status::stored) << "page " << first + i;

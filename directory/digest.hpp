@@ -16,7 +16,7 @@ namespace peercache::directory {
 inline constexpr std::uint32_t digest_ranges = 64;
 static_assert(digest_ranges == 64, "a set of ranges is one 64-bit word");
 
-/// Sums the facts of one process about the keys of one range.
+/// The sum over the facts of one process about the keys of one range.
 struct range_digest {
   std::uint64_t sum = 0; ///< Sum of the facts' digests; their order does not matter.
   std::uint64_t count = 0;

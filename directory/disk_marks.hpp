@@ -18,7 +18,7 @@ public:
     marked_[slot.value] = true;
   }
   bool contains(slot_id slot) const { return slot.value < marked_.size() && marked_[slot.value]; }
-  /// Returns whether the slot was in the set.
+  /// Takes the slot out of the set; returns whether it was there.
   bool erase(slot_id slot) {
     const bool was = contains(slot);
     if (was)
@@ -34,8 +34,8 @@ private:
 };
 
 /// Remembers which pages of a pool are on disk too, so that an eviction need not ask the disk. It
-/// also remembers which pages the disk has given up for others: these are not written again at
-/// leisure, or a disk smaller than the pool would never rest.
+/// also remembers which pages the disk has given up for others: the search for unwritten pages
+/// passes over such pages, because with a disk smaller than the pool it would never end.
 ///
 /// Threads: none; the owner serializes. Invariant: no slot is both kept and let go.
 class disk_marks {

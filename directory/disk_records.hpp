@@ -27,7 +27,7 @@ public:
     else
       missed_ = true;
   }
-  /// Drops the records for which `is_gone` is true: they are not sent, or not sent again.
+  /// Drops the records for which `is_gone` returns true: they are neither sent nor sent again.
   template <class Predicate>
   void drop_if(Predicate&& is_gone) {
     std::erase_if(waiting_, is_gone);
@@ -37,12 +37,13 @@ public:
 
   bool empty() const noexcept { return waiting_.empty(); }
   bool on_way() const noexcept { return !sent_.empty(); }
-  /// More than half of the room is taken: a caller with many more records should wait.
+  /// Whether more than half of `records_max` is taken: a caller with many more records should wait.
   bool crowded() const noexcept { return waiting_.size() > records_max_ / 2; }
   bool missed() const noexcept { return missed_; }
   void begin_again() noexcept { missed_ = false; }
 
-  /// Takes the next records; they are on their way until `settle`. @pre no records are on their way
+  /// Takes up to `count_max` waiting records; they are on their way until `settle`. @pre no records
+  /// are on their way
   const std::vector<publish_record>& take(std::size_t count_max) {
     PEERCACHE_ASSERT(!on_way());
     const auto end =
@@ -52,9 +53,9 @@ public:
     waiting_.erase(waiting_.begin(), end);
     return sent_;
   }
-  /// Ends the chunk that is on its way: `said` has the owners' answers. False: some owner has not
-  /// heard of all records; the caller tries again later, not at once. Records for an owner out of
-  /// reach take at most a quarter of the room.
+  /// Ends the chunk of records that is on its way: `said` has the owners' answers. Returns false
+  /// when some owner has not heard of all records: the caller then tries again later, not at once.
+  /// Records for an owner out of reach take at most a quarter of `records_max`.
   bool settle(const publication& said) {
     PEERCACHE_ASSERT(on_way() && said.unheard.size() == sent_.size());
     bool all_heard = true;
@@ -75,7 +76,7 @@ private:
   std::size_t records_max_;
   std::deque<publish_record> waiting_;
   std::vector<publish_record> sent_;
-  std::vector<bool> sent_dropped_; ///< For each record of `sent_`: its page is gone.
+  std::vector<bool> sent_dropped_; ///< For each record of `sent_`: whether its page is gone.
   bool missed_ = false;
 };
 

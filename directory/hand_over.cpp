@@ -11,7 +11,7 @@ namespace peercache::directory {
 using owners_array = std::array<node_id, discovery::hash_ring::replicas_max>;
 
 void hand_over::walk(const shard& source) {
-  PEERCACHE_ASSERT(!walked_); // A second walk would give the records twice.
+  PEERCACHE_ASSERT(!walked_); // A second walk of the shard would send its records twice.
   const auto show = [this](const page_key& key, const page_location& location) {
     if (location.holder == options_.leaving)
       return;

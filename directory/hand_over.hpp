@@ -43,18 +43,19 @@ public:
     std::string records;
   };
 
-  /// @param before, after the rings with this node and without it
+  /// @param before the hash ring with this node @param after the hash ring without this node
   hand_over(const options& opts, discovery::hash_ring before, discovery::hash_ring after)
       : options_(opts), before_(std::move(before)), after_(std::move(after)) {}
 
-  /// Returns the orders to send now. Call it first, and again after each `settled`.
+  /// Returns the batches of records to send now. To be called at the start of the hand-over, and
+  /// again after each `settled`.
   std::vector<order> next(const shard& source, time_point now);
-  /// An order was answered or has failed; its owner took `taken` records.
+  /// To be called when an order was answered or has failed: its receiver took `taken` records.
   void settled(std::uint64_t taken);
   bool done() const noexcept { return walked_ && ready_.empty() && in_flight_ == 0; }
 
-  /// Returns orders that pass a withdrawal on to those nodes that may have been given its records
-  /// already.
+  /// Returns orders that pass a withdrawal on to the new owners that may have been given the
+  /// withdrawn records already.
   std::vector<order> forward(std::string_view withdrawals) const;
 
   std::uint64_t records() const noexcept { return taken_; }
@@ -66,7 +67,7 @@ private:
   options options_;
   discovery::hash_ring before_;
   discovery::hash_ring after_;
-  std::map<node_id, std::string> batches_; ///< Batches that are not full yet.
+  std::map<node_id, std::string> batches_; ///< Batches, by new owner, that are not full yet.
   std::deque<order> ready_;
   std::uint32_t place_ = 0;
   std::uint32_t in_flight_ = 0;

@@ -20,7 +20,8 @@ public:
     if (slots_.emplace(slot.value, bytes).second)
       bytes_ += bytes;
   }
-  /// The page in `slot` has left the pool; it need not have been a mirror.
+  /// To be called when the page in `slot` has left the pool; for a page that is no mirror the call
+  /// changes nothing.
   void remove(slot_id slot) noexcept {
     if (auto found = slots_.find(slot.value); found != slots_.end()) {
       PEERCACHE_ASSERT(bytes_ >= found->second);
@@ -35,7 +36,7 @@ public:
 private:
   std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
-  /// Mirrors' slots, with the lengths of their pages.
+  /// Lengths in bytes of the mirrored pages, by slot.
   std::unordered_map<std::uint32_t, std::uint32_t> slots_;
 };
 

@@ -20,13 +20,14 @@ struct owner_batch {
 /// allocations per batch. Invariant: no batch has more than limits::batch_pages_max records.
 class owner_batches {
 public:
-  /// @pre replicas <= hash_ring::replicas_max
+  /// @param ring names the owners of each key; borrowed, outlives this object @param replicas
+  /// owners of a key @pre replicas <= hash_ring::replicas_max
   owner_batches(const discovery::hash_ring& ring, std::uint32_t replicas);
 
   /// Adds a record for all owners of its key. @param index the caller's name for the page
   void add(std::uint32_t index, const publish_record& record);
   void add(std::uint32_t index, const withdraw_record& record);
-  /// Adds a record for one of the owners only.
+  /// Adds a record for `owner` only, whichever other owners its key has.
   void add_to(node_id owner, std::uint32_t index, const publish_record& record);
   void add_to(node_id owner, std::uint32_t index, const withdraw_record& record);
 

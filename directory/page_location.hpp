@@ -16,15 +16,16 @@ struct page_location {
   node_id node;
   incarnation holder; ///< The process that holds the page.
   generation gen;
-  std::uint64_t checksum = 0; ///< The page's checksum, never 0; 0 means that there is none.
+  std::uint64_t checksum = 0; ///< Checksum of the page's bytes, never 0; 0: none is known.
   slot_id slot;
   std::uint32_t length_bytes = 0;
   tier where = tier::memory;
-  bool mirrored = false; ///< The copy was made by a reader because the page is hot: read it first.
+  bool mirrored = false; ///< A reader made this copy because the page is hot: read it first.
   bool operator==(const page_location&) const = default;
 };
 
-/// The number of a view, to compare what two nodes go by; a later view compares greater.
+/// Number of a cluster view. Two nodes compare the numbers of their views to find which of them has
+/// the later view: a later view compares greater.
 struct view_number {
   std::uint64_t term = 0;
   std::uint64_t version = 0;

@@ -9,8 +9,8 @@
 
 namespace peercache::directory {
 
-/// Collects what the owners say of one batch of pages. Its user asks the owners, passes each answer
-/// on, and checks after each whether the batch is decided.
+/// Collects what the directory owners answer about one published batch of pages. Its user asks the
+/// owners, passes each answer on, and checks after each answer whether the batch is decided.
 ///
 /// Threads: none; the owner serializes.
 class publication {
@@ -18,12 +18,12 @@ public:
   explicit publication(std::size_t pages)
       : duplicate(pages), recorded(pages), unheard(pages), open_(pages) {}
 
-  /// For each page: some owner knows it elsewhere, and did not record this copy.
+  /// For each page: whether some owner knows it elsewhere, and did not record this copy.
   std::vector<bool> duplicate;
-  /// For each page: some owner has recorded it.
+  /// For each page: whether some owner has recorded this copy.
   std::vector<bool> recorded;
-  /// For each page: some owner has not answered, and may have recorded it or not; the page is to be
-  /// published again.
+  /// For each page: whether some owner has not answered, and may have recorded it or not; the page
+  /// is to be published again.
   std::vector<bool> unheard;
 
   /// Call before one owner is asked about these pages. @pre no owner has answered so far
@@ -55,14 +55,15 @@ public:
     }
   }
 
-  /// Each page is recorded by some owner, or all of its owners have answered.
+  /// Whether each page is recorded by some owner, or all of its owners have answered.
   bool is_decided() const noexcept { return undecided_ == 0; }
-  /// All owners have answered, or have failed to.
+  /// Whether all owners that were asked have answered or failed to.
   bool is_done() const noexcept { return waiting_ == 0; }
 
-  /// Some owner of the page has not answered yet, or never will.
+  /// Whether some owner of the page has not answered yet, or never will.
   bool may_be_recorded(std::size_t page) const { return unheard[page] || open_[page] > 0; }
-  /// Nobody relies on this copy of the page, and nobody would find it.
+  /// Whether this copy of the page can be dropped: no other node relies on it, and no reader would
+  /// find it.
   bool is_useless(std::size_t page) const {
     return duplicate[page] && !recorded[page] && !may_be_recorded(page);
   }
@@ -72,15 +73,16 @@ public:
   enum class sequel : std::uint8_t {
     none,
     tell_all, ///< Some owner has no record of the page: tell all owners again.
-    again,    ///< Repeat the same message.
-    drop,     ///< The copy is useless.
+    again,    ///< Send the same message again.
+    drop,     ///< Drop this copy: no reader would find it.
   };
   sequel after_put(std::size_t page) const {
     if (is_useless(page))
       return sequel::drop;
     return duplicate[page] || unheard[page] ? sequel::tell_all : sequel::none;
   }
-  /// What follows when the page was published again, to all owners or to one of them.
+  /// Returns what the producer does after it published the page again, to all owners (`to_all`) or
+  /// to one.
   sequel after_repeat(std::size_t page, bool to_all) const {
     if (unheard[page])
       return sequel::again;
@@ -91,11 +93,13 @@ public:
 
 private:
   void finish_one() {
-    PEERCACHE_ASSERT(waiting_ > 0); // An answer that nobody was asked for, or one taken twice.
+    // Fails for an answer that no owner was asked for, or that came twice.
+    PEERCACHE_ASSERT(waiting_ > 0);
     --waiting_;
   }
 
-  /// Notes one owner's answer, or its failure, for one page.
+  /// Notes for one page that an owner has answered or failed; `has_recorded`: it has recorded this
+  /// copy.
   void close(std::uint32_t page, bool has_recorded) {
     PEERCACHE_ASSERT(open_[page] > 0);
     const bool was_open = !recorded[page];
@@ -105,10 +109,11 @@ private:
       --undecided_;
   }
 
-  std::vector<std::uint8_t> open_; ///< For each page: owners that were asked and have not answered.
-  /// Pages that no owner has recorded and of which some owner has not answered.
+  /// For each page: number of asked owners that have not answered.
+  std::vector<std::uint8_t> open_;
+  /// Number of pages that no owner has recorded and of which some owner has not answered.
   std::size_t undecided_ = 0;
-  std::size_t waiting_ = 0; ///< Owners that have not answered.
+  std::size_t waiting_ = 0; ///< Number of asked owners that have not answered.
 };
 
 } // namespace peercache::directory

@@ -26,8 +26,8 @@ publisher::publisher(const publisher_options& options, storage::page_pool& pool)
       republishing_(options.republish_rate, options.republish_rate / 4),
       disk_records_(options.disk_records_max), repair_(repair_of(options)) {
   PEERCACHE_ASSERT(options.replicas >= 1 && options.replicas <= discovery::hash_ring::replicas_max);
-  // A piece of the walk must fit into `disk_records_`: pages without room would be walked to for
-  // ever.
+  // One step of a walk over the disk must fit into `disk_records_`: a step without room would be
+  // repeated for ever.
   PEERCACHE_ASSERT(options.walk_pages > 0 && options.walk_pages <= options.disk_records_max / 2);
   PEERCACHE_ASSERT(options.chunk_pages > 0 && options.chunk_pages <= limits::batch_pages_max);
 }
@@ -53,14 +53,14 @@ page_location publisher::location_of(const storage::resident_page& page) const {
   return location;
 }
 
-// -- questions and answers
+// -- open questions to directory owners and to the disk
 
 publisher::tag publisher::open(question about) {
   open_.emplace(++last_tag_, std::move(about));
   return last_tag_;
 }
 
-/// Removes the open question of this tag and returns it.
+/// Removes the open question with this tag and returns it.
 publisher::question publisher::close(tag id) {
   const auto found = open_.find(id);
   PEERCACHE_ASSERT(found != open_.end()); // Each order is answered once.
@@ -95,7 +95,7 @@ void publisher::walked(tag id, const std::string& pages, std::uint64_t last) {
   if (!walking_.active || walking_.number != walk->number)
     return;
   take_piece(pages);
-  // A walk that stays at its place would never end.
+  // The disk must move its walk on: a walk that stays at one place would never end.
   PEERCACHE_ASSERT(last == 0 || last != walking_.after);
   walking_.after = last;
   walking_.active = last != 0;
@@ -120,16 +120,16 @@ void publisher::follow(cluster next, time_point now) {
   const auto before = std::exchange(cluster_, std::move(next));
   if (!publishes() || (before.view && *before.view == *cluster_.view))
     return;
-  // During a view that this node missed, a member may have been out and have forgotten everything.
-  // And a node that was in no view itself has told nobody anything. In both cases all pages are
-  // told again.
+  // During a view that this node missed, a member may have been out of the cluster and have
+  // forgotten all records. A node that was in no view itself has told nobody anything. In both
+  // cases all pages are published again.
   const bool saw_all = before.view && before.view->find(options_.inc) != nullptr &&
                        cluster_.view->version == before.view->version + 1;
   const discovery::hash_ring none;
   const auto& old_ring = saw_all ? *before.ring : none;
   if (!saw_all)
-    // All pages are queued again below. So are those that waited for an owner that a later view
-    // gives the key back to.
+    // `tell_new_owners` queues all pages again, also those that waited for an owner which a later
+    // view makes their owner again.
     unpublished_.clear();
   unpublished_.forget_moved(*cluster_.ring, options_.replicas);
   tell_new_owners(old_ring);
@@ -143,7 +143,7 @@ void publisher::follow(cluster next, time_point now) {
 }
 
 void publisher::publish_again(time_point now) {
-  unpublished_.clear(); // All pages are queued again below.
+  unpublished_.clear(); // `tell_new_owners` queues all pages again.
   if (cluster_.ring)
     tell_new_owners({});
   publish_unpublished(now);
@@ -165,7 +165,8 @@ void publisher::withdraw(const pending_withdrawal& pending) {
   if (withdrawals_.size() < options_.withdrawals_max)
     withdrawals_.push_back(pending);
   else
-    ++totals_.withdrawals_dropped; // The record stays stale; its generation keeps readers safe.
+    // The directory keeps a stale record; its generation keeps readers from wrong bytes.
+    ++totals_.withdrawals_dropped;
 }
 
 void publisher::send_withdrawals() {
@@ -239,8 +240,8 @@ publisher::tag publisher::leave() {
 
 // -- unpublished pages
 
-/// Queues the page for those of its owners that did not own it by the ring `before`. These messages
-/// count against the budget.
+/// Queues the page for those of its owners that did not own it by the ring `before`. The messages
+/// to such new owners count against `republish_rate`.
 void publisher::tell_new_owners(const discovery::hash_ring& before,
                                 const storage::resident_page& page) {
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
@@ -259,8 +260,8 @@ void publisher::publish_unpublished(time_point now) {
     publish_queue(queue, now);
 }
 
-/// Sends the next chunk of this queue. Pages for an owner that cannot be reached wait for the next
-/// tick; so do pages over the budget.
+/// Sends the next chunk of the unpublished pages in `queue`. Pages for an owner that cannot be
+/// reached wait for the next tick; so do pages over `republish_rate`.
 void publisher::publish_queue(node_id queue, time_point now) {
   if (!publishes())
     return;
@@ -303,7 +304,8 @@ void publisher::hear(of_chunk& about, const reply& said, time_point now) {
   const auto after = unpublished_.settle(about.queue, done.sent, done.said);
   for (const auto& page : after.useless)
     drop(page.key, page.gen);
-  if (after.all_heard) // When some owner has not heard, the next tick tries again: no hot loop.
+  // An owner that has not heard is told at the next tick: no busy loop of retries.
+  if (after.all_heard)
     publish_queue(about.queue, now);
 }
 

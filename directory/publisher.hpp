@@ -43,7 +43,7 @@ struct publisher_options {
   std::uint64_t mirrored_bytes_max = 0;
   bool has_disk = false;
   bool write_through = false; ///< Pages are written to disk as soon as they are put.
-  /// The constructor fills in the node's identity from the fields above.
+  /// Options of the comparison; the constructor copies the node's identity there.
   record_repair::options repair;
 
   std::size_t withdrawals_max = 1u << 18;
@@ -143,7 +143,7 @@ public:
   publisher(const publisher&) = delete;
   publisher& operator=(const publisher&) = delete;
 
-  /// Takes the orders to carry out now, in this sequence.
+  /// Returns the orders to carry out now, in the vector's sequence, and forgets them.
   std::vector<order> take_orders() { return std::exchange(orders_, {}); }
 
   // -- Events: pages (publisher_pages.cpp)
@@ -173,7 +173,7 @@ public:
   /// everybody.
   void adopted(std::span<const storage::resident_page> pages, time_point now);
   /// The pool has given up these pages: they are on disk only, or gone. @pre nothing was put or
-  /// restored into their slots since
+  /// restored into the slots of these pages since
   void left(std::span<const storage::evicted> pages);
   /// Gives up the pages of these keys (packed), whether they are on disk or not, and zeroes their
   /// bytes. Returns one page_status byte a key.
@@ -181,7 +181,7 @@ public:
   /// The disk has removed its pages of these keys. @param had one page_status byte a key, `hit`
   /// where the disk had the page @param up_to the pool's newest generation when the disk was asked
   void removed_on_disk(const std::string& keys, const std::string& had, generation up_to);
-  /// Sends all waiting withdrawals, one message an owner.
+  /// Orders all withdrawals that wait to be sent, one message an owner.
   void send_withdrawals();
 
   // -- Events: the disk (publisher_disk.cpp)
@@ -203,15 +203,16 @@ public:
   /// Takes a new view, or a new connection. Publishes the pages that have new owners, and all pages
   /// after a view that was missed.
   void follow(cluster next, time_point now);
-  /// This node was out of the view and everybody forgot its pages: tells all owners again.
+  /// To be called when this node was out of the view and the shards forgot its pages: publishes all
+  /// of them again.
   void publish_again(time_point now);
-  /// Withdraws everything, for good. Returns the tag of the `has_left` order.
+  /// Withdraws all records of this node, for good. Returns the tag of the `has_left` order.
   tag leave();
   /// To be called regularly. Decides puts that have waited too long, and tells owners again what
   /// they have not heard.
   void tick(time_point now);
-  /// Carries the comparison with the directory on by one step, if time and budget allow. True when
-  /// the next step waits for no answer.
+  /// Carries the comparison with the directory on by one step, if time and budget allow. Returns
+  /// true when the next step waits for no answer.
   bool compare_on(time_point now);
 
   void answered(tag id, const std::string& said, time_point now);
@@ -221,14 +222,14 @@ public:
   void walked(tag id, const std::string& pages, std::uint64_t last);
   void failed(tag id, time_point now);
 
-  // -- What it knows
+  // -- State
 
   /// Returns a page's record, as it is published.
   page_location location_of(const storage::resident_page& page) const;
   bool joined() const noexcept;
   /// Whether the directory is to know the pages of this node.
   bool publishes() const noexcept { return joined() && !leaving_; }
-  /// Nothing waits to be sent, and nothing but comparisons is on its way.
+  /// Whether no message waits to be sent, and only comparisons wait for answers.
   bool idle() const noexcept;
   const disk_marks& marks() const noexcept { return marks_; }
   const mirror_share& mirrors() const noexcept { return mirrors_; }
@@ -294,15 +295,16 @@ private:
   using question = std::variant<of_put, of_chunk, of_disk_records, of_withdrawals, of_farewell,
                                 of_disk_walk, of_repair, of_repair_walk, of_nothing>;
 
-  /// An answer, as bytes or as a number; neither: the order failed.
+  /// An owner's or the disk's answer to an order, as bytes or as a number; neither: the order
+  /// failed.
   struct reply {
     const std::string* bytes = nullptr;
     const std::uint64_t* number = nullptr;
     bool came() const noexcept { return bytes != nullptr || number != nullptr; }
   };
 
-  // Questions and answers.
-  /// Returns the tag of an order that asks this.
+  // Open questions, by tag.
+  /// Remembers what an order is about, and returns the tag that its answer will name.
   tag open(question about);
   question close(tag id);
   void settle(tag id, const reply& said, time_point now);
@@ -320,7 +322,7 @@ private:
   void tell_owners(std::vector<owner_batch> batches, publication& said,
                    const std::function<question(indices)>& about);
 
-  // Puts.
+  // Puts (publisher_pages.cpp).
   void take_in(put_job& job);
   void take_in_mirrors(put_job& job);
   std::vector<owner_batch> batches_of(const put_job& job) const;
@@ -330,18 +332,18 @@ private:
   void decide_late_puts(time_point now);
   void drop(const page_key& key, generation gen);
 
-  // Withdrawals.
+  // Withdrawals (publisher.cpp).
   void withdraw(const pending_withdrawal& pending);
   void withdraw_for(farewell who, std::span<const withdraw_record> records);
   void end_farewell(const farewell& who);
 
-  // Unpublished pages.
+  // Unpublished pages (publisher.cpp).
   void publish_unpublished(time_point now);
   void publish_queue(node_id queue, time_point now);
   void tell_new_owners(const discovery::hash_ring& before, const storage::resident_page& page);
   void tell_new_owners(const discovery::hash_ring& before);
 
-  // The disk.
+  // Records and walks of the disk (publisher_disk.cpp).
   void add_disk_record(const page_key& key, generation gen, std::uint64_t checksum,
                        std::uint32_t length_bytes);
   void publish_disk_records();
@@ -374,7 +376,7 @@ private:
   std::map<tag, farewell> farewells_;
   unpublished_pages unpublished_;
   std::map<node_id, chunk> chunks_; ///< Chunks of unpublished pages on their way, by queue.
-  rate_limit republishing_;         ///< Counts records.
+  rate_limit republishing_;         ///< Limits the records sent to new owners.
 
   disk_marks marks_;
   disk_records disk_records_;

@@ -11,7 +11,7 @@
 namespace peercache::directory {
 namespace {
 
-/// Whether the page on disk is the page in the slot.
+/// Whether the page on disk and the page in the slot have the same length and checksum.
 bool is_same(const storage::resident_page& held, const link::stored_page& on_disk) noexcept {
   return held.length_bytes == on_disk.length_bytes && held.checksum == on_disk.checksum;
 }
@@ -36,7 +36,7 @@ void publisher::drop_disk_records(const std::function<bool(const page_key&)>& is
   disk_records_.drop_if([&](const auto& record) { return is_gone(record.key); });
 }
 
-/// Sends the next records, unless some are on their way.
+/// Orders that owners are told of the next chunk of disk records, unless a chunk is on its way.
 void publisher::publish_disk_records() {
   if (disk_records_.on_way() || !publishes())
     return;
@@ -64,17 +64,19 @@ void publisher::hear(of_disk_records& about, const reply& said, time_point /*now
   else
     disk_said_.failed(about.pages);
   if (disk_said_.is_done() && disk_records_.settle(disk_said_))
-    publish_disk_records(); // After a failure the next tick tries again: no hot loop.
+    // After a failure the next tick sends the records: no busy loop of retries.
+    publish_disk_records();
 }
 
-// -- walks
+// -- walks over the pages of the disk
 
 /// Begins to publish all pages that are on disk only to owners that the ring `before` did not give
 /// them.
 void publisher::walk_from(discovery::hash_ring before) {
   if (!options_.has_disk || !publishes())
     return;
-  // An unfinished walk may have had owners to tell that `before` knows already: start from no ring.
+  // The walk that this one replaces may not have reached pages with owners that `before` has too:
+  // then the new walk takes every owner for new (an empty ring).
   walking_.before = walking_.active ? discovery::hash_ring{} : std::move(before);
   walking_.active = true;
   walking_.waits = false;
@@ -86,7 +88,7 @@ void publisher::walk_from(discovery::hash_ring before) {
 void publisher::walk_on() {
   if (!walking_.active)
     return;
-  // Records wait for the directory: the walk pauses before too many of them pile up.
+  // When many disk records wait for the directory, the walk pauses until a later tick.
   if (disk_records_.crowded())
     walking_.waits = true;
   else
@@ -94,14 +96,15 @@ void publisher::walk_on() {
         walk_disk{open(of_disk_walk{walking_.number}), walking_.after, options_.walk_pages});
 }
 
-/// The disk is ending: its pages need not be published any more.
+/// Hears only that a walk failed, because the disk is ending: its pages need not be published.
 void publisher::hear(of_disk_walk& about, const reply& said, time_point /*now*/) {
-  PEERCACHE_ASSERT(!said.came()); // Pages come by `walked`.
+  PEERCACHE_ASSERT(!said.came()); // The pages of a walk arrive by `walked`.
   if (walking_.number == about.number)
     walking_.active = false;
 }
 
-/// Queues records of those pages of a piece of the walk that are not in memory and have new owners.
+/// Queues records for the pages of this piece of the disk walk that are not in memory and have
+/// owners which the ring `walking_.before` did not give them.
 void publisher::take_piece(const std::string& pages) {
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);
@@ -123,7 +126,7 @@ void publisher::learn_marks() {
     walk_from(*cluster_.ring);
 }
 
-// -- what the disk says
+// -- reports of the disk: pages stored and pages given up
 
 void publisher::stored(const std::string& pages) {
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);

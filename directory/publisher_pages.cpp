@@ -9,8 +9,8 @@
 namespace peercache::directory {
 namespace {
 
-/// Nobody would find this copy: enough other hosts have the page, or its key has as many locations
-/// as a key may have.
+/// Whether nobody would find this copy of the page: enough other hosts have the page, or its key
+/// has as many locations as a key may have.
 bool is_useless(link::commit_mode mode, const publication& said, std::size_t i) {
   const bool unwanted_mirror =
       mode == link::commit_mode::mirror && !said.recorded[i] && !said.may_be_recorded(i);
@@ -19,7 +19,7 @@ bool is_useless(link::commit_mode mode, const publication& said, std::size_t i) 
 
 } // namespace
 
-/// Takes the filled slots into the pool, as far as it accepts them.
+/// Commits the put's filled slots to the pool, which may refuse some of them.
 void publisher::take_in(put_job& job) {
   if (job.mode == link::commit_mode::mirror)
     return take_in_mirrors(job);
@@ -47,10 +47,12 @@ void publisher::take_in_mirrors(put_job& job) {
     }
   }
   std::vector<storage::commit_outcome> outcomes(taken.size());
-  // Mirrors start on probation, as promoted pages do: a scan of other hosts' pages flushes no pool.
+  // Mirrors start on probation, as promoted pages do: a reader that scans other hosts' pages
+  // flushes no pages of this pool.
   pool_.commit(taken, outcomes, /*promoted=*/true);
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    PEERCACHE_ASSERT(!outcomes[i].replaced); // A promoted page displaces nothing.
+    // A page committed as promoted replaces no other page of its key.
+    PEERCACHE_ASSERT(!outcomes[i].replaced);
     job.outcomes[places[i]] = outcomes[i];
     if (outcomes[i].status != page_status::stored)
       continue;
@@ -108,7 +110,8 @@ void publisher::look_at(tag put) {
   auto& job = found->second;
   const bool over = job.said.is_done();
   if (over)
-    // Pages are dropped first: the room is free when the caller hears of it.
+    // Useless pages are dropped before the put is settled, so that their room is free when the
+    // caller hears of it.
     finish(job);
   if (!job.decided && job.said.is_decided())
     decide(put, job);
@@ -133,7 +136,7 @@ void publisher::decide(tag put, put_job& job) {
     if (stays && write)
       if (const auto held = pool_.find(job.fills[i].key))
         decision.keep.push_back(*held);
-    if (status == page_status::stale) // The page was set, and a clear has withdrawn it at once.
+    if (status == page_status::stale) // `stale`: the page was set, and a clear withdrew it at once.
       status = page_status::stored;
     decision.statuses.push_back(static_cast<char>(status));
   }
@@ -178,10 +181,10 @@ void publisher::restore(std::span<const storage::fill> fills, time_point now) {
     PEERCACHE_ASSERT(!outcomes[i].replaced);
     if (outcomes[i].status != page_status::stored)
       continue;
-    // `left` has cleared the mark of the slot's page before.
+    // No mark of the slot's former page is left: `left` cleared it at the eviction.
     PEERCACHE_ASSERT(!marks_.kept(outcomes[i].slot));
     marks_.note_kept(outcomes[i].slot);
-    unpublished_.add_first(fills[i].key); // A reader waits for this page.
+    unpublished_.add_first(fills[i].key); // A reader waits for each promoted page.
   }
   publish_unpublished(now);
 }
@@ -211,7 +214,7 @@ std::string publisher::remove(const std::string& keys) {
     const auto page =
         pool_.remove(link::record_at<page_key>(keys, i), storage::bytes_after::zeroed);
     if (page) {
-      marks_.forget(page->slot); // The copy on disk is removed, too.
+      marks_.forget(page->slot); // The caller has the disk remove its copy, too.
       left({&*page, 1});
     }
     statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));

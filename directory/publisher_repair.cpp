@@ -41,8 +41,8 @@ void publisher::compare_pool_pages(std::uint64_t place) {
   repair_.walked(held, next);
 }
 
-/// Hands a piece of the disk's pages to the comparison. Pages that are in memory too are known as
-/// such and left out.
+/// Hands a piece of the disk's pages to the comparison. Pages that are in memory too are left out:
+/// the walk over the pool reports them.
 void publisher::compare_disk_pages(const std::string& pages, std::uint64_t last) {
   std::vector<held_page> held;
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);
@@ -73,7 +73,7 @@ void publisher::hear(of_repair& /*about*/, const reply& said, time_point /*now*/
 }
 
 void publisher::hear(of_repair_walk& /*about*/, const reply& said, time_point /*now*/) {
-  PEERCACHE_ASSERT(!said.came()); // Pages come by `walked`.
+  PEERCACHE_ASSERT(!said.came()); // The pages of a walk arrive by `walked`.
   repair_.failed();
 }
 

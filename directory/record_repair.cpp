@@ -9,7 +9,7 @@
 namespace peercache::directory {
 namespace {
 
-/// Budget spent for each page that is walked: it costs no network, but time.
+/// Bytes of the budget that each walked page costs: walking takes time, though no network.
 constexpr std::size_t bytes_per_walked_page = 8;
 
 constexpr std::uint64_t bit(std::uint32_t range) noexcept {
@@ -32,7 +32,8 @@ void record_repair::follow(const discovery::hash_ring& ring, std::vector<node_id
   next_pass_ = now + options_.settling;
 }
 
-/// Forgets what this pass has collected: in the next pass it would be old, or another owner's.
+/// Forgets the pages that this pass has collected: in the next pass they would be out of date, or
+/// another owner's.
 void record_repair::give_up_pass() {
   phase_ = phase::idle;
   digests_.clear();
@@ -124,7 +125,7 @@ record_repair::action record_repair::compare_next() {
     phase_ = phase::idle;
     return nothing{};
   }
-  PEERCACHE_ASSERT(collected_.empty() && dead_.empty()); // Nothing is left of the owner before.
+  PEERCACHE_ASSERT(collected_.empty() && dead_.empty()); // No page of the previous owner is left.
   owner_ = digests_.begin()->first;
   waiting_ = true;
   auto comparison = comparison_of(options_.inc, digests_.begin()->second);
@@ -152,7 +153,7 @@ void record_repair::compared(std::uint64_t differing_ranges) {
 
 /// Chooses as many ranges as may be collected at once; the next pass begins with those that are
 /// left out. Some ranges differ for ever, because an owner takes only so many locations of a key:
-/// they must not stand before the others.
+/// such ranges must not keep the other ones from their turn.
 void record_repair::choose_ranges(std::uint64_t differing) {
   const auto& digest = digests_.at(owner_);
   const auto first = left_out_[owner_];
@@ -169,17 +170,17 @@ void record_repair::choose_ranges(std::uint64_t differing) {
     }
     ranges_ |= bit(range);
   }
-  PEERCACHE_ASSERT(ranges_ != 0); // The caller saw a difference.
+  PEERCACHE_ASSERT(ranges_ != 0); // `compared` calls this only if some range differs.
 }
 
-/// Compares the owner's record of one key with the page that was collected.
+/// Compares the owner's record of one key with the page of that key that was collected.
 void record_repair::judge(const withdraw_record& record) {
   if (record.holder != options_.inc || !is_of_owner(record.key))
     return;
   auto found = collected_.find(record.key);
   if (record.gen > collected_at_) {
     if (found != collected_.end())
-      collected_.erase(found); // The page has changed since the collection.
+      collected_.erase(found); // The record is newer than the collection: nothing to repair.
     return;
   }
   if (found == collected_.end()) {
@@ -188,7 +189,8 @@ void record_repair::judge(const withdraw_record& record) {
   }
   auto& held = found->second;
   if (held.where == tier::disk && record.where == tier::memory)
-    held.gen = record.gen; // A record with this generation and `disk` is the later fact.
+    // The page went to disk: the same generation with `disk` is the later fact.
+    held.gen = record.gen;
   else if (held.where == tier::disk || record.gen >= held.gen)
     collected_.erase(found);
 }

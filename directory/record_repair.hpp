@@ -24,19 +24,19 @@ namespace peercache::directory {
 /// A page that this node holds.
 struct held_page {
   page_key key;
-  generation gen; ///< Generation in its slot; zero for a page on disk.
+  generation gen; ///< Generation of the page in its slot; zero for a page on disk.
   tier where = tier::memory;
-  std::uint32_t length_bytes = 0; ///< Set for pages on disk, as is `checksum`.
+  std::uint32_t length_bytes = 0; ///< Length of a page on disk; unused in memory, as is `checksum`.
   std::uint64_t checksum = 0;
 };
 
 struct repair_totals {
   std::uint64_t passes = 0; ///< Passes that have compared all owners.
   std::uint64_t bytes = 0;  ///< Bytes sent and received by the comparison.
-  /// Ranges in which an owner had other facts, added up over the owners.
+  /// Ranges in which an owner had other facts than this node, added up over the owners.
   std::uint64_t differing_ranges = 0;
-  std::uint64_t published = 0; ///< Records that an owner lacked.
-  std::uint64_t withdrawn = 0; ///< Records of pages that are gone.
+  std::uint64_t published = 0; ///< Records published to an owner that lacked them.
+  std::uint64_t withdrawn = 0; ///< Records withdrawn because their pages are gone.
 };
 
 /// Compares, slowly and for ever, what this node holds with what the directory's shards believe it
@@ -68,15 +68,15 @@ public:
     std::uint64_t bytes_per_second = 0; ///< Budget for messages and walking; 0: no repair.
     /// Time from the beginning of one pass to that of the next.
     std::chrono::milliseconds pause{30'000};
-    /// Wait after a change of view. Shards keep records that they no longer own for a while; such
-    /// differences are not worth looking into.
+    /// Wait between a change of view and the next pass. Shards keep records that they no longer own
+    /// for a while; differences in such records are not worth looking into.
     std::chrono::milliseconds settling = discovery::foreign_keys_kept + std::chrono::seconds(1);
     std::size_t collected_max = 65536;
   };
 
   struct walk_pages { ///< Walk some pages, the pool's first, then the disk's. Answer with `walked`.
     bool on_disk = false;
-    std::uint64_t place = 0; ///< Where to go on; 0: from the start.
+    std::uint64_t place = 0; ///< Place where the walk goes on; 0: from the start.
   };
   struct compare_with { ///< Send the comparison to the owner. Answer with `compared` or `failed`.
     node_id owner;
@@ -107,11 +107,13 @@ public:
   /// more. @param newest the newest generation that was published so far
   action tick(time_point now, generation newest);
 
-  /// Some of the pages, and the place to go on at (0: these were the last).
+  /// The answer to `walk_pages`: some of the pages, and the place where the walk goes on (0: these
+  /// pages were the last).
   void walked(std::span<const held_page> pages, std::uint64_t next_place);
   void compared(std::uint64_t differing_ranges);
   void listed(std::string_view answer);
-  /// No answer came: the owner is left for the next pass.
+  /// To be called when the owner did not answer, or the walk failed: that owner is left for the
+  /// next pass.
   void failed();
 
   const repair_totals& totals() const noexcept { return totals_; }
@@ -134,14 +136,15 @@ private:
   discovery::hash_ring ring_;
   /// All owners in the ring, including those that should know nothing of this node.
   std::vector<node_id> owners_;
-  rate_limit budget_; ///< Counts bytes.
+  rate_limit budget_; ///< Limits the bytes of messages and of walking.
   repair_totals totals_;
   phase phase_ = phase::idle;
-  bool waiting_ = false; ///< An answer is awaited; it may belong to a pass that was given up.
+  /// An action's answer is awaited; the action may belong to a pass that was given up.
+  bool waiting_ = false;
   time_point next_pass_{};
   /// For each owner: the first range that the last pass had no room for.
   std::map<node_id, std::uint32_t> left_out_;
-  // State of the pass.
+  // State of the current pass.
   walk_pages walk_;
   /// Owners that are still to be compared, with their sums.
   std::map<node_id, holder_digest> digests_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t index_buckets_min = 16;
 
-/// Whether a reader could use this location.
+/// Whether the fields of the location are in range, so that a reader could use it.
 bool makes_sense(const page_location& location) noexcept {
   if (location.length_bytes == 0 || location.length_bytes > limits::page_bytes_max)
     return false;
@@ -224,8 +224,8 @@ const holder_digest* shard::digest_of(const incarnation& holder) const noexcept 
 }
 
 std::size_t shard::bytes() const noexcept {
-  // Bytes of a node of the holder map: its value, the hash chain's pointer, and the allocator's
-  // header.
+  // Bytes of one node of the map of holders: its value, the hash chain's pointer, and the
+  // allocator's header.
   constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, holder_index>) + 32;
   return index_.capacity() * sizeof(bucket) + chunks_.size() * records_per_chunk * sizeof(record) +
          chunks_.capacity() * sizeof(chunks_[0]) + holders_.capacity() * sizeof(holder_entry) +
@@ -271,7 +271,7 @@ shard::holder_index shard::add_holder(const incarnation& inc) {
   return index;
 }
 
-/// Removes every record for which `drop` is true, in the order in which they lie in memory.
+/// Removes every record for which `drop` returns true, in the order of their places in memory.
 template <class Drop>
 std::size_t shard::drop_records(Drop drop) {
   std::size_t dropped = 0;

@@ -26,7 +26,7 @@ enum class publish_outcome : std::uint8_t {
   duplicate = 1,
   stale = 2,          ///< A newer fact about the same process's page is known.
   refused = 3,        ///< A limit was reached, or the location makes no sense.
-  unknown_holder = 4, ///< The incarnation is not a member here.
+  unknown_holder = 4, ///< The location's incarnation is no member in this shard's view.
   /// The publisher knows a later view than this node: publish again when this node has it too.
   behind = 5,
 };
@@ -55,7 +55,8 @@ public:
   /// answered with `unknown_holder`.
   publish_outcome publish(const page_key& key, const page_location& location, publish_mode mode);
 
-  /// Writes the key's locations, memory before disk; returns how many (at most out.size()).
+  /// Writes the locations of `key` to `out`, memory before disk; returns how many (at most
+  /// out.size()).
   std::size_t lookup(const page_key& key, std::span<page_location> out) const;
 
   /// Forgets `holder`'s location of `key` unless it is a newer fact than (`gen`, `where`).
@@ -82,16 +83,17 @@ public:
   std::uint32_t walk(std::uint32_t from, std::uint32_t places,
                      const std::function<void(const page_key&, const page_location&)>& show) const;
 
-  /// Returns the sums over the records of `holder`; null when it has none. Valid until the next
-  /// change.
+  /// Returns the digests over the records of `holder`; null when it has none. Valid until the next
+  /// change of the shard.
   const holder_digest* digest_of(const incarnation& holder) const noexcept;
 
   std::size_t keys() const noexcept { return keys_; }
   std::size_t locations() const noexcept { return locations_; }
-  /// All memory that the shard holds, index and free records included.
+  /// Bytes of all memory that the shard holds, index and free records included.
   std::size_t bytes() const noexcept;
 
-  /// Start loading what a later `lookup` of `key` will touch, first its bucket, then its record.
+  /// Start loading into the CPU's cache what a later `lookup` of `key` will touch, first its
+  /// bucket, then its record.
   void prefetch_bucket(const page_key& key) const noexcept;
   void prefetch_record(const page_key& key) const noexcept;
 
@@ -103,7 +105,7 @@ private:
   static constexpr std::size_t records_per_chunk = 4096;
   static_assert(limits::members_max * 2 < no_holder, "old and new members fit beside each other");
 
-  /// One location. A key's records form a list; the head is in the index.
+  /// One location. The records of a key form a list, whose head is in the index.
   struct alignas(64) record {
     page_key key;
     std::uint64_t gen;
@@ -117,8 +119,8 @@ private:
   };
   static_assert(sizeof(record) == 64);
 
-  /// Open addressing with linear probing; removal moves later buckets back, so there are no
-  /// tombstones.
+  /// One place of the index, which uses open addressing with linear probing; removal moves later
+  /// buckets back, so there are no tombstones.
   struct bucket {
     std::uint32_t hash; ///< The hash of the key; its top bits are the home position.
     record_index head;  ///< `no_record`: the bucket is empty.
@@ -165,7 +167,7 @@ private:
   std::size_t keys_ = 0;
   std::size_t locations_ = 0;
 
-  std::vector<bucket> index_; ///< The size is a power of two.
+  std::vector<bucket> index_; ///< The buckets; their number is a power of two.
   unsigned home_shift_ = 0;
 
   std::vector<std::unique_ptr<record[]>> chunks_;

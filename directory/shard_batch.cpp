@@ -9,10 +9,12 @@ namespace peercache::directory {
 
 namespace {
 
-/// Enough keys that their cache misses overlap, few enough that the first is still in the cache.
+/// Keys whose memory is loaded ahead: enough that their cache misses overlap, few enough that the
+/// first key is still in the cache when its turn comes.
 constexpr std::size_t prefetch_keys = 32;
 
-/// Reads the batch to its end first: a batch with a fault in its middle changes nothing.
+/// Whether the batch can be read to its end. Checked before any record is applied, so that a batch
+/// with a fault in its middle changes nothing.
 template <class Record>
 bool well_formed(std::string_view batch) noexcept {
   batch_reader<Record> reader(batch);
@@ -96,7 +98,8 @@ result<std::string> lookup_batch(const shard& source, std::string_view batch,
   if (!reader.ok())
     return malformed("lookup batch", batch);
   std::string answer;
-  // Most keys have one location; a batch of mirrored pages grows the string once or twice more.
+  // Reserves room for one location a key, which most keys have; the answer to a batch of mirrored
+  // pages grows once or twice more.
   answer.reserve(reader.count() * (1 + wire::location_bytes));
   for_each_prefetched<page_key>(source, batch, [&](const page_key& key) {
     std::array<page_location, limits::locations_per_key_max> found;

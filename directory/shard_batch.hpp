@@ -30,8 +30,9 @@ result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch);
 /// Tells which keys a shard owns, for its answers about keys without a record.
 struct key_ownership {
   std::function<bool(const page_key&)> owns;
-  view_number by; ///< The view that the ownership is from.
-  /// Whether nobody is to find the key though it may have records; null: there are no such keys.
+  view_number by; ///< Number of the view that `owns` goes by.
+  /// Whether readers must not find the key although it may have records (its space was cleared);
+  /// null: there are no such keys.
   std::function<bool(const page_key&)> is_old = nullptr;
 };
 
@@ -40,7 +41,7 @@ struct key_ownership {
 result<std::string> lookup_batch(const shard& source, std::string_view batch,
                                  const key_ownership& ownership, std::uint64_t& foreign);
 
-/// Looks up in a shard that owns every key.
+/// Returns the locations of each key, for `answer_reader`, from a shard that owns every key.
 result<std::string> lookup_batch(const shard& source, std::string_view batch);
 
 } // namespace peercache::directory

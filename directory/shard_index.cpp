@@ -9,8 +9,8 @@
 namespace peercache::directory {
 
 std::uint32_t shard::hash_of(const page_key& key) noexcept {
-  // Keys are uniform already, but a shard owns arcs of their prefixes: a multiplication spreads any
-  // subset.
+  // Keys are uniform already, but a shard owns arcs of their prefixes: the multiplication spreads
+  // the keys of any such subset over the index.
   std::uint64_t second;
   std::memcpy(&second, key.bytes.data() + 8, sizeof second);
   auto mixed = (key.prefix() ^ std::rotl(second, 29)) * 0x9e3779b97f4a7c15ull;
@@ -37,7 +37,8 @@ std::size_t shard::find_bucket(const page_key& key, std::uint32_t hash) const no
   return position;
 }
 
-/// @pre no bucket has the key yet, and one is free.
+/// Writes `head` into the first empty bucket from the home position of `hash` on. @pre no bucket
+/// has the key yet, and a bucket is empty
 void shard::insert_bucket(std::uint32_t hash, record_index head) noexcept {
   auto mask = index_.size() - 1;
   auto position = home_of(hash);
@@ -66,7 +67,7 @@ void shard::grow_index() {
   std::vector<bucket> old(index_.size() * 2, bucket{0, no_record});
   old.swap(index_);
   --home_shift_;
-  // The hashes in the buckets decide: no record is touched.
+  // Growing places the buckets by the hashes stored in them, so it touches no record.
   for (const auto& b : old)
     if (b.head != no_record)
       insert_bucket(b.hash, b.head);

@@ -79,7 +79,7 @@ unpublished_pages::outcome unpublished_pages::settle(node_id queue, const std::v
   using sequel = publication::sequel;
   PEERCACHE_ASSERT(sent.size() == said.unheard.size());
   const bool was_on_way = std::exchange(queues_[queue].on_way, false);
-  PEERCACHE_ASSERT(was_on_way); // A chunk that was taken is settled once.
+  PEERCACHE_ASSERT(was_on_way); // Each chunk that was taken is settled once.
   outcome after;
   for (std::size_t i = 0; i < sent.size(); ++i) {
     const auto next = said.after_repeat(i, queue == all_owners);

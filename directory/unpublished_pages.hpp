@@ -31,41 +31,43 @@ public:
   struct page {
     page_key key;
     node_id only = all_owners; ///< The only owner to tell; the other owners know the page.
-    generation gen{};          ///< The page's generation when it was sent last.
+    generation gen{};          ///< Generation of the page when it was last sent to an owner.
   };
 
   void add(const page& next) { queues_[next.only].pages.push_back(next); }
-  /// Queues a page before all others that go to all owners.
+  /// Queues a page at the front of the queue `all_owners`.
   void add_first(const page_key& key) { queues_[all_owners].pages.push_front({key}); }
-  /// Forgets the queued pages; remembers which queues have a chunk on its way.
+  /// Forgets the queued pages, but not which queues have a chunk on its way.
   void clear();
   /// Forgets pages queued for an owner that does not own them by this ring.
   void forget_moved(const discovery::hash_ring& ring, std::uint32_t replicas);
   bool empty() const noexcept { return size() == 0; }
   std::size_t size() const noexcept;
-  /// No page is queued, and no chunk is on its way.
+  /// Whether no page is queued, and no chunk is on its way.
   bool idle() const noexcept;
 
   /// Returns the queues that have pages and no chunk on its way.
   std::vector<node_id> ready() const;
 
   struct chunk {
-    /// The batches' indices point into these. Empty: there is nothing to send.
+    /// The pages of the chunk, which the indices of `batches` refer to. Empty: there is nothing to
+    /// send.
     std::vector<page> pages;
     std::vector<owner_batch> batches;
   };
-  /// Returns where the page is; nothing when it is no longer in memory.
+  /// Returns the location of a page in memory; nothing when the page is no longer in memory.
   using locate = std::function<std::optional<page_location>(const page_key&)>;
-  /// Takes the next pages of this queue, at most `count_max`. They are on their way until `settle`,
-  /// unless there are none. Pages that have left memory or have another owner by this ring are
-  /// forgotten. @pre no chunk of the queue is on its way
+  /// Takes the next pages of this queue, at most `count_max`. The chunk is on its way until
+  /// `settle`, unless it is empty. Pages that have left memory or have another owner by this ring
+  /// are forgotten. @pre no chunk of the queue is on its way
   chunk take(node_id queue, std::size_t count_max, const discovery::hash_ring& ring,
              std::uint32_t replicas, const locate& where);
 
   struct outcome {
     /// Copies to be dropped: nobody relies on them and nobody finds them.
     std::vector<page> useless;
-    bool all_heard = true; ///< False: try the queue again later, not at once.
+    /// False: some owner has not heard; the caller tries later, not at once.
+    bool all_heard = true;
   };
   /// Ends the queue's chunk on its way. @param sent the pages of the chunk @param said what the
   /// owners said of them

@@ -91,7 +91,7 @@ public:
   explicit batch_reader(std::string_view batch) noexcept;
 
   bool next(Record& out) noexcept;
-  /// Whether no fault was found so far.
+  /// Whether the reader has found no fault so far.
   bool ok() const noexcept { return ok_; }
   /// Records in the whole batch; 0 when its size is wrong.
   std::size_t count() const noexcept { return count_; }
@@ -120,7 +120,7 @@ public:
   bool not_mine() const noexcept { return not_mine_; }
   const view_number& view() const noexcept { return view_; }
   bool ok() const noexcept { return ok_; }
-  /// Whether all bytes were read, without a fault.
+  /// Whether the whole answer was read, without a fault.
   bool finished() const noexcept { return ok_ && rest_.empty(); }
 
 private:

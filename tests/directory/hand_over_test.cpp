@@ -51,7 +51,8 @@ protected:
     }
   }
 
-  /// Carries out orders until there are none; returns the most that were on their way at once.
+  /// Carries out the hand-over's orders until none are left; returns the largest number of orders
+  /// that were on their way at once.
   std::size_t run(hand_over& job) {
     std::size_t most = 0;
     std::deque<hand_over::order> on_their_way;

@@ -160,7 +160,7 @@ TEST_F(publisher_disk_test, a_newer_walk_takes_the_place_of_an_older_one) {
 TEST_F(publisher_disk_test, a_walk_that_is_cut_short_by_a_view_tells_everybody) {
   machine->publish_disk();
   const auto older = take<publisher::walk_disk>().at(0);
-  follow(2); // View 2 has no new owner.
+  follow(2); // View 2 has the owners of view 1.
   machine->walked(older.id, stored({1}), 0);
   walk_all(stored({1}));
   EXPECT_EQ(records_told(), 2u);
@@ -231,7 +231,7 @@ TEST_F(publisher_disk_test, a_record_that_was_not_heard_before_its_page_went_is_
   EXPECT_EQ(records(again[0]).at(0).key, key(2));
 }
 
-// -- the comparison
+// -- comparing the publisher's pages with the directory
 
 TEST_F(publisher_disk_test, an_owner_out_of_reach_is_left_for_the_next_comparison) {
   options.repair.bytes_per_second = 1u << 30;

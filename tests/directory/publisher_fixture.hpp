@@ -13,8 +13,8 @@
 
 namespace peercache::directory {
 
-/// A publisher of the node `here` with a small pool; the test carries out its orders. Both members
-/// own every key.
+/// A publisher of the first of two members, with a small pool; the test carries out its orders.
+/// Both members own every key.
 class publisher_fixture : public testing::Test {
 protected:
   using outcome = publish_outcome;
@@ -49,7 +49,7 @@ protected:
     return keys;
   }
 
-  /// A view of these members, all of which can be asked, except `unlinked`.
+  /// Returns a view of these members, all of which can be asked, except the member `unlinked`.
   publisher::cluster view_of(std::uint64_t version, const std::vector<discovery::member>& in,
                              node_id unlinked = {}) const {
     auto view = std::make_shared<discovery::view>();
@@ -101,7 +101,7 @@ protected:
   }
   storage::resident_page held(int number) const { return pool->find(key(number)).value(); }
 
-  /// Takes the orders of this kind that were given since the last call.
+  /// Returns the publisher's orders of type `Order` that were given since the last call.
   template <class Order>
   std::vector<Order> take() {
     collect();
@@ -128,7 +128,7 @@ protected:
     for (const auto& order : all)
       machine->failed(order.id, now);
   }
-  /// Every owner carries out its orders, until there are none.
+  /// Has every owner carry out and answer the publisher's orders, until none are left.
   void answer_all() {
     for (bool more = true; more;) {
       const auto tells = take<publisher::tell>();
@@ -140,7 +140,7 @@ protected:
       more = !tells.empty() || !withdrawals.empty();
     }
   }
-  /// Answers all walks: the disk has these pages.
+  /// Answers all `walk_disk` orders: the disk has these pages (packed stored_page).
   void walk_all(const std::string& pages) {
     for (const auto& order : take<publisher::walk_disk>())
       machine->walked(order.id, pages, 0);
@@ -174,7 +174,7 @@ protected:
   std::unique_ptr<storage::heap_pool> memory;
   std::unique_ptr<storage::page_pool> pool;
   std::unique_ptr<publisher> machine;
-  std::vector<publisher::order> orders; ///< Orders that were given and not taken.
+  std::vector<publisher::order> orders; ///< Orders that the publisher gave and no test took.
 };
 
 } // namespace peercache::directory

@@ -320,7 +320,7 @@ TEST_F(publisher_test, an_owner_out_of_reach_costs_nothing_and_hears_when_it_is_
   pass(50ms);
   EXPECT_TRUE(take<publisher::tell>().empty());
   EXPECT_EQ(machine->totals().republished, 1u);
-  follow(3); // The connection is back.
+  follow(3); // In view 3 the owner's connection is back.
   pass(50ms);
   told = take<publisher::tell>();
   ASSERT_EQ(told.size(), 1u);
@@ -336,7 +336,8 @@ TEST_F(publisher_test, a_chunk_that_was_not_heard_waits_for_the_next_tick) {
   EXPECT_EQ(take<publisher::tell>().size(), 2u);
 }
 
-/// One answer stands for one owner: the other one may still say that it has not heard.
+/// An answer to a page that all owners are to hear of closes it for one owner only: the other owner
+/// may still say that it has not heard.
 TEST_F(publisher_test, what_all_owners_are_to_hear_is_open_until_each_has_answered) {
   put({1}, link::commit_mode::store);
   fail(take<publisher::tell>());

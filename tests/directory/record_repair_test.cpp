@@ -73,7 +73,7 @@ protected:
             publish(owner, page);
   }
 
-  /// Shows `step` pages per call.
+  /// Answers a `walk_pages` order with the producer's next `step` pages.
   void walk(record_repair& job, const record_repair::walk_pages& order) {
     std::vector<held_page> piece;
     std::uint64_t at = 0;
@@ -114,7 +114,7 @@ protected:
     }
   }
 
-  /// Carries out a pass; returns how long it took.
+  /// Carries out one pass of the comparison; returns its simulated duration.
   std::chrono::milliseconds pass(record_repair& job) {
     auto begun = now;
     for (auto before = job.totals().passes; job.totals().passes == before; now += 1ms) {
@@ -220,7 +220,7 @@ TEST_F(record_repair_test, older_fillings_are_replaced_and_pages_that_went_to_di
 }
 
 TEST_F(record_repair_test, what_is_set_or_changes_meanwhile_is_left_alone) {
-  memory.erase(key_of(1)); // One difference, so that something is listed.
+  memory.erase(key_of(1)); // One page differs, so that an owner lists records.
   auto job = started();
   std::vector<std::size_t> fresh;
   before_list = [&] {
@@ -276,7 +276,7 @@ TEST_F(record_repair_test, collects_no_more_at_once_than_its_bound_and_gets_roun
 }
 
 TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waiting) {
-  // This owner takes no more locations of any key, as each key has enough.
+  // The shard of owners[1] takes no more locations of any key, as if each key had enough of them.
   auto& full = shards.at(owners[1]);
   full.set_members({});
   full.set_members(living);
@@ -296,7 +296,7 @@ TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waitin
 TEST_F(record_repair_test, compares_soon_after_a_change_of_view_and_then_at_leisure) {
   auto job = started();
   for (int views = 0; views < 2; ++views) {
-    // A shard that learns late that this node was out forgets all earlier records.
+    // A shard that learns late that the producer's node was out forgets all earlier records.
     shards.at(owners[1]).set_members({});
     shards.at(owners[1]).set_members(living);
     job.follow(ring, owners, now);
@@ -326,7 +326,7 @@ TEST_F(record_repair_test, what_a_pass_had_collected_is_forgotten_with_it) {
       if (ring.owns(owner, key_of(i), replicas))
         publish(owner, memory.at(key_of(i)));
   };
-  memory.erase(key_of(1)); // One difference, so that something is collected.
+  memory.erase(key_of(1)); // One page differs, so that pages are collected.
   auto job = started();
   before_list = [&] {
     // The collection saw every page of this range on disk only; the pages are in memory again

@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
-// Which location gives way when a key has as many as it may have, and which locations make a put a
-// duplicate.
+// Tests which location gives way when a key has as many as it may have, and which locations make a
+// put a duplicate.
 namespace peercache::directory::shard_room_test {
 namespace {
 
@@ -84,7 +84,7 @@ TEST_F(shard_room, a_page_in_memory_takes_the_place_of_a_mirror) {
 }
 
 TEST_F(shard_room, a_mirror_takes_no_place) {
-  publish(location(1, tier::disk)); // This may be the only durable copy.
+  publish(location(1, tier::disk)); // A page on disk may be the only durable copy.
   for (std::uint64_t i : {2, 3, 4})
     publish(location(i, tier::memory, true));
   EXPECT_EQ(publish(location(5, tier::memory, true)), publish_outcome::duplicate);

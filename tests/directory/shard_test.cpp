@@ -20,7 +20,7 @@ constexpr incarnation dave{4, 4};
 constexpr incarnation erin{5, 5};
 
 page_key key_number(std::uint64_t number) {
-  // Uniform bytes, as digests have: the finalizer of splitmix64.
+  // Fills the key with uniform bytes, as digests have, by the finalizer of splitmix64.
   page_key key;
   for (std::size_t i = 0; i < key.bytes.size(); i += 8) {
     auto x = (number + i + 1) * 0x9e3779b97f4a7c15ull;
@@ -248,7 +248,7 @@ TEST(shard, many_generations_of_members_do_not_use_up_owner_places) {
   EXPECT_EQ(s.locations(), 1u);
 }
 
-/// A model of the shard: the simplest thing that could be right.
+/// A model of the shard in its simplest form, which random calls compare with the real shard.
 class model {
 public:
   publish_outcome publish(const page_key& key, const page_location& l, publish_mode mode) {
@@ -305,7 +305,8 @@ public:
   }
 
   std::set<incarnation> members;
-  std::map<page_key, std::vector<page_location>> records; ///< A key's locations, the oldest first.
+  /// The locations of each key, the oldest first.
+  std::map<page_key, std::vector<page_location>> records;
 
 private:
   static std::vector<page_location>::iterator find(std::vector<page_location>& there,
@@ -343,7 +344,8 @@ void run_random_operations(std::uint64_t seed) {
     ASSERT_EQ(subject.set_members(members), gone);
   };
   set_members();
-  // Few keys, so that steps meet the same key again; enough that the index grows a few times.
+  // Few keys, so that random steps meet the same key again; yet enough keys for the index to grow a
+  // few times.
   auto keys = 50 + random() % 3000;
   for (int step = 0; step < 20'000; ++step) {
     auto key = key_number(random() % keys);

@@ -230,8 +230,8 @@ TEST(wire, encoding_again_into_the_same_string_takes_no_memory) {
   EXPECT_EQ(batch.capacity(), capacity);
 }
 
-/// Readers end, stay in bounds (the sanitizers watch) and accept only bytes that encode the same
-/// records.
+/// Readers of mutated batches come to an end, stay in bounds (the sanitizers watch), and accept
+/// only bytes that encode the same records again.
 TEST(wire, random_mutations_are_refused_or_mean_what_they_say) {
   std::size_t refused = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
@@ -243,7 +243,8 @@ TEST(wire, random_mutations_are_refused_or_mean_what_they_say) {
       batch[random() % batch.size()] = static_cast<char>(random());
     if (random() % 3 == 0)
       batch.resize(random() % (batch.size() + 8));
-    // A copy of exactly this size: the sanitizers see a read beyond its end.
+    // The bytes are copied to memory of exactly their size, so that the sanitizers see a read
+    // beyond the end.
     std::vector<char> exact(batch.begin(), batch.end());
     std::string_view bytes(exact.data(), exact.size());
     publish_reader reader(bytes);

@@ -60,8 +60,8 @@ std::size_t resident_bytes() {
 
 constexpr std::size_t rounds = 2000;
 
-/// Returns the time of a round, in microseconds. `once(round)` returns a value that depends on its
-/// work.
+/// Returns the time of one call of `once(round)`, in microseconds. The value that `once` returns
+/// depends on its work, so that the compiler cannot leave the work out.
 template <class Once>
 double time_of(Once&& once, std::size_t round) {
   auto start = std::chrono::steady_clock::now();
@@ -71,8 +71,8 @@ double time_of(Once&& once, std::size_t round) {
   return std::chrono::duration<double, std::micro>(took).count();
 }
 
-/// Returns medians of many rounds. The rounds alternate, so that other load on the machine meets
-/// both.
+/// Returns the median times of `ours` and of `theirs` over many rounds. The two alternate, so that
+/// other load on the machine meets both.
 template <class Ours, class Theirs>
 std::pair<double, double> median_times(Ours&& ours, Theirs&& theirs) {
   std::vector<double> first;

@@ -25,7 +25,7 @@ constexpr std::uint8_t encoding_version = 2;
 /// it would leave no room for later clears.
 constexpr epoch_number epoch_max = 0x7fffffff;
 
-/// Bytes of a telling before the record of a life: sender, five flags, stamp of a view, length.
+/// Bytes of a telling before the life record: sender, five flags, stamp of a view, length.
 constexpr std::size_t head_bytes = 16 + 5 + 8 + 8 + 16 + 4;
 
 /// The clock's part of an epoch counts seconds of 2026 and the 34 years after; later times are left
@@ -168,7 +168,7 @@ bool cleared_spaces::is_back(const place& at, const discovery::view& view) noexc
   return now != nullptr && now->host == at.address.host && now->control_port == at.address.port;
 }
 
-/// Text for people: the name, with the address only where the name has a member elsewhere.
+/// Returns the name of a place for people, with its address only where another member has the name.
 std::string cleared_spaces::label_of(const place& at) const {
   if (view_.find_name(at.name) == nullptr)
     return at.name;
@@ -196,7 +196,7 @@ void cleared_spaces::take_departures(const departures& theirs) {
       note_departure(at, left);
       continue;
     }
-    // Two processes may have been lost at one place: each has to be forgiven.
+    // Two processes may have been lost at one place: both must be forgiven.
     auto& known = own->second;
     known.forgiven =
         known.inc == left.inc ? known.forgiven || left.forgiven : known.forgiven && left.forgiven;
@@ -249,7 +249,7 @@ std::string cleared_spaces::tell(const incarnation& whom, bool done, bool leaves
   std::string bytes;
   byte_writer out(bytes);
   out.id(self_);
-  // A node that leaves is not asked at a clear any more: its knowledge may be older than a clear.
+  // `welcome` is false if this node leaves: clears go on without it, so it may not know them all.
   out.number(static_cast<std::uint8_t>(!leaves && view_.find(whom) != nullptr));
   out.number(static_cast<std::uint8_t>(caught_up_));
   out.number(static_cast<std::uint8_t>(done));
@@ -292,12 +292,12 @@ result<bool> cleared_spaces::hear(const telling& said) {
   if (caught_up_ && said.caught_up)
     take_lineage(said.life.lineage);
   if (said.spaces == encode() && said.life.lineage == life_.lineage)
-    told_.insert(said.from);            // The sender knows all that is known here.
-  if (view_.find(said.from) != nullptr) // Answers are kept for members only.
+    told_.insert(said.from);            // Sender and node know the same.
+  if (view_.find(said.from) != nullptr) // Only members' answers count.
     answers_[said.from] = {said.stamp, said.spaces, said.done, said.caught_up, said.life};
   hear_goodbye(said);
-  // The knowledge of a sender without this node in its view may be older than a clear that has
-  // succeeded without this node.
+  // A sender that does not have this node in its view may not know a clear that has succeeded
+  // without this node.
   if (said.welcome) {
     heard_.insert(said.from);
     if (!caught_up_ && said.caught_up && knows_what_was_missed(said))
@@ -318,7 +318,7 @@ void cleared_spaces::hear_goodbye(const telling& said) {
       left.forgiven = left.forgiven || left.inc == said.from;
 }
 
-// --- catching up
+// --- catching up with clears of the time when this node was away
 
 life_record cleared_spaces::life() const {
   auto now = life_;
@@ -345,15 +345,15 @@ void cleared_spaces::catch_up(const incarnation& lineage) {
   life_.left_behind.clear();
 }
 
-/// A node outside this lineage that has caught up may be a stranger who founded a cluster when all
-/// nodes that this node left behind were gone.
+/// Whether the teller knows all clears that this node missed. A node of another lineage may not:
+/// its cluster may be younger than the nodes that this node left behind.
 bool cleared_spaces::knows_what_was_missed(const telling& said) const {
   return life_.left_behind.empty() || life_.left_behind.contains(said.from) ||
          (said.life.lineage == life_.lineage && life_.lineage != incarnation{});
 }
 
-/// Whether all nodes that this node left behind have told it what they know; and for those of them
-/// that have not caught up, whether the nodes that they left behind have done so, too.
+/// Whether all nodes that this node left behind have told it what they know; where one of them has
+/// not caught up, also all nodes that this one had left behind.
 bool cleared_spaces::left_behind_have_told() const {
   auto to_hear = life_.left_behind;
   for (std::set<incarnation> done; !to_hear.empty();) {

@@ -35,8 +35,8 @@ namespace peercache::actors {
 class cleared_spaces {
 public:
   cleared_spaces() = default;
-  /// Closes the table: clients find no page here until others have told which spaces were cleared.
-  /// Without a table no epoch ever rises, and there is nothing to catch up with.
+  /// Closes the table: clients find no page here until other nodes have told which spaces were
+  /// cleared. Without a table no epoch ever rises, and there is nothing to catch up with.
   cleared_spaces(storage::epoch_table table, const incarnation& self)
       : table_(table), self_(self), caught_up_(!table.exists()) {
     close();
@@ -49,20 +49,20 @@ public:
   epoch_number next_epoch(space_id space, std::uint64_t unix_s) const noexcept;
   /// Number of spaces with an epoch of their own.
   std::size_t count() const;
-  /// Raises a space's epoch. False when nothing had to change.
+  /// Raises a space's epoch. False when the epoch was that high already, or higher.
   bool raise(space_id space, epoch_number epoch);
   /// `open`: clients of this host may read the pool. `close`: they may not, for the node leaves its
   /// cluster.
   void open() noexcept { table_.open(); }
   void close() noexcept { table_.close(); }
 
-  /// Encodes all that is known, for other nodes.
+  /// Encodes all cleared spaces and departed nodes that this node knows, for other nodes.
   std::string encode() const { return encode(gone_); }
-  /// Encodes all that is known and `life`, for the disk. To a process that starts with these bytes,
-  /// today's members are missing until they are back.
+  /// Encodes cleared spaces, departed nodes and `life`, for the disk. To a process that starts with
+  /// these bytes, today's members are missing until they are back.
   std::string encode_for_disk() const;
   /// Takes in what another node has encoded. True when an epoch rose. Errors: `invalid_argument`,
-  /// and nothing changed.
+  /// and nothing has changed then.
   result<bool> merge(std::string_view encoded);
   /// Takes in the bytes that a process before has made with `encode_for_disk`. Errors: as of
   /// `merge`.
@@ -99,30 +99,33 @@ public:
   static result<telling> decode_telling(std::string_view bytes);
   /// Takes in another node's telling. True when an epoch rose. Errors: as of `merge`.
   result<bool> hear(const telling& said);
-  /// Takes in only that the teller ends or leaves: all that counts for a node that has left.
+  /// Takes from a telling only that its sender ends or leaves: nothing else counts for a node that
+  /// has left.
   void hear_goodbye(const telling& said);
-  /// Whether this member has still to hear what is known here.
+  /// Whether this member does not know yet all that this node knows.
   bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
-  /// Returns the members that have not said, by the very view that this node has, that they know
-  /// this epoch and are done with it: they may serve older pages, or let in a node that does.
+  /// Returns the names of the members that have not said, by the very view that this node has, that
+  /// they know this epoch and are done with it: such a member may serve older pages, or let in a
+  /// node that does.
   std::vector<std::string> unaware(space_id space, epoch_number epoch) const;
 
   /// True once this node has heard, since its start, from a node that had caught up, or from all
-  /// members. That includes the nodes that a process before left behind.
+  /// members, the nodes that a process before left behind included.
   bool caught_up() const noexcept { return caught_up_; }
   /// Names of nodes that a process before left behind and that keep this node from catching up; or
   /// empty.
   std::string awaited() const;
-  /// Gives up waiting for nodes that were left behind. All earlier pages count as old from now on,
-  /// in every space, for they might have been cleared. This node has then caught up.
+  /// Gives up waiting for nodes that were left behind. All earlier pages in every space count as
+  /// old from now on, for they might have been cleared. This node has then caught up.
   void wait_no_longer(std::uint64_t unix_s);
 
   // --- the record for the next process of this node
 
-  /// This node is ending in good order, and makes no further clear that is certain.
+  /// To be called when this node is stopped in good order: it makes no further clear that is
+  /// certain.
   void end() noexcept { ends_ = true; }
   bool ends() const noexcept { return ends_; }
-  /// This node has left: members that are not ending themselves are left behind.
+  /// To be called when this node has left: members that are not ending themselves are left behind.
   void leave() noexcept { ends_ = leaves_ = true; }
   life_record life() const;
 
@@ -143,7 +146,7 @@ private:
     bool forgiven = false;
   };
 
-  /// The last telling of a member.
+  /// What a member said in its last telling.
   struct answer {
     discovery::view_stamp stamp;
     std::string spaces;
@@ -170,11 +173,11 @@ private:
   discovery::view view_;
   departures gone_;                       ///< Lost members; later views may have them again.
   std::map<incarnation, answer> answers_; ///< Answers of members.
-  std::set<incarnation> heard_;           ///< Members heard since the start.
-  std::set<incarnation> told_;            ///< Members that know all that is known here.
+  std::set<incarnation> heard_;           ///< Members that this process has heard.
+  std::set<incarnation> told_;            ///< Members that know all that this node knows.
   std::set<incarnation> leaving_;         ///< Members that took their leave.
   std::set<incarnation> ending_;          ///< Members that are being stopped.
-  life_record life_; ///< Life of the last process, until this one has caught up.
+  life_record life_; ///< The life record of the process before, until this process has caught up.
   bool caught_up_ = false;
   bool ends_ = false;
   bool leaves_ = false;

@@ -13,13 +13,14 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Longest wait of a member for the nodes that it left behind. In a cluster that is started node by
-/// node they are all there by then.
+/// node all of them have started by then.
 constexpr auto catch_up_patience = 15s;
 
-/// Pool and disk live in this process and answer for as long as this actor does.
+/// The requests to pool and disk have no time-out: both live in this process and answer for as long
+/// as this actor does.
 constexpr auto local_timeout = caf::infinite;
-/// A clear whose time is up is answered this much later at most. One delayed message waits no
-/// longer than this, because a pending message keeps an actor system from ending.
+/// A clear whose time is up is answered at most this much later. No delayed message waits longer
+/// than this, because a pending message keeps an actor system from ending.
 constexpr auto look_again = 50ms;
 
 std::string joined(const std::vector<std::string>& names) {
@@ -82,8 +83,8 @@ bool clearing_state::is_due(const discovery::member& whom) const {
 
 namespace {
 
-/// Answers the clears that are certain, and those whose time is up. Missing nodes stay missing, so
-/// with them a clear only waits until all members know it.
+/// Answers the clears that are certain, and those whose time is up. Nodes that are missing stay
+/// missing, so a clear without them is answered, as not certain, once all members know it.
 void settle_clears(clearing_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();
@@ -105,8 +106,8 @@ void settle_clears(clearing_pointer self) {
   state.open = std::move(left);
 }
 
-/// Answers nodes that told this node something, once this node has done all that a clear demands.
-/// `impatient`: they are answered even while the disk is still writing.
+/// Answers the nodes that told this node something, once this node has withdrawn old pages and its
+/// disk has written. `impatient`: answers even while the disk is still writing.
 void answer_tellers(clearing_pointer self, bool impatient) {
   auto& state = self->state;
   if (state.withdrawing != 0 || (state.keeping != 0 && !impatient))
@@ -121,7 +122,8 @@ void finish_step(clearing_pointer self, std::size_t& steps) {
   settle_clears(self);
 }
 
-/// Keeps the cleared spaces and the members for the next process of this node.
+/// Keeps the cleared spaces and the members, in memory and on disk, for the next process of this
+/// node.
 void keep(clearing_pointer self) {
   auto& state = self->state;
   note_life(self);
@@ -149,15 +151,16 @@ void withdraw_old(clearing_pointer self) {
       .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
 }
 
-/// Lets the pool publish its pages once it is certain which of them were cleared.
+/// Shows the topology to the pool, which may then publish its pages, once it is certain which pages
+/// were cleared.
 void show_pool(clearing_pointer self) {
   auto& state = self->state;
   if (state.cluster && state.spaces.awaited().empty())
     self->send(state.options.pool, topology_atom_v, state.cluster);
 }
 
-/// Acts on new knowledge: keeps it, withdraws old pages, lets clients in once this node has caught
-/// up.
+/// Acts on new knowledge of cleared spaces (`rose`: an epoch is higher): keeps it, withdraws old
+/// pages, lets clients in once this node has caught up.
 void take_stock(clearing_pointer self, bool rose) {
   auto& state = self->state;
   keep(self);
@@ -166,17 +169,18 @@ void take_stock(clearing_pointer self, bool rose) {
     state.announced = true;
     state.spaces.open();
   }
-  if (rose) // Answers to earlier questions do not say that the new epoch is known.
+  if (rose) // Earlier answers do not say that the new epoch is known.
     state.asked.clear();
-  if (rose || first) // Pages that a process before has left may be older than the epochs now.
+  if (rose || first) // Pages of the process before may be older than the epochs.
     withdraw_old(self);
   if (first) {
-    show_pool(self); // The pool may have waited for this node to catch up.
+    show_pool(self); // The pool waits to be shown the view until this node has caught up.
     state.options.caught_up();
   }
 }
 
-/// Ends the wait for the nodes that this node left behind: they may be gone for good.
+/// Begins the wait for the nodes that this node left behind, and ends it after `catch_up_patience`:
+/// they may be gone for good.
 void look_whether_to_wait_on(clearing_pointer self) {
   auto& state = self->state;
   const auto awaited = state.spaces.awaited();
@@ -198,7 +202,7 @@ void look_whether_to_wait_on(clearing_pointer self) {
   settle_clears(self);
 }
 
-/// Takes in what another node knows.
+/// Takes in another node's telling; `from` becomes its sender.
 result<void> hear(clearing_pointer self, const std::string& bytes, incarnation& from) {
   auto said = cleared_spaces::decode_telling(bytes);
   if (!said)
@@ -251,7 +255,8 @@ caf::result<std::string> on_tell(clearing_pointer self, const std::string& bytes
   incarnation from;
   if (auto heard = hear(self, bytes, from); !heard)
     return caf::make_error(caf::sec::runtime_error, heard.error().message);
-  // The disk keeps nothing any more, and a node that is leaving too asks only once.
+  // This node is ending, so its disk writes no more and no answer has to wait for it; a teller that
+  // leaves too asks only once.
   if (state.spaces.ends())
     return state.spaces.tell(from, state.done());
   auto promise = self->make_response_promise<std::string>();
@@ -286,14 +291,14 @@ caf::result<clear_report> on_clear(clearing_pointer self, std::uint64_t space,
   state.open.push_back(std::move(clear));
   take_stock(self, rose);
   tell_whom_it_concerns(self);
-  if (state.open.size() == 1) // With more open clears the timer runs already.
+  if (state.open.size() == 1) // Another open clear has started the timer.
     self->send(self, turn_atom_v);
   settle_clears(self);
   return promise;
 }
 
-/// From here on clients of this host read no page of its pool, whatever is cleared later: the other
-/// nodes need not wait for this node.
+/// Leaves the cluster: from here on clients of this host read no page of its pool, whatever is
+/// cleared later, so the other nodes need not wait for this node.
 caf::result<bool> on_leave(clearing_pointer self) {
   auto& state = self->state;
   state.left = true;
@@ -308,7 +313,8 @@ void on_topology(clearing_pointer self, const topology_ptr& next) {
   if (state.left)
     return;
   const bool fresh = !state.cluster || state.cluster->view != next->view;
-  for (const auto& whom : next->peers) // A lost connection took its answers with it.
+  // A node without a connection can no longer answer: ask it again.
+  for (const auto& whom : next->peers)
     if (!whom.gateway)
       state.asked.erase(whom.self.inc);
   state.cluster = next;

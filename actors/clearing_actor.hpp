@@ -22,12 +22,13 @@ struct clearing_options {
   pool_actor pool;
   /// Remembers the clears for the next process; null: no page outlives this process.
   disk_actor disk;
-  /// Called once, in this actor, when clients of this host can be let in.
+  /// Called in this actor, once in the life of the process, when clients of this host can be let
+  /// in.
   std::function<void()> caught_up = [] {};
-  /// Keeps the record for the next process that has the pool's memory.
+  /// Keeps the life record for the next process, beside the pool's memory that it takes over.
   std::function<void(const life_record&)> note = [](const life_record&) {};
-  /// Keeps the bytes durably for the next process that has the disk. Called when the disk does
-  /// nothing else any more; blocks. Returns nothing, or why it failed.
+  /// Keeps the encoded cleared spaces durably for the next process that has the disk. Called when
+  /// the disk does nothing else any more; blocks. Returns nothing, or why it failed.
   std::function<std::string(const std::string& encoded)> keep_at_end = [](const std::string&) {
     return std::string{};
   };
@@ -41,7 +42,7 @@ struct clearing_options {
 struct clearing_state {
   clearing_state() = default;
 
-  /// A clear that is not answered yet.
+  /// A client's clear that is not answered yet.
   struct open_clear {
     space_id space;
     epoch_number epoch = 0;
@@ -56,24 +57,24 @@ struct clearing_state {
   std::string why_not_kept;    ///< Empty when the disk keeps what it was given.
   std::size_t keeping = 0;     ///< Unanswered requests to the disk.
   std::size_t withdrawing = 0; ///< Unanswered requests to the pool.
-  /// Nodes that wait for an answer to their telling.
+  /// Nodes that have told this node something and wait for its answer.
   std::map<incarnation, caf::typed_response_promise<std::string>> tellers;
   /// Members whose answer is awaited, each with the number of the question.
   std::map<incarnation, std::uint64_t> asked;
   std::uint64_t questions = 0;
   std::vector<open_clear> open;
   std::uint64_t certain = 0, uncertain = 0; ///< Counts clears that were answered.
-  bool announced = false;                   ///< `caught_up` was called.
+  bool announced = false;                   ///< `options.caught_up` was called.
   bool left = false;                        ///< This node has left for good.
-  bool says_goodbye = false;                ///< The next process will know that it left.
+  bool says_goodbye = false;                ///< The next process will know that this one left.
   life_record noted;
-  /// End of the wait for nodes that were left behind.
+  /// End of the wait for nodes that were left behind; nothing while there is no such wait.
   std::optional<caf::actor_clock::time_point> waits_until;
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }
-  /// This node has acted on all clears that it knows: no older page is in memory, and the disk
-  /// remembers the epochs.
+  /// Whether this node has acted on all clears that it knows: no older page is in memory, and the
+  /// disk remembers the epochs.
   bool done() const noexcept { return withdrawing == 0 && keeping == 0 && why_not_kept.empty(); }
   clear_report report_of(const open_clear& clear) const;
   clearing_report report() const;

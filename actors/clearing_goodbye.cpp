@@ -48,7 +48,7 @@ caf::result<bool> say_goodbye(clearing_pointer self) {
     PEERCACHE_ASSERT(*waiting > 0);
     if (--*waiting != 0)
       return;
-    keep_at_end(self); // By now it is known which other nodes are ending too.
+    keep_at_end(self); // The members' answers have told which of them are ending too.
     promise.deliver(true);
   };
   if (state.cluster)

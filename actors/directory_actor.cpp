@@ -63,17 +63,18 @@ result<std::string> directory_state::publish(std::string_view batch, std::uint64
 result<std::string> directory_state::look_up(std::string_view keys) {
   totals.lookups += keys.size() / directory::wire::key_bytes;
   directory::key_ownership ownership;
-  // A node with a closed table hears of no clears any more.
+  // A node with a closed epoch table may not hear of clears, so its shard names no page.
   const bool closed = options.epochs.closed();
   if (cluster && cluster->view.stamp() > left_at && !closed) {
     ownership.by = {cluster->view.term, cluster->view.version};
     ownership.owns = [this](const page_key& key) { return owns(key); };
   } else {
-    // No view of this node says who owns a key: readers go on to the next owner.
+    // No view of this node says who owns a key, so every key is `not_mine`: readers go on to its
+    // next owner.
     ownership.owns = [](const page_key&) { return false; };
   }
-  // Pools withdraw the records of cleared pages. Until then a client that has not heard of the
-  // clear would still be sent to those pages.
+  // Pools withdraw the records of cleared pages. Until they have done so, a client that has not
+  // heard of the clear would still be sent to cleared pages.
   if (closed || !options.epochs.untouched())
     ownership.is_old = [this, closed](const page_key& key) {
       return closed || options.epochs.is_old(key);
@@ -122,7 +123,7 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
             [settled](const caf::error&) { settled(0); });
 }
 
-/// Sends the orders that may be sent now. At the end tells those who wait for the hand-over.
+/// Sends the records that the hand-over gives out now. At its end answers those who wait for it.
 void give_on(directory_pointer self) {
   auto& state = self->state;
   if (!state.giving)
@@ -160,8 +161,9 @@ caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
   return promise;
 }
 
-/// Records of keys that this node does not own come from a node that drains, or by another view. If
-/// no later view gives it those keys (a drain may be taken back), only this sweep forgets them.
+/// Schedules a sweep if the batch has keys that this node does not own: a draining node gave them,
+/// or a node with another view published them. If no later view gives this node those keys (a drain
+/// may be taken back), only the sweep forgets them.
 void sweep_later(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
   if (state.sweep_is_due || !state.cluster)
@@ -172,7 +174,7 @@ void sweep_later(directory_pointer self, const std::string& batch) {
     self->delayed_send(self, state.options.grace, beat_atom_v);
 }
 
-/// Passes withdrawals on to nodes that may have been given the records already.
+/// Passes withdrawals on to the new owners that may have been given the withdrawn records already.
 void forward_withdrawals(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
   if (!state.giving)
@@ -230,8 +232,8 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       },
       [self](beat_atom) {
         self->state.sweep_is_due = false;
-        // When views follow each other quickly, keys that the last view took away get their full
-        // time, too.
+        // Keys that the last view took away are kept for `grace` after that view, however many
+        // views came shortly before it.
         if (self->clock().now() - self->state.changed_at >= self->state.options.grace)
           self->state.forget_foreign_keys();
       },

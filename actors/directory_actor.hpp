@@ -18,7 +18,7 @@ struct directory_options {
   /// Time for which the shard keeps keys that a new view gives to other nodes: readers with the
   /// older view still ask here.
   std::chrono::milliseconds grace = discovery::foreign_keys_kept;
-  storage::epoch_table epochs; ///< Tells which keys are too old to be found.
+  storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
   /// Longest wait for another shard to take one batch.
   std::chrono::milliseconds hand_over_timeout{1000};
 };
@@ -28,17 +28,17 @@ struct directory_state {
   directory_options options;
   directory::shard shard;
   topology_ptr cluster;
-  caf::actor_clock::time_point changed_at{}; ///< Time of the last view.
+  caf::actor_clock::time_point changed_at{}; ///< When the last view was adopted.
   bool sweep_is_due = false;     ///< The shard has records of keys that it does not own.
   discovery::view_stamp left_at; ///< Stamp of the newest view without this node.
   directory_report totals;
   std::optional<directory::hand_over> giving; ///< Set while the node drains or leaves.
-  /// Promises to answer at the end of `giving`.
+  /// Requests that are answered at the end of `giving`.
   std::vector<caf::typed_response_promise<std::uint64_t>> given;
   static inline const char* name = "directory";
 
-  /// Takes a new view; forgets the records of nodes that are gone. False when the cluster went on
-  /// without this node since: the records would get old unnoticed.
+  /// Takes a new view; forgets the records of nodes that are gone. Returns false when the cluster
+  /// went on without this node since that view: the records would get old unnoticed.
   bool adopt(const topology_ptr& next);
   /// Forgets all members and records until a view comes that is newer than this one.
   void leave(const discovery::view& without);

@@ -18,7 +18,8 @@ std::uint64_t wait_for(disk_actor_state& state, caf::response_promise promise) {
 
 void take_turn(disk_pointer self, disk_turn& turn) {
   auto& state = self->state;
-  // Order matters, because a key may occur in several lists: answers, pages gone, pages stored.
+  // A key may occur in several lists of a turn, so the lists are handled in the order in which
+  // their events happened: answers, pages gone, pages stored.
   for (auto& answer : turn.answers) {
     const auto found = state.waiting.find(answer.request);
     if (found == state.waiting.end())

@@ -17,10 +17,11 @@ public:
   static constexpr std::chrono::milliseconds round_pause{1000};
   static constexpr std::chrono::milliseconds failure_pause_max{30'000};
 
-  /// @param idle nothing is on its way to the disk: each page that it was given is decided @param
-  /// hurried a caller waits for the end: no pause between two rounds
+  /// Whether to take a step of the search now. @param idle nothing is on its way to the disk: each
+  /// page that it was given is decided @param hurried a caller waits for the end: no pause between
+  /// two rounds
   bool due(time_point now, bool idle, bool hurried) {
-    if (idle && given_ != 0) { // The disk is not known to have taken any page.
+    if (idle && given_ != 0) { // The disk has taken none of the given pages.
       given_ = 0;
       failing_until_ = now + failure_pause_;
       failure_pause_ = std::min(2 * failure_pause_, failure_pause_max);
@@ -31,8 +32,8 @@ public:
   /// The next granule to look at; 0 at the beginning of a round.
   std::uint32_t at() const noexcept { return at_; }
 
-  /// The search has come to granule `next` (0: the end of the pool) and gave `given` pages to the
-  /// disk.
+  /// To be called after a step: the search has come to granule `next` (0: the end of the pool) and
+  /// gave `given` pages to the disk.
   void looked(time_point now, std::uint32_t next, std::uint64_t given) {
     given_ += given;
     in_round_ += given;
@@ -44,7 +45,7 @@ public:
     ++rounds_;
   }
 
-  /// The disk has taken pages.
+  /// To be called when the disk has taken pages: it is not failing.
   void stored() noexcept {
     given_ = 0;
     failing_until_ = {};

@@ -31,8 +31,9 @@ void disk_incidents::look_at_failures(const storage::disk_tier_stats& stats, int
     ends(fmt::format("{} works again", path_));
 }
 
-/// A full device is tried again twice a second; it has room when a write has succeeded. The error
-/// count matters as well: the device may have been full only between two calls.
+/// Finds when the device is full and when it has room again. A full device is tried again twice a
+/// second; it has room when a write has succeeded. The error count is compared too, because the
+/// device may have been full only between two calls.
 void disk_incidents::look_at_room(const storage::disk_tier_stats& stats) {
   if (stats.read_only || stats.no_space_errors != no_space_told_) {
     no_space_told_ = stats.no_space_errors;

@@ -25,7 +25,7 @@ public:
   /// @param stats the counters now @param last_error errno of the last request that failed, or 0
   std::vector<line> look(time_point now, const storage::disk_tier_stats& stats, int last_error);
 
-  /// Writes wait, and none has ended for this long: the device hangs.
+  /// When writes wait and none of them has ended for this long, the device hangs.
   static constexpr std::chrono::seconds hangs_after{10};
   /// Shortest time between two lines about wrong checksums.
   static constexpr std::chrono::seconds rot_pause{10};
@@ -47,7 +47,7 @@ private:
   std::uint64_t rotten_told_ = 0;
   time_point rot_next_{};
   bool hangs_ = false;
-  std::uint64_t ended_ = 0; ///< Writes that ended, well or not.
+  std::uint64_t ended_ = 0; ///< Writes that succeeded or failed.
   time_point ended_at_{};
 };
 

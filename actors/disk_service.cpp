@@ -33,7 +33,8 @@ storage::disk_tier_options tier_options(const config::node_config& config) {
   return options;
 }
 
-/// Pages that wait for the disk are pinned: at most this many bytes, a quarter of the pool or less.
+/// Returns the bytes of pages that may wait for the disk, at most a quarter of the pool: waiting
+/// pages are pinned.
 std::uint64_t queue_bytes(const config::node_config& config) noexcept {
   return std::min(config.disk.queue_bytes, config.pool.size_bytes / 4);
 }
@@ -127,7 +128,7 @@ disk_service::make_store(const config::node_config& config, const discovery::mem
   return storage::make_offset_store(*io_, options, std::move(*index));
 }
 
-// -- commands
+// -- commands from other threads to the disk's thread
 
 void disk_service::post(command what) {
   if (!on())
@@ -172,13 +173,14 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
     const auto count = record_count<wanted_page>(batch).value_or(0);
     auto& open = loads_[request];
     open.pages.resize(count);
-    open.left = 1; // The call's own share: the load is not answered before all pages are asked for.
+    open.left = 1; // One for this call: all pages are asked for before the load is answered.
     disk_turn::left missing;
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto page = record_at<wanted_page>(batch, i);
       const auto* there = epochs_.is_old(page.key) ? nullptr : tier_->find(page.key);
       if (there == nullptr)
-        // The directory record that the reader followed is not true: withdraw it.
+        // The directory sent the reader here for a page that is not on disk: the pool is told that
+        // the page is gone, so that its record is withdrawn.
         append_record(missing.keys, page.key);
       if (there == nullptr || there->length_bytes != page.length_bytes)
         continue;

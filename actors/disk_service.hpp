@@ -30,15 +30,17 @@ class disk_gate {
 public:
   explicit disk_gate(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// Claims room for a page. False, and counted, when there is no room or the disk takes nothing.
+  /// Claims room for a page of this many bytes. Returns false, and counts the refusal, when there
+  /// is no room or the disk takes nothing.
   bool enter(std::uint64_t bytes) noexcept;
-  /// Whether a page without hurry may be queued: the disk takes pages, and all but one of `parts`
-  /// parts of the room stay free. A page that is larger than a part is let in alone.
+  /// Whether a page that nobody waits to see on disk may be queued: the disk takes pages, and all
+  /// but one of `parts` parts of the room stay free. A page that is larger than a part is let in
+  /// alone.
   bool has_room(std::uint64_t bytes, std::uint64_t parts) const noexcept {
     const auto waiting = this->bytes();
     return open() && bytes + waiting <= (waiting == 0 ? bytes_max_ : bytes_max_ / parts);
   }
-  /// Counts a page that never came to the gate.
+  /// Counts a page that is not written for this reason and for which `enter` was not called.
   void count_skip(storage::write_skip why) noexcept {
     skipped_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   }
@@ -48,7 +50,7 @@ public:
   std::uint64_t skipped(storage::write_skip why) const noexcept {
     return skipped_[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
   }
-  /// Bytes of pages whose write is not decided.
+  /// Bytes of the pages that wait for the disk or are being written.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
@@ -81,15 +83,17 @@ public:
   disk_gate& gate() noexcept { return gate_; }
   /// Share of the start's scan that is done; 1: the scan is over.
   double scanned() const noexcept { return scanned_.load(std::memory_order_relaxed); }
-  /// The report is at most a tenth of a second old, or older when the device holds the thread up;
-  /// the bytes in the queue are current.
+  /// Returns the disk's state: at most a tenth of a second old, or older when the device holds the
+  /// thread up; the bytes in the queue are current.
   disk_report report() const;
 
-  /// Scans, then serves until `stop`; hands the events of each turn to `tell`.
+  /// Scans the disk, then carries out commands until `stop`; hands the events of each turn to
+  /// `tell`.
   void run(const std::function<void(disk_turn_ptr)>& tell);
   void stop() noexcept;
 
-  // Commands. Those with a request number are answered by a turn.
+  // Commands to the disk's thread, from any thread. A command with a request number is answered in
+  // some turn.
   void write(std::string kept_pages);
   void load(std::uint64_t request, std::string wanted_pages);
   void walk(std::uint64_t request, std::uint64_t after, std::uint32_t count);
@@ -97,11 +101,11 @@ public:
   /// Keeps for the next process of this folder which spaces were cleared. The answer is empty once
   /// they are durable, else the reason why they are not.
   void keep_cleared(std::uint64_t request, std::string encoded);
-  /// Keeps them at once, in the calling thread. Returns what the answer of `keep_cleared` would be.
-  /// @pre `run` has come back
+  /// Keeps the encoded cleared spaces at once, in the calling thread. Returns what the answer of
+  /// `keep_cleared` would be. @pre `run` has come back
   std::string keep_cleared_at_end(const std::string& encoded) const;
-  /// Why nothing can be kept although pages may come back: the tier is wanted and off. Empty when
-  /// nothing has to be kept, or everything can.
+  /// Returns why cleared spaces cannot be kept although pages may come back: the disk tier is
+  /// wanted and off. Empty when they can be kept, or when no page can come back.
   std::string why_not_kept() const;
   /// Forgets, beside other work, pages that are older than the last clear of their space.
   void forget_old();
@@ -136,7 +140,7 @@ private:
                                                           const discovery::member& self);
   void post(command what);
   void scan();
-  /// Runs one turn of the loop; false when nothing moved.
+  /// Runs one turn of the loop: commands, completions, events. False when nothing moved.
   bool turn();
   bool run_commands();
   void take(const storage::disk_tier_events& events);
@@ -150,7 +154,7 @@ private:
   void log_incidents(const storage::disk_tier_stats& stats);
   void shut_down();
 
-  // Constant after `open`.
+  // These members are constant after `open`.
   const config::node_config::disk_section config_;
   storage::slot_table slots_;
   storage::pool_memory& memory_;
@@ -162,14 +166,14 @@ private:
   disk_gate gate_;
   std::optional<storage::folder_claim> claim_;
 
-  // Used by the disk's thread only.
+  // These members are used by the disk's thread only.
   std::unique_ptr<storage::disk_io> io_;
   std::optional<storage::disk_tier> tier_;
   time_point now_{};
   time_point report_at_{};
   std::uint64_t next_tag_ = 1;
   std::unordered_map<std::uint64_t, keeping> keeping_;
-  std::vector<kept_page> known_; ///< Pages to be kept that are on disk already.
+  std::vector<kept_page> known_; ///< Pages that were to be written and are on disk already.
   std::unordered_map<std::uint64_t, loading> loading_;
   std::unordered_map<std::uint64_t, open_load> loads_;
   disk_turn turn_;
@@ -182,7 +186,7 @@ private:
   metrics::latency_histogram write_latency_;
   metrics::latency_histogram read_latency_;
 
-  // Shared between threads.
+  // These members are shared between threads.
   std::atomic<bool> stop_{false};
   std::atomic<double> scanned_{0};
   mutable std::mutex lock_;

@@ -24,8 +24,9 @@ constexpr std::size_t completions_per_turn = 64;
 /// Pages of the tier that one turn looks at in the walk of `forget_old`.
 constexpr std::uint32_t forgotten_per_turn = 1024;
 
-/// The wall clock, in seconds. Only here the node needs the time of day: the age of a page outlives
-/// the process that wrote it. A clock that jumps makes pages expire early or late, which is a miss.
+/// Returns the wall clock's seconds since 1970. Page ages need the time of day, because they
+/// outlive the process that wrote the page. A clock that jumps makes pages expire early or late,
+/// which is a miss.
 std::uint64_t unix_seconds() noexcept {
   return static_cast<std::uint64_t>(std::time(nullptr));
 }
@@ -45,12 +46,13 @@ std::string_view to_string(circuit_breaker::state state) noexcept {
 
 } // namespace
 
-// -- the thread
+// -- the disk's thread
 
 void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
   if (!on())
     return;
-  // Registered memory makes transfers cheaper, where the limit on locked memory allows it.
+  // The pool's memory is registered with io_uring where the limit on locked memory allows it,
+  // because this makes transfers cheaper.
   if (auto cheaper = io_->register_memory(memory_.readable_region()); !cheaper)
     log::info("disk tier: the pool is not registered with io_uring: {}", cheaper.error().message);
   scan();
@@ -63,8 +65,8 @@ void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
                                                      sleep_max));
   }
   shut_down();
-  // Requests from before the device was closed get their answers. Pages that were stored or left at
-  // the very end are not reported: this node is leaving the directory.
+  // Requests that were made before the device was closed get their answers. Pages that were stored
+  // or left at the very end are not reported: this node is leaving the directory.
   disk_turn last;
   last.answers = std::exchange(turn_.answers, {});
   if (!last.empty())
@@ -123,8 +125,8 @@ bool disk_service::turn() {
   storage::disk_tier_events events;
   tier_->poll(now_, unix_seconds(), events);
   take(events);
-  // The gate stays open while the write breaker is open: writes are the probes that close the
-  // breaker.
+  // The gate stays open while the write breaker is open, because only writes that come through the
+  // gate can close the breaker.
   gate_.set_open(why_off_.empty() && !tier_->read_only());
   if (now_ >= report_at_) {
     report_at_ = now_ + report_every;
@@ -133,7 +135,8 @@ bool disk_service::turn() {
   return moved || count != 0 || !events.empty();
 }
 
-/// Makes one piece of the walk over all pages of the tier. False when there is nothing to walk.
+/// Walks the next pages of the tier and erases those of cleared spaces. False when no walk is under
+/// way.
 bool disk_service::forget_some_old() {
   if (!forgetting_from_)
     return false;
@@ -182,7 +185,8 @@ void disk_service::take(const storage::disk_tier_events& events) {
   tell_of_known();
 }
 
-/// Reports pages that are on disk already as stored, unless they left in the same turn.
+/// Reports as stored the pages that were to be written and are on disk already, unless they left
+/// the disk in the same turn.
 void disk_service::tell_of_known() {
   for (const auto& page : std::exchange(known_, {})) {
     const auto* there = tier_->find(page.key);

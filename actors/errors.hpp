@@ -8,7 +8,7 @@
 
 namespace peercache::actors {
 
-/// Converts our results to CAF's, at the edge of an actor.
+/// Converts a `result` of PeerCache to CAF's, at the edge of an actor.
 template <class T>
 caf::result<T> to_caf(result<T> from) {
   if (from)

@@ -40,17 +40,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The pool lives in this process and answers for as long as the gateway does: a timer for each
-/// request would cost more than the request. The pool's own requests to other nodes have time-outs.
+/// Requests to the pool have no time-out: it lives in this process and answers for as long as the
+/// gateway does, and a timer for each request would cost more than the request. The pool's own
+/// requests to other nodes have time-outs.
 constexpr auto pool_timeout = caf::infinite;
 
-/// How often sessions are looked at, and readiness is told.
+/// How often the gateway looks for dead sessions and tells whether the node is ready.
 constexpr auto beat = 500ms;
 
 constexpr const char* not_mapped = "the session's process has not mapped the pool";
 
-/// Why a hello is refused, in words for the sender; no error when it is welcome. Version and
-/// cluster have error codes of their own: other nodes tell these refusals from failures by them.
+/// Returns why a hello is refused, in words for the sender; no error when it is welcome. Version
+/// and cluster have error codes of their own, by which other nodes tell a refusal from a failure.
 caf::error refusal_of(std::uint32_t version, const std::string& cluster, const std::string& own) {
   if (version != wire_version)
     return caf::make_error(caf::sec::incompatible_versions,
@@ -124,7 +125,8 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
   if (!session->mapped)
     return refused(not_mapped);
   auto taken = take_filled(state.sessions, *session, filled);
-  // The client is at fault: give nothing of this commit to readers.
+  // The client committed a slot that it does not hold: none of the pages of this commit is
+  // published.
   if (taken.size() != filled.size()) {
     std::string slots;
     for (std::size_t i = 0; i < taken.size() / sizeof(filled_slot); ++i)
@@ -214,7 +216,8 @@ void on_topology(gateway_pointer self, const topology_ptr& next) {
 /// A node_report whose parts come from several actors; the last one's answer delivers it.
 struct report_in_parts {
   node_report report;
-  std::size_t missing = 1; ///< Our own share: the report is not delivered before all were asked.
+  /// One for the gateway, which asks all actors before the report is delivered.
+  std::size_t missing = 1;
   caf::typed_response_promise<node_report> promise;
 
   void finish_one() {
@@ -265,7 +268,8 @@ caf::result<node_report> node_status(gateway_pointer self) {
   return promise;
 }
 
-/// Without a disk tier the answer has no location for any page.
+/// Asks the promoter for pages on disk. Without a disk tier the answer has no location for any
+/// page.
 caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
                                      std::uint32_t within_ms) {
   auto& state = self->state;
@@ -291,7 +295,7 @@ void take_report(gateway_pointer self, std::uint64_t id, client_report& totals) 
     known->totals = std::move(totals);
 }
 
-/// Nobody waits for an answer.
+/// Has the promoter bring pages from disk into the pool ahead of need, without an answer.
 void warm(gateway_pointer self, const std::string& pages) {
   if (self->state.options.promoter && !self->state.leaving)
     self->send(self->state.options.promoter, warm_atom_v, pages);
@@ -309,7 +313,7 @@ void on_beat(gateway_pointer self) {
 gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
   self->state.options = std::move(options);
   self->state.started = self->clock().now();
-  self->set_default_handler(caf::drop); // An exposed actor does not answer unknown messages.
+  self->set_default_handler(caf::drop); // A published actor does not answer unknown messages.
   self->set_down_handler(
       [self](const caf::down_msg& down) { self->state.sessions.went_silent(down.source); });
   self->delayed_send(self, beat, beat_atom_v);

@@ -40,19 +40,19 @@ struct gateway_options {
   std::function<bool()> caught_up = [] { return true; };
   /// Names of the nodes, left behind at its last end, that this node waits for to catch up.
   std::string left_behind;
-  /// Both ask the kernel and no clock. `session_is_dead`: no process can write to the session's
-  /// slots any more. `session_is_held`: a process that has the pool mapped holds the session's
-  /// lock.
+  /// Both functions ask the kernel and no clock. `session_is_dead`: no process can write to the
+  /// session's slots any more. `session_is_held`: a process that has the pool mapped holds the
+  /// session's lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;
   std::function<bool(std::uint32_t lock_index)> session_is_held;
-  /// Called in this actor with each change: whether the node takes work, and if not, why.
+  /// Called in this actor when readiness changes: whether the node takes work, and if not, why.
   std::function<void(bool ready, const std::string& reason)> ready;
 };
 
 struct gateway_state {
   gateway_state() = default;
 
-  /// A client that came before this node had caught up.
+  /// A client that asked for a session before this node had caught up with clears.
   struct early_client {
     std::string name;
     session_listener events;
@@ -82,7 +82,7 @@ struct gateway_state {
 
 using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
 
-/// Returns an error for the sender, with the reason in words.
+/// Returns the error with which a request is refused; `why` goes to its sender, in words.
 caf::error refused(const std::string& why);
 
 /// The one actor that is published. Threads: scheduler. It forwards requests to the other actors of

@@ -11,7 +11,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Writes the pages that are in memory only to disk, within this time; the node goes on serving.
+/// Writes the pages that are in memory only to disk, within this time, and then calls `done`; the
+/// node goes on serving.
 void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
                      const std::function<void()>& done) {
   const auto begun = self->clock().now();
@@ -66,8 +67,8 @@ caf::result<bool> leave(gateway_pointer self) {
   log::info("gateway: draining");
   auto promise = self->make_response_promise<bool>();
   auto finish = [promise]() mutable { promise.deliver(true); };
-  // Seven tenths of the time are the disk's; the rest is for the next steps, which are quick as a
-  // rule.
+  // The disk gets seven tenths of the drain's time; the next steps, which are quick as a rule, get
+  // the remaining three.
   const auto total = state.options.drain_timeout;
   const auto until = self->clock().now() + total * 9 / 10;
   write_out_pages(self, total * 7 / 10, [self, until, finish] {
@@ -99,7 +100,7 @@ caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained) {
   };
   if (drained)
     write_out_pages(self, state.options.drain_timeout, [self, announce]() mutable {
-      if (!self->state.drained) // The drain was taken back meanwhile.
+      if (!self->state.drained) // An operator took the drain back while pages were written.
         return announce(0);
       hand_over_shard(self, false, self->state.options.hand_over_timeout, announce);
     });

@@ -8,10 +8,10 @@
 namespace peercache::actors {
 namespace {
 
-/// A client is refused after this many beats, about when it would ask again.
+/// An early client is refused after this many beats, about when it would ask again.
 constexpr std::uint32_t early_beats_max = 2;
 
-/// Opens a session; nothing when there are too many.
+/// Opens a session for the client; nothing when this node has too many sessions.
 std::optional<session_welcome> let_in(gateway_pointer self, const std::string& client_name,
                                       const session_listener& events) {
   auto& state = self->state;
@@ -56,7 +56,7 @@ caf::result<session_welcome> open_session(gateway_pointer self, const std::strin
       return refused("too many sessions on this node");
     return std::move(*welcome);
   }
-  // A client that asks again no longer waits for its first answer.
+  // A client that asks again gets its answer to the new request; its earlier request is refused.
   for (auto& each : state.early)
     if (each.events == events)
       each.promise.deliver(refused("it has asked again"));

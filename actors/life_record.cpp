@@ -6,7 +6,8 @@
 namespace peercache::actors {
 
 void life_record::join(const life_record& other) {
-  // The memories are of two clusters: then only nodes that were left behind themselves count.
+  // Records of two different lineages are of two clusters: the merged record has none, so only the
+  // nodes that were left behind can tell what was missed.
   if (lineage != other.lineage && lineage != incarnation{} && other.lineage != incarnation{})
     lineage = {};
   else

@@ -29,11 +29,12 @@ struct life_record {
   /// Merges another memory of the same node into this one.
   void join(const life_record& other);
   void join_lineage(const incarnation& other);
-  /// "a, b", in alphabetical order.
+  /// Returns the names of `left_behind` as "a, b", in alphabetical order.
   std::string names() const;
 };
 
-/// Returns a record that stands for one that cannot be read, or does not fit.
+/// Returns the record to use when the real one cannot be read, or has no room: some unknown node
+/// was left behind.
 life_record record_of_unknown();
 
 /// Encodes a record; cleared_spaces.cpp's `encoding_version` covers the format:
@@ -42,7 +43,7 @@ life_record record_of_unknown();
 std::string encode_record(const life_record& record);
 /// Encodes a record in no more than `bytes_max`: names that do not fit become one unknown process.
 std::string encode_record(const life_record& record, std::size_t bytes_max);
-/// Reads a record and leaves the reader behind it; the reader is not `ok` when there is none.
+/// Reads a record and leaves `in` behind it; `in` is not `ok` when there is no record.
 life_record read_record(discovery::byte_reader& in);
 
 } // namespace peercache::actors

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t read_bytes_max = 65536;
 
-/// Bytes of a question and of the longest answer that it may get.
+/// Returns the bytes of a question and of the longest answer that it may get.
 std::uint64_t bytes_of_question(std::size_t question_bytes) noexcept {
   constexpr auto answer_bytes_per_key =
       1 + limits::locations_per_key_max * directory::wire::location_bytes;
@@ -131,7 +131,7 @@ struct broker_body {
   /// taken all of its answers, which may be never.
   void drop(caf::io::connection_handle handle) {
     connections.remove(handle);
-    net::cut_off(static_cast<int>(handle.id())); // caf::io::network::conn_hdl_from_socket
+    net::cut_off(static_cast<int>(handle.id())); // CAF makes the handle's id from the socket.
     self->close(handle);
   }
 
@@ -150,8 +150,8 @@ struct broker_body {
         ask(data.handle, number, std::move(question));
   }
 
-  /// Asks the directory, which lives in this process: it answers for as long as this broker lives,
-  /// and in order.
+  /// Asks the directory without a time-out: it lives in this process, and answers in order for as
+  /// long as this broker lives.
   void ask(caf::io::connection_handle handle, std::uint64_t number, std::string question) {
     auto bytes = question.size();
     self->request(directory, caf::infinite, lookup_atom_v, std::move(question))
@@ -178,7 +178,7 @@ struct broker_body {
 } // namespace
 
 caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options options) {
-  // The behavior owns the body: both live as long as the actor.
+  // The broker's behavior owns the body, so the body lives as long as the actor.
   std::shared_ptr<broker_body> body{new broker_body{
       self, options.directory,
       lookup_connections{frames::greeting(wire_version, options.cluster, options.inc)}}};

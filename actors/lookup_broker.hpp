@@ -18,7 +18,7 @@ struct lookup_broker_options {
   std::string cluster;
   incarnation inc; ///< Incarnation of this process.
   directory_actor directory;
-  caf::io::doorman_ptr doorman; ///< Listens already.
+  caf::io::doorman_ptr doorman; ///< A doorman that listens already.
 };
 
 /// The connections on which clients ask this node's directory shard. Users wait for look-ups: over
@@ -36,7 +36,8 @@ public:
   using handle = caf::io::connection_handle;
 
   static constexpr std::size_t connections_max = 4096;
-  /// Twice the need of a client's largest call; a client asks its next question after the answers.
+  /// Bytes for one connection: twice what the largest call of a client needs, because a client asks
+  /// its next question only after the answers.
   static constexpr std::uint64_t held_bytes_max = 4u << 20;
   static constexpr std::uint64_t total_bytes_max = 256u << 20;
 
@@ -44,19 +45,21 @@ public:
 
   bool add(handle from);
   void remove(handle gone);
-  /// Number of the connection that has this handle now; 0: there is none. CAF gives a handle to the
-  /// next connection as soon as it is free: only the number tells the two apart.
+  /// Returns the number of the connection that has this handle now; 0: there is none. CAF gives a
+  /// handle to the next connection as soon as it is free: only the number tells the two connections
+  /// apart.
   std::uint64_t number_of(handle which) const;
 
-  /// Takes received bytes and returns the questions that are complete. False: close the connection.
+  /// Takes received bytes and puts the questions that are complete into `questions`. False: close
+  /// the connection.
   bool receive(handle from, const char* bytes, std::size_t count,
                std::vector<std::string>& questions);
 
-  /// The question of connection `number` is answered: a frame of `frame_bytes` is about to be sent.
-  /// False: the connection is gone.
+  /// To be called when a question of connection `number` is answered and a frame of `frame_bytes`
+  /// is about to be sent. False: the connection is gone.
   bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
                 std::size_t frame_bytes);
-  /// The peer has taken `bytes` of its answers.
+  /// To be called when the peer has taken `bytes` of its answers.
   void taken(handle by, std::size_t bytes);
 
   /// While all connections together hold too much, returns the one that holds most, to be closed.

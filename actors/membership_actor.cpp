@@ -47,14 +47,15 @@ void connected(membership_pointer self, const discovery::endpoint& to,
     self->send(way.peer, packet_atom_v, std::move(packet));
 }
 
-/// A seed that refuses this node keeps it out of the cluster for good: the log says so, once.
+/// Notes that an address could not be dialed. A seed that refuses this node keeps it out of the
+/// cluster for good: the log says so at the first refusal only.
 void dial_failed(membership_pointer self, const discovery::endpoint& to, const caf::error& why) {
   auto& way = self->state.routes[to];
   way.dialing = false;
   way.waiting.clear();
   bool refused =
       why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
-  if (refused) // Each greeting makes a line in the other node's log.
+  if (refused) // Each hello makes a line in the refusing node's log.
     way.refused_until = self->clock().now() + refusal_pause;
   if (refused && !std::exchange(way.refused, true))
     log::warn("membership: {}:{} refuses this node: it has another cluster.name than '{}', or "
@@ -65,7 +66,7 @@ void dial_failed(membership_pointer self, const discovery::endpoint& to, const c
 
 void dial(membership_pointer self, const discovery::endpoint& to) {
   auto& state = self->state;
-  PEERCACHE_ASSERT(!state.routes[to].dialing); // One greeting at a time.
+  PEERCACHE_ASSERT(!state.routes[to].dialing); // Only one dial to an address at a time.
   state.routes[to].dialing = true;
   auto failed = [self, to](const caf::error& why) { dial_failed(self, to, why); };
   self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port)
@@ -118,7 +119,7 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
   }
 }
 
-/// Answers the promises in `goodbyes` once this node may end.
+/// Answers the requests in `goodbyes` once this node may end.
 void say_goodbye(membership_pointer self) {
   auto& waiting = self->state.goodbyes;
   if (waiting.empty() || !self->state.machine->may_end(self->clock().now()))

@@ -30,7 +30,7 @@ struct membership_actor_options {
 struct membership_state {
   membership_state() = default;
 
-  /// The connection to one address.
+  /// The connection to the node at one address, and how dialing it goes.
   struct route {
     route() = default;
     membership_actor peer; ///< Null while there is no connection.
@@ -44,7 +44,7 @@ struct membership_state {
   membership_actor_options options;
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
-  /// Promises to answer when this node's vote is no longer needed.
+  /// Requests that are answered when this node's vote is no longer needed.
   std::vector<caf::typed_response_promise<bool>> goodbyes;
   static inline const char* name = "membership";
 

@@ -81,7 +81,7 @@ result<void> node::impl::open_pool() {
                   "checksums",
                   remains.pages);
         memory_ = std::move(*left);
-        memory_->outlive(true); // Kept in case this start fails.
+        memory_->outlive(true); // The pages stay, should this start fail.
         remains_ = std::move(remains);
         return {};
       }
@@ -208,8 +208,8 @@ void node::impl::drain() {
                  log::warn("drain: not in good order: {}", system_->render(why));
                });
   *stopping_at_ = "waiting for readers and for what is to be on disk";
-  // The node's pages are withdrawn: waits until readers have the rest of their bytes and the disk
-  // has the pages that it was given.
+  // The directory names no page of this node any more: waits until readers have the rest of their
+  // bytes and the disk has the pages that it was given.
   const auto busy = [this] {
     return pages_->latest().pinned_bytes > 0 || disk_->gate().bytes() > 0;
   };
@@ -217,7 +217,7 @@ void node::impl::drain() {
     self->receive([](caf::unit_t) {}, caf::after(100ms) >> [] {});
 }
 
-/// Stops the threads. Afterwards nobody reads pages of this node.
+/// Stops the node's threads. Afterwards no other host reads pages of this node.
 void node::impl::stop_threads() {
   *stopping_at_ = "comparing the pages of the process before";
   if (adoption_thread_) {
@@ -262,7 +262,7 @@ void node::impl::end_actors() {
     if (address)
       caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
   {
-    // The pool's memory may go only when its last user is gone.
+    // The pool's memory may be unmapped only when the last actor that uses it is gone.
     caf::scoped_actor self{*system_};
     if (pool_)
       self->wait_for(pool_);
@@ -306,7 +306,7 @@ node::node(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
 
 node::~node() {
   if (!impl_->home().is_here())
-    (void)impl_.release(); // In a forked child threads, pool and ports are the parent's.
+    (void)impl_.release(); // Threads, pool and ports of a forked child are the parent's.
 }
 
 result<std::unique_ptr<node>> node::start(const config::node_config& config,

@@ -46,7 +46,7 @@ public:
   node(const node&) = delete;
   node& operator=(const node&) = delete;
 
-  /// Name, incarnation, and the ports that were really bound.
+  /// Returns the node's name and incarnation, and the ports that were really bound.
   const discovery::member& self() const noexcept;
   /// Whether the node is in a view of the cluster and takes work. Any thread.
   bool ready() const;

@@ -43,8 +43,8 @@ void node::impl::spawn_actors() {
   lookups_ = system.middleman().spawn_broker(run_lookup_broker, std::move(lookups));
   spawn_pool();
 
-  // Gateway, membership and links need each other. The links get the node's own handles when all
-  // actors exist, and membership stands still before its first beat.
+  // Gateway, membership and links need each other's handles. The links get the node's own handles
+  // when all actors exist; until then membership has no beat and does nothing.
   auto own = std::make_shared<peer>();
   spawn_clearing(own);
   links_options links;

@@ -42,7 +42,8 @@ public:
   const discovery::member& self() const noexcept { return self_; }
   bool ready() const { return board_->ready.load()->ready; }
   const home_process& home() const noexcept { return home_; }
-  /// @pre stopped
+  /// Leaves the pool's memory to the next process, if the configuration allows it. @pre the node is
+  /// stopped
   void keep_pool() {
     if (memory_ && config_.pool.keep && config_.pool.huge_pages == config::huge_pages::off)
       memory_->outlive(true);
@@ -70,15 +71,15 @@ private:
   const home_process home_;
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
-  /// Bound from the start of the node until the ports are listened at.
+  /// Sockets bound from the start of the node until it listens at their ports.
   std::vector<net::unique_fd> held_ports_;
   std::optional<storage::pool_memory> memory_;
-  /// Pages of the process before, until the pool claims them.
+  /// Pages that the process before left in the pool's memory, until the pool claims them.
   std::optional<storage::pool_remains> remains_;
   cleared_spaces cleared_;  ///< Held until the clearing actor takes it.
   std::string left_behind_; ///< Names of the nodes that the process before left behind.
   std::unique_ptr<disk_service> disk_;
-  /// Declared before the page server, which hands connections over to it.
+  /// Declared before `pages_`, because the page server hands connections over to it.
   std::unique_ptr<rail_service> rails_;
   std::unique_ptr<page_server> pages_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();

@@ -8,7 +8,8 @@ using rdma::clock;
 namespace {
 
 constexpr auto publish_interval = 100ms;
-/// Time that the thread goes on polling before it sleeps: the next request of a batch is near.
+/// Time that the page server's thread goes on polling before it sleeps: the next request of a batch
+/// is near.
 constexpr auto spin = 20us;
 
 } // namespace
@@ -56,7 +57,7 @@ void page_server::run() {
       publish_at = now + publish_interval;
     }
   }
-  server_.reset(); // Ends the connections, and their pins.
+  server_.reset(); // Closes the connections and releases their pins.
 }
 
 void page_server::stop() noexcept {

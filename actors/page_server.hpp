@@ -41,7 +41,7 @@ public:
   std::uint16_t port() const noexcept { return port_; }
   void run();
   void stop() noexcept;
-  /// The snapshot is at most 100 ms old.
+  /// Returns a snapshot of the server's state that is at most 100 ms old.
   snapshot latest() const { return *published_.load(); }
 
 private:

@@ -10,7 +10,7 @@ namespace peercache::actors {
 namespace {
 
 /// When pages must be written before they are evicted, room is made for this many beats of demand:
-/// one in which it is asked for, and two in which the disk writes.
+/// one beat in which the room is asked for, and two in which the disk writes.
 constexpr std::uint64_t demand_beats_ahead = 3;
 /// Eviction ahead of need gives up at most one part in this many of the pool.
 constexpr std::uint64_t parts_ahead_max = 6;
@@ -57,11 +57,11 @@ void pool_state::evict_ahead() {
           ? std::min(demand_beats_ahead * demand.bytes(), pool->capacity_bytes() / parts_ahead_max)
           : 0;
   const auto look = [this](const storage::resident_page& page) {
-    if (!publishing->mirrors().contains(page.slot)) // The page's producer keeps a mirrored page.
+    if (!publishing->mirrors().contains(page.slot)) // The producer writes mirrored pages.
       disk.keep(page);
   };
-  // Victims are also written with write-through: the queue may have been full when the page was
-  // set.
+  // Victims are written with write-through as well: the disk's queue may have been full when the
+  // page was set.
   pool->evict_ahead(victims, look, wanted);
   publishing->left(victims);
 }
@@ -99,11 +99,11 @@ pool_report pool_state::report() const {
 namespace {
 
 /// Pages per beat whose counted reads are passed on to the eviction policy; at most 16 granules are
-/// looked at for each. A pool of 64 GiB is gone round in half a minute, a small one in a second. A
-/// victim's own reads are looked at when it is chosen.
+/// looked at for each page. So a pool of 64 GiB is gone round in half a minute, a small pool in a
+/// second. The reads of a victim are passed on, too, when it is chosen.
 constexpr std::uint32_t folds_per_beat = 2048;
 
-/// Bytes zeroed between two messages of others.
+/// Bytes that the pool zeroes before it handles the next message.
 constexpr std::uint64_t scrub_step_bytes = 1u << 20;
 
 void scrub(pool_pointer self) {

@@ -41,9 +41,9 @@ struct pool_state {
   pool_state() = default;
   pool_actor_options options;
   std::unique_ptr<storage::page_pool> pool;
-  std::unique_ptr<directory::publisher> publishing; ///< Uses `pool`.
+  std::unique_ptr<directory::publisher> publishing; ///< Uses `pool`, which lives longer.
   topology_ptr cluster;
-  bool scrubbing = false; ///< The `scrub_atom` to itself is on its way.
+  bool scrubbing = false; ///< A `scrub_atom` from the actor to itself is on its way.
   struct open_commit {
     caf::typed_response_promise<std::string, std::string> promise;
     std::string next_lengths;
@@ -52,18 +52,19 @@ struct pool_state {
   std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;
   pool_disk disk;
   pool_adoption adoption;
-  recent_demand demand; ///< Demand of `reserve`.
+  recent_demand demand; ///< Bytes that `reserve` was asked for.
   pool_clear clearing;
   static inline const char* name = "pool";
 
   /// Reserves slots for `lengths` (packed u32); `no_slot` where no room can be made.
   std::string reserve(const std::string& lengths);
   void abandon(const std::string& slots);
-  /// Counts reads that no CPU of this node took part in; `pages` is a sample (packed used_page).
+  /// Counts one-sided reads, in which no CPU of this node took part; `pages` is a sample (packed
+  /// used_page).
   void count_uses(const std::string& pages);
   void evict_ahead();
-  /// Whether most victims would be on disk already: then evicting any of those makes room at once.
-  /// Otherwise room is made before it is needed, because writing takes time.
+  /// Whether most victims of an eviction would be on disk already: then evicting such a page makes
+  /// room at once. Otherwise room is made before it is needed, because writing takes time.
   bool mostly_on_disk() const {
     return 2 * publishing->marks().kept_count() >= pool->stats().pages;
   }

@@ -8,8 +8,8 @@
 namespace peercache::actors {
 namespace {
 
-/// Bytes compared between two looks at `stop`, and reported in one message: some milliseconds of a
-/// thread, and at most 4,096 pages.
+/// Bytes of pages that the comparing thread checks between two looks at `stop`, and reports in one
+/// message: some milliseconds of a thread, and at most 4,096 pages.
 constexpr std::uint64_t piece_bytes = 16u << 20;
 
 void finish(pool_pointer self) {
@@ -21,7 +21,7 @@ void finish(pool_pointer self) {
            "pool: {} pages of the process before taken over, {} refused because their bytes are "
            "not those of their checksums; {} ms",
            state.pool->stats().adopted, adoption.refused, took.count());
-  // The walk marks the adopted pages that are on disk too; no owner is told anything.
+  // The walk over the disk marks the adopted pages that are on disk too; no owner is told anything.
   state.publishing->learn_marks();
   carry_out_orders(self);
 }

@@ -19,11 +19,11 @@ namespace peercache::actors {
 struct pool_adoption_options {
   /// Slots that clients of the process before may still write to, claimed by the pool.
   std::vector<slot_id> being_filled;
-  /// Asks the kernel; see storage::pool_memory.
+  /// Asks the kernel whether no process that had the pool mapped lives; see storage::pool_memory.
   std::function<bool()> former_clients_are_dead = [] { return true; };
 };
 
-/// State of the adoption. Threads: none; the pool actor serializes.
+/// State of taking over the pages of the process before. Threads: none; the pool actor serializes.
 struct pool_adoption {
   pool_adoption_options options;
   caf::actor_clock::time_point begun{};
@@ -38,8 +38,8 @@ void compare_remains(storage::remains_check& remains, const std::atomic<bool>& s
 struct pool_state;
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 
-/// Takes in the intact pages and tells the directory of them, like pages whose keys have new
-/// owners. Frees the slots of the other pages.
+/// Takes the intact pages of one piece into the pool and tells the directory of them, like pages
+/// whose keys have new owners. Frees the slots of the pages with wrong bytes.
 void adopt_pages(pool_pointer self, const std::string& compared);
 
 /// Frees the slots of `being_filled` once no process can write to them.

@@ -5,12 +5,14 @@
 namespace peercache::actors {
 namespace {
 
-/// Granules that one step looks at, at most: a pool of 1 TiB in pages of 2 MiB takes 32 steps.
+/// Granules that one step of the search looks at, at most: a pool of 1 TiB in pages of 2 MiB takes
+/// 32 steps.
 constexpr std::uint32_t catch_up_granules = 8u << 20;
 constexpr std::uint32_t catch_up_pages = 16'384;
-/// Granules between two checks of these bounds and of the room on the way to the disk.
+/// Granules between two checks of the step's bounds and of the room on the way to the disk.
 constexpr std::uint32_t catch_up_piece = 256;
-/// Half of the way to the disk stays free for pages that are set or evicted.
+/// The search uses one of two parts of the room for pages on their way to the disk; the other half
+/// stays free for pages that are set or evicted.
 constexpr std::uint64_t parts_at_leisure = 2;
 
 /// Counts pages that are in memory only and should be on disk. Mirrors are kept by their producers;
@@ -24,7 +26,7 @@ std::uint64_t not_on_disk(const pool_state& state) {
   return pages - std::min(pages, kept);
 }
 
-/// One step of the search round the pool.
+/// One step of the search round the pool for pages that are not on disk.
 class catch_up_step {
 public:
   catch_up_step(pool_state& state, bool hurried) : state_(state), hurried_(hurried) {}
@@ -37,7 +39,7 @@ public:
                              [this](const storage::resident_page& page) { look_at(page); });
       granules += catch_up_piece;
     } while (at != 0 && !refused_ && granules < catch_up_granules && seen_ < catch_up_pages);
-    // The next step goes on at the first page without room.
+    // When a page found no room on the way to the disk, the next step goes on at that page.
     state_.disk.catch_up.looked(now, refused_ ? refused_->value : at, given_);
   }
 
@@ -49,8 +51,8 @@ private:
     if (refused_ || marks.kept(page.slot) || state_.publishing->mirrors().contains(page.slot) ||
         (!hurried_ && marks.let_go(page.slot)))
       return;
-    // A pinned page may be on its way already. With an idle disk the pin is a reader's and does not
-    // matter.
+    // A pinned page may be on its way to the disk already. When nothing is on its way, the pin is a
+    // reader's and does not matter.
     if (!disk.idle() && disk.is_pinned(page.slot))
       return;
     if (disk.keep_at_leisure(page, hurried_ ? 1 : parts_at_leisure))
@@ -66,7 +68,8 @@ private:
   std::optional<slot_id> refused_;
 };
 
-/// Answers the callers of `write_out` whose time is over, or for whom nothing more can be done.
+/// Answers the callers of `write_out` whose time is over, or all callers when no further page can
+/// be written (`over`).
 void answer_write_outs(pool_state& state, disk_catch_up::time_point now, bool over) {
   const auto left = not_on_disk(state);
   over |= left == 0 || !state.disk.takes_pages() || state.disk.catch_up.failing(now);
@@ -93,7 +96,8 @@ void catch_up(pool_pointer self) {
     catch_up_step{state, hurried}.run(now);
     send_to_disk(self);
   }
-  // A whole round gave nothing and nothing is on its way: the remaining pages cannot be written.
+  // A whole round of the search gave no page to the disk, and none is on its way: the remaining
+  // pages cannot be written.
   const bool over =
       disk.catch_up.rounds() != rounds && disk.catch_up.last_round() == 0 && disk.idle();
   if (hurried)

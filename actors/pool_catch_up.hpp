@@ -6,12 +6,14 @@
 // queue full or the device failing, and all of them before a node leaves.
 namespace peercache::actors {
 
-/// Goes on with the search if it is due. To be called at each beat, and whenever the disk has taken
-/// pages. Without write-through it works only while a caller waits for `write_out`.
+/// Goes on with the search for unwritten pages if it is due. To be called at each beat, and
+/// whenever the disk has taken pages. Without write-through it works only while a caller waits for
+/// `write_out`.
 void catch_up(pool_pointer self);
 
-/// Answers how many pages the disk has taken since the call, and how many are in memory only. The
-/// answer comes when none are left, when the disk takes no more, or when the time is over.
+/// Writes all pages that are in memory only to disk. Answers how many pages the disk has taken
+/// since the call, and how many are in memory only. The answer comes when none are left, when the
+/// disk takes no more, or when the time is over.
 caf::result<std::uint64_t, std::uint64_t> write_out(pool_pointer self, std::uint32_t within_ms);
 
 } // namespace peercache::actors

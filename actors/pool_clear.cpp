@@ -10,7 +10,8 @@
 namespace peercache::actors {
 namespace {
 
-/// Granules that one message looks at: 128 MiB of a pool, some milliseconds when all of it is old.
+/// Granules that one message of the walk looks at: 128 MiB of a pool, some milliseconds when all
+/// pages there are old.
 constexpr std::uint32_t granules_at_once = 1u << 15;
 
 void end_walk(pool_pointer self) {
@@ -18,7 +19,8 @@ void end_walk(pool_pointer self) {
   auto& clearing = state.clearing;
   if (clearing.pages != 0)
     log::info("clear: {} pages given up", clearing.pages);
-  // Drops records that are still to be published; the disk's thread forgets the pages.
+  // Old pages on disk: their records that are still to be published are dropped, and the disk's
+  // thread is told to forget the pages.
   state.publishing->drop_disk_records(
       [&](const page_key& key) { return state.options.epochs.is_old(key); });
   if (state.disk.on())

@@ -12,7 +12,7 @@ namespace peercache::actors {
 struct pool_state;
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 
-/// One walk through the pool, and the callers that wait for its end.
+/// One walk through the pool to give up old pages, and the callers that wait for its end.
 struct pool_clear {
   bool walking = false;
   std::uint64_t pages = 0;        ///< Pages given up in this walk.
@@ -28,7 +28,7 @@ struct pool_clear {
 /// withdrawn; the disk is told to forget its own.
 caf::result<std::uint64_t> give_up_old(pool_pointer self);
 
-/// Walks the next piece of the pool.
+/// Gives up the old pages of the next piece of the pool, from granule `from` on.
 void go_on_giving_up(pool_pointer self, std::uint32_t from);
 
 } // namespace peercache::actors

@@ -9,7 +9,8 @@
 namespace peercache::actors {
 namespace {
 
-/// The disk lives in this process and answers for as long as the pool does.
+/// Requests to the disk have no time-out: it lives in this process and answers for as long as the
+/// pool does.
 constexpr auto disk_timeout = caf::infinite;
 
 } // namespace
@@ -42,7 +43,7 @@ void pool_disk::lose(const storage::evicted& page) {
 void send_to_disk(pool_pointer self) {
   auto& disk = self->state.disk;
   if (auto pages = disk.take_kept(); !pages.empty()) {
-    PEERCACHE_ASSERT(disk.actor); // Without an actor pins and room would never come back.
+    PEERCACHE_ASSERT(disk.actor); // Only the disk actor gives pins and room back.
     self->send(disk.actor, write_atom_v, std::move(pages));
   }
 }
@@ -93,9 +94,10 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
   carry_out_orders(self);
   if (!state.disk.on())
     return statuses;
-  send_to_disk(self); // Queued pages go first, or the beat would write them after their removal.
+  send_to_disk(self); // Queued pages are written before the removal, never after it.
   auto promise = self->make_response_promise<std::string>();
-  // A page that is set again before the disk has answered is newer, and stays.
+  // A page that is set again before the disk has answered is newer than `up_to`, so its record
+  // stays.
   const auto up_to = state.pool->newest();
   self->request(state.disk.actor, disk_timeout, remove_atom_v, keys)
       .then(
@@ -108,7 +110,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
             promise.deliver(std::move(statuses));
           },
           [promise, asked = statuses.size()](const caf::error&) mutable {
-            // The disk is ending and may still have the pages.
+            // The disk is ending and may still have the pages, so the removal is refused.
             promise.deliver(std::string(asked, static_cast<char>(page_status::refused)));
           });
   return promise;

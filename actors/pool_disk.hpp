@@ -36,9 +36,9 @@ public:
   /// Pins the page and queues it for the disk, if there is room and the page is not on disk yet.
   void keep(const storage::resident_page& page);
   /// Queues a page that stays in memory and has no hurry: it uses only one of `parts` parts of the
-  /// room. False, and nothing is counted, when there is no room.
+  /// room. Returns false, and counts nothing, when there is no room.
   bool keep_at_leisure(const storage::resident_page& page, std::uint64_t parts);
-  /// Nothing is on its way to the disk.
+  /// Whether nothing is on its way to the disk.
   bool idle() const noexcept { return options_.gate->bytes() == 0; }
   bool takes_pages() const noexcept { return on() && options_.gate->open(); }
   bool is_pinned(slot_id slot) const noexcept { return options_.slots.pins(slot) != 0; }
@@ -49,7 +49,7 @@ public:
   /// Counts a page whose memory was taken at once by a set, unless the page is on disk or on its
   /// way there.
   void lose(const storage::evicted& page);
-  /// Takes the queue, as one message.
+  /// Takes all queued pages, as one message (packed kept_page).
   std::string take_kept() { return std::exchange(kept_, {}); }
 
   disk_actor actor;

@@ -65,7 +65,7 @@ void carry_out(pool_pointer self, directory::publisher::acknowledge& order) {
 void carry_out(pool_pointer self, directory::publisher::settled& order) {
   auto& state = self->state;
   const auto found = state.committing.find(order.put);
-  PEERCACHE_ASSERT(found != state.committing.end()); // A put is settled once.
+  PEERCACHE_ASSERT(found != state.committing.end()); // Each put is settled once.
   auto open = std::move(found->second);
   state.committing.erase(found);
   for (const auto& page : order.keep)

@@ -18,16 +18,17 @@ void carry_out_orders(pool_pointer self);
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
                                              commit_mode mode, const std::string& next_lengths);
 
-/// Translates a number from the wire; an unknown one means `store`.
+/// Translates the number of a commit mode from the wire; an unknown number means `store`.
 commit_mode mode_of(std::uint8_t number) noexcept;
 
 /// Returns the pages of a `commit` or `restore` message.
 std::vector<storage::fill> fills_of(const std::string& filled);
 
-/// Withdraws every page; answers when the owners have answered, or their time is up.
+/// Withdraws every page of this node from the directory; answers when the owners have answered, or
+/// their time is up.
 caf::result<bool> withdraw_everything(pool_pointer self);
 
-/// Takes a new view, or a new connection.
+/// Passes a new view, or a new connection to a member, to the publisher.
 void adopt_topology(pool_pointer self, const topology_ptr& next);
 
 } // namespace peercache::actors

@@ -13,14 +13,16 @@ namespace {
 using promoter_pointer = promoter_actor::stateful_pointer<promoter_state>;
 using directory::page_location;
 
-/// Pool and disk live in this process and answer for as long as the promoter does.
+/// Requests to pool and disk have no time-out: both live in this process and answer for as long as
+/// the promoter does.
 constexpr auto no_timeout = caf::infinite;
-/// Pages that go through pool and disk together: one slow page holds up no more than these.
+/// Pages that go through pool and disk together, at most: a slow page holds up only the pages of
+/// its group.
 constexpr std::size_t group_pages = 16;
 /// A page that was asked for ahead of need is dropped from the queue after this time.
 constexpr std::uint64_t warm_ms = 1000;
 
-/// Encodes which page of which request waits.
+/// Encodes the waiter for a page: the request, and the page's index in it.
 constexpr std::uint64_t waiter_of(std::uint64_t request, std::size_t index) noexcept {
   return request * limits::batch_pages_max + index;
 }
@@ -76,7 +78,7 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
   const auto slots =
       group->jobs.size() -
       static_cast<std::size_t>(std::count(group->slots.begin(), group->slots.end(), no_slot));
-  PEERCACHE_ASSERT(record_count<loaded_page>(loaded) == slots); // One record for each wanted page.
+  PEERCACHE_ASSERT(record_count<loaded_page>(loaded) == slots); // One record a slot.
   for (std::size_t i = 0, next = 0; i < group->jobs.size(); ++i) {
     if (group->slots[i] == no_slot)
       continue;
@@ -126,7 +128,7 @@ void load(promoter_pointer self, const group_ptr& group, const std::string& slot
             });
 }
 
-/// Starts as many promotions as there is room for.
+/// Starts as many queued promotions as there is room for.
 void pump(promoter_pointer self) {
   auto& state = self->state;
   for (;;) {
@@ -153,7 +155,7 @@ std::string keys_of(const std::string& wanted) {
   return keys;
 }
 
-/// Queues the pages that the pool does not have.
+/// Queues those wanted pages that the pool does not have.
 void ask_for_missing(promoter_pointer self, std::uint64_t request, const std::string& wanted,
                      const std::string& in_pool, std::uint64_t until) {
   auto& state = self->state;
@@ -193,8 +195,8 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
   request.promise = self->make_response_promise<std::string>();
   request.places.resize(count);
   request.left = count;
-  // When this time is over the reader has given up; before that it is told of the pages that are
-  // there.
+  // After `within_ms` the request is answered with the pages that are in the pool by then, because
+  // the reader waits no longer.
   self->delayed_send(self, std::chrono::milliseconds(within_ms), beat_atom_v, id);
   const auto until = now_ms(self) + within_ms;
   auto promise = request.promise;
@@ -224,7 +226,7 @@ void promoter_state::decide(std::uint64_t waiter, const std::optional<page_locat
   const auto id = waiter / limits::batch_pages_max;
   const auto found = requests.find(id);
   if (found == requests.end())
-    return; // The request was answered when its time was over.
+    return; // The request was answered when its time ran out.
   auto& request = found->second;
   const auto page = waiter % limits::batch_pages_max;
   PEERCACHE_ASSERT(page < request.places.size() && request.left > 0);

@@ -37,7 +37,7 @@ struct promoter_state {
   promote_report totals;
   static inline const char* name = "promoter";
 
-  /// Notes where one page of a request is; nothing: it is not to be had.
+  /// Notes where one page of a request is; nothing: the page cannot be had.
   void decide(std::uint64_t waiter, const std::optional<directory::page_location>& place);
   void deliver(std::uint64_t request);
 };

@@ -32,21 +32,21 @@ public:
     refused ///< Too many bytes are on their way, or too many requests wait for this page.
   };
 
-  /// @param waiter name of the request, which `finish` returns; nothing for a page that is only to
-  /// be warmed, which is refused while requests wait @param until when the request will have given
-  /// up
+  /// Asks for a page from disk. @param waiter name of the request, which `finish` returns; nothing
+  /// for a page that is only to be warmed, which is refused while requests wait @param until when
+  /// the request will have given up
   answer ask(const page_key& key, std::uint32_t length_bytes, std::optional<std::uint64_t> waiter,
              std::uint64_t until);
 
-  /// The page is in the pool, or cannot be had. Returns the waiters.
+  /// To be called when the page is in the pool, or cannot be had. Returns the waiters for it.
   std::vector<std::uint64_t> finish(const page_key& key);
 
-  /// Starts jobs in the order of asking, at most `count`, as far as there is room. Jobs that all
-  /// waiters have given up are dropped.
+  /// Starts queued pages in the order of asking, at most `count`, as far as there is room. Pages
+  /// that all waiters have given up are dropped.
   std::vector<job> start_next(std::uint64_t now, std::size_t count);
 
-  /// Waiters for one page. Those that have given up count until the page is decided: a device that
-  /// hangs does not let them grow.
+  /// Most waiters for one page. Waiters that have given up count until the page is decided, so a
+  /// device that hangs does not let their number grow.
   static constexpr std::size_t waiters_max = 65'536;
 
   std::size_t on_their_way() const noexcept { return pages_.size(); }

@@ -21,7 +21,8 @@ rdma::served_pool served(const storage::pool_memory& memory) {
   return {memory.readable_region(), memory.slots().bytes(slot_id{0}, 1).data(), memory.granules()};
 }
 
-/// Logs a line for each tenth of the pool: registering a large one takes minutes.
+/// Returns a function that logs a line for each tenth of the pool that a rail has registered:
+/// registering a large pool takes minutes.
 auto progress_log(const std::string& rail) {
   return [rail](std::uint32_t done, std::uint32_t total) {
     if (done == total || done * 10 / total != (done - 1) * 10 / total)

@@ -36,7 +36,7 @@ public:
   ~rail_service();
 
   std::size_t rails() const noexcept { return rails_.size(); }
-  /// The chosen rails and the reason, in words.
+  /// Returns the names of the chosen rails and the reason for the choice, in words.
   const std::string& choice() const noexcept { return choice_; }
 
   /// Takes a connection that has said a verbs hello, for the rail that the hello names.
@@ -52,7 +52,7 @@ public:
     std::string device;
     rdma::verbs_rail_stats stats;
   };
-  /// The snapshots are at most 100 ms old.
+  /// Returns a snapshot of each rail, at most 100 ms old.
   std::vector<rail_snapshot> latest() const;
 
 private:

@@ -10,7 +10,7 @@ namespace peercache::actors {
 class recent_demand {
 public:
   void add(std::uint64_t bytes) noexcept { in_beat_ += bytes; }
-  /// A beat is over.
+  /// Ends the current beat: folds its bytes into the peak, which decays by a 32nd.
   void beat() noexcept {
     peak_ = std::max(in_beat_, peak_ - peak_ / 32);
     in_beat_ = 0;

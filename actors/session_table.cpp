@@ -69,7 +69,8 @@ std::optional<std::uint64_t> session_table::open(std::string client_name, sessio
   if (lock_index >= sessions_max)
     return std::nullopt;
   locks_in_use_.insert(lock_index);
-  PEERCACHE_ASSERT(locks_in_use_.size() == sessions_.size() + 1); // Each session has its own lock.
+  // Each session has a lock of its own.
+  PEERCACHE_ASSERT(locks_in_use_.size() == sessions_.size() + 1);
   auto id = incarnation::random().low;
   while (id == 0 || sessions_.contains(id))
     id = incarnation::random().low;
@@ -91,7 +92,7 @@ void session_table::granted(session& to, std::string_view slots) {
   for (std::size_t i = 0; i < *count; ++i)
     if (auto slot = record_at<slot_id>(slots, i); slot != no_slot) {
       const bool is_new = to.slots.insert(slot.value).second;
-      PEERCACHE_ASSERT(is_new); // The pool gives a slot once.
+      PEERCACHE_ASSERT(is_new); // The pool lends each slot to one session at a time.
     }
 }
 
@@ -131,7 +132,7 @@ client_report session_table::totals() const {
   auto sum = ended_;
   sum.breakers_open = 0;
   for (auto& [name, rail] : sum.rails)
-    rail.channels = 0; // Channels of ended sessions are closed.
+    rail.channels = 0; // No channel of an ended session is open.
   for (const auto& [id, known] : sessions_) {
     add(sum, known.totals);
     sum.breakers_open += known.totals.breakers_open;

@@ -30,7 +30,7 @@ public:
     std::unordered_set<std::uint32_t> slots;
     client_report totals;
     bool mapped = false; ///< The process was seen to hold its lock, so it has had the pool mapped.
-    bool silent = false; ///< The connection is gone; the process may live.
+    bool silent = false; ///< The connection is lost; the process may live.
   };
 
   static constexpr std::uint32_t sessions_max = 1024;
@@ -47,22 +47,22 @@ public:
 
   session* find(std::uint64_t id) noexcept;
 
-  /// Gives the slots of `blob` (an array of slot_id) to the session.
+  /// Gives `slots` (packed slot_id) to the session.
   void granted(session& to, std::string_view slots);
   /// Takes `slot` from the session. True when it belonged to the session.
   bool returned(session& from, slot_id slot);
 
-  /// The connection to a client is gone.
+  /// Marks the session of the client with this address as silent: its connection is gone.
   void went_silent(const caf::actor_addr& events);
 
   /// Ends the session. Returns its slots, packed, for the pool to take back.
   std::string close(std::uint64_t id);
 
-  /// Ids of silent sessions.
+  /// Returns the ids of the sessions whose connection is gone.
   std::vector<std::uint64_t> silent() const;
 
   const std::map<std::uint64_t, session>& all() const noexcept { return sessions_; }
-  /// Totals of all sessions, the ended ones included.
+  /// Returns the added totals of all sessions, the ended ones included.
   client_report totals() const;
 
 private:

@@ -73,8 +73,8 @@ TEST(cleared_spaces, a_node_that_joins_has_caught_up_when_a_member_has_told_it) 
   EXPECT_EQ(fresh.spaces.epoch_of(llama), 1u);
 }
 
-/// A member with the older view may take part in a clear that asks all of its members, which are
-/// all but the joining node.
+/// A member whose older view lacks the joining node may take part in a clear that does not ask the
+/// joining node, so its answer does not let that node catch up.
 TEST(cleared_spaces, a_member_that_does_not_know_the_new_view_does_not_count) {
   knowing old("old"), fresh("fresh");
   old.spaces.adopt(view_of(1, {old.self}));
@@ -115,7 +115,8 @@ TEST(cleared_spaces, who_left_is_missing_until_it_is_back) {
   EXPECT_EQ(a.spaces.missing(), strings{}) << "its process was replaced";
 }
 
-/// A lost process may run on, frozen or cut off, with engines that read the pool of its node.
+/// A lost process may run on, frozen or cut off, with engines that read the pool of its node; a new
+/// process of its name at another address does not change that.
 TEST(cleared_spaces, the_name_elsewhere_says_nothing_of_the_process_that_was_lost) {
   auto lost = named("b");
   lost.host = "10.0.0.1";
@@ -187,8 +188,8 @@ TEST(cleared_spaces, members_are_unaware_until_they_have_said_the_epoch) {
   EXPECT_EQ(a.spaces.unaware(qwen, 1).size(), 2u) << "of another space they have said nothing";
 }
 
-/// By its own view the member may have let in, before its answer, a node that this node does not
-/// know yet.
+/// A member that answers by another view may, by that view, have let in a node that this node does
+/// not know yet.
 TEST(cleared_spaces, what_a_member_said_by_another_view_does_not_count) {
   knowing a("a"), b("b"), joins("joins");
   meet(1, {&a, &b});

@@ -1,4 +1,5 @@
-// Clears among several nodes, on the test's own thread. Each node is its clearing and its gateway.
+// Clears among several nodes, on the test's own thread. Each node has a clearing actor and a
+// gateway only.
 
 #include "clearing_rig.hpp"
 
@@ -160,7 +161,8 @@ TEST_F(clearing_test, a_node_that_starts_has_caught_up_when_a_member_has_told_it
   EXPECT_EQ(nodes["b"].epoch(), nodes["a"].epoch());
 }
 
-/// Node b has caught up with c before c heard of the clear: without b the clear would look certain.
+/// Node b has caught up with c before c heard of the clear: a clear that did not wait for b would
+/// look certain while b serves old pages.
 TEST_F(clearing_test, a_clear_during_a_join_waits_for_the_one_that_joins) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
@@ -212,7 +214,8 @@ TEST_F(clearing_test, a_node_that_cannot_remember_it_makes_it_uncertain) {
   EXPECT_TRUE(clear("a").certain);
 }
 
-/// Nodes that start would wait for the disk, whatever the node knows.
+/// Catching up must not wait for a node's disk: nodes that start would hang with the disk, whatever
+/// the node knows.
 TEST_F(clearing_test, a_disk_that_hangs_keeps_nobody_from_catching_up) {
   start("a");
   show_all(view_of(1, {"a"}));
@@ -274,7 +277,7 @@ TEST_F(clearing_test, counts_clears_and_what_keeps_them_from_being_certain) {
   EXPECT_EQ(said().certain, 1u);
   EXPECT_EQ(said().spaces, 1u);
   EXPECT_EQ(said().missing, 0u);
-  show("a", view_of(2, {"a"})); // b has not said that it leaves.
+  show("a", view_of(2, {"a"})); // Node b leaves the view without a goodbye.
   settle();
   ASSERT_FALSE(clear("a").certain);
   EXPECT_EQ(said().certain, 1u);
@@ -312,7 +315,7 @@ protected:
   }
 };
 
-/// This fault was found with two nodes that have disks.
+/// Tests a fault that was found with two nodes that have disks.
 TEST_F(left_behind_clearing_test,
        a_node_that_left_finds_no_page_before_it_knows_what_was_cleared_since) {
   leave_b_behind();
@@ -347,8 +350,8 @@ TEST_F(left_behind_clearing_test,
   EXPECT_GT(nodes["a"].withdrawals.views, 0u);
 }
 
-/// After a goodbye clears would be certain without the node, and its next process would not know
-/// that there may have been some.
+/// A node that cannot keep its record says no goodbye: after a goodbye clears would be certain
+/// without the node, and its next process would not know that there may have been some.
 TEST_F(clearing_test, a_node_that_cannot_remember_that_it_left_does_not_say_goodbye) {
   start("a");
   start("b");
@@ -373,7 +376,8 @@ TEST_F(clearing_test, those_who_leave_at_once_leave_nobody_behind) {
   EXPECT_EQ(nodes["b"].noted.names(), "") << "a has answered that it leaves";
 }
 
-/// Each node drains at its own pace.
+/// Two nodes that leave at the same time do not leave each other behind, though each drains at its
+/// own pace.
 TEST_F(clearing_test, those_who_are_about_to_leave_are_not_left_behind) {
   for (const auto* name : {"a", "b", "c"})
     start(name);

@@ -55,7 +55,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [pool](topology_atom, const topology_ptr&) { ++pool->views; },
           [](adopt_atom, const std::string&) {},
           [](scrub_atom) {},
-          [pool](beat_atom) { // From the test: answers the held requests.
+          [pool](beat_atom) { // The test has the pool answer the held requests.
             for (auto& each : std::exchange(pool->held, {}))
               each.deliver(std::uint64_t{0});
           }};

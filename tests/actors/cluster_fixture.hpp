@@ -75,7 +75,7 @@ protected:
     settle();
   }
 
-  /// Tells the shard that its cluster goes on without its node, in this view.
+  /// Tells the shard that its cluster goes on without the shard's node, in the view of `without`.
   void expel(const directory_actor& shard, const topology_ptr& without) {
     caf::anon_send(shard, leave_atom_v, discovery::encode_view(without->view));
     settle();

@@ -261,8 +261,8 @@ TEST_F(cleared_directory_test, nothing_is_found_at_a_node_that_has_left) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
-/// The node is in the view, and pools have published pages that are older than the clear that it
-/// missed.
+/// The shard's node is in the view, and pools have published pages there that are older than the
+/// clear that the node missed.
 TEST_F(cleared_directory_test, nothing_is_found_before_its_node_knows_what_was_cleared) {
   cleared_spaces known(epochs, here.inc);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());

@@ -11,7 +11,7 @@ using storage::disk_tier_stats;
 
 constexpr disk_incidents::time_point long_ago{100s};
 
-/// The lines of one `look`, with '+' before the end of a trouble.
+/// Returns the lines of one call of `look`, with '+' before a line that tells the end of a trouble.
 std::string said(disk_incidents& all, disk_incidents::time_point now, const disk_tier_stats& stats,
                  int error = 0) {
   std::string text;

@@ -60,7 +60,8 @@ protected:
     return memory->slots().bytes(slot_of(number), page_bytes_);
   }
 
-  /// Fills, pins and lets through the gate a page, as the pool does; returns its record.
+  /// Fills a page, pins it and lets it through the gate, as the pool does; returns its kept_page
+  /// record.
   std::string kept(std::uint32_t number) {
     auto slots = memory->slots();
     std::fill(bytes_of(number).begin(), bytes_of(number).end(), std::byte(number + 1));

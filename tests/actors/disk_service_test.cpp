@@ -55,7 +55,7 @@ protected:
     return count;
   }
 
-  /// Answers of all turns, by request.
+  /// Returns the answers of all turns so far, by request number.
   std::map<std::uint64_t, disk_turn::answer> answers() const {
     std::map<std::uint64_t, disk_turn::answer> all;
     for (const auto& turn : told)
@@ -247,7 +247,8 @@ TEST_P(disk_service_test, what_was_cleared_is_remembered_in_the_folder) {
   EXPECT_EQ(after.epoch_of(space_named("a")), 3u);
 }
 
-/// With a damaged file it is unknown which of the pages were cleared.
+/// The disk is off when its file of cleared spaces is damaged, because it is unknown which of the
+/// pages were cleared.
 TEST_P(disk_service_test, is_off_where_what_was_cleared_cannot_be_read) {
   open();
   disk->keep_cleared(1, "of another version");
@@ -267,7 +268,8 @@ TEST_P(disk_service_test, one_that_is_off_says_why_and_does_nothing) {
   EXPECT_EQ(off->scanned(), 1);
   EXPECT_FALSE(off->gate().enter(page_bytes));
   off->verify();
-  off->run([](const disk_turn_ptr&) { ADD_FAILURE(); }); // `run` returns at once.
+  // The `run` of a service that is off returns at once.
+  off->run([](const disk_turn_ptr&) { ADD_FAILURE(); });
 }
 
 } // namespace

@@ -110,7 +110,7 @@ TEST_F(gateway_actor_test, welcomes_the_same_version_and_cluster_only) {
                                  std::string{"me"}));
 }
 
-/// People read the refusal: it must say what they should do.
+/// People read the text of a refusal: it must say what they should do.
 TEST_F(gateway_actor_test, a_refusal_says_what_differs) {
   auto refusal = [this](std::uint32_t version, const char* cluster) {
     auto answer =
@@ -241,7 +241,7 @@ TEST_F(gateway_actor_test, is_ready_while_it_is_in_the_view_and_not_draining) {
   EXPECT_FALSE(reserve_pages(open(), 1));
 }
 
-/// `/readyz` has this state while the disk is read at the start.
+/// While the disk is read at the start, `/readyz` says that the node is not ready.
 TEST_F(gateway_actor_test, is_not_ready_before_the_disk_was_scanned) {
   disk_scanned = 0.5;
   tell_everyone(both(2));

@@ -53,7 +53,7 @@ inline void tell(knowing& asker, knowing& other) {
 
 using strings = std::vector<std::string>;
 
-/// Each node adopts the view of all of them.
+/// Has each node adopt a view whose members are all of these nodes.
 inline void meet(std::uint64_t version, std::vector<knowing*> nodes) {
   std::vector<discovery::member> members;
   for (const auto* node : nodes)

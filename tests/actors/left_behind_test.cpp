@@ -1,4 +1,5 @@
-// Nodes that left in good order while others went on, which may have cleared spaces since.
+// Tests what nodes must hear that left in good order while others went on, and may have cleared
+// spaces since.
 
 #include "tests/actors/knowing.hpp"
 
@@ -20,7 +21,7 @@ std::string leave(knowing& who, std::initializer_list<knowing*> others = {}) {
   return who.spaces.encode_for_disk();
 }
 
-/// The next process of this name, with the bytes that the process before has kept.
+/// Returns the next process of this name, with the bytes that the process before has kept.
 knowing next(const knowing& before, const std::string& kept) {
   knowing made(before.self.name, before.self.inc.low + 1);
   EXPECT_TRUE(made.spaces.recall(kept));
@@ -76,7 +77,7 @@ TEST(left_behind, the_last_one_left_nobody_behind_and_the_first_one_waits_for_it
 
 TEST(left_behind, those_who_left_at_once_have_caught_up_when_they_have_told_each_other) {
   pair both;
-  auto a = next(both.a, leave(both.a)); // Neither goodbye has arrived.
+  auto a = next(both.a, leave(both.a)); // Neither node heard the other's goodbye.
   auto b = next(both.b, leave(both.b));
   meet(2, {&a, &b});
   tell(a, b);
@@ -105,7 +106,8 @@ TEST(left_behind, whom_those_left_behind_is_waited_for_as_well) {
   EXPECT_EQ(a.spaces.epoch_of(llama), 7u);
 }
 
-/// Clears without a crashed node are not certain: the others miss it.
+/// A node that crashed has nobody to wait for: clears without it are not certain, because the
+/// others miss it.
 TEST(left_behind, who_crashed_starts_as_ever) {
   pair both;
   auto a = next(both.a, both.a.spaces.encode_for_disk());
@@ -209,7 +211,7 @@ TEST(left_behind, what_cannot_be_read_stands_for_nodes_that_are_not_known) {
   EXPECT_FALSE(a.spaces.caught_up());
 }
 
-/// Members may clear without the leaving node from then on.
+/// After a node has left, members may clear without it, so its tellings let nobody catch up.
 TEST(left_behind, what_a_node_tells_that_leaves_lets_nobody_catch_up) {
   pair both;
   knowing c("c");

@@ -58,7 +58,7 @@ TEST_F(lookup_connections_test, nothing_is_taken_from_a_connection_that_was_remo
   EXPECT_FALSE(receive(greeting));
 }
 
-/// The largest question that a client asks.
+/// Returns the largest question that a client asks.
 std::string long_question() {
   return std::string(limits::batch_pages_max * directory::wire::key_bytes, 'k');
 }

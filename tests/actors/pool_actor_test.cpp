@@ -41,7 +41,7 @@ TEST_F(pool_actor_test, puts_of_one_key_at_once_lose_no_page_whoever_is_heard_fi
     if_absent[if_absent.size() - 4] = static_cast<char>(directory::publish_mode::if_absent);
     ask<std::string>(heard_there_first, publish_atom_v, if_absent);
     EXPECT_EQ(put(key), page_status::stored) << "one owner has recorded this copy";
-    // The other producer's message to the second owner comes too late: that producer is told to
+    // The other producer's message to the second owner comes too late, so that producer is told to
     // drop its copy.
     const auto& other = heard_there_first == shard_here ? shard_there : shard_here;
     auto outcome = ask<std::string>(other, publish_atom_v, if_absent);
@@ -89,7 +89,7 @@ protected:
       frozen->set_default_handler(caf::skip);
       return {[](caf::ok_atom) {}};
     };
-    // Without an argument CAF binds a reference to null, which UBSan reports.
+    // `freeze` takes an argument: without one CAF binds a reference to null, which UBSan reports.
     stopped = system.spawn(freeze, std::string{});
     caf::anon_send(shard_there, topology_atom_v, both());
     tell_everyone(
@@ -238,7 +238,7 @@ TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
     frozen->set_default_handler(caf::skip);
     return {[](caf::ok_atom) {}};
   };
-  // Without an argument CAF binds a reference to null, which UBSan reports.
+  // `freeze` takes an argument: without one CAF binds a reference to null, which UBSan reports.
   const auto stopped = system.spawn(freeze, std::string{});
   tell_everyone(topology_of({{here, shard_here}}, 1));
   for (int i = 0; i < 60; ++i)
@@ -365,7 +365,7 @@ TEST_F(pool_actor_test, after_a_view_that_was_missed_everything_is_published_aga
   tell_everyone(both(1));
   put(key_named("a"));
   expel(shard_there, topology_of({{here, shard_here}}, 2));
-  tell_everyone(both(3)); // The pool did not hear of view 2.
+  tell_everyone(both(3)); // The pool was not told of view 2.
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 

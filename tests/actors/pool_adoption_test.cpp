@@ -12,7 +12,7 @@ namespace {
 using storage::key_of;
 constexpr std::uint32_t length = 4096;
 
-/// A pool whose process has ended, and the next process.
+/// A pool whose process has ended, and the next process, which adopts the pool's pages.
 class pool_adoption : public pool_disk_test {
 protected:
   pool_adoption() { stop(pool); }

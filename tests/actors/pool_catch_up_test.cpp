@@ -1,4 +1,5 @@
-// Pages that are in memory only are written when the disk has time, and before the node leaves.
+// Tests that pages that are in memory only are written when the disk has time, and before the node
+// leaves.
 
 #include "actors/gateway_actor.hpp"
 #include "tests/actors/pool_disk_fixture.hpp"
@@ -29,7 +30,7 @@ protected:
     bool answered() const { return written != UINT64_MAX; }
   };
 
-  /// Asks for all pages to be written, and calls `meanwhile` before the answer.
+  /// Asks the pool to write all pages out, and calls `meanwhile` before the pool's answer.
   outcome write_out(std::uint32_t within_ms, const std::function<void()>& meanwhile) {
     auto pending = self->request(pool, caf::infinite, write_atom_v, within_ms);
     settle();
@@ -122,7 +123,7 @@ TEST_F(pool_catch_up_test, with_on_evict_pages_stay_in_memory_until_somebody_ask
 TEST_F(pool_catch_up_test, whoever_waits_hears_what_is_left_when_the_time_is_over) {
   for (const auto* name : {"a", "b", "c"})
     ASSERT_EQ(put(key_named(name)), page_status::stored);
-  // Room for three pages, which the disk takes; then it hangs.
+  // The way to the disk has room for three pages, which the disk takes; then the disk hangs.
   ASSERT_TRUE(gate.enter((1u << 20) - 3 * 4096));
   put_some(20);
   const auto said = write_out(500, [&] {

@@ -1,4 +1,4 @@
-// What the pool does when spaces were cleared.
+// Tests how the pool gives up the pages of cleared spaces.
 
 #include "actors/pool_clear.hpp"
 
@@ -113,7 +113,8 @@ TEST_F(pool_clear_test, a_page_that_is_pinned_by_its_reader_is_given_up_all_the_
   slots.unpin(page.slot);
 }
 
-/// An epoch that rises during a walk may concern pages that the walk has passed.
+/// A caller that asks during a walk waits for one more walk, because an epoch that rises during a
+/// walk may concern pages that the walk has passed.
 TEST_F(pool_clear_test, who_asks_during_a_walk_is_answered_after_another_one) {
   ASSERT_EQ(put(key_in("a", 1)), page_status::stored);
   epochs.raise(space_named("a"), 1);

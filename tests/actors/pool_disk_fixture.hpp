@@ -88,7 +88,7 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
       [](verify_atom) { return true; },
       [](evict_atom, std::uint64_t) { return true; },
       [](stats_atom) { return disk_report{}; },
-      // From the test: answers the held requests.
+      // The test has the disk answer the held requests.
       [disk](turn_atom, const disk_turn_ptr&) {
         for (auto& [wanted, promise] : std::exchange(disk->held, {}))
           promise.deliver(load_answer(*disk, wanted));
@@ -135,7 +135,7 @@ protected:
     settle();
   }
 
-  /// Makes the pages that wait for the disk durable.
+  /// Writes the pages that wait for the disk, and tells the pool that they are stored.
   void write_all() {
     std::string stored;
     for (std::size_t i = 0; i < kept(); ++i) {

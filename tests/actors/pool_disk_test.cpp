@@ -262,7 +262,7 @@ TEST_F(pool_disk_test, what_is_to_be_written_is_handed_over_before_anything_is_r
   tell_everyone(both(2));
   for (int i = 0; i < 80; ++i) {
     const auto filled = fill_slot(key_named("a" + std::to_string(i)), reserve());
-    // Makes room, and waits for the directory.
+    // This commit makes room in the pool, and waits for the directory's answer.
     self->send(pool, commit_atom_v, filled, static_cast<std::uint8_t>(commit_mode::skip),
                std::string{});
     self->send(pool, remove_atom_v, keys_of({"unknown"}));
@@ -281,7 +281,7 @@ TEST_F(pool_disk_test, a_removed_page_is_not_published_by_what_waits) {
   tell_everyone(topology_of({{here, {}}, {there, {}}}, 2)); // No owner can be told.
   std::string stored;
   append_record(stored, stored_page{key_named("a"), 2, 5, 4096, 0});
-  caf::anon_send(pool, stored_atom_v, stored); // This message was on its way already.
+  caf::anon_send(pool, stored_atom_v, stored); // The disk had sent this message before.
   settle();
   answer_held();
   tell_everyone(both(3));

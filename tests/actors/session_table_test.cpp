@@ -58,7 +58,8 @@ TEST(session_table, a_lock_that_somebody_holds_yet_is_given_to_nobody) {
   EXPECT_FALSE(table.open("b", {}, [](std::uint32_t) { return true; }));
 }
 
-/// A client that could guess another session's id could give its slots back.
+/// Session ids are random: a client that could guess another session's id could give that session's
+/// slots back.
 TEST(session_table, ids_tell_nothing_of_other_ids) {
   std::set<std::uint64_t> ids;
   std::uint64_t any_bits = 0;

@@ -83,7 +83,7 @@ void cluster::kill(host& on, bool wiped) {
   on.waiting.clear();
   if (wiped)
     on.disk.clear();
-  // Half of the time the others see their connections break.
+  // In half of the cases the other hosts see their connections to this one break.
   if (world_.below(2) == 0)
     for (auto& other : hosts_)
       if (other.running && world_.open(on.index, other.index))

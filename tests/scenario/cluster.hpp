@@ -60,7 +60,7 @@ class cluster {
 public:
   /// @param record gets all that happens; may be null, else outlives the cluster
   explicit cluster(const script& what, tests::history* record = nullptr);
-  /// Runs chaos, then healing; judges both.
+  /// Runs the script's faults, then heals the cluster; judges the bytes and views of both phases.
   outcome run();
 
   // Used by processes.
@@ -73,22 +73,25 @@ public:
   time_point local_now(const host& at) const;
   /// Returns the ring of a view; processes in the same view share it.
   ring_ptr ring_of(const discovery::view& what);
-  /// The process has left. It still votes for as long as it may be needed; then it ends.
+  /// To be called when a process has left the cluster: it still votes for as long as its vote may
+  /// be needed; then it ends.
   void has_left(const process& who);
   /// Carries a membership packet to the process at its address.
   void send(const process& from, const discovery::send_packet& order);
   using answer = std::optional<std::string>;
   /// Asks the process with this incarnation. Calls `done` exactly once: with an answer, or with
-  /// nothing after the time-out. Both are lost with the asking process.
+  /// nothing after the time-out; but not when the asking process has ended by then.
   void ask(const process& from, const incarnation& to, std::function<std::string(process&)> what,
            duration timeout, std::function<void(const answer&)> done);
   /// Lets `from` look at the process with this incarnation, one-sided: that process does not take
   /// part, and may be frozen. Null when there is no such process, or no way to it. The answer may
   /// be lost as well; then `done` is not called.
   void reach(const process& from, const incarnation& to, std::function<void(process*)> done);
-  /// Whether a connection to that process stands; one that is cut may not show it yet.
+  /// Whether a connection from `from` to the process `to` stands; a connection that is cut may not
+  /// show it yet.
   bool is_linked(const process& from, const incarnation& to);
-  /// Runs `what` in that process as soon as it can, unless the process has ended by then.
+  /// Runs `what` in the process `in` after this time and as soon as the process can, unless it has
+  /// ended by then.
   void later(const process& in, duration after, std::function<void(process&)> what);
 
 private:
@@ -98,7 +101,7 @@ private:
   void freeze(host& on, bool frozen);
   /// Records how long a frozen host has stood still.
   void record_stall(const host& of);
-  /// Ends the process when its vote is no longer needed, at `limit` at the latest.
+  /// Ends the process of this host when its vote is no longer needed, at `limit` at the latest.
   void end_when_not_needed(std::size_t index, const incarnation& inc, time_point limit);
   void deliver(std::size_t to, const incarnation& expected, std::function<void(process&)> what);
   void beat(std::size_t index, const incarnation& inc);

@@ -17,7 +17,7 @@ using phase = discovery::membership::phase;
 
 namespace {
 
-/// Longest time to one view after the faults. `outcome::healed` says how long it took.
+/// Longest time to one view after the faults. `outcome::healed` says how long a run took.
 constexpr auto heal_limit = 3 * heartbeat;
 /// Longest time to one view where a majority of the masters is gone.
 constexpr auto rest_limit = 15s;
@@ -97,7 +97,7 @@ void cluster::expect_one_view() {
   const auto since = world_.now();
   expect_one_view(all_hosts(), has_majority ? heal_limit : rest_limit);
   outcome_.healed = std::max(outcome_.healed, world_.now() - since);
-  // The lost masters have come back, too: the next view is no fragment any more.
+  // When the lost masters have come back, too, the next view is no fragment any more.
   const auto is_back = [&] {
     const auto* now = newest_view();
     return now == nullptr || now->former_masters.size() - now->masters_lost() <
@@ -172,8 +172,9 @@ void cluster::read_everything() {
   }
 }
 
-/// Reads displace pages: a page that has just left memory may be missed once. If the directory does
-/// not know yet that the page is on disk too, the next comparison says so.
+/// Expects that the reader gets the page. Reads displace pages, so a page that has just left memory
+/// may be missed once. If the directory does not know yet that the page is on disk too, the next
+/// comparison says so.
 void cluster::expect_hit(process& reader, const page_key& key, bool last) {
   const auto held = holding_of(key);
   const wanted_page page{key, held ? held->length_bytes : 64};

@@ -1,4 +1,4 @@
-// Several nodes go at once: the fate of the others.
+// Ends several nodes at once and judges whether the other nodes go on.
 
 #include "discovery/quorum.hpp"
 #include "tests/scenario/cluster.hpp"

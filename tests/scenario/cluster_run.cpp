@@ -134,7 +134,7 @@ void cluster::apply_to_host(const step& what, host& at) {
     at.running->leave();
 }
 
-/// `expect WHAT NODE…`
+/// Carries out the step `expect WHAT NODE…` of a script.
 void cluster::expect(const step& what) {
   for (std::size_t i = 1; i < what.arguments.size(); ++i) {
     auto* at = find(what.arguments[i]);
@@ -199,8 +199,8 @@ void cluster::expect_gone(const host& who, const wrong_call& wrong) {
   }
 }
 
-/// Looks each page of its pool up on every client: it must be found. Mirrors are left out: they
-/// make room for others.
+/// Looks each page of the host's pool up on every client: the page must be found. Mirrors are left
+/// out, because they make room for others.
 void cluster::expect_found(const host& of, const wrong_call& wrong) {
   std::size_t pages = 0;
   of.running->pool().for_each_page([&](const storage::resident_page& page) {
@@ -251,7 +251,8 @@ void cluster::expect_served(host& by, const wrong_call& wrong) {
       [&](const storage::resident_page& page) { get(*by.running, page); });
   for (const auto& key : fresh)
     by.running->put(key, true);
-  // Other clients of the host evict and remove meanwhile: some pages are enough.
+  // Only some of the written pages must be there still: other clients of the host evict and remove
+  // pages meanwhile.
   later(*by.running, 20ms, [fresh, written, get](process& at) {
     for (const auto& key : fresh)
       if (const auto page = at.pool().find(key)) {

@@ -22,7 +22,7 @@ public:
     std::uint64_t checksum = 0;
   };
 
-  /// Null when the page is not on the disk.
+  /// Returns the page of this key; null when it is not on the disk.
   const page* find(const page_key& key) const {
     const auto found = pages_.find(key.prefix());
     return found != pages_.end() ? &found->second : nullptr;

@@ -46,7 +46,7 @@ std::vector<client::get_page> pages_of(const std::vector<wanted_page>& wanted,
   return pages;
 }
 
-/// The answer of a node that is asked to promote these pages.
+/// Returns the answer of a node that is asked to promote these pages.
 std::string serve_promote(process& holder, const std::string& request) {
   std::string answer;
   for (std::size_t i = 0; i < link::record_count<link::promoted_page>(request); ++i)
@@ -85,7 +85,7 @@ void get_call::look() {
   for (const auto index : plan_.take_missing())
     plan_.looked_at_own_host(index, by_.on_own_host(pages_[index].key, plan_.length_of(index)));
   plan_.take_remembered();
-  expect(); // The directory's answers are on their way.
+  expect(); // Counts the directory's answers as one message on its way.
   ask(plan_.ask_holders(), holders_);
   auto keys = plan_.keys_missing();
   if (keys.empty())

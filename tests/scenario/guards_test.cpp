@@ -88,7 +88,8 @@ TEST(scenario_guards, without_the_purge_pages_of_the_dead_are_remembered) {
   expect_needed(guard::purge, "of a process that is gone");
 }
 
-/// A comparison would repair this before the end of the run: it is switched off.
+/// Comparisons are off, because a comparison would repair the lost record before the end of the
+/// run.
 TEST(scenario_guards, without_comparing_a_late_withdrawal_removes_what_is_there) {
   expect_needed(guard::withdraw, "does not know a page", /*repair=*/false);
 }

@@ -106,7 +106,8 @@ void oracle::judge_packet(const discovery::packet& sent, time_point now) {
   }
 }
 
-/// A view is announced when it is decided, not before.
+/// Notes a view as decided when it is first announced, because no view is announced before it is
+/// decided.
 void oracle::note_decided(const discovery::view& one, time_point now) {
   auto [its, fresh] = masters_.try_emplace(one.stamp());
   for (const auto& name : one.masters)

@@ -42,14 +42,14 @@ public:
   /// view of fewer masters, which decide alone, comes after it. Fragments are exempt: their maker
   /// has not been answered by a majority of its masters for as long as it has to wait.
   void judge_packet(const discovery::packet& sent, discovery::time_point now);
-  /// The process goes by this view from now on.
+  /// To be called when the process goes by this view.
   void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
   /// A heartbeat of the process was answered by another one.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);
   void has_ended(const incarnation& process);
   void fault(std::string what);
 
-  /// Empty: all is well. Holds the first few faults at most.
+  /// The faults found so far, the first few at most; empty: all is well.
   const std::vector<std::string>& faults() const noexcept { return faults_; }
 
 private:
@@ -80,7 +80,7 @@ private:
   std::unordered_set<incarnation> ended_;
   struct life {
     discovery::view_stamp view;
-    /// Answers of the last few seconds.
+    /// Answers that the process got in the last few seconds.
     std::deque<std::pair<discovery::time_point, incarnation>> answers;
   };
   std::unordered_map<incarnation, life> lives_;

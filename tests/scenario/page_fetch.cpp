@@ -73,7 +73,7 @@ std::string send_pinned(cluster& in, process& holder, const page_fetch_ptr& page
 }
 
 void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
-  // The holder's copy: it may be slower than the reader waits.
+  // The holder sends from a copy of the request, because it may be slower than the reader waits.
   auto sent = std::make_shared<page_fetch>(*page);
   in.ask(
       reader, page->from.holder,
@@ -85,7 +85,8 @@ void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
         const auto status = static_cast<page_status>(std::stoi(*said));
         if (status != page_status::hit)
           return page->done(status);
-        // The rest arrives as soon as the holder gets to it; a frozen holder never does.
+        // The rest of the page arrives as soon as the holder gets to it; a frozen holder never
+        // does.
         const auto left = page->until - in.time().now();
         in.later(reader, std::min<duration>(500ms, left), [page, sent](process&) {
           page->bytes = sent->bytes;

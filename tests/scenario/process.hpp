@@ -56,20 +56,20 @@ public:
   const directory::shard& shard() const noexcept { return shard_; }
   const storage::page_pool& pool() const noexcept { return *pool_; }
   storage::slot_table& slots() noexcept { return slots_; }
-  /// The directory was told of everything, as far as this process knows.
+  /// Whether the directory was told of everything, as far as this process knows.
   bool settled() const noexcept { return publisher_->idle(); }
   /// What the directory should know of the key and this process.
   std::optional<directory::held_page> held(const page_key& key) const;
-  /// The page is in memory as a mirror: others must not rely on it.
+  /// Whether the page is in memory as a mirror, on which other nodes must not rely.
   bool mirrors(const page_key& key) const;
   std::uint64_t repair_passes() const noexcept { return publisher_->repaired().passes; }
-  /// The view is about to change: this process leaves, or will say that it drains.
+  /// Whether the view is about to change because this process leaves or drains.
   bool departs() const noexcept { return leaving_ || giving_; }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
   bool has_left() const noexcept { return machine_->state() == discovery::membership::phase::left; }
   std::uint32_t pins() const;
 
-  // Events.
+  // Events that the cluster passes to the process.
   void tick();
   void receive(const std::string& packet);
   void peer_lost(const incarnation& inc);

@@ -12,7 +12,7 @@ using directory::publisher;
 
 namespace {
 
-/// Time of every command: the disk keeps their order.
+/// Time that each command of a disk takes; all take the same, so the disk keeps their order.
 constexpr auto disk_takes = 5ms;
 
 } // namespace

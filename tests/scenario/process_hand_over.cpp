@@ -49,7 +49,7 @@ void process::hand_over_shard(bool leaving, std::function<void()> done) {
     return;
   auto members = view().members;
   std::erase_if(members, [this](const auto& m) { return m.id == host_.self.id; });
-  // Small pieces, so that the shard changes between them.
+  // The hand-over goes in small pieces, so that the shard changes between two of them.
   directory::hand_over::options options;
   options.self = host_.self.id;
   options.replicas = cluster_.settings().replicas;
@@ -62,7 +62,7 @@ void process::hand_over_shard(bool leaving, std::function<void()> done) {
   give_on();
 }
 
-/// Sends the orders that may be sent now. At the end tells those who wait for the hand-over.
+/// Sends the records that the hand-over gives out now. At its end answers those who wait for it.
 void process::give_on() {
   for (auto& order : giving_->next(shard_, cluster_.time().now()))
     cluster_.ask(
@@ -84,7 +84,7 @@ void process::give_on() {
     done();
 }
 
-/// Passes withdrawals on to nodes that may have been given the records already.
+/// Passes withdrawals on to the new owners that may have been given the withdrawn records already.
 void process::forward_withdrawals(const std::string& batch) {
   if (!giving_)
     return;

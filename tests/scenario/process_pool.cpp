@@ -18,7 +18,7 @@ constexpr std::uint64_t steps_apart_max_us = 20'000;
 
 } // namespace
 
-/// Small pieces everywhere, so that pages change between them.
+/// Returns options with small pieces everywhere, so that pages change between two pieces.
 directory::publisher_options process::publisher_options() const {
   const auto& settings = cluster_.settings();
   directory::publisher_options options;

@@ -56,7 +56,7 @@ private:
       add(when, "split", std::move(side));
   }
 
-  /// Gives some clusters too little of something.
+  /// Gives some clusters a low rate of republishing, room for few waiting records, or small disks.
   void add_bounds() {
     if (below(4) == 0)
       made_.republish = static_cast<std::uint32_t>(8 + below(120));

@@ -48,7 +48,7 @@ struct script {
   std::uint32_t operations_per_second = 20; ///< Rate of the clients of each node.
   std::vector<step> steps;                  ///< Steps in order of time.
   std::vector<std::string> lost;            ///< Nodes that go, all at once, after the healing.
-  std::vector<std::string> apart;           ///< Nodes that do not hear the others then.
+  std::vector<std::string> apart;           ///< Nodes cut off from the others when `lost` go.
 };
 
 /// Parses a scenario. Nothing on a mistake: then `fault` says which line is wrong.

@@ -31,7 +31,7 @@ public:
 
   // The network between hosts, by index.
   void resize(std::size_t hosts);
-  /// How long a message takes now; nothing when it is lost.
+  /// Returns how long a message takes now; nothing when it is lost.
   std::optional<duration> way(std::size_t from, std::size_t to);
   /// Whether messages get through from one host to the other.
   bool open(std::size_t from, std::size_t to) const { return !cuts_[from * hosts_ + to]; }

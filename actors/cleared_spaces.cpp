@@ -292,7 +292,7 @@ result<bool> cleared_spaces::hear(const telling& said) {
   if (caught_up_ && said.caught_up)
     take_lineage(said.life.lineage);
   if (said.spaces == encode() && said.life.lineage == life_.lineage)
-    told_.insert(said.from);            // Sender and node know the same.
+    told_.insert(said.from);            // The sender knows what this node knows.
   if (view_.find(said.from) != nullptr) // Only members' answers count.
     answers_[said.from] = {said.stamp, said.spaces, said.done, said.caught_up, said.life};
   hear_goodbye(said);

@@ -48,7 +48,9 @@ caf::result<bool> say_goodbye(clearing_pointer self) {
     PEERCACHE_ASSERT(*waiting > 0);
     if (--*waiting != 0)
       return;
-    keep_at_end(self); // The members' answers have told which of them are ending too.
+    // Kept again: the members' answers told which of them are ending too, and such members are not
+    // left behind.
+    keep_at_end(self);
     promise.deliver(true);
   };
   if (state.cluster)

@@ -15,8 +15,8 @@ using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 /// One walk through the pool to give up old pages, and the callers that wait for its end.
 struct pool_clear {
   bool walking = false;
-  std::uint64_t pages = 0;        ///< Pages given up in this walk.
-  std::uint64_t pages_in_all = 0; ///< Pages given up since the start.
+  std::uint64_t pages = 0;        ///< Cleared pages given up in the current walk.
+  std::uint64_t pages_in_all = 0; ///< Cleared pages given up since the node's start.
   /// Callers that wait for the end of this walk.
   std::vector<caf::typed_response_promise<std::uint64_t>> waiting;
   /// Callers that wait for the end of the next walk: an epoch may have risen since this one began.

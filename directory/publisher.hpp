@@ -135,7 +135,7 @@ public:
   /// The members, and the owners of each key, in one view.
   struct cluster {
     std::shared_ptr<const discovery::view> view;
-    std::shared_ptr<const discovery::hash_ring> ring; ///< The ring of that view.
+    std::shared_ptr<const discovery::hash_ring> ring; ///< The hash ring of `view`.
     std::function<bool(node_id)> is_linked;           ///< Whether a member can be asked now.
   };
 

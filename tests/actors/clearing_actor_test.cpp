@@ -37,8 +37,8 @@ TEST_F(clearing_test, a_node_confirms_when_its_pool_has_withdrawn_what_is_older)
   EXPECT_TRUE(report->certain);
 }
 
-/// Node b tells of its own clear before its pool has withdrawn the pages of the clear that it was
-/// told of.
+/// What node b tells of its own clear must not confirm a's clear as long as b's pool has not
+/// withdrawn the pages of a's clear.
 TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_nothing) {
   start("a");
   start("b");

@@ -97,7 +97,8 @@ TEST_F(pool_disk_test, with_on_evict_a_page_is_written_when_it_goes) {
 TEST_F(pool_disk_test, with_on_evict_batches_lose_no_page_once_their_size_is_known) {
   use(/*write_through=*/false);
   tell_everyone(both(2));
-  constexpr int batch = 4; // More than the usual low watermark keeps free in a pool of 64 pages.
+  // Four pages are more than the usual low watermark keeps free in a pool of 64 pages.
+  constexpr int batch = 4;
   std::uint64_t lost_at_first = 0;
   for (int round = 0; round < 40; ++round) {
     std::string lengths;

@@ -1,4 +1,4 @@
-// Hosts, and the messages that reach them.
+// The simulated cluster's hosts (start, end, freeze) and the messages that reach them.
 
 #include "tests/scenario/cluster.hpp"
 

@@ -30,7 +30,9 @@ outcome cluster::run() {
   auto end = start + script_.run;
   for (const auto& next : script_.steps) {
     if (!run_within_limit(std::min(start + next.when, end)))
-      break; // The remaining steps would happen at one instant.
+      // At the limit of events time stands still: the script's remaining steps would happen at
+      // once.
+      break;
     apply(next);
   }
   auto is_expectation = [](const step& what) { return what.verb == "expect"; };

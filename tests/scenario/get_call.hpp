@@ -59,7 +59,7 @@ private:
   std::vector<page_part> parts_;
   std::vector<client::get_page> pages_;
   std::vector<client::page_result> results_;
-  std::vector<incarnation> read_from_; ///< Holders, by page.
+  std::vector<incarnation> read_from_; ///< For each page: the process that it was read from.
   std::uint64_t recorded_ = 0;         ///< The call's number in the history.
   client::read_plan plan_;
   known_cluster_ptr known_; ///< The view of the current look.

@@ -104,8 +104,8 @@ TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
   }
 }
 
-/// Comparisons repair what was lost on the way. They must not be needed for what the protocol
-/// forgets.
+/// Comparisons repair records that were lost on the way. Without them every page in memory must
+/// still be found, or the protocol itself would forget pages.
 TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same) {
   EXPECT_EQ(first_failing("nobody finds a page", /*repair=*/false, seeds_to_run()), 0u);
 }

@@ -31,7 +31,8 @@ bool is_reached(const process* there, const page_fetch& page) {
 
 /// Reads the payload, then the entry, over a connection with the process that runs there.
 void read_remote(cluster& in, process& reader, const page_fetch_ptr& page) {
-  auto open = std::make_shared<bool>(true); // The read ends once: by the holder, or by the time.
+  // True until the read has ended, by the holder's answer or the time-out.
+  auto open = std::make_shared<bool>(true);
   auto end = [page, open](page_status status) {
     if (std::exchange(*open, false))
       page->done(status);

@@ -97,7 +97,7 @@ public:
   void operate();
   void put(const page_key& key, bool always);
   void remove(const page_key& key);
-  /// `done` gets the outcome of each page; misses are legal.
+  /// Gets these pages as a client of the node; `done` gets each page's outcome; misses are legal.
   void get(const std::vector<wanted_page>& pages, get_call::told done);
   void get(const wanted_page& page, std::function<void(page_status)> done);
   void exists(std::vector<page_key> keys, lookup::told done);
@@ -173,7 +173,8 @@ private:
   std::unique_ptr<discovery::membership> machine_;
 
   known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< The view of the links.
-  known_cluster_ptr clients_know_ = known_; ///< The view of the clients, a little later.
+  /// The view that the node's clients have: they learn each view a little after the node.
+  known_cluster_ptr clients_know_ = known_;
   client_memory remembered_;
   /// The view of the directory's shard, also a little later; it learns one view after the other.
   known_cluster_ptr shard_knows_ = known_;
@@ -198,7 +199,7 @@ private:
   std::uint64_t tickets_ = 0;  ///< Tickets that this process's disk has given out.
   /// Tickets whose room the disk cannot use before they are acknowledged.
   std::set<std::uint64_t> tickets_open_;
-  /// Removals that the disk has not done yet: nobody reads these pages.
+  /// Keys of removals that the disk has not done yet: readers do not get these pages any more.
   std::multiset<page_key> leaving_disk_;
   std::set<page_key> recorded_; ///< Keys in memory by the history, if there is one.
   std::size_t warmed_ = 0;      ///< Puts since the start, up to `warm_up_puts`.

@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "link/protocol/pool_wire.hpp"
+#include "tests/client/small_pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -74,6 +75,20 @@ TEST(commit_queue, sends_sets_of_another_duplicate_mode_on_their_own) {
   queue.push(storing);
   EXPECT_EQ(queue.next()->mode, link::commit_mode::skip);
   EXPECT_EQ(queue.next()->mode, link::commit_mode::store);
+}
+
+TEST(commit_queue, sends_sets_of_another_pool_on_their_own) {
+  const auto one = std::make_shared<own_pool>(make_small_pool());
+  const auto other = std::make_shared<own_pool>(make_small_pool());
+  commit_queue queue;
+  for (const auto& pool : {one, other, one}) {
+    auto job = job_of(1, 1);
+    job.pool = pool;
+    queue.push(std::move(job));
+  }
+  for (const auto& pool : {one, other, one}) // In their order: a later set of a key counts.
+    EXPECT_EQ(queue.next()->pool, pool);
+  EXPECT_EQ(queue.next(), nullptr);
 }
 
 } // namespace

@@ -46,6 +46,40 @@ TEST(location_cache, keeps_at_most_its_capacity_and_the_most_recent_of_a_bucket)
   EXPECT_TRUE(cache.find(key_named("99")));
 }
 
+/// One bucket, which is full.
+class full_bucket : public testing::Test {
+protected:
+  void SetUp() override {
+    for (int i = 0; i < 8; ++i)
+      cache.store(key_named(std::to_string(i)), location(2));
+  }
+  bool knows(int i) { return cache.find(key_named(std::to_string(i))).has_value(); }
+
+  location_cache cache{8};
+};
+
+TEST_F(full_bucket, what_was_looked_for_stays_before_what_was_not) {
+  EXPECT_TRUE(knows(0));
+  cache.store(key_named("new"), location(2));
+  EXPECT_TRUE(knows(0));
+  EXPECT_FALSE(knows(1)) << "stored first of those that nobody looked for";
+}
+
+TEST_F(full_bucket, a_newer_location_of_a_key_takes_no_other_ones_place) {
+  cache.store(key_named("3"), location(4));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_TRUE(knows(i)) << i;
+  EXPECT_EQ(cache.find(key_named("3"))->gen, generation{4});
+}
+
+TEST_F(full_bucket, the_place_of_a_forgotten_key_is_taken_first) {
+  cache.erase(key_named("5"));
+  EXPECT_FALSE(knows(5));
+  cache.store(key_named("new"), location(2));
+  for (const int i : {0, 1, 2, 3, 4, 6, 7})
+    EXPECT_TRUE(knows(i)) << i;
+}
+
 TEST(location_cache, of_no_capacity_keeps_nothing) {
   location_cache cache{0};
   cache.store(key_named("a"), location(2));

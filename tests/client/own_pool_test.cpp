@@ -1,38 +1,111 @@
 #include "client/own_pool.hpp"
+#include "tests/client/small_pool.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unistd.h>
-#include <utility>
+#include <vector>
 
 namespace peercache::client {
 namespace {
 
-/// A clear walks over readable pages only; after the clear, pages that were merely filled before
-/// must not be found either.
-TEST(own_pool, finds_no_filled_page_of_before_a_clear) {
-  storage::pool_memory_options options;
-  options.name_prefix = "peercache-own-pool-test-" + std::to_string(::getpid());
-  options.node_name = "node";
-  options.owner = incarnation::random();
-  options.size_bytes = 1u << 20;
-  auto made = storage::pool_memory::create(options);
-  ASSERT_TRUE(made) << made.error().message;
-  own_pool pool{std::move(*made)};
+class own_pool_test : public testing::Test {
+protected:
+  static link::filled_slot page_in(std::uint32_t slot, const page_key& key,
+                                   std::uint32_t length_bytes = 4096) {
+    link::filled_slot page{};
+    page.slot = {slot};
+    page.key = key;
+    page.length_bytes = length_bytes;
+    page.checksum = 1;
+    return page;
+  }
+  /// A page that this process has filled, and shown.
+  void fill(const link::filled_slot& page) {
+    pool->slots.begin_fill(page.slot, limits::granules_of(page.length_bytes));
+    ASSERT_TRUE(pool->make_readable(page));
+  }
+  static page_key key(int i) { return key_space{}.key_of(std::to_string(i)); }
+
+  std::shared_ptr<own_pool> pool = std::make_shared<own_pool>(make_small_pool());
+};
+
+/// A clear walks over what is readable; what is only filled is nobody's any more either.
+TEST_F(own_pool_test, finds_no_filled_page_of_before_a_clear) {
   const key_space llama{std::array<std::string_view, 1>{"llama"}};
-  link::filled_slot page{};
-  page.slot = {4};
-  page.key = llama.key_of("page");
-  page.length_bytes = 4096;
-  page.checksum = 1;
-  pool.slots.begin_fill(page.slot);
-  ASSERT_TRUE(pool.make_readable(page));
-  EXPECT_TRUE(pool.find(page.key));
-  pool.epochs.raise(space_named("llama"), 1);
-  EXPECT_FALSE(pool.find(page.key));
+  const auto page = page_in(4, llama.key_of("page"));
+  fill(page);
+  EXPECT_TRUE(pool->find(page.key));
+  pool->epochs.raise(space_named("llama"), 1);
+  EXPECT_FALSE(pool->find(page.key));
+}
+
+TEST_F(own_pool_test, names_a_page_as_the_directory_would) {
+  pool->node.id = {3};
+  pool->node.inc = {4, 5};
+  fill(page_in(6, key(1)));
+  const auto found = pool->find(key(1));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->node, node_id{3});
+  EXPECT_EQ(found->holder, (incarnation{4, 5}));
+  EXPECT_EQ(found->slot, slot_id{6});
+  EXPECT_EQ(found->length_bytes, 4096u);
+  EXPECT_EQ(found->checksum, 1u);
+  EXPECT_EQ(found->where, directory::tier::memory);
+  EXPECT_FALSE(found->mirrored);
+  EXPECT_FALSE(found->gen.readable()) << "the node has not published it yet";
+}
+
+TEST_F(own_pool_test, finds_the_page_of_the_wanted_length_only) {
+  fill(page_in(0, key(1), 8192));
+  EXPECT_TRUE(pool->find(key(1)));
+  EXPECT_TRUE(pool->find(key(1), 8192));
+  EXPECT_FALSE(pool->find(key(1), 4096));
+}
+
+TEST_F(own_pool_test, finds_no_page_whose_bytes_nobody_can_compare) {
+  auto page = page_in(0, key(1));
+  page.checksum = 0;
+  fill(page);
+  EXPECT_FALSE(pool->find(key(1)));
+}
+
+TEST_F(own_pool_test, does_not_show_a_page_to_whoever_took_the_pool_over_meanwhile) {
+  const auto page = page_in(0, key(1));
+  pool->slots.begin_fill(page.slot);
+  pool->slots.refuse_fill(page.slot);
+  EXPECT_FALSE(pool->make_readable(page));
+  EXPECT_FALSE(pool->find(key(1)));
+}
+
+TEST_F(own_pool_test, is_asked_for_many_keys_in_their_order) {
+  constexpr std::size_t count = 20;
+  for (std::uint32_t i = 0; i < count; i += 3)
+    fill(page_in(i, key(static_cast<int>(i))));
+  std::vector<bool> found;
+  const auto look = [&](const own_pool_ptr& where) {
+    found.clear();
+    std::vector<page_key> keys;
+    for (std::size_t i = 0; i < count; ++i)
+      keys.push_back(key(static_cast<int>(i)));
+    find_each(
+        where, count, [&](std::size_t i) -> const page_key& { return keys[i]; },
+        [](std::size_t i) { return i == 3 ? 64u : 0u; },
+        [&](std::size_t i, const std::optional<directory::page_location>& here) {
+          EXPECT_EQ(i, found.size());
+          found.push_back(here.has_value());
+        });
+  };
+  look(pool);
+  ASSERT_EQ(found.size(), count);
+  for (std::size_t i = 0; i < count; ++i)
+    EXPECT_EQ(found[i], i % 3 == 0 && i != 3) << i << ": page 3 is wanted in another length";
+  look(nullptr);
+  EXPECT_EQ(found, std::vector<bool>(count, false));
 }
 
 } // namespace

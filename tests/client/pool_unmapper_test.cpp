@@ -1,28 +1,18 @@
 #include "client/pool_unmapper.hpp"
+#include "tests/client/small_pool.hpp"
 
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <thread>
-#include <unistd.h>
 
 namespace peercache::client {
 namespace {
 
 /// A pool whose end can be seen: the lock of its session is released.
 struct watched_pool {
-  storage::pool_memory memory;
+  storage::pool_memory memory = make_small_pool();
 
-  static watched_pool make() {
-    storage::pool_memory_options options;
-    options.name_prefix = "peercache-unmapper-test-" + std::to_string(::getpid());
-    options.node_name = "node";
-    options.owner = incarnation::random();
-    options.size_bytes = 1u << 20;
-    auto made = storage::pool_memory::create(options);
-    EXPECT_TRUE(made) << made.error().message;
-    return {std::move(*made)};
-  }
   std::unique_ptr<own_pool> attach() const {
     auto attached = storage::pool_memory::attach(memory.name(), memory.owner());
     EXPECT_TRUE(attached && attached->lock_session(0));
@@ -32,7 +22,7 @@ struct watched_pool {
 };
 
 TEST(pool_unmapper, ends_a_pool_on_its_own_thread_when_the_last_user_has_gone) {
-  auto pool = watched_pool::make();
+  watched_pool pool;
   auto unmapper = std::make_shared<pool_unmapper>();
   auto first = pool_unmapper::share(pool.attach(), unmapper);
   auto second = first;
@@ -45,7 +35,7 @@ TEST(pool_unmapper, ends_a_pool_on_its_own_thread_when_the_last_user_has_gone) {
 }
 
 TEST(pool_unmapper, what_comes_while_it_runs_ends_without_its_stop) {
-  auto pool = watched_pool::make();
+  watched_pool pool;
   auto unmapper = std::make_shared<pool_unmapper>();
   std::thread thread([&] { unmapper->run(); });
   pool_unmapper::share(pool.attach(), unmapper).reset();
@@ -56,7 +46,7 @@ TEST(pool_unmapper, what_comes_while_it_runs_ends_without_its_stop) {
 }
 
 TEST(pool_unmapper, what_comes_after_its_end_ends_at_once) {
-  auto pool = watched_pool::make();
+  watched_pool pool;
   auto unmapper = std::make_shared<pool_unmapper>();
   auto late = pool_unmapper::share(pool.attach(), unmapper);
   unmapper->stop();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace peercache::client {
 namespace {
 
@@ -47,6 +49,60 @@ TEST(set_window, counts_failures_and_duplicates_until_they_are_asked_for) {
   EXPECT_EQ(outcome->unpublished, 2u);
   EXPECT_EQ(window.wait_empty(now())->failed, 0u);
   EXPECT_EQ(window.wait_empty(now())->duplicates, 0u);
+}
+
+deadline never() {
+  return now() + std::chrono::hours(1);
+}
+
+TEST(set_window, a_call_waits_for_the_room_that_another_one_gives_back) {
+  set_window window{100};
+  ASSERT_TRUE(window.enter(100, now()));
+  std::thread other([&] { window.leave(100, 1, {}); });
+  EXPECT_TRUE(window.enter(60, never()));
+  other.join();
+  EXPECT_FALSE(window.enter(60, now()));
+}
+
+TEST(set_window, a_call_waits_for_the_room_in_a_larger_pool) {
+  set_window window{100};
+  window.follow(80);
+  ASSERT_TRUE(window.enter(10, now()));
+  std::thread other([&] { window.follow(800); });
+  EXPECT_TRUE(window.enter(60, never()));
+  other.join();
+}
+
+TEST(set_window, whoever_waits_for_its_end_is_told_at_the_last_acknowledgement) {
+  set_window window{100};
+  for (int set = 0; set < 3; ++set)
+    window.enter(10, now());
+  std::thread node([&] {
+    window.leave(10, 1, {.failed = 1});
+    window.leave(20, 2, {.failed = 2}); // Two sets that shared a message.
+  });
+  EXPECT_EQ(window.wait_empty(never())->failed, 3u);
+  node.join();
+}
+
+TEST(set_window, a_set_of_no_bytes_is_under_way_as_well) {
+  set_window window{100};
+  ASSERT_TRUE(window.enter(0, now()));
+  EXPECT_FALSE(window.wait_empty(now()));
+  window.leave(0, 1, {});
+  EXPECT_TRUE(window.wait_empty(now()));
+}
+
+TEST(set_window, nobody_waits_at_one_that_is_closed) {
+  set_window window{100};
+  ASSERT_TRUE(window.enter(100, now()));
+  std::thread closing([&] { window.close(); });
+  EXPECT_FALSE(window.enter(1, never()));
+  EXPECT_FALSE(window.wait_empty(never()));
+  closing.join();
+  window.leave(100, 1, {});
+  EXPECT_FALSE(window.enter(1, now())) << "though there is room";
+  EXPECT_FALSE(window.wait_empty(now()));
 }
 
 } // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace peercache::client {
 namespace {
 
@@ -28,6 +30,13 @@ TEST(slot_request, only_the_first_answer_counts) {
   EXPECT_TRUE(request.answer({}, page_status::unreachable));
   EXPECT_FALSE(request.answer("slots"));
   EXPECT_EQ(request.wait(at_once()).why_not, page_status::unreachable);
+}
+
+TEST(slot_request, wakes_the_caller_that_waits) {
+  slot_request request{nullptr, "4096"};
+  std::thread committer([&] { EXPECT_TRUE(request.answer("slots")); });
+  EXPECT_EQ(request.wait(at_once() + std::chrono::hours(1)).slots, "slots");
+  committer.join();
 }
 
 TEST(slot_request, says_why_there_are_no_slots) {

@@ -4,6 +4,7 @@
 #include "discovery/view_codec.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "storage/pool_memory.hpp"
+#include "tests/client/actors/fake_node.hpp"
 #include "tests/support/actor_fixture.hpp"
 
 #include <functional>
@@ -14,70 +15,6 @@
 #include <vector>
 
 namespace peercache::client {
-
-/// Messages that a fake gateway has heard, and its answers. Commits and reservations stay open
-/// until the test answers them, as at a node that is gone.
-struct fake_node {
-  link::session_welcome welcome;
-  std::vector<caf::typed_response_promise<std::string, std::string>> commits;
-  std::vector<std::string> committed; ///< The packed filled_slots of each commit so far.
-  std::vector<caf::typed_response_promise<std::string>> reservations;
-  std::string abandoned;              ///< Packed slot_ids that the client gave back.
-  std::string used;                   ///< Packed used_pages that the client reported.
-  std::vector<std::uint64_t> cleared; ///< Spaces that the client asked to clear.
-  link::clear_report clear_answer;
-  /// The gateway calls this at its next beat, because CAF lets only the actor that made a promise
-  /// keep it.
-  std::function<void()> at_beat;
-};
-
-inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::pointer self,
-                                                           fake_node* node) {
-  using namespace link;
-  return {
-      [](hello_atom, std::uint32_t, const std::string&, const std::string&) {
-        return peer_welcome{};
-      },
-      [node](session_atom, const std::string&, const session_listener&) {
-        ++node->welcome.lock_index; // This process still holds the lock of its last session.
-        return node->welcome;
-      },
-      [self, node](reserve_atom, std::uint64_t, const std::string&) {
-        node->reservations.push_back(self->make_response_promise<std::string>());
-        return node->reservations.back();
-      },
-      [self, node](commit_atom, std::uint64_t, const std::string& filled, std::uint8_t,
-                   const std::string&) {
-        node->committed.push_back(filled);
-        node->commits.push_back(self->make_response_promise<std::string, std::string>());
-        return node->commits.back();
-      },
-      [](leave_atom, std::uint64_t) {},
-      [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
-      [](report_atom, std::uint64_t, const client_report&) {},
-      [node](used_atom, const std::string& pages) { node->used += pages; },
-      [](remove_atom, const std::string&) { return std::string{}; },
-      [](promote_atom, const std::string&, std::uint32_t) { return std::string{}; },
-      [](warm_atom, const std::string&) {},
-      [](verify_atom) { return false; },
-      [](evict_atom, std::uint64_t) { return false; },
-      [](status_atom) { return node_report{}; },
-      [](view_atom) { return std::string{}; },
-      [node](clear_atom, std::uint64_t space, std::uint32_t, const std::string&) {
-        node->cleared.push_back(space);
-        return node->clear_answer;
-      },
-      [](tell_atom, const std::string&) { return std::string{}; },
-      [](tell_atom) {},
-      [](drain_atom) { return true; },
-      [](drain_atom, bool) { return std::uint64_t{0}; },
-      [](stats_atom) -> caf::result<client_report, std::uint64_t> {
-        return {client_report{}, 0};
-      },
-      [](topology_atom, const topology_ptr&) {},
-      [node](beat_atom) { node->at_beat(); },
-  };
-}
 
 inline link::connector_actor::behavior_type run_fake_connector(link::connector_actor::pointer,
                                                                const link::gateway_actor* gateway) {
@@ -93,7 +30,7 @@ inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointe
 /// gateway with a real, small pool.
 class client_fixture : public test::actor_fixture {
 protected:
-  storage::pool_memory memory = make_pool();
+  storage::pool_memory memory = make_small_pool();
   fake_node node = fake_node_of(memory);
   link::gateway_actor gateway = system.spawn(run_fake_gateway, &node);
   link::connector_actor connector = system.spawn(run_fake_connector, &gateway);
@@ -115,31 +52,6 @@ protected:
     stop(connector);
     stop(gateway);
     board->set_pool(nullptr);
-  }
-
-  static storage::pool_memory make_pool() {
-    static std::uint64_t made = 0;
-    storage::pool_memory_options options;
-    options.name_prefix = "peercache-client-test-" + std::to_string(::getpid());
-    options.node_name = "fake";
-    options.owner = {7, ++made};
-    options.size_bytes = 1u << 20;
-    auto memory = storage::pool_memory::create(options);
-    EXPECT_TRUE(memory) << to_string(memory.error());
-    return std::move(*memory);
-  }
-
-  static fake_node fake_node_of(const storage::pool_memory& memory) {
-    discovery::member member;
-    member.name = "fake";
-    member.id = node_id_of(member.name);
-    member.inc = memory.owner();
-    member.host = "127.0.0.1";
-    fake_node made;
-    made.welcome.session = 1;
-    made.welcome.pool_name = memory.name();
-    made.welcome.member = discovery::encode_member(member);
-    return made;
   }
 
   session_actor spawn_session_actor() {

@@ -81,6 +81,50 @@ TEST_F(session_actor_test, commits_for_the_new_node_do_not_wait_behind_those_of_
   EXPECT_EQ(flush_failures(), 6u);
 }
 
+TEST_F(session_actor_test, a_pool_that_cannot_be_mapped_is_why_there_is_no_session_until_it_can) {
+  const auto name = std::exchange(node.welcome.pool_name, "/peercache-no-such-pool");
+  lose_node();
+  pass(std::chrono::milliseconds(250));
+  EXPECT_EQ(board->pool(), nullptr);
+  const auto ready = board->wait_ready(std::chrono::steady_clock::now());
+  ASSERT_FALSE(ready);
+  EXPECT_NE(ready.error().message.find("its pool cannot be mapped"), std::string::npos)
+      << ready.error().message;
+  node.welcome.pool_name = name;
+  pass(std::chrono::milliseconds(250));
+  EXPECT_NE(board->pool(), nullptr);
+}
+
+TEST_F(session_actor_test, whoever_is_sent_away_is_told_why_at_once) {
+  node.refuses = "it belongs to cluster 'blue'";
+  lose_node();
+  pass(std::chrono::milliseconds(250));
+  const auto an_hour = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  const auto ready = board->wait_ready(an_hour);
+  ASSERT_FALSE(ready);
+  EXPECT_EQ(ready.error().code, errc::incompatible);
+  EXPECT_EQ(ready.error().message, node.refuses);
+}
+
+TEST_F(session_actor_test, the_nodes_word_about_owners_is_taken_within_bounds) {
+  for (const auto& [said, taken] : {std::pair{0u, 1u}, {3u, 3u}, {1000u, 8u}}) {
+    node.welcome.directory_replicas = said;
+    lose_node();
+    pass(std::chrono::milliseconds(250));
+    EXPECT_EQ(board->pool()->directory_replicas, taken);
+  }
+}
+
+TEST_F(session_actor_test, a_way_to_mirror_that_this_client_does_not_know_is_none) {
+  for (const auto& [said, taken] :
+       {std::pair{2, config::mirror_mode{2}}, {77, config::mirror_mode::off}}) {
+    node.welcome.mirror = static_cast<std::uint8_t>(said);
+    lose_node();
+    pass(std::chrono::milliseconds(250));
+    EXPECT_EQ(board->pool()->mirror, taken);
+  }
+}
+
 TEST_F(session_actor_test, questions_for_slots_of_a_node_that_is_gone_are_answered_at_once) {
   auto asked_before = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
   auto asked_after = std::make_shared<slot_request>(board->pool(), std::string(4, '\1'));
@@ -121,46 +165,25 @@ TEST_F(session_actor_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it
   EXPECT_TRUE(memory.session_is_dead(session));
 }
 
-/// A directory shard that notes the records that it is asked to forget.
-link::directory_actor::behavior_type run_noting_directory(link::directory_actor::pointer,
-                                                          std::string* withdrawn) {
-  using namespace link;
-  return {
-      [](publish_atom, const std::string&) { return std::string{}; },
-      [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
-      [withdrawn](withdraw_atom, const std::string& records) {
-        *withdrawn += records;
-        return std::uint64_t{0};
-      },
-      [](lookup_atom, const std::string&) { return std::string{}; },
-      [](compare_atom, const std::string&) { return std::uint64_t{0}; },
-      [](list_atom, const std::string&) { return std::string{}; },
-      [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
-      [](pump_atom) {},
-      [](stats_atom) { return directory_report{}; },
-      [](topology_atom, const topology_ptr&) {},
-      [](leave_atom, const std::string&) {},
-      [](beat_atom) {}};
-}
-
 TEST_F(session_actor_test, owners_are_told_of_records_that_turned_out_to_be_false) {
-  std::string withdrawn;
-  auto directory = system.spawn(run_noting_directory, &withdrawn);
+  fake_shard shard;
+  auto directory = system.spawn(run_fake_shard, &shard);
   link(directory);
   directory::withdraw_record record{key_space{}.key_of("gone"), memory.owner(), {4}};
   board->stale.add(record);
   pass(std::chrono::milliseconds(250));
   std::string expected;
   directory::append_withdraw(expected, record);
-  EXPECT_EQ(withdrawn, expected);
+  EXPECT_EQ(shard.withdrawn, expected);
   pass(std::chrono::milliseconds(250));
-  EXPECT_EQ(withdrawn, expected) << "once";
+  EXPECT_EQ(shard.withdrawn, expected) << "once";
   unlink();
   stop(directory);
 }
 
 TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_a_second) {
-  auto directory = system.spawn(run_noting_directory, nullptr);
+  fake_shard shard;
+  auto directory = system.spawn(run_fake_shard, &shard);
   link(directory);
   const auto read_pages = [&] {
     for (std::uint32_t i = 0; i < 100; ++i) {
@@ -187,37 +210,15 @@ TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_
   stop(directory);
 }
 
-/// A directory shard that answers each look-up, whatever its keys, with `answers` answers of three
-/// locations.
-link::directory_actor::behavior_type run_talkative_directory(link::directory_actor::pointer,
-                                                             int answers) {
-  using namespace link;
-  return {
-      [](publish_atom, const std::string&) { return std::string{}; },
-      [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
-      [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
-      [answers](lookup_atom, const std::string&) {
-        directory::page_location somewhere;
-        somewhere.holder = {1, 1};
-        somewhere.gen = {2};
-        somewhere.length_bytes = 4096;
-        std::string answer;
-        for (int i = 0; i < answers; ++i)
-          directory::append_answer(answer, {&somewhere, 1});
-        return answer;
-      },
-      [](compare_atom, const std::string&) { return std::uint64_t{0}; },
-      [](list_atom, const std::string&) { return std::string{}; },
-      [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
-      [](pump_atom) {},
-      [](stats_atom) { return directory_report{}; },
-      [](topology_atom, const topology_ptr&) {},
-      [](leave_atom, const std::string&) {},
-      [](beat_atom) {}};
-}
-
 TEST_F(session_actor_test, a_prefetch_takes_no_more_answers_than_it_asked_questions) {
-  auto directory = system.spawn(run_talkative_directory, 3);
+  fake_shard shard;
+  directory::page_location somewhere;
+  somewhere.holder = {1, 1};
+  somewhere.gen = {2};
+  somewhere.length_bytes = 4096;
+  for (int answers = 0; answers < 3; ++answers)
+    directory::append_answer(shard.answer, {&somewhere, 1});
+  auto directory = system.spawn(run_fake_shard, &shard);
   link(directory);
   std::string keys;
   link::append_record(keys, key_space{}.key_of("one"));

@@ -8,26 +8,9 @@ namespace {
 using session_board_test = client_fixture;
 using enum session_board::readiness;
 
-link::directory_actor::behavior_type run_no_directory(link::directory_actor::pointer,
-                                                      std::string answer) {
-  using namespace link;
-  return {
-      [](publish_atom, const std::string&) { return std::string{}; },
-      [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
-      [](withdraw_atom, const std::string&) { return std::uint64_t{0}; },
-      [answer](lookup_atom, const std::string&) { return answer; },
-      [](compare_atom, const std::string&) { return std::uint64_t{0}; },
-      [](list_atom, const std::string&) { return std::string{}; },
-      [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
-      [](pump_atom) {},
-      [](stats_atom) { return directory_report{}; },
-      [](topology_atom, const topology_ptr&) {},
-      [](leave_atom, const std::string&) {},
-      [](beat_atom) {}};
-}
-
 TEST_F(session_board_test, is_settled_when_every_member_was_tried) {
-  auto directory = system.spawn(run_no_directory, std::string{});
+  fake_shard shard;
+  auto directory = system.spawn(run_fake_shard, &shard);
   link::topology cluster;
   auto show = [&] {
     board->set_topology(std::make_shared<link::topology>(cluster));

@@ -1,0 +1,178 @@
+#pragma once
+
+#include "discovery/view_codec.hpp"
+#include "link/protocol/disk_wire.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/protocol/pool_wire.hpp"
+#include "storage/pool_memory.hpp"
+#include "tests/client/small_pool.hpp"
+
+#include <caf/all.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// What a fake gateway has heard, and what it will say. A question for which it has nothing to say
+/// stays open until the test answers it, as it does at a node that is gone. Threads: the gateway's;
+/// the test's while the gateway has nothing to do, and before the first message.
+struct fake_node {
+  link::peer_welcome hello;
+  link::session_welcome welcome;
+  std::string refuses; ///< Why whoever says hello is sent away; empty: nobody is.
+  std::vector<caf::typed_response_promise<std::string, std::string>> commits;
+  std::vector<std::string> committed;   ///< Packed filled_slot of each commit.
+  std::vector<link::commit_mode> modes; ///< Of each commit.
+  std::vector<caf::typed_response_promise<std::string>> reservations;
+  std::vector<caf::typed_response_promise<std::string>> answers; ///< To removes and promotes.
+  std::string abandoned;                                         ///< Packed slot_id.
+  std::string used;                                              ///< Packed used_page.
+  std::vector<std::uint64_t> cleared;                            ///< Spaces.
+  std::vector<std::string> removed;  ///< Packed page_key of each question.
+  std::vector<std::string> promoted; ///< Packed promoted_page of each question.
+  std::string warmed;                ///< Packed promoted_page.
+  std::string gone;                  ///< Names, a line each, in all clears.
+  std::uint64_t evicted_bytes = 0;   ///< Asked for from the disk.
+  bool has_disk = false;
+  link::node_report report;
+  link::clear_report clear_answer;
+  std::function<std::string(const std::string& lengths)> slots_for;
+  std::function<std::string(const std::string& filled)> statuses_of;
+  std::function<std::string(const std::string& keys)> removes;
+  std::function<std::string(const std::string& pages)> promotes;
+  std::function<std::string()> view;
+  /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
+  std::function<void()> at_beat;
+};
+
+/// The node that has this pool.
+inline discovery::member member_of(const storage::pool_memory& memory, const std::string& name) {
+  discovery::member member;
+  member.name = name;
+  member.id = node_id_of(name);
+  member.inc = memory.owner();
+  member.host = "127.0.0.1";
+  return member;
+}
+
+inline fake_node fake_node_of(const storage::pool_memory& memory) {
+  fake_node made;
+  made.welcome.session = 1;
+  made.welcome.pool_name = memory.name();
+  made.welcome.member = discovery::encode_member(member_of(memory, "fake"));
+  return made;
+}
+
+using answers_of_a_node = std::vector<caf::typed_response_promise<std::string>>;
+
+/// The answer to this question; it stays open where the node has nothing to say.
+inline caf::typed_response_promise<std::string>
+answer_to(link::gateway_actor::pointer self, answers_of_a_node& all,
+          const std::function<std::string(const std::string&)>& says, const std::string& question) {
+  all.push_back(self->make_response_promise<std::string>());
+  if (says)
+    all.back().deliver(says(question));
+  return all.back();
+}
+
+inline caf::typed_response_promise<std::string, std::string>
+answer_to_commit(link::gateway_actor::pointer self, fake_node& node, const std::string& filled,
+                 std::uint8_t mode, const std::string& lengths) {
+  node.committed.push_back(filled);
+  node.modes.push_back(static_cast<link::commit_mode>(mode));
+  node.commits.push_back(self->make_response_promise<std::string, std::string>());
+  if (node.statuses_of)
+    node.commits.back().deliver(node.statuses_of(filled),
+                                node.slots_for ? node.slots_for(lengths) : std::string{});
+  return node.commits.back();
+}
+
+inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::pointer self,
+                                                           fake_node* node) {
+  using namespace link;
+  return {
+      [node](hello_atom, std::uint32_t, const std::string&,
+             const std::string&) -> caf::result<peer_welcome> {
+        if (!node->refuses.empty())
+          return caf::make_error(caf::sec::incompatible_application_ids, node->refuses);
+        return node->hello;
+      },
+      [node](session_atom, const std::string&, const session_listener&) {
+        ++node->welcome.lock_index; // The last session's process, this one, still holds its own.
+        return node->welcome;
+      },
+      [self, node](reserve_atom, std::uint64_t, const std::string& lengths) {
+        return answer_to(self, node->reservations, node->slots_for, lengths);
+      },
+      [self, node](commit_atom, std::uint64_t, const std::string& filled, std::uint8_t mode,
+                   const std::string& lengths) {
+        return answer_to_commit(self, *node, filled, mode, lengths);
+      },
+      [](leave_atom, std::uint64_t) {},
+      [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
+      [](report_atom, std::uint64_t, const client_report&) {},
+      [node](used_atom, const std::string& pages) { node->used += pages; },
+      [self, node](remove_atom, const std::string& keys) {
+        node->removed.push_back(keys);
+        return answer_to(self, node->answers, node->removes, keys);
+      },
+      [self, node](promote_atom, const std::string& pages, std::uint32_t) {
+        node->promoted.push_back(pages);
+        return answer_to(self, node->answers, node->promotes, pages);
+      },
+      [node](warm_atom, const std::string& pages) { node->warmed += pages; },
+      [node](verify_atom) { return node->has_disk; },
+      [node](evict_atom, std::uint64_t bytes) {
+        node->evicted_bytes += bytes;
+        return node->has_disk;
+      },
+      [node](status_atom) { return node->report; },
+      [node](view_atom) { return node->view ? node->view() : std::string{}; },
+      [node](clear_atom, std::uint64_t space, std::uint32_t, const std::string& gone) {
+        node->cleared.push_back(space);
+        node->gone += gone;
+        return node->clear_answer;
+      },
+      [](tell_atom, const std::string&) { return std::string{}; },
+      [](tell_atom) {},
+      [](drain_atom) { return true; },
+      [](drain_atom, bool drained) { return std::uint64_t{drained ? 7u : 0u}; },
+      [](stats_atom) -> caf::result<client_report, std::uint64_t> {
+        return {client_report{}, 0};
+      },
+      [](topology_atom, const topology_ptr&) {},
+      [node](beat_atom) { node->at_beat(); },
+  };
+}
+
+/// What a directory shard's actor has heard, and what it says to each look-up. Look-ups of calls go
+/// another way (tests/client/actors/lookup_server.hpp).
+struct fake_shard {
+  std::string withdrawn; ///< Packed withdraw_record.
+  std::string answer;
+};
+
+inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor::pointer,
+                                                           fake_shard* shard) {
+  using namespace link;
+  return {
+      [](publish_atom, const std::string&) { return std::string{}; },
+      [](publish_atom, const std::string&, std::uint64_t, std::uint64_t) { return std::string{}; },
+      [shard](withdraw_atom, const std::string& records) {
+        shard->withdrawn += records;
+        return std::uint64_t{0};
+      },
+      [shard](lookup_atom, const std::string&) { return shard->answer; },
+      [](compare_atom, const std::string&) { return std::uint64_t{0}; },
+      [](list_atom, const std::string&) { return std::string{}; },
+      [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
+      [](pump_atom) {},
+      [](stats_atom) { return directory_report{}; },
+      [](topology_atom, const topology_ptr&) {},
+      [](leave_atom, const std::string&) {},
+      [](beat_atom) {}};
+}
+
+} // namespace peercache::client

@@ -1,0 +1,149 @@
+#pragma once
+
+#include "client/close_signal.hpp"
+#include "common/limits.hpp"
+#include "directory/wire.hpp"
+#include "link/protocol/gateway.hpp"
+#include "net/frame_channel.hpp"
+#include "net/socket.hpp"
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace peercache::client {
+
+/// Where a directory shard answers the look-ups of clients, as the test says. Threads: its own;
+/// every method any.
+class lookup_server {
+public:
+  enum class manner {
+    answers,
+    silent, ///< Takes the question.
+    breaks, ///< Closes the connection.
+    raves,  ///< Says something that is no answer.
+  };
+
+  explicit lookup_server(const incarnation& owner)
+      : greeting_(net::frames::greeting(link::wire_version, "test", owner)),
+        listener_(*net::listen_on("127.0.0.1", 0, 64)), thread_([this] { run(); }) {}
+  ~lookup_server() {
+    stop_.give();
+    thread_.join();
+  }
+
+  std::uint16_t port() const { return net::local_port(listener_); }
+  void record(const page_key& key, std::vector<directory::page_location> places) {
+    std::lock_guard hold(lock_);
+    records_[key] = std::move(places);
+  }
+  void behave(manner how) {
+    std::lock_guard hold(lock_);
+    manner_ = how;
+  }
+  /// By this view other nodes own each key without a record.
+  void follow(const directory::view_number& view) {
+    std::lock_guard hold(lock_);
+    view_ = view;
+  }
+  std::size_t questions() const {
+    std::lock_guard hold(lock_);
+    return questions_;
+  }
+
+private:
+  struct connection {
+    net::unique_fd socket;
+    std::string in;
+    bool greeted = false;
+  };
+
+  void run() {
+    std::vector<connection> open;
+    for (;;) {
+      std::vector<pollfd> waiting{{stop_.file(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      for (const auto& each : open)
+        waiting.push_back({each.socket.get(), POLLIN, 0});
+      ::poll(waiting.data(), waiting.size(), -1);
+      if (stop_.given())
+        return;
+      for (std::size_t i = 0; i < open.size(); ++i)
+        if (waiting[i + 2].revents != 0 && !serve(open[i]))
+          open[i].socket.reset();
+      std::erase_if(open, [](const connection& each) { return !each.socket; });
+      if (auto fresh = net::accept_from(listener_, {}))
+        open.push_back({std::move(fresh), {}, false});
+    }
+  }
+
+  /// False: the connection is to be closed.
+  bool serve(connection& from) {
+    char some[4096];
+    const auto count = ::recv(from.socket.get(), some, sizeof some, MSG_DONTWAIT);
+    if (count <= 0)
+      return count < 0 && (errno == EAGAIN || errno == EINTR);
+    from.in.append(some, static_cast<std::size_t>(count));
+    if (!from.greeted) {
+      if (from.in.size() < greeting_.size())
+        return true;
+      if (!from.in.starts_with(greeting_))
+        return false;
+      from.in.erase(0, greeting_.size());
+      from.greeted = true;
+    }
+    std::string_view rest = from.in;
+    std::string_view question;
+    bool too_long = false;
+    while (net::frames::take_frame(rest, question, too_long))
+      if (!answer(from.socket.get(), question))
+        return false;
+    from.in.erase(0, from.in.size() - rest.size());
+    return !too_long;
+  }
+
+  bool answer(int socket, std::string_view question) {
+    std::lock_guard hold(lock_);
+    ++questions_;
+    if (manner_ == manner::silent || manner_ == manner::breaks)
+      return manner_ == manner::silent;
+    std::string said;
+    directory::lookup_reader keys{question};
+    for (page_key key; keys.next(key);)
+      append_answer(said, key);
+    if (manner_ == manner::raves)
+      said = "\x7f";
+    std::string frame;
+    net::frames::append_frame(frame, said);
+    return ::send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(frame.size());
+  }
+
+  void append_answer(std::string& said, const page_key& key) const {
+    const auto found = records_.find(key);
+    if (found != records_.end())
+      directory::append_answer(said, found->second);
+    else if (view_ != directory::view_number{})
+      directory::append_not_mine(said, view_);
+    else
+      directory::append_answer(said, {});
+  }
+
+  const std::string greeting_;
+  net::unique_fd listener_;
+  close_signal stop_;
+  mutable std::mutex lock_;
+  std::map<page_key, std::vector<directory::page_location>> records_; ///< By lock_, as all below.
+  manner manner_ = manner::answers;
+  directory::view_number view_;
+  std::size_t questions_ = 0;
+  std::thread thread_;
+};
+
+} // namespace peercache::client

@@ -1,0 +1,162 @@
+// A client by its public methods alone, connected over loopback to a node that is a fake gateway
+// with a real, small pool, and to that node's shard.
+
+#include "client/cache_client.hpp"
+#include "discovery/view_codec.hpp"
+#include "link/system_config.hpp"
+#include "tests/client/actors/fake_node.hpp"
+#include "tests/client/actors/lookup_server.hpp"
+#include "tests/client/actors/played_node.hpp"
+
+#include <caf/io/all.hpp>
+
+#include <array>
+#include <thread>
+
+namespace peercache::client {
+namespace {
+
+using namespace std::chrono_literals;
+using status = page_status;
+
+class connected_client_test : public testing::Test {
+protected:
+  void SetUp() override {
+    node.gateway = system.spawn(run_fake_gateway, &node.says);
+    directory = system.spawn(run_fake_shard, &unasked);
+    auto published = system.middleman().publish(node.gateway, 0, "127.0.0.1");
+    ASSERT_TRUE(published) << system.render(published.error());
+    link::leave_actor_system();
+    node.self.control_port = *published;
+    view.members = {node.self};
+    view.masters = {node.self.name};
+    node.says.welcome.member = discovery::encode_member(node.self);
+    node.says.welcome.view = discovery::encode_view(view);
+    node.says.hello.member = node.says.welcome.member;
+    node.says.hello.directory = directory;
+    node.says.hello.lookup_port = shard.port();
+  }
+  void TearDown() override {
+    client.reset();
+    {
+      caf::scoped_actor self{system};
+      self->send_exit(node.gateway, caf::exit_reason::user_shutdown);
+      self->send_exit(directory, caf::exit_reason::user_shutdown);
+      self->wait_for(node.gateway, directory);
+    }
+    node.says = {};
+    node.gateway = nullptr;
+    directory = nullptr;
+    link::leave_actor_system();
+  }
+
+  result<std::unique_ptr<cache_client>> try_to_connect() const {
+    client_options options;
+    options.node_port = node.self.control_port;
+    options.cluster = "test";
+    options.timeout = 60s;
+    return cache_client::connect(options);
+  }
+  void connect() {
+    auto made = try_to_connect();
+    ASSERT_TRUE(made) << made.error().message;
+    client = std::move(*made);
+  }
+  status set() {
+    page_result result;
+    client->set(std::array{set_page{key, from}}, {&result, 1});
+    return result.status;
+  }
+  status get() {
+    page_result result;
+    to.fill({});
+    const std::array<page_part, 1> parts{page_part{to.data(), 4096}};
+    client->get(std::array{get_page{key, parts}}, {&result, 1});
+    return result.status;
+  }
+  status exists() {
+    page_result result;
+    client->exists(std::array{key}, {&result, 1});
+    return result.status;
+  }
+  status remove() {
+    page_result result;
+    client->remove(std::array{key}, {&result, 1});
+    return result.status;
+  }
+
+  link::system_config config{1};
+  caf::actor_system system{config};
+  played_node node{"fake"};
+  lookup_server shard{node.self.inc};
+  fake_shard unasked;
+  link::directory_actor directory;
+  discovery::view view{.term = 1, .version = 2};
+  const std::string_view space = "llama";
+  const page_key key = key_space{std::span{&space, 1}}.key_of("page");
+  const std::array<std::byte, 4096> bytes{std::byte{1}, std::byte{2}};
+  std::array<std::byte, 4096> to{};
+  const std::array<const_part, 1> from{const_part{bytes.data(), 4096}};
+  std::unique_ptr<cache_client> client;
+};
+
+TEST_F(connected_client_test, a_page_goes_in_and_comes_out) {
+  connect();
+  EXPECT_EQ(set(), status::stored);
+  EXPECT_EQ(client->flush()->failed, 0u);
+  EXPECT_EQ(get(), status::hit);
+  EXPECT_EQ(to, bytes);
+  EXPECT_EQ(exists(), status::hit);
+  EXPECT_EQ(set(), status::duplicate);
+  EXPECT_EQ(client->view(), view);
+  EXPECT_TRUE(client->nodes_gone().empty());
+}
+
+TEST_F(connected_client_test, locate_says_all_places_that_the_directory_knows) {
+  connect();
+  const auto one = node.hold(key, bytes);
+  auto other = one;
+  other.where = directory::tier::disk;
+  shard.record(key, {one, other});
+  const auto found = client->locate(std::array{key, key_space{}.key_of("other")});
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ((*found)[0], (std::vector{one, other}));
+  EXPECT_TRUE((*found)[1].empty());
+}
+
+TEST_F(connected_client_test, a_flush_that_waits_in_vain_says_that_pages_are_under_way) {
+  node.says.statuses_of = nullptr;
+  connect();
+  EXPECT_EQ(set(), status::stored);
+  const auto flushed = client->flush(std::chrono::steady_clock::now());
+  ASSERT_FALSE(flushed);
+  EXPECT_EQ(flushed.error().code, errc::timed_out);
+  EXPECT_EQ(get(), status::hit) << "on this host it is found";
+}
+
+TEST_F(connected_client_test, a_page_of_before_a_clear_is_a_miss_and_can_be_set_anew) {
+  connect();
+  EXPECT_EQ(set(), status::stored);
+  EXPECT_EQ(client->flush()->failed, 0u);
+  auto epochs = node.memory.epochs();
+  epochs.raise(space_named(space), 3);
+  EXPECT_EQ(get(), status::not_found);
+  EXPECT_EQ(exists(), status::not_found);
+  EXPECT_EQ(set(), status::stored);
+  EXPECT_EQ(client->flush()->failed, 0u);
+  EXPECT_EQ(get(), status::hit);
+  const auto told = link::record_at<link::filled_slot>(node.says.committed.back(), 0);
+  EXPECT_EQ(epoch_of(told.key), 3u);
+}
+
+TEST_F(connected_client_test, a_node_of_another_cluster_is_not_waited_for) {
+  node.says.refuses = "it belongs to cluster 'blue'";
+  const auto made = try_to_connect();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, errc::incompatible);
+  EXPECT_NE(made.error().message.find("cluster 'blue'"), std::string::npos);
+}
+
+} // namespace
+} // namespace peercache::client

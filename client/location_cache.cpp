@@ -13,8 +13,8 @@ void location_cache::free_memory::operator()(bucket* memory) const noexcept {
 location_cache::location_cache(std::uint64_t capacity_keys) {
   if (capacity_keys == 0)
     return;
-  auto count = std::bit_ceil(std::max<std::uint64_t>(capacity_keys / ways, 1));
-  // Memory of `calloc` costs nothing until it is used; an entry that is all zero is empty.
+  const auto count = std::bit_ceil((capacity_keys - 1) / ways + 1);
+  // Zero pages cost nothing until they are used; an entry that is all zero is an empty one.
   buckets_.reset(static_cast<bucket*>(std::calloc(count, sizeof(bucket))));
   mask_ = count - 1;
 }

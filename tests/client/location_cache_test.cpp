@@ -46,6 +46,14 @@ TEST(location_cache, keeps_at_most_its_capacity_and_the_most_recent_of_a_bucket)
   EXPECT_TRUE(cache.find(key_named("99")));
 }
 
+TEST(location_cache, holds_the_keys_that_it_was_made_for_as_far_as_their_buckets_go) {
+  location_cache cache{9};
+  for (int i = 0; i < 9; ++i)
+    cache.store(key_named(std::to_string(i)), location(2));
+  for (int i = 0; i < 9; ++i)
+    EXPECT_TRUE(cache.find(key_named(std::to_string(i)))) << i;
+}
+
 /// One bucket, which is full.
 class full_bucket : public testing::Test {
 protected:

@@ -25,12 +25,13 @@ milliseconds left_until(deadline until) {
 
 directory_lookup::directory_lookup(session& with, lookup_channels& channels, peer_health& health,
                                    counters& totals)
-    : session_(with), channels_(channels), course_(health), counters_(totals),
+    : session_(with), channels_(channels), health_(health), course_(health), counters_(totals),
       own_(with.board().pool()) {}
 
 void directory_lookup::follow(lookup_plan& plan) {
   cluster_ = session_.board().topology();
   channels_.follow(cluster_->view);
+  health_.follow(cluster_->view);
   owners_known known;
   known.view = {cluster_->view.term, cluster_->view.version};
   known.now = &cluster_->ring;

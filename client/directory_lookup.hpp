@@ -51,6 +51,7 @@ private:
 
   session& session_;
   lookup_channels& channels_;
+  peer_health& health_;
   lookup_course course_;
   counters& counters_;
   own_pool_ptr own_;

@@ -33,6 +33,11 @@ void peer_health::on_failure(const incarnation& peer, circuit_breaker::time_poin
   breakers_.try_emplace(peer, options).first->second.on_failure(now);
 }
 
+void peer_health::follow(const discovery::view& view) {
+  std::lock_guard guard{lock_};
+  std::erase_if(breakers_, [&](const auto& known) { return view.find(known.first) == nullptr; });
+}
+
 std::size_t peer_health::open() const {
   std::lock_guard guard{lock_};
   return static_cast<std::size_t>(

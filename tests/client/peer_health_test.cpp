@@ -91,5 +91,17 @@ TEST_F(peer_health_test, a_new_process_in_the_place_of_a_failed_one_is_asked_at_
   EXPECT_TRUE(health.allow(restarted, now));
 }
 
+TEST_F(peer_health_test, who_is_not_in_the_view_is_forgotten) {
+  fail(3);
+  discovery::view view;
+  view.members.emplace_back().inc = peer;
+  health.follow(view);
+  EXPECT_EQ(health.open(), 1u) << "it is a member, and still fails";
+  view.members[0].inc = other;
+  health.follow(view);
+  EXPECT_EQ(health.open(), 0u);
+  EXPECT_TRUE(health.allow(peer, now));
+}
+
 } // namespace
 } // namespace peercache::client

@@ -274,6 +274,17 @@ TEST_F(get_call_test, a_shard_that_hangs_up_or_raves_is_left_alone_after_a_while
   EXPECT_EQ(client->health.open(), 1u);
 }
 
+TEST_F(get_call_test, who_left_the_cluster_is_not_counted_among_those_left_alone) {
+  start();
+  shard.behave(manner::breaks);
+  for (int calls = 0; calls < 3; ++calls)
+    get({1});
+  ASSERT_EQ(client->health.open(), 1u);
+  show({&far}, 2);
+  get({1});
+  EXPECT_EQ(client->health.open(), 0u);
+}
+
 TEST_F(get_call_test, a_shard_that_follows_a_newer_view_is_asked_for_it_once) {
   start();
   shard.follow({1, 5});

@@ -323,6 +323,8 @@ cache_client::locate(std::span<const page_key> keys, std::optional<deadline> unt
       return {errc::unreachable, "the node of this host has died in the middle of a clear"};
     answers.resize(piece.size());
     lookup.run(now.pages(), answers, limit);
+    if (!is_open())
+      return closed_fault();
     for (const auto& answer : answers) {
       if (answer.status != page_status::hit && answer.status != page_status::not_found)
         return {errc::unreachable,

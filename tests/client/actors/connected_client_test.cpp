@@ -125,6 +125,20 @@ TEST_F(connected_client_test, locate_says_all_places_that_the_directory_knows) {
   EXPECT_TRUE((*found)[1].empty());
 }
 
+TEST_F(connected_client_test, a_locate_that_waits_ends_with_the_client_and_says_so) {
+  connect();
+  shard.behave(lookup_server::manner::silent);
+  std::thread caller([this] {
+    const auto found = client->locate(std::array{key});
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code, errc::closed) << found.error().message;
+  });
+  while (shard.questions() == 0)
+    std::this_thread::yield();
+  client->close();
+  caller.join();
+}
+
 TEST_F(connected_client_test, a_flush_that_waits_in_vain_says_that_pages_are_under_way) {
   node.says.statuses_of = nullptr;
   connect();

@@ -1,5 +1,7 @@
 #include "common/circuit_breaker.hpp"
 
+#include "common/assert.hpp"
+
 #include <algorithm>
 
 namespace peercache {
@@ -14,6 +16,7 @@ bool circuit_breaker::allow(time_point now) noexcept {
       running_ = 0;
       probe_at_ = now + pause_;
     }
+    PEERCACHE_ASSERT(window_ > 0 && running_ <= window_);
     if (running_ >= window_)
       return false;
     ++running_;
@@ -29,6 +32,7 @@ bool circuit_breaker::allow(time_point now) noexcept {
 }
 
 void circuit_breaker::on_success() noexcept {
+  PEERCACHE_ASSERT(state_ == state::closed || opened_total_ > 0);
   const bool was_left_alone = state_ == state::half_open || state_ == state::open;
   if (was_left_alone && options_.slow_start_calls > 0) {
     state_ = state::recovering;

@@ -8,6 +8,10 @@
 namespace peercache {
 namespace {
 
+static_assert(key_digest_bytes + sizeof(space_id::value) == key_epoch_offset &&
+                  key_epoch_offset + sizeof(epoch_number) == sizeof(page_key),
+              "digest, space and epoch are all of a key");
+
 class field_hasher {
 public:
   field_hasher() noexcept { blake3_hasher_init(&hasher_); }

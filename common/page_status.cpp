@@ -4,6 +4,8 @@
 
 namespace peercache {
 
+static_assert(static_cast<std::size_t>(page_status::pending) + 1 == page_status_count);
+
 std::string_view to_string(page_status status) noexcept {
   constexpr std::array<std::string_view, page_status_count> words = {
       "hit",       "stored",   "duplicate", "not_found",   "stale",        "holder_gone",

@@ -1,5 +1,6 @@
 #include "link/connector_actor.hpp"
 
+#include "common/assert.hpp"
 #include "common/result.hpp"
 
 #include <caf/io/basp_broker.hpp>
@@ -57,6 +58,7 @@ caf::error cannot_connect(const std::string& why) {
 
 /// Gives the connected socket to CAF, whose handshake asks for the gateway at the other end.
 void give_socket(connector_pointer self, connector_state::dial& done) {
+  PEERCACHE_ASSERT(done.fd >= 0); // A socket is given once.
   auto& mm = self->system().middleman();
   auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   auto scribe = mm.backend().new_scribe(std::exchange(done.fd, -1));
@@ -105,6 +107,7 @@ void look_after_dials(connector_pointer self) {
   std::erase_if(dials, [&](connector_state::dial& one) {
     return finish(self, one, waiting[next++].revents != 0);
   });
+  PEERCACHE_ASSERT(next == waiting.size()); // Each dial had the news of its own socket.
   if (!dials.empty())
     self->delayed_send(self, look_again, beat_atom_v);
 }

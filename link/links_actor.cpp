@@ -130,6 +130,7 @@ void dial_whoever_is_missing(links_pointer self) {
 
 links_actor::behavior_type run_links(links_pointer self, links_options options) {
   self->state.options = std::move(options);
+  PEERCACHE_ASSERT(self->state.options.publish && self->state.options.retry.count() > 0);
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& state = self->state;
     if (state.lost(down.source, self->clock().now()))

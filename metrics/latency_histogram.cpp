@@ -61,6 +61,7 @@ latency_snapshot latency_histogram::snapshot() const {
 void latency_snapshot::merge(const latency_snapshot& other) {
   if (other.bucket_counts.empty())
     return;
+  PEERCACHE_ASSERT(other.bucket_counts.size() == latency_histogram::bucket_count);
   bucket_counts.resize(latency_histogram::bucket_count);
   for (std::size_t i = 0; i < bucket_counts.size(); ++i)
     bucket_counts[i] += other.bucket_counts[i];

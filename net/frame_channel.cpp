@@ -12,6 +12,7 @@
 namespace peercache::net {
 
 namespace frames {
+static_assert(greeting_bytes == 4 + 4 + 8 + sizeof(incarnation));
 namespace {
 
 template <class T>
@@ -55,6 +56,7 @@ bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_lo
 
 result<std::unique_ptr<frame_channel>>
 frame_channel::open(const std::string& host, std::uint16_t port, std::string greeting) {
+  PEERCACHE_ASSERT(greeting.size() == frames::greeting_bytes);
   auto socket = start_connect(host, port, {});
   if (!socket)
     return socket.error();
@@ -72,6 +74,7 @@ void frame_channel::ask(std::string_view question, std::size_t frame_bytes) {
 }
 
 bool frame_channel::send_some() {
+  PEERCACHE_ASSERT(sent_ <= out_.size());
   while (sent_ < out_.size()) {
     auto done = ::send(socket_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
     if (done < 0)

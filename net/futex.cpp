@@ -1,5 +1,7 @@
 #include "net/futex.hpp"
 
+#include "common/assert.hpp"
+
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -12,6 +14,7 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                 std::chrono::nanoseconds at_most) noexcept {
+  PEERCACHE_ASSERT(at_most.count() >= 0); // The kernel would refuse to wait at all.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(seconds.count());

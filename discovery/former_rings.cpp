@@ -1,10 +1,14 @@
 #include "discovery/former_rings.hpp"
 
+#include "common/assert.hpp"
+
 #include <utility>
 
 namespace peercache::discovery {
 
 void former_rings::remember(ring_ptr ring, time_point now) {
+  PEERCACHE_ASSERT(ring != nullptr);
+  PEERCACHE_ASSERT(rings_.empty() || now >= rings_.front().left_at); // The newest is in front.
   std::erase_if(rings_,
                 [&](const former& one) { return now - one.left_at >= former_owners_asked; });
   rings_.insert(rings_.begin(), {std::move(ring), now});

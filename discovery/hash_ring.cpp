@@ -32,6 +32,11 @@ hash_ring::hash_ring(std::span<const member> members) {
       members_.push_back({m.id, m.inc});
   std::sort(members_.begin(), members_.end(),
             [](const entry& a, const entry& b) { return a.id < b.id; });
+  // With equal ids a search for as many owners as there are members would never end.
+  PEERCACHE_ASSERT(
+      std::adjacent_find(members_.begin(), members_.end(), [](const entry& a, const entry& b) {
+        return a.id == b.id;
+      }) == members_.end());
   points_.reserve(members_.size() * virtual_nodes);
   for (std::uint32_t i = 0; i < members_.size(); ++i)
     for (std::uint32_t replica = 0; replica < virtual_nodes; ++replica)

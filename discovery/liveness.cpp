@@ -1,5 +1,7 @@
 #include "discovery/liveness.hpp"
 
+#include "common/assert.hpp"
+
 #include <algorithm>
 
 namespace peercache::discovery {
@@ -14,8 +16,10 @@ void liveness::watch(std::span<const member> members, time_point now) {
 }
 
 void liveness::heard(const incarnation& inc, time_point now) {
-  if (auto at = records_.find(inc); at != records_.end())
+  if (auto at = records_.find(inc); at != records_.end()) {
+    PEERCACHE_ASSERT(now >= at->second.heard_at);
     at->second = {now, {}, false, false};
+  }
 }
 
 void liveness::lost(const incarnation& inc, time_point now) {
@@ -34,6 +38,7 @@ void liveness::declare_dead(const incarnation& inc) {
 }
 
 void liveness::forgive(duration gap, time_point now) {
+  PEERCACHE_ASSERT(gap >= duration::zero());
   for (auto& [inc, rec] : records_) {
     rec.heard_at = std::min(rec.heard_at + gap, now);
     if (rec.lost)

@@ -246,6 +246,8 @@ void membership::stand_on(const view& decided) {
 /// Replaces the own view by `latest` and brings all state that depends on the own view up to it:
 /// the voting round, the survey, liveness, answering masters and former members.
 void membership::succeed_own_view(const view& latest, bool was_master) {
+  PEERCACHE_ASSERT(latest.find(self_.inc) != nullptr && !latest.masters.empty());
+  PEERCACHE_ASSERT(!latest.newer_than(newest_) || !guard_on(guard::view));
   const auto before = std::exchange(view_, latest);
   const auto& old_masters = before.masters;
   round_.reset();
@@ -270,6 +272,8 @@ void membership::succeed_own_view(const view& latest, bool was_master) {
 void membership::adopt(const view& latest) {
   PEERCACHE_ASSERT(!view_.newer_than(latest) || !guard_on(guard::view));
   bool was_master = is_master();
+  PEERCACHE_ASSERT(!newest_.newer_than(latest) ||
+                   !guard_on(guard::view)); // The newest never decreases.
   newest_ = latest;
   if (phase_ != phase::left)
     phase_ = phase::joined;
@@ -300,6 +304,7 @@ void membership::watch_masters(const std::vector<std::string>& old_masters) {
 /// Asks the leader for a view with this node's own draining state, where the own view says
 /// otherwise. @pre joined
 void membership::ask_for_own_state() {
+  PEERCACHE_ASSERT(phase_ == phase::joined);
   if (view_.find(self_.inc)->draining == self_.draining)
     return;
   if (leads())
@@ -309,6 +314,7 @@ void membership::ask_for_own_state() {
 }
 
 void membership::send_heartbeats() {
+  PEERCACHE_ASSERT(!view_.members.empty()); // Whoever has joined stays in some view.
   heartbeat_packet p{control_endpoint(self_), self_.inc, newest_.stamp()};
   for (const auto& name : view_.masters)
     if (name != self_.name)

@@ -1,6 +1,7 @@
 // Membership after a majority of the masters is not heard any more: how the members that are left
 // go on in a fragment.
 
+#include "common/assert.hpp"
 #include "common/guards.hpp"
 #include "discovery/membership.hpp"
 
@@ -108,6 +109,7 @@ view membership::fragment_of(std::vector<member> members) const {
     for (const auto& name : newest_.masters)
       made.former_masters.push_back(*newest_.find_name(name));
   sort_by_id(made.former_masters);
+  PEERCACHE_ASSERT(made.fragment() && made.newer_than(newest_));
   return made;
 }
 

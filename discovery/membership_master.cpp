@@ -115,6 +115,7 @@ view membership::next_view(std::uint64_t term, std::vector<member> members) cons
   next.masters = choose_masters(members, head_, options_.max_masters);
   next.members = std::move(members);
   next.issuer = self_.inc;
+  PEERCACHE_ASSERT(next.newer_than(base()) || !guard_on(guard::view));
   return next;
 }
 

@@ -44,6 +44,7 @@ void membership::stand_in_after(duration wait) {
 void membership::start_round(std::vector<member> members) {
   if (now_ < next_round_at_ || frozen(now_))
     return;
+  PEERCACHE_ASSERT(!round_); // One attempt at a time.
   if (leads() && led_ != view_.stamp()) {
     led_ = view_.stamp();
     round_.emplace(base(), ballot{view_.term, self_.inc}, now_);
@@ -59,6 +60,7 @@ void membership::start_round(std::vector<member> members) {
 }
 
 void membership::propose(view value, bool inherited) {
+  PEERCACHE_ASSERT(round_ && round_->step() == voting_step::prepare); // One value in each attempt.
   if (!inherited)
     version_proposed_ = value.version;
   round_->propose(std::move(value), inherited, now_);
@@ -152,6 +154,7 @@ void membership::handle(const vote_packet& p) {
 }
 
 void membership::proceed() {
+  PEERCACHE_ASSERT(round_);
   vote_oneself();
   if (!round_->enough()) {
     if (!votes_can_suffice())

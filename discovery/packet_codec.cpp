@@ -1,5 +1,6 @@
 #include "discovery/packet_codec.hpp"
 
+#include "common/assert.hpp"
 #include "common/limits.hpp"
 #include "discovery/byte_codec.hpp"
 #include "discovery/view_codec.hpp"
@@ -29,6 +30,9 @@ template <>
 constexpr std::uint8_t kind_of<propose_packet> = 8;
 template <>
 constexpr std::uint8_t kind_of<vote_packet> = 9;
+static_assert(kind_of<vote_packet> == std::variant_size_v<packet>, "each packet has its number");
+static_assert(limits::members_max <= UINT16_MAX && reason_bytes_max <= UINT16_MAX,
+              "their numbers are two bytes");
 
 void write_endpoint(byte_writer& out, const endpoint& at) {
   out.short_text(at.host);
@@ -151,6 +155,7 @@ void write_body(byte_writer& out, const vote_packet& p) {
   out.number(static_cast<std::uint8_t>(p.answer));
   out.number(static_cast<std::uint8_t>(p.successor));
   write_ballot(out, p.promised);
+  PEERCACHE_ASSERT(p.alive.size() <= limits::members_max); // Nobody reads more.
   out.number(static_cast<std::uint16_t>(p.alive.size()));
   for (const auto& inc : p.alive)
     out.id(inc);

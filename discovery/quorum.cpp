@@ -1,5 +1,6 @@
 #include "discovery/quorum.hpp"
 
+#include "common/assert.hpp"
 #include "common/guards.hpp"
 
 #include <algorithm>
@@ -12,6 +13,7 @@ bool vote_memory::promise(const view_stamp& base, const ballot& attempt) {
   if (attempt < promised_)
     return false;
   promised_ = attempt;
+  PEERCACHE_ASSERT(!accepted_ || accepted_->in <= promised_);
   return true;
 }
 

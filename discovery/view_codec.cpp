@@ -1,5 +1,6 @@
 #include "discovery/view_codec.hpp"
 
+#include "common/assert.hpp"
 #include "common/limits.hpp"
 
 #include <algorithm>
@@ -89,6 +90,7 @@ member read_member(byte_reader& in) {
 void write_view(byte_writer& out, const view& what) {
   PEERCACHE_ASSERT(what.members.size() <= limits::members_max);
   PEERCACHE_ASSERT(what.masters.size() <= masters_max);
+  PEERCACHE_ASSERT(ids_ascend(what.members)); // `find_name` searches by halves.
   out.number(view_format);
   out.number(what.term);
   out.number(what.version);

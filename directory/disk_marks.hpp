@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "common/ids.hpp"
 
 #include <cstddef>
@@ -57,8 +58,10 @@ public:
   }
   /// Notes that the page left its slot. Returns whether the page is on disk.
   bool forget(slot_id slot) {
-    let_go_.erase(slot);
-    return kept_.erase(slot);
+    const bool was_let_go = let_go_.erase(slot);
+    const bool was_kept = kept_.erase(slot);
+    PEERCACHE_ASSERT(!was_let_go || !was_kept);
+    return was_kept;
   }
 
 private:

@@ -30,6 +30,7 @@ public:
   /// Drops the records for which `is_gone` returns true: they are neither sent nor sent again.
   template <class Predicate>
   void drop_if(Predicate&& is_gone) {
+    PEERCACHE_ASSERT(sent_dropped_.size() == sent_.size());
     std::erase_if(waiting_, is_gone);
     for (std::size_t i = 0; i < sent_.size(); ++i)
       sent_dropped_[i] = sent_dropped_[i] || is_gone(sent_[i]);
@@ -69,6 +70,7 @@ public:
         missed_ = true;
     }
     sent_.clear();
+    sent_dropped_.clear();
     return all_heard;
   }
 

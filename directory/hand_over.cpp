@@ -24,7 +24,8 @@ void hand_over::walk(const shard& source) {
         ready_.push_back({fresh[i], std::exchange(batch, {})});
     }
   };
-  place_ = source.walk(place_, options_.places_per_step, show);
+  const auto before = std::exchange(place_, source.walk(place_, options_.places_per_step, show));
+  PEERCACHE_ASSERT(place_ == 0 || place_ > before); // A walk that stays never ends.
   if (place_ == 0)
     close_batches();
 }

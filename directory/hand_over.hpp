@@ -1,6 +1,8 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "common/ids.hpp"
+#include "common/limits.hpp"
 #include "directory/shard.hpp"
 #include "discovery/hash_ring.hpp"
 
@@ -45,7 +47,11 @@ public:
 
   /// @param before the hash ring with this node @param after the hash ring without this node
   hand_over(const options& opts, discovery::hash_ring before, discovery::hash_ring after)
-      : options_(opts), before_(std::move(before)), after_(std::move(after)) {}
+      : options_(opts), before_(std::move(before)), after_(std::move(after)) {
+    PEERCACHE_ASSERT(opts.replicas >= 1 && opts.replicas <= discovery::hash_ring::replicas_max);
+    PEERCACHE_ASSERT(opts.in_flight_max > 0 && opts.places_per_step > 0);
+    PEERCACHE_ASSERT(opts.batch_records > 0 && opts.batch_records <= limits::batch_pages_max);
+  }
 
   /// Returns the batches of records to send now. To be called at the start of the hand-over, and
   /// again after each `settled`.

@@ -16,9 +16,11 @@ public:
   explicit mirror_share(std::uint64_t bytes_max = 0) : bytes_max_(bytes_max) {}
 
   bool has_room(std::uint64_t bytes) const noexcept { return bytes_ + bytes <= bytes_max_; }
+  /// @pre `has_room`
   void add(slot_id slot, std::uint32_t bytes) {
     if (slots_.emplace(slot.value, bytes).second)
       bytes_ += bytes;
+    PEERCACHE_ASSERT(bytes_ <= bytes_max_);
   }
   /// To be called when the page in `slot` has left the pool; for a page that is no mirror the call
   /// changes nothing.

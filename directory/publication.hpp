@@ -45,6 +45,7 @@ public:
         unheard[indices[i]] = true;
       close(indices[i], outcome == publish_outcome::accepted || outcome == publish_outcome::stale);
     }
+    PEERCACHE_ASSERT(!is_done() || is_decided());
   }
 
   void failed(const std::vector<std::uint32_t>& indices) {
@@ -53,6 +54,7 @@ public:
       unheard[index] = true;
       close(index, false);
     }
+    PEERCACHE_ASSERT(!is_done() || is_decided());
   }
 
   /// Whether each page is recorded by some owner, or all of its owners have answered.

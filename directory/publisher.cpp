@@ -104,8 +104,10 @@ void publisher::walked(tag id, const std::string& pages, std::uint64_t last) {
 
 void publisher::tell_owners(std::vector<owner_batch> batches, publication& said,
                             const std::function<question(indices)>& about) {
-  for (const auto& batch : batches)
+  for (const auto& batch : batches) {
+    PEERCACHE_ASSERT(!batch.indices.empty() && batch.indices.size() <= limits::batch_pages_max);
     said.will_ask(batch.indices);
+  }
   for (auto& batch : batches)
     orders_.push_back(
         tell{open(about(std::move(batch.indices))), batch.owner, std::move(batch.records)});

@@ -107,6 +107,7 @@ void publisher::hear(of_disk_walk& about, const reply& said, time_point /*now*/)
 /// owners which the ring `walking_.before` did not give them.
 void publisher::take_piece(const std::string& pages) {
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;
+  PEERCACHE_ASSERT(cluster_.ring && link::record_count<link::stored_page>(pages));
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);
   for (std::size_t i = 0; i < count; ++i) {
     const auto page = link::record_at<link::stored_page>(pages, i);
@@ -144,6 +145,7 @@ void publisher::stored(const std::string& pages) {
 void publisher::gone(std::uint64_t ticket, const std::string& keys) {
   std::vector<withdraw_record> records;
   std::unordered_set<page_key> left;
+  PEERCACHE_ASSERT(link::record_count<page_key>(keys)); // Packed by this node's disk.
   const auto count = link::record_count<page_key>(keys).value_or(0);
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = link::record_at<page_key>(keys, i);

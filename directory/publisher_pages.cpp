@@ -107,6 +107,7 @@ void publisher::hear(of_put& about, const reply& said, time_point /*now*/) {
 
 void publisher::look_at(tag put) {
   const auto found = puts_.find(put);
+  PEERCACHE_ASSERT(found != puts_.end());
   auto& job = found->second;
   const bool over = job.said.is_done();
   if (over)
@@ -122,6 +123,7 @@ void publisher::look_at(tag put) {
 
 /// Orders `settled` with the statuses by the answers so far. Pages that stay go to disk.
 void publisher::decide(tag put, put_job& job) {
+  PEERCACHE_ASSERT(!job.decided); // Whoever put it hears of it once.
   job.decided = true;
   settled decision{put, {}, {}};
   const bool write = options_.write_through && job.mode != link::commit_mode::mirror;
@@ -226,11 +228,12 @@ std::string publisher::remove(const std::string& keys) {
 void publisher::removed_on_disk(const std::string& keys, const std::string& had, generation up_to) {
   std::unordered_set<page_key> gone;
   const auto count = link::record_count<page_key>(keys).value_or(0);
+  PEERCACHE_ASSERT(had.size() == count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = link::record_at<page_key>(keys, i);
     gone.insert(key);
     // All that the directory knows of the key and this process up to `up_to` is no longer true.
-    if (i < had.size() && static_cast<page_status>(had[i]) == page_status::hit)
+    if (static_cast<page_status>(had[i]) == page_status::hit)
       withdraw({{key, options_.inc, up_to, tier::disk}});
   }
   drop_disk_records([&](const page_key& key) { return gone.contains(key); });

@@ -38,6 +38,7 @@ void publisher::compare_pool_pages(std::uint64_t place) {
       [&](const storage::resident_page& page) {
         held.push_back({page.key, page.gen, tier::memory, page.length_bytes, page.checksum});
       });
+  PEERCACHE_ASSERT(next == 0 || next > place);
   repair_.walked(held, next);
 }
 
@@ -51,6 +52,7 @@ void publisher::compare_disk_pages(const std::string& pages, std::uint64_t last)
     if (!pool_.find(page.key))
       held.push_back({page.key, {0}, tier::disk, page.length_bytes, page.checksum});
   }
+  PEERCACHE_ASSERT(last == 0 || last != repair_after_); // A walk that stays never ends.
   repair_after_ = last;
   repair_.walked(held, last != 0 ? 1 : 0);
 }

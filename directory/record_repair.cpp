@@ -47,6 +47,7 @@ void record_repair::charge(std::size_t bytes) {
 }
 
 void record_repair::begin_walk(phase next) {
+  PEERCACHE_ASSERT(!waiting_ && (next == phase::sum || next == phase::collect));
   phase_ = next;
   walk_ = {};
 }
@@ -157,6 +158,7 @@ void record_repair::compared(std::uint64_t differing_ranges) {
 void record_repair::choose_ranges(std::uint64_t differing) {
   const auto& digest = digests_.at(owner_);
   const auto first = left_out_[owner_];
+  PEERCACHE_ASSERT(first < digest_ranges);
   std::uint64_t pages = 0;
   ranges_ = 0;
   for (std::uint32_t i = 0; i < digest_ranges; ++i) {
@@ -212,7 +214,7 @@ void record_repair::listed(std::string_view answer) {
 }
 
 record_repair::action record_repair::repair() {
-  PEERCACHE_ASSERT(!waiting_ && list_place_ == 0);
+  PEERCACHE_ASSERT(!waiting_ && phase_ == phase::repair && list_place_ == 0);
   repair_owner order;
   order.owner = owner_;
   for (auto& [key, page] : collected_)

@@ -13,6 +13,7 @@ namespace peercache::directory {
 namespace {
 
 constexpr std::size_t index_buckets_min = 16;
+static_assert(std::has_single_bit(index_buckets_min), "the index's size is a power of two");
 
 /// Whether the fields of the location are in range, so that a reader could use it.
 bool makes_sense(const page_location& location) noexcept {
@@ -184,6 +185,7 @@ std::size_t shard::set_members(std::span<const incarnation> members) {
   for (std::size_t i = 0; i < stays.size(); ++i) {
     if (stays[i] || holders_[i].inc == incarnation{})
       continue;
+    PEERCACHE_ASSERT(holders_[i].records == 0); // Records left would be the next member's.
     holder_indices_.erase(holders_[i].inc);
     holders_[i] = holder_entry{};
     holders_free_.push_back(static_cast<holder_index>(i));
@@ -274,6 +276,7 @@ shard::holder_index shard::add_holder(const incarnation& inc) {
 /// Removes every record for which `drop` returns true, in the order of their places in memory.
 template <class Drop>
 std::size_t shard::drop_records(Drop drop) {
+  const auto before = locations_;
   std::size_t dropped = 0;
   for (record_index i = 0; i < records_made_; ++i) {
     if (at(i).holder == no_holder || !drop(at(i)))
@@ -281,6 +284,7 @@ std::size_t shard::drop_records(Drop drop) {
     unlink(i);
     ++dropped;
   }
+  PEERCACHE_ASSERT(locations_ + dropped == before && keys_ <= locations_);
   return dropped;
 }
 

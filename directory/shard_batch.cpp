@@ -1,5 +1,6 @@
 #include "directory/shard_batch.hpp"
 
+#include "common/assert.hpp"
 #include "directory/wire.hpp"
 
 #include <algorithm>
@@ -74,6 +75,7 @@ result<std::string> publish_batch(shard& target, std::string_view batch) {
     auto outcome = target.publish(record.key, record.location, record.mode);
     outcomes.push_back(static_cast<char>(outcome));
   });
+  PEERCACHE_ASSERT(outcomes.size() * wire::publish_record_bytes == batch.size());
   return outcomes;
 }
 

@@ -1,5 +1,6 @@
 #include "directory/shard_repair.hpp"
 
+#include "common/assert.hpp"
 #include "common/limits.hpp"
 #include "directory/wire.hpp"
 
@@ -13,6 +14,7 @@ static_assert(std::endian::native == std::endian::little, "records are copied as
 namespace {
 
 constexpr std::size_t comparison_bytes = sizeof(incarnation) + sizeof(holder_digest);
+static_assert(comparison_bytes == 16 + 1024);
 constexpr std::size_t list_request_bytes = 32;
 constexpr std::size_t list_header_bytes = 8;
 /// Places of the shard that one message walks: about a millisecond of work.
@@ -59,6 +61,7 @@ std::string encode(const list_request& request) {
   append(bytes, request.ranges);
   append(bytes, request.place);
   append(bytes, std::uint32_t{0});
+  PEERCACHE_ASSERT(bytes.size() == list_request_bytes); // Shards refuse any other.
   return bytes;
 }
 
@@ -80,6 +83,8 @@ result<std::string> list_records(const shard& source, std::string_view request) 
     if (place == 0)
       break;
   }
+  PEERCACHE_ASSERT(answer.size() <=
+                   list_header_bytes + limits::batch_pages_max * wire::withdraw_record_bytes);
   std::memcpy(answer.data(), &place, sizeof place);
   return answer;
 }

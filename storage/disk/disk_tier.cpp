@@ -44,7 +44,9 @@ void disk_tier::scrubbed::free_deleter::operator()(std::byte* memory) const noex
 
 disk_tier::disk_tier(std::unique_ptr<disk_store> store, const disk_tier_options& options)
     : store_(std::move(store)), options_(options), write_breaker_(options.breaker),
-      read_breaker_(options.breaker) {}
+      read_breaker_(options.breaker) {
+  PEERCACHE_ASSERT(store_ != nullptr);
+}
 
 disk_tier::~disk_tier() {
   PEERCACHE_ASSERT(closed_ || (writes_.empty() && reads_.empty() && !scrubbing_));
@@ -95,6 +97,7 @@ void disk_tier::start_writes() {
         return;
       if (!store_->write(page))
         return;
+      PEERCACHE_ASSERT(!its.started); // Each write begins once.
       its.started = true;
       on_device_bytes_ += its.bytes;
     }
@@ -107,9 +110,11 @@ void disk_tier::settle_write(const disk_event& event, disk_tier_events& events) 
   PEERCACHE_ASSERT(found != writes_.end());
   const auto its = found->second;
   writes_.erase(found);
+  PEERCACHE_ASSERT(not_done_bytes_ >= its.bytes);
   not_done_bytes_ -= its.bytes;
   auto answer = event;
   if (its.started) {
+    PEERCACHE_ASSERT(on_device_bytes_ >= its.bytes);
     on_device_bytes_ -= its.bytes;
   }
   if (event.status == disk_status::ok) {
@@ -216,6 +221,7 @@ void disk_tier::evict(disk_tier_events& events) {
   // The room of earlier evictions becomes free only some time after the directory has acknowledged
   // them, so bytes that are leaving do not count as used here.
   const auto store = store_->stats();
+  PEERCACHE_ASSERT(store.used_bytes >= store.leaving_bytes); // An underflow would evict all pages.
   const auto used = store.used_bytes - store.leaving_bytes + not_done_bytes_;
   const auto keep = options_.size_bytes - std::min(wanted_free_bytes_, options_.size_bytes);
   const bool full = used > share(options_.high_watermark);
@@ -277,6 +283,7 @@ void disk_tier::scrub(disk_tier_events& events) {
 /// Starts to read a page for the scrub. False: the store or the breaker takes no read now, or
 /// memory is missing.
 bool disk_tier::start_scrub(const disk_page& page) {
+  PEERCACHE_ASSERT(!scrubbing_); // The device may still read into its memory.
   scrubbed next{.memory = {}, .page = page};
   next.memory.reset(
       static_cast<std::byte*>(std::aligned_alloc(disk_block_bytes, in_blocks(page.length_bytes))));
@@ -380,6 +387,7 @@ void disk_tier::close(std::chrono::nanoseconds at_most, disk_tier_events& events
     settle(event, events);
   for (const auto& event : std::exchange(early_, {}))
     settle(event, events);
+  PEERCACHE_ASSERT(writes_.empty() && !scrubbing_ && not_done_bytes_ == 0); // All have ended.
 }
 
 disk_tier_stats disk_tier::stats() const {

@@ -68,6 +68,7 @@ void record_store::start_transfers() {
 
 void record_store::add_transfers(std::uint32_t slot) {
   auto& op = writes_[slot];
+  PEERCACHE_ASSERT(op.transfers == 0 && op.header == nullptr); // Transfers of a write begin once.
   op.record.page.written_s = unix_s_;
   auto header =
       header_of(op.record.page, options_.owner, op.record.sequence, page_offset(op.record));
@@ -84,6 +85,7 @@ void record_store::on_transfer(std::uint32_t slot, int error_number) {
     op.error = error_number;
   if (--op.transfers != 0)
     return;
+  PEERCACHE_ASSERT(transferring_ > 0);
   --transferring_;
   headers_.give_back(op.header);
   op.header = nullptr;
@@ -206,6 +208,7 @@ void record_store::close(std::chrono::nanoseconds at_most, std::vector<disk_even
   }
   requests_.end(take, [this](std::uint64_t tag, int error) { on_request(tag, error); });
   abandon();
+  PEERCACHE_ASSERT(writes_.empty() && reads_.empty()); // Each has its event.
   hand_out(events);
 }
 

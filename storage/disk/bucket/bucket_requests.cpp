@@ -56,8 +56,10 @@ bucket_operation bucket_requests::take(std::uint64_t tag) {
   auto operation = operations_[tag];
   operations_[tag].in = nullptr;
   free_.push_back(static_cast<std::uint32_t>(tag));
-  if (operation.what == bucket_operation::kind::read)
+  if (operation.what == bucket_operation::kind::read) {
+    PEERCACHE_ASSERT(reads_on_way_ > 0);
     --reads_on_way_;
+  }
   return operation;
 }
 

@@ -94,6 +94,7 @@ void bucket_writer::close_open_bucket() {
 }
 
 void bucket_writer::start(bucket& in, bucket_group& group) {
+  PEERCACHE_ASSERT(!group.started() && !group.pages.empty());
   std::vector<record_header> records(group.pages.size());
   for (std::size_t i = 0; i < records.size(); ++i) {
     const auto& write = group.pages[i].write;
@@ -152,6 +153,7 @@ void bucket_writer::on_done(const bucket_operation& operation, int error) {
   case bucket_operation::kind::headers:
   case bucket_operation::kind::page: {
     auto& group = *operation.group;
+    PEERCACHE_ASSERT(group.on_its_way > 0);
     --group.on_its_way;
     if (error == 0)
       break;

@@ -79,6 +79,7 @@ void bucket_writer::sync_written(bucket& in) {
 }
 
 void bucket_writer::sync(bucket& in) {
+  PEERCACHE_ASSERT(!in.syncing && in.groups_syncing <= in.groups.size());
   in.syncing = true;
   ++syncs_;
   disk_request request;
@@ -141,6 +142,7 @@ void bucket_writer::on_footer(bucket& in, int error) {
 }
 
 void bucket_writer::finish(bucket& in) {
+  PEERCACHE_ASSERT(in.at != bucket::phase::done && in.groups.empty());
   in.at = bucket::phase::done;
   in.footer.reset();
   in.records = {};
@@ -178,12 +180,14 @@ void bucket_writer::keep(bucket& in, bucket_group& group) {
     in.records.push_back(page.record);
     written_.push_back({page.write, page.record, &in, disk_status::ok});
   }
+  PEERCACHE_ASSERT(pages_on_way_ >= group.pages.size());
   pages_on_way_ -= static_cast<std::uint32_t>(group.pages.size());
   if (spare_.size() < spare_max)
     spare_.push_back(std::move(group.headers));
 }
 
 void bucket_writer::fail(bucket_page& page, disk_status status) {
+  PEERCACHE_ASSERT(pages_on_way_ > 0);
   --pages_on_way_;
   written_.push_back({page.write, {}, nullptr, status});
 }
@@ -205,8 +209,10 @@ std::vector<written_page> bucket_writer::take_written() {
 }
 
 std::vector<bucket*> bucket_writer::take_done() {
-  for (auto* in : done_)
+  for (auto* in : done_) {
+    PEERCACHE_ASSERT(in->users > 0); // The writer's own.
     --in->users;
+  }
   return std::exchange(done_, {});
 }
 

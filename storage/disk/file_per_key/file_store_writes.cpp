@@ -57,6 +57,7 @@ void file_store::start_write(const disk_write& page) {
 // -- rounds of syncs
 
 void file_store::begin_round() {
+  PEERCACHE_ASSERT(syncing_.empty() && syncs_left_ == 0); // One round at a time.
   syncing_ = take_written();
   syncs_left_ = syncing_.size();
   for (const auto slot : syncing_) {
@@ -88,6 +89,7 @@ bool file_store::pages_due() const noexcept {
 /// Renames the files of a round by age, so that the newest record of a key is renamed last and
 /// keeps the name.
 void file_store::name_round() {
+  PEERCACHE_ASSERT(named_.empty() && syncs_left_ == 0); // All of it is durable.
   auto writes = std::exchange(syncing_, {});
   sort_by_age(writes);
   for (const auto slot : writes)
@@ -152,6 +154,7 @@ void file_store::on_folder_sync(std::uint32_t folder, int error_number) {
 }
 
 void file_store::finish_round() {
+  PEERCACHE_ASSERT(folders_left_ == 0); // Names are durable by then.
   replacing_.clear();
   for (const auto slot : std::exchange(named_, {})) {
     const auto& op = writes_[slot];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "storage/disk/io/disk_io.hpp"
 
 #include <array>
@@ -22,9 +23,12 @@ public:
   void add(const disk_request& request);
   /// Submits requests from the line until the device takes no more.
   void start();
-  /// Notes that a submitted request has completed.
-  void finished() noexcept { --on_device_; }
-  /// Calls `take` for each completion that has come; `take` has to call `finished`.
+  /// A request has completed.
+  void finished() noexcept {
+    PEERCACHE_ASSERT(on_device_ > 0); // Each request completes once.
+    --on_device_;
+  }
+  /// Hands each completion that is there to `take`, which calls `finished` for it.
   template <class Take>
   void take_completions(Take&& take) {
     std::array<disk_completion, 64> done;
@@ -40,7 +44,8 @@ public:
     for (const auto tag : cancel())
       cancelled(tag, ECANCELED);
     for (take_completions(take); on_device_ != 0; take_completions(take))
-      io_.wait(std::chrono::hours(1)); // The hour is no limit: a completion ends the wait.
+      io_.wait(std::chrono::hours(1)); // A completion ends the wait.
+    PEERCACHE_ASSERT(waiting() == 0);
   }
 
   /// Whether requests wait in line and none is on the device: then no completion will bring the

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "storage/disk/io/disk_io.hpp"
 
 namespace peercache::storage {
@@ -29,9 +30,13 @@ public:
   }
 
   void remove(const disk_request& request) noexcept {
-    --(is_sync(request.what) ? syncs_ : transfers_);
-    if (request.what == disk_request::kind::write)
-      writing_bytes_ -= bytes_to_move(request);
+    auto& count = is_sync(request.what) ? syncs_ : transfers_;
+    PEERCACHE_ASSERT(count > 0);
+    --count;
+    if (request.what != disk_request::kind::write)
+      return;
+    PEERCACHE_ASSERT(writing_bytes_ >= bytes_to_move(request));
+    writing_bytes_ -= bytes_to_move(request);
   }
 
 private:

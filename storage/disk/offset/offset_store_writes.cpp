@@ -1,5 +1,6 @@
 // How an offset_store writes a record to its extent and puts it into the index.
 
+#include "common/assert.hpp"
 #include "storage/disk/offset/offset_store.hpp"
 #include "storage/disk/page_check.hpp"
 
@@ -41,6 +42,7 @@ bool offset_store::write(const disk_write& page) {
 // -- the sync of the file
 
 void offset_store::start_sync() {
+  PEERCACHE_ASSERT(!sync_on_its_way_ && syncing_.empty());
   disk_request request;
   request.what = disk_request::kind::sync;
   request.file = file_;
@@ -52,6 +54,7 @@ void offset_store::start_sync() {
 }
 
 void offset_store::on_sync(std::uint32_t, int error_number) {
+  PEERCACHE_ASSERT(sync_on_its_way_);
   sync_on_its_way_ = false;
   for (const auto slot : std::exchange(syncing_, {})) {
     if (error_number != 0)
@@ -76,6 +79,7 @@ bool offset_store::commit_due() const noexcept {
 }
 
 void offset_store::start_commit() {
+  PEERCACHE_ASSERT(!commit_on_its_way_ && committing_.empty() && removing_.empty());
   offset_index_batch batch;
   add_removals(batch);
   add_records(batch);

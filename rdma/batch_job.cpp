@@ -40,6 +40,7 @@ sub_request batch_job::take() noexcept {
 }
 
 void batch_job::put_back(const sub_request& sub) {
+  PEERCACHE_ASSERT(sub.count > 0 && std::size_t{sub.first} + sub.count <= order.size());
   subs.push_back(sub);
 }
 
@@ -60,6 +61,9 @@ void batch_job::finish(page_status status, data_plane_stats& stats) noexcept {
 
 void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits) {
   PEERCACHE_ASSERT(!batch.complete());
+  PEERCACHE_ASSERT(job.batch == nullptr && job.order.empty() &&
+                   job.subs.empty()); // One of its own.
+  PEERCACHE_ASSERT(limits.pages_max > 0);
   job.batch = &batch;
   job.order.reserve(batch.pages.size());
   sub_request open;

@@ -26,7 +26,9 @@ channel_data_plane::create(const channel_plane_options& opts, std::unique_ptr<tr
 
 channel_data_plane::channel_data_plane(const channel_plane_options& opts,
                                        std::unique_ptr<transport> over, net::event_poll events)
-    : options_(opts), transport_(std::move(over)), events_(std::move(events)) {}
+    : options_(opts), transport_(std::move(over)), events_(std::move(events)) {
+  PEERCACHE_ASSERT(transport_ != nullptr);
+}
 
 channel_data_plane::~channel_data_plane() {
   shutdown();
@@ -94,6 +96,8 @@ channel_peer* channel_data_plane::peer_of(const peer_endpoint& endpoint) {
 void channel_data_plane::complete(flight& which, page_status undecided) {
   auto& [job, peer] = which;
   PEERCACHE_ASSERT(!peer->carries(job));
+  PEERCACHE_HOT_ASSERT(std::find(peer->waiting.begin(), peer->waiting.end(), &job) ==
+                       peer->waiting.end()); // A job that waits is looked at again.
   if (job.answered)
     peer->breaker.on_success();
   else if (job.failed) {
@@ -101,8 +105,10 @@ void channel_data_plane::complete(flight& which, page_status undecided) {
     peer->breaker.on_failure(now_);
     stats_.breaker_opened += peer->breaker.opened_total() - before;
   }
+  PEERCACHE_ASSERT(peer->jobs > 0);
   --peer->jobs;
-  deadlines_.erase({job.batch->deadline, job.id});
+  const auto erased = deadlines_.erase({job.batch->deadline, job.id});
+  PEERCACHE_ASSERT(erased == 1); // Whoever has lent the batch leaves its deadline as it was.
   job.finish(undecided, stats_);
   flights_.erase(job.id);
 }
@@ -173,6 +179,7 @@ std::vector<sub_request> channel_data_plane::drop(channel_peer& peer, page_chann
   ++stats_.connections_closed;
   const auto its = std::find_if(peer.channels.begin(), peer.channels.end(),
                                 [&](const auto& other) { return other.get() == &channel; });
+  PEERCACHE_ASSERT(its != peer.channels.end()); // A channel is dropped once, by its peer.
   closed_.push_back(std::move(*its));
   peer.channels.erase(its);
   return lost;

@@ -1,3 +1,4 @@
+#include "common/assert.hpp"
 #include "rdma/channel_data_plane.hpp"
 
 #include <algorithm>
@@ -131,6 +132,7 @@ void channel_data_plane::run_channel(std::uint64_t id, std::size_t& bytes_left, 
   const auto share = std::min(bytes_left, channel_bytes);
   auto unused = share;
   const auto outcome = its_channel.step(unused);
+  PEERCACHE_ASSERT(unused <= share);
   bytes_left -= std::min(bytes_left, share - unused + step_bytes);
   switch (outcome) {
   case page_channel::progress::broken:
@@ -236,6 +238,7 @@ void channel_data_plane::expire_channels() {
 void channel_data_plane::forget_peers() {
   std::erase_if(peers_, [this](const auto& entry) {
     const auto& peer = *entry.second;
+    PEERCACHE_ASSERT(peer.jobs >= peer.waiting.size()); // Jobs that wait are counted, too.
     return peer.jobs == 0 && peer.channels.empty() && now_ - peer.used_at >= options_.idle_timeout;
   });
 }
@@ -254,6 +257,7 @@ void channel_data_plane::shutdown() {
   for (auto& [inc, peer] : peers_)
     while (!peer->channels.empty())
       drop(*peer, *peer->channels.back());
+  PEERCACHE_ASSERT(channels_.empty() && deadlines_.empty());
   closed_.clear();
   published_.publish(stats_);
 }

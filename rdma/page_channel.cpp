@@ -6,6 +6,7 @@ namespace peercache::rdma {
 
 void page_channel::attach(batch_job& job) noexcept {
   PEERCACHE_ASSERT(job_ == nullptr && carries_nothing());
+  PEERCACHE_ASSERT(phase_ != phase::broken);
   job_ = &job;
   heard_since_attach_ = false;
 }

@@ -1,5 +1,7 @@
 #include "rdma/striped_read.hpp"
 
+#include "common/assert.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <sched.h>
@@ -102,17 +104,22 @@ void striped_read::send(std::span<const std::uint32_t> pages) {
 }
 
 void striped_read::submit_pieces() {
-  for (auto& one : pieces_)
+  for (auto& one : pieces_) {
+    PEERCACHE_ASSERT(one->pages.size() == one->batch.pages.size() && !one->pages.empty());
     one->lane->submit(one->batch);
+  }
 }
 
 std::vector<std::uint32_t> striped_read::collect() {
   std::vector<std::uint32_t> again;
   for (auto& one : pieces_) {
     one->batch.wait();
-    one->lane->outstanding_bytes.fetch_sub(one->bytes, std::memory_order_relaxed);
+    const auto before =
+        one->lane->outstanding_bytes.fetch_sub(one->bytes, std::memory_order_relaxed);
+    PEERCACHE_ASSERT(before >= one->bytes);
     const auto lane = std::find_if(lanes_.begin(), lanes_.end(),
                                    [&](const auto& each) { return each.get() == one->lane; });
+    PEERCACHE_ASSERT(lane != lanes_.end());
     for (std::size_t i = 0; i < one->pages.size(); ++i) {
       const auto status = one->batch.pages[i].status;
       whole_.pages[one->pages[i]].status = status;

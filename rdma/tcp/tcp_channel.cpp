@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@ namespace peercache::rdma {
 namespace {
 
 constexpr std::size_t pieces_per_read_max = 64;
+static_assert(pieces_per_read_max <= IOV_MAX);
 
 } // namespace
 
@@ -72,6 +74,8 @@ void tcp_channel::send_requests() {
     return;
   while (job_->has_untaken() && sent_.size() < options_.requests_ahead_max) {
     const auto sub = job_->take();
+    PEERCACHE_ASSERT(sub.count >= 1 &&
+                     sub.count <= request_pages_max); // Servers refuse any other number.
     append_bytes(out_, request_header{request_magic, sub.count, next_request_id_++});
     for (std::uint32_t i = 0; i < sub.count; ++i) {
       const auto& page = job_->page(sub.first + i);
@@ -160,6 +164,7 @@ bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
 
 bool tcp_channel::receive_head(bool& moved) {
   const auto wanted = head_bytes();
+  PEERCACHE_ASSERT(head_have_ < wanted && wanted <= head_.size());
   const iovec to{head_.data() + head_have_, wanted - head_have_};
   std::size_t got = 0;
   if (!read_into({&to, 1}, got))
@@ -194,6 +199,7 @@ bool tcp_channel::on_hello_answer() {
 }
 
 bool tcp_channel::on_answer_head() {
+  PEERCACHE_ASSERT(job_ != nullptr && !sent_.empty()); // What was asked for has who asks.
   const auto header = read_as<answer_header>(head_.data());
   const auto& sub = sent_.front();
   const auto expected_id = next_request_id_ - sent_.size();

@@ -1,5 +1,7 @@
 #include "rdma/tcp/tcp_page_server.hpp"
 
+#include "common/assert.hpp"
+
 namespace peercache::rdma {
 
 namespace {
@@ -116,6 +118,7 @@ bool tcp_page_server::run_sessions(clock::time_point now) {
 }
 
 void tcp_page_server::give_away(tcp_server_session& session) {
+  PEERCACHE_ASSERT(shared_.options.on_verbs_hello);
   ++stats_.given_away;
   auto socket = session.take_socket();
   events_.remove(socket.get());

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -15,6 +16,9 @@ namespace peercache::rdma {
 namespace {
 
 constexpr std::size_t pieces_per_send_max = 1 + request_pages_max;
+static_assert(pieces_per_send_max <= IOV_MAX);
+static_assert(hello_magic != verbs_hello_magic && sizeof(hello) <= sizeof(verbs_hello),
+              "a hello of either protocol is told from the other, and has room");
 
 /// Whether the first `have` bytes can be the beginning of a hello with this magic.
 bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32_t magic) noexcept {
@@ -134,6 +138,7 @@ bool tcp_server_session::take_hello() {
 }
 
 verbs_hello tcp_server_session::verbs_greeting() const noexcept {
+  PEERCACHE_ASSERT(phase_ == phase::given_away); // Before that it may not be whole.
   verbs_hello greeting;
   std::memcpy(&greeting, hello_.data(), sizeof greeting);
   return greeting;
@@ -198,6 +203,7 @@ bool tcp_server_session::take_request() {
 }
 
 void tcp_server_session::begin_answer(const request_header& header, const request_record* records) {
+  PEERCACHE_ASSERT(!sending()); // The answer before still pins its pages.
   head_.clear();
   head_sent_ = 0;
   pages_.clear();

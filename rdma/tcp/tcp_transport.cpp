@@ -1,5 +1,6 @@
 #include "rdma/tcp/tcp_transport.hpp"
 
+#include "common/assert.hpp"
 #include "rdma/tcp/tcp_channel.hpp"
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 namespace peercache::rdma {
 
 sub_request_limits tcp_transport::cut() const noexcept {
+  PEERCACHE_ASSERT(options_.request_pages_max <= request_pages_max &&
+                   options_.request_bytes_max <= request_bytes_max);
   return {options_.request_pages_max, options_.request_bytes_max};
 }
 

@@ -15,6 +15,7 @@ result<std::unique_ptr<bounce_memory>> bounce_memory::create(const verbs::device
   if (!region)
     return region.error();
   made->region_ = std::move(*region);
+  made->blocks_ = blocks;
   made->free_.reserve(blocks);
   for (auto block = static_cast<std::uint32_t>(blocks); block-- > 0;)
     made->free_.push_back(block);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "rdma/verbs/memory_region.hpp"
 
 #include <cstddef>
@@ -23,7 +24,10 @@ public:
   static result<std::unique_ptr<bounce_memory>> create(const verbs::device& on, std::size_t bytes);
 
   std::optional<std::uint32_t> take() noexcept;
-  void give_back(std::uint32_t block) noexcept { free_.push_back(block); }
+  void give_back(std::uint32_t block) noexcept {
+    PEERCACHE_ASSERT(block < blocks_ && free_.size() < blocks_); // Each block is given back once.
+    free_.push_back(block);
+  }
 
   std::byte* address(std::uint32_t block) noexcept {
     return memory_.get() + std::size_t{block} * block_bytes;
@@ -35,8 +39,8 @@ private:
   bounce_memory() = default;
 
   std::unique_ptr<std::byte[]> memory_;
-  /// Registration of the memory; destroyed before the memory is freed.
-  verbs::memory_region region_;
+  verbs::memory_region region_; ///< Goes before the memory.
+  std::size_t blocks_ = 0;
   std::vector<std::uint32_t> free_;
 };
 

@@ -1,5 +1,6 @@
 #include "rdma/verbs/entry_reads.hpp"
 
+#include "common/assert.hpp"
 #include "rdma/verbs/entry_judge.hpp"
 
 #include <algorithm>
@@ -9,6 +10,10 @@ namespace peercache::rdma {
 namespace {
 
 constexpr std::uint32_t entry_bytes = sizeof(slot_entry);
+static_assert(bounce_memory::block_bytes % entry_bytes == 0 &&
+                  entry_reads::read_bytes_max <= bounce_memory::block_bytes &&
+                  entry_reads::distance_max + entry_bytes <= entry_reads::read_bytes_max,
+              "a READ of two neighbours has room, and entries do not wrap around the landing");
 
 } // namespace
 
@@ -16,6 +21,7 @@ entry_reads::entry_reads() : places_(places) {}
 
 void entry_reads::begin(batch_job& job, const sub_request& sub, const remote_region& region,
                         std::uint32_t message_bytes, std::byte* landing) noexcept {
+  PEERCACHE_ASSERT(all_judged() && landing != nullptr);
   job_ = &job;
   region_ = &region;
   landing_ = landing;

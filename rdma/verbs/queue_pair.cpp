@@ -1,5 +1,7 @@
 #include "rdma/verbs/queue_pair.hpp"
 
+#include "common/assert.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -148,6 +150,7 @@ result<queue_pair> queue_pair::create(const device& on, completion_queue& comple
                                       queue_pair_use use, std::uint32_t send_depth,
                                       std::uint32_t sge) {
   on.assert_owned();
+  PEERCACHE_ASSERT(send_depth > 0 && sge > 0);
   ibv_qp_init_attr wanted{};
   wanted.qp_type = IBV_QPT_RC;
   wanted.send_cq = completions.get();
@@ -189,6 +192,7 @@ result<void> queue_pair::connect(const path& to, const path_options& options) {
 }
 
 std::optional<std::uint32_t> queue_pair::expected_psn() const noexcept {
+  PEERCACHE_ASSERT(pair_ != nullptr);
   device_->assert_owned();
   ibv_qp_attr attributes{};
   ibv_qp_init_attr ignored{};

@@ -30,6 +30,7 @@ result<chunk_plan> chunk_plan::make(std::span<std::byte> region, std::uint64_t w
   plan.chunk_bytes_ = std::clamp(wanted_bytes, least_bytes, most_bytes);
   plan.chunks_ =
       static_cast<std::uint32_t>((span_bytes + plan.chunk_bytes_ - 1) / plan.chunk_bytes_);
+  PEERCACHE_ASSERT(plan.chunks_ > 0 && plan.chunks_ <= region_chunks_max); // Readers refuse more.
   return plan;
 }
 
@@ -89,6 +90,7 @@ void region_registry::note(std::uint32_t index, result<verbs::memory_region> mad
         tell_.on_failure(progress_.failure);
     }
   }
+  PEERCACHE_ASSERT(progress_.registered + progress_.failed <= progress_.chunks);
   if (first_pass_left_ == 0)
     return;
   --first_pass_left_;

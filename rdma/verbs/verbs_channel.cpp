@@ -36,6 +36,7 @@ verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, net::unique_fd 
       own_(greeting.end), limits_{greeting.end.message_bytes, ends_.sge},
       requests_(rail.options.post_chain_max),
       sges_(std::size_t{rail.options.post_chain_max} * ends_.sge) {
+  PEERCACHE_ASSERT(!requests_.empty() && ends_.sge > 0 && ends_.send_depth > 0);
   rail_counters::add(rail_.counters.channels, 1);
   // Sets what stays the same over all doorbells: the opcode, where each request's pieces are, and
   // the chain from each request to its next.
@@ -145,6 +146,7 @@ bool verbs_channel::begin_sub() {
   // which needs a block always gets on.
   if (rail_.bounce.free_blocks() < 2)
     return false;
+  PEERCACHE_ASSERT(!busy_ && !landing_ && bounced_.empty() && posted_ == retired_);
   landing_ = rail_.bounce.take();
   sub_ = job_->take();
   busy_ = true;
@@ -157,6 +159,7 @@ bool verbs_channel::begin_sub() {
 
 void verbs_channel::end_sub() noexcept {
   PEERCACHE_ASSERT(bounced_.empty() && posted_ == retired_);
+  PEERCACHE_ASSERT(busy_ && landing_ && entries_.all_judged());
   rail_.bounce.give_back(*std::exchange(landing_, std::nullopt));
   payloads_.drop();
   busy_ = false;
@@ -170,6 +173,7 @@ void verbs_channel::end_sub() noexcept {
 
 bool verbs_channel::post() {
   for (;;) {
+    PEERCACHE_ASSERT(posted_ - retired_ <= ends_.send_depth);
     const auto free = ends_.send_depth - static_cast<std::uint32_t>(posted_ - retired_);
     const auto room = std::min(free, rail_.options.post_chain_max);
     auto count = payloads_posted_ ? 0 : chain_payloads(room);
@@ -235,6 +239,7 @@ std::uint32_t verbs_channel::chain_entries(std::uint32_t count, std::uint32_t ro
 }
 
 bool verbs_channel::ring_doorbell(std::uint32_t count) {
+  PEERCACHE_ASSERT(count > 0 && count <= requests_.size());
   auto& last = requests_[count - 1];
   auto* const after = std::exchange(last.next, nullptr);
   last.send_flags |= IBV_SEND_SIGNALED;

@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint32_t number_max = (1u << 24) - 1;
 constexpr std::uint8_t layer_ethernet = 0;
 constexpr std::uint8_t layer_infiniband = 1;
+static_assert(static_cast<std::size_t>(verbs_verdict::busy) + 1 == verbs_verdicts);
 
 template <class Range>
 bool all_zero(const Range& values) noexcept {

@@ -13,6 +13,7 @@ namespace peercache::rdma {
 namespace {
 
 constexpr std::uint64_t device_id = 0;
+static_assert(static_cast<std::size_t>(session_end::rail_down) + 1 == session_ends);
 constexpr auto reap_every = std::chrono::milliseconds(100);
 constexpr auto publish_every = std::chrono::milliseconds(100);
 
@@ -289,7 +290,9 @@ bool verbs_rail_server::step(std::uint64_t id, clock::time_point now) {
   auto& session = *found->second.session;
   const bool was_established = session.established();
   const auto outcome = session.step(now, announced_);
+  PEERCACHE_ASSERT(session.established() || !was_established);
   if (!was_established && session.established()) {
+    PEERCACHE_ASSERT(stats_.half_open > 0);
     --stats_.half_open;
     ++stats_.established;
   }
@@ -322,7 +325,8 @@ void verbs_rail_server::end(std::uint64_t id, session_end why) {
     --stats_.half_open;
   const auto of_reader = readers_.find(found->second.reader);
   PEERCACHE_ASSERT(of_reader != readers_.end());
-  std::erase(of_reader->second.sessions, id);
+  const auto erased = std::erase(of_reader->second.sessions, id);
+  PEERCACHE_ASSERT(erased == 1); // A session is its reader's, and ends once.
   if (of_reader->second.sessions.empty())
     readers_.erase(of_reader);
   sessions_.erase(found);
@@ -346,6 +350,7 @@ void verbs_rail_server::end_older(const std::string& name, const incarnation& re
 }
 
 void verbs_rail_server::publish(clock::time_point now) {
+  PEERCACHE_ASSERT(stats_.half_open <= sessions_.size() && readers_.size() <= sessions_.size());
   changed_ = false;
   publish_at_ = now + publish_every;
   auto made = std::make_shared<snapshot>();

@@ -1,5 +1,7 @@
 #include "rdma/verbs/verbs_server_session.hpp"
 
+#include "common/assert.hpp"
+
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -44,6 +46,7 @@ bool verbs_server_session::send(clock::time_point now, std::span<const region_ch
   const auto head = std::as_bytes(std::span(&answer_, 1));
   const auto tail = std::as_bytes(announced);
   const auto all_bytes = head.size() + tail.size();
+  PEERCACHE_ASSERT(sent_bytes_ <= all_bytes); // The list of chunks only grows.
   while (writable_ && sent_bytes_ < all_bytes) {
     const auto of_head = head.subspan(std::min(sent_bytes_, head.size()));
     const auto of_tail = tail.subspan(sent_bytes_ - (head.size() - of_head.size()));

@@ -1,5 +1,6 @@
 #include "rdma/verbs/verbs_transport.hpp"
 
+#include "common/assert.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
 
 #include <algorithm>
@@ -99,8 +100,10 @@ verbs_hello verbs_transport::greeting_for(const peer_endpoint& peer, const verbs
 
 bool verbs_transport::poll(clock::time_point now) {
   own_device();
-  if (std::exchange(shared_.armed, false))
+  if (std::exchange(shared_.armed, false)) {
+    PEERCACHE_ASSERT(completions_); // Channels, which arm, come after it.
     completions_->drain();
+  }
   if (now < look_again_)
     return true;
   look_again_ = now + device_interval;

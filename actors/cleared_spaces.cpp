@@ -1,5 +1,6 @@
 #include "actors/cleared_spaces.hpp"
 
+#include "common/assert.hpp"
 #include "discovery/byte_codec.hpp"
 
 #include <algorithm>
@@ -32,6 +33,8 @@ constexpr std::size_t head_bytes = 16 + 5 + 8 + 8 + 16 + 4;
 /// to counting.
 constexpr std::uint64_t first_second = 1'767'225'600;
 constexpr std::uint64_t clock_epoch_max = 0x3fffffff;
+static_assert(clock_epoch_max < epoch_max && epoch_max < storage::epoch_table::no_epoch,
+              "the clock leaves room to count on, and no epoch looks like none");
 
 epoch_number clock_epoch(std::uint64_t unix_s) noexcept {
   const auto seconds = unix_s > first_second ? unix_s - first_second : 0;
@@ -185,6 +188,7 @@ void cleared_spaces::note_departure(const place& at, const departure& left) {
     gone_.erase(forgiven);
   }
   gone_[at] = left;
+  PEERCACHE_ASSERT(gone_.size() <= missing_max); // Nobody tells more, whatever others remember.
 }
 
 void cleared_spaces::take_departures(const departures& theirs) {
@@ -261,6 +265,7 @@ std::string cleared_spaces::tell(const incarnation& whom, bool done, bool leaves
   out.id(stamp.issuer);
   const auto record = encode_record(life_);
   out.number(static_cast<std::uint32_t>(record.size()));
+  PEERCACHE_ASSERT(bytes.size() == head_bytes); // `decode_telling` finds the rest behind it.
   out.text(record);
   out.text(encode());
   return bytes;
@@ -316,77 +321,6 @@ void cleared_spaces::hear_goodbye(const telling& said) {
   else if (said.leaves)
     for (auto& [at, left] : gone_)
       left.forgiven = left.forgiven || left.inc == said.from;
-}
-
-// --- catching up with clears of the time when this node was away
-
-life_record cleared_spaces::life() const {
-  auto now = life_;
-  if (leaves_)
-    for (const auto& member : view_.members)
-      if (member.inc != self_ && !ending_.contains(member.inc))
-        now.left_behind.emplace(member.inc, member.name);
-  return now;
-}
-
-void cleared_spaces::take_lineage(const incarnation& theirs) {
-  const auto before = life_.lineage;
-  life_.join_lineage(theirs);
-  if (life_.lineage != before)
-    told_.clear();
-}
-
-void cleared_spaces::catch_up(const incarnation& lineage) {
-  caught_up_ = true;
-  take_lineage(lineage);
-  if (life_.lineage == incarnation{})
-    take_lineage(self_);
-  life_.process = self_;
-  life_.left_behind.clear();
-}
-
-/// Whether the teller knows all clears that this node missed. A node of another lineage may not:
-/// its cluster may be younger than the nodes that this node left behind.
-bool cleared_spaces::knows_what_was_missed(const telling& said) const {
-  return life_.left_behind.empty() || life_.left_behind.contains(said.from) ||
-         (said.life.lineage == life_.lineage && life_.lineage != incarnation{});
-}
-
-/// Whether all nodes that this node left behind have told it what they know; where one of them has
-/// not caught up, also all nodes that this one had left behind.
-bool cleared_spaces::left_behind_have_told() const {
-  auto to_hear = life_.left_behind;
-  for (std::set<incarnation> done; !to_hear.empty();) {
-    const auto process = to_hear.begin()->first;
-    to_hear.erase(to_hear.begin());
-    if (process == incarnation{})
-      return false;
-    if (process == life_.process || !done.insert(process).second)
-      continue;
-    const auto said = std::find_if(answers_.begin(), answers_.end(), [&](const auto& each) {
-      return heard_.contains(each.first) &&
-             (each.first == process || each.second.life.process == process);
-    });
-    if (said == answers_.end())
-      return false;
-    if (!said->second.caught_up)
-      to_hear.insert(said->second.life.left_behind.begin(), said->second.life.left_behind.end());
-  }
-  return true;
-}
-
-void cleared_spaces::look_whether_caught_up() {
-  if (caught_up_ || view_.find(self_) == nullptr || !left_behind_have_told())
-    return;
-  if (std::all_of(view_.members.begin(), view_.members.end(),
-                  [this](const discovery::member& other) {
-                    return other.inc == self_ || heard_.contains(other.inc);
-                  }))
-    catch_up({});
-}
-
-std::string cleared_spaces::awaited() const {
-  return caught_up_ ? "" : life_.names();
 }
 
 void cleared_spaces::wait_no_longer(std::uint64_t unix_s) {

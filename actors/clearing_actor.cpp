@@ -1,6 +1,7 @@
 #include "actors/clearing_actor.hpp"
 
 #include "actors/clearing_goodbye.hpp"
+#include "common/assert.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
@@ -103,6 +104,7 @@ void settle_clears(clearing_pointer self) {
     ++(report.certain ? state.certain : state.uncertain);
     clear.promise.deliver(std::move(report));
   }
+  PEERCACHE_ASSERT(state.open.empty()); // An answer begins no clear, which would be lost here.
   state.open = std::move(left);
 }
 
@@ -117,6 +119,7 @@ void answer_tellers(clearing_pointer self, bool impatient) {
 }
 
 void finish_step(clearing_pointer self, std::size_t& steps) {
+  PEERCACHE_ASSERT(steps > 0); // Pool and disk answer each request once.
   --steps;
   answer_tellers(self, false);
   settle_clears(self);
@@ -309,6 +312,7 @@ caf::result<bool> on_leave(clearing_pointer self) {
 }
 
 void on_topology(clearing_pointer self, const topology_ptr& next) {
+  PEERCACHE_ASSERT(next);
   auto& state = self->state;
   if (state.left)
     return;
@@ -332,6 +336,8 @@ void on_topology(clearing_pointer self, const topology_ptr& next) {
 clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_options options) {
   auto& state = self->state;
   state.options = std::move(options);
+  PEERCACHE_ASSERT(state.options.caught_up && state.options.note && state.options.keep_at_end &&
+                   state.options.unix_seconds);
   state.spaces = std::move(state.options.spaces);
   self->delayed_send(self, state.options.beat, beat_atom_v);
   return {

@@ -35,6 +35,7 @@ std::string keep_at_end(clearing_pointer self) {
 
 caf::result<bool> say_goodbye(clearing_pointer self) {
   auto& state = self->state;
+  PEERCACHE_ASSERT(state.left); // What is kept from here on says so.
   if (const auto why_not = keep_at_end(self); !why_not.empty()) {
     log::warn("clear: no clear is certain until this node is back, for it cannot remember that it "
               "left: {}",
@@ -74,6 +75,7 @@ caf::result<bool> say_goodbye(clearing_pointer self) {
 
 caf::result<std::string> answer_goodbye(clearing_pointer self, const std::string& bytes) {
   auto& state = self->state;
+  PEERCACHE_ASSERT(state.left);
   const auto said = cleared_spaces::decode_telling(bytes);
   if (!state.says_goodbye || !said)
     return caf::make_error(caf::sec::runtime_error, std::string("it is leaving the cluster"));

@@ -13,6 +13,7 @@
 namespace peercache::actors {
 
 bool directory_state::adopt(const topology_ptr& next) {
+  PEERCACHE_ASSERT(next);
   if (next->view.stamp() <= left_at)
     return false;
   cluster = next;
@@ -179,6 +180,7 @@ void forward_withdrawals(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
   if (!state.giving)
     return;
+  PEERCACHE_ASSERT(state.cluster); // Records are given by a view.
   for (auto& order : state.giving->forward(batch))
     if (const auto* owner = state.cluster->find(order.to); owner != nullptr && owner->linked())
       caf::anon_send(owner->directory, withdraw_atom_v, std::move(order.records));
@@ -189,6 +191,7 @@ void forward_withdrawals(directory_pointer self, const std::string& batch) {
 directory_actor::behavior_type
 run_directory(directory_actor::stateful_pointer<directory_state> self,
               const directory_options& options) {
+  PEERCACHE_ASSERT(options.replicas >= 1 && options.replicas <= discovery::hash_ring::replicas_max);
   self->state.options = options;
   self->set_default_handler(caf::drop);
   auto& state = self->state;

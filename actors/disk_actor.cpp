@@ -22,8 +22,7 @@ void take_turn(disk_pointer self, disk_turn& turn) {
   // their events happened: answers, pages gone, pages stored.
   for (auto& answer : turn.answers) {
     const auto found = state.waiting.find(answer.request);
-    if (found == state.waiting.end())
-      continue;
+    PEERCACHE_ASSERT(found != state.waiting.end()); // Each command is answered once.
     if (answer.is_walk)
       found->second.deliver(std::move(answer.records), answer.next);
     else

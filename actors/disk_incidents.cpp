@@ -1,5 +1,7 @@
 #include "actors/disk_incidents.hpp"
 
+#include "common/assert.hpp"
+
 #include <fmt/format.h>
 #include <system_error>
 #include <utility>
@@ -8,6 +10,9 @@ namespace peercache::actors {
 
 std::vector<disk_incidents::line>
 disk_incidents::look(time_point now, const storage::disk_tier_stats& stats, int last_error) {
+  // Totals of the tier's whole life.
+  PEERCACHE_ASSERT(stats.checksum_failures >= rotten_told_ &&
+                   stats.no_space_errors >= no_space_told_);
   look_at_failures(stats, last_error);
   look_at_room(stats);
   look_at_checksums(now, stats);

@@ -1,5 +1,6 @@
 #include "actors/disk_service.hpp"
 
+#include "common/assert.hpp"
 #include "common/checksum.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
@@ -40,6 +41,11 @@ std::uint64_t queue_bytes(const config::node_config& config) noexcept {
 }
 
 } // namespace
+
+void disk_gate::leave(std::uint64_t bytes) noexcept {
+  const auto before = bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  PEERCACHE_ASSERT(before >= bytes); // Each page leaves once, with the bytes that it came with.
+}
 
 bool disk_gate::enter(std::uint64_t bytes) noexcept {
   if (!open_.load(std::memory_order_relaxed)) {
@@ -142,7 +148,8 @@ void disk_service::post(command what) {
 
 void disk_service::write(std::string kept_pages) {
   post([this, batch = std::move(kept_pages)] {
-    const auto count = record_count<kept_page>(batch).value_or(0);
+    PEERCACHE_ASSERT(record_count<kept_page>(batch)); // Pages that are skipped would stay pinned.
+    const auto count = *record_count<kept_page>(batch);
     for (std::size_t i = 0; i < count; ++i) {
       auto page = record_at<kept_page>(batch, i);
       storage::disk_write request;
@@ -172,6 +179,7 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
   post([this, request, batch = std::move(wanted_pages)] {
     const auto count = record_count<wanted_page>(batch).value_or(0);
     auto& open = loads_[request];
+    PEERCACHE_ASSERT(open.left == 0 && open.pages.empty()); // Requests have numbers of their own.
     open.pages.resize(count);
     open.left = 1; // One for this call: all pages are asked for before the load is answered.
     disk_turn::left missing;
@@ -241,6 +249,8 @@ void disk_service::keep_cleared(std::uint64_t request, std::string encoded) {
 std::string disk_service::keep_cleared_at_end(const std::string& encoded) const {
   if (!on())
     return why_not_kept();
+  PEERCACHE_ASSERT(
+      stop_.load(std::memory_order_acquire)); // The disk's thread writes the file no more.
   const auto kept = storage::write_cleared(path_, encoded);
   return kept ? "" : kept.error().message;
 }

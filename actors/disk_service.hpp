@@ -44,7 +44,8 @@ public:
   void count_skip(storage::write_skip why) noexcept {
     skipped_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   }
-  void leave(std::uint64_t bytes) noexcept { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  /// Gives back what was claimed for a page. @pre it was, and was not given back
+  void leave(std::uint64_t bytes) noexcept;
   void set_open(bool open) noexcept { open_.store(open, std::memory_order_relaxed); }
   bool open() const noexcept { return open_.load(std::memory_order_relaxed); }
   std::uint64_t skipped(storage::write_skip why) const noexcept {

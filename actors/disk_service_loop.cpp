@@ -253,6 +253,7 @@ void disk_service::shut_down() {
   run_commands();
   tier_->close(close_at_most, events);
   take(events);
+  PEERCACHE_ASSERT(keeping_.empty() && loading_.empty()); // Every slot that was lent is back.
   publish_report();
 }
 

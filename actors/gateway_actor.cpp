@@ -3,6 +3,7 @@
 #include "actors/gateway_drain.hpp"
 #include "actors/gateway_welcome.hpp"
 #include "actors/link_names.hpp"
+#include "common/assert.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
 #include "discovery/view_codec.hpp"
@@ -135,10 +136,12 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
     return refused("commit of slots that the session does not hold");
   }
   auto promise = self->make_response_promise<std::string, std::string>();
+  const auto pages = taken.size() / sizeof(filled_slot);
   self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), mode,
                 more ? next_lengths : std::string())
       .then(
-          [self, id, promise](std::string& statuses, std::string& slots) mutable {
+          [self, id, promise, pages](std::string& statuses, std::string& slots) mutable {
+            PEERCACHE_ASSERT(statuses.size() == pages); // One for each page.
             if (!grant(self, id, slots))
               slots.clear();
             promise.deliver(std::move(statuses), std::move(slots));
@@ -192,6 +195,7 @@ void bury_dead_sessions(gateway_pointer self) {
   auto& state = self->state;
   for (auto id : state.sessions.silent()) {
     auto* silent = state.sessions.find(id);
+    PEERCACHE_ASSERT(silent != nullptr && silent->silent);
     if (!state.options.session_is_dead(silent->lock_index))
       continue;
     log::info("gateway: client {} is gone, {} slots come back", silent->client_name,
@@ -201,6 +205,7 @@ void bury_dead_sessions(gateway_pointer self) {
 }
 
 void on_topology(gateway_pointer self, const topology_ptr& next) {
+  PEERCACHE_ASSERT(next);
   auto& state = self->state;
   auto encoded = discovery::encode_view(next->view);
   state.in_view = next->find(state.options.self.inc) != nullptr;
@@ -221,6 +226,7 @@ struct report_in_parts {
   caf::typed_response_promise<node_report> promise;
 
   void finish_one() {
+    PEERCACHE_ASSERT(missing > 0); // Each part comes once, or fails once.
     if (--missing == 0)
       promise.deliver(std::move(report));
   }
@@ -312,6 +318,7 @@ void on_beat(gateway_pointer self) {
 
 gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
   self->state.options = std::move(options);
+  PEERCACHE_ASSERT(self->state.options.pool && self->state.options.ready);
   self->state.started = self->clock().now();
   self->set_default_handler(caf::drop); // A published actor does not answer unknown messages.
   self->set_down_handler(

@@ -1,5 +1,6 @@
 #include "actors/gateway_drain.hpp"
 
+#include "common/assert.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ using namespace std::chrono_literals;
 /// node goes on serving.
 void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
                      const std::function<void()>& done) {
+  PEERCACHE_ASSERT(within.count() >= 0); // A negative number of them would travel as weeks.
   const auto begun = self->clock().now();
   self->request(self->state.options.pool, caf::infinite, write_atom_v,
                 static_cast<std::uint32_t>(within.count()))
@@ -39,6 +41,7 @@ void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
 /// number of records given away.
 void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::milliseconds within,
                      const std::function<void(std::uint64_t)>& done) {
+  PEERCACHE_ASSERT(within.count() >= 0);
   self->request(self->state.options.directory, within + 1s, drain_atom_v, leaving,
                 static_cast<std::uint32_t>(within.count()))
       .then([done](std::uint64_t records) { done(records); },
@@ -47,6 +50,7 @@ void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::millisecon
 
 /// Withdraws the node's pages from the directory, then takes the node out of the cluster.
 void withdraw_and_leave(gateway_pointer self, const std::function<void()>& finish) {
+  PEERCACHE_ASSERT(self->state.leaving); // Whoever drains only keeps its pages.
   self->state.withdraws = true;
   self->request(self->state.options.pool, caf::infinite, drain_atom_v)
       .then(

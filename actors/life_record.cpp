@@ -1,5 +1,7 @@
 #include "actors/life_record.hpp"
 
+#include "common/assert.hpp"
+
 #include <algorithm>
 #include <set>
 
@@ -58,7 +60,9 @@ std::string encode_record(const life_record& record, std::size_t bytes_max) {
   auto shorter = record_of_unknown();
   shorter.lineage = record.lineage;
   shorter.process = record.process;
-  return encode_record(shorter);
+  bytes = encode_record(shorter);
+  PEERCACHE_ASSERT(bytes.size() <= bytes_max);
+  return bytes;
 }
 
 life_record read_record(discovery::byte_reader& in) {

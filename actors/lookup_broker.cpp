@@ -32,6 +32,9 @@ static_assert(std::uint64_t{2} * limits::batch_pages_max *
                        limits::locations_per_key_max * directory::wire::location_bytes) <=
                   lookup_connections::held_bytes_max,
               "one call asks for no more than half of what is held");
+static_assert(read_bytes_max < lookup_connections::held_bytes_max &&
+                  lookup_connections::held_bytes_max < lookup_connections::total_bytes_max,
+              "a connection has room for what is read at once, and all of them for one");
 
 } // namespace
 
@@ -54,6 +57,8 @@ void lookup_connections::remove(handle gone) {
   release(found->second, found->second.held_bytes);
   PEERCACHE_ASSERT(found->second.held_bytes == 0);
   connections_.erase(found);
+  PEERCACHE_ASSERT(!connections_.empty() ||
+                   total_bytes_ == 0); // Room that nobody holds would be lost.
 }
 
 void lookup_connections::hold(connection& whose, std::uint64_t bytes) noexcept {
@@ -113,6 +118,7 @@ void lookup_connections::taken(handle by, std::size_t bytes) {
 std::optional<lookup_connections::handle> lookup_connections::one_too_many() const {
   if (total_bytes_ <= total_bytes_max)
     return std::nullopt;
+  PEERCACHE_ASSERT(!connections_.empty()); // Somebody holds it.
   return std::max_element(connections_.begin(), connections_.end(),
                           [](const auto& one, const auto& other) {
                             return one.second.held_bytes < other.second.held_bytes;

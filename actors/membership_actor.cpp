@@ -36,6 +36,7 @@ using membership_pointer = membership_actor::stateful_pointer<membership_state>;
 void connected(membership_pointer self, const discovery::endpoint& to,
                const peer_welcome& welcome) {
   auto& way = self->state.routes[to];
+  PEERCACHE_ASSERT(way.dialing); // Each call of `dial` ends once.
   way.dialing = false;
   auto member = discovery::decode_member(welcome.member);
   if (!member)
@@ -51,6 +52,7 @@ void connected(membership_pointer self, const discovery::endpoint& to,
 /// cluster for good: the log says so at the first refusal only.
 void dial_failed(membership_pointer self, const discovery::endpoint& to, const caf::error& why) {
   auto& way = self->state.routes[to];
+  PEERCACHE_ASSERT(way.dialing);
   way.dialing = false;
   way.waiting.clear();
   bool refused =
@@ -159,6 +161,7 @@ membership_actor::behavior_type run_membership(membership_pointer self,
                                                membership_actor_options options) {
   auto& state = self->state;
   state.options = std::move(options);
+  PEERCACHE_ASSERT(state.options.on_expelled && state.options.on_rejoined);
   state.machine = std::make_unique<discovery::membership>(state.options.machine, state.options.self,
                                                           self->clock().now());
   self->set_default_handler(caf::drop);

@@ -3,6 +3,7 @@
 #include "actors/life_record.hpp"
 #include "actors/link_names.hpp"
 #include "actors/node_options.hpp"
+#include "common/assert.hpp"
 #include "common/log.hpp"
 #include "link/rail_settings.hpp"
 #include "link/thread_actor.hpp"
@@ -152,6 +153,8 @@ result<caf::io::doorman_ptr> node::impl::listen(std::uint16_t port, const char* 
 }
 
 result<void> node::impl::open_ports() {
+  // The page server sends from the one and hands connections over to the other.
+  PEERCACHE_ASSERT(memory_ && rails_ && !pages_);
   held_ports_.clear();
   rdma::tcp_page_server_options options;
   options.host = config_.net.bind;

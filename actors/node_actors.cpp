@@ -10,6 +10,7 @@
 #include "actors/node_options.hpp"
 #include "actors/pool_actor.hpp"
 #include "actors/promoter_actor.hpp"
+#include "common/assert.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/connector_actor.hpp"
 #include "link/thread_actor.hpp"
@@ -129,6 +130,7 @@ void node::impl::spawn_adoption() {
 }
 
 void node::impl::spawn_membership() {
+  PEERCACHE_ASSERT(connector_ && links_ && directory_ && pool_); // Copied: later ones reach nobody.
   membership_actor_options membership;
   membership.machine = machine_options(config_, seeds_);
   membership.self = self_;
@@ -143,6 +145,7 @@ void node::impl::spawn_membership() {
 }
 
 void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
+  PEERCACHE_ASSERT(pool_ && disk_actor_ && memory_);
   clearing_options options;
   left_behind_ = cleared_.awaited();
   options.spaces = std::move(cleared_);
@@ -175,6 +178,9 @@ void node::impl::spawn_rails() {
 }
 
 void node::impl::spawn_gateway() {
+  PEERCACHE_ASSERT(directory_ && membership_ && pool_ && disk_actor_ && clearing_);
+  PEERCACHE_ASSERT(static_cast<bool>(promoter_) ==
+                   disk_->on()); // The promoter reads from the disk.
   gateway_options options;
   options.cluster = config_.cluster.name;
   options.version = PEERCACHE_VERSION;
@@ -212,6 +218,7 @@ void node::impl::spawn_gateway() {
 }
 
 void node::impl::spawn_metrics() {
+  PEERCACHE_ASSERT(gateway_ && pages_ && rails_ && http_);
   metrics_options options;
   options.gateway = gateway_;
   options.page_server_stats = [server = pages_.get()] { return server->latest(); };

@@ -7,6 +7,7 @@
 #include "actors/node.hpp"
 #include "actors/page_server.hpp"
 #include "actors/rail_service.hpp"
+#include "common/assert.hpp"
 #include "common/forks.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/message_types.hpp"
@@ -45,6 +46,7 @@ public:
   /// Leaves the pool's memory to the next process, if the configuration allows it. @pre the node is
   /// stopped
   void keep_pool() {
+    PEERCACHE_ASSERT(stopped_); // Nothing of this process writes to it any more.
     if (memory_ && config_.pool.keep && config_.pool.huge_pages == config::huge_pages::off)
       memory_->outlive(true);
   }

@@ -1,5 +1,7 @@
 #include "actors/page_server.hpp"
 
+#include "common/assert.hpp"
+
 namespace peercache::actors {
 
 using namespace std::chrono_literals;
@@ -44,6 +46,7 @@ void page_server::publish() {
 }
 
 void page_server::run() {
+  PEERCACHE_ASSERT(server_ != nullptr); // A page server runs once.
   auto publish_at = clock::now();
   auto moved_at = publish_at;
   while (!stop_.load(std::memory_order_acquire)) {

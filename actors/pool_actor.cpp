@@ -2,6 +2,7 @@
 
 #include "actors/pool_catch_up.hpp"
 #include "actors/pool_publishing.hpp"
+#include "common/assert.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
@@ -152,6 +153,7 @@ directory::publisher_options publisher_options_of(const pool_actor_options& opti
 pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& options,
                                    std::unique_ptr<storage::page_pool> pool) {
   auto& state = self->state;
+  PEERCACHE_ASSERT(pool != nullptr);
   state.options = options;
   state.pool = std::move(pool);
   state.publishing =
@@ -199,6 +201,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
         scrub(self);
       },
       [self](scrub_atom) {
+        PEERCACHE_ASSERT(self->state.scrubbing); // One such message is on its way.
         self->state.scrubbing = false;
         scrub(self);
       },

@@ -1,5 +1,7 @@
 #include "actors/pool_catch_up.hpp"
 
+#include "common/assert.hpp"
+
 #include <chrono>
 
 namespace peercache::actors {
@@ -35,8 +37,10 @@ public:
     auto at = state_.disk.catch_up.at();
     std::uint32_t granules = 0;
     do {
+      const auto from = at;
       at = state_.pool->walk(at, catch_up_piece,
                              [this](const storage::resident_page& page) { look_at(page); });
+      PEERCACHE_ASSERT(at == 0 || at > from); // A round that stays never ends.
       granules += catch_up_piece;
     } while (at != 0 && !refused_ && granules < catch_up_granules && seen_ < catch_up_pages);
     // When a page found no room on the way to the disk, the next step goes on at that page.
@@ -76,6 +80,7 @@ void answer_write_outs(pool_state& state, disk_catch_up::time_point now, bool ov
   std::erase_if(state.disk.write_outs, [&](pool_disk::write_out& one) {
     if (!over && now < one.until)
       return false;
+    PEERCACHE_ASSERT(state.disk.stored >= one.stored_before);
     one.promise.deliver(state.disk.stored - one.stored_before, left);
     return true;
   });

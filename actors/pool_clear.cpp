@@ -2,6 +2,7 @@
 
 #include "actors/pool_actor.hpp"
 #include "actors/pool_publishing.hpp"
+#include "common/assert.hpp"
 #include "common/log.hpp"
 
 #include <string>
@@ -17,6 +18,8 @@ constexpr std::uint32_t granules_at_once = 1u << 15;
 void end_walk(pool_pointer self) {
   auto& state = self->state;
   auto& clearing = state.clearing;
+  PEERCACHE_ASSERT(clearing.walking &&
+                   !clearing.waiting.empty()); // Each walk has who asked for it.
   if (clearing.pages != 0)
     log::info("clear: {} pages given up", clearing.pages);
   // Old pages on disk: their records that are still to be published are dropped, and the disk's
@@ -50,6 +53,7 @@ caf::result<std::uint64_t> give_up_old(pool_pointer self) {
 
 void go_on_giving_up(pool_pointer self, std::uint32_t from) {
   auto& state = self->state;
+  PEERCACHE_ASSERT(state.clearing.walking);
   std::string old;
   std::uint32_t next = 0;
   if (!state.options.epochs.untouched())
@@ -57,6 +61,7 @@ void go_on_giving_up(pool_pointer self, std::uint32_t from) {
       if (state.options.epochs.is_old(page.key))
         append_record(old, page.key);
     });
+  PEERCACHE_ASSERT(next == 0 || next > from); // A walk that stays never ends.
   if (!old.empty()) {
     const auto pages = state.publishing->remove(old).size();
     state.clearing.pages += pages;

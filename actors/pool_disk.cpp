@@ -50,8 +50,10 @@ void send_to_disk(pool_pointer self) {
 
 void note_stored(pool_pointer self, const std::string& pages) {
   auto& state = self->state;
+  const auto count = record_count<stored_page>(pages);
+  PEERCACHE_ASSERT(count); // Packed by this node's disk.
   state.publishing->stored(pages);
-  state.disk.stored += record_count<stored_page>(pages).value_or(0);
+  state.disk.stored += *count;
   state.disk.catch_up.stored();
   carry_out_orders(self);
   catch_up(self);
@@ -102,7 +104,8 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
   self->request(state.disk.actor, disk_timeout, remove_atom_v, keys)
       .then(
           [self, promise, statuses, keys, up_to](const std::string& had) mutable {
-            for (std::size_t i = 0; i < statuses.size() && i < had.size(); ++i)
+            PEERCACHE_ASSERT(had.size() == statuses.size()); // One of each for a key.
+            for (std::size_t i = 0; i < statuses.size(); ++i)
               if (static_cast<page_status>(had[i]) == page_status::hit)
                 statuses[i] = had[i];
             self->state.publishing->removed_on_disk(keys, had, up_to);

@@ -28,6 +28,7 @@ void ask_owner(pool_pointer self, const Order& what, Message... message) {
 }
 
 void carry_out(pool_pointer self, directory::publisher::tell& order) {
+  PEERCACHE_ASSERT(self->state.cluster); // Nobody is told anything before the first view.
   const auto& view = self->state.cluster->view;
   ask_owner<std::string>(self, order, publish_atom_v, std::move(order.records), view.term,
                          view.version);
@@ -46,6 +47,7 @@ void carry_out(pool_pointer self, directory::publisher::list& order) {
 }
 
 void carry_out(pool_pointer self, directory::publisher::walk_disk& order) {
+  PEERCACHE_ASSERT(self->state.disk.actor); // The disk says hello first.
   self->request(self->state.disk.actor, caf::infinite, walk_atom_v, order.after, order.pages)
       .then(
           [self, id = order.id](const std::string& pages, std::uint64_t last) {
@@ -110,14 +112,17 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
   const auto put = state.publishing->put(fills_of(filled), mode, self->clock().now());
   state.evict_ahead();
   auto promise = self->make_response_promise<std::string, std::string>();
-  state.committing.emplace(put, pool_state::open_commit{promise, next_lengths});
+  const bool is_new =
+      state.committing.emplace(put, pool_state::open_commit{promise, next_lengths}).second;
+  PEERCACHE_ASSERT(is_new); // A promise that is replaced is never delivered.
   carry_out_orders(self);
   return promise;
 }
 
 caf::result<bool> withdraw_everything(pool_pointer self) {
   auto promise = self->make_response_promise<bool>();
-  self->state.leaving.emplace(self->state.publishing->leave(), promise);
+  const bool is_new = self->state.leaving.emplace(self->state.publishing->leave(), promise).second;
+  PEERCACHE_ASSERT(is_new);
   carry_out_orders(self);
   return promise;
 }

@@ -19,6 +19,7 @@ constexpr auto no_timeout = caf::infinite;
 /// Pages that go through pool and disk together, at most: a slow page holds up only the pages of
 /// its group.
 constexpr std::size_t group_pages = 16;
+static_assert(group_pages <= limits::batch_pages_max);
 /// A page that was asked for ahead of need is dropped from the queue after this time.
 constexpr std::uint64_t warm_ms = 1000;
 
@@ -60,6 +61,7 @@ void pump(promoter_pointer self);
 void finish(promoter_pointer self, const promotion_group& group,
             const std::vector<std::optional<page_location>>& places) {
   auto& state = self->state;
+  PEERCACHE_ASSERT(places.size() == group.jobs.size());
   for (std::size_t i = 0; i < group.jobs.size(); ++i) {
     ++(places[i] ? state.totals.promoted : state.totals.missed);
     if (places[i] && group.jobs[i].warm)
@@ -192,6 +194,7 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
     return std::string{};
   const auto id = state.next_request++;
   auto& request = state.requests[id];
+  PEERCACHE_ASSERT(request.left == 0 && request.places.empty()); // A number of its own.
   request.promise = self->make_response_promise<std::string>();
   request.places.resize(count);
   request.left = count;
@@ -251,6 +254,7 @@ promoter_actor::behavior_type run_promoter(promoter_pointer self, promoter_optio
   auto& state = self->state;
   state.pages = promotions(options.bytes_max);
   state.options = std::move(options);
+  PEERCACHE_ASSERT(state.options.pool && state.options.disk);
   return {
       [self](promote_atom, const std::string& wanted, std::uint32_t within_ms) {
         return promote(self, wanted, within_ms);

@@ -43,6 +43,7 @@ std::vector<std::uint64_t> promotions::finish(const page_key& key) {
   PEERCACHE_ASSERT(bytes_ >= found->second.what.length_bytes);
   bytes_ -= found->second.what.length_bytes;
   pages_.erase(found);
+  PEERCACHE_ASSERT(bytes_ == 0 || !pages_.empty()); // Room that nobody has would be lost for good.
   return waiters;
 }
 
@@ -68,6 +69,8 @@ std::vector<promotions::job> promotions::start_next(std::uint64_t now, std::size
     }
     queue_.pop_front();
   }
+  PEERCACHE_ASSERT(queue_.size() <= pages_.size());
+  PEERCACHE_ASSERT(!queue_.empty() || (queued_bytes_ == 0 && waited_for_ == 0));
   return jobs;
 }
 

@@ -1,6 +1,7 @@
 #include "actors/rail_service.hpp"
 
 #include "actors/link_names.hpp"
+#include "common/assert.hpp"
 #include "common/log.hpp"
 #include "link/rail_settings.hpp"
 #include "rdma/verbs/verbs_rail_server.hpp"
@@ -25,6 +26,7 @@ rdma::served_pool served(const storage::pool_memory& memory) {
 /// registering a large pool takes minutes.
 auto progress_log(const std::string& rail) {
   return [rail](std::uint32_t done, std::uint32_t total) {
+    PEERCACHE_ASSERT(done > 0 && done <= total);
     if (done == total || done * 10 / total != (done - 1) * 10 / total)
       log::info("rail {}: registration is done with {} of {} parts of the pool", rail, done, total);
   };
@@ -68,6 +70,7 @@ result<void> rail_service::add_rail(const rdma::rail_choice::rail& which,
   auto device = rdma::verbs::device::open(which.device, {which.port, settings.gid_index});
   if (!device)
     return device.error();
+  PEERCACHE_ASSERT(rails_.size() < count); // Readers are told of `count` rails.
   rail added;
   added.name = which.device + '/' + std::to_string(which.port);
   rdma::verbs_server_options options;
@@ -90,10 +93,12 @@ result<void> rail_service::add_rail(const rdma::rail_choice::rail& which,
 }
 
 void rail_service::accept(net::unique_fd socket, const rdma::verbs_hello& greeting) {
+  PEERCACHE_ASSERT(!rails_.empty()); // Where there are none, hellos of verbs are refused.
   rails_[greeting.rail % rails_.size()].server->accept(std::move(socket), greeting);
 }
 
 void rail_service::run(std::size_t rail) {
+  PEERCACHE_ASSERT(rail < rails_.size());
   auto& server = *rails_[rail].server;
   auto moved_at = clock::now();
   while (!stop_.load(std::memory_order_acquire)) {

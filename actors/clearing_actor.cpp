@@ -169,6 +169,7 @@ void take_stock(clearing_pointer self, bool rose) {
   keep(self);
   const bool first = !state.announced && state.spaces.caught_up();
   if (first) {
+    PEERCACHE_ASSERT(!state.left); // The table of a node that left stays closed.
     state.announced = true;
     state.spaces.open();
   }
@@ -234,6 +235,8 @@ void tell(clearing_pointer self, const peer& whom) {
       .then(
           [self, answered](const std::string& bytes) {
             answered();
+            if (self->state.left) // A node that left lets nobody in any more.
+              return;
             incarnation from;
             if (auto heard = hear(self, bytes, from); !heard)
               log::warn("clear: {}", heard.error().message);

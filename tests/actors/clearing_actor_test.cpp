@@ -350,48 +350,5 @@ TEST_F(left_behind_clearing_test,
   EXPECT_GT(nodes["a"].withdrawals.views, 0u);
 }
 
-/// A node that cannot keep its record says no goodbye: after a goodbye clears would be certain
-/// without the node, and its next process would not know that there may have been some.
-TEST_F(clearing_test, a_node_that_cannot_remember_that_it_left_does_not_say_goodbye) {
-  start("a");
-  start("b");
-  show_all(view_of(1, {"a", "b"}));
-  nodes["b"].why_not_kept = "no space left";
-  EXPECT_FALSE(*ask<bool>(nodes["b"].clearing, leave_atom_v));
-  EXPECT_TRUE(nodes["b"].closed());
-  show("a", view_of(2, {"a"}));
-  settle();
-  EXPECT_EQ(clear("a").missing, strings{"b"});
-}
-
-TEST_F(clearing_test, those_who_leave_at_once_leave_nobody_behind) {
-  start("a");
-  start("b");
-  show_all(view_of(1, {"a", "b"}));
-  show("a", view_of(2, {"a", "b"}, {"b"})); // b's goodbye does not arrive at a.
-  settle();
-  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
-  EXPECT_EQ(nodes["a"].noted.names(), "b") << "it goes on, for all that is known";
-  EXPECT_TRUE(*ask<bool>(nodes["b"].clearing, leave_atom_v));
-  EXPECT_EQ(nodes["b"].noted.names(), "") << "a has answered that it leaves";
-}
-
-/// Two nodes that leave at the same time do not leave each other behind, though each drains at its
-/// own pace.
-TEST_F(clearing_test, those_who_are_about_to_leave_are_not_left_behind) {
-  for (const auto* name : {"a", "b", "c"})
-    start(name);
-  show_all(view_of(1, {"a", "b", "c"}));
-  nodes["b"].store->holds_clears = true; // b's disk has stopped.
-  caf::anon_send(nodes["b"].clearing, drain_atom_v);
-  show("b", view_of(2, {"a", "b"}));
-  settle();
-  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
-  EXPECT_EQ(nodes["a"].noted.names(), "c");
-  const auto report = clear("b");
-  EXPECT_FALSE(report.certain) << "a would not know of it";
-  EXPECT_NE(report.why_not.find("being stopped"), std::string::npos) << report.why_not;
-}
-
 } // namespace
 } // namespace peercache::actors

@@ -57,8 +57,6 @@ result<recovery_report> disk_tier::recover(const recovery_options& how,
   return store_->recover(how, found);
 }
 
-// -- writes
-
 write_skip disk_tier::write(const disk_write& page, disk_clock::time_point now) {
   const auto bytes = in_blocks(page.length_bytes);
   const auto* there = store_->find(page.key);
@@ -153,8 +151,6 @@ bool disk_tier::erase(const page_key& key) {
   return was_there;
 }
 
-// -- reads
-
 void disk_tier::read(const disk_read& page, disk_clock::time_point now) {
   PEERCACHE_ASSERT(page.tag != scrub_tag);
   if (closed_)
@@ -206,8 +202,6 @@ bool disk_tier::too_old(const disk_page& page) const noexcept {
   return ttl_s != 0 && unix_s_ > page.written_s && unix_s_ - page.written_s > ttl_s;
 }
 
-// -- eviction
-
 void disk_tier::lost(const disk_page& page, disk_tier_events& events) {
   if (events.gone.empty() || events.gone.back().ticket != 0)
     events.gone.emplace_back();
@@ -253,8 +247,6 @@ void disk_tier::expire_tickets() {
   while (!tickets_.empty() && tickets_.front().at_most <= now_)
     acknowledge(tickets_.front().ticket);
 }
-
-// -- the scrub
 
 void disk_tier::scrub(disk_tier_events& events) {
   const bool reads = verifying_ || options_.scrub_bytes_per_s != 0;
@@ -327,8 +319,6 @@ void disk_tier::settle_scrub(disk_status status) {
     stats_.scrubbed_bytes += scrubbing_->page.length_bytes;
   scrubbing_.reset();
 }
-
-// -- polls and completions
 
 void disk_tier::settle(const disk_event& event, disk_tier_events& events) {
   if (event.what == disk_event::kind::written)

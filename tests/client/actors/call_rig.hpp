@@ -177,7 +177,7 @@ protected:
   fake_shard unasked;
   link::directory_actor directory;
   std::unique_ptr<cache_client::impl> client;
-  std::vector<std::vector<std::byte>> got; ///< Of the last get.
+  std::vector<std::vector<std::byte>> got; ///< Bytes of the last get, by page.
 
 private:
   std::unique_ptr<actors::page_server> listen() {

@@ -24,7 +24,7 @@ struct fake_node {
   std::string refuses; ///< Why whoever says hello is sent away; empty: nobody is.
   std::vector<caf::typed_response_promise<std::string, std::string>> commits;
   std::vector<std::string> committed;   ///< Packed filled_slot of each commit.
-  std::vector<link::commit_mode> modes; ///< Of each commit.
+  std::vector<link::commit_mode> modes; ///< The mode of each commit.
   std::vector<caf::typed_response_promise<std::string>> reservations;
   std::vector<caf::typed_response_promise<std::string>> answers; ///< To removes and promotes.
   std::string abandoned;                                         ///< Packed slot_id.

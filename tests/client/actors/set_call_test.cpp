@@ -114,7 +114,7 @@ TEST_F(set_call_test, a_node_without_room_refuses_some_pages_and_takes_the_other
     std::string slots;
     link::append_record(slots, link::no_slot);
     link::append_record(slots, near.new_slot(page_bytes));
-    return slots; // And none for the third page.
+    return slots; // The third page gets no slot.
   };
   const auto results = set({1, 2, 3});
   EXPECT_EQ(results[0].status, status::no_space);

@@ -167,9 +167,9 @@ void show_pool(clearing_pointer self) {
 void take_stock(clearing_pointer self, bool rose) {
   auto& state = self->state;
   keep(self);
-  const bool first = !state.announced && state.spaces.caught_up();
+  // The table of a node that left stays closed, whatever that node hears or is asked later.
+  const bool first = !state.announced && !state.left && state.spaces.caught_up();
   if (first) {
-    PEERCACHE_ASSERT(!state.left); // The table of a node that left stays closed.
     state.announced = true;
     state.spaces.open();
   }

@@ -303,8 +303,9 @@ private:
     bool came() const noexcept { return bytes != nullptr || number != nullptr; }
   };
 
-  // Open questions, by tag.
-  /// Remembers what an order is about, and returns the tag that its answer will name.
+  // -- Questions and answers (publisher.cpp)
+
+  /// Remembers an order's question, and returns the tag that the answer will name.
   tag open(question about);
   question close(tag id);
   void settle(tag id, const reply& said, time_point now);

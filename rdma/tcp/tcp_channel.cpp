@@ -39,8 +39,8 @@ void tcp_channel::on_events(std::uint32_t events) noexcept {
 }
 
 std::vector<sub_request> tcp_channel::close() noexcept {
-  // The job's memory is left alone from here on; the destructor ends the socket, which may be
-  // later.
+  // The job's memory is left alone from here on. The socket ends with the channel's destructor,
+  // which may run later.
   phase_ = phase::broken;
   payload_.drop();
   job_ = nullptr;

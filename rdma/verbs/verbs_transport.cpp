@@ -43,8 +43,8 @@ sub_request_limits verbs_transport::cut() const noexcept {
   return {limits::batch_pages_max, std::numeric_limits<std::uint64_t>::max()};
 }
 
-/// Makes the polling thread the owner of the device, at its first call: that may be `open` as well
-/// as `poll`.
+/// Makes the calling thread the owner of the device when this function is called first. `open` and
+/// `poll` both call it, for either of them may be the polling thread's first call.
 void verbs_transport::own_device() noexcept {
   if (!std::exchange(owned_, true))
     rail_.device->own();

@@ -38,7 +38,8 @@ struct disk_read {
   // Checksum and length of the page for which `memory` was chosen: if the key has another page by
   // now, the disk tier answers `not_found`.
   std::uint64_t checksum = 0;
-  /// 0: any page of the key will do, and `memory` has room for the largest.
+  /// The exact length of the wanted page. 0: the key's page is wanted whatever its length, and
+  /// `memory` has room for the largest page that a store takes.
   std::uint32_t length_bytes = 0;
   bool counts = true; ///< Whether the read counts as a use of the page (`lru`).
 };

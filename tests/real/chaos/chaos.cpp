@@ -119,8 +119,9 @@ result<void> play_half_round(chaos_cluster& cluster, half_loss& halves, run_outc
   return {};
 }
 
-/// Plays a round: faults for `plan.round`, then all faults end and the cluster must heal. Returns
-/// early when `found` is true.
+/// Plays a round: faults for `plan.round`, then all faults end, and `outcome` says whether the
+/// cluster has healed. Ends early when a node has died, or when `found` says that the run has found
+/// what it looks for.
 result<void> play_round(const chaos_plan& plan, chaos_cluster& cluster, nemesis& faults,
                         heal_check& check, run_outcome& outcome, clock::time_point until,
                         const std::function<bool()>& found) {

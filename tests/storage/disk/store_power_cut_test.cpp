@@ -27,8 +27,10 @@ disk_store_options three_buckets() {
   return options;
 }
 
-/// A life that fills three buckets and more: pages of many sizes, several on their way together,
-/// some replaced, one erased, some evicted; buckets that end full, old, and open.
+/// One run of the store until the power cut, or until `recover` fails. It fills three buckets and
+/// more: pages have many sizes, several are on their way together, some are replaced, one is
+/// erased, some are evicted. One bucket is closed because it is full, one because of its age (the
+/// clock passes 11 s), and one is still open at the end.
 life live(const store_kind& kind, memory_disk_io& io) {
   store_harness there(kind, io, three_buckets());
   std::set<std::uint32_t> gone;

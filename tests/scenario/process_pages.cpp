@@ -26,8 +26,12 @@ void process::serve_commit(const std::string& filled, link::commit_mode mode) {
   }
   if (fills.empty())
     return;
-  publisher_->put(std::move(fills), mode, cluster_.time().now());
+  publisher_->put(fills, mode, cluster_.time().now());
   carry_out_orders();
+  // The pool may have kept the page that it had: the history heard of the filled one last.
+  for (const auto& fill : fills)
+    if (const auto held = pool_->find(fill.key))
+      record_hold(fill.key, slots_.bytes(held->slot, held->length_bytes));
 }
 
 void process::serve_abandon(const std::string& slots) {

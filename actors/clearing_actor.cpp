@@ -235,8 +235,6 @@ void tell(clearing_pointer self, const peer& whom) {
       .then(
           [self, answered](const std::string& bytes) {
             answered();
-            if (self->state.left) // A node that left lets nobody in any more.
-              return;
             incarnation from;
             if (auto heard = hear(self, bytes, from); !heard)
               log::warn("clear: {}", heard.error().message);

@@ -49,6 +49,11 @@ struct pool_state {
     std::string next_lengths;
   };
   std::map<directory::publisher::tag, open_commit> committing; ///< Puts that are not answered.
+  struct open_removal {
+    caf::typed_response_promise<std::string> promise;
+    std::string statuses; ///< One page_status byte a key.
+  };
+  std::map<directory::publisher::tag, open_removal> removing; ///< Owners have still to withdraw.
   std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;
   pool_disk disk;
   pool_adoption adoption;

@@ -90,14 +90,29 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
   return locate_pages(state, keys);
 }
 
+namespace {
+
+/// Answers a removal when the owners have withdrawn its pages: who asks them then is told so.
+void answer_when_withdrawn(pool_pointer self, pool_state::open_removal removal) {
+  auto& state = self->state;
+  const auto wait = state.publishing->when_withdrawn(self->clock().now());
+  const bool is_new = state.removing.emplace(wait, std::move(removal)).second;
+  PEERCACHE_ASSERT(is_new);
+  carry_out_orders(self);
+}
+
+} // namespace
+
 caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys) {
   auto& state = self->state;
   auto statuses = state.publishing->remove(keys);
   carry_out_orders(self);
-  if (!state.disk.on())
-    return statuses;
-  send_to_disk(self); // Queued pages are written before the removal, never after it.
   auto promise = self->make_response_promise<std::string>();
+  if (!state.disk.on()) {
+    answer_when_withdrawn(self, {promise, std::move(statuses)});
+    return promise;
+  }
+  send_to_disk(self); // Queued pages are written before the removal, never after it.
   // A page that is set again before the disk has answered is newer than `up_to`, so its record
   // stays.
   const auto up_to = state.pool->newest();
@@ -110,7 +125,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
                 statuses[i] = had[i];
             self->state.publishing->removed_on_disk(keys, had, up_to);
             carry_out_orders(self);
-            promise.deliver(std::move(statuses));
+            answer_when_withdrawn(self, {promise, std::move(statuses)});
           },
           [promise, asked = statuses.size()](const caf::error&) mutable {
             // The disk is ending and may still have the pages, so the removal is refused.

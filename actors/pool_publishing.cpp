@@ -30,20 +30,20 @@ void ask_owner(pool_pointer self, const Order& what, Message... message) {
 void carry_out(pool_pointer self, directory::publisher::tell& order) {
   PEERCACHE_ASSERT(self->state.cluster); // Nobody is told anything before the first view.
   const auto& view = self->state.cluster->view;
-  ask_owner<std::string>(self, order, publish_atom_v, std::move(order.records), view.term,
+  ask_owner<std::string>(self, order, publish_atom_v, std::move(order.bytes), view.term,
                          view.version);
 }
 
 void carry_out(pool_pointer self, directory::publisher::take_back& order) {
-  ask_owner<std::uint64_t>(self, order, withdraw_atom_v, std::move(order.records));
+  ask_owner<std::uint64_t>(self, order, withdraw_atom_v, std::move(order.bytes));
 }
 
 void carry_out(pool_pointer self, directory::publisher::compare& order) {
-  ask_owner<std::uint64_t>(self, order, compare_atom_v, std::move(order.comparison));
+  ask_owner<std::uint64_t>(self, order, compare_atom_v, std::move(order.bytes));
 }
 
 void carry_out(pool_pointer self, directory::publisher::list& order) {
-  ask_owner<std::string>(self, order, list_atom_v, std::move(order.request));
+  ask_owner<std::string>(self, order, list_atom_v, std::move(order.bytes));
 }
 
 void carry_out(pool_pointer self, directory::publisher::walk_disk& order) {
@@ -74,6 +74,13 @@ void carry_out(pool_pointer self, directory::publisher::settled& order) {
     state.disk.keep(page);
   send_to_disk(self);
   open.promise.deliver(std::move(order.statuses), state.reserve(open.next_lengths));
+}
+
+void carry_out(pool_pointer self, directory::publisher::withdrawn& order) {
+  const auto found = self->state.removing.find(order.wait);
+  PEERCACHE_ASSERT(found != self->state.removing.end());
+  found->second.promise.deliver(std::move(found->second.statuses));
+  self->state.removing.erase(found);
 }
 
 void carry_out(pool_pointer self, directory::publisher::has_left& order) {

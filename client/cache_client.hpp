@@ -181,9 +181,9 @@ public:
 
   /// Withdraws the pages. `hit`: a node that was asked had the page, and none of them has it any
   /// more; `not_found`: none of them had it; else the reason why a node could not be asked, which
-  /// may still have it. The directory hears of it a moment later; until then `exists` may say hit
-  /// of a page that every `get` misses. A page on a node's disk may be there again after a restart
-  /// of that node; so may a page that is being read from disk into memory at that moment.
+  /// may still have it. Returns when the owners of the records have withdrawn them, too, or 250 ms
+  /// after a holder has given the page up. A page on a node's disk may be there again after a
+  /// restart of that node; so may a page that is being read from disk into memory at that moment.
   void remove(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);
 

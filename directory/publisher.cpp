@@ -72,6 +72,8 @@ publisher::question publisher::close(tag id) {
 void publisher::settle(tag id, const reply& said, time_point now) {
   auto about = close(id);
   std::visit([&](auto& each) { hear(each, said, now); }, about);
+  if (withdrawals_open_.erase(id) > 0)
+    end_withdrawal_waits(now);
 }
 
 void publisher::answered(tag id, const std::string& said, time_point now) {
@@ -110,7 +112,7 @@ void publisher::tell_owners(std::vector<owner_batch> batches, publication& said,
   }
   for (auto& batch : batches)
     orders_.push_back(
-        tell{open(about(std::move(batch.indices))), batch.owner, std::move(batch.records)});
+        tell{{open(about(std::move(batch.indices))), batch.owner, std::move(batch.records)}});
 }
 
 void publisher::hear(of_nothing& /*about*/, const reply& /*said*/, time_point /*now*/) {}
@@ -154,6 +156,7 @@ void publisher::publish_again(time_point now) {
 
 void publisher::tick(time_point now) {
   decide_late_puts(now);
+  end_withdrawal_waits(now);
   send_withdrawals();
   if (std::exchange(walking_.waits, false))
     walk_on();
@@ -179,9 +182,11 @@ void publisher::send_withdrawals() {
   auto batches = new_batches();
   for (std::size_t i = 0; i < sent->size(); ++i)
     batches.add(static_cast<std::uint32_t>(i), (*sent)[i].record);
-  for (auto& batch : batches.take())
-    orders_.push_back(take_back{open(of_withdrawals{sent, std::move(batch.indices)}), batch.owner,
-                                std::move(batch.records)});
+  for (auto& batch : batches.take()) {
+    const auto id = open(of_withdrawals{sent, std::move(batch.indices)});
+    withdrawals_open_.insert(id);
+    orders_.push_back(take_back{{id, batch.owner, std::move(batch.records)}});
+  }
 }
 
 void publisher::hear(of_withdrawals& about, const reply& said, time_point /*now*/) {
@@ -192,6 +197,26 @@ void publisher::hear(of_withdrawals& about, const reply& said, time_point /*now*
     auto pending = (*about.sent)[index];
     if (++pending.attempts < withdraw_attempts_max)
       withdraw(pending);
+  }
+}
+
+publisher::tag publisher::when_withdrawn(time_point now) {
+  const auto wait = ++last_tag_;
+  withdrawal_waits_.emplace(wait, now);
+  end_withdrawal_waits(now);
+  return wait;
+}
+
+/// Tags and times both grow, so waits end in their sequence.
+void publisher::end_withdrawal_waits(time_point now) {
+  const auto late = now - options_.directory_timeout / 4;
+  while (!withdrawal_waits_.empty()) {
+    const auto [wait, since] = *withdrawal_waits_.begin();
+    const bool has_answers = withdrawals_open_.empty() || *withdrawals_open_.begin() > wait;
+    if (!has_answers && since > late)
+      return;
+    orders_.push_back(withdrawn{wait});
+    withdrawal_waits_.erase(wait);
   }
 }
 
@@ -208,7 +233,7 @@ void publisher::withdraw_for(farewell who, std::span<const withdraw_record> reco
   const auto name = ++last_tag_;
   farewells_.emplace(name, who);
   for (auto& batch : taken)
-    orders_.push_back(take_back{open(of_farewell{name}), batch.owner, std::move(batch.records)});
+    orders_.push_back(take_back{{open(of_farewell{name}), batch.owner, std::move(batch.records)}});
 }
 
 void publisher::hear(of_farewell& about, const reply& /*said*/, time_point /*now*/) {

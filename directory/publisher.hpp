@@ -7,6 +7,7 @@
 #include "directory/owner_batches.hpp"
 #include "directory/page_location.hpp"
 #include "directory/publication.hpp"
+#include "directory/publisher_options.hpp"
 #include "directory/record_repair.hpp"
 #include "directory/unpublished_pages.hpp"
 #include "directory/wire.hpp"
@@ -21,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -29,38 +31,6 @@
 #include <vector>
 
 namespace peercache::directory {
-
-/// Settings of a publisher, chosen by the pool's actor.
-struct publisher_options {
-  node_id self;
-  incarnation inc;
-  std::uint32_t replicas = 2;
-  /// Longest wait for one directory owner's answer. A `put` waits for a quarter of it.
-  std::chrono::milliseconds directory_timeout{1000};
-  /// Records a second that are published because their keys have new owners; 0: no limit.
-  std::uint64_t republish_rate = 0;
-  /// Bytes of the pool that copies of other hosts' pages may take.
-  std::uint64_t mirrored_bytes_max = 0;
-  bool has_disk = false;
-  bool write_through = false; ///< Pages are written to disk as soon as they are put.
-  /// Options of the comparison; the constructor copies the node's identity there.
-  record_repair::options repair;
-
-  std::size_t withdrawals_max = 1u << 18;
-  std::size_t disk_records_max = 1u << 18;
-  std::size_t chunk_pages = unpublished_pages::chunk_pages; ///< Pages of one message to an owner.
-  /// Pages of the disk that one step of a walk looks at: at most half of `disk_records_max`.
-  std::uint32_t walk_pages = 1024;
-  /// Granules of the pool that one step of the comparison looks at.
-  std::uint32_t repair_granules = 16'384;
-};
-
-struct publisher_totals {
-  std::uint64_t republished = 0; ///< Records sent to new owners.
-  std::uint64_t mirrored = 0;
-  std::uint64_t mirrored_refused = 0;
-  std::uint64_t withdrawals_dropped = 0;
-};
 
 /// Tells the directory's shards about the pages that a node's pool holds: which pages it has got,
 /// which have left memory, which are on disk. A record in the directory says `memory` while its
@@ -81,32 +51,20 @@ public:
 
   // -- Orders
 
-  /// The owner is to record these records (directory/wire.hpp). Answer: `answered` with its
-  /// outcomes, or `failed`.
-  struct tell {
+  /// A message to an owner, packed as directory/wire.hpp or directory/digest.hpp say.
+  struct message {
     tag id = 0;
     node_id owner;
-    std::string records;
+    std::string bytes;
   };
+  /// The owner is to record these records. Answer: `answered` with its outcomes, or `failed`.
+  struct tell : message {};
   /// The owner is to withdraw these records. Answer: `answered` with any number, or `failed`.
-  struct take_back {
-    tag id = 0;
-    node_id owner;
-    std::string records;
-  };
-  /// The owner is to compare digests (directory/digest.hpp). Answer: `answered` with the ranges
-  /// that differ, or `failed`.
-  struct compare {
-    tag id = 0;
-    node_id owner;
-    std::string comparison;
-  };
+  struct take_back : message {};
+  /// The owner is to compare digests. Answer: `answered` with the ranges that differ, or `failed`.
+  struct compare : message {};
   /// The owner is to list its records. Answer: `answered` with them, or `failed`.
-  struct list {
-    tag id = 0;
-    node_id owner;
-    std::string request;
-  };
+  struct list : message {};
   /// The disk is to show `pages` pages after this place (0: from the start). Answer: `walked` or
   /// `failed`.
   struct walk_disk {
@@ -125,12 +83,16 @@ public:
     std::string statuses;
     std::vector<storage::resident_page> keep;
   };
+  /// Ends a wait that `when_withdrawn` began.
+  struct withdrawn {
+    tag wait = 0;
+  };
   /// Ends `leave`: the owners have heard that everything is withdrawn, or cannot be told.
   struct has_left {
     tag leaving = 0;
   };
-  using order =
-      std::variant<tell, take_back, compare, list, walk_disk, acknowledge, settled, has_left>;
+  using order = std::variant<tell, take_back, compare, list, walk_disk, acknowledge, settled,
+                             withdrawn, has_left>;
 
   /// The members, and the owners of each key, in one view.
   struct cluster {
@@ -183,6 +145,10 @@ public:
   void removed_on_disk(const std::string& keys, const std::string& had, generation up_to);
   /// Orders all withdrawals that wait to be sent, one message an owner.
   void send_withdrawals();
+  /// Returns the tag of the `withdrawn` order, which comes when the withdrawals under way have
+  /// their answers: no look-up finds these pages any more. After a quarter of `directory_timeout`
+  /// it comes in any case, for an owner may be frozen.
+  tag when_withdrawn(time_point now);
 
   // -- Events: the disk (publisher_disk.cpp)
 
@@ -337,6 +303,7 @@ private:
   void withdraw(const pending_withdrawal& pending);
   void withdraw_for(farewell who, std::span<const withdraw_record> records);
   void end_farewell(const farewell& who);
+  void end_withdrawal_waits(time_point now);
 
   // Unpublished pages (publisher.cpp).
   void publish_unpublished(time_point now);
@@ -375,6 +342,8 @@ private:
   mirror_share mirrors_;
   std::vector<pending_withdrawal> withdrawals_;
   std::map<tag, farewell> farewells_;
+  std::set<tag> withdrawals_open_;             ///< Tags of `of_withdrawals` without an answer.
+  std::map<tag, time_point> withdrawal_waits_; ///< When each `when_withdrawn` was called.
   unpublished_pages unpublished_;
   std::map<node_id, chunk> chunks_; ///< Chunks of unpublished pages on their way, by queue.
   rate_limit republishing_;         ///< Limits the records sent to new owners.

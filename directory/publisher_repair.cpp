@@ -58,11 +58,11 @@ void publisher::compare_disk_pages(const std::string& pages, std::uint64_t last)
 }
 
 void publisher::carry_out(const record_repair::compare_with& order) {
-  orders_.push_back(compare{open(of_repair{}), order.owner, order.comparison});
+  orders_.push_back(compare{{open(of_repair{}), order.owner, order.comparison}});
 }
 
 void publisher::carry_out(const record_repair::list_of& order) {
-  orders_.push_back(list{open(of_repair{}), order.owner, order.request});
+  orders_.push_back(list{{open(of_repair{}), order.owner, order.request}});
 }
 
 void publisher::hear(of_repair& /*about*/, const reply& said, time_point /*now*/) {
@@ -95,7 +95,7 @@ void publisher::carry_out(const record_repair::repair_owner& order) {
       batches.add_to(order.owner, 0, record);
   }
   for (auto& batch : batches.take())
-    orders_.push_back(take_back{open(of_nothing{}), batch.owner, std::move(batch.records)});
+    orders_.push_back(take_back{{open(of_nothing{}), batch.owner, std::move(batch.records)}});
 }
 
 } // namespace peercache::directory

@@ -121,7 +121,7 @@ protected:
   }
 
   void answer(const publisher::tell& order, outcome said) {
-    const auto count = order.records.size() / wire::publish_record_bytes;
+    const auto count = order.bytes.size() / wire::publish_record_bytes;
     machine->answered(order.id, std::string(count, static_cast<char>(said)), now);
   }
   void fail(const std::vector<publisher::tell>& all) {
@@ -151,14 +151,14 @@ protected:
   }
 
   static std::vector<publish_record> records(const publisher::tell& order) {
-    publish_reader reader(order.records);
+    publish_reader reader(order.bytes);
     std::vector<publish_record> all;
     for (publish_record record; reader.next(record);)
       all.push_back(record);
     return all;
   }
   static std::vector<withdraw_record> records(const publisher::take_back& order) {
-    withdraw_reader reader(order.records);
+    withdraw_reader reader(order.bytes);
     std::vector<withdraw_record> all;
     for (withdraw_record record; reader.next(record);)
       all.push_back(record);

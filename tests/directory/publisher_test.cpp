@@ -207,6 +207,37 @@ TEST_F(publisher_test, a_withdrawal_that_an_owner_has_not_heard_is_sent_again_a_
   EXPECT_TRUE(machine->idle());
 }
 
+TEST_F(publisher_test, a_wait_for_withdrawals_ends_when_each_owner_has_answered_or_cannot) {
+  put_for_good({1, 2});
+  machine->remove(packed({1}));
+  const auto wait = machine->when_withdrawn(now);
+  const auto told = take<publisher::take_back>();
+  ASSERT_EQ(told.size(), 2u);
+  machine->remove(packed({2})); // A later withdrawal holds up no wait of before.
+  machine->answered(told[0].id, std::uint64_t{1}, now);
+  EXPECT_TRUE(take<publisher::withdrawn>().empty());
+  machine->failed(told[1].id, now);
+  const auto ended = take<publisher::withdrawn>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].wait, wait);
+}
+
+TEST_F(publisher_test, a_wait_for_withdrawals_ends_after_a_quarter_of_the_owners_time) {
+  put_for_good({1});
+  machine->remove(packed({1}));
+  machine->when_withdrawn(now);
+  pass(options.directory_timeout / 4 - 1ms);
+  EXPECT_TRUE(take<publisher::withdrawn>().empty());
+  pass(1ms);
+  EXPECT_EQ(take<publisher::withdrawn>().size(), 1u);
+}
+
+TEST_F(publisher_test, where_nothing_is_being_withdrawn_nothing_is_waited_for) {
+  machine->remove(packed({1}));
+  machine->when_withdrawn(now);
+  EXPECT_EQ(take<publisher::withdrawn>().size(), 1u);
+}
+
 TEST_F(publisher_test, withdrawals_without_room_are_dropped_and_counted) {
   options.withdrawals_max = 2;
   restart();

@@ -147,6 +147,7 @@ private:
   void carry_out(directory::publisher::compare& order);
   void carry_out(directory::publisher::list& order);
   void carry_out(directory::publisher::settled& order);
+  void carry_out(directory::publisher::withdrawn&) {} // Nobody waits: see serve_remove.
   void carry_out(directory::publisher::has_left& order);
   /// The form of an owner's answer.
   enum class said_as : bool { records, number };

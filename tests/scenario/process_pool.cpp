@@ -101,7 +101,7 @@ void process::ask_owner(publisher::tag id, node_id owner, std::function<std::str
 void process::carry_out(publisher::tell& order) {
   ask_owner(
       order.id, order.owner,
-      [records = std::move(order.records), known = view().stamp()](process& owner) {
+      [records = std::move(order.bytes), known = view().stamp()](process& owner) {
         return owner.serve_publish(records, known);
       },
       said_as::records, false);
@@ -110,23 +110,21 @@ void process::carry_out(publisher::tell& order) {
 void process::carry_out(publisher::take_back& order) {
   ask_owner(
       order.id, order.owner,
-      [records = std::move(order.records)](process& owner) {
-        return owner.serve_withdraw(records);
-      },
+      [records = std::move(order.bytes)](process& owner) { return owner.serve_withdraw(records); },
       said_as::number, false);
 }
 
 void process::carry_out(publisher::compare& order) {
   ask_owner(
       order.id, order.owner,
-      [sums = std::move(order.comparison)](process& owner) { return owner.serve_compare(sums); },
+      [sums = std::move(order.bytes)](process& owner) { return owner.serve_compare(sums); },
       said_as::number, true);
 }
 
 void process::carry_out(publisher::list& order) {
   ask_owner(
       order.id, order.owner,
-      [what = std::move(order.request)](process& owner) { return owner.serve_list(what); },
+      [what = std::move(order.bytes)](process& owner) { return owner.serve_list(what); },
       said_as::records, true);
 }
 

@@ -215,7 +215,7 @@ void publisher::end_withdrawal_waits(time_point now) {
     const bool has_answers = withdrawals_open_.empty() || *withdrawals_open_.begin() > wait;
     if (!has_answers && since > late)
       return;
-    orders_.push_back(withdrawn{wait});
+    orders_.emplace_back(withdrawn{wait});
     withdrawal_waits_.erase(wait);
   }
 }

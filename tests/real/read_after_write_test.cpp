@@ -127,10 +127,9 @@ TEST_F(read_after_write, a_page_that_was_just_set_can_be_removed) {
     ASSERT_EQ(to_string(result.status), to_string(page_status::hit)) << id;
     ASSERT_NE(get(*writer, id).result.status, page_status::hit) << id;
     ASSERT_EQ(to_string(exists(*writer, id)), to_string(page_status::not_found)) << id;
-  })) << id;
-}
-ASSERT_TRUE(writer->flush());
-EXPECT_EQ(count_existing(*reader, 0, 200), 0u) << "none comes back";
+  }
+  ASSERT_TRUE(writer->flush());
+  EXPECT_EQ(count_existing(*reader, 0, 200), 0u) << "none comes back";
 }
 
 TEST_F(read_after_write, a_page_of_another_length_does_not_block_its_key) {

@@ -53,8 +53,9 @@ double demo_report::ratio_to_lru() const {
   return lru_hit_rate > 0 ? counts.hit_rate() / lru_hit_rate : 0;
 }
 
-double demo_report::second_life::share_found(std::uint64_t on_disk) const {
-  return on_disk == 0 ? 0 : static_cast<double>(found_again) / static_cast<double>(on_disk);
+double demo_report::second_life::share_found() const {
+  return found_before == 0 ? 0
+                           : static_cast<double>(found_again) / static_cast<double>(found_before);
 }
 
 nlohmann::json demo_report::to_json() const {
@@ -83,8 +84,9 @@ nlohmann::json demo_report::to_json() const {
   if (disk_bytes != 0)
     made["disk"] = {{"size_bytes", disk_bytes}, {"pages", on_disk}};
   if (restarted)
-    made["restarted"] = {{"pages_found_again", restarted->found_again},
-                         {"share_of_pages_on_disk", restarted->share_found(on_disk)},
+    made["restarted"] = {{"pages_found_before", restarted->found_before},
+                         {"pages_found_again", restarted->found_again},
+                         {"share_found_again", restarted->share_found()},
                          {"hit_rate", restarted->counts.hit_rate()},
                          {"hits", restarted->counts.hits},
                          {"wrong_bytes", restarted->wrong_bytes}};
@@ -117,9 +119,9 @@ std::string demo_report::to_text() const {
     facts.add("on disk", fmt::format("{} pages, {} for each node", human_count(on_disk),
                                      human_bytes(disk_bytes)));
   if (restarted) {
-    facts.add("after kill -9 of all", fmt::format("{} pages found again: {} of those on disk",
+    facts.add("after kill -9 of all", fmt::format("{} pages found again: {} of those before",
                                                   human_count(restarted->found_again),
-                                                  human_percent(restarted->share_found(on_disk))));
+                                                  human_percent(restarted->share_found())));
     facts.add("  the trace once more", human_percent(restarted->counts.hit_rate()) + " hits");
   }
   facts.add("elapsed", fmt::format("{:.1f} s", elapsed_s));

@@ -51,12 +51,12 @@ struct demo_report {
   std::uint64_t on_disk = 0;
   /// The figures after all nodes were killed and started again.
   struct second_life {
-    /// Pages of the trace that were found after the restart, each counted once.
-    std::uint64_t found_again = 0;
-    demo_counts counts; ///< The counts of a second replay of the trace.
+    std::uint64_t found_before = 0; ///< Pages of the trace that were found before the kill.
+    std::uint64_t found_again = 0;  ///< Pages of the trace that were found after the restart.
+    demo_counts counts;             ///< The counts of a second replay of the trace.
     /// Pages with wrong bytes, before and after the restart together.
     std::uint64_t wrong_bytes = 0;
-    double share_found(std::uint64_t on_disk) const;
+    double share_found() const;
   };
   std::optional<second_life> restarted;
 

@@ -27,11 +27,12 @@ TEST_P(disk_demo, finds_what_the_disks_hold_after_all_nodes_were_killed) {
   ASSERT_TRUE(report.contains("restarted")) << demo.output;
   EXPECT_EQ(report["wrong_bytes"], 0);
   EXPECT_GT(report["bytes_by_source"]["disk"].get<std::uint64_t>(), 0u);
-  const auto on_disk = report["disk"]["pages"].get<std::uint64_t>();
-  EXPECT_GT(on_disk, 0u);
+  EXPECT_GT(report["disk"]["pages"].get<std::uint64_t>(), 0u);
   const auto& restarted = report["restarted"];
   EXPECT_EQ(restarted["wrong_bytes"], 0);
-  EXPECT_GE(restarted["pages_found_again"].get<double>(), 0.95 * static_cast<double>(on_disk));
+  const auto before = restarted["pages_found_before"].get<double>();
+  EXPECT_GT(before, 1000) << "what three pools hold is a fraction of it";
+  EXPECT_GE(restarted["pages_found_again"].get<double>(), 0.95 * before);
   EXPECT_GT(restarted["hits"].get<std::uint64_t>(), 0u);
 }
 

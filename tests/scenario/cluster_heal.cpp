@@ -24,6 +24,11 @@ constexpr auto rest_limit = 15s;
 /// The last calls may have failed a second after the faults, and then leave an owner alone for 8 s
 /// (common/circuit_breaker.hpp): after this time all owners are asked again.
 constexpr auto breakers_rest = 1500ms;
+/// A missed page that was on disk is read once more after this time.
+constexpr auto disk_retry = 4s;
+/// Time after which the last page of `read_everything` is read, missed, read once more, and no
+/// holder pins it any more: two deadlines of a get, and a slow reader of page_fetch.cpp.
+constexpr auto reads_end = disk_retry + 2 * 1000ms + 500ms;
 
 /// Whether the process is giving away its records, to leave or to own no more keys.
 bool departs(const host& at) {
@@ -51,7 +56,7 @@ void cluster::heal() {
   check_directory();
   run_until(world_.now() + breakers_rest);
   read_everything();
-  repair(4s);
+  repair(reads_end);
   check_directory();
 }
 
@@ -184,7 +189,7 @@ void cluster::expect_hit(process& reader, const page_key& key, bool last) {
     if (last)
       return oracle_.fault("a page that is there was not found: " + std::string(to_string(status)));
     const bool on_disk = held->gen == generation{};
-    later(*at, on_disk ? duration{4s} : 500ms,
+    later(*at, on_disk ? duration{disk_retry} : 500ms,
           [this, key](process& again) { expect_hit(again, key, true); });
   });
 }

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -145,8 +146,12 @@ private:
     std::optional<duration> found_after; ///< Time until the side had one view.
   };
   std::vector<side> sides_left(const discovery::view& before) const;
-  void expect_rest(std::vector<side>& sides, time_point since);
+  void wait_for_rest(std::vector<side>& sides, time_point since);
   void judge_rest(const side& one, duration took);
+  /// Takes the majority from a side that finished a proposal of the time before the loss, when the
+  /// side has no majority of that proposal's masters.
+  void follow_proposal(side& one, const discovery::view_stamp& before,
+                       const std::set<discovery::view_stamp>& proposed) const;
   void run_until(time_point end);
   /// @return whether the time came before the script's limit of events
   bool run_within_limit(time_point end);

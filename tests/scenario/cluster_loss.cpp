@@ -25,13 +25,18 @@ void cluster::lose_some() {
   if (script_.lost.empty() || newest_view() == nullptr)
     return;
   const auto before = *newest_view();
+  const auto proposed = oracle_.proposed_after(before.stamp());
   split(script_.apart);
   for (const auto& name : script_.lost)
     if (auto* at = find(name))
       kill(*at, false);
   const auto since = world_.now();
   auto sides = sides_left(before);
-  expect_rest(sides, since);
+  wait_for_rest(sides, since);
+  for (auto& one : sides) {
+    follow_proposal(one, before.stamp(), proposed);
+    judge_rest(one, one.found_after.value_or(world_.now() - since));
+  }
   run_until(world_.now() + 5s);
   for (const auto& one : sides)
     if (!converged(one.hosts))
@@ -67,7 +72,7 @@ std::vector<cluster::side> cluster::sides_left(const discovery::view& before) co
 }
 
 /// Watches all sides until each has one view.
-void cluster::expect_rest(std::vector<side>& sides, time_point since) {
+void cluster::wait_for_rest(std::vector<side>& sides, time_point since) {
   const auto is_late = [this](const side& one) {
     return !one.found_after && !converged(one.hosts);
   };
@@ -77,8 +82,22 @@ void cluster::expect_rest(std::vector<side>& sides, time_point since) {
         one.found_after = world_.now() - since;
     run_until(world_.now() + 10ms);
   }
-  for (const auto& one : sides)
-    judge_rest(one, one.found_after.value_or(world_.now() - since));
+}
+
+/// An attempt of the time before the loss may have failed by a veto after one master had accepted
+/// its value. The next attempt that hears of this value must finish it (discovery/quorum.hpp), even
+/// though the value contains the lost nodes and may lack living ones. So the masters of that value
+/// decide whether the side can go on.
+void cluster::follow_proposal(side& one, const discovery::view_stamp& before,
+                              const std::set<discovery::view_stamp>& proposed) const {
+  const auto masters = oracle_.masters_decided(before, proposed);
+  if (!masters)
+    return;
+  const auto here = std::count_if(one.hosts.begin(), one.hosts.end(), [&](std::size_t index) {
+    return std::count(masters->begin(), masters->end(), hosts_[index].self.inc) > 0;
+  });
+  one.has_majority = one.has_majority &&
+                     static_cast<std::size_t>(here) >= discovery::votes_needed(masters->size());
 }
 
 void cluster::judge_rest(const side& one, duration took) {

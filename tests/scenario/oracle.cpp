@@ -93,6 +93,23 @@ void oracle::has_ended(const incarnation& process) {
   lives_.erase(process);
 }
 
+std::set<discovery::view_stamp> oracle::proposed_after(const discovery::view_stamp& base) const {
+  std::set<discovery::view_stamp> proposed;
+  for (const auto& [value, after] : bases_)
+    if (after == base)
+      proposed.insert(value);
+  return proposed;
+}
+
+std::optional<std::vector<incarnation>>
+oracle::masters_decided(const discovery::view_stamp& base,
+                        const std::set<discovery::view_stamp>& among) const {
+  const auto next = decided_.find(base);
+  if (next == decided_.end() || among.count(next->second) == 0)
+    return std::nullopt;
+  return masters_.at(next->second);
+}
+
 void oracle::judge_packet(const discovery::packet& sent, time_point now) {
   if (const auto* proposed = std::get_if<discovery::propose_packet>(&sent)) {
     bases_.emplace(proposed->value.stamp(), proposed->base);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -47,6 +48,12 @@ public:
   /// A heartbeat of the process was answered by another one.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);
   void has_ended(const incarnation& process);
+  /// The views that were proposed so far to follow this one.
+  std::set<discovery::view_stamp> proposed_after(const discovery::view_stamp& base) const;
+  /// The masters of the view that was decided to follow this one, if it is one of `among`.
+  std::optional<std::vector<incarnation>>
+  masters_decided(const discovery::view_stamp& base,
+                  const std::set<discovery::view_stamp>& among) const;
   void fault(std::string what);
 
   /// The faults found so far, the first few at most; empty: all is well.

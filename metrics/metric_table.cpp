@@ -4,7 +4,7 @@
 #include "common/page_origin.hpp"
 #include "common/page_status.hpp"
 
-#include <algorithm>
+#include <map>
 #include <vector>
 
 namespace peercache::metrics {
@@ -179,6 +179,15 @@ void add_disk(table& rows) {
 }
 // clang-format on
 
+bool in_order(const table& rows) {
+  if (rows.size() != metric_count)
+    return false;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (static_cast<std::size_t>(rows[i].id) != i || rows[i].labels.size() > labels_per_metric_max)
+      return false;
+  return true;
+}
+
 table make_table() {
   table rows;
   add_node(rows);
@@ -189,21 +198,12 @@ table make_table() {
                   counter,
                   {},
                   "Series that were not kept because their metric had its limit of series."});
+  PEERCACHE_ASSERT(in_order(rows));
   return rows;
-}
-
-bool in_order(const table& rows) {
-  if (rows.size() != metric_count)
-    return false;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    if (static_cast<std::size_t>(rows[i].id) != i || rows[i].labels.size() > labels_per_metric_max)
-      return false;
-  return true;
 }
 
 const table& rows() {
   static const table built = make_table();
-  PEERCACHE_ASSERT(in_order(built));
   return built;
 }
 
@@ -246,6 +246,17 @@ std::span<const metric_info> metric_table() noexcept {
 const metric_info& info_of(metric id) noexcept {
   PEERCACHE_ASSERT(static_cast<std::size_t>(id) < metric_count);
   return rows()[static_cast<std::size_t>(id)];
+}
+
+const metric_info* find_metric(std::string_view name) noexcept {
+  static const auto by_name = [] {
+    std::map<std::string_view, const metric_info*> all;
+    for (const metric_info& info : rows())
+      all.emplace(info.name, &info);
+    return all;
+  }();
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : found->second;
 }
 
 std::span<const std::uint64_t> histogram_bounds_ns() noexcept {

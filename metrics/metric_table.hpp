@@ -135,6 +135,9 @@ std::span<const metric_info> metric_table() noexcept;
 
 const metric_info& info_of(metric id) noexcept;
 
+/// The metric of this scraped name; null when there is none.
+const metric_info* find_metric(std::string_view name) noexcept;
+
 /// The text of docs/metrics.md; `peercache_metrics_docs` writes it and a test compares it.
 std::string metrics_document();
 

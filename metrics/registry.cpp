@@ -17,10 +17,6 @@ std::size_t index_of(metric id) {
   return index;
 }
 
-bool may_be(const label_info& label, std::string_view word) {
-  return label.words.empty() || std::ranges::find(label.words, word) != label.words.end();
-}
-
 prometheus::MetricType to_prometheus_type(metric_type type) {
   switch (type) {
   case metric_type::counter:
@@ -76,14 +72,7 @@ void registry::preset(const metric_info& info) {
 }
 
 registry::series_key registry::key_of(metric id, label_words words) {
-  const metric_info& info = info_of(id);
-  PEERCACHE_ASSERT(words.size() == info.labels.size());
-  series_key key;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    PEERCACHE_ASSERT(may_be(info.labels[i], words.begin()[i]));
-    key[i] = words.begin()[i];
-  }
-  return key;
+  return series_of(id, words).words;
 }
 
 template <class Value>

@@ -1,12 +1,10 @@
 #pragma once
 
-#include "metrics/latency_histogram.hpp"
-#include "metrics/metric_table.hpp"
+#include "metrics/samples.hpp"
 
 #include <prometheus/metric_family.h>
 
 #include <array>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -27,7 +25,7 @@ namespace peercache::metrics {
 /// 3. A metric has at most `series_max` series; further ones are refused and counted.
 class registry {
 public:
-  using label_words = std::initializer_list<std::string_view>;
+  using label_words = metrics::label_words;
 
   static constexpr std::size_t series_max = 4096;
   static constexpr std::size_t preset_series_max = 32;

@@ -56,6 +56,7 @@ SHARED = {
     "link/protocol/disk_wire.hpp": ["directory"],
     "link/protocol/pool_wire.hpp": ["directory"],
     "metrics/latency_histogram.hpp": ["client", "link/protocol"],
+    "metrics/samples.hpp": ["link/protocol"],
 }
 
 EVERYTHING = ["tests"]  # folders that may include any other folder

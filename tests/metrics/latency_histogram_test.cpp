@@ -10,9 +10,9 @@
 namespace peercache::metrics {
 namespace {
 
-using samples = std::vector<std::uint64_t>;
+using durations = std::vector<std::uint64_t>;
 
-latency_snapshot recorded(const samples& values) {
+latency_snapshot recorded(const durations& values) {
   latency_histogram histogram;
   for (const std::uint64_t value : values)
     histogram.record_ns(value);
@@ -21,8 +21,8 @@ latency_snapshot recorded(const samples& values) {
 
 /// Random durations over twelve orders of magnitude, with repeats and exact powers of two among
 /// them.
-samples random_samples(std::mt19937_64& random) {
-  samples values(1 + random() % 3000);
+durations random_samples(std::mt19937_64& random) {
+  durations values(1 + random() % 3000);
   for (std::uint64_t& value : values) {
     const unsigned bits = random() % 41;
     value =
@@ -31,7 +31,7 @@ samples random_samples(std::mt19937_64& random) {
   return values;
 }
 
-std::uint64_t exact_quantile(const samples& sorted, double fraction) {
+std::uint64_t exact_quantile(const durations& sorted, double fraction) {
   const double wanted = std::ceil(fraction * static_cast<double>(sorted.size()));
   return sorted[std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, sorted.size()) - 1];
 }
@@ -40,7 +40,7 @@ TEST(latency_histogram, quantiles_are_within_a_thirtysecond_above_the_exact_ones
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random{seed};
-    samples values = random_samples(random);
+    durations values = random_samples(random);
     const latency_snapshot taken = recorded(values);
     std::ranges::sort(values);
     for (const double fraction : {0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0}) {
@@ -57,7 +57,7 @@ TEST(latency_histogram, counts_at_powers_of_two_are_exact) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random{seed};
-    const samples values = random_samples(random);
+    const durations values = random_samples(random);
     const latency_snapshot taken = recorded(values);
     for (unsigned bits = 0; bits < 42; ++bits) {
       const std::uint64_t bound = std::uint64_t{1} << bits;
@@ -87,8 +87,8 @@ TEST(latency_histogram, the_longest_duration_has_the_last_bucket) {
 
 TEST(latency_histogram, two_merged_snapshots_equal_one_of_all_samples) {
   std::mt19937_64 random{3};
-  const samples first = random_samples(random), second = random_samples(random);
-  samples all = first;
+  const durations first = random_samples(random), second = random_samples(random);
+  durations all = first;
   all.insert(all.end(), second.begin(), second.end());
   latency_snapshot merged;
   merged.merge(recorded(first));

@@ -96,7 +96,7 @@ TEST(registry, a_histogram_is_cumulative_and_ends_with_all_samples) {
 
 TEST(registry_death, an_unknown_word_is_a_fault_of_ours) {
   registry values;
-  EXPECT_DEATH(values.set(metric::hits_total, {"the_moon"}, 1), "may_be");
+  EXPECT_DEATH(values.set(metric::hits_total, {"the_moon"}, 1), "may_have");
   EXPECT_DEATH(values.set(metric::hits_total, 1), "labels.size");
   EXPECT_DEATH(values.set(metric::op_seconds, {"get"}, 1), "histogram");
 }

@@ -9,6 +9,9 @@
 #include <utility>
 
 namespace peercache::actors {
+
+using metrics::metric;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -64,12 +67,10 @@ clear_report clearing_state::report_of(const open_clear& clear) const {
   return report;
 }
 
-clearing_report clearing_state::report() const {
-  clearing_report now;
-  now.certain = certain;
-  now.uncertain = uncertain;
-  now.spaces = spaces.count();
-  now.missing = spaces.missing().size();
+metrics::samples clearing_state::samples() const {
+  auto now = totals;
+  now.set(metric::cleared_spaces, spaces.count());
+  now.set(metric::clear_nodes_missing, spaces.missing().size());
   return now;
 }
 
@@ -101,7 +102,7 @@ void settle_clears(clearing_pointer self) {
     log::log(report.certain ? log::level::info : log::level::warn, "clear: space {}, epoch {}: {}",
              to_string(clear.space), clear.epoch,
              report.certain ? "no page of before is anywhere" : "not certain: " + report.why_not);
-    ++(report.certain ? state.certain : state.uncertain);
+    state.totals.add(metric::clears_total, {report.certain ? "certain" : "uncertain"}, 1);
     clear.promise.deliver(std::move(report));
   }
   PEERCACHE_ASSERT(state.open.empty()); // An answer begins no clear, which would be lost here.
@@ -348,7 +349,7 @@ clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_optio
       [self](tell_atom, const std::string& bytes) { return on_tell(self, bytes); },
       [self](drain_atom) { self->state.spaces.end(); },
       [self](leave_atom) { return on_leave(self); },
-      [self](stats_atom) { return self->state.report(); },
+      [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom) {
         look_whether_to_wait_on(self);

@@ -63,10 +63,10 @@ struct clearing_state {
   std::map<incarnation, std::uint64_t> asked;
   std::uint64_t questions = 0;
   std::vector<open_clear> open;
-  std::uint64_t certain = 0, uncertain = 0; ///< Counts clears that were answered.
-  bool announced = false;                   ///< `options.caught_up` was called.
-  bool left = false;                        ///< This node has left for good.
-  bool says_goodbye = false;                ///< The next process will know that this one left.
+  metrics::samples totals;   ///< Counts the clears that were answered.
+  bool announced = false;    ///< `options.caught_up` was called.
+  bool left = false;         ///< This node has left for good.
+  bool says_goodbye = false; ///< The next process will know that this one left.
   life_record noted;
   /// End of the wait for nodes that were left behind; nothing while there is no such wait.
   std::optional<caf::actor_clock::time_point> waits_until;
@@ -77,7 +77,7 @@ struct clearing_state {
   /// disk remembers the epochs.
   bool done() const noexcept { return withdrawing == 0 && keeping == 0 && why_not_kept.empty(); }
   clear_report report_of(const open_clear& clear) const;
-  clearing_report report() const;
+  metrics::samples samples() const;
   /// Whether this member has something to hear, or should be asked.
   bool is_due(const discovery::member& whom) const;
 };

@@ -12,6 +12,8 @@
 
 namespace peercache::actors {
 
+using metrics::metric;
+
 bool directory_state::adopt(const topology_ptr& next) {
   PEERCACHE_ASSERT(next);
   if (next->view.stamp() <= left_at)
@@ -50,7 +52,8 @@ bool directory_state::owns(const page_key& key) const {
 }
 
 result<std::string> directory_state::publish(std::string_view batch) {
-  totals.publishes += batch.size() / directory::wire::publish_record_bytes;
+  totals.add(metric::directory_publishes_total,
+             batch.size() / directory::wire::publish_record_bytes);
   return directory::publish_batch(shard, batch);
 }
 
@@ -62,7 +65,7 @@ result<std::string> directory_state::publish(std::string_view batch, std::uint64
 }
 
 result<std::string> directory_state::look_up(std::string_view keys) {
-  totals.lookups += keys.size() / directory::wire::key_bytes;
+  totals.add(metric::directory_lookups_total, keys.size() / directory::wire::key_bytes);
   directory::key_ownership ownership;
   // A node with a closed epoch table may not hear of clears, so its shard names no page.
   const bool closed = options.epochs.closed();
@@ -80,18 +83,30 @@ result<std::string> directory_state::look_up(std::string_view keys) {
     ownership.is_old = [this, closed](const page_key& key) {
       return closed || options.epochs.is_old(key);
     };
-  return directory::lookup_batch(shard, keys, ownership, totals.foreign);
+  std::uint64_t foreign = 0;
+  auto answer = directory::lookup_batch(shard, keys, ownership, foreign);
+  totals.add(metric::directory_foreign_lookups_total, foreign);
+  return answer;
+}
+
+metrics::samples directory_state::samples() const {
+  auto now = totals;
+  const auto records = shard.locations();
+  now.set(metric::directory_records, records);
+  now.set(metric::directory_bytes, shard.bytes());
+  now.set(metric::directory_record_bytes, records > 0 ? shard.bytes() / records : 0);
+  now.set(metric::directory_owners, options.replicas);
+  const auto is_linked = [this](const auto& peer) {
+    return peer.linked() && peer.self.id != options.self;
+  };
+  now.set(metric::links, cluster ? std::ranges::count_if(cluster->peers, is_linked) : 0);
+  return now;
 }
 
 directory_report directory_state::report() const {
-  auto now = totals;
-  now.records = shard.locations();
-  now.bytes = shard.bytes();
-  now.replicas = options.replicas;
+  directory_report now;
   if (!cluster)
     return now;
-  for (const auto& other : cluster->peers)
-    now.links += other.linked() && other.self.id != options.self ? 1 : 0;
   for (const auto& member : cluster->view.members)
     if (const auto* digest = shard.digest_of(member.inc))
       for (const auto& range : *digest)
@@ -110,7 +125,7 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
   PEERCACHE_ASSERT(state.cluster && order.to != state.options.self);
   const auto* owner = state.cluster->find(order.to);
   auto settled = [self](std::uint64_t taken) {
-    self->state.totals.handed_over += taken;
+    self->state.totals.add(metric::directory_handed_over_total, taken);
     if (!self->state.giving)
       return;
     self->state.giving->settled(taken);
@@ -207,7 +222,8 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       [self](withdraw_atom, const std::string& batch) {
         auto& state = self->state;
         forward_withdrawals(self, batch);
-        state.totals.withdraws += batch.size() / directory::wire::withdraw_record_bytes;
+        state.totals.add(metric::directory_withdraws_total,
+                         batch.size() / directory::wire::withdraw_record_bytes);
         return to_caf(directory::withdraw_batch(state.shard, batch));
       },
       [&state](lookup_atom, const std::string& keys) { return to_caf(state.look_up(keys)); },
@@ -221,7 +237,9 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
         return begin_to_give(self, leaving, within_ms);
       },
       [self](pump_atom) { give_on(self); },
-      [&state](stats_atom) { return state.report(); },
+      [&state](stats_atom) -> caf::result<metrics::samples, directory_report> {
+        return {state.samples(), state.report()};
+      },
       [self](topology_atom, const topology_ptr& next) {
         auto changed = !self->state.cluster || self->state.cluster->view != next->view;
         if (!self->state.adopt(next) || !changed)

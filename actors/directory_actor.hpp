@@ -31,7 +31,7 @@ struct directory_state {
   caf::actor_clock::time_point changed_at{}; ///< When the last view was adopted.
   bool sweep_is_due = false;     ///< The shard has records of keys that it does not own.
   discovery::view_stamp left_at; ///< Stamp of the newest view without this node.
-  directory_report totals;
+  metrics::samples totals;       ///< Counts what this actor does.
   std::optional<directory::hand_over> giving; ///< Set while the node drains or leaves.
   /// Requests that are answered at the end of `giving`.
   std::vector<caf::typed_response_promise<std::uint64_t>> given;
@@ -53,6 +53,7 @@ struct directory_state {
   /// Returns the locations of these keys; `not_mine` for keys that this node neither knows nor
   /// owns.
   result<std::string> look_up(std::string_view keys);
+  metrics::samples samples() const;
   directory_report report() const;
 };
 

@@ -101,7 +101,10 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
         self->state.disk->make_room(bytes);
         return self->state.disk->on();
       },
-      [self](stats_atom) { return self->state.disk->report(); },
+      [self](stats_atom) -> caf::result<metrics::samples, disk_report> {
+        auto report = self->state.disk->report(); // No newer than the numbers, which come second.
+        return {self->state.disk->samples(), std::move(report)};
+      },
       [self](turn_atom, const disk_turn_ptr& turn) { take_turn(self, *turn); },
   };
 }

@@ -84,8 +84,11 @@ public:
   disk_gate& gate() noexcept { return gate_; }
   /// Share of the start's scan that is done; 1: the scan is over.
   double scanned() const noexcept { return scanned_.load(std::memory_order_relaxed); }
-  /// Returns the disk's state: at most a tenth of a second old, or older when the device holds the
-  /// thread up; the bytes in the queue are current.
+  /// Returns the disk's numbers: at most a tenth of a second old, or older when the device holds
+  /// the thread up; the bytes in the queue are current.
+  metrics::samples samples() const;
+  /// Returns the disk's state besides its numbers. Asked before `samples`, the state is no newer
+  /// than the numbers are.
   disk_report report() const;
 
   /// Scans the disk, then carries out commands until `stop`; hands the events of each turn to
@@ -152,6 +155,7 @@ private:
   void tell_of_known();
   bool forget_some_old();
   void publish_report();
+  void add_numbers(const storage::disk_tier_stats& stats, metrics::samples& to) const;
   void log_incidents(const storage::disk_tier_stats& stats);
   void shut_down();
 
@@ -192,6 +196,7 @@ private:
   std::atomic<double> scanned_{0};
   mutable std::mutex lock_;
   std::vector<command> commands_; ///< Guarded by lock_.
+  metrics::samples samples_;      ///< Guarded by lock_.
   disk_report report_;            ///< Guarded by lock_.
 };
 

@@ -13,6 +13,7 @@ namespace peercache::actors {
 namespace {
 
 using namespace std::chrono_literals;
+using metrics::metric;
 using storage::disk_clock;
 using storage::disk_status;
 
@@ -259,61 +260,75 @@ void disk_service::shut_down() {
 
 // -- the report
 
+metrics::samples disk_service::samples() const {
+  const std::lock_guard hold(lock_);
+  auto now = samples_;
+  now.set(metric::disk_queue_bytes, gate_.bytes()); // Pages that the thread has not seen are in it.
+  return now;
+}
+
 disk_report disk_service::report() const {
   const std::lock_guard hold(lock_);
-  auto now = report_;
-  // Counts all waiting pages, also those that the thread has not seen.
-  now.queue_bytes = gate_.bytes();
-  return now;
+  return report_;
 }
 
 void disk_service::publish_report() {
   disk_report now;
-  now.on = on() && why_off_.empty();
+  metrics::samples numbers;
+  const bool serves = on() && why_off_.empty();
   now.why_off = why_off_;
   now.path = path_;
-  now.scanned = scanned();
-  now.bytes_capacity = config_.size_bytes;
+  numbers.set(metric::disk_on, serves);
+  numbers.set(metric::disk_scanned_ratio, scanned());
+  numbers.set(metric::disk_bytes_capacity, config_.size_bytes);
   if (on()) {
     const auto stats = tier_->stats();
     log_incidents(stats);
     now.store = tier_->store().name();
     now.io = io_->name();
     now.why_fallback = why_fallback_;
-    now.bytes_used = stats.store.used_bytes;
-    now.pages = stats.store.pages;
-    now.page_bytes = stats.store.page_bytes;
-    now.files = stats.store.files;
-    now.queue_pages = stats.queue_pages;
-    now.writes = stats.writes;
-    now.written_bytes = stats.written_bytes;
-    now.write_errors = stats.write_errors;
-    for (std::size_t i = 1; i < stats.skipped.size(); ++i) {
-      const auto why = static_cast<storage::write_skip>(i);
-      now.skipped[std::string(to_string(why))] = stats.skipped[i] + gate_.skipped(why);
-    }
-    now.reads = stats.reads;
-    now.read_bytes = stats.read_bytes;
-    now.read_errors = stats.read_errors;
-    now.checksum_failures = stats.checksum_failures;
-    now.evicted = stats.evicted;
-    now.expired = stats.expired;
-    now.cleared = cleared_;
-    now.scrubbed_bytes = stats.scrubbed_bytes;
-    now.breaker_opened = stats.breaker_opened;
     now.breaker = to_string(stats.breaker);
-    now.read_only = stats.read_only;
     now.verifying = tier_->verifying();
-    now.write_latency = latency_report{write_latency_.snapshot()};
-    now.read_latency = latency_report{read_latency_.snapshot()};
+    numbers.set(metric::disk_breaker_open, serves && now.breaker != "closed");
+    if (serves)
+      numbers.set(metric::disk_info, {now.store, now.io}, 1);
+    add_numbers(stats, numbers);
   }
-  now.recovered = recovered_.pages;
-  now.torn = recovered_.torn;
-  now.foreign = recovered_.foreign;
-  now.replaced = recovered_.replaced;
-  now.corrupt = recovered_.corrupt;
+  numbers.set(metric::disk_recovered_records, recovered_.pages);
+  numbers.set(metric::disk_dropped_records, {"torn"}, recovered_.torn);
+  numbers.set(metric::disk_dropped_records, {"foreign"}, recovered_.foreign);
+  numbers.set(metric::disk_dropped_records, {"replaced"}, recovered_.replaced);
+  numbers.set(metric::disk_dropped_records, {"corrupt"}, recovered_.corrupt);
   const std::lock_guard hold(lock_);
+  samples_ = std::move(numbers);
   report_ = std::move(now);
+}
+
+void disk_service::add_numbers(const storage::disk_tier_stats& stats, metrics::samples& to) const {
+  to.set(metric::disk_bytes, stats.store.used_bytes);
+  to.set(metric::disk_records, stats.store.pages);
+  to.set(metric::disk_record_bytes, stats.store.page_bytes);
+  to.set(metric::disk_files, stats.store.files);
+  to.set(metric::disk_queue_pages, stats.queue_pages);
+  to.set(metric::disk_writes_total, stats.writes);
+  to.set(metric::disk_written_bytes_total, stats.written_bytes);
+  to.set(metric::disk_errors_total, {"write"}, stats.write_errors);
+  for (std::size_t i = 1; i < stats.skipped.size(); ++i) {
+    const auto why = static_cast<storage::write_skip>(i);
+    to.set(metric::disk_skips_total, {to_string(why)}, stats.skipped[i] + gate_.skipped(why));
+  }
+  to.set(metric::disk_reads_total, stats.reads);
+  to.set(metric::disk_read_bytes_total, stats.read_bytes);
+  to.set(metric::disk_errors_total, {"read"}, stats.read_errors);
+  to.set(metric::disk_checksum_failures_total, stats.checksum_failures);
+  to.set(metric::disk_op_seconds, {"write"}, write_latency_.snapshot());
+  to.set(metric::disk_op_seconds, {"read"}, read_latency_.snapshot());
+  to.set(metric::disk_evictions_total, stats.evicted);
+  to.set(metric::disk_expirations_total, stats.expired);
+  to.set(metric::cleared_pages_total, {"disk"}, cleared_);
+  to.set(metric::disk_scrubbed_bytes_total, stats.scrubbed_bytes);
+  to.set(metric::disk_breaker_opened_total, stats.breaker_opened);
+  to.set(metric::disk_read_only, stats.read_only);
 }
 
 void disk_service::log_incidents(const storage::disk_tier_stats& stats) {

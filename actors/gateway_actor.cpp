@@ -13,6 +13,8 @@
 
 namespace peercache::actors {
 
+using metrics::metric;
+
 std::string gateway_state::unready_reason() const {
   if (leaving)
     return "draining";
@@ -232,44 +234,57 @@ struct report_in_parts {
   }
 };
 
-/// Asks an actor for its part of the report; without an answer the part stays empty.
-template <class Part, class Actor>
+/// Asks an actor for its numbers, and for a report where `more` names a place for one. Without an
+/// answer within a second the status has neither.
+template <class Actor, class... More>
 void add_part(gateway_pointer self, const std::shared_ptr<report_in_parts>& whole,
-              const Actor& whom, Part node_report::*part) {
+              const Actor& whom, More node_report::*... more) {
+  if (!whom)
+    return;
   ++whole->missing;
   self->request(whom, 1s, stats_atom_v)
       .then(
-          [whole, part](Part& answer) {
-            whole->report.*part = std::move(answer);
+          [whole, more...](const metrics::samples& numbers, More&... answer) {
+            whole->report.samples.take(numbers);
+            ((whole->report.*more = std::move(answer)), ...);
             whole->finish_one();
           },
           [whole](const caf::error&) { whole->finish_one(); });
 }
 
+/// The numbers that the gateway itself knows, and the sum of its clients'.
+metrics::samples samples_of(gateway_pointer self) {
+  const auto& state = self->state;
+  auto now = state.sessions.totals();
+  const auto uptime =
+      std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - state.started);
+  now.set(metric::build_info, {state.options.version}, 1);
+  now.set(metric::data_plane_info, {state.options.data_plane}, 1);
+  now.set(metric::uptime_seconds, static_cast<double>(uptime.count()) / 1000);
+  now.set(metric::ready, state.ready());
+  now.set(metric::sessions, state.sessions.all().size());
+  if (!state.options.disk)
+    now.set(metric::disk_scanned_ratio, 1); // There is nothing to scan.
+  return now;
+}
+
 caf::result<node_report> node_status(gateway_pointer self) {
-  auto& state = self->state;
+  const auto& options = self->state.options;
   auto whole = std::make_shared<report_in_parts>();
   auto& report = whole->report;
-  report.member = discovery::encode_member(state.options.self);
-  report.ready = state.ready();
-  report.unready_reason = state.unready_reason();
-  report.uptime_ms = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - state.started)
-          .count());
-  report.sessions = state.sessions.all().size();
-  report.data_plane = state.options.data_plane;
-  report.version = state.options.version;
+  report.member = discovery::encode_member(options.self);
+  report.unready_reason = self->state.unready_reason();
+  report.data_plane = options.data_plane;
+  report.version = options.version;
+  report.samples = samples_of(self);
   whole->promise = self->make_response_promise<node_report>();
   auto promise = whole->promise;
-  add_part(self, whole, state.options.pool, &node_report::pool);
-  add_part(self, whole, state.options.directory, &node_report::directory);
-  add_part(self, whole, state.options.membership, &node_report::membership);
-  if (state.options.disk)
-    add_part(self, whole, state.options.disk, &node_report::disk);
-  if (state.options.promoter)
-    add_part(self, whole, state.options.promoter, &node_report::promotes);
-  if (state.options.clearing)
-    add_part(self, whole, state.options.clearing, &node_report::clearing);
+  add_part(self, whole, options.pool);
+  add_part(self, whole, options.directory, &node_report::directory);
+  add_part(self, whole, options.membership);
+  add_part(self, whole, options.disk, &node_report::disk);
+  add_part(self, whole, options.promoter);
+  add_part(self, whole, options.clearing);
   whole->finish_one();
   return promise;
 }
@@ -296,9 +311,12 @@ caf::result<bool> evict_disk(gateway_pointer self, std::uint64_t bytes) {
   return self->delegate(self->state.options.disk, evict_atom_v, bytes);
 }
 
-void take_report(gateway_pointer self, std::uint64_t id, client_report& totals) {
-  if (auto* known = self->state.sessions.find(id))
-    known->totals = std::move(totals);
+void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& totals) {
+  auto& sessions = self->state.sessions;
+  auto* known = sessions.find(id);
+  if (known != nullptr && !sessions.report(*known, std::move(totals)))
+    log::warn("gateway: the numbers of client {} are left out: there are too many of all clients",
+              known->client_name);
 }
 
 /// Has the promoter bring pages from disk into the pool ahead of need, without an answer.
@@ -341,7 +359,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](abandon_atom, std::uint64_t id, const std::string& slots) {
         abandon_for(self, id, slots);
       },
-      [self](report_atom, std::uint64_t id, client_report& totals) {
+      [self](report_atom, std::uint64_t id, metrics::samples& totals) {
         take_report(self, id, totals);
       },
       [self](used_atom, std::string& pages) {
@@ -365,10 +383,6 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](tell_atom) { let_early_clients_in(self); },
       [self](drain_atom) { return leave(self); },
       [self](drain_atom, bool drained) { return set_drained(self, drained); },
-      [self](stats_atom) -> caf::result<client_report, std::uint64_t> {
-        return {self->state.sessions.totals(),
-                static_cast<std::uint64_t>(self->state.sessions.all().size())};
-      },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom) { on_beat(self); },
   };

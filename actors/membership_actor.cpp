@@ -9,18 +9,19 @@
 
 namespace peercache::actors {
 
-membership_report membership_state::report() const {
-  membership_report now;
+using metrics::metric;
+
+metrics::samples membership_state::samples() const {
+  metrics::samples now;
   const auto& view = machine->current();
-  now.term = view.term;
-  now.version = view.version;
-  now.members = view.members.size();
-  now.member = machine->state() == discovery::membership::phase::joined;
-  now.leader = machine->leads();
-  now.master = machine->is_master();
+  now.set(metric::view_term, view.term);
+  now.set(metric::view_version, view.version);
+  now.set(metric::view_masters_lost, view.masters_lost());
+  now.set(metric::members, view.members.size());
+  now.set(metric::is_master, machine->is_master());
+  now.set(metric::is_leader, machine->leads());
   const auto* own = view.find(machine->self().inc);
-  now.draining = own != nullptr && own->draining;
-  now.masters_lost = view.masters_lost();
+  now.set(metric::draining, own != nullptr && own->draining);
   return now;
 }
 
@@ -188,7 +189,7 @@ membership_actor::behavior_type run_membership(membership_pointer self,
         step(self, [&](auto& machine, auto now) { return machine.set_draining(draining, now); });
         return true;
       },
-      [self](stats_atom) { return self->state.report(); },
+      [self](stats_atom) { return self->state.samples(); },
       [self](view_atom) { return discovery::encode_view(self->state.machine->current()); },
   };
 }

@@ -48,7 +48,7 @@ struct membership_state {
   std::vector<caf::typed_response_promise<bool>> goodbyes;
   static inline const char* name = "membership";
 
-  membership_report report() const;
+  metrics::samples samples() const;
 };
 
 /// Carries out what the membership machine decides: packets to addresses, views to the links. An

@@ -41,10 +41,8 @@ struct metrics_state {
   metrics::registry registry;
   static inline const char* name = "metrics";
 
-  void take(const node_report& node);
-  void take(const client_report& clients);
-  void take(const page_server::snapshot& server);
-  void take(const std::vector<rail_service::rail_snapshot>& rails);
+  /// Takes the node's numbers into the registry, and those of its data planes, and publishes the
+  /// texts of the next scrapes.
   void publish(const node_report& node);
 };
 

@@ -8,6 +8,9 @@
 #include <algorithm>
 
 namespace peercache::actors {
+
+using metrics::metric;
+
 namespace {
 
 /// When pages must be written before they are evicted, room is made for this many beats of demand:
@@ -67,33 +70,30 @@ void pool_state::evict_ahead() {
   publishing->left(victims);
 }
 
-pool_report pool_state::report() const {
-  auto stats = pool->stats();
-  pool_report now;
-  now.bytes_used = stats.used_bytes;
-  now.bytes_capacity = stats.capacity_bytes;
-  now.pages = stats.pages;
-  now.filling = stats.filling;
-  now.limbo = stats.limbo;
-  now.puts = stats.stored;
-  now.duplicates = stats.duplicates;
-  now.evictions = stats.evictions;
-  now.evicted_bytes = stats.evicted_bytes;
-  now.adopted = stats.adopted;
-  now.adopted_refused = adoption.refused;
-  now.cleared = clearing.pages_in_all;
-  now.unpublished = publishing->unpublished();
-  const auto& totals = publishing->totals();
-  now.republished = totals.republished;
-  now.mirrored = totals.mirrored;
-  now.mirrored_refused = totals.mirrored_refused;
-  now.mirrored_bytes = publishing->mirrors().bytes();
+metrics::samples pool_state::samples() const {
+  metrics::samples now;
+  const auto stats = pool->stats();
+  now.set(metric::pool_bytes_used, stats.used_bytes);
+  now.set(metric::pool_bytes_capacity, stats.capacity_bytes);
+  now.set(metric::pool_pages, stats.pages);
+  now.set(metric::pool_pages_filling, stats.filling);
+  now.set(metric::pool_puts_total, stats.stored);
+  now.set(metric::evictions_total, stats.evictions);
+  now.set(metric::evicted_bytes_total, stats.evicted_bytes);
+  now.set(metric::adopted_pages_total, stats.adopted);
+  now.set(metric::adopted_refused_total, adoption.refused);
+  now.set(metric::cleared_pages_total, {"memory"}, clearing.pages_in_all);
+  const auto& told = publishing->totals();
+  now.set(metric::directory_republished_total, told.republished);
+  now.set(metric::mirrored_pages_total, {"mirrored"}, told.mirrored);
+  now.set(metric::mirrored_pages_total, {"refused"}, told.mirrored_refused);
+  now.set(metric::mirrored_bytes, publishing->mirrors().bytes());
   const auto& repaired = publishing->repaired();
-  now.repair_passes = repaired.passes;
-  now.repair_bytes = repaired.bytes;
-  now.repair_differing = repaired.differing_ranges;
-  now.repair_published = repaired.published;
-  now.repair_withdrawn = repaired.withdrawn;
+  now.set(metric::repair_passes_total, repaired.passes);
+  now.set(metric::repair_bytes_total, repaired.bytes);
+  now.set(metric::repair_differing_ranges_total, repaired.differing_ranges);
+  now.set(metric::repair_records_total, {"published"}, repaired.published);
+  now.set(metric::repair_records_total, {"withdrawn"}, repaired.withdrawn);
   return now;
 }
 
@@ -194,7 +194,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](clear_atom) { return give_up_old(self); },
       [self](clear_atom, std::uint32_t from) { go_on_giving_up(self, from); },
       [self](drain_atom) { return withdraw_everything(self); },
-      [self](stats_atom) { return self->state.report(); },
+      [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
       [self](adopt_atom, const std::string& compared) {
         adopt_pages(self, compared);

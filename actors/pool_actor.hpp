@@ -73,7 +73,7 @@ struct pool_state {
   bool mostly_on_disk() const {
     return 2 * publishing->marks().kept_count() >= pool->stats().pages;
   }
-  pool_report report() const;
+  metrics::samples samples() const; ///< The pool's numbers and those of its publisher.
 };
 
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;

@@ -8,6 +8,9 @@
 #include <memory>
 
 namespace peercache::actors {
+
+using metrics::metric;
+
 namespace {
 
 using promoter_pointer = promoter_actor::stateful_pointer<promoter_state>;
@@ -63,9 +66,9 @@ void finish(promoter_pointer self, const promotion_group& group,
   auto& state = self->state;
   PEERCACHE_ASSERT(places.size() == group.jobs.size());
   for (std::size_t i = 0; i < group.jobs.size(); ++i) {
-    ++(places[i] ? state.totals.promoted : state.totals.missed);
+    state.count(places[i] ? "promoted" : "missed");
     if (places[i] && group.jobs[i].warm)
-      ++state.totals.warmed;
+      state.totals.add(metric::disk_warmed_total);
     for (const auto waiter : state.pages.finish(group.jobs[i].key))
       state.decide(waiter, places[i]);
   }
@@ -117,7 +120,7 @@ void load(promoter_pointer self, const group_ptr& group, const std::string& slot
   for (std::size_t i = 0; i < group->jobs.size(); ++i) {
     group->slots.push_back(record_at<slot_id>(slots, i));
     if (group->slots[i] == no_slot)
-      ++self->state.totals.refused;
+      self->state.count("refused");
     else
       append_record(wanted,
                     wanted_page{group->jobs[i].key, group->slots[i], group->jobs[i].length_bytes});
@@ -167,7 +170,7 @@ void ask_for_missing(promoter_pointer self, std::uint64_t request, const std::st
     const auto page = record_at<promoted_page>(wanted, i);
     const auto waiter = waiter_of(request, i);
     if (places[i]) {
-      ++state.totals.in_pool;
+      state.count("in_pool");
       state.decide(waiter, places[i]);
       continue;
     }
@@ -175,10 +178,10 @@ void ask_for_missing(promoter_pointer self, std::uint64_t request, const std::st
     case promotions::answer::queued:
       break;
     case promotions::answer::joined:
-      ++state.totals.joined;
+      state.count("joined");
       break;
     case promotions::answer::refused:
-      ++state.totals.refused;
+      state.count("refused");
       state.decide(waiter, std::nullopt);
       break;
     }
@@ -262,7 +265,7 @@ promoter_actor::behavior_type run_promoter(promoter_pointer self, promoter_optio
       [self](warm_atom, const std::string& wanted) { warm(self, wanted); },
       [self](stats_atom) {
         auto now = self->state.totals;
-        now.on_its_way = self->state.pages.on_their_way();
+        now.set(metric::disk_promotes_on_their_way, self->state.pages.on_their_way());
         return now;
       },
       [self](beat_atom, std::uint64_t request) { self->state.deliver(request); },

@@ -34,9 +34,13 @@ struct promoter_state {
   promotions pages;
   std::unordered_map<std::uint64_t, promote_request> requests;
   std::uint64_t next_request = 1;
-  promote_report totals;
+  metrics::samples totals; ///< Counts pages by their fate.
   static inline const char* name = "promoter";
 
+  /// Counts a page. @param result a word of the label of `disk_promotes_total`
+  void count(std::string_view result) {
+    totals.add(metrics::metric::disk_promotes_total, {result}, 1);
+  }
   /// Notes where one page of a request is; nothing: the page cannot be had.
   void decide(std::uint64_t waiter, const std::optional<directory::page_location>& place);
   void deliver(std::uint64_t request);

@@ -7,58 +7,6 @@
 #include <algorithm>
 
 namespace peercache::actors {
-namespace {
-
-void add(std::vector<std::uint64_t>& sum, const std::vector<std::uint64_t>& more) {
-  sum.resize(std::max(sum.size(), more.size()));
-  for (std::size_t i = 0; i < more.size(); ++i)
-    sum[i] += more[i];
-}
-
-void add(latency_report& sum, const latency_report& more) {
-  auto merged = sum.snapshot();
-  merged.merge(more.snapshot());
-  sum = latency_report{merged};
-}
-
-void add(rail_report& sum, const rail_report& more) {
-  sum.reads += more.reads;
-  sum.bytes += more.bytes;
-  sum.entry_reads += more.entry_reads;
-  sum.bounced_bytes += more.bounced_bytes;
-  sum.channels += more.channels;
-  for (const auto& [status, count] : more.errors)
-    sum.errors[status] += count;
-}
-
-void add(rdma_peer_report& sum, const rdma_peer_report& more) {
-  sum.reads += more.reads;
-  sum.bytes += more.bytes;
-  sum.errors += more.errors;
-}
-
-template <class Report>
-void add(std::map<std::string, Report>& sum, const std::map<std::string, Report>& more) {
-  for (const auto& [name, report] : more)
-    add(sum[name], report);
-}
-
-void add(client_report& sum, const client_report& more) {
-  add(sum.get_status, more.get_status);
-  add(sum.set_status, more.set_status);
-  add(sum.exists_status, more.exists_status);
-  add(sum.get_hits, more.get_hits);
-  add(sum.get_bytes, more.get_bytes);
-  add(sum.get_latency, more.get_latency);
-  add(sum.set_latency, more.set_latency);
-  add(sum.exists_latency, more.exists_latency);
-  add(sum.rails, more.rails);
-  add(sum.rdma_peers, more.rdma_peers);
-  sum.set_bytes += more.set_bytes;
-  sum.view_refreshes += more.view_refreshes;
-}
-
-} // namespace
 
 std::optional<std::uint64_t> session_table::open(std::string client_name, session_listener events,
                                                  const lock_held& held) {
@@ -103,6 +51,16 @@ bool session_table::returned(session& from, slot_id slot) {
   return from.slots.erase(slot.value) == 1;
 }
 
+bool session_table::report(session& from, metrics::samples totals) {
+  PEERCACHE_ASSERT(series_ >= from.totals.size());
+  const auto others = series_ - from.totals.size();
+  if (others + totals.size() > series_max)
+    return false;
+  series_ = others + totals.size();
+  from.totals = std::move(totals);
+  return true;
+}
+
 void session_table::went_silent(const caf::actor_addr& events) {
   for (auto& [id, known] : sessions_)
     if (known.events.address() == events)
@@ -118,7 +76,9 @@ std::string session_table::close(std::uint64_t id) {
     append_record(slots, slot_id{slot});
   const auto freed = locks_in_use_.erase(found->second.lock_index);
   PEERCACHE_ASSERT(freed == 1);
-  add(ended_, found->second.totals);
+  series_ -= found->second.totals.size();
+  ended_.add(found->second.totals);
+  ended_.zero_gauges();
   sessions_.erase(found);
   return slots;
 }
@@ -131,15 +91,10 @@ std::vector<std::uint64_t> session_table::silent() const {
   return ids;
 }
 
-client_report session_table::totals() const {
+metrics::samples session_table::totals() const {
   auto sum = ended_;
-  sum.breakers_open = 0;
-  for (auto& [name, rail] : sum.rails)
-    rail.channels = 0; // No channel of an ended session is open.
-  for (const auto& [id, known] : sessions_) {
-    add(sum, known.totals);
-    sum.breakers_open += known.totals.breakers_open;
-  }
+  for (const auto& [id, known] : sessions_)
+    sum.add(known.totals);
   return sum;
 }
 

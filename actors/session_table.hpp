@@ -28,12 +28,14 @@ public:
     session_listener events;
     std::uint32_t lock_index = 0;
     std::unordered_set<std::uint32_t> slots;
-    client_report totals;
+    metrics::samples totals; ///< What the client has counted since its start; see `report`.
     bool mapped = false; ///< The process was seen to hold its lock, so it has had the pool mapped.
     bool silent = false; ///< The connection is lost; the process may live.
   };
 
   static constexpr std::uint32_t sessions_max = 1024;
+  /// Series of all sessions' totals together, at most.
+  static constexpr std::size_t series_max = std::size_t{1} << 18;
 
   /// Whether some process holds the lock of this index.
   using lock_held = std::function<bool(std::uint32_t lock_index)>;
@@ -52,6 +54,10 @@ public:
   /// Takes `slot` from the session. True when it belonged to the session.
   bool returned(session& from, slot_id slot);
 
+  /// Takes the totals that the session's client has counted since its start. False, and the totals
+  /// of before stay, when all sessions together would have more than `series_max` series.
+  bool report(session& from, metrics::samples totals);
+
   /// Marks the session of the client with this address as silent: its connection is gone.
   void went_silent(const caf::actor_addr& events);
 
@@ -63,12 +69,13 @@ public:
 
   const std::map<std::uint64_t, session>& all() const noexcept { return sessions_; }
   /// Returns the added totals of all sessions, the ended ones included.
-  client_report totals() const;
+  metrics::samples totals() const;
 
 private:
   std::map<std::uint64_t, session> sessions_;
   std::unordered_set<std::uint32_t> locks_in_use_;
-  client_report ended_;
+  std::size_t series_ = 0; ///< Series of the totals of all sessions that are open.
+  metrics::samples ended_; ///< Totals of the sessions that ended; their gauges are 0.
 };
 
 } // namespace peercache::actors

@@ -1,4 +1,5 @@
 #include "cli/cluster_health.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -6,6 +7,8 @@
 #include <thread>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -29,7 +32,7 @@ void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults
   const auto& disk = answer.status->disk;
   const auto& name = answer.member.name;
   // A disk tier without a path is off on purpose: no fault.
-  if (!disk.on) {
+  if (!answer.status->is(metric::disk_on)) {
     if (!disk.path.empty())
       faults.push_back(fmt::format("{}: its disk tier is off: {}; what is there is missed, and "
                                    "clears may not be certain",
@@ -40,7 +43,7 @@ void add_disk_faults(const node_answer& answer, std::vector<std::string>& faults
     faults.push_back(fmt::format("{}: its disk fails, and is left alone for a while; see its log "
                                  "and `peercache disk status {}`",
                                  name, name));
-  else if (disk.read_only)
+  else if (answer.status->is(metric::disk_read_only))
     faults.push_back(fmt::format("{}: its disk tier takes no pages; see `peercache disk status {}`",
                                  name, name));
 }
@@ -71,20 +74,22 @@ void add_faults(const node_answer& answer, const discovery::view& view, std::siz
     return;
   }
   const auto& status = *answer.status;
-  if (!status.ready)
+  if (!status.is(metric::ready))
     faults.push_back(fmt::format("{} is not ready: {}", name, status.unready_reason));
   if (status.self.inc != answer.member.inc)
     faults.push_back(name + " was started again since this view was made; the next view has it");
-  if (status.view_term != view.term || status.view_version != view.version)
+  if (status.count(metric::view_term) != view.term ||
+      status.count(metric::view_version) != view.version)
     faults.push_back(fmt::format("{} has another view: term {}, version {}; ask again, and if it "
                                  "stays so look at the network between it and the masters",
-                                 name, status.view_term, status.view_version));
+                                 name, status.count(metric::view_term),
+                                 status.count(metric::view_version)));
   // Members that do not answer have a fault of their own, so a missing connection to them is no
   // further fault.
-  else if (status.links + 1 < answering)
+  else if (status.count(metric::links) + 1 < answering)
     faults.push_back(fmt::format("{} is connected to {} of {} other nodes; look at the network "
                                  "between them",
-                                 name, status.links, answering - 1));
+                                 name, status.count(metric::links), answering - 1));
   add_disk_faults(answer, faults);
 }
 
@@ -137,13 +142,13 @@ std::vector<std::string> faults_of(const client::node_status& asked, const disco
 std::string state_of(const node_answer& answer) {
   if (!answer.status)
     return std::string(to_string(answer.fault.code));
-  if (!answer.status->ready)
+  if (!answer.status->is(metric::ready))
     return "unready: " + answer.status->unready_reason;
-  return answer.status->draining ? "draining" : "ready";
+  return answer.status->is(metric::draining) ? "draining" : "ready";
 }
 
 std::string role_of(const node_answer& answer, const discovery::view& view) {
-  if (answer.status && answer.status->leader)
+  if (answer.status && answer.status->is(metric::is_leader))
     return "leader";
   return is_master(view, answer.member.name) ? "master" : "member";
 }

@@ -4,6 +4,7 @@
 #include "cli/usage.hpp"
 #include "config/load.hpp"
 #include "config/process_sources.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <array>
 #include <charconv>
@@ -11,6 +12,8 @@
 #include <fmt/format.h>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -236,23 +239,23 @@ nlohmann::json to_json(const discovery::member& member) {
 
 nlohmann::json to_json(const client::node_status& status) {
   return {{"node", to_json(status.self)},
-          {"ready", status.ready},
-          {"leader", status.leader},
+          {"ready", status.is(metric::ready)},
+          {"leader", status.is(metric::is_leader)},
           {"unready_reason", status.unready_reason},
-          {"uptime_ms", status.uptime_ms},
-          {"view_term", status.view_term},
-          {"view_version", status.view_version},
-          {"pool_bytes_used", status.pool_bytes_used},
-          {"pool_bytes_capacity", status.pool_bytes_capacity},
-          {"pool_pages", status.pool_pages},
-          {"puts", status.puts},
-          {"evictions", status.evictions},
-          {"evicted_bytes", status.evicted_bytes},
-          {"draining", status.draining},
-          {"members", status.members},
-          {"links", status.links},
-          {"directory_records", status.directory.records},
-          {"sessions", status.sessions},
+          {"uptime_ms", status.samples.milliseconds(metric::uptime_seconds)},
+          {"view_term", status.count(metric::view_term)},
+          {"view_version", status.count(metric::view_version)},
+          {"pool_bytes_used", status.count(metric::pool_bytes_used)},
+          {"pool_bytes_capacity", status.count(metric::pool_bytes_capacity)},
+          {"pool_pages", status.count(metric::pool_pages)},
+          {"puts", status.count(metric::pool_puts_total)},
+          {"evictions", status.count(metric::evictions_total)},
+          {"evicted_bytes", status.count(metric::evicted_bytes_total)},
+          {"draining", status.is(metric::draining)},
+          {"members", status.count(metric::members)},
+          {"links", status.count(metric::links)},
+          {"directory_records", status.count(metric::directory_records)},
+          {"sessions", status.count(metric::sessions)},
           {"data_plane", status.data_plane},
           {"version", status.version}};
 }

@@ -1,11 +1,14 @@
 #include "cli/command.hpp"
 #include "cli/disk_status.hpp"
 #include "cli/option_forms.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <fmt/format.h>
 #include <thread>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -25,11 +28,8 @@ exit_code show_status(const global_options& globals, const disk_arguments& argum
   auto status = (*admin)->status();
   if (!status)
     return fail(globals, status.error());
-  auto data = to_json(status->disk);
-  data["node"] = status->self.name;
-  data["promotes"] = to_json(status->promotes);
-  print(globals, data, to_text(status->disk, status->promotes));
-  return exit_code_of(status->disk);
+  print(globals, disk_json(*status), disk_text(*status));
+  return disk_exit_code(*status);
 }
 
 /// Asks for status reports until `enough` returns true for one. False: the time was over before.
@@ -41,7 +41,7 @@ result<bool> follow(client::admin_client& admin, milliseconds at_most, Enough&& 
     auto status = admin.status();
     if (!status)
       return status.error();
-    if (enough(status->disk))
+    if (enough(*status))
       return true;
   }
   return false;
@@ -56,9 +56,9 @@ exit_code verify(const global_options& globals, const disk_arguments& arguments)
     return fail(globals, before.error());
   if (auto begun = (*admin)->verify_disk(); !begun)
     return fail(globals, begun.error());
-  verify_progress progress(before->disk);
+  verify_progress progress(*before);
   progress_bar bar(stderr, "verifying", progress.total_bytes());
-  auto done = follow(**admin, arguments.wait, [&](const link::disk_report& now) {
+  auto done = follow(**admin, arguments.wait, [&](const client::node_status& now) {
     const bool ended = progress.take(now);
     bar.update(std::min(progress.read_bytes(), progress.total_bytes()));
     return ended;
@@ -91,13 +91,13 @@ exit_code evict(const global_options& globals, const disk_arguments& arguments) 
   auto before = (*admin)->status();
   if (!before)
     return fail(globals, before.error());
-  const auto all = before->disk.bytes_capacity;
+  const auto all = before->count(metric::disk_bytes_capacity);
   if (auto begun = (*admin)->evict_disk(arguments.free_bytes == 0 ? all : arguments.free_bytes);
       !begun)
     return fail(globals, begun.error());
-  evict_progress progress(before->disk, arguments.free_bytes);
+  evict_progress progress(*before, arguments.free_bytes);
   auto state = evict_progress::state::going_on;
-  auto done = follow(**admin, arguments.wait, [&](const link::disk_report& now) {
+  auto done = follow(**admin, arguments.wait, [&](const client::node_status& now) {
     state = progress.take(now);
     return state != evict_progress::state::going_on;
   });

@@ -1,5 +1,6 @@
 #include "cli/command.hpp"
 #include "discovery/hash_ring.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +8,8 @@
 #include <span>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -131,7 +134,7 @@ result<std::vector<std::string>> owners_of(const global_options& globals, const 
   if (!view || !status)
     return view ? status.error() : view.error();
   std::array<node_id, discovery::hash_ring::replicas_max> owners;
-  const auto wanted = std::min<std::size_t>(status->directory.replicas, owners.size());
+  const auto wanted = std::min<std::size_t>(status->count(metric::directory_owners), owners.size());
   const auto count =
       discovery::hash_ring(view->members).owners(key, std::span(owners).first(wanted));
   std::vector<std::string> names;

@@ -1,9 +1,12 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <fmt/format.h>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -24,13 +27,15 @@ std::string text_of(const std::vector<node_answer>& answers, const discovery::vi
                                    fmt::format("{}:{}", member.host, member.control_port),
                                    state_of(answer), role_of(answer, view)};
     if (status) {
-      auto share = status->pool_bytes_capacity == 0
-                       ? 0.0
-                       : static_cast<double>(status->pool_bytes_used) /
-                             static_cast<double>(status->pool_bytes_capacity);
-      cells.insert(cells.end(), {human_bytes(status->pool_bytes_capacity), human_percent(share),
-                                 human_count(status->pool_pages), human_count(status->evictions),
-                                 human_count(status->directory.records)});
+      const auto count = [&node = *status](metric id) { return node.count(id); };
+      const auto capacity = count(metric::pool_bytes_capacity);
+      const auto share = capacity == 0 ? 0.0
+                                       : status->samples.value(metric::pool_bytes_used) /
+                                             static_cast<double>(capacity);
+      cells.insert(cells.end(), {human_bytes(capacity), human_percent(share),
+                                 human_count(count(metric::pool_pages)),
+                                 human_count(count(metric::evictions_total)),
+                                 human_count(count(metric::directory_records))});
     }
     table.add_row(std::move(cells));
   }
@@ -53,7 +58,7 @@ exit_code show_nodes(const global_options& globals) {
     node["reachable"] = answer.status.has_value();
     node["fault"] = answer.fault.message;
     nodes.push_back(std::move(node));
-    all_ready = all_ready && answer.status && answer.status->ready;
+    all_ready = all_ready && answer.status && answer.status->is(metric::ready);
   }
   print(globals,
         {{"term", view->term},

@@ -1,10 +1,13 @@
 #include "cli/command.hpp"
 #include "discovery/hash_ring.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -70,8 +73,8 @@ exit_code show_ring(const global_options& globals) {
   auto status = (*admin)->status();
   if (!view || !status)
     return fail(globals, view ? status.error() : view.error());
-  const auto replicas =
-      std::clamp<std::size_t>(status->directory.replicas, 1, discovery::hash_ring::replicas_max);
+  const auto replicas = std::clamp<std::size_t>(status->count(metric::directory_owners), 1,
+                                                discovery::hash_ring::replicas_max);
   print_ring(globals, *view, replicas);
   return exit_code::ok;
 }

@@ -1,18 +1,25 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <fmt/format.h>
 
 namespace peercache::cli {
 
+using metrics::metric;
+
 namespace {
 
-nlohmann::json shard_json(const link::directory_report& shard) {
-  return {{"records", shard.records},      {"bytes", shard.bytes},
-          {"lookups", shard.lookups},      {"publishes", shard.publishes},
-          {"withdraws", shard.withdraws},  {"foreign", shard.foreign},
-          {"replicas", shard.replicas},    {"handed_over", shard.handed_over},
-          {"records_of", shard.records_of}};
+nlohmann::json shard_json(const client::node_status& status) {
+  return {{"records", status.count(metric::directory_records)},
+          {"bytes", status.count(metric::directory_bytes)},
+          {"lookups", status.count(metric::directory_lookups_total)},
+          {"publishes", status.count(metric::directory_publishes_total)},
+          {"withdraws", status.count(metric::directory_withdraws_total)},
+          {"foreign", status.count(metric::directory_foreign_lookups_total)},
+          {"replicas", status.count(metric::directory_owners)},
+          {"handed_over", status.count(metric::directory_handed_over_total)},
+          {"records_of", status.directory.records_of}};
 }
 
 exit_code list_shards(const global_options& globals) {
@@ -39,11 +46,13 @@ exit_code list_shards(const global_options& globals) {
       shards.push_back({{"node", member.name}, {"fault", fault.message}});
       continue;
     }
-    const auto& shard = status->directory;
-    table.add_row({member.name, human_count(shard.records), human_bytes(shard.bytes),
-                   human_count(shard.lookups), human_count(shard.publishes),
-                   human_count(shard.withdraws), human_count(shard.foreign)});
-    shards.push_back(shard_json(shard));
+    const auto count = [&node = *status](metric id) { return human_count(node.count(id)); };
+    table.add_row({member.name, count(metric::directory_records),
+                   human_bytes(status->count(metric::directory_bytes)),
+                   count(metric::directory_lookups_total), count(metric::directory_publishes_total),
+                   count(metric::directory_withdraws_total),
+                   count(metric::directory_foreign_lookups_total)});
+    shards.push_back(shard_json(*status));
     shards.back()["node"] = member.name;
   }
   print(globals, {{"shards", shards}}, table.to_string(colour_allowed(stdout)));
@@ -57,21 +66,23 @@ exit_code show_shard(const global_options& globals, const std::string& name) {
   auto status = (*admin)->status();
   if (!status)
     return fail(globals, status.error());
-  const auto& shard = status->directory;
+  const auto count = [&node = *status](metric id) { return human_count(node.count(id)); };
   fact_list facts;
   facts.add("node", status->self.name);
-  facts.add("records", human_count(shard.records));
-  facts.add("memory", fmt::format("{}, {} bytes a record", human_bytes(shard.bytes),
-                                  shard.records == 0 ? 0 : shard.bytes / shard.records));
-  facts.add("owners of a key", human_count(shard.replicas));
-  facts.add("lookups", fmt::format("{} keys, {} of them not its own", human_count(shard.lookups),
-                                   human_count(shard.foreign)));
-  facts.add("publishes", human_count(shard.publishes));
-  facts.add("withdraws", human_count(shard.withdraws));
-  facts.add("handed over", human_count(shard.handed_over) + " records");
-  for (const auto& [node, records] : shard.records_of)
+  facts.add("records", count(metric::directory_records));
+  facts.add("memory", fmt::format("{}, {} bytes a record",
+                                  human_bytes(status->count(metric::directory_bytes)),
+                                  status->count(metric::directory_record_bytes)));
+  facts.add("owners of a key", count(metric::directory_owners));
+  facts.add("lookups",
+            fmt::format("{} keys, {} of them not its own", count(metric::directory_lookups_total),
+                        count(metric::directory_foreign_lookups_total)));
+  facts.add("publishes", count(metric::directory_publishes_total));
+  facts.add("withdraws", count(metric::directory_withdraws_total));
+  facts.add("handed over", count(metric::directory_handed_over_total) + " records");
+  for (const auto& [node, records] : status->directory.records_of)
     facts.add("pages of " + node, human_count(records) + " records");
-  auto data = shard_json(shard);
+  auto data = shard_json(*status);
   data["node"] = status->self.name;
   print(globals, data, facts.to_string());
   return exit_code::ok;

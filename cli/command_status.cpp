@@ -1,10 +1,13 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <fmt/format.h>
 #include <map>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -13,18 +16,20 @@ void add_node(fact_list& facts, const client::node_status& status) {
             fmt::format("{} ({}:{}, data {}, http {})", status.self.name, status.self.host,
                         status.self.control_port, status.self.data_port, status.self.http_port));
   facts.add("incarnation", to_string(status.self.inc));
-  facts.add("ready", !status.ready     ? "no: " + status.unready_reason
-                     : status.draining ? "yes, draining"
-                                       : "yes");
-  facts.add("uptime", human_duration(std::chrono::milliseconds(status.uptime_ms)));
-  facts.add("pool",
-            fmt::format("{} of {} used, {} pages", human_bytes(status.pool_bytes_used),
-                        human_bytes(status.pool_bytes_capacity), human_count(status.pool_pages)));
-  facts.add("puts", human_count(status.puts));
-  facts.add("evictions", fmt::format("{} ({})", human_count(status.evictions),
-                                     human_bytes(status.evicted_bytes)));
-  facts.add("directory", human_count(status.directory.records) + " records");
-  facts.add("sessions", human_count(status.sessions));
+  facts.add("ready", !status.is(metric::ready)     ? "no: " + status.unready_reason
+                     : status.is(metric::draining) ? "yes, draining"
+                                                   : "yes");
+  facts.add("uptime", human_duration(std::chrono::milliseconds(
+                          status.samples.milliseconds(metric::uptime_seconds))));
+  facts.add("pool", fmt::format("{} of {} used, {} pages",
+                                human_bytes(status.count(metric::pool_bytes_used)),
+                                human_bytes(status.count(metric::pool_bytes_capacity)),
+                                human_count(status.count(metric::pool_pages))));
+  facts.add("puts", human_count(status.count(metric::pool_puts_total)));
+  facts.add("evictions", fmt::format("{} ({})", human_count(status.count(metric::evictions_total)),
+                                     human_bytes(status.count(metric::evicted_bytes_total))));
+  facts.add("directory", human_count(status.count(metric::directory_records)) + " records");
+  facts.add("sessions", human_count(status.count(metric::sessions)));
   facts.add("data plane", status.data_plane);
   facts.add("version", status.version);
 }
@@ -88,7 +93,7 @@ exit_code show_status(const global_options& globals) {
   data["degraded"] = !faults.empty();
   data["faults"] = faults;
   print(globals, data, facts.to_string());
-  return status->ready && faults.empty() ? exit_code::ok : exit_code::degraded;
+  return status->is(metric::ready) && faults.empty() ? exit_code::ok : exit_code::degraded;
 }
 
 } // namespace

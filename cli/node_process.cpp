@@ -1,6 +1,7 @@
 #include "cli/node_process.hpp"
 
 #include "client/admin_client.hpp"
+#include "metrics/metric_table.hpp"
 
 #include <charconv>
 #include <csignal>
@@ -10,6 +11,8 @@
 #include <poll.h>
 
 namespace peercache::cli {
+
+using metrics::metric;
 
 namespace {
 
@@ -186,11 +189,12 @@ result<void> wait_for_members(const node_process& node, std::size_t count,
   while (std::chrono::steady_clock::now() < until) {
     auto view = (*admin)->view();
     auto status = (*admin)->status();
-    if (view && status && status->ready && view->members.size() == count)
+    if (view && status && status->is(metric::ready) && view->members.size() == count)
       return {};
     if (view && status)
-      seen = fmt::format("{} members, {}", view->members.size(),
-                         status->ready ? "ready" : "unready: " + status->unready_reason);
+      seen =
+          fmt::format("{} members, {}", view->members.size(),
+                      status->is(metric::ready) ? "ready" : "unready: " + status->unready_reason);
     // Waits 20 ms before asking again: a node sends no message when its view changes.
     ::poll(nullptr, 0, 20);
   }

@@ -75,30 +75,10 @@ result<node_status> admin_client::status() {
   auto self = discovery::decode_member(report->member);
   if (!self)
     return self.error();
-  node_status status;
-  status.self = std::move(*self);
-  status.ready = report->ready;
-  status.leader = report->membership.leader;
-  status.unready_reason = report->unready_reason;
-  status.uptime_ms = report->uptime_ms;
-  status.view_term = report->membership.term;
-  status.view_version = report->membership.version;
-  status.pool_bytes_used = report->pool.bytes_used;
-  status.pool_bytes_capacity = report->pool.bytes_capacity;
-  status.pool_pages = report->pool.pages;
-  status.puts = report->pool.puts;
-  status.evictions = report->pool.evictions;
-  status.evicted_bytes = report->pool.evicted_bytes;
-  status.draining = report->membership.draining;
-  status.members = report->membership.members;
-  status.links = report->directory.links;
-  status.directory = std::move(report->directory);
-  status.sessions = report->sessions;
-  status.data_plane = report->data_plane;
-  status.version = report->version;
-  status.disk = std::move(report->disk);
-  status.promotes = report->promotes;
-  return status;
+  return node_status{
+      std::move(*self),           std::move(report->unready_reason), std::move(report->data_plane),
+      std::move(report->version), std::move(report->samples),        std::move(report->directory),
+      std::move(report->disk)};
 }
 
 result<discovery::view> admin_client::view() {

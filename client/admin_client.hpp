@@ -3,6 +3,7 @@
 #include "common/result.hpp"
 #include "discovery/view.hpp"
 #include "link/protocol/reports.hpp"
+#include "metrics/samples.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -16,27 +17,18 @@ namespace peercache::client {
 /// The state of one node, as it reports it.
 struct node_status {
   discovery::member self;
-  bool ready = false;
-  bool leader = false;
   std::string unready_reason; ///< Why the node is not ready; empty when it is.
-  std::uint64_t uptime_ms = 0;
-  std::uint64_t view_term = 0;
-  std::uint64_t view_version = 0;
-  std::uint64_t pool_bytes_used = 0;
-  std::uint64_t pool_bytes_capacity = 0;
-  std::uint64_t pool_pages = 0;
-  std::uint64_t puts = 0;
-  std::uint64_t evictions = 0;
-  std::uint64_t evicted_bytes = 0;
-  bool draining = false;     ///< The node owns no keys and takes no pages, by its view.
-  std::uint64_t members = 0; ///< Number of members in the node's view.
-  std::uint64_t links = 0;   ///< Other members that the node has a live connection to.
-  link::directory_report directory;
-  std::uint64_t sessions = 0;
-  std::string data_plane; ///< How the node serves pages, "tcp" or "verbs", with the reason.
+  std::string data_plane;     ///< How the node serves pages, "tcp" or "verbs", with the reason.
   std::string version;
+  /// All metrics of the node but those of its data planes.
+  metrics::samples samples;
+  link::directory_report directory;
   link::disk_report disk;
-  link::promote_report promotes;
+
+  /// The value of a metric without labels; 0 when the node does not say it.
+  std::uint64_t count(metrics::metric id) const { return samples.count(id); }
+  /// Whether a gauge that is 0 or 1 is 1.
+  bool is(metrics::metric id) const { return samples.value(id) != 0; }
 };
 
 /// Asks and operates one node; the CLI is made of it. Threads: one at a time. Errors: results; each

@@ -70,9 +70,10 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
       session(
           opts, closing,
           [this] {
-            auto report = totals.report(health.open());
-            reads->report(report);
-            return report;
+            auto now = totals.samples();
+            now.set(metrics::metric::breakers_open, health.open());
+            reads->add_to(now);
+            return now;
           },
           [this](const page_key& key, const directory::page_location& location) {
             remember(key, location);

@@ -1,13 +1,25 @@
 #include "client/counters.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 namespace peercache::client {
 namespace {
 
-template <class Array>
-std::vector<std::uint64_t> values_of(const Array& counts) {
-  return {counts.begin(), counts.end()};
+using metrics::metric;
+
+void add_pages(metrics::samples& to, std::string_view op,
+               const std::array<counters::count, page_status_count>& by_status) {
+  for (std::size_t i = 0; i < by_status.size(); ++i)
+    if (const auto status = static_cast<page_status>(i); status != page_status::pending)
+      to.set(metric::pages_total, {op, to_string(status)}, by_status[i].load());
+}
+
+void add_calls(metrics::samples& to, std::string_view op, const metrics::latency_histogram& took) {
+  auto now = took.snapshot();
+  to.set(metric::requests_total, {op}, now.count);
+  to.set(metric::op_seconds, {op}, std::move(now));
 }
 
 template <std::size_t n>
@@ -59,19 +71,25 @@ client_stats counters::stats() const {
   return now;
 }
 
-link::client_report counters::report(std::uint64_t breakers_open) const {
-  link::client_report now;
-  now.get_status = values_of(get_status);
-  now.set_status = values_of(set_status);
-  now.exists_status = values_of(exists_status);
-  now.get_hits = values_of(get_hits);
-  now.get_bytes = values_of(get_bytes);
-  now.set_bytes = set_bytes;
-  now.breakers_open = breakers_open;
-  now.view_refreshes = view_refreshes;
-  now.get_latency = link::latency_report{get_latency.snapshot()};
-  now.set_latency = link::latency_report{set_latency.snapshot()};
-  now.exists_latency = link::latency_report{exists_latency.snapshot()};
+metrics::samples counters::samples() const {
+  metrics::samples now;
+  add_pages(now, "get", get_status);
+  add_pages(now, "set", set_status);
+  add_pages(now, "exists", exists_status);
+  add_calls(now, "get", get_latency);
+  add_calls(now, "set", set_latency);
+  add_calls(now, "exists", exists_latency);
+  for (std::size_t i = 0; i < page_source_words.size(); ++i) {
+    const auto source = page_source_words[i];
+    now.set(metric::hits_total, {source}, get_hits[i + 1].load());
+    now.set(metric::bytes_total, {"get", source}, get_bytes[i + 1].load());
+  }
+  now.set(metric::bytes_total, {"set", to_string(page_origin::own_host)}, set_bytes.load());
+  now.set(metric::view_refreshes_total, view_refreshes.load());
+  for (std::size_t i = 0; i < page_status_count; ++i)
+    if (const auto status = static_cast<page_status>(i);
+        !is_success(status) && status != page_status::pending)
+      now.set(metric::misses_total, {to_string(status)}, get_status[i].load());
   return now;
 }
 

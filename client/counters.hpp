@@ -1,8 +1,8 @@
 #pragma once
 
 #include "client/cache_client.hpp"
-#include "link/protocol/reports.hpp"
 #include "metrics/latency_histogram.hpp"
+#include "metrics/samples.hpp"
 
 #include <array>
 #include <atomic>
@@ -28,8 +28,8 @@ struct counters {
   static void count_statuses(std::span<const page_result> results,
                              std::array<count, page_status_count>& to) noexcept;
   client_stats stats() const;
-  /// Returns the totals for this host's node. @param breakers_open peers that are left alone now
-  link::client_report report(std::uint64_t breakers_open) const;
+  /// Returns the totals by metric, as this host's node is told them.
+  metrics::samples samples() const;
 };
 
 } // namespace peercache::client

@@ -10,6 +10,8 @@
 
 namespace peercache::client {
 
+using metrics::metric;
+
 namespace {
 
 std::string next_name() {
@@ -88,23 +90,22 @@ void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
   lanes_.push_back(std::move(lane));
 }
 
-void read_plane::report(link::client_report& to) const {
+void read_plane::add_to(metrics::samples& totals) const {
   for (std::size_t i = 0; i < rails_.size(); ++i) {
     const auto& counters = rails_[i]->counters;
-    auto& rail = to.rails[lanes_[i]->name];
-    rail.reads = counters.payload_reads;
-    rail.bytes = counters.payload_bytes;
-    rail.entry_reads = counters.entry_reads;
-    rail.bounced_bytes = counters.bounced_bytes;
-    rail.channels = counters.channels;
+    const auto& rail = lanes_[i]->name;
+    totals.set(metric::rdma_reads_total, {rail}, counters.payload_reads.load());
+    totals.set(metric::rdma_read_bytes_total, {rail}, counters.payload_bytes.load());
+    totals.set(metric::rdma_bounced_bytes_total, {rail}, counters.bounced_bytes.load());
+    totals.set(metric::rdma_channels, {rail}, counters.channels.load());
     for (std::size_t status = 0; status < counters.errors.size(); ++status)
       if (auto count = counters.errors[status].load(); count != 0)
-        rail.errors[rdma::rail_counters::status_name(status)] += count;
-    counters.peers.for_each([&](const std::string& name, const rdma::peer_counts& counts) {
-      auto& peer = to.rdma_peers[name];
-      peer.reads += counts.reads;
-      peer.bytes += counts.bytes;
-      peer.errors += counts.errors;
+        totals.add(metric::rdma_errors_total, {rail, rdma::rail_counters::status_name(status)},
+                   count);
+    counters.peers.for_each([&](const std::string& peer, const rdma::peer_counts& counts) {
+      totals.add(metric::rdma_peer_reads_total, {peer}, counts.reads);
+      totals.add(metric::rdma_peer_bytes_total, {peer}, counts.bytes);
+      totals.add(metric::rdma_peer_errors_total, {peer}, counts.errors);
     });
   }
 }

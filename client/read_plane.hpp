@@ -1,7 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
-#include "link/protocol/reports.hpp"
+#include "metrics/samples.hpp"
 #include "rdma/data_plane.hpp"
 #include "rdma/data_plane_loop.hpp"
 #include "rdma/read_lane.hpp"
@@ -32,8 +32,8 @@ public:
   const std::string& choice() const noexcept { return choice_; }
   bool has_rails() const noexcept { return !rails_.empty(); }
   std::size_t rails() const noexcept { return rails_.size(); }
-  /// Adds the rails' totals to a report for this host's node.
-  void report(link::client_report& to) const;
+  /// Adds what the rails counted to the totals that this host's node is told.
+  void add_to(metrics::samples& totals) const;
 
   /// Registers the memory with all rails, or with none; returns the first failure.
   result<void> register_buffer(std::span<std::byte> memory);

@@ -173,7 +173,7 @@ bool session_board::wait_view(const directory::view_number& wanted, deadline unt
 }
 
 session::session(const client_options& options, close_signal& closing,
-                 std::function<link::client_report()> report_totals,
+                 std::function<metrics::samples()> report_totals,
                  std::function<void(const page_key&, const directory::page_location&)> remember)
     : closing_(closing), config_(std::make_unique<link::system_config>(2)),
       system_(std::make_unique<caf::actor_system>(*config_)),

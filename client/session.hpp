@@ -101,7 +101,7 @@ class session {
 public:
   /// @param closing borrowed; closing the client ends the waits of callers
   session(const client_options& options, close_signal& closing,
-          std::function<link::client_report()> report_totals,
+          std::function<metrics::samples()> report_totals,
           std::function<void(const page_key&, const directory::page_location&)> remember);
   ~session();
 

@@ -15,7 +15,7 @@ struct session_actor_options {
   link::connector_actor connector;
   link::links_actor links;
   std::shared_ptr<session_board> board;
-  std::function<link::client_report()> report_totals;
+  std::function<metrics::samples()> report_totals;
   /// Remembers where a page is; `prefetch` calls it for each page that it found.
   std::function<void(const page_key&, const directory::page_location&)> remember;
 };

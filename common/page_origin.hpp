@@ -8,8 +8,7 @@
 
 namespace peercache {
 
-/// Where the bytes of a hit came from. The numbers travel in reports: a change is another
-/// `wire_version`.
+/// Where the bytes of a hit came from.
 enum class page_origin : std::uint8_t {
   none,
   own_host,

@@ -4,6 +4,7 @@
 #include "common/page_origin.hpp"
 #include "common/page_status.hpp"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -79,6 +80,7 @@ void add_node(table& rows) {
       {pool_bytes_used, "peercache_pool_bytes_used", gauge, {}, "Bytes of the pool that hold pages, with what rounding costs."},
       {pool_pages, "peercache_pool_pages", gauge, {}, "Pages that can be read from the pool."},
       {pool_pages_filling, "peercache_pool_pages_filling", gauge, {}, "Pages that are reserved and not committed yet."},
+      {pool_puts_total, "peercache_pool_puts_total", counter, {}, "Pages that were stored in the pool."},
       {requests_total, "peercache_requests_total", counter, s.only_op, "Calls of local clients; one call carries a batch of pages."},
       {pages_total, "peercache_pages_total", counter, s.op_result, "Pages of these calls, by their fate."},
       {bytes_total, "peercache_bytes_total", counter, s.op_source, "Page bytes moved for local clients, by where the bytes were."},
@@ -95,6 +97,8 @@ void add_node(table& rows) {
       {clear_nodes_missing, "peercache_clear_nodes_missing", gauge, {}, "Nodes that left without saying so and are not back; while there are any no clear is certain (peercache clear --gone NODE)."},
       {directory_records, "peercache_directory_records", gauge, {}, "Location records that this node's directory shard holds."},
       {directory_record_bytes, "peercache_directory_record_bytes", gauge, {}, "Memory of the shard divided by its records."},
+      {directory_bytes, "peercache_directory_bytes", gauge, {}, "Memory that the shard takes."},
+      {directory_owners, "peercache_directory_owners", gauge, {}, "Nodes whose shards keep the records of one key."},
       {directory_publishes_total, "peercache_directory_publishes_total", counter, {}, "Records that were published to this shard."},
       {directory_withdraws_total, "peercache_directory_withdraws_total", counter, {}, "Records that were withdrawn from this shard."},
       {directory_lookups_total, "peercache_directory_lookups_total", counter, {}, "Keys that were looked up in this shard."},
@@ -114,6 +118,8 @@ void add_node(table& rows) {
       {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},
       {view_masters_lost, "peercache_view_masters_lost", gauge, {}, "Masters that the view is without because it is a fragment (made without most of them), else 0."},
       {is_master, "peercache_is_master", gauge, {}, "1 while this node is a master of the view, else 0."},
+      {is_leader, "peercache_is_leader", gauge, {}, "1 while this node leads the masters, else 0."},
+      {links, "peercache_links", gauge, {}, "Other nodes of the view that this node has a live connection to."},
       {sessions, "peercache_sessions", gauge, {}, "Clients that are connected to this node."},
       {data_connections, "peercache_data_connections", gauge, {}, "Open connections of the data plane, both directions."},
       {data_pages_sent_total, "peercache_data_pages_sent_total", counter, {}, "Pages that were sent to readers on other hosts."},
@@ -179,11 +185,17 @@ void add_disk(table& rows) {
 }
 // clang-format on
 
+bool is_well_formed(const metric_info& row) {
+  const bool is_bounded =
+      std::ranges::none_of(row.labels, [](const label_info& label) { return label.words.empty(); });
+  return row.labels.size() <= labels_per_metric_max && (is_bounded || row.type != histogram);
+}
+
 bool in_order(const table& rows) {
   if (rows.size() != metric_count)
     return false;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (static_cast<std::size_t>(rows[i].id) != i || rows[i].labels.size() > labels_per_metric_max)
+    if (static_cast<std::size_t>(rows[i].id) != i || !is_well_formed(rows[i]))
       return false;
   return true;
 }

@@ -18,6 +18,7 @@ enum class metric : std::uint8_t {
   pool_bytes_used,
   pool_pages,
   pool_pages_filling,
+  pool_puts_total,
   requests_total,
   pages_total,
   bytes_total,
@@ -34,6 +35,8 @@ enum class metric : std::uint8_t {
   clear_nodes_missing,
   directory_records,
   directory_record_bytes,
+  directory_bytes,
+  directory_owners,
   directory_publishes_total,
   directory_withdraws_total,
   directory_lookups_total,
@@ -53,6 +56,8 @@ enum class metric : std::uint8_t {
   view_version,
   view_masters_lost,
   is_master,
+  is_leader,
+  links,
   sessions,
   data_connections,
   data_pages_sent_total,
@@ -125,8 +130,10 @@ struct metric_info {
   metric id;
   std::string_view name; ///< The scraped name, with the prefix `peercache_`.
   metric_type type;
-  std::span<const label_info> labels; ///< At most `labels_per_metric_max`.
-  std::string_view help;              ///< One sentence with its full stop.
+  /// At most `labels_per_metric_max`. A histogram's have words that the table knows: each series of
+  /// a histogram takes 15 KiB.
+  std::span<const label_info> labels;
+  std::string_view help; ///< One sentence with its full stop.
 };
 
 /// The one table that the registry, the documentation and the tests read.

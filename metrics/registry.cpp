@@ -1,7 +1,5 @@
 #include "metrics/registry.hpp"
 
-#include "common/assert.hpp"
-
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
@@ -10,12 +8,6 @@
 namespace peercache::metrics {
 
 namespace {
-
-std::size_t index_of(metric id) {
-  const auto index = static_cast<std::size_t>(id);
-  PEERCACHE_ASSERT(index < metric_count);
-  return index;
-}
 
 prometheus::MetricType to_prometheus_type(metric_type type) {
   switch (type) {
@@ -56,7 +48,7 @@ void registry::preset(const metric_info& info) {
     combinations *= label.words.size();
   if (combinations == 0 || combinations > preset_series_max)
     return;
-  family& fam = families_[index_of(info.id)];
+  family& fam = families_[static_cast<std::size_t>(info.id)];
   for (std::size_t n = 0; n < combinations; ++n) {
     series_key key;
     std::size_t rest = n;
@@ -71,54 +63,32 @@ void registry::preset(const metric_info& info) {
   }
 }
 
-registry::series_key registry::key_of(metric id, label_words words) {
-  return series_of(id, words).words;
-}
-
 template <class Value>
-Value* registry::series(std::map<series_key, Value>& all, const series_key& key) {
+Value* registry::room(std::map<series_key, Value>& all, const series_key& key) {
   const auto found = all.find(key);
   if (found != all.end())
     return &found->second;
-  if (all.size() >= series_max) {
-    add(metric::series_refused_total, {}, 1);
-    return nullptr;
+  if (all.size() < series_max)
+    return &all[key];
+  family_of(metric::series_refused_total).values[{}] += 1;
+  return nullptr;
+}
+
+void registry::take(const samples& now) {
+  for (const auto& [which, value] : now.values())
+    if (auto* current = room(family_of(which.id).values, which.words))
+      *current = info_of(which.id).type == metric_type::counter ? std::max(*current, value) : value;
+  for (const auto& [which, total] : now.latencies()) {
+    auto* current = room(family_of(which.id).histograms, which.words);
+    if (current != nullptr && total.count >= current->count)
+      *current = total;
   }
-  return &all[key];
-}
-
-void registry::set(metric id, label_words words, double value) {
-  const metric_type type = info_of(id).type;
-  PEERCACHE_ASSERT(type != metric_type::histogram);
-  double* current = series(families_[index_of(id)].values, key_of(id, words));
-  if (current == nullptr)
-    return;
-  *current = type == metric_type::counter ? std::max(*current, value) : value;
-}
-
-void registry::add(metric id, label_words words, double delta) {
-  PEERCACHE_ASSERT(info_of(id).type == metric_type::counter);
-  PEERCACHE_ASSERT(delta >= 0);
-  if (double* current = series(families_[index_of(id)].values, key_of(id, words)))
-    *current += delta;
-}
-
-void registry::set_histogram(metric id, label_words words, const latency_snapshot& total) {
-  PEERCACHE_ASSERT(info_of(id).type == metric_type::histogram);
-  latency_snapshot* current = series(families_[index_of(id)].histograms, key_of(id, words));
-  if (current != nullptr && total.count >= current->count)
-    *current = total;
-}
-
-void registry::remove(metric id, label_words words) {
-  const series_key key = key_of(id, words);
-  families_[index_of(id)].values.erase(key);
-  families_[index_of(id)].histograms.erase(key);
 }
 
 double registry::value(metric id, label_words words) const {
-  const auto& values = families_[index_of(id)].values;
-  const auto found = values.find(key_of(id, words));
+  const auto which = series_of(id, words);
+  const auto& values = families_[static_cast<std::size_t>(id)].values;
+  const auto found = values.find(which.words);
   return found == values.end() ? 0 : found->second;
 }
 
@@ -133,7 +103,7 @@ prometheus::MetricFamily registry::to_prometheus(const metric_info& info) const 
       series.label.push_back({std::string{info.labels[i].name}, key[i]});
     return series;
   };
-  const family& fam = families_[index_of(info.id)];
+  const family& fam = families_[static_cast<std::size_t>(info.id)];
   for (const auto& [key, value] : fam.values) {
     out.metric.push_back(labelled(key));
     out.metric.back().counter.value = value;

@@ -30,7 +30,7 @@ FOLDERS = {
     "client": ["common", "config", "discovery", "storage", "directory", "net", "rdma", "rdma/verbs", "rdma/tcp",
                "link/protocol", "link"],
     "bench": ["common", "storage", "rdma", "rdma/verbs", "rdma/tcp"],
-    "cli": ["common", "config", "discovery", "link/protocol", "actors", "client", "bench"],
+    "cli": ["common", "config", "discovery", "actors", "client", "bench"],
     "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",
                   "client", "bench", "cli"],
     "cli/demo": ["common", "config", "client", "bench", "cli"],
@@ -55,8 +55,9 @@ FILES = {
 SHARED = {
     "link/protocol/disk_wire.hpp": ["directory"],
     "link/protocol/pool_wire.hpp": ["directory"],
-    "metrics/latency_histogram.hpp": ["client", "link/protocol"],
-    "metrics/samples.hpp": ["link/protocol"],
+    "metrics/latency_histogram.hpp": ["client"],
+    "metrics/metric_table.hpp": ["cli"],
+    "metrics/samples.hpp": ["client", "link/protocol"],
 }
 
 EVERYTHING = ["tests"]  # folders that may include any other folder

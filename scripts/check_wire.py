@@ -48,7 +48,7 @@ FORMATS = [
            ["link/protocol/*.hpp", "link/protocol/samples_wire.cpp", "discovery/byte_codec.hpp", "directory/wire.hpp",
             "directory/wire.cpp", "directory/page_location.hpp", "directory/digest.hpp", "directory/shard_repair.hpp",
             "directory/shard_repair.cpp#comparison_of", "directory/shard_repair.cpp#encode", "discovery/hash_ring.cpp",
-            "common/page_key.cpp", "common/key_epoch.hpp", "common/page_status.hpp", "common/page_origin.hpp",
+            "common/page_key.cpp", "common/key_epoch.hpp", "common/page_status.hpp",
             "metrics/latency_histogram.cpp#bucket_of", "net/frame_channel.hpp#frames",
             "net/frame_channel.cpp#greeting", "net/frame_channel.cpp#append_frame"]),
     Format("packet_wire_version", "discovery/packet_codec.hpp",

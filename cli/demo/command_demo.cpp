@@ -16,6 +16,8 @@
 
 namespace peercache::cli {
 
+using metrics::metric;
+
 namespace {
 
 struct demo_options {
@@ -112,7 +114,7 @@ result<void> add_evictions(demo_report& report, const std::vector<node_process>&
     auto status = (*admin)->status();
     if (!status)
       return status.error();
-    report.evictions += status->evictions;
+    report.evictions += status->count(metric::evictions_total);
   }
   return {};
 }

@@ -11,6 +11,8 @@
 #include <thread>
 
 namespace peercache::cli {
+
+using metrics::metric;
 namespace {
 
 using namespace std::chrono_literals;
@@ -37,13 +39,13 @@ result<std::uint64_t> settle_disk(const node_process& node, std::chrono::millise
     auto status = status_of(node, timeout);
     if (!status)
       return status.error();
-    const auto& disk = status->disk;
-    if (!disk.on)
-      return {errc::io_failed, node.launch().name + " has no disk tier: " + disk.why_off};
-    const bool settled = disk.queue_bytes == 0 && before == disk.pages;
-    if (settled || std::chrono::steady_clock::now() >= until)
-      return disk.pages;
-    before = disk.queue_bytes == 0 ? std::optional(disk.pages) : std::nullopt;
+    if (!status->is(metric::disk_on))
+      return {errc::io_failed, node.launch().name + " has no disk tier: " + status->disk.why_off};
+    const auto pages = status->count(metric::disk_records);
+    const bool idle = status->count(metric::disk_queue_bytes) == 0;
+    if ((idle && before == pages) || std::chrono::steady_clock::now() >= until)
+      return pages;
+    before = idle ? std::optional(pages) : std::nullopt;
     std::this_thread::sleep_for(std::chrono::milliseconds(report_pause_ms));
   }
 }

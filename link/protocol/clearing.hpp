@@ -26,7 +26,7 @@ using clearing_actor = caf::typed_actor<
     // process; then the other nodes were not told either.
     caf::replies_to<leave_atom>::with<bool>,
     // Gateway: asks how many clears there were, and what keeps the next one from being certain.
-    caf::replies_to<stats_atom>::with<clearing_report>,
+    caf::replies_to<stats_atom>::with<metrics::samples>,
     // Own membership: tells the members that are to hear of clears.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: tells members that have not heard of a clear.

@@ -2,6 +2,7 @@
 
 #include "link/protocol/atoms.hpp"
 #include "link/protocol/reports.hpp"
+#include "link/protocol/samples_wire.hpp"
 
 #include <memory>
 #include <string>
@@ -31,8 +32,8 @@ using directory_actor = caf::typed_actor<
     // milliseconds. `true`: without the records of this node, which leaves. Answers how many
     // records were given away.
     caf::replies_to<drain_atom, bool, std::uint32_t>::with<std::uint64_t>,
-    // Metrics and gateway: ask for the shard's numbers.
-    caf::replies_to<stats_atom>::with<directory_report>,
+    // Gateway: asks for the shard's numbers, and for what is no metric.
+    caf::replies_to<stats_atom>::with<metrics::samples, directory_report>,
     // Own membership only: tells the members of the cluster. The shard forgets the records of nodes
     // that are gone.
     caf::reacts_to<topology_atom, topology_ptr>,

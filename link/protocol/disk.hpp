@@ -2,6 +2,7 @@
 
 #include "link/protocol/atoms.hpp"
 #include "link/protocol/reports.hpp"
+#include "link/protocol/samples_wire.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -58,8 +59,8 @@ using disk_actor = caf::typed_actor<
     caf::replies_to<verify_atom>::with<bool>,
     // Gateway: evict until so many bytes of the tier are free. Answers when that has begun.
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
-    // Gateway and metrics: ask for the tier's numbers.
-    caf::replies_to<stats_atom>::with<disk_report>,
+    // Gateway: asks for the tier's numbers, and for what is no metric.
+    caf::replies_to<stats_atom>::with<metrics::samples, disk_report>,
     // The disk's thread: tells what happened in one turn.
     caf::reacts_to<turn_atom, disk_turn_ptr>>;
 
@@ -71,8 +72,8 @@ using promoter_actor = caf::typed_actor<
     // Gateway, for clients anywhere: bring these pages into the pool if there is nothing better to
     // do.
     caf::reacts_to<warm_atom, std::string>,
-    // Gateway and metrics: ask for the promoter's numbers.
-    caf::replies_to<stats_atom>::with<promote_report>,
+    // Gateway: asks for the promoter's numbers.
+    caf::replies_to<stats_atom>::with<metrics::samples>,
     // Itself: ends the request of this number, whose time is over.
     caf::reacts_to<beat_atom, std::uint64_t>>;
 

@@ -6,7 +6,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 11;
+inline constexpr std::uint32_t wire_version = 12;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
@@ -64,8 +64,8 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<leave_atom, std::uint64_t>,
     // A session: gives back reserved slots that it will never fill.
     caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
-    // A session: tells its totals so far.
-    caf::reacts_to<report_atom, std::uint64_t, client_report>,
+    // A session: tells the totals of its client so far.
+    caf::reacts_to<report_atom, std::uint64_t, metrics::samples>,
     // Clients anywhere: tell a sample of the pages (used_page) that they READ from this node's
     // pool.
     caf::reacts_to<used_atom, std::string>,
@@ -78,7 +78,7 @@ using gateway_actor = caf::typed_actor<
     // Both answer when the work has begun; false when there is no disk tier.
     caf::replies_to<verify_atom>::with<bool>,
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
-    // CLI: asks for the state of this node.
+    // CLI and metrics: ask for the state of this node.
     caf::replies_to<status_atom>::with<node_report>,
     // CLI: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
@@ -97,8 +97,6 @@ using gateway_actor = caf::typed_actor<
     // Own clearing: this node may have caught up with the clears that it missed; then clients can
     // be let in.
     caf::reacts_to<tell_atom>,
-    // Metrics: asks for the sum of the sessions' totals, and how many sessions there are.
-    caf::replies_to<stats_atom>::with<client_report, std::uint64_t>,
     // Own membership: tells a new view, for the sessions.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: checks the sessions whose process may be gone.

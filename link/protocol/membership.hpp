@@ -17,8 +17,8 @@ using membership_actor = caf::typed_actor<
     // Gateway: this node is to give its keys away (`true`), or to own some again. Answers once the
     // masters were asked; a view says when it is done.
     caf::replies_to<drain_atom, bool>::with<bool>,
-    // Gateway and metrics: ask what this node believes of the cluster.
-    caf::replies_to<stats_atom>::with<membership_report>,
+    // Gateway: asks what this node believes of the cluster.
+    caf::replies_to<stats_atom>::with<metrics::samples>,
     // Gateway: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>>;
 

@@ -51,8 +51,8 @@ using pool_actor = caf::typed_actor<
     caf::reacts_to<clear_atom, std::uint32_t>,
     // Gateway: withdraw everything from the directory; the node is leaving.
     caf::replies_to<drain_atom>::with<bool>,
-    // Gateway and metrics: ask for the pool's numbers.
-    caf::replies_to<stats_atom>::with<pool_report>,
+    // Gateway: asks for the pool's numbers.
+    caf::replies_to<stats_atom>::with<metrics::samples>,
     // Own membership: tells the members and the owners of each key; publish again the pages that
     // changed owner.
     caf::reacts_to<topology_atom, topology_ptr>,

@@ -270,20 +270,18 @@ TEST_F(clearing_test, counts_clears_and_what_keeps_them_from_being_certain) {
   start("a");
   start("b");
   show_all(view_of(1, {"a", "b"}));
-  const auto said = [this] {
-    return ask<node_report>(nodes["a"].gateway, status_atom_v)->clearing;
-  };
+  const auto said = [this] { return ask<node_report>(nodes["a"].gateway, status_atom_v)->samples; };
   ASSERT_TRUE(clear("a").certain);
-  EXPECT_EQ(said().certain, 1u);
-  EXPECT_EQ(said().spaces, 1u);
-  EXPECT_EQ(said().missing, 0u);
+  EXPECT_EQ(said().count(metric::clears_total, {"certain"}), 1u);
+  EXPECT_EQ(said().count(metric::cleared_spaces), 1u);
+  EXPECT_EQ(said().count(metric::clear_nodes_missing), 0u);
   show("a", view_of(2, {"a"})); // Node b leaves the view without a goodbye.
   settle();
   ASSERT_FALSE(clear("a").certain);
-  EXPECT_EQ(said().certain, 1u);
-  EXPECT_EQ(said().uncertain, 1u);
-  EXPECT_EQ(said().spaces, 1u);
-  EXPECT_EQ(said().missing, 1u);
+  EXPECT_EQ(said().count(metric::clears_total, {"certain"}), 1u);
+  EXPECT_EQ(said().count(metric::clears_total, {"uncertain"}), 1u);
+  EXPECT_EQ(said().count(metric::cleared_spaces), 1u);
+  EXPECT_EQ(said().count(metric::clear_nodes_missing), 1u);
 }
 
 TEST_F(clearing_test, a_table_is_closed_until_its_node_knows_what_was_cleared) {

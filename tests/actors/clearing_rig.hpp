@@ -51,7 +51,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           },
           [](clear_atom, std::uint32_t) {},
           [](drain_atom) { return true; },
-          [](stats_atom) { return pool_report{}; },
+          [](stats_atom) { return metrics::samples{}; },
           [pool](topology_atom, const topology_ptr&) { ++pool->views; },
           [](adopt_atom, const std::string&) {},
           [](scrub_atom) {},

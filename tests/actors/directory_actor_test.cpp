@@ -110,8 +110,8 @@ TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
     ask<std::string>(shard_here, publish_atom_v, publication(key, i % 2 == 0 ? here : there));
   }
   auto theirs = [&] {
-    return ask<directory_report>(shard_there, stats_atom_v)->records +
-           ask<directory_report>(shard_third, stats_atom_v)->records;
+    return count_of(shard_there, metric::directory_records) +
+           count_of(shard_third, metric::directory_records);
   };
   ASSERT_EQ(theirs(), 0u);
   auto leaving = ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000});
@@ -123,7 +123,7 @@ TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
   ASSERT_TRUE(staying);
   EXPECT_EQ(*staying, mine);
   EXPECT_EQ(theirs(), mine);
-  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->handed_over, *leaving + mine);
+  EXPECT_EQ(count_of(shard_here, metric::directory_handed_over_total), *leaving + mine);
   stop(shard_third);
 }
 
@@ -168,7 +168,7 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
       ++foreign;
     }
   }
-  EXPECT_EQ(ask<directory_report>(shard, stats_atom_v)->foreign, foreign);
+  EXPECT_EQ(count_of(shard, metric::directory_foreign_lookups_total), foreign);
   expel(shard, topology_of({{there, shard_there}}, 3));
   EXPECT_TRUE(said_not_mine(key_named("a"), by));
   EXPECT_EQ(by, directory::view_number{}) << "its node follows no view that others could learn";

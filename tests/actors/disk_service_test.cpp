@@ -13,6 +13,8 @@
 namespace peercache::actors {
 namespace {
 
+using metrics::metric;
+
 constexpr std::uint32_t page_bytes = 16384;
 
 class disk_service_test : public disk_service_rig {
@@ -106,8 +108,8 @@ TEST_P(disk_service_test, what_is_asked_during_the_scan_is_answered_after_it) {
   EXPECT_EQ(record_count<stored_page>(all.at(2).records), 4u);
   EXPECT_EQ(static_cast<page_status>(all.at(3).records.at(0)), page_status::hit);
   EXPECT_EQ(static_cast<page_status>(all.at(3).records.at(1)), page_status::not_found);
-  EXPECT_EQ(disk->report().recovered, 4u);
-  EXPECT_EQ(disk->report().pages, 3u);
+  EXPECT_EQ(disk->samples().count(metric::disk_recovered_records), 4u);
+  EXPECT_EQ(disk->samples().count(metric::disk_records), 3u);
 }
 
 TEST_P(disk_service_test, whoever_asked_for_a_page_that_is_not_there_is_told_that_it_is_gone) {
@@ -127,26 +129,29 @@ TEST_P(disk_service_test, a_page_lets_go_of_its_slot_and_the_gate_when_it_is_dur
   for (std::uint32_t number = 0; number < 4; ++number)
     EXPECT_EQ(memory->slots().pins(slot_of(number)), 0u);
   EXPECT_EQ(disk->gate().bytes(), 0u);
-  const auto report = disk->report();
-  EXPECT_TRUE(report.on);
-  EXPECT_EQ(report.writes, 4u);
-  EXPECT_EQ(report.pages, 4u);
-  EXPECT_EQ(report.page_bytes, 4 * page_bytes);
-  EXPECT_EQ(report.queue_bytes, 0u);
-  EXPECT_EQ(report.bytes_capacity, config.disk.size_bytes);
-  EXPECT_GE(report.bytes_used, 4 * page_bytes);
-  EXPECT_EQ(report.breaker, "closed");
-  EXPECT_EQ(report.write_latency.count, 4u);
+  const auto said = disk->samples();
+  EXPECT_EQ(said.value(metric::disk_on), 1);
+  EXPECT_EQ(said.value(metric::disk_scanned_ratio), 1);
+  EXPECT_EQ(said.count(metric::disk_info, {disk->report().store, disk->report().io}), 1u);
+  EXPECT_EQ(said.count(metric::disk_writes_total), 4u);
+  EXPECT_EQ(said.count(metric::disk_records), 4u);
+  EXPECT_EQ(said.count(metric::disk_record_bytes), 4 * page_bytes);
+  EXPECT_EQ(said.count(metric::disk_queue_bytes), 0u);
+  EXPECT_EQ(said.count(metric::disk_bytes_capacity), config.disk.size_bytes);
+  EXPECT_GE(said.count(metric::disk_bytes), 4 * page_bytes);
+  EXPECT_EQ(said.value(metric::disk_breaker_open), 0);
+  EXPECT_EQ(disk->report().breaker, "closed");
+  EXPECT_EQ(said.latency(metric::disk_op_seconds, {"write"}).count, 4u);
 }
 
 TEST_P(disk_service_test, a_page_that_is_on_disk_is_told_to_be_stored_without_a_write) {
   ASSERT_NO_FATAL_FAILURE(store_pages(1));
   open();
   disk->write(kept(0));
-  EXPECT_EQ(disk->report().queue_bytes, page_bytes) << "of this moment";
+  EXPECT_EQ(disk->samples().count(metric::disk_queue_bytes), page_bytes) << "of this moment";
   run_until([&] { return stored() == 1; });
-  EXPECT_EQ(disk->report().writes, 0u);
-  EXPECT_EQ(disk->report().skipped.at("on_disk"), 1u);
+  EXPECT_EQ(disk->samples().count(metric::disk_writes_total), 0u);
+  EXPECT_EQ(disk->samples().count(metric::disk_skips_total, {"on_disk"}), 1u);
   EXPECT_EQ(memory->slots().pins(slot_of(0)), 0u);
   EXPECT_EQ(disk->gate().bytes(), 0u);
 }
@@ -166,7 +171,7 @@ TEST_P(disk_service_test, a_stop_with_loads_and_writes_open_ends_and_gives_all_m
   EXPECT_EQ(disk->gate().bytes(), 0u);
   EXPECT_FALSE(disk->gate().open());
   EXPECT_EQ(memory->slots().pins(slot_of(2)), 0u);
-  EXPECT_EQ(disk->report().queue_bytes, 0u);
+  EXPECT_EQ(disk->samples().count(metric::disk_queue_bytes), 0u);
   open();
   disk->walk(1, 0, 100);
   run_until([&] { return !answers().empty(); });
@@ -190,7 +195,7 @@ TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten) {
   };
   run_until([&] { return gone().size() == 4 && !answers().empty(); });
   EXPECT_EQ(record_at<loaded_page>(answers().at(1).records, 0).found, 0u);
-  EXPECT_EQ(disk->report().pages, 0u);
+  EXPECT_EQ(disk->samples().count(metric::disk_records), 0u);
 }
 
 TEST_P(disk_service_test, a_page_of_a_space_that_was_cleared_is_not_read) {
@@ -216,8 +221,8 @@ TEST_P(disk_service_test, pages_of_a_space_that_was_cleared_are_forgotten_at_the
         gone += record_count<page_key>(left.keys).value_or(0);
     return gone == 4;
   });
-  EXPECT_EQ(disk->report().pages, 0u);
-  EXPECT_EQ(disk->report().cleared, 4u);
+  EXPECT_EQ(disk->samples().count(metric::disk_records), 0u);
+  EXPECT_EQ(disk->samples().count(metric::cleared_pages_total, {"disk"}), 4u);
 }
 
 TEST_P(disk_service_test, a_page_of_a_space_that_was_cleared_is_not_written) {
@@ -265,6 +270,8 @@ TEST_P(disk_service_test, one_that_is_off_says_why_and_does_nothing) {
   const auto off = disk_service::open(config, member_named("here", 1), *memory);
   EXPECT_FALSE(off->on());
   EXPECT_EQ(off->report().why_off, "disk.path is not set");
+  EXPECT_EQ(off->samples().value(metric::disk_on), 0);
+  EXPECT_EQ(off->samples().value(metric::disk_scanned_ratio), 1) << "there is nothing to scan";
   EXPECT_EQ(off->scanned(), 1);
   EXPECT_FALSE(off->gate().enter(page_bytes));
   off->verify();

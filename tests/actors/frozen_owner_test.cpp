@@ -94,7 +94,7 @@ TEST_F(frozen_owner_test, a_page_that_no_owner_has_heard_of_is_not_published) {
     pass(std::chrono::milliseconds(50));
   ASSERT_TRUE(is_answered());
   EXPECT_EQ(answer_to(pending), page_status::unreachable);
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 1u) << "its own host has it";
+  EXPECT_EQ(count_of(pool, metric::pool_pages), 1u) << "its own host has it";
   pass(std::chrono::milliseconds(1000));
   tell_everyone(both(1));
   pass(std::chrono::milliseconds(50));

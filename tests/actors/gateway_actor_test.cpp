@@ -19,7 +19,7 @@ membership_actor::behavior_type fake_membership(membership_actor::pointer, bool*
             *drains = draining;
             return true;
           },
-          [](stats_atom) { return membership_report{}; },
+          [](stats_atom) { return metrics::samples{}; },
           [](view_atom) { return std::string{}; }};
 }
 
@@ -75,7 +75,7 @@ protected:
     return session.session;
   }
 
-  std::uint64_t filling() { return ask<pool_report>(pool, stats_atom_v)->filling; }
+  std::uint64_t filling() { return count_of(pool, metric::pool_pages_filling); }
 
   caf::expected<std::string> reserve_pages(std::uint64_t session, int pages) {
     std::string lengths;
@@ -194,7 +194,7 @@ TEST_F(gateway_actor_test, the_bytes_of_a_removed_page_are_gone) {
   append_record(keys, key_named("a"));
   EXPECT_TRUE(ask<std::string>(gateway, remove_atom_v, keys));
   EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == std::byte{0}; }));
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->bytes_used, 0u);
+  EXPECT_EQ(count_of(pool, metric::pool_bytes_used), 0u);
 }
 
 TEST_F(gateway_actor_test, refuses_slots_that_the_session_does_not_hold) {
@@ -306,19 +306,20 @@ TEST_F(gateway_actor_test, tells_its_sessions_of_a_new_view) {
 }
 
 TEST_F(gateway_actor_test, adds_up_what_its_clients_report) {
-  auto session = open();
-  client_report report;
-  report.set_bytes = 5;
-  caf::anon_send(gateway, report_atom_v, session, report);
-  settle();
-  auto pending = self->request(gateway, caf::infinite, stats_atom_v);
-  settle();
-  pending.receive(
-      [](const client_report& sum, std::uint64_t sessions) {
-        EXPECT_EQ(sum.set_bytes, 5u);
-        EXPECT_EQ(sessions, 1u);
-      },
-      [](const caf::error&) { FAIL(); });
+  const auto first = open();
+  const auto second = open();
+  metrics::samples said;
+  said.set(metric::view_refreshes_total, 5);
+  said.set(metric::breakers_open, 2);
+  for (const auto session : {first, second})
+    caf::anon_send(gateway, report_atom_v, session, said);
+  const auto sum = [this] { return ask<node_report>(gateway, status_atom_v)->samples; };
+  EXPECT_EQ(sum().count(metric::view_refreshes_total), 10u);
+  EXPECT_EQ(sum().count(metric::breakers_open), 4u);
+  caf::anon_send(gateway, leave_atom_v, first);
+  EXPECT_EQ(sum().count(metric::view_refreshes_total), 10u) << "what it counted stays";
+  EXPECT_EQ(sum().count(metric::breakers_open), 2u) << "what it is now does not";
+  EXPECT_EQ(sum().count(metric::sessions), 1u);
 }
 
 /// One-sided READs leave no trace at the holder: their readers report them, and the holder believes
@@ -388,8 +389,10 @@ TEST_F(gateway_actor_test, its_status_has_all_parts) {
   auto report = ask<node_report>(gateway, status_atom_v);
   ASSERT_TRUE(report);
   EXPECT_EQ(discovery::decode_member(report->member)->name, "here");
-  EXPECT_EQ(report->pool.pages, 1u);
-  EXPECT_EQ(report->directory.records, 1u);
+  EXPECT_EQ(report->samples.count(metric::pool_pages), 1u);
+  EXPECT_EQ(report->samples.count(metric::directory_records), 1u);
+  EXPECT_EQ(report->samples.value(metric::disk_scanned_ratio), 1) << "it has no disk to scan";
+  EXPECT_EQ(report->directory.records_of["here"], 1u);
 }
 
 } // namespace

@@ -73,7 +73,7 @@ protected:
 TEST_F(membership_actor_test, a_node_says_when_the_cluster_goes_on_without_it_and_when_it_is_back) {
   caf::anon_send(membership, beat_atom_v);
   settle();
-  ASSERT_EQ(ask<membership_report>(membership, stats_atom_v)->members, 1u) << "founded";
+  ASSERT_EQ(count_of(membership, metric::members), 1u) << "founded";
   hear(view_of({here, there}, 10));
   EXPECT_TRUE(told.empty());
   hear(view_of({there}, 11));
@@ -86,7 +86,7 @@ TEST_F(membership_actor_test, a_node_says_when_the_cluster_goes_on_without_it_an
 TEST_F(membership_actor_test, a_node_that_drains_says_so_in_its_view) {
   caf::anon_send(membership, beat_atom_v);
   settle();
-  auto draining = [&] { return ask<membership_report>(membership, stats_atom_v)->draining; };
+  auto draining = [&] { return count_of(membership, metric::draining); };
   EXPECT_FALSE(draining());
   EXPECT_TRUE(ask<bool>(membership, drain_atom_v, true));
   EXPECT_TRUE(draining());

@@ -25,7 +25,7 @@ TEST_F(pool_actor_test, a_page_that_another_node_has_is_dropped_again) {
     ask<std::string>(shard, publish_atom_v, publication(key_named("a"), there));
   EXPECT_EQ(put(key_named("a")), page_status::duplicate);
   pass(std::chrono::milliseconds(100));
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
+  EXPECT_EQ(count_of(pool, metric::pool_pages), 0u);
   for (const auto& shard : {shard_here, shard_there}) {
     auto found = locations(shard, key_named("a"));
     ASSERT_EQ(found.size(), 1u);
@@ -110,9 +110,9 @@ TEST_F(pool_actor_test, evicted_pages_are_withdrawn) {
   for (int i = 0; i < 100; ++i)
     ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
   pass(std::chrono::milliseconds(200));
-  auto report = *ask<pool_report>(pool, stats_atom_v);
-  EXPECT_GE(report.evictions, 36u);
-  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->records, report.pages);
+  const auto said = samples_of(pool);
+  EXPECT_GE(said.count(metric::evictions_total), 36u);
+  EXPECT_EQ(count_of(shard_here, metric::directory_records), said.count(metric::pool_pages));
   EXPECT_TRUE(locations(shard_here, key_named("0")).empty());
   EXPECT_EQ(locations(shard_here, key_named("99")).size(), 1u);
 }
@@ -137,9 +137,9 @@ TEST_F(pool_actor_test, only_new_owners_are_told_and_no_faster_than_the_budget_a
   tell_everyone(topology_of({{here, shard_here}}, 1));
   for (int i = 0; i < 60; ++i)
     ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
-  auto told_here = ask<directory_report>(shard_here, stats_atom_v)->publishes;
+  auto told_here = count_of(shard_here, metric::directory_publishes_total);
   tell_everyone(both(2));
-  auto told_there = [&] { return ask<directory_report>(shard_there, stats_atom_v)->publishes; };
+  auto told_there = [&] { return count_of(shard_there, metric::directory_publishes_total); };
   EXPECT_LE(told_there(), 50u) << "a quarter of a second's budget at once";
   EXPECT_GE(told_there(), 1u);
   pass(std::chrono::milliseconds(25));
@@ -147,8 +147,8 @@ TEST_F(pool_actor_test, only_new_owners_are_told_and_no_faster_than_the_budget_a
   for (int i = 0; i < 10; ++i)
     pass(std::chrono::milliseconds(50));
   EXPECT_EQ(told_there(), 60u);
-  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->publishes, told_here);
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->republished, 60u);
+  EXPECT_EQ(count_of(shard_here, metric::directory_publishes_total), told_here);
+  EXPECT_EQ(count_of(pool, metric::directory_republished_total), 60u);
 }
 
 /// A process stands still, and its connection does not show it yet.
@@ -179,7 +179,7 @@ TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
       EXPECT_EQ(locations(shard_there, key).size(), 1u);
     }
   }
-  EXPECT_GT(ask<pool_report>(pool, stats_atom_v)->republished, 25u) << "both had a part of it";
+  EXPECT_GT(count_of(pool, metric::directory_republished_total), 25u) << "both had a part of it";
   caf::anon_send_exit(stopped, caf::exit_reason::kill);
   settle();
 }
@@ -234,7 +234,7 @@ TEST_F(crowded_key_test, a_page_that_no_owner_can_record_is_not_kept) {
   tell_everyone(crowd(shard_there, 1));
   const auto key = key_of_the_others();
   EXPECT_EQ(commit(key, reserve(), commit_mode::store), page_status::duplicate);
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
+  EXPECT_EQ(count_of(pool, metric::pool_pages), 0u);
 }
 
 TEST_F(crowded_key_test, a_page_that_its_owners_refuse_later_is_not_kept) {
@@ -242,10 +242,10 @@ TEST_F(crowded_key_test, a_page_that_its_owners_refuse_later_is_not_kept) {
   const auto key = key_of_the_others();
   tell_everyone(crowd({}, 2));
   EXPECT_EQ(commit(key, reserve(), commit_mode::store), page_status::stored) << "others find it";
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 1u) << "the other owner may know it";
+  EXPECT_EQ(count_of(pool, metric::pool_pages), 1u) << "the other owner may know it";
   tell_everyone(crowd(shard_there, 3));
   pass(std::chrono::milliseconds(500));
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->pages, 0u);
+  EXPECT_EQ(count_of(pool, metric::pool_pages), 0u);
 }
 
 TEST_F(pool_actor_test, a_drain_withdraws_every_page) {
@@ -253,7 +253,7 @@ TEST_F(pool_actor_test, a_drain_withdraws_every_page) {
   for (int i = 0; i < 10; ++i)
     put(key_named(std::to_string(i)));
   EXPECT_TRUE(ask<bool>(pool, drain_atom_v));
-  EXPECT_EQ(ask<directory_report>(shard_there, stats_atom_v)->records, 0u);
+  EXPECT_EQ(count_of(shard_there, metric::directory_records), 0u);
 }
 
 TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leave) {
@@ -263,8 +263,8 @@ TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leav
   tell_everyone(both(5)); // Some views were missed; the node is still in this one.
   put(key_named("after"));
   pass(std::chrono::seconds(1));
-  EXPECT_EQ(ask<directory_report>(shard_here, stats_atom_v)->records, 0u);
-  EXPECT_EQ(ask<directory_report>(shard_there, stats_atom_v)->records, 0u);
+  EXPECT_EQ(count_of(shard_here, metric::directory_records), 0u);
+  EXPECT_EQ(count_of(shard_there, metric::directory_records), 0u);
 }
 
 TEST_F(pool_actor_test, a_page_that_went_while_a_shard_was_out_is_no_duplicate_afterwards) {

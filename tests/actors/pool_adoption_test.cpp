@@ -51,7 +51,9 @@ protected:
     settle();
   }
 
-  pool_report report() { return *ask<pool_report>(pool, stats_atom_v); }
+  std::uint64_t count(metric id, metrics::label_words words = {}) {
+    return count_of(pool, id, words);
+  }
   std::size_t known_at(const directory_actor& shard, std::uint64_t first, std::uint64_t count) {
     std::size_t known = 0;
     for (auto number = first; number < first + count; ++number)
@@ -78,8 +80,8 @@ TEST_F(pool_adoption, pages_of_the_process_before_are_published_as_they_are) {
   EXPECT_EQ(found.gen, page.gen);
   EXPECT_EQ(found.slot, page.slot);
   EXPECT_EQ(found.checksum, page.checksum);
-  EXPECT_EQ(report().adopted, 20u);
-  EXPECT_EQ(report().filling, 0u);
+  EXPECT_EQ(count(metric::adopted_pages_total), 20u);
+  EXPECT_EQ(count(metric::pool_pages_filling), 0u);
 }
 
 TEST_F(pool_adoption, pages_that_were_there_before_the_node_was_in_a_view_are_published_by_it) {
@@ -102,8 +104,8 @@ TEST_F(pool_adoption, a_page_with_other_bytes_than_its_checksum_says_is_nobodys)
   compare();
   EXPECT_TRUE(locations(shard_here, key_of(7)).empty());
   EXPECT_EQ(known_at(shard_here, 1, 20), 19u);
-  EXPECT_EQ(report().adopted_refused, 1u);
-  EXPECT_EQ(report().bytes_used, 19u * length);
+  EXPECT_EQ(count(metric::adopted_refused_total), 1u);
+  EXPECT_EQ(count(metric::pool_bytes_used), 19u * length);
 }
 
 TEST_F(pool_adoption, without_its_guard_a_page_with_other_bytes_is_published) {
@@ -138,8 +140,8 @@ TEST_F(pool_adoption, a_page_that_was_set_again_meanwhile_stays) {
   ASSERT_EQ(commit(key_of(2), slot), page_status::stored);
   compare();
   EXPECT_EQ(locations(shard_here, key_of(2)).at(0).slot, slot);
-  EXPECT_EQ(report().pages, 3u);
-  EXPECT_EQ(report().bytes_used, 3u * length);
+  EXPECT_EQ(count(metric::pool_pages), 3u);
+  EXPECT_EQ(count(metric::pool_bytes_used), 3u * length);
 }
 
 TEST_F(pool_adoption, what_former_clients_may_write_to_is_nobodys_until_they_are_dead) {
@@ -161,10 +163,10 @@ TEST_F(pool_adoption, what_former_clients_may_write_to_is_nobodys_until_they_are
     return slots;
   };
   EXPECT_FALSE(put_all_around().contains(open.value));
-  EXPECT_EQ(report().filling, 1u);
+  EXPECT_EQ(count(metric::pool_pages_filling), 1u);
   former_clients_are_dead = true;
   pass(std::chrono::milliseconds(50));
-  EXPECT_EQ(report().filling, 0u);
+  EXPECT_EQ(count(metric::pool_pages_filling), 0u);
 }
 
 TEST_F(pool_adoption, pages_that_are_on_disk_too_are_known_to_be_there) {

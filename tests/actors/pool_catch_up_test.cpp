@@ -164,9 +164,9 @@ TEST_F(pool_catch_up_test, a_pool_without_a_disk_has_nothing_to_write) {
 // -- a node that leaves
 
 membership_actor::behavior_type membership_of_one(membership_actor::pointer, bool* left) {
-  return {[](packet_atom, const std::string&) {},         [](beat_atom) {},
-          [left](leave_atom) { return *left = true; },    [](drain_atom, bool) { return true; },
-          [](stats_atom) { return membership_report{}; }, [](view_atom) { return std::string{}; }};
+  return {[](packet_atom, const std::string&) {},        [](beat_atom) {},
+          [left](leave_atom) { return *left = true; },   [](drain_atom, bool) { return true; },
+          [](stats_atom) { return metrics::samples{}; }, [](view_atom) { return std::string{}; }};
 }
 
 class node_with_a_disk : public pool_catch_up_test {

@@ -37,7 +37,7 @@ protected:
     set_epoch(key, epoch);
     return key;
   }
-  std::uint64_t pages() { return ask<pool_report>(pool, stats_atom_v)->pages; }
+  std::uint64_t pages() { return count_of(pool, metric::pool_pages); }
   std::uint64_t give_up() {
     const auto pages_given_up = ask<std::uint64_t>(pool, clear_atom_v);
     EXPECT_TRUE(pages_given_up);
@@ -64,7 +64,7 @@ TEST_F(pool_clear_test, gives_up_the_pages_of_the_space_and_no_others) {
   EXPECT_EQ(give_up(), 0u);
   epochs.raise(space_named("b"), 1);
   EXPECT_EQ(give_up(), 10u);
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->cleared, 20u);
+  EXPECT_EQ(count_of(pool, metric::cleared_pages_total, {"memory"}), 20u);
 }
 
 TEST_F(pool_clear_test, without_its_guard_pages_of_before_stay) {
@@ -83,7 +83,7 @@ TEST_F(pool_clear_test, a_page_that_was_being_filled_is_not_taken_in) {
       << "as if it had been withdrawn since";
   EXPECT_EQ(pages(), 0u);
   EXPECT_EQ(known(key_in("a", 1)), 0u);
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->filling, 0u) << "its slot is free";
+  EXPECT_EQ(count_of(pool, metric::pool_pages_filling), 0u) << "its slot is free";
   EXPECT_EQ(put(key_in("a", 1, 1)), page_status::stored) << "of the new epoch";
 }
 
@@ -99,7 +99,7 @@ TEST_F(pool_clear_test, a_page_on_its_way_from_the_disk_is_not_taken_in) {
   ASSERT_TRUE(reader.next(found, count));
   EXPECT_EQ(count, 0u);
   EXPECT_EQ(pages(), 0u);
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->filling, 0u) << "its slot is free";
+  EXPECT_EQ(count_of(pool, metric::pool_pages_filling), 0u) << "its slot is free";
 }
 
 TEST_F(pool_clear_test, a_page_that_is_pinned_by_its_reader_is_given_up_all_the_same) {

@@ -87,7 +87,9 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
       [disk](ack_atom, std::uint64_t ticket) { disk->acknowledged.push_back(ticket); },
       [](verify_atom) { return true; },
       [](evict_atom, std::uint64_t) { return true; },
-      [](stats_atom) { return disk_report{}; },
+      [](stats_atom) -> caf::result<metrics::samples, disk_report> {
+        return {metrics::samples{}, disk_report{}};
+      },
       // The test has the disk answer the held requests.
       [disk](turn_atom, const disk_turn_ptr&) {
         for (auto& [wanted, promise] : std::exchange(disk->held, {}))

@@ -172,7 +172,7 @@ TEST_F(pool_disk_test, many_readers_of_one_cold_page_cost_one_read) {
   self->receive_for(answered, readers)(
       [&](const std::string& answer) { EXPECT_EQ(places_of(answer, 1)[0].size(), 1u); });
   EXPECT_EQ(disk->loads, 1u);
-  EXPECT_EQ(ask<promote_report>(promoter, stats_atom_v)->joined, readers - 1u);
+  EXPECT_EQ(count_of(promoter, metric::disk_promotes_total, {"joined"}), readers - 1u);
 }
 
 TEST_F(pool_disk_test, a_disk_that_does_not_answer_is_a_miss_at_the_deadline) {
@@ -200,9 +200,9 @@ TEST_F(pool_disk_test, a_disk_that_does_not_answer_is_a_miss_at_the_deadline) {
 }
 
 TEST_F(pool_disk_test, a_slot_whose_page_was_not_found_comes_back) {
-  const auto before = ask<pool_report>(pool, stats_atom_v)->filling;
+  const auto before = count_of(pool, metric::pool_pages_filling);
   promote({"unknown"});
-  EXPECT_EQ(ask<pool_report>(pool, stats_atom_v)->filling, before);
+  EXPECT_EQ(count_of(pool, metric::pool_pages_filling), before);
 }
 
 TEST_F(pool_disk_test, a_page_that_leaves_the_disk_is_withdrawn_and_then_acknowledged) {

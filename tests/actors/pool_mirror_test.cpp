@@ -18,7 +18,9 @@ protected:
     return commit(key, reserve(), commit_mode::mirror);
   }
 
-  pool_report report() { return *ask<pool_report>(pool, stats_atom_v); }
+  std::uint64_t count(metric id, metrics::label_words words = {}) {
+    return count_of(pool, id, words);
+  }
 };
 
 TEST_F(pool_mirror_test, a_mirrored_page_is_one_more_location_that_says_so) {
@@ -29,17 +31,17 @@ TEST_F(pool_mirror_test, a_mirrored_page_is_one_more_location_that_says_so) {
     for (const auto& location : found)
       EXPECT_EQ(location.mirrored, location.holder == here.inc);
   }
-  EXPECT_EQ(report().mirrored, 1u);
-  EXPECT_EQ(report().mirrored_bytes, 4096u);
+  EXPECT_EQ(count(metric::mirrored_pages_total, {"mirrored"}), 1u);
+  EXPECT_EQ(count(metric::mirrored_bytes), 4096u);
 }
 
 TEST_F(pool_mirror_test, takes_no_more_than_its_share_and_gives_the_other_slots_back) {
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(mirror(key_named(std::to_string(i))), page_status::stored);
   EXPECT_EQ(mirror(key_named("one too many")), page_status::no_space);
-  EXPECT_EQ(report().mirrored_bytes, mirrored_bytes_max);
-  EXPECT_EQ(report().mirrored_refused, 1u);
-  EXPECT_EQ(report().filling, 0u);
+  EXPECT_EQ(count(metric::mirrored_bytes), mirrored_bytes_max);
+  EXPECT_EQ(count(metric::mirrored_pages_total, {"refused"}), 1u);
+  EXPECT_EQ(count(metric::pool_pages_filling), 0u);
   EXPECT_EQ(locations(shard_here, key_named("one too many")).size(), 1u);
 }
 
@@ -49,7 +51,7 @@ TEST_F(pool_mirror_test, a_page_that_leaves_makes_room_for_another) {
   std::string keys;
   append_record(keys, key_named("0"));
   ask<std::string>(pool, remove_atom_v, keys);
-  EXPECT_EQ(report().mirrored_bytes, 3 * 4096u);
+  EXPECT_EQ(count(metric::mirrored_bytes), 3 * 4096u);
   EXPECT_EQ(mirror(key_named("next")), page_status::stored);
 }
 
@@ -61,7 +63,7 @@ TEST_F(pool_mirror_test, mirrored_pages_go_before_the_pools_own) {
   for (int i = 0; i < 24; ++i)
     ASSERT_EQ(put(key_named("new " + std::to_string(i))), page_status::stored);
   pass(std::chrono::milliseconds(100));
-  EXPECT_LT(report().mirrored_bytes, 4 * 4096u);
+  EXPECT_LT(count(metric::mirrored_bytes), 4 * 4096u);
 }
 
 TEST_F(pool_mirror_test, a_copy_that_no_owner_takes_is_dropped_again) {
@@ -81,8 +83,8 @@ TEST_F(pool_mirror_test, a_copy_that_no_owner_takes_is_dropped_again) {
       if (member.inc != here.inc)
         ask<std::string>(shard, publish_atom_v, publication(key, member));
   EXPECT_NE(commit(key, reserve(), commit_mode::mirror), page_status::stored);
-  EXPECT_EQ(report().pages, 0u);
-  EXPECT_EQ(report().mirrored_bytes, 0u);
+  EXPECT_EQ(count(metric::pool_pages), 0u);
+  EXPECT_EQ(count(metric::mirrored_bytes), 0u);
 }
 
 TEST(mirror_share, counts_a_slot_once) {

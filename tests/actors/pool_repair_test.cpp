@@ -14,24 +14,26 @@ protected:
       ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
   }
 
-  pool_report report() { return *ask<pool_report>(pool, stats_atom_v); }
+  std::uint64_t count(metric id, metrics::label_words words = {}) {
+    return count_of(pool, id, words);
+  }
   std::uint64_t records(const directory_actor& shard) {
-    return ask<directory_report>(shard, stats_atom_v)->records;
+    return count_of(shard, metric::directory_records);
   }
 
   void let_a_pass_go_by() {
-    auto before = report().repair_passes;
-    for (int i = 0; i < 2000 && report().repair_passes == before; ++i)
+    auto before = count(metric::repair_passes_total);
+    for (int i = 0; i < 2000 && count(metric::repair_passes_total) == before; ++i)
       pass(std::chrono::milliseconds(50));
-    ASSERT_GT(report().repair_passes, before);
+    ASSERT_GT(count(metric::repair_passes_total), before);
     pass(std::chrono::milliseconds(50));
   }
 };
 
 TEST_F(pool_repair_test, finds_nothing_to_do_where_all_is_well) {
   let_a_pass_go_by();
-  EXPECT_EQ(report().repair_differing, 0u);
-  EXPECT_GT(report().repair_bytes, 0u);
+  EXPECT_EQ(count(metric::repair_differing_ranges_total), 0u);
+  EXPECT_GT(count(metric::repair_bytes_total), 0u);
 }
 
 TEST_F(pool_repair_test, publishes_what_a_shard_has_lost) {
@@ -42,7 +44,7 @@ TEST_F(pool_repair_test, publishes_what_a_shard_has_lost) {
   ASSERT_EQ(records(shard_there), 13u);
   let_a_pass_go_by();
   EXPECT_EQ(records(shard_there), 20u);
-  EXPECT_EQ(report().repair_published, 7u);
+  EXPECT_EQ(count(metric::repair_records_total, {"published"}), 7u);
 }
 
 TEST_F(pool_repair_test, withdraws_what_it_does_not_hold_any_more) {
@@ -52,7 +54,7 @@ TEST_F(pool_repair_test, withdraws_what_it_does_not_hold_any_more) {
   ASSERT_EQ(records(shard_here), 25u);
   let_a_pass_go_by();
   EXPECT_EQ(records(shard_here), 20u);
-  EXPECT_EQ(report().repair_withdrawn, 5u);
+  EXPECT_EQ(count(metric::repair_records_total, {"withdrawn"}), 5u);
   for (int i = 0; i < 20; ++i)
     EXPECT_EQ(locations(shard_here, key_named(std::to_string(i))).size(), 1u);
 }
@@ -66,7 +68,7 @@ TEST_F(pool_repair_test, leaves_the_records_of_other_nodes_alone) {
 TEST_F(pool_repair_test, a_shard_out_of_reach_holds_nothing_up) {
   tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 1));
   let_a_pass_go_by();
-  EXPECT_EQ(report().repair_withdrawn, 0u);
+  EXPECT_EQ(count(metric::repair_records_total, {"withdrawn"}), 0u);
 }
 
 } // namespace

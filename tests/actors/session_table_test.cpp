@@ -82,16 +82,45 @@ TEST(session_table, refuses_more_than_its_limit) {
 }
 
 TEST(session_table, totals_include_sessions_that_ended) {
+  using metrics::metric;
   session_table table;
-  auto id = *table.open("a", {});
-  table.find(id)->totals.set_bytes = 5;
-  table.find(id)->totals.get_status = {1, 2};
-  table.close(id);
-  auto other = *table.open("b", {});
-  table.find(other)->totals.set_bytes = 7;
-  table.find(other)->totals.get_status = {1};
-  EXPECT_EQ(table.totals().set_bytes, 12u);
-  EXPECT_EQ(table.totals().get_status, (std::vector<std::uint64_t>{2, 2}));
+  const auto session = [&table](std::uint64_t refreshes, std::uint64_t breakers) {
+    const auto id = *table.open("a", {});
+    metrics::samples said;
+    said.set(metric::view_refreshes_total, refreshes);
+    said.set(metric::breakers_open, breakers);
+    EXPECT_TRUE(table.report(*table.find(id), said));
+    return id;
+  };
+  table.close(session(5, 1));
+  EXPECT_EQ(table.totals().count(metric::view_refreshes_total), 5u);
+  EXPECT_EQ(table.totals().count(metric::breakers_open), 0u) << "that was then";
+  session(7, 2);
+  session(1, 3);
+  EXPECT_EQ(table.totals().count(metric::view_refreshes_total), 13u);
+  EXPECT_EQ(table.totals().count(metric::breakers_open), 5u);
+}
+
+TEST(session_table, clients_that_name_ever_more_series_are_not_listened_to) {
+  using metrics::metric;
+  session_table table;
+  metrics::samples said;
+  for (std::size_t i = 0; said.size() < metrics::samples::series_max; ++i)
+    said.set(metric::rdma_peer_reads_total, {std::to_string(i)}, 1);
+  std::vector<std::uint64_t> ids;
+  while (ids.size() < session_table::series_max / said.size()) {
+    ids.push_back(*table.open("a", {}));
+    ASSERT_TRUE(table.report(*table.find(ids.back()), said));
+  }
+  metrics::samples one;
+  one.set(metric::view_refreshes_total, 1);
+  auto& late = *table.find(*table.open("late", {}));
+  EXPECT_FALSE(table.report(late, one));
+  EXPECT_EQ(late.totals.size(), 0u);
+  EXPECT_TRUE(table.report(*table.find(ids[0]), one)) << "fewer than before";
+  EXPECT_TRUE(table.report(late, one));
+  table.close(ids[1]);
+  EXPECT_TRUE(table.report(*table.find(ids[0]), said)) << "a session that ended takes no room";
 }
 
 } // namespace

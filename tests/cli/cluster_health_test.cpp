@@ -7,9 +7,14 @@ namespace peercache::cli::cluster_health_test {
 
 namespace {
 
+using metrics::metric;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+void set(node_answer& answer, metric id, double value) {
+  answer.status->samples.set(id, value);
+}
 
 /// A cluster of three masters without any fault; a test changes what it needs.
 struct cluster {
@@ -20,10 +25,10 @@ struct cluster {
       view.masters.push_back(name);
       node_answer answer{view.members.back(), client::node_status{}, {}};
       answer.status->self = view.members.back();
-      answer.status->ready = true;
-      answer.status->view_term = 4;
-      answer.status->view_version = 2;
-      answer.status->links = 2;
+      set(answer, metric::ready, 1);
+      set(answer, metric::view_term, 4);
+      set(answer, metric::view_version, 2);
+      set(answer, metric::links, 2);
       answers.push_back(answer);
     }
     view.term = 4;
@@ -45,7 +50,7 @@ struct cluster {
 TEST(cluster_health, a_cluster_that_is_well_has_no_faults_nor_one_that_drains) {
   cluster c;
   EXPECT_THAT(c.faults(), IsEmpty());
-  c.answers[1].status->draining = true;
+  set(c.answers[1], metric::draining, 1);
   EXPECT_THAT(c.faults(), IsEmpty());
   EXPECT_EQ(state_of(c.answers[1]), "draining");
 }
@@ -62,7 +67,7 @@ TEST(cluster_health, a_node_in_no_view_is_not_well) {
 TEST(cluster_health, a_silent_node_and_an_unready_one_are_named_with_the_reason) {
   cluster c;
   c.silence(0);
-  c.answers[2].status->ready = false;
+  set(c.answers[2], metric::ready, 0);
   c.answers[2].status->unready_reason = "it recovers its disk";
   EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1 does not answer (no answer)"),
                                       HasSubstr("node-3 is not ready: it recovers its disk")));
@@ -89,15 +94,16 @@ TEST(cluster_health, a_fragment_says_how_many_masters_it_has_lost) {
 TEST(cluster_health, the_network_is_not_blamed_for_a_node_that_is_dead) {
   cluster c;
   c.silence(2);
-  c.answers[0].status->links = c.answers[1].status->links = 1;
+  for (const auto node : {0, 1})
+    set(c.answers[node], metric::links, 1);
   EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-3 does not answer")));
 }
 
 TEST(cluster_health, another_view_and_missing_links_are_faults_but_not_both_at_once) {
   cluster c;
-  c.answers[0].status->view_version = 1;
-  c.answers[0].status->links = 0;
-  c.answers[1].status->links = 1;
+  set(c.answers[0], metric::view_version, 1);
+  set(c.answers[0], metric::links, 0);
+  set(c.answers[1], metric::links, 1);
   EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1 has another view: term 4, version 1"),
                                       HasSubstr("node-2 is connected to 1 of 2 other nodes")));
 }
@@ -116,11 +122,11 @@ TEST(cluster_health, a_disk_tier_that_was_to_be_and_is_off_is_a_fault_with_the_r
 TEST(cluster_health, a_disk_that_is_left_alone_or_full_is_a_fault) {
   cluster c;
   for (auto& answer : c.answers) {
-    answer.status->disk.on = true;
+    set(answer, metric::disk_on, 1);
     answer.status->disk.breaker = "closed";
   }
   c.answers[0].status->disk.breaker = "open";
-  c.answers[1].status->disk.read_only = true;
+  set(c.answers[1], metric::disk_read_only, 1);
   EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1: its disk fails"),
                                       HasSubstr("node-2: its disk tier takes no pages")));
 }

@@ -53,17 +53,26 @@ TEST(counters, keep_calls_of_one_kind_apart_from_others) {
   EXPECT_EQ(now.set_pages[of(page_status::hit)], 0u);
 }
 
-TEST(counters, tell_the_node_what_the_client_says_itself) {
+TEST(counters, tell_the_node_what_calls_did_by_the_names_of_metrics) {
+  using metrics::metric;
   counters totals;
   totals.count_get(results);
+  totals.get_latency.record_ns(5000);
   totals.set_bytes = 5;
   totals.view_refreshes = 2;
-  const auto told = totals.report(/*breakers_open=*/3);
-  EXPECT_EQ(told.get_status.at(of(page_status::hit)), 3u);
-  EXPECT_EQ(told.get_bytes.at(of(page_origin::own_host)), 150u);
-  EXPECT_EQ(told.set_bytes, 5u);
-  EXPECT_EQ(told.breakers_open, 3u);
-  EXPECT_EQ(told.view_refreshes, 2u);
+  const auto told = totals.samples();
+  EXPECT_EQ(told.count(metric::requests_total, {"get"}), 1u);
+  EXPECT_EQ(told.latency(metric::op_seconds, {"get"}).count, 1u);
+  EXPECT_EQ(told.count(metric::requests_total, {"set"}), 0u);
+  EXPECT_EQ(told.count(metric::pages_total, {"get", "hit"}), 3u);
+  EXPECT_EQ(told.count(metric::pages_total, {"get", "timed_out"}), 1u);
+  EXPECT_EQ(told.count(metric::pages_total, {"exists", "hit"}), 0u);
+  EXPECT_EQ(told.count(metric::hits_total, {"own_host"}), 2u);
+  EXPECT_EQ(told.count(metric::hits_total, {"disk"}), 1u);
+  EXPECT_EQ(told.count(metric::misses_total, {"not_found"}), 1u);
+  EXPECT_EQ(told.count(metric::bytes_total, {"get", "own_host"}), 150u);
+  EXPECT_EQ(told.count(metric::bytes_total, {"set", "own_host"}), 5u);
+  EXPECT_EQ(told.count(metric::view_refreshes_total), 2u);
 }
 
 TEST(peer_load, is_what_was_begun_and_has_not_ended) {

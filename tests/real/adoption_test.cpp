@@ -21,6 +21,8 @@
 
 namespace peercache::real::adoption_test {
 
+using metrics::metric;
+
 namespace {
 
 std::uint32_t setting(const char* name, std::uint32_t otherwise) {
@@ -362,7 +364,7 @@ TEST_F(adoption, of_three_fifths_of_dev_shm_takes_two_seconds_at_most_under_sets
       const auto admin = client::admin_client::connect("127.0.0.1", node(0).ports().control_port,
                                                        cluster(), milliseconds(1000));
       const auto status = admin ? (*admin)->status() : admin.error();
-      return status && status->evictions > 0;
+      return status && status->count(metric::evictions_total) > 0;
     }));
     for (int round = 0; round < 4; ++round) {
       const bool killed = round % 2 == 0;

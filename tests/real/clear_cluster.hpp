@@ -18,6 +18,8 @@
 
 namespace peercache::real::clear_test {
 
+using metrics::metric;
+
 using client::cache_client;
 
 inline constexpr std::uint32_t page_bytes = 16384;
@@ -186,8 +188,9 @@ public:
     ASSERT_TRUE(within(patience, [&] {
       auto admin = admin_of(i);
       auto status = admin ? admin->status() : result<client::node_status>(errc::unreachable, "");
-      return status && status->disk.scanned >= 1 && status->disk.queue_bytes == 0 &&
-             status->disk.pages >= 2 * pages;
+      return status && status->samples.value(metric::disk_scanned_ratio) >= 1 &&
+             status->count(metric::disk_queue_bytes) == 0 &&
+             status->count(metric::disk_records) >= 2 * pages;
     }));
   }
   /// Sets so many pages of a third space at this node that its earlier pages leave memory.

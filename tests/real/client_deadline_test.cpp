@@ -10,6 +10,8 @@
 
 namespace peercache::real::client_deadline_test {
 
+using metrics::metric;
+
 namespace {
 
 constexpr std::uint32_t large_page = 2u << 20;
@@ -97,7 +99,7 @@ protected:
     if (!admin)
       return UINT64_MAX;
     const auto status = (*admin)->status();
-    return status ? status->pool_bytes_used : UINT64_MAX;
+    return status ? status->count(metric::pool_bytes_used) : UINT64_MAX;
   }
 
   std::vector<std::byte> memory_ = std::vector<std::byte>(batch_bytes);

@@ -6,6 +6,8 @@
 #include <csignal>
 
 namespace peercache::real {
+
+using metrics::metric;
 namespace {
 
 class disk_burst : public testing::Test {
@@ -43,20 +45,20 @@ TEST_F(disk_burst, that_is_written_through_is_on_disk_when_the_disk_had_time) {
   set_at_once(node);
   EXPECT_TRUE(within(milliseconds(20'000), [&] {
     const auto now = node.status();
-    return now && now->disk.pages == pages;
-  })) << node.status()->disk.pages;
+    return now && now->count(metric::disk_records) == pages;
+  })) << node.status()->count(metric::disk_records);
 }
 
 TEST_F(disk_burst, is_on_disk_when_its_node_is_drained_whatever_the_policy) {
   disk_node node(with_policy("on_evict"));
   set_at_once(node);
-  EXPECT_LT(node.status()->disk.pages, pages) << "it would be in memory only";
+  EXPECT_LT(node.status()->count(metric::disk_records), pages) << "it would be in memory only";
   const auto said =
       run_cli({"--node", node.address(), "--cluster", node.cluster(), "drain", node.name()});
   EXPECT_EQ(said.exit_code, 0) << said.output;
   EXPECT_TRUE(within(milliseconds(20'000), [&] {
     const auto now = node.status();
-    return now && now->disk.pages == pages;
+    return now && now->count(metric::disk_records) == pages;
   })) << node.log();
 }
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 namespace peercache::real {
+
+using metrics::metric;
 namespace {
 
 class disk_cold : public local_ring, public testing::WithParamInterface<std::string> {
@@ -75,8 +77,8 @@ protected:
     constexpr std::uint32_t at_once = 64;
     for (std::uint32_t done = 0; done < count; done += at_once) {
       put(client, first + done, std::min(at_once, count - done));
-      ASSERT_TRUE(
-          within(milliseconds(60'000), [&] { return status_of(index).disk.queue_bytes == 0; }));
+      ASSERT_TRUE(within(milliseconds(60'000),
+                         [&] { return status_of(index).count(metric::disk_queue_bytes) == 0; }));
     }
   }
 };
@@ -89,15 +91,16 @@ TEST_P(disk_cold, pages_on_another_nodes_disk_come_in_one_call) {
   auto there = client_of(1);
   put_to_disk(*here, 0, 0, cold);
   put_to_disk(*here, 0, 1000, 560); // More pages than the pool holds: the cold ones leave it.
-  const auto promoted = status_of(0).promotes.promoted;
+  const auto promoted = status_of(0).samples.count(metric::disk_promotes_total, {"promoted"});
   for (std::uint32_t id = 0; id < cold; ++id) {
     const auto read = get(*there, id, milliseconds(10'000));
     EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit)) << id;
     EXPECT_EQ(to_string(read.result.origin), to_string(page_origin::disk)) << id;
     EXPECT_EQ(read.check.wrong_bytes, 0u) << id;
   }
-  EXPECT_GE(status_of(0).promotes.promoted, promoted + cold) << "by the node that has them";
-  EXPECT_EQ(status_of(1).disk.reads, 0u);
+  EXPECT_GE(status_of(0).samples.count(metric::disk_promotes_total, {"promoted"}), promoted + cold)
+      << "by the node that has them";
+  EXPECT_EQ(status_of(1).count(metric::disk_reads_total), 0u);
 }
 
 TEST_P(disk_cold, pages_that_leave_memory_while_they_are_read_are_found_on_disk) {

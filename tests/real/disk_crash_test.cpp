@@ -9,6 +9,8 @@
 #include <tuple>
 
 namespace peercache::real {
+
+using metrics::metric;
 namespace {
 
 using storage::disk_step;
@@ -87,7 +89,7 @@ protected:
         continue;
       EXPECT_TRUE(node.settled()); // The disk has kept up, or the node is dead.
       if (const auto now = node.status())
-        done.on_disk = now->disk.pages;
+        done.on_disk = now->count(metric::disk_records);
     }
     return done;
   }
@@ -104,9 +106,9 @@ protected:
   /// test fills the disk, which evicts some.
   static void check(disk_node& node, std::uint64_t before, const work_done& done) {
     ASSERT_TRUE(node.settled());
-    const auto recovered = node.status()->disk.recovered;
+    const auto recovered = node.status()->count(metric::disk_recovered_records);
     ASSERT_NO_FATAL_FAILURE(node.verify_and_wait());
-    EXPECT_EQ(node.status()->disk.checksum_failures, 0u);
+    EXPECT_EQ(node.status()->count(metric::disk_checksum_failures_total), 0u);
     EXPECT_GE(recovered, fills() ? 1 : std::max(before, done.on_disk));
     std::uint64_t of_first = 0, of_second = 0;
     // The directory learns of the recovered pages one after another, so hits are awaited.
@@ -133,7 +135,7 @@ TEST_P(disk_crash, what_was_durable_is_found_again_and_right) {
     }
     ASSERT_TRUE(node.settled());
     ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, first_pages));
-    const auto before = node.status()->disk.pages;
+    const auto before = node.status()->count(metric::disk_records);
     ASSERT_GT(before, 0u);
     node.bury(milliseconds(0));
     work_done done;

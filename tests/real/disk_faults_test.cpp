@@ -10,10 +10,19 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string_view>
 #include <unistd.h>
 
 namespace peercache::real {
+
+using metrics::metric;
+
 namespace {
+
+/// Pages that were not written to disk for this reason.
+std::uint64_t skips(disk_node& node, std::string_view reason) {
+  return node.status()->samples.count(metric::disk_skips_total, {reason});
+}
 
 using environment = std::vector<std::pair<std::string, std::string>>;
 
@@ -55,13 +64,14 @@ TEST_P(failing_disk, costs_no_set_and_no_wrong_byte_and_comes_back_by_itself) {
   }
   ASSERT_TRUE(node.alive());
   if (percent == 100) {
-    EXPECT_GE(node.status()->disk.breaker_opened, 1u);
+    EXPECT_GE(node.status()->count(metric::disk_breaker_opened_total), 1u);
   }
-  const auto written = node.status()->disk.writes;
+  const auto written = node.status()->count(metric::disk_writes_total);
   EXPECT_TRUE(within(milliseconds(60'000), [&] {
     node.put(next++);
     const auto now = node.status();
-    return now && now->disk.writes > written + 10 && now->disk.breaker == "closed";
+    return now && now->count(metric::disk_writes_total) > written + 10 &&
+           now->disk.breaker == "closed" && !now->is(metric::disk_breaker_open);
   }));
 }
 
@@ -107,14 +117,16 @@ TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well
   ASSERT_TRUE(node.settled());
   std::uint32_t next = 0;
   EXPECT_TRUE(within_a_second(node, next, [](const client::node_status& now) {
-    return now.disk.breaker == "open" && now.disk.skipped.at("breaker_open") > 0;
-  })) << node.status()->disk.write_errors;
-  EXPECT_GT(node.status()->disk.write_errors, 0u);
-  EXPECT_EQ(node.status()->disk.writes, 0u);
+    return now.disk.breaker == "open" && now.is(metric::disk_breaker_open) &&
+           now.samples.count(metric::disk_skips_total, {"breaker_open"}) > 0;
+  })) << node.status()->samples.count(metric::disk_errors_total, {"write"});
+  EXPECT_GT(node.status()->samples.count(metric::disk_errors_total, {"write"}), 0u);
+  EXPECT_EQ(node.status()->count(metric::disk_writes_total), 0u);
   EXPECT_TRUE(within(milliseconds(60'000), [&] {
     node.put(next++);
     const auto now = node.status();
-    return now && now->disk.writes > 10 && now->disk.breaker == "closed";
+    return now && now->count(metric::disk_writes_total) > 10 && now->disk.breaker == "closed" &&
+           !now->is(metric::disk_breaker_open);
   }));
   EXPECT_TRUE(within(milliseconds(60'000), [&] {
     return node.log().find("fails again and again") != std::string::npos &&
@@ -162,8 +174,11 @@ double median_p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) 
 
 /// Returns how many pages the node has asked its disk for, whatever became of them.
 std::uint64_t asked_of_disk(disk_node& node) {
-  const auto now = node.status()->promotes;
-  return now.promoted + now.missed + now.refused + now.on_its_way;
+  const auto now = node.status()->samples;
+  auto asked = now.count(metric::disk_promotes_on_their_way);
+  for (const auto* result : {"promoted", "missed", "refused"})
+    asked += now.count(metric::disk_promotes_total, {result});
+  return asked;
 }
 
 class stalled_disk : public testing::TestWithParam<std::string> {
@@ -215,23 +230,23 @@ TEST_P(stalled_disk, leaves_hits_in_memory_alone) {
   double slower = 2;
   for (std::uint32_t attempt = 0; attempt < 3 && slower > 1.2; ++attempt) {
     slower = std::min(slower, median_p99_ratio(stalled, healthy, attempt * 500));
-    EXPECT_LE(stalled.status()->disk.queue_bytes, queue_bytes);
+    EXPECT_LE(stalled.status()->count(metric::disk_queue_bytes), queue_bytes);
   }
   EXPECT_LE(slower, 1.2) << "p99, stalled to healthy";
   std::uint32_t next = 10'000;
   EXPECT_TRUE(within(milliseconds(60'000), [&] { // Pages are put until the disk's queue is full.
     for (int i = 0; i < 64; ++i)
       EXPECT_EQ(stalled.put(next++), page_status::stored);
-    return stalled.status()->disk.skipped["queue_full"] > 0;
+    return skips(stalled, "queue_full") > 0;
   }));
-  EXPECT_LE(stalled.status()->disk.queue_bytes, queue_bytes);
+  EXPECT_LE(stalled.status()->count(metric::disk_queue_bytes), queue_bytes);
   EXPECT_LT(own_memory(stalled.pid()), before + queue_bytes + (16u << 20));
 }
 
 TEST_P(stalled_disk, has_promotes_miss_in_time) {
   disk_node node(wanted(true));
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, cold));
-  ASSERT_EQ(node.status()->disk.pages, cold);
+  ASSERT_EQ(node.status()->count(metric::disk_records), cold);
   // More pages than the pool holds: the cold ones leave it.
   for (std::uint32_t id = 1000; id < 1600; ++id)
     ASSERT_EQ(node.put(id), page_status::stored);
@@ -303,8 +318,7 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
     const auto command = "dd if=/dev/zero of=" + filler + " bs=64k status=none 2>/dev/null; true";
     ASSERT_EQ(std::system(command.c_str()), 0);
     const auto full_at = clock::now();
-    const auto skipped = [&node] { return node.status()->disk.skipped["read_only"]; };
-    const auto skipped_before = skipped();
+    const auto skipped_before = skips(node, "read_only");
     // Whether pages were skipped as read-only: the state itself lasts half a second at a time.
     bool read_only = false;
     int tries = 0; // Rounds of puts since the first write that found no room.
@@ -313,8 +327,8 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
     while (!read_only && clock::now() - full_at < patience) {
       for (int i = 0; i < 16; ++i)
         ASSERT_EQ(node.put(next++), page_status::stored) << "memory goes on";
-      read_only = skipped() > skipped_before;
-      if (!failed_at && node.status()->disk.write_errors != 0)
+      read_only = skips(node, "read_only") > skipped_before;
+      if (!failed_at && node.status()->samples.count(metric::disk_errors_total, {"write"}) != 0)
         failed_at = clock::now();
       if (failed_at) {
         // A machine that stood still for a second has made fewer than five tries: it must try on.
@@ -324,12 +338,13 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
     }
     EXPECT_EQ(read_only, !takes_its_room);
     EXPECT_TRUE(node.alive());
-    const auto written = node.status()->disk.writes;
+    const auto written = node.status()->count(metric::disk_writes_total);
     std::filesystem::remove(filler);
     EXPECT_TRUE(within(milliseconds(60'000), [&] {
       node.put(next++);
       const auto now = node.status();
-      return now && !now->disk.read_only && now->disk.writes > written;
+      return now && !now->is(metric::disk_read_only) &&
+             now->count(metric::disk_writes_total) > written;
     }));
     EXPECT_TRUE(takes_its_room || within(milliseconds(60'000),
                                          [&] {

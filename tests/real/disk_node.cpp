@@ -7,6 +7,8 @@
 
 namespace peercache::real {
 
+using metrics::metric;
+
 disk_node::disk_node(options wanted) : options_(std::move(wanted)) {
   auto folder = cli::run_folder::make("peercache-disk");
   EXPECT_TRUE(folder) << folder.error().message;
@@ -91,7 +93,8 @@ void disk_node::verify_and_wait() {
   ASSERT_TRUE(begun) << begun.error().message;
   ASSERT_TRUE(within(milliseconds(60'000), [&] {
     const auto now = status();
-    return now && !now->disk.verifying && now->disk.scrubbed_bytes >= now->disk.page_bytes;
+    return now && !now->disk.verifying &&
+           now->count(metric::disk_scrubbed_bytes_total) >= now->count(metric::disk_record_bytes);
   }));
 }
 
@@ -100,7 +103,8 @@ bool disk_node::settled() {
     if (!alive())
       return true;
     const auto now = status();
-    return now && now->disk.scanned >= 1 && now->disk.queue_bytes == 0 && !now->disk.verifying;
+    return now && now->samples.value(metric::disk_scanned_ratio) >= 1 &&
+           now->count(metric::disk_queue_bytes) == 0 && !now->disk.verifying;
   });
 }
 
@@ -116,7 +120,7 @@ page_status disk_node::put(std::uint32_t id) {
 }
 
 void disk_node::put_to_disk(std::uint32_t first, std::uint32_t count) {
-  const auto writes = status()->disk.writes;
+  const auto writes = status()->count(metric::disk_writes_total);
   // A quarter of the pool may wait for the disk; half of that is put before each wait.
   const auto at_once = static_cast<std::uint32_t>(options_.pool_bytes / 8 / page_bytes);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -129,7 +133,7 @@ void disk_node::put_to_disk(std::uint32_t first, std::uint32_t count) {
     ASSERT_TRUE(within(milliseconds(60'000),
                        [&] {
                          const auto now = status();
-                         return now && now->disk.writes > writes + i;
+                         return now && now->count(metric::disk_writes_total) > writes + i;
                        }))
         << "page " << first + i;
   }

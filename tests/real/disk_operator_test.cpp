@@ -7,6 +7,8 @@
 #include <sstream>
 
 namespace peercache::real {
+
+using metrics::metric;
 namespace {
 
 finished_program ask(const disk_node& node, std::vector<std::string> words) {
@@ -67,7 +69,9 @@ TEST_P(disk_command, verifies_nothing_that_could_not_be_read) {
   node.put(1000); // The injected faults begin with the first write.
   EXPECT_TRUE(within(milliseconds(60'000), [&] {
     const auto now = node.status();
-    return now && now->disk.writes + now->disk.write_errors != 0;
+    return now && now->count(metric::disk_writes_total) +
+                          now->samples.count(metric::disk_errors_total, {"write"}) !=
+                      0;
   }));
 
   const auto verified = ask(node, {"verify"});
@@ -106,8 +110,8 @@ TEST(disk_off, a_path_that_cannot_be_used_costs_the_disk_and_nothing_else) {
   EXPECT_EQ(node.count_hits(599, 1), 1u);
   const auto now = node.status();
   ASSERT_TRUE(now);
-  EXPECT_TRUE(now->ready) << now->unready_reason;
-  EXPECT_FALSE(now->disk.on);
+  EXPECT_TRUE(now->is(metric::ready)) << now->unready_reason;
+  EXPECT_FALSE(now->is(metric::disk_on));
   EXPECT_NE(now->disk.why_off.find(path), std::string::npos) << now->disk.why_off;
 
   const auto status = ask(node, {"status"});

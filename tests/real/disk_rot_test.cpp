@@ -8,6 +8,8 @@
 #include <random>
 
 namespace peercache::real {
+
+using metrics::metric;
 namespace {
 
 class disk_rot : public testing::TestWithParam<std::string> {
@@ -49,19 +51,22 @@ TEST_P(disk_rot, is_counted_and_no_wrong_byte_is_served) {
   disk_node node(options);
   ASSERT_TRUE(node.settled());
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, pages));
-  ASSERT_EQ(node.status()->disk.pages, pages);
+  ASSERT_EQ(node.status()->count(metric::disk_records), pages);
   node.bury(milliseconds(0));
   ASSERT_GT(flip_bits(node.disk_path()), 0u);
   ASSERT_TRUE(node.start({}));
   ASSERT_TRUE(node.settled());
-  EXPECT_TRUE(node.status()->disk.on) << node.status()->disk.why_off;
+  EXPECT_TRUE(node.status()->is(metric::disk_on)) << node.status()->disk.why_off;
   ASSERT_NO_FATAL_FAILURE(node.verify_and_wait());
   const auto left = node.count_hits(0, pages);
   EXPECT_GT(left, 0u);
   EXPECT_LT(left, pages);
   ASSERT_TRUE(node.alive());
-  const auto now = node.status()->disk;
-  EXPECT_GT(now.torn + now.foreign + now.replaced + now.corrupt + now.checksum_failures, 0u);
+  const auto now = node.status()->samples;
+  auto lost = now.count(metric::disk_checksum_failures_total);
+  for (const auto* reason : {"torn", "foreign", "replaced", "corrupt"})
+    lost += now.count(metric::disk_dropped_records, {reason});
+  EXPECT_GT(lost, 0u);
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(1000, 64));
   EXPECT_EQ(node.count_hits(1000, 64), 64u);
 }

@@ -8,6 +8,8 @@
 
 namespace peercache::real {
 
+using metrics::metric;
+
 void survival_ring::TearDown() {
   admins_.clear();
   spawned_.clear();
@@ -144,7 +146,7 @@ bool survival_ring::is_ready(std::size_t index) {
   if (!view_of(index))
     return false;
   auto status = admins_[index]->status();
-  return status && status->ready;
+  return status && status->is(metric::ready);
 }
 
 bool survival_ring::one_view(const std::vector<std::size_t>& indices) {

@@ -6,6 +6,8 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 namespace peercache::test {
 
 struct actor_config : caf::actor_system_config {
@@ -20,6 +22,8 @@ struct actor_config : caf::actor_system_config {
 /// it.
 class actor_fixture : public ::testing::Test {
 protected:
+  using metric = metrics::metric;
+
   actor_config config;
   caf::actor_system system{config};
   caf::scoped_actor self{system, true};
@@ -44,6 +48,25 @@ protected:
     pending.receive([&](Answer& value) { answer = std::move(value); },
                     [&](caf::error& why) { answer = std::move(why); });
     return answer;
+  }
+
+  /// The numbers that an actor says of itself.
+  template <class Handle>
+  metrics::samples samples_of(const Handle& whom) {
+    auto pending = self->request(whom, caf::infinite, link::stats_atom_v);
+    settle();
+    metrics::samples said;
+    const auto failed = [](const caf::error&) { ADD_FAILURE() << "no numbers"; };
+    if constexpr (std::is_same_v<Handle, link::directory_actor>)
+      pending.receive(
+          [&](const metrics::samples& now, const link::directory_report&) { said = now; }, failed);
+    else
+      pending.receive([&](const metrics::samples& now) { said = now; }, failed);
+    return said;
+  }
+  template <class Handle>
+  std::uint64_t count_of(const Handle& whom, metrics::metric id, metrics::label_words words = {}) {
+    return samples_of(whom).count(id, words);
   }
 
   template <class Handle>

@@ -57,41 +57,34 @@ protected:
 };
 
 TEST_F(admin_client_test, a_status_is_what_the_node_reports) {
+  using metrics::metric;
+  metrics::latency_histogram took;
+  took.record_ns(1000);
   auto& says = node.report;
-  says.ready = true;
   says.unready_reason = "none";
-  says.uptime_ms = 1;
-  says.membership.leader = true;
-  says.membership.term = 2;
-  says.membership.version = 3;
-  says.membership.members = 4;
-  says.membership.draining = true;
-  says.pool.bytes_used = 5;
-  says.pool.bytes_capacity = 6;
-  says.pool.pages = 7;
-  says.pool.puts = 8;
-  says.pool.evictions = 9;
-  says.pool.evicted_bytes = 10;
-  says.directory.links = 11;
-  says.sessions = 12;
   says.data_plane = "tcp: no RDMA device";
   says.version = "1.2.3";
+  says.samples.set(metric::ready, true);
+  says.samples.set(metric::pool_pages, 7);
+  says.samples.set(metric::hits_total, {"disk"}, 8);
+  says.samples.set(metric::op_seconds, {"get"}, took.snapshot());
+  says.directory.records_of["other"] = 9;
+  says.disk.why_off = "disk.path is not set";
   connect();
   const auto status = admin->status();
   ASSERT_TRUE(status) << status.error().message;
   EXPECT_EQ(status->self.name, "fake");
   EXPECT_EQ(status->self.inc, memory.owner());
-  EXPECT_TRUE(status->ready && status->leader && status->draining);
   EXPECT_EQ(status->unready_reason, "none");
-  const std::vector<std::uint64_t> numbers{
-      status->uptime_ms,       status->view_term,           status->view_version, status->members,
-      status->pool_bytes_used, status->pool_bytes_capacity, status->pool_pages,   status->puts,
-      status->evictions,       status->evicted_bytes,       status->links,        status->sessions};
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    EXPECT_EQ(numbers[i], i + 1);
-  EXPECT_EQ(status->directory.links, 11u);
   EXPECT_EQ(status->data_plane, "tcp: no RDMA device");
   EXPECT_EQ(status->version, "1.2.3");
+  EXPECT_TRUE(status->is(metric::ready));
+  EXPECT_FALSE(status->is(metric::is_leader));
+  EXPECT_EQ(status->count(metric::pool_pages), 7u);
+  EXPECT_EQ(status->samples.count(metric::hits_total, {"disk"}), 8u);
+  EXPECT_EQ(status->samples.latency(metric::op_seconds, {"get"}).count, 1u);
+  EXPECT_EQ(status->directory.records_of.at("other"), 9u);
+  EXPECT_EQ(status->disk.why_off, "disk.path is not set");
 }
 
 TEST_F(admin_client_test, a_report_of_nobody_is_an_error) {

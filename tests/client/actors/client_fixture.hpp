@@ -60,7 +60,7 @@ protected:
     options.connector = connector;
     options.links = links;
     options.board = board;
-    options.report_totals = [] { return link::client_report{}; };
+    options.report_totals = [] { return metrics::samples{}; };
     options.remember = [this](const page_key& key, const directory::page_location&) {
       remembered.push_back(key);
     };

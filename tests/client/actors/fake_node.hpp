@@ -112,7 +112,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       },
       [](leave_atom, std::uint64_t) {},
       [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
-      [](report_atom, std::uint64_t, const client_report&) {},
+      [](report_atom, std::uint64_t, const metrics::samples&) {},
       [node](used_atom, const std::string& pages) { node->used += pages; },
       [self, node](remove_atom, const std::string& keys) {
         node->removed.push_back(keys);
@@ -139,9 +139,6 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [](tell_atom) {},
       [](drain_atom) { return true; },
       [](drain_atom, bool drained) { return std::uint64_t{drained ? 7u : 0u}; },
-      [](stats_atom) -> caf::result<client_report, std::uint64_t> {
-        return {client_report{}, 0};
-      },
       [](topology_atom, const topology_ptr&) {},
       [node](beat_atom) { node->at_beat(); },
   };
@@ -169,7 +166,9 @@ inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor
       [](list_atom, const std::string&) { return std::string{}; },
       [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
       [](pump_atom) {},
-      [](stats_atom) { return directory_report{}; },
+      [](stats_atom) -> caf::result<metrics::samples, directory_report> {
+        return {metrics::samples{}, directory_report{}};
+      },
       [](topology_atom, const topology_ptr&) {},
       [](leave_atom, const std::string&) {},
       [](beat_atom) {}};

@@ -10,9 +10,11 @@ namespace {
 constexpr std::chrono::milliseconds between_rounds{50};
 constexpr std::chrono::milliseconds patience{300};
 
-std::uint64_t records_of_nobody(const link::directory_report& shard) {
-  auto left = shard.records;
-  for (const auto& [node, records] : shard.records_of)
+using metrics::metric;
+
+std::uint64_t records_of_nobody(const client::node_status& status) {
+  auto left = status.count(metric::directory_records);
+  for (const auto& [node, records] : status.directory.records_of)
     left -= records;
   return left;
 }
@@ -70,12 +72,12 @@ void cluster_watch::note(std::uint32_t host, std::chrono::steady_clock::time_poi
   }
   seen = {true,
           asked_at,
-          status.ready,
+          status.is(metric::ready),
           status.self.inc,
           std::move(view),
-          status.puts,
-          status.evictions,
-          records_of_nobody(status.directory)};
+          status.count(metric::pool_puts_total),
+          status.count(metric::evictions_total),
+          records_of_nobody(status)};
 }
 
 seen_node cluster_watch::latest(std::uint32_t host) const {

@@ -6,6 +6,8 @@
 
 namespace peercache::stress {
 
+using metrics::metric;
+
 result<stress_cluster> stress_cluster::start(const stress_plan& plan, cli::run_folder& folder) {
   cli::local_cluster_options options{.count = plan.nodes, .folder = folder.path()};
   options.prototype.program = plan.node_program;
@@ -37,12 +39,13 @@ result<client::node_status> stress_cluster::status(std::uint32_t node) const {
 
 void stress_cluster::count(std::uint32_t node) {
   if (auto told = status(node))
-    now_[node] = {told->puts, told->evictions, told->pool_pages, told->pool_bytes_used};
+    now_[node] = {told->count(metric::pool_puts_total), told->count(metric::evictions_total),
+                  told->count(metric::pool_pages), told->count(metric::pool_bytes_used)};
 }
 
 std::uint64_t stress_cluster::pages(std::uint32_t node) const {
   auto told = status(node);
-  return told ? told->pool_pages : 0;
+  return told ? told->count(metric::pool_pages) : 0;
 }
 
 void stress_cluster::count() {

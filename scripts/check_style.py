@@ -41,8 +41,6 @@ NO_SUBJECT = re.compile(
     r"|The same|As in|So (?:many|much|long))\b)"
 )
 COMMENT = re.compile(r"//[/!]?<?")
-# Files whose comments are not checked for a subject yet.
-SUBJECTS_LATER = ("link/protocol/reports.hpp",)
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace peercache\b|^namespace std\b", re.MULTILINE)
 
 
@@ -82,10 +80,9 @@ def file_faults(path, text):
         yield from header_faults(path, text, code)
     for match in BANNED_WORDS.finditer(text):
         yield line_of(text, match.start()), f"{match[0]}: finish it, or open an issue"
-    if not path.startswith(SUBJECTS_LATER):
-        for position, comment in first_lines(text):
-            if match := NO_SUBJECT.match(comment):
-                yield line_of(text, position), f"a comment names its subject: it does not begin with '{match[1]}'"
+    for position, comment in first_lines(text):
+        if match := NO_SUBJECT.match(comment):
+            yield line_of(text, position), f"a comment names its subject: it does not begin with '{match[1]}'"
     for where, pattern, reason in BANNED_CODE:
         if where(path):
             for match in re.finditer(pattern, code):

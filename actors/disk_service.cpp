@@ -212,7 +212,7 @@ void disk_service::walk(std::uint64_t request, std::uint64_t after, std::uint32_
     answer.request = request;
     answer.is_walk = true;
     answer.next = tier_->store().walk(after, count, [&](const storage::disk_page& page) {
-      append_record(answer.records, stored_page{page.key, 0, page.checksum, page.length_bytes, 0});
+      append_record(answer.records, stored_page{page.key, page.checksum, page.length_bytes, 0});
     });
     turn_.answers.push_back(std::move(answer));
   });

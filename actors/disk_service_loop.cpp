@@ -193,8 +193,7 @@ void disk_service::tell_of_known() {
     const auto* there = tier_->find(page.key);
     if (there != nullptr && there->checksum == page.checksum &&
         there->length_bytes == page.length_bytes)
-      append_record(turn_.stored,
-                    stored_page{page.key, page.gen, page.checksum, page.length_bytes, 0});
+      append_record(turn_.stored, stored_page{page.key, page.checksum, page.length_bytes, 0});
   }
 }
 
@@ -208,8 +207,8 @@ void disk_service::written(const storage::disk_event& event) {
     ++cleared_;
   } else if (event.status == disk_status::ok) {
     write_latency_.record(now_ - kept.since);
-    append_record(turn_.stored, stored_page{kept.page.key, kept.page.gen, kept.page.checksum,
-                                            kept.page.length_bytes, 0});
+    append_record(turn_.stored,
+                  stored_page{kept.page.key, kept.page.checksum, kept.page.length_bytes, 0});
   }
   let_go(kept.page);
 }

@@ -113,17 +113,14 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
     return promise;
   }
   send_to_disk(self); // Queued pages are written before the removal, never after it.
-  // A page that is set again before the disk has answered is newer than `up_to`, so its record
-  // stays.
-  const auto up_to = state.pool->newest();
   self->request(state.disk.actor, disk_timeout, remove_atom_v, keys)
       .then(
-          [self, promise, statuses, keys, up_to](const std::string& had) mutable {
+          [self, promise, statuses, keys](const std::string& had) mutable {
             PEERCACHE_ASSERT(had.size() == statuses.size()); // One of each for a key.
             for (std::size_t i = 0; i < statuses.size(); ++i)
               if (static_cast<page_status>(had[i]) == page_status::hit)
                 statuses[i] = had[i];
-            self->state.publishing->removed_on_disk(keys, had, up_to);
+            self->state.publishing->removed_on_disk(keys, had);
             carry_out_orders(self);
             answer_when_withdrawn(self, {promise, std::move(statuses)});
           },

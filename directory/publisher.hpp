@@ -141,8 +141,8 @@ public:
   /// bytes. Returns one page_status byte a key.
   std::string remove(const std::string& keys);
   /// The disk has removed its pages of these keys. @param had one page_status byte a key, `hit`
-  /// where the disk had the page @param up_to the pool's newest generation when the disk was asked
-  void removed_on_disk(const std::string& keys, const std::string& had, generation up_to);
+  /// where the disk had the page. @pre all that the disk has reported before was heard
+  void removed_on_disk(const std::string& keys, const std::string& had);
   /// Orders all withdrawals that wait to be sent, one message an owner.
   void send_withdrawals();
   /// Returns the tag of the `withdrawn` order, which comes when the withdrawals under way have
@@ -312,12 +312,14 @@ private:
   void tell_new_owners(const discovery::hash_ring& before);
 
   // Records and walks of the disk (publisher_disk.cpp).
+  void add_disk_record(const page_key& key, std::uint64_t checksum, std::uint32_t length_bytes);
   void add_disk_record(const page_key& key, generation gen, std::uint64_t checksum,
                        std::uint32_t length_bytes);
   void publish_disk_records();
   void walk_from(discovery::hash_ring before);
   void walk_on();
   void take_piece(const std::string& pages);
+  void note_copy(const storage::resident_page& held, const link::stored_page& on_disk);
 
   // The comparison (publisher_repair.cpp).
   void carry_out(const record_repair::nothing&) {}

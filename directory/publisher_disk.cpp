@@ -18,7 +18,14 @@ bool is_same(const storage::resident_page& held, const link::stored_page& on_dis
 
 } // namespace
 
-/// Queues a record that says: this page is on disk only.
+/// Queues a record that says: this page is on disk only. Its generation is its own, so that an
+/// owner knows the last word about a page whatever it missed before.
+void publisher::add_disk_record(const page_key& key, std::uint64_t checksum,
+                                std::uint32_t length_bytes) {
+  PEERCACHE_ASSERT(!pool_.find(key)); // A page in memory is the later news.
+  add_disk_record(key, pool_.next_generation(), checksum, length_bytes);
+}
+
 void publisher::add_disk_record(const page_key& key, generation gen, std::uint64_t checksum,
                                 std::uint32_t length_bytes) {
   PEERCACHE_ASSERT(options_.has_disk);
@@ -112,11 +119,10 @@ void publisher::take_piece(const std::string& pages) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto page = link::record_at<link::stored_page>(pages, i);
     if (const auto held = pool_.find(page.key)) {
-      if (is_same(*held, page))
-        marks_.note_kept(held->slot);
+      note_copy(*held, page);
     } else if (discovery::new_owners(walking_.before, *cluster_.ring, page.key, options_.replicas,
                                      fresh) > 0) {
-      add_disk_record(page.key, {0}, page.checksum, page.length_bytes);
+      add_disk_record(page.key, page.checksum, page.length_bytes);
     }
   }
   publish_disk_records();
@@ -127,17 +133,30 @@ void publisher::learn_marks() {
     walk_from(*cluster_.ring);
 }
 
+/// Notes whether the disk's page of this key is a copy of the pool's. It is none when the key was
+/// set with another length while the older page waited to be written or was being promoted.
+void publisher::note_copy(const storage::resident_page& held, const link::stored_page& on_disk) {
+  if (is_same(held, on_disk))
+    marks_.note_kept(held.slot);
+  else
+    marks_.note_let_go(held.slot);
+}
+
 // -- reports of the disk: pages stored and pages given up
 
 void publisher::stored(const std::string& pages) {
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);
+  std::unordered_set<page_key> written;
+  for (std::size_t i = 0; i < count; ++i)
+    written.insert(link::record_at<link::stored_page>(pages, i).key);
+  drop_disk_records([&](const page_key& key) { return written.contains(key); });
   for (std::size_t i = 0; i < count; ++i) {
     const auto page = link::record_at<link::stored_page>(pages, i);
     const auto held = pool_.find(page.key);
     if (!held)
-      add_disk_record(page.key, {page.gen}, page.checksum, page.length_bytes);
-    else if (is_same(*held, page))
-      marks_.note_kept(held->slot);
+      add_disk_record(page.key, page.checksum, page.length_bytes);
+    else
+      note_copy(*held, page);
   }
   publish_disk_records();
 }

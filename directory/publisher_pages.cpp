@@ -202,8 +202,9 @@ void publisher::adopted(std::span<const storage::resident_page> pages, time_poin
 void publisher::left(std::span<const storage::evicted> pages) {
   for (const auto& page : pages) {
     mirrors_.remove(page.slot);
-    if (marks_.forget(page.slot))
-      add_disk_record(page.key, page.gen, page.checksum, page.length_bytes);
+    const bool is_on_disk = marks_.forget(page.slot);
+    if (is_on_disk && !pool_.find(page.key)) // A page of another length may have its place.
+      add_disk_record(page.key, page.checksum, page.length_bytes);
     else
       withdraw({{page.key, options_.inc, page.gen}});
   }
@@ -225,16 +226,16 @@ std::string publisher::remove(const std::string& keys) {
   return statuses;
 }
 
-void publisher::removed_on_disk(const std::string& keys, const std::string& had, generation up_to) {
+void publisher::removed_on_disk(const std::string& keys, const std::string& had) {
   std::unordered_set<page_key> gone;
   const auto count = link::record_count<page_key>(keys).value_or(0);
   PEERCACHE_ASSERT(had.size() == count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = link::record_at<page_key>(keys, i);
     gone.insert(key);
-    // All that the directory knows of the key and this process up to `up_to` is no longer true.
-    if (static_cast<page_status>(had[i]) == page_status::hit)
-      withdraw({{key, options_.inc, up_to, tier::disk}});
+    // The record of a page that was put again meanwhile is newer than all that owners know.
+    if (static_cast<page_status>(had[i]) == page_status::hit && !pool_.find(key))
+      withdraw({{key, options_.inc, pool_.newest(), tier::disk}});
   }
   drop_disk_records([&](const page_key& key) { return gone.contains(key); });
   send_withdrawals();

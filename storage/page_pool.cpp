@@ -54,8 +54,8 @@ commit_outcome page_pool::finish_filling(const fill& page) {
   const auto checksum =
       page.checksum != 0 ? page.checksum : checksum_of(slots_.bytes(page.slot, page.length_bytes));
   pages_[page.slot.value].state = slot_state::readable;
-  auto gen = slots_.publish(page.slot, page.key, page.length_bytes, checksum, last_published_);
-  last_published_ = gen;
+  auto gen = slots_.publish(page.slot, page.key, page.length_bytes, checksum, newest_);
+  newest_ = gen;
   index_.insert(page.key, page.slot);
   host_.insert(page.key, page.slot);
   --stats_.filling;

@@ -224,8 +224,11 @@ public:
     return granule < pages_.size() ? static_cast<std::uint32_t>(granule) : 0;
   }
 
-  /// The highest generation that was ever published in this pool.
-  generation newest() const noexcept { return last_published_; }
+  /// The highest generation that was ever given out in this pool.
+  generation newest() const noexcept { return newest_; }
+  /// Gives out a generation of its own to news of a page that has no slot: it is later than all
+  /// news before it, and earlier than every page that is published from now on.
+  generation next_generation() noexcept { return newest_ = {newest_.value + 2}; }
 
   page_pool_stats stats() const;
   std::uint64_t capacity_bytes() const noexcept;
@@ -299,7 +302,7 @@ private:
   std::deque<scrubbing> to_scrub_;
   std::uint64_t limbo_granules_ = 0;
   /// The highest generation published so far; the next page gets a higher one.
-  generation last_published_;
+  generation newest_;
   std::uint32_t fold_cursor_ = 0;
   std::uint32_t window_cursor_ = 0;
   page_pool_stats stats_;

@@ -10,8 +10,8 @@
 namespace peercache::storage {
 
 void page_pool::claim(const pool_remains& remains) {
-  PEERCACHE_ASSERT(stats_.pages == 0 && stats_.filling == 0 && last_published_ == generation{});
-  last_published_ = remains.newest;
+  PEERCACHE_ASSERT(stats_.pages == 0 && stats_.filling == 0 && newest_ == generation{});
+  newest_ = remains.newest;
   // The first granule of the free extent that reaches to the pool's end.
   std::uint32_t free_from = 0;
   for (const auto& claimed : remains.extents) {
@@ -39,7 +39,7 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
   for (const auto slot : slots) {
     PEERCACHE_ASSERT(is(slot, slot_state::filling));
     const auto page = describe(slot);
-    PEERCACHE_ASSERT(page.gen.readable() && page.gen <= last_published_);
+    PEERCACHE_ASSERT(page.gen.readable() && page.gen <= newest_);
     if (index_.find(page.key) || options_.epochs.is_old(page.key)) {
       give_back(slot);
       continue;

@@ -44,7 +44,7 @@ using disk_actor = caf::typed_actor<
     // the answer, which has a loaded_page for each.
     caf::replies_to<load_atom, std::string>::with<std::string>,
     // Pool: show so many pages that are on disk, from after this place on (0: from the first one).
-    // Answers stored_pages with generation 0, and the last one's place, or 0 at the end.
+    // Answers stored_pages, and the last one's place, or 0 at the end.
     caf::replies_to<walk_atom, std::uint64_t, std::uint32_t>::with<std::string, std::uint64_t>,
     // Pool: forget these keys. Answers one page_status byte a key.
     caf::replies_to<remove_atom, std::string>::with<std::string>,

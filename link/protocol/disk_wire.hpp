@@ -19,13 +19,11 @@ static_assert(sizeof(kept_page) == 56 && std::is_trivially_copyable_v<kept_page>
 /// A page that is on disk.
 struct stored_page {
   page_key key;
-  /// Generation of the slot that the page was written from; 0: another process wrote it.
-  std::uint64_t gen = 0;
   std::uint64_t checksum = 0;
   std::uint32_t length_bytes = 0;
   std::uint32_t reserved = 0;
 };
-static_assert(sizeof(stored_page) == 56 && std::is_trivially_copyable_v<stored_page>);
+static_assert(sizeof(stored_page) == 48 && std::is_trivially_copyable_v<stored_page>);
 
 /// A page that is to be read into a slot.
 struct wanted_page {

@@ -173,7 +173,7 @@ TEST_F(pool_adoption, pages_that_are_on_disk_too_are_known_to_be_there) {
   put_before(1, 20);
   for (std::uint64_t number = 1; number <= 20; ++number) {
     const auto page = *before->find(key_of(number));
-    disk->pages[page.key] = {page.key, 0, page.checksum, page.length_bytes, 0};
+    disk->pages[page.key] = {page.key, page.checksum, page.length_bytes, 0};
   }
   take_over(/*with_disk=*/true);
   tell_everyone(both(2));

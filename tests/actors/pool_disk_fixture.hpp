@@ -142,9 +142,8 @@ protected:
     std::string stored;
     for (std::size_t i = 0; i < kept(); ++i) {
       const auto page = record_at<kept_page>(disk->kept, i);
-      stored_page made{page.key, page.gen, page.checksum, page.length_bytes, 0};
+      const stored_page made{page.key, page.checksum, page.length_bytes, 0};
       append_record(stored, made);
-      made.gen = 0;
       disk->pages[page.key] = made;
       memory.slots().unpin(page.slot);
       gate.leave(4096);

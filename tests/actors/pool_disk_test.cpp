@@ -73,7 +73,7 @@ TEST_F(pool_disk_test, a_page_that_is_durable_after_its_eviction_is_known_then) 
   }
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   std::string stored;
-  append_record(stored, stored_page{kept.key, kept.gen, 5, kept.length_bytes, 0});
+  append_record(stored, stored_page{kept.key, 5, kept.length_bytes, 0});
   caf::anon_send(pool, stored_atom_v, stored);
   settle();
   EXPECT_EQ(tier_of("a"), directory::tier::disk);
@@ -224,7 +224,7 @@ TEST_F(pool_disk_test, a_page_that_leaves_the_disk_is_withdrawn_and_then_acknowl
 }
 
 TEST_F(pool_disk_test, after_its_scan_the_disk_is_published) {
-  disk->pages[key_named("old")] = {key_named("old"), 0, 5, 4096, 0};
+  disk->pages[key_named("old")] = {key_named("old"), 5, 4096, 0};
   caf::anon_send(pool, walk_atom_v);
   settle();
   const auto found = locations(shard_there, key_named("old"));
@@ -237,7 +237,7 @@ TEST_F(pool_disk_test, after_its_scan_the_disk_is_published) {
 
 TEST_F(pool_disk_test, a_new_owner_is_told_of_the_pages_on_disk) {
   tell_everyone(topology_of({{here, shard_here}}, 2));
-  disk->pages[key_named("old")] = {key_named("old"), 0, 5, 4096, 0};
+  disk->pages[key_named("old")] = {key_named("old"), 5, 4096, 0};
   caf::anon_send(pool, walk_atom_v);
   settle();
   tell_everyone(both(3));
@@ -281,7 +281,7 @@ TEST_F(pool_disk_test, a_removed_page_is_not_published_by_what_waits) {
   settle();
   tell_everyone(topology_of({{here, {}}, {there, {}}}, 2)); // No owner can be told.
   std::string stored;
-  append_record(stored, stored_page{key_named("a"), 2, 5, 4096, 0});
+  append_record(stored, stored_page{key_named("a"), 5, 4096, 0});
   caf::anon_send(pool, stored_atom_v, stored); // The disk had sent this message before.
   settle();
   answer_held();
@@ -319,7 +319,7 @@ TEST_F(pool_disk_test, a_page_that_is_set_while_it_is_being_removed_is_found) {
 
 TEST_F(pool_disk_test, an_owner_without_a_connection_hears_of_the_disk_when_it_has_one) {
   tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 2));
-  disk->pages[key_named("old")] = {key_named("old"), 0, 5, 4096, 0};
+  disk->pages[key_named("old")] = {key_named("old"), 5, 4096, 0};
   caf::anon_send(pool, walk_atom_v);
   settle();
   for (int i = 0; i < 20; ++i)

@@ -2,6 +2,9 @@
 
 #include "tests/directory/publisher_fixture.hpp"
 
+#include <functional>
+#include <utility>
+
 namespace peercache::directory::publisher_disk_test {
 namespace {
 
@@ -37,7 +40,7 @@ TEST_F(publisher_disk_test, a_page_that_is_on_disk_too_is_said_to_be_there_when_
   ASSERT_EQ(told.size(), 2u);
   const auto record = records(told[0]).at(0);
   EXPECT_EQ(record.location.where, tier::disk);
-  EXPECT_EQ(record.location.gen, page.gen);
+  EXPECT_GT(record.location.gen, page.gen);
   EXPECT_EQ(record.location.checksum, 1u);
 }
 
@@ -45,18 +48,69 @@ TEST_F(publisher_disk_test, a_page_that_was_evicted_before_it_was_written_is_sai
   put_for_good({1});
   const auto gen = held(1).gen;
   evict(1);
-  machine->stored(stored({1}, gen.value));
+  machine->stored(stored({1}));
   const auto record = records(take<publisher::tell>().at(0)).at(0);
   EXPECT_EQ(record.location.where, tier::disk);
-  EXPECT_EQ(record.location.gen, gen);
+  EXPECT_GT(record.location.gen, gen);
 }
 
 TEST_F(publisher_disk_test, other_bytes_than_those_in_the_slot_are_no_copy_of_the_page) {
   put_for_good({1});
   std::string other;
-  link::append_record(other, link::stored_page{key(1), 0, 77, 4096});
+  link::append_record(other, link::stored_page{key(1), 77, 4096});
   machine->stored(other);
   EXPECT_EQ(machine->marks().kept_count(), 0u);
+}
+
+/// A record of the disk may be lost for want of room; the walk that makes up for it must beat what
+/// the owner knows of an older page of the key.
+TEST_F(publisher_disk_test, whatever_is_told_last_of_a_page_on_disk_is_the_newest) {
+  generation last{};
+  const auto is_newer = [&](std::uint32_t length) {
+    const auto told = take<publisher::tell>();
+    const auto record = records(told.at(0)).at(0);
+    EXPECT_EQ(record.location.where, tier::disk);
+    EXPECT_EQ(record.location.length_bytes, length);
+    EXPECT_GT(record.location.gen, std::exchange(last, record.location.gen));
+    for (const auto& order : told)
+      answer(order, outcome::accepted);
+  };
+  put_for_good({1});
+  machine->stored(stored({1}));
+  evict(1);
+  pass(50ms);
+  is_newer(4096);
+  std::string longer;
+  link::append_record(longer, link::stored_page{key(1), 77, 8192});
+  machine->publish_disk();
+  walk_all(longer);
+  is_newer(8192);
+  machine->stored(stored({1}));
+  is_newer(4096);
+  put_for_good({1});
+  EXPECT_GT(held(1).gen, last) << "a page in memory is newer than all that was told before";
+}
+
+TEST_F(publisher_disk_test, a_page_from_disk_is_not_said_to_be_there_once_others_took_its_place) {
+  std::string longer; // Was set before the older page was promoted, and written only now.
+  link::append_record(longer, link::stored_page{key(1), 77, 8192});
+  const auto by_report = [&] { machine->stored(longer); };
+  const auto by_walk = [&] {
+    machine->learn_marks();
+    walk_all(longer);
+  };
+  for (const auto& hear : {std::function<void()>(by_report), std::function<void()>(by_walk)}) {
+    machine->restore(filled({1}), now);
+    answer_all();
+    hear();
+    EXPECT_FALSE(machine->marks().kept(held(1).slot));
+    EXPECT_TRUE(machine->marks().let_go(held(1).slot)) << "it need not be written again";
+    evict(1);
+    pass(50ms);
+    EXPECT_TRUE(take<publisher::tell>().empty());
+    EXPECT_EQ(take<publisher::take_back>().size(), 2u);
+    answer_all();
+  }
 }
 
 TEST_F(publisher_disk_test, a_disk_hears_that_it_may_go_on_when_all_owners_were_told) {
@@ -192,18 +246,66 @@ TEST_F(publisher_disk_test, a_removed_page_is_withdrawn_from_memory_and_from_dis
   EXPECT_EQ(records(sent[0]).at(0).gen, gen);
   EXPECT_EQ(records(sent[0]).at(0).where, tier::memory);
   const std::string had(2, static_cast<char>(page_status::hit));
-  machine->removed_on_disk(packed({1, 2}), had, pool->newest());
+  machine->removed_on_disk(packed({1, 2}), had);
   sent = take<publisher::take_back>();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(records(sent[0]).size(), 2u);
   EXPECT_EQ(records(sent[0]).at(0).where, tier::disk);
 }
 
+TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_another_page_took_its_place) {
+  machine->stored(stored({9}));
+  const auto on_way = take<publisher::tell>();
+  machine->stored(stored({1}));
+  machine->restore(filled({1}), now);
+  std::string longer; // Was set before the other page was promoted.
+  link::append_record(longer, link::stored_page{key(1), 77, 8192});
+  machine->stored(longer);
+  for (const auto& order : on_way)
+    answer(order, outcome::accepted);
+  pass(50ms);
+  for (const auto& order : take<publisher::tell>())
+    for (const auto& record : records(order))
+      EXPECT_EQ(record.location.where, tier::memory);
+}
+
+TEST_F(publisher_disk_test, a_page_that_gives_way_to_another_length_is_not_told_after_it) {
+  put_for_good({1});
+  machine->stored(stored({1}));
+  std::vector<storage::evicted> victims;
+  const auto slot = pool->reserve(8192, victims);
+  ASSERT_TRUE(slot && memory->slots().fill(*slot, key(1), 8192, 77));
+  machine->put({{*slot, key(1), 8192, 77}}, link::commit_mode::store, now);
+  EXPECT_EQ(held(1).length_bytes, 8192u);
+  const auto told = take<publisher::tell>();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(records(told[0]).at(0).location.length_bytes, 8192u);
+  for (const auto& order : told)
+    answer(order, outcome::accepted);
+  pass(50ms);
+  EXPECT_TRUE(take<publisher::tell>().empty()) << "the page on disk is the older one";
+}
+
+TEST_F(publisher_disk_test, a_page_that_is_put_again_before_the_disk_has_answered_stays) {
+  put_for_good({1});
+  machine->remove(packed({1}));
+  machine->stored(stored({1})); // The page had been written just before it was removed.
+  answer_all();
+  put_for_good({2});
+  const std::string had(2, static_cast<char>(page_status::hit));
+  machine->removed_on_disk(packed({1, 2}), had);
+  const auto sent = take<publisher::take_back>();
+  ASSERT_EQ(sent.size(), 2u);
+  ASSERT_EQ(records(sent[0]).size(), 1u);
+  EXPECT_EQ(records(sent[0])[0].key, key(1));
+  EXPECT_EQ(records(sent[0])[0].gen, pool->newest()) << "what is withdrawn is newer than all news";
+}
+
 TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_its_page_was_removed) {
   machine->stored(stored({9}));
   const auto on_way = take<publisher::tell>();
   machine->stored(stored({1}));
-  machine->removed_on_disk(packed({1}), {static_cast<char>(page_status::hit)}, pool->newest());
+  machine->removed_on_disk(packed({1}), {static_cast<char>(page_status::hit)});
   for (const auto& order : on_way)
     answer(order, outcome::accepted);
   EXPECT_EQ(records_told(), 0u);

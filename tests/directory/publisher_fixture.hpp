@@ -92,11 +92,11 @@ protected:
     ASSERT_TRUE(page);
     machine->left({&*page, 1});
   }
-  static std::string stored(std::initializer_list<int> numbers, std::uint64_t gen = 0) {
+  static std::string stored(std::initializer_list<int> numbers) {
     std::string pages;
     for (const auto number : numbers)
-      link::append_record(
-          pages, link::stored_page{key(number), gen, static_cast<std::uint64_t>(number), 4096});
+      link::append_record(pages,
+                          link::stored_page{key(number), static_cast<std::uint64_t>(number), 4096});
     return pages;
   }
   storage::resident_page held(int number) const { return pool->find(key(number)).value(); }

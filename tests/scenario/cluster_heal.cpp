@@ -295,7 +295,8 @@ void cluster::check_location(const process& owner, const page_key& key, const pa
   auto held = producer->held(key);
   if (!held)
     oracle_.fault(owner.on().name + " remembers a page that " + producer->on().name + " lost");
-  else if (held->where != told.where || (told.where == tier::memory && held->gen != told.gen))
+  else if (held->where != told.where || held->length_bytes != told.length_bytes ||
+           (told.where == tier::memory && held->gen != told.gen))
     oracle_.fault(owner.on().name + " has an old record of a page of " + producer->on().name);
 }
 

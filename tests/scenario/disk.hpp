@@ -59,14 +59,14 @@ public:
     std::string pages;
     auto at = pages_.upper_bound(after);
     for (; at != pages_.end() && count > 0; ++at, --count) {
-      link::append_record(pages, packed(at->second, 0));
+      link::append_record(pages, packed(at->second));
       after = at->first;
     }
     return {std::move(pages), at != pages_.end() ? after : 0};
   }
 
-  static link::stored_page packed(const page& what, std::uint64_t gen) {
-    return {what.key, gen, what.checksum, what.length_bytes, 0};
+  static link::stored_page packed(const page& what) {
+    return {what.key, what.checksum, what.length_bytes, 0};
   }
 
 private:

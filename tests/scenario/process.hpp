@@ -161,7 +161,7 @@ private:
   void carry_out(directory::publisher::acknowledge& order);
   void keep_on_disk(const storage::resident_page& page);
   void remove_from_disk(const std::string& keys);
-  void write_to_disk(const disk::page& page, generation gen);
+  void write_to_disk(const disk::page& page);
   std::uint64_t put_of(const storage::resident_page& page) const;
 
   // Clients (process_workload.cpp).

@@ -43,14 +43,13 @@ void process::keep_on_disk(const storage::resident_page& page) {
       cluster_.time().below(8) == 0)
     return;
   const disk::page copy{page.key, put_of(page), page.length_bytes, page.checksum};
-  cluster_.later(*this, disk_takes,
-                 [copy, gen = page.gen](process& self) { self.write_to_disk(copy, gen); });
+  cluster_.later(*this, disk_takes, [copy](process& self) { self.write_to_disk(copy); });
 }
 
-void process::write_to_disk(const disk::page& page, generation gen) {
+void process::write_to_disk(const disk::page& page) {
   host_.disk.write(page);
   std::string stored;
-  link::append_record(stored, disk::packed(page, gen.value));
+  link::append_record(stored, disk::packed(page));
   publisher_->stored(stored);
   if (host_.disk.size() > cluster_.settings().disk_pages) {
     std::string keys;
@@ -80,7 +79,7 @@ void process::remove_from_disk(const std::string& keys) {
     return;
   for (std::size_t i = 0; i < link::record_count<page_key>(keys); ++i)
     leaving_disk_.insert(link::record_at<page_key>(keys, i));
-  cluster_.later(*this, disk_takes, [keys, up_to = pool_->newest()](process& self) {
+  cluster_.later(*this, disk_takes, [keys](process& self) {
     std::string had;
     for (std::size_t i = 0; i < link::record_count<page_key>(keys); ++i) {
       const auto key = link::record_at<page_key>(keys, i);
@@ -88,7 +87,7 @@ void process::remove_from_disk(const std::string& keys) {
       const bool erased = self.host_.disk.erase(key);
       had += static_cast<char>(erased ? page_status::hit : page_status::not_found);
     }
-    self.publisher_->removed_on_disk(keys, had, up_to);
+    self.publisher_->removed_on_disk(keys, had);
     self.carry_out_orders();
   });
 }

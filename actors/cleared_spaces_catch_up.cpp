@@ -1,4 +1,4 @@
-// When a node knows what was cleared while it was away.
+// Decides when a node that was started has heard of every clear that it may have missed.
 
 #include "actors/cleared_spaces.hpp"
 

@@ -123,7 +123,7 @@ std::string escaped(std::string_view text) {
   return out + '"';
 }
 
-/// Says what kind of value the file holds, for error messages: "text", "integer 3"…
+/// Says what kind of value the file holds, for error messages: "a string", "an integer", "a date"…
 std::string describe(const toml_value& value) {
   struct visitor {
     std::string operator()(bool) const { return "a boolean"; }

@@ -39,8 +39,8 @@ public:
 
   /// Gives no new loans from now on, and makes running calls end soon. Does not wait for them.
   void shut();
-  /// Calls `shut`, waits until `until` at most for the loans that are out, and ends the client. A
-  /// call that still has the client then ends it when it returns.
+  /// Calls `shut`, waits for the loans that are out, until `until` at the latest, and lets go of
+  /// the client. The client ends here, or with the last call that still has a loan of it.
   void close(std::chrono::steady_clock::time_point until);
 
 private:

@@ -36,8 +36,9 @@ struct adaptive_stats {
 /// the pool in the same proportion. An insert is a reference (the page was missed, then filled) and
 /// so is a touch. The sample halves and doubles with the number of pages that the pool has room
 /// for, so that the shadows hold some hundreds to some thousands of pages each whatever the pool's
-/// size. When the other policy has been better by a margin, the resident pages move over in their
-/// order; that takes time for a tenth of the pages at most.
+/// size. When the policy that is not in use has been better by a margin, it takes over all resident
+/// pages in their order; a step of its own is needed only for those of S3-FIFO's small queue, a
+/// tenth at most.
 ///
 /// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes a page and 200 KiB for
 /// the shadows.

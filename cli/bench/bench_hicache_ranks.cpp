@@ -122,19 +122,20 @@ result<bench::round_sample> simulated_ranks::run(const hicache_work& work) {
   if (!answers)
     return answers.error();
   bench::round_sample sample;
-  // The largest share of the ranks; empty when the ranks report none, because their calls overlap.
-  std::optional<double> held;
+  // The share of a call's time in which Python's lock (GIL) was held, the largest of all ranks.
+  // Ranks whose calls overlap report none.
+  std::optional<double> gil_held;
   callers_ = 0;
   for (const auto& answer : *answers) {
     sample.seconds = std::max(sample.seconds, answer.value("seconds", 0.0));
     if (answer.contains("gil_held"))
-      held = std::max(held.value_or(0), answer.at("gil_held").get<double>());
+      gil_held = std::max(gil_held.value_or(0), answer.at("gil_held").get<double>());
     callers_ += answer.at("call_us").empty() ? 0 : 1;
     for (const auto& call : answer.at("call_us"))
       sample.call_us.push_back(call.get<double>());
   }
-  if (held)
-    gil_held_.push_back(*held);
+  if (gil_held)
+    gil_held_.push_back(*gil_held);
   const auto batches = static_cast<double>(work.calls) * static_cast<double>(ranks_.size());
   const auto per_batch = work.what == hicache_work::kind::exists
                              ? double{hicache_model::batch_pages}

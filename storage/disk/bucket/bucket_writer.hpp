@@ -66,8 +66,8 @@ public:
   /// many pages.
   static constexpr std::uint64_t sync_bytes = 16u << 20;
   static constexpr std::uint32_t sync_pages = 1024;
-  /// A page is written into so many buckets at most, when it fails because of other pages of its
-  /// bucket.
+  /// How many buckets a page is written into at most, one after the other, when its write fails
+  /// because of other pages of the same bucket.
   static constexpr std::uint32_t attempts_max = 3;
 
 private:

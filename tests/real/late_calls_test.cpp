@@ -16,7 +16,6 @@ namespace peercache::real::late_calls_test {
 namespace {
 
 constexpr milliseconds grace(50);
-constexpr std::uint32_t callers = 4;
 constexpr std::uint32_t pages_known = 256;
 constexpr std::uint32_t large_page = 512u << 10;
 
@@ -26,7 +25,7 @@ std::uint32_t setting(const char* name, std::uint32_t otherwise) {
 }
 
 /// Measures how late calls come back: PEERCACHE_LATE_CALLS calls (a few by default) in a cluster of
-/// PEERCACHE_LATE_NODES nodes.
+/// PEERCACHE_LATE_NODES nodes, made by PEERCACHE_LATE_THREADS threads.
 class late_calls : public survival_ring {
 protected:
   /// Upper bounds of the histogram's ranges, in milliseconds after the deadline; one more range has
@@ -137,6 +136,7 @@ TEST_F(late_calls, of_all_kinds_end_in_time_while_nodes_die_and_freeze) {
   start_ring({.count = nodes, .pool_bytes = 64u << 20});
   if (HasFatalFailure())
     return;
+  const auto callers = std::max(setting("PEERCACHE_LATE_THREADS", 4), 1u);
   std::atomic<std::uint32_t> calling{callers};
   std::vector<std::thread> threads;
   for (std::uint32_t i = 0; i < callers; ++i)

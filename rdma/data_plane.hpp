@@ -43,6 +43,18 @@ struct page_read {
   page_status status = page_status::pending; ///< Result of the read: the data plane sets it.
 };
 
+/// Whoever is to hear that batches are complete without waiting for them in a thread.
+/// Threads: `on_complete` is called in the thread that finishes the batch: a data plane's, or the
+/// one that submits it. Lifetime: outlives every batch that names it, and the call.
+class batch_listener {
+public:
+  virtual ~batch_listener() = default;
+
+  /// Called once for each batch that names this listener, when the batch is complete and perhaps
+  /// already destroyed by its owner. Must not block.
+  virtual void on_complete() noexcept = 0;
+};
+
 /// Pages of one peer that one caller waits for.
 /// Ownership: the caller's, lent to the data plane from `submit` until `complete()`; the parts
 /// likewise. After completion the data plane writes neither to the batch nor to the parts, whatever
@@ -53,6 +65,8 @@ struct read_batch {
   std::vector<page_read> pages;
   std::vector<page_part> parts;
   clock::time_point deadline;
+  /// Told when the batch is complete, besides those who wait for it; null: nobody is told.
+  batch_listener* listener = nullptr;
 
   /// Marks the batch as complete and wakes its waiters: the data plane calls this exactly once,
   /// after its last write to the batch. The batch may be freed by its owner as soon as `state_` is

@@ -31,10 +31,13 @@ bool spin_until_complete(const read_batch& batch) noexcept {
 } // namespace
 
 void read_batch::finish() noexcept {
+  auto* const told = listener; // The batch may be gone as soon as its state is stored.
   const auto before = state_.exchange(state_complete, std::memory_order_acq_rel);
   PEERCACHE_ASSERT(before != state_complete);
   if (before == state_slept_on)
     net::futex_wake_all(state_);
+  if (told != nullptr)
+    told->on_complete();
 }
 
 void read_batch::fail(page_status status) noexcept {

@@ -87,6 +87,9 @@ void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
   lane->how = how;
   lane->name = std::move(name);
   lane->submit = [loop = loops_.back().get()](rdma::read_batch& batch) { loop->submit(batch); };
+  lane->cancel = [loop = loops_.back().get()](const rdma::read_batch& batch) {
+    loop->cancel(batch);
+  };
   lanes_.push_back(std::move(lane));
 }
 

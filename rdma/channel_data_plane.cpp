@@ -80,6 +80,29 @@ void channel_data_plane::start(read_batch& batch) {
   assign(*peer);
 }
 
+void channel_data_plane::cancel(const read_batch& batch) {
+  const auto waiting = std::find(submitted_.begin(), submitted_.end(), &batch);
+  const auto started = std::find_if(flights_.begin(), flights_.end(), [&](const auto& each) {
+    return each.second->job.batch == &batch;
+  });
+  if (waiting != submitted_.end()) {
+    auto& mine = **waiting;
+    submitted_.erase(waiting);
+    refuse(mine, page_status::closed, stats_);
+  } else if (started != flights_.end()) {
+    auto& peer = *started->second->peer;
+    cut_off(*started->second, page_status::closed);
+    assign(peer);
+  }
+  published_.publish(stats_);
+}
+
+void channel_data_plane::cut_off(flight& which, page_status undecided) {
+  which.peer->forget_waiting(which.job);
+  drop_channels_of(*which.peer, which.job);
+  complete(which, undecided);
+}
+
 channel_peer* channel_data_plane::peer_of(const peer_endpoint& endpoint) {
   auto& found = peers_[endpoint.inc];
   if (found == nullptr) {

@@ -45,6 +45,7 @@ public:
   ~channel_data_plane() override;
 
   void submit(read_batch& batch) override;
+  void cancel(const read_batch& batch) override;
   bool poll(clock::time_point now) override;
   void wait(clock::duration at_most) override;
   void wake() noexcept override { events_.wake(); }
@@ -73,6 +74,8 @@ private:
   void start(read_batch& batch);
   channel_peer* peer_of(const peer_endpoint& endpoint);
   void complete(flight& which, page_status undecided);
+  /// Takes a job off its channels, which are destroyed, and off its peer's queue, and completes it.
+  void cut_off(flight& which, page_status undecided);
 
   bool take_events();
   void make_ready(std::uint64_t id, std::deque<std::uint64_t>& in);

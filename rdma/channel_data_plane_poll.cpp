@@ -198,9 +198,7 @@ bool channel_data_plane::expire_batches() {
     auto& late = *flights_.at(deadlines_.begin()->second);
     auto& peer = *late.peer;
     late.job.failed |= peer.carries(late.job) && !late.job.answered;
-    peer.forget_waiting(late.job);
-    drop_channels_of(peer, late.job);
-    complete(late, page_status::timed_out);
+    cut_off(late, page_status::timed_out);
     freed.push_back(&peer);
   }
   // A channel that is freed here goes to a waiting batch only after all overdue batches have ended:
@@ -248,12 +246,8 @@ void channel_data_plane::shutdown() {
     return;
   for (auto* batch : std::exchange(submitted_, {}))
     batch->fail(page_status::closed);
-  while (!flights_.empty()) {
-    auto& [id, left] = *flights_.begin();
-    left->peer->forget_waiting(left->job);
-    drop_channels_of(*left->peer, left->job);
-    complete(*left, page_status::closed);
-  }
+  while (!flights_.empty())
+    cut_off(*flights_.begin()->second, page_status::closed);
   for (auto& [inc, peer] : peers_)
     while (!peer->channels.empty())
       drop(*peer, *peer->channels.back());

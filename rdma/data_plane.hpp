@@ -98,8 +98,8 @@ struct data_plane_stats {
 };
 
 /// The reader's half of the data plane: pages of other hosts into the caller's memory.
-/// Threads: `submit`, `poll`, `wait` and `shutdown` belong to the one thread that runs it; `wake`
-/// and `stats` are for any thread. Errors: as page statuses only; nothing throws.
+/// Threads: `submit`, `cancel`, `poll`, `wait` and `shutdown` belong to the one thread that runs
+/// it; `wake` and `stats` are for any thread. Errors: as page statuses only; nothing throws.
 class data_plane {
 public:
   virtual ~data_plane() = default;
@@ -108,6 +108,11 @@ public:
   /// time-out the connection that may still carry the batch's bytes is destroyed before the batch
   /// is finished.
   virtual void submit(read_batch& batch) = 0;
+
+  /// Completes a batch that was submitted and is not complete as `closed`, for its pages that are
+  /// not decided; the connections that may still carry its bytes are destroyed before. Does nothing
+  /// for any other batch, at which it does not look: it may be destroyed already.
+  virtual void cancel(const read_batch& batch) = 0;
 
   /// Sends, receives and completes what is possible without blocking. Returns true when something
   /// moved.

@@ -16,8 +16,9 @@ struct data_plane_loop_options {
 };
 
 /// The loop of a data plane's thread: takes batches from the ring, polls, sleeps. Starts no thread
-/// itself. Threads: `run` in one thread, once; `submit` and `wake` from any. Ownership: the plane
-/// is lent, and must outlive this object and the last `submit`. Errors: as `submit_ring`'s.
+/// itself. Threads: `run` in one thread, once; `submit`, `cancel` and `wake` from any. Ownership:
+/// the plane is lent, and must outlive this object and the last `submit`. Errors: as
+/// `submit_ring`'s.
 class data_plane_loop {
 public:
   /// While nothing moves, only one turn in so many reads the clock: reading it costs as much as a
@@ -27,6 +28,7 @@ public:
   explicit data_plane_loop(data_plane& plane, const data_plane_loop_options& opts = {});
 
   void submit(read_batch& batch) noexcept { ring_.submit(batch); }
+  void cancel(const read_batch& batch) noexcept { ring_.cancel(batch); }
 
   /// Runs until `stop` is set, then finishes the batches that are left as `closed`. Whoever sets
   /// `stop` calls `wake` after it.

@@ -53,12 +53,27 @@ void striped_read::start() {
 }
 
 void striped_read::finish() {
-  for (;;) {
-    const auto again = collect();
-    if (again.empty() || choose() == nullptr || clock::now() >= whole_.deadline)
-      return;
-    send(again);
-  }
+  do
+    for (const auto& one : pieces_)
+      one->batch.wait();
+  while (!advance());
+}
+
+bool striped_read::advance() {
+  if (!std::all_of(pieces_.begin(), pieces_.end(),
+                   [](const auto& one) { return one->batch.complete(); }))
+    return false;
+  const auto again = collect();
+  if (again.empty() || cancelled_ || choose() == nullptr || clock::now() >= whole_.deadline)
+    return true;
+  send(again);
+  return false;
+}
+
+void striped_read::cancel() {
+  cancelled_ = true;
+  for (const auto& one : pieces_)
+    one->lane->cancel(one->batch);
 }
 
 striped_read::piece& striped_read::piece_on(read_lane& lane) {
@@ -70,6 +85,7 @@ striped_read::piece& striped_read::piece_on(read_lane& lane) {
   made.lane = &lane;
   made.batch.peer = whole_.peer;
   made.batch.deadline = whole_.deadline;
+  made.batch.listener = whole_.listener;
   return made;
 }
 
@@ -113,7 +129,6 @@ void striped_read::submit_pieces() {
 std::vector<std::uint32_t> striped_read::collect() {
   std::vector<std::uint32_t> again;
   for (auto& one : pieces_) {
-    one->batch.wait();
     const auto before =
         one->lane->outstanding_bytes.fetch_sub(one->bytes, std::memory_order_relaxed);
     PEERCACHE_ASSERT(before >= one->bytes);

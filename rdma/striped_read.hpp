@@ -11,7 +11,7 @@ namespace peercache::rdma {
 /// One batch over several lanes: pages go to the rail with the fewest bytes outstanding, and among
 /// equals to a rail of the caller's NUMA node; pages that one lane could not bring go to another
 /// lane, and to TCP when no rail is left. Threads: one, the caller's. Ownership: lends lanes and
-/// the batch from `start` to the end of `finish`. Errors: as page statuses.
+/// the batch from `start` until `finish` has returned, or `advance` true. Errors: as page statuses.
 class striped_read {
 public:
   /// Prepares the read of `whole` over `lanes`. @param numa_node NUMA node of the caller, -1 when
@@ -25,6 +25,13 @@ public:
   void start();
   /// Waits until every page has its status.
   void finish();
+  /// Takes what is complete, without blocking, and hands pages that another lane may bring to that
+  /// lane. Returns whether every page has its status. The batch's listener is told of each step.
+  bool advance();
+  /// Ends the read early: no lane is tried any more, and pages that no lane has decided become
+  /// `closed`, each after the connections that may write to it are destroyed. `finish` or `advance`
+  /// follows as before.
+  void cancel();
 
   /// The kind of the lane that brought a page, or was the last lane to try.
   read_lane::kind carrier(std::size_t page) const noexcept { return carriers_[page]; }
@@ -47,13 +54,15 @@ private:
   void send(std::span<const std::uint32_t> pages);
   piece& piece_on(read_lane& lane);
   void submit_pieces();
-  /// Waits for the pieces and takes their pages' statuses into the whole batch. Returns the pages
-  /// that failed in a way that another lane may mend, as indexes into the whole batch.
+  /// Takes the statuses of the pieces' pages into the whole batch. Returns the pages that failed in
+  /// a way that another lane may mend, as indexes into the whole batch. @pre the pieces are
+  /// complete
   std::vector<std::uint32_t> collect();
 
   const std::span<const std::unique_ptr<read_lane>> lanes_;
   read_batch& whole_;
   const std::int32_t numa_node_;
+  bool cancelled_ = false;
   std::vector<bool> failed_; ///< Lanes that could not reach the peer in this read.
   std::vector<std::unique_ptr<piece>> pieces_;
   /// Kind of the last lane that carried each page, by index into the whole batch.

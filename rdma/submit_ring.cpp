@@ -11,18 +11,35 @@ submit_ring::submit_ring(data_plane& plane, std::uint32_t capacity)
   for (std::uint64_t i = 0; i < capacity; ++i) {
     cells_[i].sequence.store(i, std::memory_order_relaxed);
     cells_[i].batch = nullptr;
+    cells_[i].cancels = false;
   }
 }
 
 void submit_ring::submit(read_batch& batch) noexcept {
-  switch (push(batch)) {
+  switch (push({&batch, false})) {
   case push_outcome::full:
     return batch.fail(page_status::refused);
   case push_outcome::closed:
     return batch.fail(page_status::closed);
   case push_outcome::taken:
-    break;
+    return wake_plane();
   }
+}
+
+void submit_ring::cancel(const read_batch& batch) noexcept {
+  // The plane alone writes to the batch, and when it cancels, only to one that it holds.
+  const order what{const_cast<read_batch*>(&batch), true};
+  auto outcome = push(what);
+  while (outcome == push_outcome::full) {
+    net::spin_pause();
+    outcome = push(what);
+  }
+  // Closing the ring finishes what is in it, and what the plane has is finished by its shutdown.
+  if (outcome == push_outcome::taken)
+    wake_plane();
+}
+
+void submit_ring::wake_plane() noexcept {
   // Pairs with `prepare_sleep`: this thread publishes its batch and then reads `sleeping_`; the
   // plane's thread sets `sleeping_` and then looks for batches. All four accesses are sequentially
   // consistent, so at least one of the threads sees what the other wrote, and no batch is slept
@@ -31,7 +48,7 @@ void submit_ring::submit(read_batch& batch) noexcept {
     plane_.wake();
 }
 
-submit_ring::push_outcome submit_ring::push(read_batch& batch) noexcept {
+submit_ring::push_outcome submit_ring::push(const order& what) noexcept {
   auto tail = tail_.load(std::memory_order_relaxed);
   for (;;) {
     if (tail & closed_bit)
@@ -40,7 +57,8 @@ submit_ring::push_outcome submit_ring::push(read_batch& batch) noexcept {
     const auto sequence = slot.sequence.load(std::memory_order_acquire);
     if (sequence == tail) {
       if (tail_.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed)) {
-        slot.batch = &batch;
+        slot.batch = what.batch;
+        slot.cancels = what.cancels;
         slot.sequence.store(tail + 1, std::memory_order_seq_cst);
         return push_outcome::taken;
       }
@@ -52,14 +70,14 @@ submit_ring::push_outcome submit_ring::push(read_batch& batch) noexcept {
   }
 }
 
-read_batch* submit_ring::pop() noexcept {
+submit_ring::order submit_ring::pop() noexcept {
   auto& slot = cells_[head_ & mask_];
   if (slot.sequence.load(std::memory_order_seq_cst) != head_ + 1)
-    return nullptr;
-  auto* batch = slot.batch;
+    return {};
+  const order taken{slot.batch, slot.cancels};
   slot.sequence.store(head_ + mask_ + 1, std::memory_order_release);
   ++head_;
-  return batch;
+  return taken;
 }
 
 bool submit_ring::drain() {
@@ -67,10 +85,13 @@ bool submit_ring::drain() {
   // One call takes at most as many batches as the ring holds: producers that never pause must not
   // keep the plane from polling.
   for (std::uint64_t i = 0; i <= mask_; ++i) {
-    auto* batch = pop();
-    if (batch == nullptr)
+    const auto next = pop();
+    if (next.batch == nullptr)
       break;
-    plane_.submit(*batch);
+    if (next.cancels)
+      plane_.cancel(*next.batch);
+    else
+      plane_.submit(*next.batch);
     any = true;
   }
   return any;
@@ -93,10 +114,11 @@ void submit_ring::close() noexcept {
   // A producer that claimed a position before the closed bit was set is about to fill it, so an
   // empty position before `end` is waited for.
   while (head_ != end) {
-    if (auto* batch = pop())
-      batch->fail(page_status::closed);
-    else
+    const auto left = pop();
+    if (left.batch == nullptr)
       net::spin_pause();
+    else if (!left.cancels)
+      left.batch->fail(page_status::closed);
   }
 }
 

@@ -8,12 +8,13 @@
 
 namespace peercache::rdma {
 
-/// How caller threads hand batches to the one thread that runs a data plane: a bounded ring of
-/// pointers, and a wake-up only when that thread sleeps. Threads: `submit` any; all else the thread
-/// that runs the plane. Ownership: batches stay the callers'; the plane must outlive the last
-/// `submit`. Errors: full finishes the batch as `refused`, closed as `closed`, both before `submit`
-/// returns. Invariants: (1) a batch that `submit` took reaches the plane or is finished by `close`,
-/// exactly once; (2) batches of one thread reach the plane in order.
+/// How caller threads hand batches to the one thread that runs a data plane, and take them back: a
+/// bounded ring of pointers, and a wake-up only when that thread sleeps. Threads: `submit` and
+/// `cancel` any; all else the thread that runs the plane. Ownership: batches stay the callers'; the
+/// plane must outlive the last `submit`. Errors: full finishes the batch as `refused`, closed as
+/// `closed`, both before `submit` returns. Invariants: (1) a batch that `submit` took reaches the
+/// plane or is finished by `close`, exactly once; (2) what one thread submits and cancels reaches
+/// the plane in order.
 class submit_ring {
 public:
   /// Makes an empty ring in front of `plane`. @pre `capacity` is a power of two
@@ -23,6 +24,11 @@ public:
   submit_ring& operator=(const submit_ring&) = delete;
 
   void submit(read_batch& batch) noexcept;
+
+  /// Asks the plane to complete a batch that `submit` took, as `data_plane::cancel` says; the batch
+  /// is complete soon after. When the ring is full, the call waits until the plane has taken
+  /// something out, so the plane's thread must not call it. @pre the batch is not destroyed yet
+  void cancel(const read_batch& batch) noexcept;
 
   /// Hands every batch in the ring to the plane. Returns true when there was one.
   bool drain();
@@ -42,12 +48,19 @@ private:
   struct cell {
     std::atomic<std::uint64_t> sequence;
     read_batch* batch;
+    bool cancels; ///< The batch is to be cancelled, and may be destroyed already.
   };
 
   enum class push_outcome : std::uint8_t { taken, full, closed };
 
-  push_outcome push(read_batch& batch) noexcept;
-  read_batch* pop() noexcept;
+  struct order {
+    read_batch* batch = nullptr; ///< Null: the ring is empty.
+    bool cancels = false;
+  };
+
+  push_outcome push(const order& what) noexcept;
+  order pop() noexcept;
+  void wake_plane() noexcept;
 
   static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
 

@@ -29,6 +29,22 @@ void memory_data_plane::submit(read_batch& batch) {
   submitted_.push_back(&batch);
 }
 
+void memory_data_plane::cancel(const read_batch& batch) {
+  const auto waiting = std::find(submitted_.begin(), submitted_.end(), &batch);
+  const auto started = std::find_if(flights_.begin(), flights_.end(), [&](const auto& each) {
+    return each.second->job.batch == &batch;
+  });
+  if (waiting != submitted_.end()) {
+    auto& mine = **waiting;
+    submitted_.erase(waiting);
+    refuse(mine, page_status::closed, stats_);
+  } else if (started != flights_.end()) {
+    // Transfers of a batch that has finished are dropped, as by a connection that was destroyed.
+    complete(*started->second, page_status::closed);
+  }
+  published_.publish(stats_);
+}
+
 bool memory_data_plane::poll(clock::time_point now) {
   now_ = now;
   bool moved = !submitted_.empty();

@@ -75,6 +75,7 @@ public:
   ~memory_data_plane() override;
 
   void submit(read_batch& batch) override;
+  void cancel(const read_batch& batch) override;
   bool poll(clock::time_point now) override;
   void wait(clock::duration at_most) override;
   void wake() noexcept override;

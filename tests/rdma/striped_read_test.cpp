@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 namespace peercache::rdma::striped_read_test {
 namespace {
@@ -160,6 +161,71 @@ TEST_F(striped_read_test, nothing_stays_outstanding) {
   batch_of(64, 128u << 10);
   read();
   EXPECT_EQ(rail.outstanding_bytes, 0u);
+}
+
+/// A lane whose batches complete when the test says so.
+class held_lane : public striped_read_test {
+protected:
+  read_lane& add_held() {
+    auto& lane = add(read_lane::kind::rail);
+    lane.submit = [this](read_batch& batch) { held.push_back(&batch); };
+    lane.cancel = [this](const read_batch& batch) {
+      const auto found = std::find(held.begin(), held.end(), &batch);
+      ASSERT_NE(found, held.end());
+      (*found)->fail(page_status::closed);
+      held.erase(found);
+    };
+    return lane;
+  }
+  void complete_all(page_status status) {
+    for (auto* batch : std::exchange(held, {}))
+      batch->fail(status);
+  }
+
+  std::vector<read_batch*> held;
+};
+
+TEST_F(held_lane, a_read_can_be_followed_without_blocking) {
+  struct counter final : batch_listener {
+    void on_complete() noexcept override { ++calls; }
+    int calls = 0;
+  } told;
+  add_held();
+  add(read_lane::kind::tcp);
+  batch_of(4, 4096);
+  whole.listener = &told;
+  striped_read reading(lanes, whole, -1);
+  reading.start();
+  EXPECT_FALSE(reading.advance());
+  complete_all(page_status::unreachable);
+  EXPECT_EQ(told.calls, 1);
+  EXPECT_FALSE(reading.advance()) << "the other lane is tried";
+  EXPECT_EQ(told.calls, 2);
+  EXPECT_TRUE(reading.advance());
+  EXPECT_TRUE(all(page_status::hit));
+  EXPECT_TRUE(reading.advance()) << "nothing is left";
+}
+
+TEST_F(held_lane, a_cancelled_read_is_closed_and_tries_no_other_lane) {
+  add_held();
+  add(read_lane::kind::tcp);
+  batch_of(4, 4096);
+  striped_read reading(lanes, whole, -1);
+  reading.start();
+  reading.cancel();
+  EXPECT_TRUE(held.empty());
+  reading.finish();
+  EXPECT_TRUE(all(page_status::closed));
+  EXPECT_EQ(lanes[0]->outstanding_bytes, 0u);
+
+  striped_read lost(lanes, whole, -1);
+  lost.start();
+  auto* const on_its_way = held.at(0);
+  lanes[0]->cancel = [&](const read_batch&) { on_its_way->fail(page_status::unreachable); };
+  lost.cancel();
+  lost.finish();
+  EXPECT_TRUE(all(page_status::unreachable));
+  EXPECT_EQ(pages_on[1], 0u);
 }
 
 } // namespace

@@ -19,6 +19,7 @@ public:
     if (finishes)
       batch.fail(page_status::not_found);
   }
+  void cancel(const read_batch& batch) override { cancelled.push_back(&batch); }
   bool poll(clock::time_point) override { return false; }
   void wait(clock::duration) override {}
   void wake() noexcept override { ++wakes; }
@@ -26,6 +27,7 @@ public:
   data_plane_stats stats() const override { return {}; }
 
   std::vector<read_batch*> taken;
+  std::vector<const read_batch*> cancelled;
   std::atomic<int> wakes{0};
   bool finishes = false;
   bool shut_down = false;
@@ -91,6 +93,74 @@ TEST(submit_ring, closing_finishes_what_is_inside_and_what_comes) {
   EXPECT_EQ(inside.pages[0].status, page_status::closed);
   EXPECT_EQ(late.pages[0].status, page_status::closed);
   EXPECT_TRUE(plane.taken.empty());
+}
+
+TEST(submit_ring, a_cancel_follows_its_batch_and_wakes_a_sleeping_plane) {
+  recording_plane plane;
+  submit_ring ring(plane, 4);
+  read_batch batch;
+  ring.submit(batch);
+  ring.cancel(batch);
+  ring.drain();
+  EXPECT_EQ(plane.taken, std::vector{&batch});
+  EXPECT_EQ(plane.cancelled, std::vector<const read_batch*>{&batch});
+  EXPECT_TRUE(ring.prepare_sleep());
+  ring.cancel(batch);
+  EXPECT_EQ(plane.wakes, 1);
+}
+
+TEST(submit_ring, closing_looks_at_no_batch_that_was_cancelled) {
+  recording_plane plane;
+  submit_ring ring(plane, 4);
+  auto gone = std::make_unique<read_batch>();
+  gone->finish();
+  ring.cancel(*gone);
+  gone.reset();
+  ring.close();
+  read_batch late;
+  ring.cancel(late);
+  EXPECT_FALSE(ring.drain());
+  EXPECT_FALSE(late.complete());
+}
+
+TEST(submit_ring, a_cancel_waits_for_room_in_a_full_ring) {
+  recording_plane plane;
+  submit_ring ring(plane, 2);
+  read_batch batches[2];
+  for (auto& batch : batches)
+    ring.submit(batch);
+  std::atomic<bool> returned{false};
+  std::thread canceller([&] {
+    ring.cancel(batches[0]);
+    returned = true;
+  });
+  EXPECT_FALSE(returned);
+  while (plane.cancelled.empty())
+    ring.drain();
+  canceller.join();
+  EXPECT_EQ(plane.taken.size(), 2u);
+}
+
+/// Notes when a batch is complete, and then frees it, as its owner may.
+struct freeing_listener final : batch_listener {
+  void on_complete() noexcept override {
+    ++calls;
+    was_complete = batch->complete();
+    batch.reset();
+  }
+  std::unique_ptr<read_batch> batch = std::make_unique<read_batch>();
+  int calls = 0;
+  bool was_complete = false;
+};
+
+TEST(read_batch, tells_its_listener_once_when_it_is_complete_and_may_be_freed) {
+  freeing_listener listener;
+  listener.batch->pages.resize(1);
+  listener.batch->listener = &listener;
+  EXPECT_EQ(listener.calls, 0);
+  listener.batch->fail(page_status::closed);
+  EXPECT_EQ(listener.calls, 1);
+  EXPECT_TRUE(listener.was_complete);
 }
 
 TEST(read_batch, can_be_used_again_after_reset) {

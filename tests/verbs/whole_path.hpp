@@ -161,6 +161,7 @@ public:
     auto made = std::make_unique<read_lane>();
     made->how = read_lane::kind::rail;
     made->submit = [this](read_batch& batch) { submit(batch); };
+    made->cancel = [this](const read_batch& batch) { loop_->cancel(batch); };
     made->usable = &rail_->counters.usable;
     return made;
   }

@@ -1,15 +1,12 @@
 #include "rdma/tcp/tcp_server_session.hpp"
 
 #include "common/assert.hpp"
-#include "common/guards.hpp"
-#include "common/trivial_bytes.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 namespace peercache::rdma {
 
@@ -29,13 +26,7 @@ bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32
 
 tcp_server_session::tcp_server_session(tcp_server_state& shared, net::unique_fd fd,
                                        clock::time_point now)
-    : shared_(shared), fd_(std::move(fd)), moved_at_(now) {}
-
-tcp_server_session::~tcp_server_session() {
-  fd_.reset();
-  for (auto& page : pages_)
-    release(page);
-}
+    : shared_(shared), moved_at_(now), answer_(shared), fd_(std::move(fd)) {}
 
 void tcp_server_session::on_events(std::uint32_t events) noexcept {
   hung_up_ |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -48,7 +39,7 @@ bool tcp_server_session::overdue(clock::time_point now) const noexcept {
   const auto& options = shared_.options;
   if (phase_ != phase::serving)
     return quiet >= options.hello_timeout;
-  return quiet >= (sending() ? options.send_timeout : options.idle_timeout);
+  return quiet >= (answer_.sending() ? options.send_timeout : options.idle_timeout);
 }
 
 tcp_server_session::progress tcp_server_session::step(clock::time_point now,
@@ -60,7 +51,7 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
   for (;;) {
     if (!send(budget))
       return progress::ended;
-    if (sending() || budget == 0)
+    if (answer_.sending() || budget == 0)
       break;
     if (phase_ == phase::refusing)
       return progress::ended;
@@ -69,7 +60,7 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
       return progress::ended;
     if (phase_ == phase::given_away)
       return progress::given_away;
-    if (!sending() && in_end_ == end_before)
+    if (!answer_.sending() && in_end_ == end_before)
       break;
     took = true;
   }
@@ -81,7 +72,7 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
   if (out_of_pin_room_)
     return progress::wants_pin_room;
   // A peer that closed its side still gets the answer being sent; then the session ends.
-  if (ended_ && !sending())
+  if (ended_ && !answer_.sending())
     return progress::ended;
   return took || budget != bytes_max ? progress::moved : progress::blocked;
 }
@@ -150,9 +141,7 @@ void tcp_server_session::answer_verbs_hello() {
   answer.inc = shared_.options.inc;
   phase_ = phase::refusing;
   in_begin_ = in_end_ = 0;
-  head_.clear();
-  append_bytes(head_, answer);
-  head_sent_ = 0;
+  answer_.begin(answer);
 }
 
 void tcp_server_session::answer_hello() {
@@ -166,11 +155,8 @@ void tcp_server_session::answer_hello() {
   if (accepted)
     in_ = std::make_unique<std::array<std::byte, in_bytes_max>>();
   in_begin_ = in_end_ = 0;
-  if (!shared_.options.faults.mute_hello) {
-    head_.clear();
-    append_bytes(head_, answer);
-    head_sent_ = 0;
-  }
+  if (!shared_.options.faults.mute_hello)
+    answer_.begin(answer);
 }
 
 bool tcp_server_session::take_request() {
@@ -198,66 +184,16 @@ bool tcp_server_session::take_request() {
     return true;
   in_begin_ += frame_bytes;
   if (!shared_.options.faults.mute_answers)
-    begin_answer(header, records.data());
+    answer_.begin(header, records.data());
   return true;
-}
-
-void tcp_server_session::begin_answer(const request_header& header, const request_record* records) {
-  PEERCACHE_ASSERT(!sending()); // The answer before still pins its pages.
-  head_.clear();
-  head_sent_ = 0;
-  pages_.clear();
-  damaged_.clear();
-  out_at_ = out_offset_ = 0;
-  append_bytes(head_, answer_header{answer_magic, header.page_count, header.request_id});
-  for (std::uint32_t i = 0; i < header.page_count; ++i) {
-    auto status = page_status::not_found;
-    pin(records[i], status);
-    head_.push_back(static_cast<std::byte>(status));
-  }
-}
-
-void tcp_server_session::pin(const request_record& record, page_status& status) {
-  outgoing_page page{record.slot};
-  status = shared_.source.pin(record.slot, record.gen, record.key, record.length_bytes, page.bytes);
-  if (status != page_status::hit)
-    return;
-  PEERCACHE_ASSERT(page.bytes.size() == record.length_bytes);
-  page.pinned = true;
-  shared_.pinned_bytes += record.length_bytes;
-  ++shared_.payloads;
-  // Tests only: without this guard the slot may be reused while its bytes are sent.
-  if (!guard_on(guard::pin))
-    release(page);
-  const auto flip = shared_.options.faults.flip_byte_one_in;
-  if (flip != 0 && shared_.payloads % flip == 0)
-    page.bytes = damaged(page.bytes);
-  pages_.push_back(page);
-}
-
-std::span<const std::byte> tcp_server_session::damaged(std::span<const std::byte> bytes) {
-  auto& copy = damaged_.emplace_back(bytes.begin(), bytes.end());
-  copy[copy.size() / 2] ^= std::byte{0x40};
-  return copy;
 }
 
 bool tcp_server_session::send(std::size_t& budget) {
   const auto& faults = shared_.options.faults;
-  while (sending() && writable_ && budget > 0) {
+  while (answer_.sending() && writable_ && budget > 0) {
     std::array<iovec, pieces_per_send_max> pieces;
-    std::size_t count = 0;
-    auto room = faults.send_chunk_bytes != 0 ? faults.send_chunk_bytes : budget;
-    const auto add = [&](const std::byte* data, std::size_t bytes) {
-      const auto taken = std::min(bytes, room);
-      if (taken != 0)
-        pieces[count++] = {const_cast<std::byte*>(data), taken};
-      room -= taken;
-    };
-    add(head_.data() + head_sent_, head_.size() - head_sent_);
-    for (auto i = out_at_; i < pages_.size() && room > 0; ++i) {
-      const auto offset = i == out_at_ ? out_offset_ : 0;
-      add(pages_[i].bytes.data() + offset, pages_[i].bytes.size() - offset);
-    }
+    const auto room = faults.send_chunk_bytes != 0 ? faults.send_chunk_bytes : budget;
+    const auto count = answer_.next(pieces, room);
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = count;
@@ -271,41 +207,15 @@ bool tcp_server_session::send(std::size_t& budget) {
     if (done < 0)
       return false;
     budget -= std::min(budget, static_cast<std::size_t>(done));
-    sent(static_cast<std::size_t>(done));
+    answer_bytes_sent_ += static_cast<std::size_t>(done);
+    shared_.bytes_sent += static_cast<std::size_t>(done);
+    answer_.advance(static_cast<std::size_t>(done));
     if (faults.close_after_bytes != 0 && answer_bytes_sent_ >= faults.close_after_bytes)
       return false;
-    if (faults.between_chunks && sending())
+    if (faults.between_chunks && answer_.sending())
       faults.between_chunks();
   }
   return true;
-}
-
-void tcp_server_session::sent(std::size_t bytes) {
-  answer_bytes_sent_ += bytes;
-  shared_.bytes_sent += bytes;
-  const auto of_head = std::min(bytes, head_.size() - head_sent_);
-  head_sent_ += of_head;
-  bytes -= of_head;
-  while (bytes > 0) {
-    PEERCACHE_ASSERT(out_at_ < pages_.size());
-    auto& page = pages_[out_at_];
-    const auto here = std::min(bytes, page.bytes.size() - out_offset_);
-    out_offset_ += here;
-    bytes -= here;
-    if (out_offset_ == page.bytes.size()) {
-      release(page);
-      ++out_at_;
-      out_offset_ = 0;
-    }
-  }
-}
-
-void tcp_server_session::release(outgoing_page& page) noexcept {
-  if (!std::exchange(page.pinned, false))
-    return;
-  shared_.source.unpin(page.slot);
-  PEERCACHE_ASSERT(shared_.pinned_bytes >= page.bytes.size());
-  shared_.pinned_bytes -= page.bytes.size();
 }
 
 } // namespace peercache::rdma

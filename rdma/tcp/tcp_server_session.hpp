@@ -2,30 +2,13 @@
 
 #include "net/socket.hpp"
 #include "rdma/data_plane.hpp"
-#include "rdma/page_source.hpp"
-#include "rdma/tcp/tcp_options.hpp"
-#include "rdma/tcp/tcp_protocol.hpp"
+#include "rdma/tcp/tcp_answer.hpp"
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
 namespace peercache::rdma {
-
-/// State that all sessions of a page server share. Threads: the server's.
-struct tcp_server_state {
-  tcp_server_state(const tcp_page_server_options& opts, page_source& from)
-      : options(opts), source(from), cluster(cluster_digest(opts.cluster)) {}
-
-  const tcp_page_server_options options;
-  page_source& source;
-  const std::uint64_t cluster;
-  std::uint64_t pinned_bytes = 0; ///< Bytes that all sessions together have pinned.
-  std::uint64_t payloads = 0;
-  std::uint64_t bytes_sent = 0;
-};
 
 /// One connection of a page server: hello, then one request after the other. While an answer is
 /// being sent, further requests stay in the socket. A connection that says a verbs hello instead is
@@ -46,7 +29,6 @@ public:
   };
 
   tcp_server_session(tcp_server_state& shared, net::unique_fd fd, clock::time_point now);
-  ~tcp_server_session();
 
   void on_events(std::uint32_t events) noexcept;
   progress step(clock::time_point now, std::size_t bytes_max);
@@ -62,13 +44,6 @@ public:
 private:
   enum class phase : std::uint8_t { greeting, serving, refusing, given_away };
 
-  /// A page of the answer being sent; its slot stays pinned until the last byte is in the socket.
-  struct outgoing_page {
-    slot_id slot;
-    bool pinned = false;
-    std::span<const std::byte> bytes;
-  };
-
   static constexpr std::size_t in_bytes_max = 16u << 10;
   static_assert(in_bytes_max >= request_frame_bytes_max);
 
@@ -80,16 +55,9 @@ private:
   /// Starts the answer to the oldest whole request in the buffer, if there is one. Returns false
   /// for a frame that breaks the protocol.
   bool take_request();
-  void begin_answer(const request_header& header, const request_record* records);
-  void pin(const request_record& record, page_status& status);
-  std::span<const std::byte> damaged(std::span<const std::byte> bytes);
   bool send(std::size_t& budget);
-  void sent(std::size_t bytes);
-  void release(outgoing_page& page) noexcept;
-  bool sending() const noexcept { return out_at_ < pages_.size() || head_sent_ < head_.size(); }
 
   tcp_server_state& shared_;
-  net::unique_fd fd_;
   phase phase_ = phase::greeting;
   bool readable_ = false;
   bool writable_ = false;
@@ -106,14 +74,9 @@ private:
   std::size_t in_end_ = 0;
   bool out_of_pin_room_ = false;
 
-  std::vector<std::byte> head_; ///< The hello's answer, or an answer's header and statuses.
-  std::size_t head_sent_ = 0;
-  std::vector<outgoing_page> pages_; ///< The hits of the answer being sent.
-  std::size_t out_at_ = 0; ///< Index of the first of `pages_` that is not completely in the socket.
-  std::size_t out_offset_ = 0;
   std::uint64_t answer_bytes_sent_ = 0;
-  /// Copies of payloads with a flipped byte, for tests only.
-  std::vector<std::vector<std::byte>> damaged_;
+  tcp_answer answer_;
+  net::unique_fd fd_; ///< The socket; closed before the answer's pins are released.
 };
 
 } // namespace peercache::rdma

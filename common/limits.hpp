@@ -12,6 +12,8 @@ inline constexpr std::uint32_t granule_bytes = 4096;
 inline constexpr std::uint32_t page_bytes_max = 64u << 20;
 /// Parts of one page: room for K and V of each layer, where an engine keeps its layers apart.
 inline constexpr std::uint32_t parts_per_page_max = 512;
+/// Rows of a peer's memory that one page is gathered from.
+inline constexpr std::uint32_t rows_per_page_max = 16'384;
 /// Pages of one batch or message; a longer call of a client is made in pieces.
 inline constexpr std::uint32_t batch_pages_max = 8192;
 inline constexpr std::uint32_t locations_per_key_max = 4;

@@ -16,7 +16,14 @@ void count(data_plane_stats& stats, const read_batch& batch) noexcept {
   }
 }
 
+bool source_fits(const page_read& page, data_service service) noexcept {
+  return service == data_service::pool ? page.source.rows == 0
+                                       : well_formed(page.source, page.length_bytes);
+}
+
 bool well_formed(const page_read& page, const read_batch& batch) noexcept {
+  if (!source_fits(page, batch.peer.service))
+    return false;
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
       page.part_count == 0 || page.part_count > limits::parts_per_page_max ||
       page.first_part > batch.parts.size() ||

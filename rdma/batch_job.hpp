@@ -52,8 +52,9 @@ struct batch_job {
   void finish(page_status status, data_plane_stats& stats) noexcept;
 };
 
-/// Checks the batch and cuts it into sub-requests. Pages whose parts do not add up or that exceed a
-/// limit are decided as `bad_size` here and never asked for.
+/// Checks the batch and cuts it into sub-requests. Pages whose parts do not add up, whose source is
+/// not of the peer's service, or that exceed a limit are decided as `bad_size` here and never asked
+/// for.
 void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits);
 
 /// Finishes a batch that is refused, so that none of its pages is asked for. The batch is counted

@@ -112,6 +112,9 @@ channel_peer* channel_data_plane::peer_of(const peer_endpoint& endpoint) {
     }
     found = std::make_unique<channel_peer>(endpoint, options_);
   }
+  // The connections to a peer are for one service, which their hello has named.
+  if (found->endpoint.service != endpoint.service)
+    return nullptr;
   found->endpoint = endpoint;
   return found.get();
 }
@@ -160,7 +163,8 @@ void channel_data_plane::assign(channel_peer& peer) {
 
 bool channel_data_plane::give_channels(channel_peer& peer, batch_job& job) {
   const auto subs = job.subs.size() - job.next;
-  const auto wanted = std::min<std::uint64_t>(transport_->channels_for(job.bytes), subs);
+  const auto wanted =
+      std::min<std::uint64_t>(transport_->channels_for(job.bytes), subs);
   std::uint64_t given = 0;
   // A batch gets a second and further channels only while no other batch waits for this peer.
   while (given == 0 || (given < wanted && peer.waiting.empty())) {

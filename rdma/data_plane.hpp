@@ -6,6 +6,7 @@
 #include "common/page_part.hpp"
 #include "common/page_status.hpp"
 #include "common/result.hpp"
+#include "rdma/memory_rows.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -28,13 +29,19 @@ struct peer_endpoint {
   std::uint16_t port = 0;
   std::string cluster;    ///< Name of the cluster, which the hello names.
   std::uint8_t rails = 0; ///< Rails on which the process serves READs; 0 means TCP only.
+  /// What the process serves; an incarnation serves one of both.
+  data_service service = data_service::pool;
 };
 
-/// One page to read: what the location record says, and where the bytes go.
+/// One page to read: where it is at the peer, what says that it is the right one, and where the
+/// bytes go. From a pool: `slot` holds the page, and `gen` and `key` are the location record's.
+/// From memory of a peer (`data_service::handoff`): `source` says where the bytes lie, and `slot`,
+/// `gen` and `key` name the lease, which says whether what arrived is what the peer meant.
 struct page_read {
   page_key key;
   slot_id slot;
   generation gen;
+  memory_rows source; ///< Rows of the peer's memory; none for a page of a pool.
   std::uint64_t checksum = 0;
   std::uint32_t length_bytes = 0; ///< Length of the page; equals the sum of its parts' lengths.
   std::uint32_t first_part = 0;   ///< Index of the page's first part in `read_batch::parts`.

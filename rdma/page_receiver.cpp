@@ -7,9 +7,10 @@
 
 namespace peercache::rdma {
 
-void page_receiver::begin(batch_job& job, const sub_request& sub) noexcept {
+void page_receiver::begin(batch_job& job, const sub_request& sub, decides what) noexcept {
   PEERCACHE_ASSERT(done());
   job_ = &job;
+  decides_ = what;
   at_ = {sub.first, 0, 0};
   end_ = sub.first + sub.count;
   if (settle(at_))
@@ -80,7 +81,10 @@ void page_receiver::enter_page() noexcept {
 
 void page_receiver::leave_page(page_read& page) noexcept {
   const bool right = !verifying_ || digest_.digest() == page.checksum;
-  page.status = right ? page_status::hit : page_status::corrupt;
+  if (!right)
+    page.status = page_status::corrupt;
+  else if (decides_ == decides::hits_and_misses)
+    page.status = page_status::hit;
 }
 
 } // namespace peercache::rdma

@@ -16,9 +16,14 @@ namespace peercache::rdma {
 /// `done()` or `drop`. Invariant: hands out only memory of parts of pages that are pending.
 class page_receiver {
 public:
+  /// What the last byte of a page decides. `misses`: a page whose bytes are right stays pending,
+  /// since a verdict is still to come.
+  enum class decides : std::uint8_t { hits_and_misses, misses };
+
   /// Starts with the pages of `sub` that are still pending, which are those that the server called
   /// hits.
-  void begin(batch_job& job, const sub_request& sub) noexcept;
+  void begin(batch_job& job, const sub_request& sub,
+             decides what = decides::hits_and_misses) noexcept;
   void drop() noexcept { job_ = nullptr; }
 
   bool done() const noexcept { return job_ == nullptr; }
@@ -49,6 +54,7 @@ private:
   batch_job* job_ = nullptr;
   cursor at_;
   std::uint32_t end_ = 0; ///< Position in the job's order behind the last page of the sub-request.
+  decides decides_ = decides::hits_and_misses;
   bool verifying_ = false;
   checksum_stream digest_;
 };

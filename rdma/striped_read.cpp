@@ -106,8 +106,9 @@ void striped_read::send(std::span<const std::uint32_t> pages) {
     auto copy = page;
     copy.first_part = static_cast<std::uint32_t>(on.batch.parts.size());
     // A peer with rails lets RDMA bring pages unverified; on the TCP lane software carries the
-    // bytes, so they are verified.
-    copy.verify |= lane->how == read_lane::kind::tcp && whole_.peer.rails != 0;
+    // bytes, so they are verified. Memory under a lease has no checksum.
+    copy.verify |= lane->how == read_lane::kind::tcp && whole_.peer.rails != 0 &&
+                   whole_.peer.service == data_service::pool;
     const auto parts = std::span(whole_.parts).subspan(page.first_part, page.part_count);
     on.batch.parts.insert(on.batch.parts.end(), parts.begin(), parts.end());
     on.batch.pages.push_back(copy);

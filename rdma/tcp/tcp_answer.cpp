@@ -18,6 +18,7 @@ void tcp_answer::restart() noexcept {
   text_.clear();
   pages_.clear();
   damaged_.clear();
+  judged_later_.clear();
   text_sent_ = at_ = offset_ = 0;
 }
 
@@ -25,36 +26,81 @@ void tcp_answer::begin(const request_header& header, const request_record* recor
   restart();
   append_bytes(text_, answer_header{answer_magic, header.page_count, header.request_id});
   for (std::uint32_t i = 0; i < header.page_count; ++i)
-    text_.push_back(static_cast<std::byte>(pin(records[i])));
+    text_.push_back(static_cast<std::byte>(take(records[i])));
+  if (shared_.serves.service() == data_service::handoff)
+    judged_later_.assign(records, records + header.page_count);
 }
 
-page_status tcp_answer::pin(const request_record& record) {
-  outgoing_page page{record.slot};
-  const auto status =
-      shared_.source.pin(record.slot, record.gen, record.key, record.length_bytes, page.bytes);
+page_status tcp_answer::take(const request_record& record) {
+  outgoing_page page;
+  page.slot = record.slot;
+  page.length_bytes = record.length_bytes;
+  page.from = record.source;
+  const auto status = shared_.serves.pool != nullptr ? pin(record, page) : look_at(record);
   if (status != page_status::hit)
     return status;
-  PEERCACHE_ASSERT(page.bytes.size() == record.length_bytes);
-  page.pinned = true;
-  shared_.pinned_bytes += record.length_bytes;
+  if (page.from.contiguous())
+    page.from = memory_rows::one_piece(page.from.address, page.length_bytes);
   ++shared_.payloads;
-  // Tests only: without this guard the slot may be reused while its bytes are sent.
-  if (!guard_on(guard::pin))
-    release(page);
   const auto flip = shared_.options.faults.flip_byte_one_in;
   if (flip != 0 && shared_.payloads % flip == 0)
-    page.bytes = damaged(page.bytes);
+    damage(page);
   pages_.push_back(page);
   return status;
 }
 
-std::span<const std::byte> tcp_answer::damaged(std::span<const std::byte> bytes) {
-  auto& copy = damaged_.emplace_back(bytes.begin(), bytes.end());
-  copy[copy.size() / 2] ^= std::byte{0x40};
-  return copy;
+page_status tcp_answer::pin(const request_record& record, outgoing_page& page) {
+  std::span<const std::byte> bytes;
+  const auto status =
+      shared_.serves.pool->pin(record.slot, record.gen, record.key, record.length_bytes, bytes);
+  if (status != page_status::hit)
+    return status;
+  PEERCACHE_ASSERT(bytes.size() == record.length_bytes);
+  page.from =
+      memory_rows::one_piece(reinterpret_cast<std::uint64_t>(bytes.data()), record.length_bytes);
+  page.pinned = true;
+  shared_.pinned_bytes += record.length_bytes;
+  // Tests only: without this guard the slot may be reused while its bytes are sent.
+  if (!guard_on(guard::pin))
+    release(page);
+  return status;
 }
 
-std::size_t tcp_answer::next(std::span<iovec> out, std::size_t bytes_max) const noexcept {
+/// The first look at the memory of a page: whether it is served, and its lease stands.
+page_status tcp_answer::look_at(const request_record& record) const {
+  const auto& spans = *shared_.serves.spans;
+  if (!spans.read().covers(record.source))
+    return page_status::refused;
+  return spans.judge(record.slot, record.gen, record.key);
+}
+
+void tcp_answer::damage(outgoing_page& page) {
+  auto& copy = damaged_.emplace_back();
+  for (std::uint32_t row = 0; row < page.from.rows; ++row) {
+    const auto* begin =
+        reinterpret_cast<const std::byte*>(page.from.address + row * page.from.stride_bytes);
+    copy.insert(copy.end(), begin, begin + page.from.row_bytes);
+  }
+  copy[copy.size() / 2] ^= std::byte{0x40};
+  page.from =
+      memory_rows::one_piece(reinterpret_cast<std::uint64_t>(copy.data()), page.length_bytes);
+  page.is_copy = true;
+}
+
+/// Says of each page how its lease is now that the socket has the last byte of the payloads.
+void tcp_answer::make_verdicts() {
+  text_.clear();
+  text_sent_ = 0;
+  for (const auto& record : judged_later_)
+    // Tests only: without this guard nobody looks at the lease again.
+    text_.push_back(static_cast<std::byte>(
+        guard_on(guard::fence) ? shared_.serves.spans->judge(record.slot, record.gen, record.key)
+                               : page_status::hit));
+  judged_later_.clear();
+}
+
+std::size_t tcp_answer::next(std::span<iovec> out, std::size_t bytes_max,
+                             const served_spans::reading& reading) const noexcept {
   PEERCACHE_ASSERT(sending());
   std::size_t count = 0;
   const auto add = [&](const std::byte* data, std::size_t bytes) {
@@ -65,36 +111,46 @@ std::size_t tcp_answer::next(std::span<iovec> out, std::size_t bytes_max) const 
   };
   add(text_.data() + text_sent_, text_.size() - text_sent_);
   for (auto i = at_; i < pages_.size() && bytes_max > 0 && count < out.size(); ++i) {
-    const auto offset = i == at_ ? offset_ : 0;
-    add(pages_[i].bytes.data() + offset, pages_[i].bytes.size() - offset);
+    const auto& page = pages_[i];
+    if (shared_.serves.spans != nullptr && !page.is_copy && !reading.covers(page.from))
+      return 0;
+    for (auto at = i == at_ ? offset_ : 0;
+         at < page.length_bytes && bytes_max > 0 && count < out.size();) {
+      const auto in_row = at % page.from.row_bytes;
+      const auto row = page.from.address + at / page.from.row_bytes * page.from.stride_bytes;
+      add(reinterpret_cast<const std::byte*>(row + in_row), page.from.row_bytes - in_row);
+      at += page.from.row_bytes - in_row;
+    }
   }
   return count;
 }
 
-void tcp_answer::advance(std::size_t bytes) noexcept {
+void tcp_answer::advance(std::size_t bytes) {
   const auto of_text = std::min(bytes, text_.size() - text_sent_);
   text_sent_ += of_text;
   bytes -= of_text;
   while (bytes > 0) {
     PEERCACHE_ASSERT(at_ < pages_.size());
     auto& page = pages_[at_];
-    const auto here = std::min(bytes, page.bytes.size() - offset_);
+    const auto here = std::min<std::size_t>(bytes, page.length_bytes - offset_);
     offset_ += here;
     bytes -= here;
-    if (offset_ == page.bytes.size()) {
+    if (offset_ == page.length_bytes) {
       release(page);
       ++at_;
       offset_ = 0;
     }
   }
+  if (!sending() && !judged_later_.empty())
+    make_verdicts();
 }
 
 void tcp_answer::release(outgoing_page& page) noexcept {
   if (!std::exchange(page.pinned, false))
     return;
-  shared_.source.unpin(page.slot);
-  PEERCACHE_ASSERT(shared_.pinned_bytes >= page.bytes.size());
-  shared_.pinned_bytes -= page.bytes.size();
+  shared_.serves.pool->unpin(page.slot);
+  PEERCACHE_ASSERT(shared_.pinned_bytes >= page.length_bytes);
+  shared_.pinned_bytes -= page.length_bytes;
 }
 
 } // namespace peercache::rdma

@@ -2,6 +2,7 @@
 
 #include "common/trivial_bytes.hpp"
 #include "rdma/page_source.hpp"
+#include "rdma/served_spans.hpp"
 #include "rdma/tcp/tcp_options.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
 
@@ -13,13 +14,23 @@
 
 namespace peercache::rdma {
 
+/// What a page server serves: one of both, the other is null. Ownership: lent.
+struct served_memory {
+  page_source* pool = nullptr;
+  const served_spans* spans = nullptr;
+
+  data_service service() const noexcept {
+    return pool != nullptr ? data_service::pool : data_service::handoff;
+  }
+};
+
 /// State that all sessions of a page server share. Threads: the server's.
 struct tcp_server_state {
-  tcp_server_state(const tcp_page_server_options& opts, page_source& from)
-      : options(opts), source(from), cluster(cluster_digest(opts.cluster)) {}
+  tcp_server_state(const tcp_page_server_options& opts, const served_memory& what)
+      : options(opts), serves(what), cluster(cluster_digest(opts.cluster)) {}
 
   const tcp_page_server_options options;
-  page_source& source;
+  const served_memory serves;
   const std::uint64_t cluster;
   std::uint64_t pinned_bytes = 0; ///< Bytes that all sessions together have pinned.
   std::uint64_t payloads = 0;
@@ -27,9 +38,10 @@ struct tcp_server_state {
 };
 
 /// What a session sends next: the answer to a hello, or to a request, whose pages go out straight
-/// from their memory.
+/// from their memory. Pages of a pool are pinned. Memory under leases is not: behind the payloads
+/// come verdicts, which say what was sent under a lease that stood to the end.
 /// Threads: none. Ownership: pins of the pages, until `advance` has passed their last byte or this
-/// object ends.
+/// object ends. Invariant: a verdict is made when the socket has taken all payloads.
 class tcp_answer {
 public:
   explicit tcp_answer(tcp_server_state& shared) : shared_(shared) {}
@@ -45,34 +57,45 @@ public:
     restart();
     append_bytes(text_, message);
   }
-  /// Starts with the answer to a request, and pins the pages that are hits. @pre !sending()
+  /// Starts with the answer to a request, and pins the pages that are hits.
+  /// @pre !sending(); the records are within the limits of the protocol
   void begin(const request_header& header, const request_record* records);
 
-  /// Fills `out` with the bytes to send next, together at most `bytes_max`. Returns the number of
-  /// pieces. @pre sending()
-  std::size_t next(std::span<iovec> out, std::size_t bytes_max) const noexcept;
+  /// Fills `out` with the bytes to send next, together at most `bytes_max`, which may be read while
+  /// `reading` lives. Returns the number of pieces; 0 when the memory is not served any more.
+  /// @pre sending(); `reading` is of `serves.spans`, if there are any
+  std::size_t next(std::span<iovec> out, std::size_t bytes_max,
+                   const served_spans::reading& reading) const noexcept;
   /// Moves on by `bytes`, which the socket has taken of those that `next` named.
-  void advance(std::size_t bytes) noexcept;
+  void advance(std::size_t bytes);
 
 private:
-  /// A page of the answer; its slot stays pinned until the last byte is in the socket.
+  /// A page of the answer; a pool's stays pinned until the last byte is in the socket.
   struct outgoing_page {
     slot_id slot;
     bool pinned = false;
-    std::span<const std::byte> bytes;
+    bool is_copy = false; ///< The bytes are in `damaged_`.
+    std::uint32_t length_bytes = 0;
+    memory_rows from; ///< Where the bytes lie in this process.
   };
 
   void restart() noexcept;
-  page_status pin(const request_record& record);
-  std::span<const std::byte> damaged(std::span<const std::byte> bytes);
+  page_status take(const request_record& record);
+  page_status pin(const request_record& record, outgoing_page& page);
+  page_status look_at(const request_record& record) const;
+  void damage(outgoing_page& page);
   void release(outgoing_page& page) noexcept;
+  void make_verdicts();
 
   tcp_server_state& shared_;
-  std::vector<std::byte> text_; ///< The hello's answer, or an answer's header and statuses.
+  /// The hello's answer, or an answer's header and statuses; at last the verdicts.
+  std::vector<std::byte> text_;
   std::size_t text_sent_ = 0;
   std::vector<outgoing_page> pages_; ///< The hits of the answer.
-  std::size_t at_ = 0; ///< Index of the first of `pages_` that is not completely in the socket.
+  std::size_t at_ = 0;     ///< Index of the first of `pages_` that is not completely in the socket.
   std::size_t offset_ = 0; ///< Bytes of that page that are in the socket.
+  /// The pages whose verdicts follow the payloads; none of a pool.
+  std::vector<request_record> judged_later_;
   /// Copies of payloads with a flipped byte, for tests only.
   std::vector<std::vector<std::byte>> damaged_;
 };

@@ -24,8 +24,9 @@ static_assert(pieces_per_read_max <= IOV_MAX);
 tcp_channel::tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
                          const tcp_data_plane_options& opts, clock::time_point now)
     : page_channel(id, now), options_(opts), cluster_(cluster_digest(peer.cluster)), inc_(peer.inc),
-      fd_(std::move(fd)) {
+      service_(peer.service), fd_(std::move(fd)) {
   hello greeting;
+  greeting.service = service_;
   greeting.cluster = cluster_;
   greeting.inc = inc_;
   append_bytes(out_, greeting);
@@ -79,7 +80,8 @@ void tcp_channel::send_requests() {
     append_bytes(out_, request_header{request_magic, sub.count, next_request_id_++});
     for (std::uint32_t i = 0; i < sub.count; ++i) {
       const auto& page = job_->page(sub.first + i);
-      append_bytes(out_, request_record{page.key, page.gen, page.slot, page.length_bytes});
+      append_bytes(out_,
+                   request_record{page.key, page.gen, page.slot, page.length_bytes, page.source});
     }
     sent_.push_back(sub);
   }
@@ -130,8 +132,9 @@ bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
 }
 
 std::size_t tcp_channel::head_bytes() const noexcept {
-  return phase_ == phase::greeting ? sizeof(hello_answer)
-                                   : sizeof(answer_header) + sent_.front().count;
+  if (phase_ == phase::greeting)
+    return sizeof(hello_answer);
+  return awaits_verdicts_ ? sent_.front().count : sizeof(answer_header) + sent_.front().count;
 }
 
 bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
@@ -180,7 +183,7 @@ bool tcp_channel::receive_head(bool& moved) {
 bool tcp_channel::on_head() {
   if (phase_ == phase::greeting)
     return on_hello_answer();
-  return on_answer_head();
+  return awaits_verdicts_ ? on_verdicts() : on_answer_head();
 }
 
 bool tcp_channel::on_hello_answer() {
@@ -216,9 +219,36 @@ bool tcp_channel::on_answer_head() {
     if (status != page_status::hit)
       job_->page(sub.first + i).status = status;
   }
-  payload_.begin(*job_, sub);
+  payload_.begin(*job_, sub,
+                 service_ == data_service::pool ? page_receiver::decides::hits_and_misses
+                                                : page_receiver::decides::misses);
   if (payload_.done())
+    payload_done();
+  return true;
+}
+
+void tcp_channel::payload_done() {
+  awaits_verdicts_ = service_ == data_service::handoff;
+  if (!awaits_verdicts_)
     answer_done();
+}
+
+bool tcp_channel::on_verdicts() {
+  PEERCACHE_ASSERT(job_ != nullptr && !sent_.empty());
+  const auto& sub = sent_.front();
+  const auto* verdicts = reinterpret_cast<const std::uint8_t*>(head_.data());
+  if (!std::all_of(verdicts, verdicts + sub.count, is_answer_status))
+    return broken(loss_reason::violation);
+  for (std::uint32_t i = 0; i < sub.count; ++i) {
+    const auto verdict = static_cast<page_status>(verdicts[i]);
+    auto& status = job_->page(sub.first + i).status;
+    // Bytes that came under a lease that had ended are stale, whatever their checksum says.
+    if (status == page_status::pending ||
+        (status == page_status::corrupt && verdict != page_status::hit))
+      status = verdict;
+  }
+  awaits_verdicts_ = false;
+  answer_done();
   return true;
 }
 
@@ -232,7 +262,7 @@ bool tcp_channel::receive_payload(std::size_t& bytes_left, bool& moved) {
   bytes_left -= std::min(bytes_left, got);
   payload_.advance(got);
   if (payload_.done())
-    answer_done();
+    payload_done();
   return true;
 }
 

@@ -34,6 +34,8 @@ private:
   bool on_head();
   bool on_hello_answer();
   bool on_answer_head();
+  void payload_done();
+  bool on_verdicts();
   void answer_done();
   bool check_silence();
   /// Reads once from the socket into `to`. `bytes` is 0 when there is nothing to read now. Returns
@@ -45,6 +47,7 @@ private:
   const tcp_data_plane_options& options_;
   const std::uint64_t cluster_;
   const incarnation inc_;
+  const data_service service_;
 
   net::unique_fd fd_;
   bool readable_ = false;
@@ -62,6 +65,8 @@ private:
   std::size_t out_sent_ = 0;
   alignas(8) std::array<std::byte, answer_head_bytes_max> head_;
   std::size_t head_have_ = 0;
+  /// The payloads of the oldest request have arrived, and its verdicts are next.
+  bool awaits_verdicts_ = false;
   page_receiver payload_;
 };
 

@@ -15,7 +15,7 @@ constexpr auto session_reap_every = std::chrono::milliseconds(100);
 } // namespace
 
 result<std::unique_ptr<tcp_page_server>>
-tcp_page_server::listen(const tcp_page_server_options& opts, page_source& source) {
+tcp_page_server::listen(const tcp_page_server_options& opts, const served_memory& what) {
   auto events = net::event_poll::create();
   if (!events)
     return events.error();
@@ -25,12 +25,12 @@ tcp_page_server::listen(const tcp_page_server_options& opts, page_source& source
   if (!events->add(listener->get(), listener_id))
     return {errc::io_failed, "epoll refuses the listening socket"};
   return std::unique_ptr<tcp_page_server>(
-      new tcp_page_server(opts, source, std::move(*events), std::move(*listener)));
+      new tcp_page_server(opts, what, std::move(*events), std::move(*listener)));
 }
 
-tcp_page_server::tcp_page_server(const tcp_page_server_options& opts, page_source& source,
+tcp_page_server::tcp_page_server(const tcp_page_server_options& opts, const served_memory& what,
                                  net::event_poll events, net::unique_fd listener)
-    : shared_(opts, source), events_(std::move(events)), listener_(std::move(listener)) {}
+    : shared_(opts, what), events_(std::move(events)), listener_(std::move(listener)) {}
 
 bool tcp_page_server::poll(clock::time_point now) {
   if (accept_again_)

@@ -23,18 +23,24 @@ struct tcp_page_server_stats {
   std::uint64_t bytes_sent = 0;
 };
 
-/// Serves the pages of one pool to TCP data planes, straight from the pool's memory, and gives
-/// connections of verbs data planes away (`on_verbs_hello`).
+/// Serves the pages of one pool, or rows of memory under leases, to TCP data planes, straight from
+/// the memory, and gives connections of verbs data planes away (`on_verbs_hello`).
 ///
 /// Threads: `poll`, `wait` and all else belong to the one thread that runs the server; `wake` is
-/// for any. Starts none. Ownership: `source` is lent and outlives the server. A page is pinned
-/// while its answer is sent. Errors: a faulty peer loses its connection. Limits: connections,
-/// pinned bytes, 16 KiB of requests per accepted connection; requests above a limit wait in the
-/// sockets.
+/// for any. Starts none. Ownership: what is served is lent and outlives the server. A page of a
+/// pool is pinned while its answer is sent. Errors: a faulty peer loses its connection. Limits:
+/// connections, pinned bytes, 16 KiB of requests per accepted connection; requests above a limit
+/// wait in the sockets.
 class tcp_page_server {
 public:
   static result<std::unique_ptr<tcp_page_server>> listen(const tcp_page_server_options& opts,
-                                                         page_source& source);
+                                                         page_source& source) {
+    return listen(opts, served_memory{&source, nullptr});
+  }
+  static result<std::unique_ptr<tcp_page_server>> listen(const tcp_page_server_options& opts,
+                                                         const served_spans& spans) {
+    return listen(opts, served_memory{nullptr, &spans});
+  }
 
   /// Accepts, receives and sends what is possible without blocking. Returns true when something
   /// moved.
@@ -49,8 +55,10 @@ public:
   tcp_page_server_stats stats() const noexcept;
 
 private:
-  tcp_page_server(const tcp_page_server_options& opts, page_source& source, net::event_poll events,
-                  net::unique_fd listener);
+  static result<std::unique_ptr<tcp_page_server>> listen(const tcp_page_server_options& opts,
+                                                         const served_memory& what);
+  tcp_page_server(const tcp_page_server_options& opts, const served_memory& what,
+                  net::event_poll events, net::unique_fd listener);
 
   void accept_waiting(clock::time_point now);
   bool take_events(clock::time_point now);

@@ -11,9 +11,10 @@ std::uint64_t cluster_digest(std::string_view cluster) noexcept {
   return checksum_of(std::as_bytes(std::span(cluster.data(), cluster.size())));
 }
 
-hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc) noexcept {
+hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc,
+                    data_service service) noexcept {
   if (greeting.magic != hello_magic || greeting.version != tcp_wire_version ||
-      greeting.reserved != 0)
+      greeting.service != service || greeting.reserved != 0)
     return hello_verdict::incompatible;
   if (greeting.cluster != cluster)
     return hello_verdict::other_cluster;
@@ -27,11 +28,14 @@ bool within_limits(const request_header& header) noexcept {
          header.page_count <= request_pages_max;
 }
 
-bool within_limits(const request_record* records, std::uint32_t count) noexcept {
+bool within_limits(const request_record* records, std::uint32_t count,
+                   data_service service) noexcept {
   std::uint64_t sum_bytes = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto length_bytes = records[i].length_bytes;
-    if (length_bytes == 0 || length_bytes > limits::page_bytes_max)
+    const auto& source = records[i].source;
+    if (length_bytes == 0 || length_bytes > limits::page_bytes_max ||
+        !(service == data_service::pool ? source.rows == 0 : well_formed(source, length_bytes)))
       return false;
     sum_bytes += length_bytes;
   }

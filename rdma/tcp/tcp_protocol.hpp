@@ -4,6 +4,7 @@
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
+#include "rdma/memory_rows.hpp"
 
 #include <bit>
 #include <cstddef>
@@ -17,10 +18,16 @@
 ///   server → reader, once      hello_answer    24 bytes; any verdict but `accepted` ends
 ///                                              the connection
 ///   reader → server, any time  request_header  16 bytes, then `page_count` request_records
-///                                              of 48 bytes
+///                                              of 72 bytes
 ///   server → reader, in order  answer_header   16 bytes, then `page_count` status bytes
 ///                                              (page_status), then the payloads of the pages
-///                                              whose status is `hit`, back to back
+///                                              whose status is `hit`, back to back; from a
+///                                              server of memory then `page_count` status bytes
+///                                              again: the verdicts
+///
+/// A slot is pinned while its page is sent. Memory under a lease is not: the server looks at the
+/// lease before the answer, and again when the socket has taken the last byte of the payloads. A
+/// page is a hit when both looks, the status and the verdict, say so.
 ///
 /// Requests of a connection are answered in their order; a reader may send several ahead. Limits
 /// that the receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max
@@ -33,7 +40,7 @@ static_assert(std::endian::native == std::endian::little);
 inline constexpr std::uint32_t hello_magic = 0x48544350;   // The bytes "PCTH".
 inline constexpr std::uint32_t request_magic = 0x51544350; // The bytes "PCTQ".
 inline constexpr std::uint32_t answer_magic = 0x41544350;  // The bytes "PCTA".
-inline constexpr std::uint16_t tcp_wire_version = 1;
+inline constexpr std::uint16_t tcp_wire_version = 2;
 
 inline constexpr std::uint32_t request_pages_max = 128;
 inline constexpr std::uint64_t request_bytes_max = 8u << 20;
@@ -43,23 +50,26 @@ static_assert(request_bytes_max <= limits::page_bytes_max);
 ///   offset  bytes  field
 ///        0      4  magic       hello_magic
 ///        4      2  version     tcp_wire_version
-///        6      2  reserved
+///        6      1  service     data_service that the reader expects
+///        7      1  reserved
 ///        8      8  cluster     digest of the cluster's name
 ///       16     16  inc         the incarnation that the reader expects
 struct hello {
   std::uint32_t magic = hello_magic;
   std::uint16_t version = tcp_wire_version;
-  std::uint16_t reserved = 0;
+  data_service service = data_service::pool;
+  std::uint8_t reserved = 0;
   std::uint64_t cluster = 0;
   incarnation inc;
 };
-static_assert(sizeof(hello) == 32 && offsetof(hello, cluster) == 8 && offsetof(hello, inc) == 16);
+static_assert(sizeof(hello) == 32 && offsetof(hello, service) == 6 &&
+              offsetof(hello, cluster) == 8 && offsetof(hello, inc) == 16);
 
 enum class hello_verdict : std::uint8_t {
   accepted,
   other_incarnation,
   other_cluster,
-  incompatible
+  incompatible ///< The wire version or the service differs.
 };
 
 /// The server's answer to a hello: whether it serves this reader.
@@ -92,20 +102,28 @@ struct request_header {
 static_assert(sizeof(request_header) == 16 && offsetof(request_header, page_count) == 4 &&
               offsetof(request_header, request_id) == 8);
 
-/// One page that a request asks for, as the directory's record names it.
+/// One page that a request asks for: of a pool as the directory's record names it, of memory as its
+/// owner has announced it.
 ///   offset  bytes  field
-///        0     32  key
-///       32      8  gen
-///       40      4  slot
+///        0     32  key           of the page, or of the lease
+///       32      8  gen           of the slot, or of the lease
+///       40      4  slot          the slot, or the lease
 ///       44      4  length_bytes
+///       48     24  source        memory_rows: address 8, stride_bytes 8, rows 4, row_bytes 4; all
+///                                zero for a page of a pool
 struct request_record {
   page_key key;
   generation gen;
   slot_id slot;
   std::uint32_t length_bytes = 0;
+  memory_rows source;
 };
-static_assert(sizeof(request_record) == 48 && offsetof(request_record, gen) == 32 &&
-              offsetof(request_record, slot) == 40 && offsetof(request_record, length_bytes) == 44);
+static_assert(sizeof(request_record) == 72 && offsetof(request_record, gen) == 32 &&
+              offsetof(request_record, slot) == 40 &&
+              offsetof(request_record, length_bytes) == 44 &&
+              offsetof(request_record, source) == 48);
+static_assert(sizeof(memory_rows) == 24 && offsetof(memory_rows, stride_bytes) == 8 &&
+              offsetof(memory_rows, rows) == 16 && offsetof(memory_rows, row_bytes) == 20);
 
 /// The begin of an answer, before its status bytes and payloads.
 ///   offset  bytes  field
@@ -127,13 +145,16 @@ inline constexpr std::size_t answer_head_bytes_max = sizeof(answer_header) + req
 /// The digest of a cluster's name in the hello.
 std::uint64_t cluster_digest(std::string_view cluster) noexcept;
 
-/// The verdict of a server that is `inc` of `cluster` on a reader's hello. A hello with a wrong
-/// magic is `incompatible`, and its other fields are not looked at.
-hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc) noexcept;
+/// The verdict of a server that is `inc` of `cluster` and serves `service` on a reader's hello. A
+/// hello with a wrong magic is `incompatible`, and its other fields are not looked at.
+hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc,
+                    data_service service) noexcept;
 
-/// Whether the sizes in a request frame are within the limits of the protocol.
+/// Whether the sizes in a request frame are within the limits of the protocol, and the sources of
+/// its pages are of the service.
 bool within_limits(const request_header& header) noexcept;
-bool within_limits(const request_record* records, std::uint32_t count) noexcept;
+bool within_limits(const request_record* records, std::uint32_t count,
+                   data_service service) noexcept;
 
 /// Whether a server may give a page this status in an answer.
 bool is_answer_status(std::uint8_t status) noexcept;

@@ -12,8 +12,9 @@ namespace peercache::rdma {
 
 namespace {
 
-constexpr std::size_t pieces_per_send_max = 1 + request_pages_max;
-static_assert(pieces_per_send_max <= IOV_MAX);
+/// Pieces of memory of one sendmsg: room for the pages of a request, and for many short rows.
+constexpr std::size_t pieces_per_send_max = 512;
+static_assert(pieces_per_send_max > request_pages_max && pieces_per_send_max <= IOV_MAX);
 static_assert(hello_magic != verbs_hello_magic && sizeof(hello) <= sizeof(verbs_hello),
               "a hello of either protocol is told from the other, and has room");
 
@@ -148,7 +149,7 @@ void tcp_server_session::answer_hello() {
   hello greeting;
   std::memcpy(&greeting, hello_.data(), sizeof greeting);
   hello_answer answer;
-  answer.verdict = judge(greeting, shared_.cluster, shared_.options.inc);
+  answer.verdict = judge(greeting, shared_.cluster, shared_.options.inc, shared_.serves.service());
   answer.inc = shared_.options.inc;
   const bool accepted = answer.verdict == hello_verdict::accepted;
   phase_ = accepted ? phase::serving : phase::refusing;
@@ -173,10 +174,11 @@ bool tcp_server_session::take_request() {
     return true;
   std::array<request_record, request_pages_max> records;
   std::memcpy(records.data(), in_->data() + in_begin_ + sizeof header, frame_bytes - sizeof header);
-  if (!within_limits(records.data(), header.page_count))
+  const auto service = shared_.serves.service();
+  if (!within_limits(records.data(), header.page_count, service))
     return false;
   std::uint64_t bytes = 0;
-  for (std::uint32_t i = 0; i < header.page_count; ++i)
+  for (std::uint32_t i = 0; i < header.page_count && service == data_service::pool; ++i)
     bytes += records[i].length_bytes;
   out_of_pin_room_ =
       shared_.pinned_bytes != 0 && shared_.pinned_bytes + bytes > shared_.options.pinned_bytes_max;
@@ -188,16 +190,26 @@ bool tcp_server_session::take_request() {
   return true;
 }
 
+/// Sends at most `bytes_max` bytes of the answer. Returns what `sendmsg` does.
+ssize_t tcp_server_session::send_some(std::size_t bytes_max) {
+  std::array<iovec, pieces_per_send_max> pieces;
+  const auto* spans = shared_.serves.spans;
+  const auto reading = spans != nullptr ? spans->read() : served_spans::reading{};
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = answer_.next(pieces, bytes_max, reading);
+  if (message.msg_iovlen == 0) {
+    errno = EFAULT; // The memory is not served any more.
+    return -1;
+  }
+  return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 bool tcp_server_session::send(std::size_t& budget) {
   const auto& faults = shared_.options.faults;
   while (answer_.sending() && writable_ && budget > 0) {
-    std::array<iovec, pieces_per_send_max> pieces;
     const auto room = faults.send_chunk_bytes != 0 ? faults.send_chunk_bytes : budget;
-    const auto count = answer_.next(pieces, room);
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
-    const auto done = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const auto done = send_some(room);
     if (done < 0 && errno == EINTR)
       continue;
     if (done < 0 && errno == EAGAIN) {

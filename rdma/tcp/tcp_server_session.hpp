@@ -56,6 +56,7 @@ private:
   /// for a frame that breaks the protocol.
   bool take_request();
   bool send(std::size_t& budget);
+  ssize_t send_some(std::size_t bytes_max);
 
   tcp_server_state& shared_;
   phase phase_ = phase::greeting;

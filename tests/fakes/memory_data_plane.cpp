@@ -10,6 +10,22 @@
 
 namespace peercache::rdma {
 
+namespace {
+
+/// Copies the bytes of `from` that begin `offset` bytes behind its first into a part.
+void copy_rows(const memory_rows& from, std::uint64_t offset, const page_part& to) {
+  for (std::uint32_t done = 0; done < to.bytes;) {
+    const auto in_row = static_cast<std::uint32_t>(offset % from.row_bytes);
+    const auto here = std::min(from.row_bytes - in_row, to.bytes - done);
+    const auto row = from.address + offset / from.row_bytes * from.stride_bytes;
+    std::memcpy(to.data + done, reinterpret_cast<const std::byte*>(row + in_row), here);
+    done += here;
+    offset += here;
+  }
+}
+
+} // namespace
+
 memory_data_plane::memory_data_plane(const memory_network& network,
                                      const memory_data_plane_options& opts)
     : network_(network), options_(opts), random_(opts.seed) {
@@ -92,7 +108,10 @@ void memory_data_plane::start(read_batch& batch) {
     job.answered = true;
     return complete(kept, page_status::holder_gone);
   }
+  if (host->service() != batch.peer.service)
+    return complete(kept, page_status::unreachable); // As a connection that was not accepted.
   kept.source = host->source;
+  kept.spans = host->spans;
   deadlines_.insert({batch.deadline, job.id});
   while (job.has_untaken())
     send_request(kept, job.take());
@@ -107,7 +126,7 @@ void memory_data_plane::arrive(transfer& what) {
   auto& at = *flights_.at(what.job_id);
   const auto& peer = at.job.batch->peer;
   const auto* host = network_.find(peer.host, peer.port);
-  if (host == nullptr || host->source != at.source)
+  if (host == nullptr || host->source != at.source || host->spans != at.spans)
     // The peer is gone, or restarted since the request was sent.
     return complete(at, page_status::unreachable);
   using behaviour = memory_network::behaviour;
@@ -126,18 +145,29 @@ void memory_data_plane::request_arrives(flight& at, transfer& request) {
   request.payloads.resize(request.sub.count);
   for (std::uint32_t i = 0; i < request.sub.count; ++i) {
     auto& page = at.job.page(request.sub.first + i);
-    const auto status =
-        at.source->pin(page.slot, page.gen, page.key, page.length_bytes, request.payloads[i]);
-    if (status != page_status::hit) {
+    if (const auto status = take(at, page, request.payloads[i]); status != page_status::hit)
       page.status = status;
-      continue;
-    }
-    PEERCACHE_ASSERT(request.payloads[i].size() == page.length_bytes);
-    if (guard_on(guard::pin))
-      at.pinned.push_back(page.slot);
-    else
-      at.source->unpin(page.slot);
   }
+}
+
+/// What a server says of a page before it sends it; on `hit`, `bytes` are where it lies.
+page_status memory_data_plane::take(flight& at, const page_read& page, memory_rows& bytes) {
+  if (at.spans != nullptr) {
+    bytes = page.source;
+    return at.spans->read().covers(page.source) ? at.spans->judge(page.slot, page.gen, page.key)
+                                                : page_status::refused;
+  }
+  std::span<const std::byte> pinned;
+  const auto status = at.source->pin(page.slot, page.gen, page.key, page.length_bytes, pinned);
+  if (status != page_status::hit)
+    return status;
+  PEERCACHE_ASSERT(pinned.size() == page.length_bytes);
+  bytes = memory_rows::one_piece(reinterpret_cast<std::uint64_t>(pinned.data()), page.length_bytes);
+  if (guard_on(guard::pin))
+    at.pinned.push_back(page.slot);
+  else
+    at.source->unpin(page.slot);
+  return status;
 }
 
 void memory_data_plane::answer_arrives(flight& at, const transfer& answer,
@@ -158,15 +188,19 @@ void memory_data_plane::answer_arrives(flight& at, const transfer& answer,
     complete(at, page_status::unreachable);
 }
 
-void memory_data_plane::receive_page(flight& at, page_read& page, std::span<const std::byte> bytes,
+void memory_data_plane::receive_page(flight& at, page_read& page, const memory_rows& bytes,
                                      bool damaged) {
-  std::uint32_t offset = 0;
+  if (at.spans != nullptr && !at.spans->read().covers(bytes)) {
+    page.status = page_status::unreachable;
+    return;
+  }
+  std::uint64_t offset = 0;
   checksum_stream digest;
   for (std::uint32_t i = 0; i < page.part_count; ++i) {
     const auto& part = at.job.batch->parts[page.first_part + i];
     if (part.bytes == 0)
       continue;
-    std::memcpy(part.data, bytes.data() + offset, part.bytes);
+    copy_rows(bytes, offset, part);
     if (std::exchange(damaged, false))
       part.data[part.bytes / 2] ^= std::byte{0x40};
     digest.update({part.data, part.bytes});
@@ -175,6 +209,10 @@ void memory_data_plane::receive_page(flight& at, page_read& page, std::span<cons
   const bool checks = page.verify && guard_on(guard::checksum);
   const bool right = !checks || digest.digest() == page.checksum;
   page.status = right ? page_status::hit : page_status::corrupt;
+  if (at.spans != nullptr && guard_on(guard::fence))
+    if (const auto verdict = at.spans->judge(page.slot, page.gen, page.key);
+        verdict != page_status::hit)
+      page.status = verdict;
   if (const auto pin = std::find(at.pinned.begin(), at.pinned.end(), page.slot);
       pin != at.pinned.end()) {
     at.source->unpin(page.slot);

@@ -5,6 +5,7 @@
 #include "rdma/data_plane.hpp"
 #include "rdma/page_source.hpp"
 #include "rdma/published_stats.hpp"
+#include "rdma/served_spans.hpp"
 
 #include <atomic>
 #include <map>
@@ -18,7 +19,7 @@
 namespace peercache::rdma {
 
 /// Which processes serve at which addresses of a network that exists in memory only, and how well.
-/// Threads: one, the planes'. Ownership: sources are lent from `attach` to `detach`.
+/// Threads: one, the planes'. Ownership: sources and spans are lent from `attach` to `detach`.
 class memory_network {
 public:
   enum class behaviour : std::uint8_t {
@@ -32,11 +33,20 @@ public:
     incarnation inc;
     page_source* source = nullptr;
     behaviour acts = behaviour::serves;
+    const served_spans* spans = nullptr; ///< What is served instead of `source`.
+
+    data_service service() const noexcept {
+      return source != nullptr ? data_service::pool : data_service::handoff;
+    }
   };
 
   void attach(const std::string& name, std::uint16_t port, const incarnation& inc,
               page_source& source, behaviour acts = behaviour::serves) {
-    hosts_[{name, port}] = {inc, &source, acts};
+    hosts_[{name, port}] = {inc, &source, acts, nullptr};
+  }
+  void attach(const std::string& name, std::uint16_t port, const incarnation& inc,
+              const served_spans& spans, behaviour acts = behaviour::serves) {
+    hosts_[{name, port}] = {inc, nullptr, acts, &spans};
   }
   void detach(const std::string& name, std::uint16_t port) { hosts_.erase({name, port}); }
   /// The server at an address; null when nobody listens there.
@@ -64,6 +74,8 @@ struct memory_data_plane_options {
 
 /// The data plane as a simulation: the same seed and the same calls give the same run. Answers take
 /// a random time, overtake each other, get lost, or come after the deadline.
+/// Memory under a lease is copied when its answer arrives, long after the look at the lease that
+/// the request made, so that the verdict behind the copy is what finds a lease that fell meanwhile.
 /// Threads: as data_plane says. Time: `poll`'s argument alone moves it. Errors: as
 /// channel_data_plane's. Invariants: (1) a page is pinned from the arrival of its request to the
 /// copy of its bytes, and no pin is left when its batch has finished; (2) an answer that comes
@@ -87,14 +99,15 @@ private:
     batch_job job;
     std::vector<slot_id> pinned;
     page_source* source = nullptr;
+    const served_spans* spans = nullptr;
   };
   /// A sub-request on its way to the server, or its answer on its way back.
   struct transfer {
     std::uint64_t job_id = 0;
     sub_request sub;
     bool answer = false;
-    /// Payloads of the pinned pages, by position in `sub`.
-    std::vector<std::span<const std::byte>> payloads;
+    /// Where the payloads of the hits lie, by position in `sub`.
+    std::vector<memory_rows> payloads;
   };
 
   void start(read_batch& batch);
@@ -102,7 +115,8 @@ private:
   void arrive(transfer& what);
   void request_arrives(flight& at, transfer& request);
   void answer_arrives(flight& at, const transfer& answer, memory_network::behaviour acts);
-  void receive_page(flight& at, page_read& page, std::span<const std::byte> bytes, bool damaged);
+  page_status take(flight& at, const page_read& page, memory_rows& bytes);
+  void receive_page(flight& at, page_read& page, const memory_rows& bytes, bool damaged);
   void complete(flight& which, page_status undecided);
   clock::duration random_delay();
   bool happens(std::uint32_t per_mille);

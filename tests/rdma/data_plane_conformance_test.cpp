@@ -1,8 +1,8 @@
-// The promises of every data plane, run over the simulation, over TCP, and over verbs.
+// The promises of every data plane, run over the simulation, over TCP, and over verbs, for pages of
+// a pool and for memory under leases.
 
 #include "common/test_guards.hpp"
-#include "tests/rdma/plane_rig.hpp"
-#include "tests/rdma/verbs/verbs_rig.hpp"
+#include "tests/rdma/data_plane_conformance.hpp"
 
 #include <atomic>
 #include <thread>
@@ -10,48 +10,7 @@
 namespace peercache::rdma::data_plane_conformance_test {
 namespace {
 
-constexpr incarnation first_life{1, 1};
-constexpr incarnation second_life{2, 2};
-
-struct version {
-  const char* name;
-  std::unique_ptr<plane_rig> (*make)();
-};
-
-class data_plane_conformance : public testing::TestWithParam<version> {
-protected:
-  data_plane_conformance() : rig(GetParam().make()) {}
-
-  void TearDown() override {
-    rig->plane().shutdown();
-    rig->steps(200);
-    EXPECT_EQ(pool.pins(), 0) << "a pin outlived its batch";
-  }
-
-  void serve(fault what = fault::none) { rig->serve(pool, first_life, what); }
-
-  test_batch batch_of(std::uint32_t count, std::uint32_t length_bytes) {
-    return test_batch(pool, count, length_bytes);
-  }
-
-  void expect_hits(const test_batch& what) {
-    ASSERT_TRUE(what.batch.complete());
-    for (std::size_t i = 0; i < what.batch.pages.size(); ++i) {
-      ASSERT_EQ(to_string(what.batch.pages[i].status), "hit") << "page " << i;
-      ASSERT_TRUE(what.holds(pool, i)) << "page " << i;
-    }
-    EXPECT_TRUE(what.guards_untouched());
-  }
-
-  test_pool pool;
-  std::unique_ptr<plane_rig> rig;
-};
-
-INSTANTIATE_TEST_SUITE_P(over, data_plane_conformance,
-                         testing::Values(version{"memory", make_memory_rig},
-                                         version{"tcp", make_tcp_rig},
-                                         version{"verbs", make_verbs_rig}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(over, data_plane_conformance, all_planes(), plane_version::name_of);
 
 TEST_P(data_plane_conformance, pages_of_1_byte_to_64_mib_arrive_in_1_to_32_parts) {
   serve();
@@ -300,79 +259,6 @@ TEST_P(data_plane_conformance, a_batch_that_times_out_takes_no_other_with_it) {
   expect_hits(other);
   rig->steps(300);
   EXPECT_EQ(slow.memory, returned) << "bytes came after the batch was given back";
-}
-
-TEST_P(data_plane_conformance, a_batch_can_be_cancelled_in_any_state_and_no_byte_comes_later) {
-  serve();
-  for (int i = 0; i < 8; ++i)
-    pool.put(300'000);
-  for (const int steps : {0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 21, 34}) {
-    test_batch what;
-    test_batch other;
-    for (std::uint32_t slot = 0; slot < 8; ++slot)
-      (slot < 6 ? what : other).add(pool, slot);
-    what.lay_out();
-    other.lay_out();
-    rig->submit(what, first_life);
-    rig->submit(other, first_life);
-    rig->steps(steps);
-    const bool was_complete = what.batch.complete();
-    rig->plane().cancel(what.batch);
-    ASSERT_TRUE(what.batch.complete()) << steps;
-    const auto returned = what.memory;
-    for (std::size_t i = 0; i < what.batch.pages.size(); ++i) {
-      const auto status = what.batch.pages[i].status;
-      ASSERT_TRUE(status == page_status::hit || (status == page_status::closed && !was_complete));
-      ASSERT_TRUE(status != page_status::hit || what.holds(pool, i)) << steps;
-    }
-    rig->finish(other);
-    expect_hits(other);
-    rig->steps(100);
-    ASSERT_EQ(what.memory, returned) << "bytes came after the batch was given back";
-  }
-}
-
-TEST_P(data_plane_conformance, a_batch_that_waits_for_its_turn_can_be_cancelled) {
-  serve(fault::silent);
-  std::vector<std::unique_ptr<test_batch>> many;
-  for (std::uint32_t i = 0; i < 2 * limits::channels_per_peer_max; ++i)
-    many.push_back(std::make_unique<test_batch>(pool, 2, 5000));
-  for (auto& each : many)
-    rig->submit(*each, first_life);
-  rig->steps(5);
-  for (auto each = many.rbegin(); each != many.rend(); ++each) {
-    rig->plane().cancel((*each)->batch);
-    EXPECT_TRUE((*each)->batch.complete() && (*each)->all(page_status::closed));
-  }
-  EXPECT_EQ(rig->plane().stats().by_status[static_cast<std::size_t>(page_status::closed)],
-            2 * many.size());
-}
-
-TEST_P(data_plane_conformance, a_cancel_of_a_batch_that_is_gone_does_nothing) {
-  serve();
-  auto what = batch_of(2, 5000);
-  rig->read(what, first_life);
-  rig->plane().cancel(what.batch);
-  expect_hits(what);
-  EXPECT_EQ(rig->plane().stats().batches, 1u);
-}
-
-TEST_P(data_plane_conformance, a_listener_is_told_of_each_batch_once) {
-  struct counter final : batch_listener {
-    void on_complete() noexcept override { ++calls; }
-    int calls = 0;
-  } told;
-  serve();
-  auto right = batch_of(3, 5000);
-  auto cancelled = batch_of(3, 5000);
-  right.batch.listener = cancelled.batch.listener = &told;
-  rig->submit(right, first_life);
-  rig->submit(cancelled, first_life);
-  EXPECT_EQ(told.calls, 0);
-  rig->plane().cancel(cancelled.batch);
-  EXPECT_EQ(told.calls, 1);
-  rig->finish(right);
-  EXPECT_EQ(told.calls, 2);
 }
 
 TEST_P(data_plane_conformance, shutdown_finishes_everything_as_closed) {

@@ -6,6 +6,7 @@
 #include "rdma/tcp/tcp_page_server.hpp"
 #include "rdma/tcp/tcp_transport.hpp"
 #include "tests/fakes/memory_data_plane.hpp"
+#include "tests/rdma/lent_memory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -160,14 +161,23 @@ enum class fault : std::uint8_t { none, silent, breaks, corrupts };
 /// A reader, at most one server at one address, and the time of both, which moves with each step.
 class plane_rig {
 public:
+  /// @param what how the pages of a pool are served: in their slots, or as memory under leases
+  explicit plane_rig(data_service what = data_service::pool)
+      : service(what),
+        lent(what == data_service::handoff ? std::make_unique<lent_memory>() : nullptr) {}
   virtual ~plane_rig() = default;
   virtual data_plane& plane() = 0;
   /// Serves `pool` as `inc`; an earlier server is gone.
   virtual void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) = 0;
   virtual void stop_serving() = 0;
-  /// Copies the batch's pages to where peers READ them. Rigs without such memory have nothing to
-  /// do.
-  virtual void place(test_batch&) {}
+  /// Copies the batch's pages to where peers read them, if that is not the pool itself.
+  virtual void place(test_batch& what) {
+    if (lent != nullptr && served != nullptr)
+      lent->place(*served, what);
+    else if (lent != nullptr)
+      for (auto& page : what.batch.pages)
+        page.source = memory_rows::one_piece(1, page.length_bytes); // Nobody serves anything.
+  }
   virtual peer_endpoint peer(const incarnation& inc) const = 0;
   virtual void step() = 0;
 
@@ -201,21 +211,26 @@ public:
   }
 
   clock::time_point now = clock::now();
+  const data_service service;
+  const std::unique_ptr<lent_memory> lent; ///< Null: pages are served in their slots.
+
+protected:
+  const test_pool* served = nullptr; ///< The pool of the last `serve`.
 };
 
-std::unique_ptr<plane_rig> make_memory_rig();
-std::unique_ptr<plane_rig> make_tcp_rig();
+std::unique_ptr<plane_rig> make_memory_rig(data_service what);
+std::unique_ptr<plane_rig> make_tcp_rig(data_service what);
 
 /// A server and a reader over loopback, which one thread polls in turn.
 class tcp_rig final : public plane_rig {
 public:
-  explicit tcp_rig(const tcp_data_plane_options& opts = {});
+  explicit tcp_rig(const tcp_data_plane_options& opts = {}, data_service what = data_service::pool);
   data_plane& plane() override { return *reader; }
   void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) override;
   void serve(test_pool& pool, tcp_page_server_options opts);
   void stop_serving() override { server.reset(); }
   peer_endpoint peer(const incarnation& inc) const override {
-    return {{1}, inc, "127.0.0.1", port, "test"};
+    return {{1}, inc, "127.0.0.1", port, "test", 0, service};
   }
   void step() override;
 

@@ -8,17 +8,23 @@ namespace {
 
 class memory_rig final : public plane_rig {
 public:
-  memory_rig() : reader_(network_, {.seed = 42}) {}
+  explicit memory_rig(data_service what) : plane_rig(what), reader_(network_, {.seed = 42}) {}
 
   data_plane& plane() override { return reader_; }
   void serve(test_pool& pool, const incarnation& inc, fault what) override {
     using behaviour = memory_network::behaviour;
     const behaviour acts[] = {behaviour::serves, behaviour::silent, behaviour::breaks,
                               behaviour::corrupts};
-    network_.attach("host", 1, inc, pool, acts[static_cast<std::size_t>(what)]);
+    served = &pool;
+    if (lent != nullptr)
+      network_.attach("host", 1, inc, lent->spans, acts[static_cast<std::size_t>(what)]);
+    else
+      network_.attach("host", 1, inc, pool, acts[static_cast<std::size_t>(what)]);
   }
   void stop_serving() override { network_.detach("host", 1); }
-  peer_endpoint peer(const incarnation& inc) const override { return {{1}, inc, "host", 1, "c"}; }
+  peer_endpoint peer(const incarnation& inc) const override {
+    return {{1}, inc, "host", 1, "c", 0, service};
+  }
   void step() override {
     now += std::chrono::microseconds(50);
     reader_.poll(now);
@@ -37,14 +43,15 @@ std::uint16_t unused_port() {
 
 } // namespace
 
-std::unique_ptr<plane_rig> make_memory_rig() {
-  return std::make_unique<memory_rig>();
+std::unique_ptr<plane_rig> make_memory_rig(data_service what) {
+  return std::make_unique<memory_rig>(what);
 }
-std::unique_ptr<plane_rig> make_tcp_rig() {
-  return std::make_unique<tcp_rig>();
+std::unique_ptr<plane_rig> make_tcp_rig(data_service what) {
+  return std::make_unique<tcp_rig>(tcp_data_plane_options{}, what);
 }
 
-tcp_rig::tcp_rig(const tcp_data_plane_options& opts) : port(unused_port()) {
+tcp_rig::tcp_rig(const tcp_data_plane_options& opts, data_service what)
+    : plane_rig(what), port(unused_port()) {
   auto made = make_tcp_data_plane(opts);
   EXPECT_TRUE(made);
   reader = std::move(*made);
@@ -66,7 +73,9 @@ void tcp_rig::serve(test_pool& pool, tcp_page_server_options opts) {
   server.reset();
   opts.port = port;
   opts.cluster = "test";
-  auto made = tcp_page_server::listen(opts, pool);
+  served = &pool;
+  auto made = lent != nullptr ? tcp_page_server::listen(opts, lent->spans)
+                              : tcp_page_server::listen(opts, pool);
   ASSERT_TRUE(made) << made.error().message;
   server = std::move(*made);
 }

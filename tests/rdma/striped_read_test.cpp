@@ -163,6 +163,14 @@ TEST_F(striped_read_test, nothing_stays_outstanding) {
   EXPECT_EQ(rail.outstanding_bytes, 0u);
 }
 
+TEST_F(striped_read_test, memory_under_a_lease_is_verified_on_no_lane) {
+  add(read_lane::kind::tcp);
+  batch_of(4, 4096);
+  whole.peer.service = data_service::handoff;
+  read();
+  EXPECT_EQ(verified_on[0], 0);
+}
+
 /// A lane whose batches complete when the test says so.
 class held_lane : public striped_read_test {
 protected:

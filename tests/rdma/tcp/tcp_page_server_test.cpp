@@ -186,7 +186,7 @@ TEST_F(tcp_page_server_test, frames_beyond_the_limits_close_the_connection) {
   const auto word_at = [](std::size_t offset, std::uint32_t value) {
     return [=](std::vector<std::byte>& frame) { std::memcpy(&frame[offset], &value, 4); };
   };
-  const auto length_of_record = [](std::size_t n) { return 16 + n * 48 + 44; };
+  const auto length_of_record = [](std::size_t n) { return 16 + n * 72 + 44; };
   EXPECT_TRUE(rejected(word_at(0, 7))) << "magic";
   EXPECT_TRUE(rejected(word_at(4, 0))) << "no page";
   EXPECT_TRUE(rejected(word_at(4, request_pages_max + 1)));

@@ -18,7 +18,7 @@ using rdma::clock;
 constexpr auto spin_before_sleep = 20us;
 constexpr auto server_sleep_max = 100ms;
 
-rdma::served_pool served(const storage::pool_memory& memory) {
+rdma::served_region served(const storage::pool_memory& memory) {
   return {memory.readable_region(), memory.slots().bytes(slot_id{0}, 1).data(), memory.granules()};
 }
 

@@ -72,7 +72,7 @@ struct serving_host {
     };
     door = must(rdma::tcp_page_server::listen(door_options, nothing));
     const auto region = reserve(memory_bytes + granules * sizeof(slot_entry));
-    const rdma::served_pool pool{region, region.data() + granules * sizeof(slot_entry), granules};
+    const rdma::served_region pool{region, region.data() + granules * sizeof(slot_entry), granules};
     for (std::uint32_t rail = 0; rail < rails; ++rail) {
       rdma::verbs_server_options options;
       options.cluster = "bench";

@@ -69,7 +69,7 @@ FORMATS = [
     Format("verbs_wire_version", "rdma/verbs/verbs_protocol.hpp",
            "the handshake before READs, and the slot entry that is READ",
            "the rail refuses the reader's hello, which takes TCP then (`data_plane = auto`)",
-           ["rdma/verbs/verbs_protocol.hpp", "common/slot_entry.hpp"]),
+           ["rdma/verbs/verbs_protocol.hpp", "rdma/memory_rows.hpp#data_service", "common/slot_entry.hpp"]),
     Format("pool_layout_version", "storage/pool_header.hpp",
            "the pool's shared memory",
            "a client refuses the pool of its node; a node makes a new pool in place of the dead one's",

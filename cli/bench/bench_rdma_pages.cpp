@@ -88,7 +88,7 @@ void rdma_bench_pool::fill(const rdma_page_plan::run& run) {
   }
 }
 
-rdma::served_pool rdma_bench_pool::served() const noexcept {
+rdma::served_region rdma_bench_pool::served() const noexcept {
   return {memory_.bytes(), memory_.bytes().data() + table_bytes_, granules_};
 }
 

@@ -46,7 +46,7 @@ private:
 class rdma_bench_pool {
 public:
   static result<rdma_bench_pool> make(const rdma_page_plan& plan);
-  rdma::served_pool served() const noexcept;
+  rdma::served_region served() const noexcept;
 
 private:
   rdma_bench_pool(const rdma_page_plan& plan, bench::big_memory memory);

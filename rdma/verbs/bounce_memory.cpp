@@ -9,9 +9,10 @@ result<std::unique_ptr<bounce_memory>> bounce_memory::create(const verbs::device
   const auto blocks = bytes / block_bytes;
   PEERCACHE_ASSERT(blocks > 0);
   std::unique_ptr<bounce_memory> made{new bounce_memory};
-  made->memory_ = std::make_unique<std::byte[]>(blocks * block_bytes);
-  auto region = verbs::memory_region::register_memory(
-      on, {made->memory_.get(), blocks * block_bytes}, verbs::region_use::local_write);
+  const auto all_bytes = blocks * block_bytes + discard_bytes;
+  made->memory_ = std::make_unique<std::byte[]>(all_bytes);
+  auto region = verbs::memory_region::register_memory(on, {made->memory_.get(), all_bytes},
+                                                      verbs::region_use::local_write);
   if (!region)
     return region.error();
   made->region_ = std::move(*region);

@@ -13,12 +13,14 @@
 namespace peercache::rdma {
 
 /// Registered blocks of memory through which READs go whose destination nobody has registered;
-/// their bytes are copied on from the block.
-/// Threads: the rail's. Ownership: a block is the taker's from `take` to `give_back`, which comes
-/// after the queue pair was destroyed when a READ into the block is still on its way.
+/// their bytes are copied on from the block; and a piece of memory for bytes that nobody wants,
+/// which READs of all channels overwrite at any time. Threads: the rail's. Ownership: a block is
+/// the taker's from `take` to `give_back`, which comes after the queue pair was destroyed when a
+/// READ into the block is still on its way.
 class bounce_memory {
 public:
   static constexpr std::uint32_t block_bytes = 128u << 10;
+  static constexpr std::uint32_t discard_bytes = 4096;
 
   /// Allocates and registers `bytes`, rounded down to whole blocks. @pre bytes >= block_bytes
   static result<std::unique_ptr<bounce_memory>> create(const verbs::device& on, std::size_t bytes);
@@ -32,6 +34,8 @@ public:
   std::byte* address(std::uint32_t block) noexcept {
     return memory_.get() + std::size_t{block} * block_bytes;
   }
+  /// The first of `discard_bytes` bytes that nobody reads.
+  std::byte* discard() noexcept { return memory_.get() + blocks_ * block_bytes; }
   std::uint32_t local_key() const noexcept { return region_.local_key(); }
   std::size_t free_blocks() const noexcept { return free_.size(); }
 

@@ -42,18 +42,17 @@ bool payload_reads::settle() noexcept {
 
 payload_reads::outcome payload_reads::next(payload_read& read, bounce_memory& bounce) noexcept {
   while (settle()) {
-    const auto start = region_->page_address(page().slot, page().length_bytes);
-    if (!start) {
+    const auto address = region_->byte_address(page(), at_.page_offset);
+    if (!address) {
       page().status = page_status::stale;
       continue;
     }
-    const auto address = *start + at_.page_offset;
-    const auto there = region_->find(address);
+    const auto there = region_->find(*address);
     if (!there) {
       page().status = page_status::unreachable;
       continue;
     }
-    read.remote_address = address;
+    read.remote_address = *address;
     read.rkey = there->rkey;
     read.bytes = read.sge_count = 0;
     read.copy_to = nullptr;
@@ -69,8 +68,11 @@ bool payload_reads::gather(payload_read& read, std::uint32_t at_most,
   const auto position = at_.position;
   while (read.sge_count < limits_.sge && read.bytes < at_most && settle() &&
          at_.position == position) {
+    if (read.bytes != 0 && at_row_begin() && !bridge(read, at_most, bounce))
+      return true;
     auto* to = part().data + at_.part_offset;
-    const auto bytes = std::min(part().bytes - at_.part_offset, at_most - read.bytes);
+    const auto bytes =
+        std::min({part().bytes - at_.part_offset, left_of_row(), at_most - read.bytes});
     const auto key = destination_memory::key_of(destinations_, to, bytes);
     if (!key)
       return read.sge_count != 0 || bounce_piece(read, bytes, bounce);
@@ -78,6 +80,31 @@ bool payload_reads::gather(payload_read& read, std::uint32_t at_most,
     read.bytes += bytes;
     advance(bytes);
   }
+  return true;
+}
+
+bool payload_reads::at_row_begin() noexcept {
+  return strided() && at_.page_offset % page().source.row_bytes == 0;
+}
+
+std::uint32_t payload_reads::left_of_row() noexcept {
+  const auto row_bytes = page().source.row_bytes;
+  return strided() ? row_bytes - at_.page_offset % row_bytes
+                   : page().length_bytes - at_.page_offset;
+}
+
+bool payload_reads::bridge(payload_read& read, std::uint32_t at_most,
+                           bounce_memory& bounce) noexcept {
+  const auto& rows = page().source;
+  const auto gap = rows.stride_bytes - rows.row_bytes;
+  // A gap needs a piece of its own, and is of use only when bytes of the next row follow it.
+  if (rows.stride_bytes > shared_stride_max || read.sge_count + 2 > limits_.sge ||
+      read.bytes + gap >= at_most)
+    return false;
+  const auto bytes = static_cast<std::uint32_t>(gap);
+  read.sges[read.sge_count++] = {reinterpret_cast<std::uint64_t>(bounce.discard()), bytes,
+                                 bounce.local_key()};
+  read.bytes += bytes;
   return true;
 }
 

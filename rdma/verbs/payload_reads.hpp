@@ -10,7 +10,7 @@
 
 namespace peercache::rdma {
 
-/// One READ: a contiguous piece of one page into some pieces of memory.
+/// One READ: a contiguous piece of a peer's memory into some pieces of memory, for one page.
 struct payload_read {
   static constexpr std::uint32_t sge_max = 16;
 
@@ -28,11 +28,18 @@ struct payload_read {
 
 /// Cuts the pages of a sub-request into READs, in order: at chunk borders of the peer's region, at
 /// the longest message, at the most pieces of one work request, and at memory that is not
-/// registered, which goes through a bounce block of its own.
+/// registered, which goes through a bounce block of its own. Rows that are short and close together
+/// are READ with the bytes between them, which go to memory that nobody reads; other rows one by
+/// one.
 /// Threads: none. Ownership: lends the job, the peer's region and the snapshot of destinations from
 /// `begin` until `drop`.
 class payload_reads {
 public:
+  /// Distance of two rows up to which they share a READ: a READ costs the device more than so many
+  /// bytes do.
+  static constexpr std::uint32_t shared_stride_max = 4096;
+  static_assert(shared_stride_max <= bounce_memory::discard_bytes);
+
   enum class outcome : std::uint8_t { read, done, no_block };
 
   struct limits {
@@ -64,6 +71,14 @@ private:
   /// Adds pieces of memory to `read` until the page or a limit ends it. False when `read` needs a
   /// bounce block and none is free.
   bool gather(payload_read& read, std::uint32_t at_most, bounce_memory& bounce) noexcept;
+  /// Adds the bytes between this row and the next one to `read`, so that the next row follows.
+  /// False when that row needs a READ of its own.
+  bool bridge(payload_read& read, std::uint32_t at_most, bounce_memory& bounce) noexcept;
+  /// Whether the page's bytes lie apart at the peer.
+  bool strided() noexcept { return page().source.rows != 0 && !page().source.contiguous(); }
+  bool at_row_begin() noexcept;
+  /// Bytes of the row that the cursor is in, from the cursor on.
+  std::uint32_t left_of_row() noexcept;
   bool bounce_piece(payload_read& read, std::uint32_t bytes, bounce_memory& bounce) noexcept;
   void advance(std::uint32_t bytes) noexcept;
 

@@ -32,6 +32,18 @@ remote_region::page_address(slot_id slot, std::uint32_t length_bytes) const noex
   return announced_.pages_address + std::uint64_t{slot.value} * limits::granule_bytes;
 }
 
+std::optional<std::uint64_t> remote_region::byte_address(const page_read& page,
+                                                         std::uint32_t offset) const noexcept {
+  const auto& rows = page.source;
+  if (announced_.service == data_service::handoff) {
+    if (rows.rows == 0 || page.slot.value >= announced_.granules)
+      return std::nullopt;
+    return rows.address + offset / rows.row_bytes * rows.stride_bytes + offset % rows.row_bytes;
+  }
+  const auto start = page_address(page.slot, page.length_bytes);
+  return start ? std::optional(*start + offset) : std::nullopt;
+}
+
 std::uint64_t remote_region::entry_address(slot_id slot) const noexcept {
   PEERCACHE_ASSERT(slot.value < announced_.granules);
   return announced_.table_address + std::uint64_t{slot.value} * sizeof(slot_entry);

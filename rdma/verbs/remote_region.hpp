@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/ids.hpp"
+#include "rdma/data_plane.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace peercache::rdma {
 
-/// A peer's pool as one rail of the peer can be READ: where table and pages lie in the peer's
-/// address space, and the keys of the chunks that are registered so far.
+/// A peer's pool, or its memory under leases, as one rail of the peer can be READ: where the table
+/// and a pool's pages lie in the peer's address space, and the keys of the chunks that are
+/// registered so far.
 /// Threads: none; the channel's owner serializes. Invariant: hands out no address outside of what
 /// the peer announced.
 class remote_region {
@@ -21,13 +23,17 @@ public:
 
   /// Adds a chunk that the peer has registered. False for a chunk that the protocol does not allow.
   bool add(const region_chunk& chunk);
-  /// Whether every chunk of the peer's pool is registered.
+  /// Whether every chunk of the peer's pool is registered. @pre the peer serves a pool
   bool complete() const noexcept { return chunks_.size() == announced_.chunks; }
 
   /// Remote address of the page's first byte; nothing when slot and length do not lie in the pool.
   std::optional<std::uint64_t> page_address(slot_id slot,
                                             std::uint32_t length_bytes) const noexcept;
-  /// Remote address of the slot's entry. @pre `page_address` returned an address for the slot
+  /// Remote address of the page's byte at `offset`, in its slot or in its rows; nothing when the
+  /// slot and length do not lie in the pool, or the table has no such lease.
+  std::optional<std::uint64_t> byte_address(const page_read& page,
+                                            std::uint32_t offset) const noexcept;
+  /// Remote address of the slot's entry. @pre `byte_address` returned an address for the slot
   std::uint64_t entry_address(slot_id slot) const noexcept;
 
   struct readable {

@@ -10,7 +10,7 @@
 
 namespace peercache::rdma {
 verbs_handshake::verbs_handshake(net::unique_fd fd, const verbs_hello& greeting)
-    : fd_(std::move(fd)), inc_(greeting.inc) {
+    : fd_(std::move(fd)), inc_(greeting.inc), service_(greeting.service) {
   append(greeting);
 }
 
@@ -112,7 +112,7 @@ bool verbs_handshake::take_answer(const verbs_answer& answer) {
     return broken(loss_reason::other_incarnation);
   if (answer.verdict != verbs_verdict::accepted || answer.version != verbs_wire_version)
     return broken(loss_reason::not_accepted);
-  if (!well_formed(answer))
+  if (!well_formed(answer) || answer.service != service_)
     return broken(loss_reason::violation);
   answer_ = answer;
   region_ = remote_region(answer);

@@ -50,6 +50,7 @@ private:
 
   net::unique_fd fd_;
   const incarnation inc_; ///< The incarnation that the reader expects of the server.
+  const data_service service_;
   state state_ = state::connecting;
   loss_reason why_ = loss_reason::none;
   bool readable_ = false;

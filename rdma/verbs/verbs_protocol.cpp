@@ -44,6 +44,8 @@ bool layout_is_real(const verbs_answer& answer) noexcept {
   if (begin == 0 || begin % alignof(slot_entry) != 0 || size > ~std::uint64_t{0} - begin)
     return false;
   const auto table_bytes = std::uint64_t{answer.granules} * sizeof(slot_entry);
+  if (answer.service == data_service::handoff)
+    return answer.pages_address == 0 && size == table_bytes;
   const auto pages_bytes = std::uint64_t{answer.granules} * limits::granule_bytes;
   return lies_within(begin, table_bytes, begin, size) &&
          lies_within(answer.pages_address, pages_bytes, begin, size) &&
@@ -53,9 +55,9 @@ bool layout_is_real(const verbs_answer& answer) noexcept {
 } // namespace
 
 verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const incarnation& inc,
-                    std::uint8_t layer) noexcept {
+                    std::uint8_t layer, data_service service) noexcept {
   if (greeting.magic != verbs_hello_magic || greeting.version != verbs_wire_version ||
-      greeting.reserved != 0)
+      greeting.service != service)
     return verbs_verdict::incompatible;
   if (greeting.cluster != cluster)
     return verbs_verdict::other_cluster;
@@ -76,8 +78,9 @@ bool well_formed(const queue_pair_end& end) noexcept {
 bool well_formed(const verbs_answer& answer) noexcept {
   return answer.magic == verbs_answer_magic && answer.version == verbs_wire_version &&
          answer.verdict == verbs_verdict::accepted && all_zero(answer.reserved) &&
-         answer.rail < answer.rails && well_formed(answer.end) && answer.granules != 0 &&
-         answer.chunks != 0 && answer.chunks <= region_chunks_max && layout_is_real(answer);
+         answer.service <= data_service::handoff && answer.rail < answer.rails &&
+         well_formed(answer.end) && answer.granules != 0 && answer.chunks != 0 &&
+         answer.chunks <= region_chunks_max && layout_is_real(answer);
 }
 
 bool well_formed(const verbs_ready& ready) noexcept {
@@ -85,9 +88,12 @@ bool well_formed(const verbs_ready& ready) noexcept {
 }
 
 bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept {
-  return chunk.magic == region_chunk_magic && all_zero(chunk.reserved) &&
-         chunk.index < answer.chunks && chunk.bytes != 0 &&
-         lies_within(chunk.address, chunk.bytes, answer.table_address, answer.region_bytes);
+  if (chunk.magic != region_chunk_magic || !all_zero(chunk.reserved) ||
+      chunk.index >= answer.chunks || chunk.bytes == 0)
+    return false;
+  if (answer.service == data_service::handoff)
+    return chunk.address != 0 && chunk.bytes <= ~std::uint64_t{0} - chunk.address;
+  return lies_within(chunk.address, chunk.bytes, answer.table_address, answer.region_bytes);
 }
 
 queue_pair_end agree(const queue_pair_end& reader, const queue_pair_end& server) noexcept {

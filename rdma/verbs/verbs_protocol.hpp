@@ -2,6 +2,7 @@
 
 #include "common/ids.hpp"
 #include "common/result.hpp"
+#include "rdma/memory_rows.hpp"
 
 #include <array>
 #include <bit>
@@ -18,7 +19,8 @@
 ///   server → reader, once      verbs_answer  144  when its queue pair is in RTS; any verdict but
 ///                                                 `accepted` ends the connection
 ///   reader → server, once      verbs_ready    16  when its queue pair is in RTS; READs follow
-///   server → reader, any time  region_chunk   40  a chunk of the pool is registered
+///   server → reader, any time  region_chunk   40  a chunk of the pool, or of the memory, that is
+///                                                 served is registered
 ///
 /// Every message begins with its magic. Reserved fields are zero.
 namespace peercache::rdma {
@@ -29,7 +31,7 @@ inline constexpr std::uint32_t verbs_hello_magic = 0x48564350;  // The bytes "PC
 inline constexpr std::uint32_t verbs_answer_magic = 0x41564350; // The bytes "PCVA".
 inline constexpr std::uint32_t verbs_ready_magic = 0x52564350;  // The bytes "PCVR".
 inline constexpr std::uint32_t region_chunk_magic = 0x43564350; // The bytes "PCVC".
-inline constexpr std::uint16_t verbs_wire_version = 1;
+inline constexpr std::uint16_t verbs_wire_version = 2;
 inline constexpr std::uint32_t region_chunks_max = 4096;
 
 /// One end of a queue pair.
@@ -65,7 +67,7 @@ static_assert(sizeof(queue_pair_end) == 40 && offsetof(queue_pair_end, queue_pai
 ///        0      4  magic
 ///        4      2  version    verbs_wire_version
 ///        6      1  rail       index of the reader's rail; the server takes it modulo its own count
-///        7      1  reserved
+///        7      1  service    data_service that the reader expects
 ///        8      8  cluster    digest of the cluster's name
 ///       16     16  inc        the incarnation that the reader expects
 ///       32     16  reader     the reader's own incarnation (of its process)
@@ -75,21 +77,22 @@ struct verbs_hello {
   std::uint32_t magic = verbs_hello_magic;
   std::uint16_t version = verbs_wire_version;
   std::uint8_t rail = 0;
-  std::uint8_t reserved = 0;
+  data_service service = data_service::pool;
   std::uint64_t cluster = 0;
   incarnation inc;
   incarnation reader;
   queue_pair_end end;
   std::array<char, 40> name{};
 };
-static_assert(sizeof(verbs_hello) == 128 && offsetof(verbs_hello, inc) == 16 &&
-              offsetof(verbs_hello, end) == 48 && offsetof(verbs_hello, name) == 88);
+static_assert(sizeof(verbs_hello) == 128 && offsetof(verbs_hello, service) == 7 &&
+              offsetof(verbs_hello, inc) == 16 && offsetof(verbs_hello, end) == 48 &&
+              offsetof(verbs_hello, name) == 88);
 
 enum class verbs_verdict : std::uint8_t {
   accepted,
   other_incarnation,
   other_cluster,
-  incompatible, ///< The wire version or the link layer differs.
+  incompatible, ///< The wire version, the service or the link layer differs.
   no_device,    ///< The node serves TCP only, or its rail is down.
   busy          ///< A limit of the server is reached; the reader comes again later.
 };
@@ -103,14 +106,18 @@ inline constexpr std::size_t verbs_verdicts = 6;
 ///        7      1  rail          the one that serves
 ///        8     16  inc           the incarnation that serves
 ///       24     40  end           the server's queue pair; its depths and MTU are the agreed ones
-///       64      8  table_address of the slot table, which is where the region begins
-///       72      8  pages_address of the first page
-///       80      4  granules      of the pool: entries of the table, granules of pages
-///       84      4  chunks        that the region will have
-///       88      8  region_bytes  of all chunks together, from table_address on
+///       64      8  table_address of the slot table, which is where a pool's region begins, or of
+///                                the table of leases
+///       72      8  pages_address of the first page of a pool; 0 for memory under leases
+///       80      4  granules      entries of the table, and granules of a pool's pages
+///       84      4  chunks        that a pool's region will have; for memory under leases the most
+///                                that there can be at a time
+///       88      8  region_bytes  of a pool's chunks together, from table_address on; for memory
+///                                under leases of the table
 ///       96     40  name          the server's node id, zero-padded
 ///      136      1  rails         of this node
-///      137      7  reserved
+///      137      1  service       data_service
+///      138      6  reserved
 struct verbs_answer {
   std::uint32_t magic = verbs_answer_magic;
   std::uint16_t version = verbs_wire_version;
@@ -125,12 +132,13 @@ struct verbs_answer {
   std::uint64_t region_bytes = 0;
   std::array<char, 40> name{};
   std::uint8_t rails = 0;
-  std::array<std::uint8_t, 7> reserved{};
+  data_service service = data_service::pool;
+  std::array<std::uint8_t, 6> reserved{};
 };
 static_assert(sizeof(verbs_answer) == 144 && offsetof(verbs_answer, inc) == 8 &&
               offsetof(verbs_answer, end) == 24 && offsetof(verbs_answer, table_address) == 64 &&
               offsetof(verbs_answer, granules) == 80 && offsetof(verbs_answer, name) == 96 &&
-              offsetof(verbs_answer, rails) == 136);
+              offsetof(verbs_answer, rails) == 136 && offsetof(verbs_answer, service) == 137);
 
 /// The reader's queue pair is ready, and READs follow.
 ///   offset  bytes  field
@@ -145,7 +153,7 @@ static_assert(sizeof(verbs_ready) == 16);
 /// A piece of the server's region that can be read from now on. Chunks do not overlap.
 ///   offset  bytes  field
 ///        0      4  magic
-///        4      4  index     0..chunks
+///        4      4  index     0..chunks of a pool; 0 for memory under leases
 ///        8      8  address   of its first byte
 ///       16      8  bytes
 ///       24      4  rkey
@@ -160,20 +168,21 @@ struct region_chunk {
 };
 static_assert(sizeof(region_chunk) == 40 && offsetof(region_chunk, rkey) == 24);
 
-/// The verdict of a server that is `inc` of `cluster` on a reader's hello. A hello with a wrong
-/// magic or version is `incompatible`, and its other fields are not looked at. A queue pair's end
-/// that cannot be real, or whose link layer is not `layer`, is `incompatible` too.
+/// The verdict of a server that is `inc` of `cluster` and serves `service` on a reader's hello. A
+/// hello with a wrong magic or version is `incompatible`, and its other fields are not looked at. A
+/// queue pair's end that cannot be real, or whose link layer is not `layer`, is `incompatible` too.
 verbs_verdict judge(const verbs_hello& greeting, std::uint64_t cluster, const incarnation& inc,
-                    std::uint8_t layer) noexcept;
+                    std::uint8_t layer, data_service service) noexcept;
 
 /// Whether a queue pair's end can be real: numbers within their bits, an address that its layer
 /// uses, READs that hold a slot's entry, depths not zero.
 bool well_formed(const queue_pair_end& end) noexcept;
 /// Whether an answer is an accepted one that can be real: sizes within limits, addresses that do
-/// not wrap around, first the table and then the pages, both within the region.
+/// not wrap around, first the table and then a pool's pages, both within the region.
 bool well_formed(const verbs_answer& answer) noexcept;
 bool well_formed(const verbs_ready& ready) noexcept;
-/// Whether a chunk lies within the region that the answer announced. @pre well_formed(answer)
+/// Whether a chunk lies within the region that the answer announced; memory under leases may lie
+/// anywhere. @pre well_formed(answer)
 bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept;
 
 /// The server's end as it goes into the answer: MTU and message size are the minimum of both ends.

@@ -13,7 +13,7 @@ namespace peercache::rdma {
 namespace {
 
 constexpr std::uint64_t device_id = 0;
-static_assert(static_cast<std::size_t>(session_end::rail_down) + 1 == session_ends);
+static_assert(static_cast<std::size_t>(session_end::memory_removed) + 1 == session_ends);
 constexpr auto reap_every = std::chrono::milliseconds(100);
 constexpr auto publish_every = std::chrono::milliseconds(100);
 
@@ -45,9 +45,10 @@ void send_once(const net::unique_fd& socket, const verbs_answer& answer) noexcep
       ::send(socket.get(), &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-result<void> check(const verbs_server_options& options, const served_pool& pool) {
+result<void> check(const verbs_server_options& options, const served_region& pool) {
   PEERCACHE_ASSERT(options.rail < options.rails && options.hellos_per_turn > 0);
-  PEERCACHE_ASSERT(pool.granules > 0 && pool.pages >= pool.region.data());
+  PEERCACHE_ASSERT(pool.granules > 0 &&
+                   (pool.pages == nullptr || pool.pages >= pool.region.data()));
   return verbs::check(options.path);
 }
 
@@ -57,7 +58,7 @@ result<void> check(const verbs_server_options& options, const served_pool& pool)
 
 result<std::unique_ptr<verbs_rail_server>>
 verbs_rail_server::create(std::unique_ptr<verbs::device> device,
-                          const verbs_server_options& options, const served_pool& pool) {
+                          const verbs_server_options& options, const served_region& pool) {
   if (auto sensible = check(options, pool); !sensible)
     return sensible.error();
   device->own();
@@ -78,12 +79,14 @@ verbs_rail_server::create(std::unique_ptr<verbs::device> device,
 
 verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
                                      verbs::completion_queue completions, net::event_poll events,
-                                     const verbs_server_options& options, const served_pool& pool,
+                                     const verbs_server_options& options, const served_region& pool,
                                      const chunk_plan& plan)
     : device_(std::move(device)), options_(options), cluster_(cluster_digest(options.cluster)),
       pool_(pool), events_(std::move(events)),
       regions_(*device_, plan,
                {options.on_registered, [this] { wake(); }, options.on_not_registered}),
+      spans_(*device_, region_chunks_max - regions_.chunks(), options.chunk_bytes,
+             [this] { wake(); }),
       inbox_(options.inbox_max), latest_(std::make_shared<const snapshot>()),
       completions_(std::move(completions)) {
   stats_.regions = regions_.progress();
@@ -137,8 +140,8 @@ bool verbs_rail_server::admit(clock::time_point now) {
 }
 
 verbs_verdict verbs_rail_server::verdict_of(const verbs_hello& greeting) const noexcept {
-  const auto verdict =
-      judge(greeting, cluster_, options_.inc, static_cast<std::uint8_t>(device_->port().layer));
+  const auto verdict = judge(greeting, cluster_, options_.inc,
+                             static_cast<std::uint8_t>(device_->port().layer), pool_.service());
   if (verdict == verbs_verdict::accepted && !stats_.serving)
     return verbs_verdict::no_device;
   return verdict;
@@ -215,7 +218,8 @@ verbs_answer verbs_rail_server::answer_of(verbs_verdict verdict) const {
   answer.table_address = reinterpret_cast<std::uint64_t>(pool_.region.data());
   answer.pages_address = reinterpret_cast<std::uint64_t>(pool_.pages);
   answer.granules = pool_.granules;
-  answer.chunks = regions_.chunks();
+  answer.service = pool_.service();
+  answer.chunks = answer.service == data_service::pool ? regions_.chunks() : region_chunks_max;
   answer.region_bytes = pool_.region.size();
   return answer;
 }
@@ -236,7 +240,13 @@ queue_pair_end verbs_rail_server::own_end() const noexcept {
 // -- sessions: moved on, watched, ended
 
 bool verbs_rail_server::take_regions() {
-  const bool any = regions_.take_registered(announced_);
+  bool any = regions_.take_registered(announced_);
+  if (spans_.has_news()) {
+    any = true;
+    // Readers keep what they were told of: those that come again are told what is left.
+    if (spans_.take(announced_))
+      end_all(session_end::memory_removed);
+  }
   if (any)
     for (const auto& each : sessions_)
       ready_.push_back(each.first);

@@ -4,6 +4,7 @@
 #include "net/socket.hpp"
 #include "rdma/verbs/completion_queue.hpp"
 #include "rdma/verbs/region_registry.hpp"
+#include "rdma/verbs/span_registry.hpp"
 #include "rdma/verbs/verbs_inbox.hpp"
 #include "rdma/verbs/verbs_server_options.hpp"
 #include "rdma/verbs/verbs_server_session.hpp"
@@ -18,23 +19,24 @@
 
 namespace peercache::rdma {
 
-/// Lets other hosts READ one pool through one device: owns the device, the pool's registered
-/// regions and a queue pair for each channel of each reader. No CPU takes part in a READ; this
-/// object does the handshakes, and ends the sessions of readers that are gone.
+/// Lets other hosts READ one pool, or memory under leases, through one device: owns the device, the
+/// registered regions and a queue pair for each channel of each reader. No CPU takes part in a
+/// READ; this object does the handshakes, and ends the sessions of readers that are gone, and all
+/// sessions when memory that they were told of is removed.
 ///
 /// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
-/// first `poll` on; `accept`, `wake`, `regions`, `stats` and `readers` are for any. Starts none.
-/// Destroyed by any thread, when no other is in it any more. Ownership: the pool's memory is lent
-/// and outlives this object. Errors: a faulty reader loses its session, and all readers do when the
-/// device is down; `stats` says why. Limits: `verbs_server_options`; a reader above them is told
-/// `busy`. Invariant: readers get no right but to READ the regions.
+/// first `poll` on; `accept`, `wake`, `regions`, `spans`, `stats` and `readers` are for any. Starts
+/// none. Destroyed by any thread, when no other is in it any more. Ownership: the pool's memory is
+/// lent and outlives this object. Errors: a faulty reader loses its session, and all readers do
+/// when the device is down; `stats` says why. Limits: `verbs_server_options`; a reader above them
+/// is told `busy`. Invariant: readers get no right but to READ the regions.
 class verbs_rail_server {
 public:
   /// Takes the device and makes the server; no chunk is registered yet. @pre no other thread uses
   /// the device
   static result<std::unique_ptr<verbs_rail_server>> create(std::unique_ptr<verbs::device> device,
                                                            const verbs_server_options& options,
-                                                           const served_pool& pool);
+                                                           const served_region& pool);
   ~verbs_rail_server();
   verbs_rail_server(const verbs_rail_server&) = delete;
   verbs_rail_server& operator=(const verbs_rail_server&) = delete;
@@ -42,6 +44,10 @@ public:
   /// Takes a connection on which a reader has said `greeting`. When the inbox is full, the reader
   /// is told `busy` at once.
   void accept(net::unique_fd socket, const verbs_hello& greeting);
+
+  /// The registry of memory under leases, for a rail that was made with their table: any thread may
+  /// add and remove.
+  span_registry& spans() noexcept { return spans_; }
 
   /// The registry of the pool's chunks: chunks can be READ once somebody has called its
   /// `register_next`.
@@ -75,7 +81,7 @@ private:
 
   verbs_rail_server(std::unique_ptr<verbs::device> device, verbs::completion_queue completions,
                     net::event_poll events, const verbs_server_options& options,
-                    const served_pool& pool, const chunk_plan& plan);
+                    const served_region& pool, const chunk_plan& plan);
 
   bool take_events();
   void take_device_events();
@@ -101,11 +107,12 @@ private:
   const std::unique_ptr<verbs::device> device_;
   const verbs_server_options options_;
   const std::uint64_t cluster_;
-  const served_pool pool_;
+  const served_region pool_;
 
   // Members that any thread may use.
   net::event_poll events_; ///< Epoll of this rail; other threads may call `wake` only.
   region_registry regions_;
+  span_registry spans_;
   verbs_inbox inbox_;
   std::atomic<std::uint64_t> inbox_overflows_{0};
   std::atomic<std::shared_ptr<const snapshot>> latest_;

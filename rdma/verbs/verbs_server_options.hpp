@@ -1,6 +1,8 @@
 #pragma once
 
 #include "common/ids.hpp"
+#include "common/slot_entry.hpp"
+#include "rdma/memory_rows.hpp"
 #include "rdma/verbs/queue_pair.hpp"
 
 #include <chrono>
@@ -50,11 +52,19 @@ struct verbs_server_options {
   std::chrono::seconds keep_alive{2};
 };
 
-/// The memory that a rail serves. Ownership: the pool's; outlives the rail.
-struct served_pool {
-  std::span<std::byte> region; ///< The pool's memory: first the slot table, then the pages.
-  const std::byte* pages = nullptr;
-  std::uint32_t granules = 0;
+/// The memory that a rail serves from its start: a pool, or the table of leases of memory that is
+/// added later (`span_registry`). Ownership: lent; outlives the rail.
+struct served_region {
+  std::span<std::byte> region;      ///< First the table of entries, then the pages of a pool.
+  const std::byte* pages = nullptr; ///< Null: the region is a table of leases.
+  std::uint32_t granules = 0;       ///< Entries of the table.
+
+  static served_region leases(std::span<slot_entry> table) noexcept {
+    return {std::as_writable_bytes(table), nullptr, static_cast<std::uint32_t>(table.size())};
+  }
+  data_service service() const noexcept {
+    return pages != nullptr ? data_service::pool : data_service::handoff;
+  }
 };
 
 } // namespace peercache::rdma

@@ -19,9 +19,10 @@ enum class session_end : std::uint8_t {
   stalled,   ///< The reader took no byte for too long.
   idle,      ///< No READ came for too long.
   replaced,  ///< A newer incarnation of the reader came.
-  rail_down
+  rail_down,
+  memory_removed ///< Memory that the reader was told of is not served any more.
 };
-inline constexpr std::size_t session_ends = 7;
+inline constexpr std::size_t session_ends = 8;
 
 struct verbs_rail_stats {
   bool serving = true;

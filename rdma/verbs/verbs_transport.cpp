@@ -82,6 +82,7 @@ verbs_hello verbs_transport::greeting_for(const peer_endpoint& peer, const verbs
   const auto& port = rail_.device->port();
   verbs_hello made;
   made.rail = rail_.options.rail;
+  made.service = peer.service;
   made.cluster = cluster_digest(peer.cluster);
   made.inc = peer.inc;
   made.reader = rail_.options.reader;

@@ -24,13 +24,14 @@ struct plane_version {
   }
 };
 
-/// All planes, and both services where the plane has them.
+/// All planes times both services.
 inline auto all_planes() {
   using version = plane_version;
   return testing::Values(version{"memory", make_memory_rig}, version{"tcp", make_tcp_rig},
-                         version{"verbs", [](data_service) { return make_verbs_rig(); }},
+                         version{"verbs", make_verbs_rig},
                          version{"memory_leases", make_memory_rig, data_service::handoff},
-                         version{"tcp_leases", make_tcp_rig, data_service::handoff});
+                         version{"tcp_leases", make_tcp_rig, data_service::handoff},
+                         version{"verbs_leases", make_verbs_rig, data_service::handoff});
 }
 
 /// A reader and a server of one version.

@@ -82,7 +82,8 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P(over, data_plane_lease,
                          testing::Values(version{"memory", make_memory_rig, 30'000},
-                                         version{"tcp", make_tcp_rig, 6u << 20}),
+                                         version{"tcp", make_tcp_rig, 6u << 20},
+                                         version{"verbs", make_verbs_rig, 9000}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(data_plane_lease, memory_that_was_taken_back_is_never_a_hit) {

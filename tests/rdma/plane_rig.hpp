@@ -162,7 +162,7 @@ enum class fault : std::uint8_t { none, silent, breaks, corrupts };
 class plane_rig {
 public:
   /// @param what how the pages of a pool are served: in their slots, or as memory under leases
-  explicit plane_rig(data_service what = data_service::pool)
+  explicit plane_rig(data_service what)
       : service(what),
         lent(what == data_service::handoff ? std::make_unique<lent_memory>() : nullptr) {}
   virtual ~plane_rig() = default;

@@ -141,7 +141,7 @@ private:
     return chunk;
   }
 
-  const served_pool pool_;
+  const served_region pool_;
   const incarnation inc_;
   const std::unique_ptr<verbs::device> device_;
   verbs::completion_queue completions_;

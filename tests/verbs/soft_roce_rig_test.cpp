@@ -18,8 +18,8 @@ constexpr int slowness = 20;
 
 class soft_roce_rig final : public verbs_rig {
 public:
-  soft_roce_rig()
-      : verbs_rig({"rxe0", "rxe1", [this](plane_rig&) { pass_real_time(); }}, options()) {}
+  explicit soft_roce_rig(data_service what)
+      : verbs_rig({"rxe0", "rxe1", [this](plane_rig&) { pass_real_time(); }}, options(), what) {}
 
   ~soft_roce_rig() override {
     if (testing::Test::HasFailure())
@@ -42,7 +42,8 @@ public:
       return;
     for (const auto& page : what.batch.pages)
       if (damaged_.insert(page.slot.value).second)
-        memory.page(page.slot)[7] ^= std::byte{1};
+        (lent != nullptr ? reinterpret_cast<std::byte*>(page.source.address)
+                         : memory.page(page.slot))[7] ^= std::byte{1};
   }
 
   void step() override {
@@ -76,8 +77,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<plane_rig> make_verbs_rig() {
-  return std::make_unique<soft_roce_rig>();
+std::unique_ptr<plane_rig> make_verbs_rig(data_service what) {
+  return std::make_unique<soft_roce_rig>(what);
 }
 
 } // namespace peercache::rdma

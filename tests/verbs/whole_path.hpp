@@ -26,7 +26,7 @@ struct node_pool {
 class serving_node {
 public:
   /// Starts the node. @param port 0: the kernel chooses one
-  serving_node(const served_pool& pool, const incarnation& inc,
+  serving_node(const served_region& pool, const incarnation& inc,
                const std::vector<std::string>& devices, std::uint16_t port = 0)
       : inc_(inc) {
     for (const auto& device : devices)
@@ -75,7 +75,7 @@ private:
     void unpin(slot_id) override {}
   };
 
-  void add_rail(const served_pool& pool, const std::string& name, std::uint8_t rails) {
+  void add_rail(const served_region& pool, const std::string& name, std::uint8_t rails) {
     auto device = verbs::device::open(name, {});
     if (!device)
       throw std::runtime_error(device.error().message);

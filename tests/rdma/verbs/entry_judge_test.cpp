@@ -82,5 +82,12 @@ TEST_F(entry_judge_test, other_bytes_are_corrupt_where_they_are_verified) {
   EXPECT_EQ(judged(), page_status::hit);
 }
 
+TEST_F(entry_judge_test, a_lease_says_nothing_of_lengths) {
+  entry.length_bytes = 0;
+  EXPECT_EQ(judged(), page_status::bad_size);
+  page.source = memory_rows::one_piece(4096, 100);
+  EXPECT_EQ(judged(), page_status::hit);
+}
+
 } // namespace
 } // namespace peercache::rdma::entry_judge_test

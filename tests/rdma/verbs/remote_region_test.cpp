@@ -66,5 +66,26 @@ TEST(remote_region, pages_beyond_the_pool_have_no_address) {
   EXPECT_EQ(region.entry_address({7}), table + 7 * sizeof(slot_entry));
 }
 
+TEST(remote_region, finds_a_pages_bytes_in_its_slot_or_in_its_rows) {
+  const remote_region pool(announced(1));
+  page_read page;
+  page.slot = {3};
+  page.length_bytes = 600;
+  EXPECT_EQ(pool.byte_address(page, 70), pages + 3 * limits::granule_bytes + 70);
+  page.slot = {granules};
+  EXPECT_FALSE(pool.byte_address(page, 0));
+
+  auto answer = announced(1);
+  answer.service = data_service::handoff;
+  const remote_region leases(answer);
+  page.slot = {granules - 1};
+  EXPECT_FALSE(leases.byte_address(page, 0)) << "a page that names no rows";
+  page.source = {5000, 300, 6, 100};
+  EXPECT_EQ(leases.byte_address(page, 0), 5000u);
+  EXPECT_EQ(leases.byte_address(page, 250), 5000u + 2 * 300 + 50);
+  page.slot = {granules};
+  EXPECT_FALSE(leases.byte_address(page, 0)) << "there is no such lease";
+}
+
 } // namespace
 } // namespace peercache::rdma::remote_region_test

@@ -22,11 +22,13 @@ struct fabric_first {
 
 class fake_verbs_rig final : fabric_first, public verbs_rig {
 public:
-  fake_verbs_rig()
-      : verbs_rig({"fake0", "fake1", [this](plane_rig& rig) {
+  explicit fake_verbs_rig(data_service what)
+      : verbs_rig({"fake0", "fake1",
+                   [this](plane_rig& rig) {
                      rig.now += std::chrono::microseconds(10);
                      fabric.advance(std::chrono::microseconds(10));
-                   }}) {
+                   }},
+                  {}, what) {
     fabric.before_each([this](const fake_work& work) { before(work); });
     fabric.in_the_middle([this](const fake_work& work) { after(work); });
   }
@@ -58,8 +60,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<plane_rig> make_verbs_rig() {
-  return std::make_unique<fake_verbs_rig>();
+std::unique_ptr<plane_rig> make_verbs_rig(data_service what) {
+  return std::make_unique<fake_verbs_rig>(what);
 }
 
 } // namespace peercache::rdma

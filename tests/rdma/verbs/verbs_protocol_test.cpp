@@ -1,6 +1,7 @@
 // Tests of the verbs handshake: its layout, its rules one by one, and hostile bytes against an
 // oracle that counts in 128 bits.
 
+#include "common/slot_entry.hpp"
 #include "common/test_guards.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
@@ -65,7 +66,7 @@ region_chunk good_chunk() {
 }
 
 verbs_verdict verdict_of(const verbs_hello& say) {
-  return judge(say, cluster, life, ethernet);
+  return judge(say, cluster, life, ethernet, data_service::pool);
 }
 
 template <class T>
@@ -106,6 +107,7 @@ TEST(verbs_protocol, the_answer_and_what_follows_lie_on_the_wire_as_their_tables
   EXPECT_EQ(answer[84], 3) << "chunks";
   EXPECT_EQ(answer[88 + 2], 0x42) << "region bytes";
   EXPECT_EQ(answer[136], 2) << "rails";
+  EXPECT_EQ(answer[137], 0) << "service";
   const auto chunk = bytes_of(good_chunk());
   EXPECT_EQ(std::memcmp(chunk.data(), "PCVC", 4), 0);
   EXPECT_EQ(chunk[4], 2) << "index";
@@ -127,17 +129,21 @@ TEST(verbs_protocol, each_wrong_field_of_a_hello_has_its_verdict) {
     return verdict_of(say);
   };
   EXPECT_EQ(with([](auto& say) { say.magic = hello_magic; }), verbs_verdict::incompatible);
-  EXPECT_EQ(with([](auto& say) { say.version = 2; }), verbs_verdict::incompatible);
-  EXPECT_EQ(with([](auto& say) { say.reserved = 1; }), verbs_verdict::incompatible);
+  EXPECT_EQ(with([](auto& say) { say.version = 1; }), verbs_verdict::incompatible);
+  EXPECT_EQ(with([](auto& say) { say.service = data_service::handoff; }),
+            verbs_verdict::incompatible);
   EXPECT_EQ(with([](auto& say) { say.cluster = 1; }), verbs_verdict::other_cluster);
   EXPECT_EQ(with([](auto& say) { say.inc = {9, 7}; }), verbs_verdict::other_incarnation);
   EXPECT_EQ(with([](auto& say) { say.end.psn = 1u << 24; }), verbs_verdict::incompatible);
-  EXPECT_EQ(judge(good_hello(), cluster, life, infiniband), verbs_verdict::incompatible);
+  EXPECT_EQ(judge(good_hello(), cluster, life, infiniband, data_service::pool),
+            verbs_verdict::incompatible);
+  EXPECT_EQ(judge(good_hello(), cluster, life, ethernet, data_service::handoff),
+            verbs_verdict::incompatible);
 }
 
 TEST(verbs_protocol, a_hello_of_another_version_is_not_looked_at) {
   auto say = good_hello();
-  say.version = 2;
+  say.version = 1;
   say.cluster = 1;
   EXPECT_EQ(verdict_of(say), verbs_verdict::incompatible);
 }
@@ -184,11 +190,11 @@ TEST(verbs_protocol, an_answer_that_cannot_be_real_is_not_well_formed) {
     return well_formed(answer);
   };
   EXPECT_FALSE(with([](auto& answer) { answer.magic = verbs_hello_magic; }));
-  EXPECT_FALSE(with([](auto& answer) { answer.version = 2; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.version = 1; }));
   EXPECT_FALSE(with([](auto& answer) { answer.verdict = verbs_verdict::busy; }));
   EXPECT_FALSE(with([](auto& answer) { answer.rails = 0; }));
   EXPECT_FALSE(with([](auto& answer) { answer.rail = 2; }));
-  EXPECT_FALSE(with([](auto& answer) { answer.reserved[6] = 1; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.reserved[5] = 1; }));
   EXPECT_FALSE(with([](auto& answer) { answer.end.mtu_bytes = 1; }));
   EXPECT_FALSE(with([](auto& answer) { answer.granules = 0; }));
   EXPECT_FALSE(with([](auto& answer) { answer.granules += 1; })) << "pages past the region";
@@ -202,6 +208,43 @@ TEST(verbs_protocol, an_answer_that_cannot_be_real_is_not_well_formed) {
   EXPECT_FALSE(with([](auto& answer) { answer.pages_address = answer.table_address; }));
   EXPECT_FALSE(with([](auto& answer) { answer.pages_address = answer.table_address - 4096; }));
   EXPECT_FALSE(with([](auto& answer) { answer.pages_address = ~0ull - 4096; }));
+}
+
+/// The answer of a server of memory under leases: a table of 4 leases, and nothing else.
+verbs_answer answer_of_leases() {
+  auto answer = good_answer();
+  answer.service = data_service::handoff;
+  answer.pages_address = 0;
+  answer.granules = 4;
+  answer.region_bytes = 4 * sizeof(slot_entry);
+  answer.chunks = region_chunks_max;
+  return answer;
+}
+
+TEST(verbs_protocol, a_server_of_leases_names_its_table_and_no_pages) {
+  EXPECT_TRUE(well_formed(answer_of_leases()));
+  const auto with = [](auto damage) {
+    auto answer = answer_of_leases();
+    damage(answer);
+    return well_formed(answer);
+  };
+  EXPECT_FALSE(with([](auto& answer) { answer.service = data_service::pool; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.service = static_cast<data_service>(2); }));
+  EXPECT_FALSE(with([](auto& answer) { answer.pages_address = answer.table_address; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.granules = 5; }));
+  EXPECT_FALSE(with([](auto& answer) { answer.region_bytes = ~0ull; }));
+}
+
+TEST(verbs_protocol, a_chunk_of_memory_under_leases_may_lie_anywhere_but_ends) {
+  const auto with = [](auto change) {
+    auto chunk = good_chunk();
+    change(chunk);
+    return within(chunk, answer_of_leases());
+  };
+  EXPECT_TRUE(with([](auto& chunk) { chunk.address = 1ull << 60; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.address = 0; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.bytes = 0; }));
+  EXPECT_FALSE(with([](auto& chunk) { chunk.bytes = 0 - chunk.address; })) << "ends at 0";
 }
 
 TEST(verbs_protocol, a_chunk_lies_within_the_region) {
@@ -264,7 +307,7 @@ bool end_is_allowed(const queue_pair_end& end) {
 }
 
 bool hello_is_allowed(const verbs_hello& say) {
-  return say.magic == 0x48564350 && say.version == 1 && say.reserved == 0 &&
+  return say.magic == 0x48564350 && say.version == 2 && bytes_of(say)[7] == 0 &&
          say.cluster == cluster && say.inc == life && say.end.layer == ethernet &&
          end_is_allowed(say.end);
 }
@@ -272,12 +315,12 @@ bool hello_is_allowed(const verbs_hello& say) {
 bool answer_is_allowed(const verbs_answer& answer) {
   const wide table = answer.table_address, pages = answer.pages_address;
   const wide region_end = table + answer.region_bytes, granules = answer.granules;
-  return answer.magic == 0x41564350 && answer.version == 1 &&
-         answer.verdict == verbs_verdict::accepted && answer.rail < answer.rails &&
-         answer.reserved == std::array<std::uint8_t, 7>{} && end_is_allowed(answer.end) &&
-         answer.chunks >= 1 && answer.chunks <= 4096 && granules > 0 && table > 0 &&
-         table % 64 == 0 && region_end < wide{1} << 64 && pages >= table + granules * 64 &&
-         pages + granules * 4096 <= region_end;
+  return answer.magic == 0x41564350 && answer.version == 2 &&
+         answer.service == data_service::pool && answer.verdict == verbs_verdict::accepted &&
+         answer.rail < answer.rails && answer.reserved == std::array<std::uint8_t, 6>{} &&
+         end_is_allowed(answer.end) && answer.chunks >= 1 && answer.chunks <= 4096 &&
+         granules > 0 && table > 0 && table % 64 == 0 && region_end < wide{1} << 64 &&
+         pages >= table + granules * 64 && pages + granules * 4096 <= region_end;
 }
 
 bool chunk_is_allowed(const region_chunk& chunk, const verbs_answer& answer) {

@@ -42,7 +42,7 @@ public:
 
   std::span<std::byte> region() const { return {table_, region_bytes_}; }
   std::byte* pages() const { return table_ + table_bytes_; }
-  served_pool served() const { return {region(), pages(), granules_}; }
+  served_region served() const { return {region(), pages(), granules_}; }
 
 private:
   std::uint32_t granules_;

@@ -24,7 +24,7 @@ public:
 
   /// The slot of this page in the served memory. The first call copies the page there.
   slot_id place(const test_pool& pool, std::uint32_t slot);
-  served_pool served() const;
+  served_region served() const;
   slot_entry& entry(slot_id slot) const { return table_[slot.value]; }
   std::byte* page(slot_id slot) const { return pages_ + std::size_t{slot.value} * 4096; }
 
@@ -46,7 +46,8 @@ struct verbs_rig_devices {
 /// A reader, a rail server and a page server, which one thread polls in turn.
 class verbs_rig : public plane_rig {
 public:
-  explicit verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options = {});
+  explicit verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options = {},
+                     data_service what = data_service::pool);
   ~verbs_rig() override;
 
   data_plane& plane() override { return *reader; }
@@ -54,7 +55,7 @@ public:
   void stop_serving() override;
   void place(test_batch& what) override;
   peer_endpoint peer(const incarnation& inc) const override {
-    return {{1}, inc, "127.0.0.1", port_, "test", 1};
+    return {{1}, inc, "127.0.0.1", port_, "test", 1, service};
   }
   void step() override;
 
@@ -71,11 +72,10 @@ public:
 private:
   const verbs_rig_devices devices_;
   std::uint16_t port_ = 0;
-  test_pool* pool_ = nullptr;
   std::unique_ptr<tcp_page_server> acceptor_;
 };
 
 /// Makes a rig over the fake provider, whose fabric has a fixed seed.
-std::unique_ptr<plane_rig> make_verbs_rig();
+std::unique_ptr<plane_rig> make_verbs_rig(data_service what);
 
 } // namespace peercache::rdma

@@ -23,7 +23,7 @@ readable_pool::~readable_pool() {
   ::munmap(memory_, table_bytes + pages_bytes);
 }
 
-served_pool readable_pool::served() const {
+served_region readable_pool::served() const {
   return {{memory_, table_bytes + pages_bytes}, pages_, granules};
 }
 
@@ -44,8 +44,8 @@ slot_id readable_pool::place(const test_pool& pool, std::uint32_t slot) {
   return made;
 }
 
-verbs_rig::verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options)
-    : devices_(std::move(devices)) {
+verbs_rig::verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options, data_service what)
+    : plane_rig(what), devices_(std::move(devices)) {
   auto listener = net::listen_on("127.0.0.1", 0, 1);
   port_ = net::local_port(*listener); // Nobody listens at this port until `serve`.
   options.reader = {7, 7};
@@ -65,7 +65,7 @@ verbs_rig::~verbs_rig() {
 
 void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   stop_serving();
-  pool_ = &pool;
+  served = &pool;
   serves = what;
   auto device = verbs::device::open(devices_.server, {});
   ASSERT_TRUE(device) << device.error().message;
@@ -74,10 +74,16 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   options.inc = inc;
   options.node = server_name;
   options.chunk_bytes = chunk_bytes;
-  auto made = verbs_rail_server::create(std::move(*device), options, memory.served());
+  auto made = verbs_rail_server::create(std::move(*device), options,
+                                        lent != nullptr ? served_region::leases(lent->table())
+                                                        : memory.served());
   ASSERT_TRUE(made) << made.error().message;
   server = std::move(*made);
   for (std::uint32_t i = 0; i < chunks_at_start && server->regions().register_next(); ++i) {
+  }
+  if (lent != nullptr) {
+    const auto added = server->spans().add(lent->memory());
+    ASSERT_TRUE(added) << to_string(added.error());
   }
   tcp_page_server_options accepting;
   accepting.port = port_;
@@ -86,7 +92,8 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   accepting.on_verbs_hello = [this](net::unique_fd socket, const verbs_hello& greeting) {
     server->accept(std::move(socket), greeting);
   };
-  auto acceptor = tcp_page_server::listen(accepting, pool);
+  auto acceptor = lent != nullptr ? tcp_page_server::listen(accepting, lent->spans)
+                                  : tcp_page_server::listen(accepting, pool);
   ASSERT_TRUE(acceptor) << acceptor.error().message;
   acceptor_ = std::move(*acceptor);
 }
@@ -97,11 +104,13 @@ void verbs_rig::stop_serving() {
 }
 
 void verbs_rig::place(test_batch& what) {
-  if (pool_ == nullptr)
+  if (lent != nullptr)
+    return plane_rig::place(what);
+  if (served == nullptr)
     return;
   for (std::size_t i = 0; i < what.batch.pages.size(); ++i)
     if (what.batch.pages[i].slot.value == what.from_slots[i])
-      what.batch.pages[i].slot = memory.place(*pool_, what.from_slots[i]);
+      what.batch.pages[i].slot = memory.place(*served, what.from_slots[i]);
 }
 
 void verbs_rig::step() {

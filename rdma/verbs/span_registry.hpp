@@ -1,0 +1,65 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "rdma/verbs/memory_region.hpp"
+#include "rdma/verbs/verbs_protocol.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// The memory under leases that one rail lets others READ: spans that come and go while the rail
+/// serves.
+/// Threads: `add` and `remove` any; `has_news` and `take` the rail's. The mutex guards the lists
+/// only, never while the device works. Ownership: the memory is lent from `add` to `remove`, the
+/// device for the lifetime of this object. Errors: `refused` for memory that overlaps a span, or
+/// for too many chunks; all others are memory_region's, and then nothing of the span is served.
+class span_registry {
+public:
+  /// @param tell called when there is something to `take`, from the thread that changed it
+  span_registry(const verbs::device& on, std::uint32_t chunks_max, std::uint64_t chunk_bytes,
+                std::function<void()> tell)
+      : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), tell_(std::move(tell)) {}
+
+  /// Registers the memory; a few milliseconds for a gigabyte of touched memory, more otherwise.
+  result<void> add(std::span<std::byte> memory);
+  /// Ends the registration of the span that begins at `begin`: when it returns, the device reads it
+  /// no more. False when no span begins there.
+  bool remove(const std::byte* begin);
+
+  bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
+  /// Takes what was removed since the last call out of `announced`, and appends what was added.
+  /// Returns whether something that had been announced was removed.
+  bool take(std::vector<region_chunk>& announced);
+
+private:
+  struct served_span {
+    std::span<std::byte> memory;
+    std::vector<verbs::memory_region> regions; ///< Empty while they are being registered.
+  };
+
+  result<void> reserve(std::span<std::byte> memory, std::uint32_t chunks);
+  void give_up(const std::byte* begin, std::uint32_t chunks);
+
+  // Members that stay constant after construction.
+  const verbs::device& device_;
+  const std::uint32_t chunks_max_;
+  const std::uint64_t chunk_bytes_;
+  const std::function<void()> tell_;
+
+  // Members that all threads share.
+  std::atomic<bool> has_news_{false};
+  std::mutex mutex_; ///< Guards the members after it.
+  std::vector<served_span> spans_;
+  std::uint32_t chunks_ = 0; ///< Chunks of all spans, those being registered included.
+  std::vector<region_chunk> fresh_;
+  std::vector<std::uint32_t> gone_; ///< Keys of chunks that were taken, and then removed.
+};
+
+} // namespace peercache::rdma

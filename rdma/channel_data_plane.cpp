@@ -69,7 +69,7 @@ void channel_data_plane::start(read_batch& batch) {
   auto& job = made->job;
   job.id = next_id_++;
   made->peer = peer;
-  plan(job, batch, transport_->cut());
+  plan(job, batch, transport_->cut(batch));
   deadlines_.insert({batch.deadline, job.id});
   auto& kept = *flights_.emplace(job.id, std::move(made)).first->second;
   ++peer->jobs;
@@ -164,7 +164,7 @@ void channel_data_plane::assign(channel_peer& peer) {
 bool channel_data_plane::give_channels(channel_peer& peer, batch_job& job) {
   const auto subs = job.subs.size() - job.next;
   const auto wanted =
-      std::min<std::uint64_t>(transport_->channels_for(job.bytes), subs);
+      std::min<std::uint64_t>(transport_->channels_for(job.bytes, job.order.size()), subs);
   std::uint64_t given = 0;
   // A batch gets a second and further channels only while no other batch waits for this peer.
   while (given == 0 || (given < wanted && peer.waiting.empty())) {

@@ -97,10 +97,10 @@ class transport {
 public:
   virtual ~transport() = default;
 
-  /// The limits by which a batch is cut into sub-requests for this transport.
-  virtual sub_request_limits cut() const noexcept = 0;
-  /// How many channels a batch of `bytes` may use at once.
-  virtual std::uint32_t channels_for(std::uint64_t bytes) const noexcept = 0;
+  /// The limits by which this batch is cut into sub-requests for this transport.
+  virtual sub_request_limits cut(const read_batch& batch) const noexcept = 0;
+  /// How many channels a batch of `bytes` in so many pieces may use at once.
+  virtual std::uint32_t channels_for(std::uint64_t bytes, std::size_t pieces) const noexcept = 0;
   /// Starts to connect to `peer`; the channel's descriptors are added to `events` under `id`. Null
   /// when the machine cannot connect (out of descriptors, the rail is down).
   virtual std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,

@@ -7,13 +7,13 @@
 
 namespace peercache::rdma {
 
-sub_request_limits tcp_transport::cut() const noexcept {
+sub_request_limits tcp_transport::cut(const read_batch&) const noexcept {
   PEERCACHE_ASSERT(options_.request_pages_max <= request_pages_max &&
                    options_.request_bytes_max <= request_bytes_max);
   return {options_.request_pages_max, options_.request_bytes_max};
 }
 
-std::uint32_t tcp_transport::channels_for(std::uint64_t bytes) const noexcept {
+std::uint32_t tcp_transport::channels_for(std::uint64_t bytes, std::size_t) const noexcept {
   const auto by_size = bytes / options_.stripe_bytes;
   return static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(by_size, 1, options_.stripe_channels_max));

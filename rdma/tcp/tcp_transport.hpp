@@ -13,8 +13,9 @@ public:
   /// Makes a transport. @pre the options are within their limits (make_tcp_data_plane checks them)
   explicit tcp_transport(const tcp_data_plane_options& opts) : options_(opts) {}
 
-  sub_request_limits cut() const noexcept override;
-  std::uint32_t channels_for(std::uint64_t bytes) const noexcept override;
+  sub_request_limits cut(const read_batch& batch) const noexcept override;
+  /// By bytes alone: one thread sends all channels' pieces, and a request has many of them.
+  std::uint32_t channels_for(std::uint64_t bytes, std::size_t pieces) const noexcept override;
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                      net::event_poll& events, clock::time_point now) override;
 

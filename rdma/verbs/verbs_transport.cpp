@@ -39,8 +39,15 @@ verbs_transport::~verbs_transport() {
   rail_.device->own();
 }
 
-sub_request_limits verbs_transport::cut() const noexcept {
-  return {limits::batch_pages_max, std::numeric_limits<std::uint64_t>::max()};
+sub_request_limits verbs_transport::cut(const read_batch& batch) const noexcept {
+  const bool of_pool = batch.peer.service == data_service::pool;
+  return {of_pool ? limits::batch_pages_max : pieces_per_channel,
+          std::numeric_limits<std::uint64_t>::max()};
+}
+
+std::uint32_t verbs_transport::channels_for(std::uint64_t, std::size_t pieces) const noexcept {
+  const auto wanted = (pieces + pieces_per_channel - 1) / pieces_per_channel;
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(wanted, 1, channels_per_batch_max));
 }
 
 /// Makes the calling thread the owner of the device when this function is called first. `open` and

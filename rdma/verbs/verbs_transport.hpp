@@ -33,10 +33,15 @@ public:
   explicit verbs_transport(reader_rail& rail);
   ~verbs_transport() override;
 
-  /// The limits of a sub-request: so wide that one holds a whole batch, which is then validated
-  /// once.
-  sub_request_limits cut() const noexcept override;
-  std::uint32_t channels_for(std::uint64_t) const noexcept override { return 1; }
+  /// How many pieces under leases are worth a channel of their own: a queue pair has few READs on
+  /// the wire at a time.
+  static constexpr std::uint32_t pieces_per_channel = 1024;
+  static constexpr std::uint32_t channels_per_batch_max = 4;
+
+  /// The limits of a sub-request: for pages of a pool so wide that one holds a whole batch, which
+  /// is then validated once. Pieces under one lease cost a READ of it for each sub-request.
+  sub_request_limits cut(const read_batch& batch) const noexcept override;
+  std::uint32_t channels_for(std::uint64_t bytes, std::size_t pieces) const noexcept override;
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                      net::event_poll& events, clock::time_point now) override;
   bool poll(clock::time_point now) override;

@@ -122,6 +122,19 @@ TEST_F(verbs_rows_test, pages_that_share_a_lease_share_the_look_at_it) {
   EXPECT_EQ(counters().fences, 1u);
 }
 
+TEST_F(verbs_rows_test, many_small_pieces_use_several_channels_and_few_use_one) {
+  test_batch few(pool, verbs_transport::pieces_per_channel, 64);
+  rig->read(few, life);
+  EXPECT_TRUE(few.all(page_status::hit));
+  EXPECT_EQ(counters().channels, 1u);
+  EXPECT_EQ(counters().fences, 1u);
+  test_batch many(pool, 5 * verbs_transport::pieces_per_channel, 64);
+  rig->read(many, life);
+  EXPECT_TRUE(many.all(page_status::hit));
+  EXPECT_EQ(counters().channels, verbs_transport::channels_per_batch_max);
+  EXPECT_EQ(counters().fences, 1u + 5u);
+}
+
 TEST_F(verbs_rows_test, memory_that_is_removed_is_read_no_more_and_may_come_again) {
   test_batch what(pool, 2, 5000);
   rig->read(what, life);

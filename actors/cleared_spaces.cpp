@@ -1,16 +1,13 @@
 #include "actors/cleared_spaces.hpp"
 
 #include "common/assert.hpp"
-#include "discovery/byte_codec.hpp"
+#include "common/byte_codec.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace peercache::actors {
 namespace {
-
-using discovery::byte_reader;
-using discovery::byte_writer;
 
 /// Version of the bytes that nodes tell each other and keep on disk; grows with any change of them:
 ///

@@ -42,7 +42,7 @@ life_record record_of_unknown() {
 
 std::string encode_record(const life_record& record) {
   std::string bytes;
-  discovery::byte_writer out(bytes);
+  byte_writer out(bytes);
   out.id(record.lineage);
   out.id(record.process);
   out.number(static_cast<std::uint32_t>(record.left_behind.size()));
@@ -65,7 +65,7 @@ std::string encode_record(const life_record& record, std::size_t bytes_max) {
   return bytes;
 }
 
-life_record read_record(discovery::byte_reader& in) {
+life_record read_record(byte_reader& in) {
   life_record record;
   record.lineage = in.id();
   record.process = in.id();

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "common/byte_codec.hpp"
 #include "common/ids.hpp"
-#include "discovery/byte_codec.hpp"
 
 #include <map>
 #include <string>
@@ -44,6 +44,6 @@ std::string encode_record(const life_record& record);
 /// Encodes a record in no more than `bytes_max`: names that do not fit become one unknown process.
 std::string encode_record(const life_record& record, std::size_t bytes_max);
 /// Reads a record and leaves `in` behind it; `in` is not `ok` when there is no record.
-life_record read_record(discovery::byte_reader& in);
+life_record read_record(byte_reader& in);
 
 } // namespace peercache::actors

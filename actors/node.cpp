@@ -103,7 +103,7 @@ void node::impl::recall_last_life() {
   const auto note = memory_->note().read();
   if (note && note->empty())
     return;
-  discovery::byte_reader in(note.value_or(""));
+  byte_reader in(note.value_or(""));
   const auto life = read_record(in);
   cleared_.recall(in.finished() ? life : record_of_unknown());
 }

@@ -1,8 +1,8 @@
 #include "discovery/packet_codec.hpp"
 
 #include "common/assert.hpp"
+#include "common/byte_codec.hpp"
 #include "common/limits.hpp"
-#include "discovery/byte_codec.hpp"
 #include "discovery/view_codec.hpp"
 
 namespace peercache::discovery {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "common/byte_codec.hpp"
 #include "common/result.hpp"
-#include "discovery/byte_codec.hpp"
 #include "discovery/view.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
 #include "link/protocol/samples_wire.hpp"
 
-#include "discovery/byte_codec.hpp"
+#include "common/byte_codec.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -10,8 +10,6 @@ namespace peercache::link {
 
 namespace {
 
-using discovery::byte_reader;
-using discovery::byte_writer;
 using metrics::latency_snapshot;
 using metrics::metric_info;
 using metrics::metric_type;

@@ -242,12 +242,12 @@ TEST(left_behind, a_record_that_does_not_fit_names_nobody) {
   for (std::uint64_t i = 1; i <= 3; ++i)
     record.left_behind[{i, i}] = "node-" + std::to_string(i);
   const auto whole = encode_record(record);
-  discovery::byte_reader in(whole);
+  byte_reader in(whole);
   EXPECT_EQ(read_record(in), record);
   EXPECT_TRUE(in.finished());
   EXPECT_EQ(encode_record(record, whole.size()), whole);
   const auto shorter = encode_record(record, whole.size() - 1);
-  discovery::byte_reader rest(shorter);
+  byte_reader rest(shorter);
   const auto read = read_record(rest);
   EXPECT_TRUE(rest.finished());
   EXPECT_EQ(read.left_behind, record_of_unknown().left_behind);

@@ -1,6 +1,6 @@
 #include "link/protocol/samples_wire.hpp"
 
-#include "discovery/byte_codec.hpp"
+#include "common/byte_codec.hpp"
 #include "tests/support/actor_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,6 @@
 namespace peercache::link::samples_wire_test {
 namespace {
 
-using discovery::byte_writer;
 using metrics::metric;
 using metrics::samples;
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace peercache::discovery {
+namespace peercache {
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 
@@ -80,4 +80,4 @@ private:
   bool ok_ = true;
 };
 
-} // namespace peercache::discovery
+} // namespace peercache

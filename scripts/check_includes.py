@@ -22,6 +22,7 @@ FOLDERS = {
     "rdma": ["common", "net"],
     "rdma/verbs": ["common", "net", "rdma", "rdma/tcp"],
     "rdma/tcp": ["common", "net", "rdma", "rdma/verbs"],
+    "handoff": ["common"],
     "metrics": ["common"],
     "link/protocol": ["common", "discovery"],
     "link": ["common", "config", "discovery", "rdma/verbs", "link/protocol"],

@@ -1,0 +1,108 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "handoff/limits.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// Stands for the layer of a buffer whose engine does not say it.
+inline constexpr std::uint32_t no_layer = ~std::uint32_t{0};
+
+/// One buffer of items that lie one after the other: pages of KV, or rows of aux data.
+struct kv_buffer {
+  std::uint64_t address = 0; ///< In the worker's own process.
+  std::uint64_t length_bytes = 0;
+  std::uint32_t item_bytes = 0; ///< Length of a page, or of an aux row.
+  std::uint32_t layer = no_layer;
+  bool operator==(const kv_buffer&) const = default;
+
+  std::uint64_t items() const noexcept { return length_bytes / item_bytes; }
+};
+
+/// What a component of states is, as SGLang calls it. The numbers travel.
+enum class state_type : std::uint8_t {
+  mamba,           ///< One item per request: states of convolutions and of recurrences.
+  swa,             ///< Pages of a sliding window.
+  dsa,             ///< Pages of an index over the whole sequence.
+  minimax_index_k, ///< Pages of another model's index over the sequence.
+  swa_ring,        ///< One row per position of a window, ascending.
+  c128_state,      ///< No row, or one.
+};
+inline constexpr std::uint8_t state_type_count = 6;
+std::string_view to_string(state_type type) noexcept;
+
+/// One tensor of a component. An item is `outer_count` rows of `dim` units; of a tensor that tensor
+/// parallel ranks do not share out both are 0.
+struct state_tensor {
+  kv_buffer buffer;
+  std::uint32_t dim = 0;
+  std::uint32_t outer_count = 0;
+  /// Widths, over all ranks, of the groups that a row is made of (q, k, v of GDN); each is shared
+  /// out over the ranks by itself. Empty: the row is one group.
+  std::vector<std::uint32_t> conv_groups;
+  bool operator==(const state_tensor&) const = default;
+};
+
+struct state_component {
+  state_type type = state_type::mamba;
+  std::vector<state_tensor> tensors;
+  bool operator==(const state_component&) const = default;
+};
+
+/// The place of a worker among the workers of its engine: tensor, pipeline and context parallel.
+struct worker_ranks {
+  std::uint32_t tp = 0, tp_size = 1;
+  std::uint32_t pp = 0, pp_size = 1;
+  std::uint32_t cp = 0, cp_size = 1;
+  bool operator==(const worker_ranks&) const = default;
+};
+
+/// What one worker (a process of an engine, one for each rank) has: where its KV pages, states and
+/// aux rows lie, and how bytes are arranged in them. A worker describes itself once, and a
+/// receiver plans its reads from two of these descriptions (`transfer_plan`).
+///
+/// Threads: a value. Ownership: addresses are numbers; nothing here reads the memory that they
+/// name. Errors: `check` says in a sentence what no engine can have; a layout that came from
+/// another process is checked before anything else uses it (`decode_layout` does it). Bounds:
+/// those of handoff/limits.hpp.
+struct kv_layout {
+  std::string dtype; ///< The engine's word for the type of KV elements.
+  std::uint32_t page_tokens = 0;
+  bool mla = false; ///< One latent per token, the same on all tensor parallel ranks; no heads.
+  /// Beside MLA's KV there are states that are shared out over the ranks.
+  bool hybrid_mla = false;
+  /// Every context parallel rank sends its share of the pages; else rank 0 sends all.
+  bool all_cp_ranks_send = false;
+  /// KV heads of the model, over all ranks; 0: not known here (decode), or MLA.
+  std::uint32_t kv_heads = 0;
+  /// The first layer of this pipeline stage, and the one behind its last; both 0: not known here.
+  std::uint32_t first_layer = 0, end_layer = 0;
+  /// Layers of the model without those of a draft model; 0: not known here.
+  std::uint32_t model_layers = 0;
+  worker_ranks ranks;
+  /// Each layer's K, then each layer's V, then K and V of a draft model; of MLA one per layer.
+  std::vector<kv_buffer> buffers;
+  std::vector<state_component> states;
+  std::vector<kv_buffer> aux; ///< The fields of an aux row, in host memory.
+  bool operator==(const kv_layout&) const = default;
+
+  /// Whether the layers of the buffers are known.
+  bool has_layer_ids() const noexcept {
+    return !buffers.empty() && buffers.front().layer != no_layer;
+  }
+};
+
+/// Whether the layout is one that a worker can have. Errors: `invalid_argument`.
+result<void> check(const kv_layout& layout);
+
+/// Whether tokens that `source` computed can be used by `destination`: number type, page size,
+/// kind of attention, components of states, aux fields. Lengths that depend on ranks, and layers,
+/// are `transfer_plan::create`'s to compare. Errors: `incompatible`, with both values named.
+result<void> compare(const kv_layout& source, const kv_layout& destination);
+
+} // namespace peercache::handoff

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "handoff/kv_layout.hpp"
+
+#include <cstdint>
+
+namespace peercache::handoff {
+
+/// What a receiver takes from one prefill worker. A worker of which it takes nothing is a dummy: it
+/// is joined, so that its room can end, and ends by itself.
+struct source_role {
+  bool kv = false;
+  bool shared_states = false; ///< States of which each tensor parallel rank has its share (mamba).
+  bool whole_states = false;  ///< States of which each tensor parallel rank has all.
+  bool aux = false;
+  bool operator==(const source_role&) const = default;
+
+  bool dummy() const noexcept { return *this == source_role{}; }
+};
+
+/// The role of the prefill worker `source` for `destination`. Of workers that have the same bytes,
+/// the first one alone is read. Errors: `incompatible`, when the sizes of the two engines do not
+/// go together; `invalid_argument`, when these two workers have nothing to do with each other.
+result<source_role> role_of(const kv_layout& source, const kv_layout& destination);
+
+/// A contiguous share of items: `count` from `first` on.
+struct item_share {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+/// The share of one context parallel rank in `count` pages: as equal as can be, the longer ones
+/// first. @pre rank < ranks
+item_share share_of(std::uint32_t count, std::uint32_t rank, std::uint32_t ranks) noexcept;
+
+} // namespace peercache::handoff

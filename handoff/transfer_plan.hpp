@@ -1,0 +1,135 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "handoff/kv_layout.hpp"
+#include "handoff/row_copies.hpp"
+#include "handoff/source_role.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// Items of one component of states that belong to one request.
+struct state_items {
+  /// The first item's place in the sequence, in pages; 0 for components that are no pages.
+  std::uint32_t first_page = 0;
+  std::vector<std::uint32_t> items;
+  bool operator==(const state_items&) const = default;
+};
+
+/// A part of a room's pages, as a prefill worker offers it.
+struct offered_pages {
+  std::uint32_t first_page = 0; ///< Place in the sequence of the first page.
+  std::vector<std::uint32_t> pages;
+  /// Nothing follows: states and aux row are complete as well. Such an offer may have no pages.
+  bool last = false;
+  std::vector<state_items> states; ///< One for each component in the last offer; else none.
+  std::uint32_t aux_row = 0;       ///< Unused unless `last`.
+  bool operator==(const offered_pages&) const = default;
+};
+
+/// What decode has allocated for a room.
+struct allocated_pages {
+  /// Pages before the first allocated one, which decode has already: its place in the sequence.
+  std::uint32_t prefix_pages = 0;
+  std::vector<std::uint32_t> pages;
+  std::vector<state_items> states;
+  std::uint32_t aux_row = 0;
+  bool operator==(const allocated_pages&) const = default;
+};
+
+class transfer_plan;
+
+/// Gives the pieces of one offer, one after the other: a plan of 8,192 scattered pages in 128
+/// buffers takes memory for its runs alone. Threads: a value. Lifetime: within that of its plan.
+class piece_reader {
+public:
+  /// The next piece, whose parts are appended to `parts`; nothing when there is none left.
+  std::optional<piece> next(std::vector<page_part>& parts);
+  bool finished() const noexcept { return cutter_.finished() && at_ == copies_.size(); }
+  /// Bytes of all pieces, those that were taken included.
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+private:
+  friend class transfer_plan;
+  struct copies {
+    const std::vector<item_stripe>* stripes;
+    std::vector<item_run> runs;
+  };
+  void add(const std::vector<item_stripe>& stripes, std::vector<item_run> runs);
+
+  std::vector<copies> copies_;
+  std::size_t at_ = 0, stripe_ = 0, run_ = 0; ///< What comes behind `cutter_`.
+  piece_cutter cutter_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Which bytes of one prefill worker go where in one decode worker: pairs of buffers, slices of
+/// heads and states where the numbers of tensor parallel ranks differ, pipeline stages, shares of
+/// context parallel ranks. Made once for two workers; `pieces` applies it to each offer.
+///
+/// An offer fits exactly, or is refused: nothing is ever cut. Pages of KV have places in the
+/// sequence, which must be allocated; the last offer ends with the last allocated page. States:
+///
+///   mamba                         one item on either side
+///   swa, dsa, minimax_index_k     by place: each allocated page must be offered, and no offered
+///   page may
+///                                 lie behind the last allocated one. Pages before the first
+///                                 allocated one are not asked for: decode's window may begin
+///                                 later.
+///   swa_ring, c128_state          equally many on both sides; of c128_state at most one
+///
+/// Each byte of what a worker's role (`source_role`) covers is written by exactly one piece, over
+/// all offers of a room.
+///
+/// Threads: immutable once made. No I/O, no clock. Errors: `create` says why two workers do not fit
+/// (`incompatible`), `pieces` why an offer does not (`invalid_argument`); items beyond a buffer's
+/// end are refused on either side, so pieces stay within the buffers of the two layouts.
+class transfer_plan {
+public:
+  /// @pre both are checked
+  static result<transfer_plan> create(const kv_layout& source, const kv_layout& destination);
+
+  const source_role& role() const noexcept { return role_; }
+  result<piece_reader> pieces(const offered_pages& offer, const allocated_pages& room) const;
+
+private:
+  /// Buffers whose items are numbered alike.
+  struct stripes_of_items {
+    std::vector<item_stripe> stripes;
+    std::uint64_t source_items = ~std::uint64_t{0};
+    std::uint64_t destination_items = ~std::uint64_t{0};
+
+    void add(const kv_buffer& source, const kv_buffer& destination, item_stripe stripe);
+    void limit_to(const kv_buffer& source, const kv_buffer& destination) noexcept;
+    result<std::vector<item_run>> runs(std::span<const std::uint32_t> source,
+                                       std::span<const std::uint32_t> destination) const;
+  };
+  struct component {
+    state_type type = state_type::mamba;
+    bool taken = false; ///< Whether this source's role covers it.
+    stripes_of_items items;
+  };
+
+  transfer_plan() = default;
+  result<void> add_kv(const kv_layout& source, const kv_layout& destination);
+  result<void> add_states(const kv_layout& source, const kv_layout& destination);
+  result<void> add_aux(const kv_layout& source, const kv_layout& destination);
+  result<void> add_pages(piece_reader& reader, const offered_pages& offer,
+                         const allocated_pages& room) const;
+  result<void> add_last(piece_reader& reader, const offered_pages& offer,
+                        const allocated_pages& room) const;
+
+  source_role role_;
+  std::uint32_t share_rank_ = 0; ///< Which share of a room's pages this source has.
+  std::uint32_t shares_ = 1;
+  stripes_of_items kv_;
+  std::vector<component> states_;
+  stripes_of_items aux_;
+};
+
+} // namespace peercache::handoff

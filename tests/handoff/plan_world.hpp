@@ -1,0 +1,106 @@
+#pragma once
+
+#include "handoff/kv_layout.hpp"
+#include "handoff/transfer_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace peercache::handoff::test {
+
+/// A model and the two engines that run it, drawn from a seed.
+struct model_shape {
+  explicit model_shape(std::mt19937_64& random);
+
+  std::uint32_t p = 1, d = 1; ///< Tensor parallel ranks of prefill and of decode.
+  std::uint32_t source_stages = 1, destination_stages = 1;
+  std::uint32_t cp = 1;
+  bool all_cp = false;
+  bool mla = false;
+  std::uint32_t heads = 1;
+  std::uint32_t head_bytes = 1; ///< Bytes of a head of a token; with MLA, of a token.
+  std::uint32_t page_tokens = 1;
+  std::uint32_t layers = 1;
+  bool layer_ids = false;
+  bool source_draft = false, destination_draft = false;
+  std::vector<state_type> states;
+  std::vector<std::uint32_t>
+      groups; ///< Groups of mamba's rows; one alone is not named in the layout.
+  std::uint32_t outer = 1, unit_bytes = 1;
+
+  std::string text() const;
+};
+
+/// What a room has on one side: items of each kind, scattered over the worker's memory.
+struct room_items {
+  std::uint32_t prefix_pages = 0;
+  std::vector<std::uint32_t> pages; ///< From `prefix_pages` on.
+  std::vector<state_items> states;
+  std::uint32_t aux_row = 0;
+};
+
+/// One worker with real memory. `fill` writes into the items of a room the bytes that the model
+/// computes there; `check` compares them and how often each byte was written. Both go byte by byte
+/// through layers, tokens and heads, and know of no slices, runs or strides.
+class fake_worker {
+public:
+  static constexpr std::uint32_t items = 40;
+
+  fake_worker(const model_shape& shape, worker_ranks ranks, bool is_source);
+
+  const kv_layout& layout() const noexcept { return layout_; }
+  void fill(const room_items& room);
+  /// Carries one piece out, as a data plane would.
+  void receive(const piece& read, const std::vector<page_part>& parts);
+  /// Returns what is wrong, or nothing. Draft buffers that prefill lacks stay unwritten.
+  std::string check(const room_items& room) const;
+
+private:
+  struct tensor {
+    std::vector<std::byte> bytes;
+    std::vector<std::uint8_t> writes;
+    std::uint32_t item_bytes = 0;
+  };
+  /// Calls `visit(tensor, offset, value)` for each byte that the room has.
+  template <class Visit>
+  void visit_room(const room_items& room, Visit visit) const;
+  template <class Visit>
+  void visit_kv(const room_items& room, Visit visit) const;
+  template <class Visit>
+  void visit_mamba(std::uint32_t item, const std::vector<std::size_t>& tensors, Visit visit) const;
+
+  kv_buffer add_tensor(std::uint32_t item_bytes, std::uint32_t layer);
+  void add_kv();
+  void add_states();
+  std::uint32_t head_of(std::uint32_t local) const noexcept;
+  std::vector<std::uint32_t> stage_layers() const;
+
+  const model_shape shape_;
+  bool is_source_;
+  std::uint32_t tp_size_;
+  std::uint32_t local_heads_;
+  kv_layout layout_;
+  std::vector<std::unique_ptr<tensor>> tensors_;
+  struct kv_tensor {
+    std::size_t tensor;
+    std::uint32_t layer;
+    std::uint32_t kind; ///< 0: K or MLA's; 1: V; 2 and 3: those of the draft.
+  };
+  std::vector<kv_tensor> kv_;
+  std::vector<std::vector<std::size_t>> states_;
+  std::vector<std::vector<std::uint32_t>> state_names_;
+  std::vector<std::size_t> aux_;
+};
+
+/// Items of a room of `pages` pages, `window` of them in sliding windows, at random places that
+/// keep some of their neighbours.
+room_items random_items(const model_shape& shape, std::mt19937_64& random, std::uint32_t prefix,
+                        std::uint32_t pages, std::uint32_t window, std::uint32_t ring,
+                        bool compressed);
+
+} // namespace peercache::handoff::test

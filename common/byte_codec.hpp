@@ -14,8 +14,8 @@ namespace peercache {
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 
 /// Appends numbers and short texts to a string, for packets (`packet_wire_version`), views
-/// (`view_format`), samples (`wire_version`) and cleared spaces. A text that exceeds its limit is
-/// the caller's fault and asserts.
+/// (`view_format`), samples (`wire_version`), cleared spaces and workers (`handoff_wire_version`).
+/// A text that exceeds its limit is the caller's fault and asserts.
 class byte_writer {
 public:
   explicit byte_writer(std::string& out) noexcept : out_(out) {}

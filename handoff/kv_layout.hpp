@@ -24,7 +24,8 @@ struct kv_buffer {
   std::uint64_t items() const noexcept { return length_bytes / item_bytes; }
 };
 
-/// What a component of states is, as SGLang calls it. The numbers travel.
+/// What a component of states is, as SGLang calls it. The numbers travel: any change is another
+/// `handoff_wire_version`.
 enum class state_type : std::uint8_t {
   mamba,           ///< One item per request: states of convolutions and of recurrences.
   swa,             ///< Pages of a sliding window.

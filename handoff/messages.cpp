@@ -1,0 +1,235 @@
+#include "handoff/messages.hpp"
+
+#include "common/assert.hpp"
+#include "common/byte_codec.hpp"
+#include "handoff/layout_codec.hpp"
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace peercache::handoff {
+namespace {
+
+/// The byte that says which message follows.
+enum class kind : std::uint8_t { hello = 1, layout, join, offer, done, abort, beat };
+
+void append_items(byte_writer& out, std::span<const std::uint32_t> items) {
+  out.number(static_cast<std::uint32_t>(items.size()));
+  out.text({reinterpret_cast<const char*>(items.data()), items.size_bytes()});
+}
+
+std::vector<std::uint32_t> read_items(byte_reader& in, std::uint32_t most) {
+  const auto count = in.number<std::uint32_t>();
+  if (count > most)
+    in.fail();
+  const auto bytes = in.take(in.ok() ? std::size_t{count} * sizeof(std::uint32_t) : 0);
+  std::vector<std::uint32_t> items(bytes.size() / sizeof(std::uint32_t));
+  if (!items.empty())
+    std::memcpy(items.data(), bytes.data(), bytes.size());
+  return items;
+}
+
+void append_lease(byte_writer& out, const lease& under) {
+  out.number(under.slot.value);
+  out.number(under.gen.value);
+  out.number(under.key);
+}
+
+lease read_lease(byte_reader& in) {
+  lease under;
+  under.slot.value = in.number<std::uint32_t>();
+  under.gen.value = in.number<std::uint64_t>();
+  under.key = in.number<page_key>();
+  if (!under.gen.readable())
+    in.fail();
+  return under;
+}
+
+// -- one pair of functions for each message
+
+void append(byte_writer& out, const hello& sent) {
+  out.number(kind::hello);
+  out.number(handoff_wire_version);
+  out.number(sent.side);
+  out.id(sent.process);
+  out.number(sent.node.value);
+  out.number(sent.data_port);
+  out.number(sent.rails);
+  out.short_text(std::string_view(sent.cluster).substr(0, 255));
+}
+
+message read_hello(byte_reader& in) {
+  hello sent;
+  sent.side = in.number<engine_side>();
+  sent.process = in.id();
+  sent.node.value = in.number<std::uint64_t>();
+  sent.data_port = in.number<std::uint16_t>();
+  sent.rails = in.number<std::uint8_t>();
+  sent.cluster = in.short_text();
+  if ((sent.side != engine_side::prefill && sent.side != engine_side::decode) ||
+      sent.process == incarnation{})
+    in.fail();
+  return sent;
+}
+
+void append(byte_writer& out, const kv_layout& sent) {
+  out.number(kind::layout);
+  append_layout(out, sent);
+}
+
+void append(byte_writer& out, const join& sent) {
+  out.number(kind::join);
+  out.number(sent.room.value);
+  out.number(sent.id.value);
+  out.number(sent.prefix_pages);
+  out.number(sent.page_count);
+  out.number(static_cast<std::uint8_t>(sent.dummy));
+}
+
+message read_join(byte_reader& in) {
+  join sent;
+  sent.room.value = in.number<std::uint64_t>();
+  sent.id.value = in.number<std::uint64_t>();
+  sent.prefix_pages = in.number<std::uint32_t>();
+  sent.page_count = in.number<std::uint32_t>();
+  sent.dummy = read_bool(in);
+  if (sent.prefix_pages > limits::room_pages_max || sent.page_count > limits::room_pages_max)
+    in.fail();
+  return sent;
+}
+
+void append(byte_writer& out, const offer& sent) {
+  const auto& pages = sent.pages;
+  PEERCACHE_ASSERT(pages.pages.size() <= limits::offer_pages_max);
+  PEERCACHE_ASSERT(pages.states.size() <= limits::state_components_max);
+  out.number(kind::offer);
+  out.number(sent.room.value);
+  out.number(sent.id.value);
+  append_lease(out, sent.under);
+  out.number(pages.first_page);
+  append_items(out, pages.pages);
+  out.number(static_cast<std::uint8_t>(pages.last));
+  out.number(static_cast<std::uint32_t>(pages.states.size()));
+  for (const auto& states : pages.states) {
+    PEERCACHE_ASSERT(states.items.size() <= limits::room_pages_max);
+    out.number(states.first_page);
+    append_items(out, states.items);
+  }
+  out.number(pages.aux_row);
+}
+
+message read_offer(byte_reader& in) {
+  offer sent;
+  sent.room.value = in.number<std::uint64_t>();
+  sent.id.value = in.number<std::uint64_t>();
+  sent.under = read_lease(in);
+  sent.pages.first_page = in.number<std::uint32_t>();
+  sent.pages.pages = read_items(in, limits::offer_pages_max);
+  sent.pages.last = read_bool(in);
+  const auto components = in.number<std::uint32_t>();
+  if (components > limits::state_components_max)
+    in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < components; ++i) {
+    state_items states;
+    states.first_page = in.number<std::uint32_t>();
+    states.items = read_items(in, limits::room_pages_max);
+    sent.pages.states.push_back(std::move(states));
+  }
+  sent.pages.aux_row = in.number<std::uint32_t>();
+  return sent;
+}
+
+void append(byte_writer& out, const done& sent) {
+  out.number(kind::done);
+  for (auto number : {sent.room.value, sent.id.value, sent.bytes, sent.microseconds})
+    out.number(number);
+}
+
+message read_done(byte_reader& in) {
+  done sent;
+  for (auto* number : {&sent.room.value, &sent.id.value, &sent.bytes, &sent.microseconds})
+    *number = in.number<std::uint64_t>();
+  return sent;
+}
+
+void append(byte_writer& out, const abort& sent) {
+  out.number(kind::abort);
+  out.number(sent.room.value);
+  out.number(sent.id.value);
+  out.short_text(std::string_view(sent.reason).substr(0, limits::reason_bytes_max));
+}
+
+message read_abort(byte_reader& in) {
+  abort sent;
+  sent.room.value = in.number<std::uint64_t>();
+  sent.id.value = in.number<std::uint64_t>();
+  sent.reason = in.short_text();
+  return sent;
+}
+
+void append(byte_writer& out, const beat&) {
+  out.number(kind::beat);
+}
+
+error malformed(std::string_view bytes) {
+  return {errc::invalid_argument,
+          "a message of " + std::to_string(bytes.size()) + " bytes between workers is malformed"};
+}
+
+error other_version(std::uint32_t version) {
+  return {errc::incompatible, "the other worker speaks handoff version " + std::to_string(version) +
+                                  " and not " + std::to_string(handoff_wire_version) +
+                                  "; install the same version of PeerCache on both sides"};
+}
+
+message read_body(kind which, byte_reader& in) {
+  switch (which) {
+  case kind::hello:
+    return read_hello(in);
+  case kind::layout:
+    return read_layout(in);
+  case kind::join:
+    return read_join(in);
+  case kind::offer:
+    return read_offer(in);
+  case kind::done:
+    return read_done(in);
+  case kind::abort:
+    return read_abort(in);
+  case kind::beat:
+    return beat{};
+  }
+  in.fail();
+  return beat{};
+}
+
+} // namespace
+
+std::string encode(const message& sent) {
+  std::string bytes;
+  byte_writer out(bytes);
+  std::visit([&out](const auto& each) { append(out, each); }, sent);
+  return bytes;
+}
+
+result<message> decode(std::string_view bytes) {
+  if (bytes.size() > message_bytes_max)
+    return malformed(bytes);
+  byte_reader in(bytes);
+  const auto which = in.number<kind>();
+  if (which == kind::hello) {
+    const auto version = in.number<std::uint32_t>();
+    if (in.ok() && version != handoff_wire_version)
+      return other_version(version);
+  }
+  auto read = read_body(which, in);
+  if (!in.finished())
+    return malformed(bytes);
+  if (const auto* layout = std::get_if<kv_layout>(&read))
+    if (auto good = check(*layout); !good)
+      return good.error();
+  return read;
+}
+
+} // namespace peercache::handoff

@@ -75,13 +75,11 @@ private:
 /// An offer fits exactly, or is refused: nothing is ever cut. Pages of KV have places in the
 /// sequence, which must be allocated; the last offer ends with the last allocated page. States:
 ///
-///   mamba                         one item on either side
-///   swa, dsa, minimax_index_k     by place: each allocated page must be offered, and no offered
-///   page may
-///                                 lie behind the last allocated one. Pages before the first
-///                                 allocated one are not asked for: decode's window may begin
-///                                 later.
-///   swa_ring, c128_state          equally many on both sides; of c128_state at most one
+/// - `mamba`: one item on either side.
+/// - `swa`, `dsa`, `minimax_index_k`: by place. Each allocated page must be offered, and no offered
+///   page may lie behind the last allocated one. Pages before the first allocated one are not asked
+///   for: decode's window may begin later.
+/// - `swa_ring`, `c128_state`: equally many on both sides; of `c128_state` at most one.
 ///
 /// Each byte of what a worker's role (`source_role`) covers is written by exactly one piece, over
 /// all offers of a room.

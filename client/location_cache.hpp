@@ -18,8 +18,9 @@ namespace peercache::client {
 /// erases stale entries.
 ///
 /// Threads: any; a bucket is locked for the time of one look or one store.
-/// Units: capacity in keys, about 112 bytes each, taken from the system when first used.
-/// Bound: 8 keys a bucket; the entry of a bucket that was least recently stored or found gives way.
+/// Units: capacity in keys, about 112 bytes each, taken from the system when first stored: a look
+/// at a bucket that keeps nothing touches none of its memory. Bound: 8 keys a bucket; the entry of
+/// a bucket that was least recently stored or found gives way.
 class location_cache {
 public:
   /// @param capacity_keys rounded up to a power of two; 0 keeps nothing
@@ -43,18 +44,24 @@ private:
   };
   static constexpr std::size_t stripes = 64;
 
+  struct free_memory {
+    void operator()(void* memory) const noexcept;
+  };
+
   std::size_t index_of(const page_key& key) const noexcept { return key.prefix() & mask_; }
   std::mutex& lock_of(std::size_t index) noexcept { return locks_[index % stripes]; }
+  /// The entry of `key`, or none. The caller holds the bucket's lock.
+  entry* entry_of(std::size_t index, const page_key& key) noexcept;
+  void forget(std::size_t index, entry& known) noexcept;
 
   // `mask_` is constant after construction.
   std::size_t mask_ = 0;
 
   // The members from here on are shared between threads: an entry is guarded by the lock of its
   // bucket's stripe. `clock_` may run unevenly, because it only orders entries.
-  struct free_memory {
-    void operator()(bucket* memory) const noexcept;
-  };
   std::unique_ptr<bucket[], free_memory> buckets_;
+  std::unique_ptr<std::uint8_t[], free_memory>
+      kept_; ///< Entries of each bucket that are not empty.
   std::array<std::mutex, stripes> locks_;
   std::atomic<std::uint32_t> clock_{1};
 };

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <sys/resource.h>
+#include <vector>
+
 namespace peercache::client {
 namespace {
 
@@ -14,6 +18,13 @@ directory::page_location location(std::uint64_t gen, std::uint64_t holder = 1) {
   made.holder = {holder, holder};
   made.gen = {gen};
   return made;
+}
+
+/// Page faults of this thread so far.
+long page_faults() {
+  rusage used{};
+  ::getrusage(RUSAGE_THREAD, &used);
+  return used.ru_minflt;
 }
 
 TEST(location_cache, finds_what_was_stored_last) {
@@ -86,6 +97,35 @@ TEST_F(full_bucket, the_place_of_a_forgotten_key_is_taken_first) {
   cache.store(key_named("new"), location(2));
   for (const int i : {0, 1, 2, 3, 4, 6, 7})
     EXPECT_TRUE(knows(i)) << i;
+}
+
+TEST(location_cache, looks_at_keys_that_it_does_not_keep_touch_no_memory) {
+  constexpr std::uint32_t keys = 20'000;
+  location_cache cache{1u << 20};
+  std::vector<page_key> absent;
+  for (std::uint32_t i = 0; i < keys; ++i)
+    absent.push_back(key_named(std::to_string(i)));
+  const auto before = page_faults();
+  for (const auto& key : absent) {
+    EXPECT_FALSE(cache.find(key));
+    cache.erase(key);
+    cache.erase(key, location(2));
+  }
+  // A look that touches the bucket of a key costs one fault for nearly every key.
+  EXPECT_LT(page_faults() - before, keys / 10);
+}
+
+TEST(location_cache, a_bucket_that_became_empty_keeps_again) {
+  location_cache cache{8};
+  for (std::uint64_t round = 1; round < 600; ++round) {
+    for (int i = 0; i < 8; ++i)
+      cache.store(key_named(std::to_string(i)), location(round));
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_TRUE(cache.find(key_named(std::to_string(i)))) << round;
+      cache.erase(key_named(std::to_string(i)));
+      ASSERT_FALSE(cache.find(key_named(std::to_string(i)))) << round;
+    }
+  }
 }
 
 TEST(location_cache, of_no_capacity_keeps_nothing) {

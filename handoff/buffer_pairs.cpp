@@ -96,6 +96,7 @@ result<pairs> pair_stage_by_place(const kv_layout& source, const kv_layout& dest
 
 std::vector<std::uint32_t> layers_of(const std::vector<kv_buffer>& buffers) {
   std::vector<std::uint32_t> layers;
+  layers.reserve(buffers.size());
   for (const auto& buffer : buffers)
     layers.push_back(buffer.layer);
   return layers;
@@ -103,6 +104,7 @@ std::vector<std::uint32_t> layers_of(const std::vector<kv_buffer>& buffers) {
 
 std::vector<std::uint32_t> layers_of(const state_component& component) {
   std::vector<std::uint32_t> layers;
+  layers.reserve(component.tensors.size());
   for (const auto& tensor : component.tensors)
     layers.push_back(tensor.buffer.layer);
   return layers;

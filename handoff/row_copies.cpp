@@ -48,9 +48,11 @@ piece piece_cutter::next(std::vector<page_part>& parts) {
   cut.first_part = static_cast<std::uint32_t>(parts.size());
   cut.part_count = destination_touches() ? 1 : rows;
   const auto part_bytes = cut.bytes / cut.part_count;
-  for (std::uint32_t i = 0; i < cut.part_count; ++i)
-    parts.push_back(
-        {reinterpret_cast<std::byte*>(destination_ + i * destination_stride_), part_bytes});
+  for (std::uint32_t i = 0; i < cut.part_count; ++i) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the engine tells its addresses as numbers.
+    auto* to = reinterpret_cast<std::byte*>(destination_ + i * destination_stride_);
+    parts.push_back({to, part_bytes});
+  }
   source_ += rows * source_stride_;
   destination_ += rows * destination_stride_;
   rows_ -= rows;

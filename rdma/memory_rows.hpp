@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace peercache::rdma {
@@ -25,6 +26,12 @@ struct memory_rows {
 
   static memory_rows one_piece(std::uint64_t address, std::uint32_t bytes) noexcept {
     return {address, bytes, 1, bytes};
+  }
+  /// The first byte of a row. Points to memory only in the process whose rows these are.
+  /// @pre row < rows
+  const std::byte* begin_of(std::uint32_t row) const noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address travels as a number.
+    return reinterpret_cast<const std::byte*>(address + row * stride_bytes);
   }
   /// Whether no bytes lie between the rows. @pre rows != 0
   bool contiguous() const noexcept { return rows == 1 || stride_bytes == row_bytes; }

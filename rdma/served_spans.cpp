@@ -66,7 +66,7 @@ page_status served_spans::judge(slot_id lease, generation gen, const page_key& k
 }
 
 bool served_spans::reading::covers(const memory_rows& rows) const noexcept {
-  const auto* begin = reinterpret_cast<const std::byte*>(rows.address);
+  const auto* begin = rows.begin_of(0);
   const auto found = span_behind(of_->spans_, begin);
   return found != of_->spans_.end() && found->data() <= begin &&
          rows.extent_bytes() <= found->size() - static_cast<std::size_t>(begin - found->data());

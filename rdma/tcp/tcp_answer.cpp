@@ -77,8 +77,7 @@ page_status tcp_answer::look_at(const request_record& record) const {
 void tcp_answer::damage(outgoing_page& page) {
   auto& copy = damaged_.emplace_back();
   for (std::uint32_t row = 0; row < page.from.rows; ++row) {
-    const auto* begin =
-        reinterpret_cast<const std::byte*>(page.from.address + row * page.from.stride_bytes);
+    const auto* begin = page.from.begin_of(row);
     copy.insert(copy.end(), begin, begin + page.from.row_bytes);
   }
   copy[copy.size() / 2] ^= std::byte{0x40};
@@ -117,8 +116,8 @@ std::size_t tcp_answer::next(std::span<iovec> out, std::size_t bytes_max,
     for (auto at = i == at_ ? offset_ : 0;
          at < page.length_bytes && bytes_max > 0 && count < out.size();) {
       const auto in_row = at % page.from.row_bytes;
-      const auto row = page.from.address + at / page.from.row_bytes * page.from.stride_bytes;
-      add(reinterpret_cast<const std::byte*>(row + in_row), page.from.row_bytes - in_row);
+      const auto* row = page.from.begin_of(static_cast<std::uint32_t>(at / page.from.row_bytes));
+      add(row + in_row, page.from.row_bytes - in_row);
       at += page.from.row_bytes - in_row;
     }
   }

@@ -67,10 +67,10 @@ private:
 
   std::size_t first_at_or_after(std::uint64_t position) const noexcept;
 
-  std::vector<entry> members_; ///< All members, sorted by id.
+  std::vector<entry> members_; ///< Members that do not drain (all, if all do), sorted by id.
   std::vector<point> points_;  ///< The virtual nodes of all members, sorted by position.
   /// For each value of a position's top bits, the index of the first point at or behind that value:
-  /// so a look-up is one step instead of a binary search over 160,000 points.
+  /// so a look-up takes about one step instead of a binary search (160 points a member).
   std::vector<std::uint32_t> first_points_;
   std::uint32_t top_shift_ = 63;
 };

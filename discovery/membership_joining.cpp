@@ -1,5 +1,5 @@
-// Joining in the membership protocol: a node asks and is taken in or refused; the pinned head
-// founds.
+// Joining in the membership protocol: a node asks and is taken in or refused; the pinned head (the
+// first seed) founds a cluster when it finds none.
 
 #include "common/limits.hpp"
 #include "discovery/membership.hpp"
@@ -106,8 +106,13 @@ bool membership::newest_is_orphaned() const {
 
 /// Returns `members` together with the applicants that may be taken in.
 std::vector<member> membership::with_applicants(std::vector<member> members) const {
+  // Two applicants that say they are the same process were not compared yet.
+  const auto is_another = [&members](const member& who) {
+    return std::any_of(members.begin(), members.end(),
+                       [&who](const member& m) { return m.inc == who.inc && m.id != who.id; });
+  };
   for (const auto& [id, asks] : joining_)
-    if (id != self_.id && members.size() < limits::members_max &&
+    if (id != self_.id && members.size() < limits::members_max && !is_another(asks.who) &&
         reason_to_refuse(asks.who).empty())
       take_in(members, asks.who);
   return members;
@@ -141,6 +146,8 @@ std::string membership::reason_to_refuse(const member& who) const {
   if (!is_printable_name(who.name) || who.name.size() > limits::node_name_bytes_max ||
       !is_printable_name(who.host) || who.host.size() > host_bytes_max)
     return "name or host is empty, too long or not printable";
+  if (const auto* other = base().find(who.inc); other != nullptr && other->id != who.id)
+    return "its process is that of '" + other->name + "'";
   const auto* known = base().find(who.id);
   if (known == nullptr)
     return view_.members.size() < limits::members_max ? "" : "the cluster is full";

@@ -119,8 +119,8 @@ view membership::next_view(std::uint64_t term, std::vector<member> members) cons
   return next;
 }
 
-/// Ends the vote with the decided view `next`: sends it to everyone concerned and, unless something
-/// newer is known, lives in it.
+/// Ends the vote with the decided view `next`: sends it to everyone concerned, and adopts it unless
+/// something newer is known or `next` lacks this process.
 void membership::commit(const view& next) {
   round_.reset();
   publish(next);
@@ -167,8 +167,8 @@ void membership::remember_former(const view& before) {
     former_.erase(former_.begin(), former_.end() - limits::former_members_max);
 }
 
-/// Notes that some process answers at an address of the view; it may be another process than the
-/// member.
+/// Notes an answer: when the address of a master last answered, and for a survey who lives. A
+/// member at whose address another process answers freshly is dead.
 void membership::note_answer(const heartbeat_answer_packet& p) {
   if (auto at = answered_.find(p.from); at != answered_.end())
     at->second = {now_, p.inc};

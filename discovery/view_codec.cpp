@@ -25,6 +25,16 @@ bool ids_ascend(const std::vector<member>& members) noexcept {
          }) == members.end();
 }
 
+/// Processes have different incarnations, also those of different nodes.
+bool processes_differ(const std::vector<member>& members) {
+  std::vector<incarnation> all;
+  all.reserve(members.size());
+  for (const auto& each : members)
+    all.push_back(each.inc);
+  std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+
 void read_masters(byte_reader& in, view& to) {
   auto count = in.number<std::uint8_t>();
   if (count > masters_max)
@@ -45,16 +55,15 @@ void read_former_masters(byte_reader& in, view& to) {
     in.fail();
   for (unsigned i = 0; in.ok() && i < count; ++i)
     to.former_masters.push_back(read_member(in));
-  if (!ids_ascend(to.former_masters))
+  if (!ids_ascend(to.former_masters) || !processes_differ(to.former_masters))
     in.fail();
 }
 
 } // namespace
 
 bool is_printable_name(std::string_view name) noexcept {
-  return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) <= ' ' || c == 0x7f;
-  });
+  return !name.empty() &&
+         std::none_of(name.begin(), name.end(), [](char c) { return c <= ' ' || c > '~'; });
 }
 
 void write_member(byte_writer& out, const member& who) {
@@ -130,8 +139,8 @@ view read_view(byte_reader& in) {
     read_former_masters(in, to);
   // A view with members has a term and masters, and "no view" (term 0) has neither; anything in
   // between is malformed.
-  if (!ids_ascend(to.members) || to.members.empty() != to.masters.empty() ||
-      to.members.empty() != (to.term == 0))
+  if (!ids_ascend(to.members) || !processes_differ(to.members) ||
+      to.members.empty() != to.masters.empty() || to.members.empty() != (to.term == 0))
     in.fail();
   return in.ok() ? to : view{};
 }

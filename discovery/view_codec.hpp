@@ -11,7 +11,8 @@
 ///
 ///   member   u8 name length | name | u8 host length | host | incarnation 16 | u16 control, data,
 ///   http port | u8 rails | u8 draining (0 or 1)
-///            (the id is not carried: it follows from the name)
+///            (the id is not carried: it follows from the name; no two members of a view have the
+///            same incarnation)
 ///   view     u8 format | u64 term | u64 version | issuer 16 | u16 members | members, ids ascending
 ///   |
 ///            u8 masters | per master: u16 index of its member | u8 former masters | members, ids
@@ -41,7 +42,8 @@ void write_member(byte_writer& out, const member& who);
 member read_member(byte_reader& in);
 void write_view(byte_writer& out, const view& what);
 view read_view(byte_reader& in);
-/// Whether `name` can name a node or host: not empty, no spaces or control characters.
+/// Whether `name` can name a node or host: printable ASCII without spaces, and not empty, as in the
+/// configuration. So whatever prints a name, as JSON too, can print it.
 bool is_printable_name(std::string_view name) noexcept;
 
 } // namespace peercache::discovery

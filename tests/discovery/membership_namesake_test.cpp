@@ -30,6 +30,35 @@ TEST(membership_namesake, a_namesake_of_the_leader_is_refused) {
   EXPECT_EQ(net.at(late).refusals.size(), 1u);
 }
 
+/// Tells all nodes of `net` that the node of `host` asks to join, as the process `inc`.
+void ask_all(membership_net& net, std::size_t host, const incarnation& inc) {
+  join_packet asks;
+  asks.who.name = node_name(host);
+  asks.who.id = node_id_of(asks.who.name);
+  asks.who.host = membership_net::address(host).host;
+  asks.who.control_port = membership_net::address(host).port;
+  asks.who.inc = inc;
+  for (std::size_t i = 0; i < net.size(); ++i)
+    net.machine(i).on_packet(asks, net.now());
+}
+
+TEST(membership_namesake, a_node_that_says_to_be_another_members_process_is_refused) {
+  auto net = converged_net(3);
+  ask_all(net, 8, net.at(1).self.inc);
+  net.run_for(seconds(2));
+  EXPECT_EQ(net.view_of(0).find_name(node_name(8)), nullptr);
+  EXPECT_EQ(net.view_of(0).members.size(), 3u);
+}
+
+TEST(membership_namesake, of_two_applicants_that_say_to_be_one_process_one_is_taken_in) {
+  auto net = converged_net(3);
+  for (const std::size_t host : {8, 9})
+    ask_all(net, host, {77, 77});
+  EXPECT_TRUE(net.run_until([&] { return net.view_of(0).members.size() > 3; }, in_time));
+  EXPECT_EQ(net.view_of(0).members.size(), 4u);
+  EXPECT_NE(net.view_of(0).find(incarnation{77, 77}), nullptr);
+}
+
 TEST(membership_namesake, a_namesake_of_the_head_is_not_in_the_first_view_instead_of_it) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     membership_net net(seed);

@@ -5,6 +5,7 @@
 #include "config/units.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace peercache::config {
@@ -137,9 +138,9 @@ std::string describe(const toml_value& value) {
 }
 
 /// The error for a TOML value of the wrong type: "the value is a string; write …", with an example
-/// of the right form.
+/// of the right form. The list has a form for each type, in the order of `option_type`.
 error mistyped(const option& opt, const toml_value& value) {
-  static constexpr std::string_view wanted[] = {
+  static constexpr std::array<std::string_view, 9> wanted = {
       "true or false, without quotes",
       "an integer, without quotes",
       "a size in quotes, such as \"64GiB\", or a number of bytes",
@@ -147,10 +148,11 @@ error mistyped(const option& opt, const toml_value& value) {
       "a fraction, such as 0.02, without quotes",
       "a text in quotes",
       "a list of texts, such as [\"host1:31998\"]",
+      "a list of words, such as [\"mlx5_0\", \"mlx5_1\"]",
       "one of its words in quotes",
   };
   return bad("the value is " + describe(value) + "; write " +
-             std::string(wanted[static_cast<std::size_t>(opt.type)]));
+             std::string(wanted.at(static_cast<std::size_t>(opt.type))));
 }
 
 } // namespace

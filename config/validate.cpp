@@ -64,6 +64,10 @@ void check_addresses(const loaded_config& loaded, std::vector<std::string>& faul
     faults.push_back(what(loaded, "net.advertise") +
                      ": nobody can connect to a wildcard address; set `net.advertise` to the "
                      "address or name under which other hosts reach this one");
+  else if (is_loopback(config.net.advertise) && !is_loopback(config.net.bind))
+    faults.push_back(what(loaded, "net.advertise") + " and " + what(loaded, "net.bind") +
+                     ": other hosts would look for this node on themselves; set `net.advertise` to "
+                     "the address or name under which other hosts reach this one");
 }
 
 void check_ports(const loaded_config& loaded, std::vector<std::string>& faults) {

@@ -147,6 +147,19 @@ TEST(load, a_value_of_the_wrong_type_is_refused_with_its_place_and_the_right_for
   EXPECT_NE(fault_of("[pool]\nsize = 1e9\n"), "accepted");
 }
 
+/// Each option of the file, with a value of another type than its own.
+TEST(load, a_value_of_the_wrong_type_is_refused_for_every_option) {
+  for (const auto& opt : options()) {
+    const auto fault = fault_of(std::string(opt.name) + " = 1979-05-27\n");
+    EXPECT_NE(fault.find("`" + std::string(opt.name) + "`: the value is a date or time; write "),
+              std::string::npos)
+        << fault;
+  }
+  EXPECT_EQ(
+      fault_of("pool.huge_pages = false\n"),
+      "p.toml:1:6: `pool.huge_pages`: the value is a boolean; write one of its words in quotes");
+}
+
 TEST(load, a_size_in_the_file_may_be_a_number_of_bytes) {
   auto loaded = load({.file = file_source{"p.toml", "[pool]\nsize = 1048576\nfree_low = 0\n"},
                       .host_name = "here"});

@@ -49,6 +49,16 @@ TEST(validate, a_wildcard_cannot_be_advertised) {
       "accepted");
 }
 
+TEST(validate, an_address_of_this_host_alone_is_not_advertised_to_others) {
+  for (const char* advertised : {"127.0.0.1", "localhost", "::1"}) {
+    const auto fault = fault_of(
+        {{"net.bind", "10.0.0.1"}, {"net.advertise", advertised}, {"insecure_cluster", "true"}});
+    EXPECT_TRUE(mentions(fault, "`net.advertise` is " + std::string(advertised))) << fault;
+    EXPECT_TRUE(mentions(fault, "other hosts would look for this node on themselves")) << fault;
+  }
+  EXPECT_EQ(fault_of({{"net.bind", "127.0.0.1"}, {"net.advertise", "127.0.0.2"}}), "accepted");
+}
+
 TEST(validate, two_services_cannot_share_a_port_but_any_free_port_is_no_port) {
   EXPECT_TRUE(mentions(fault_of({{"net.data_port", "31998"}}), "cannot share a port"));
   EXPECT_TRUE(mentions(fault_of({{"net.http_port", "31998"}}), "cannot share a port"));

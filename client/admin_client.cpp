@@ -47,20 +47,25 @@ result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& h
                                                             std::uint16_t port,
                                                             const std::string& cluster,
                                                             std::chrono::milliseconds timeout) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  const auto until = steady_clock::now() + timeout;
   auto address = net::resolve_host(host);
   if (!address)
     return connect_fault(host, port, {errc::unreachable, address.error().message});
   auto body = std::make_unique<impl>();
   body->timeout = timeout;
   auto& system = body->system;
-  auto connector = system.spawn(run_connector, std::min(timeout, std::chrono::milliseconds(1000)));
+  auto connector = system.spawn(run_connector, std::min(timeout, milliseconds(1000)));
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};
   self->request(connector, timeout, dial_atom_v, *address, port)
       .receive([&](gateway_actor& found) { body->gateway = std::move(found); }, failed);
+  const auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
   if (outcome)
-    self->request(body->gateway, timeout, hello_atom_v, wire_version, cluster, std::string{"admin"})
+    self->request(body->gateway, std::max(left, milliseconds(1)), hello_atom_v, wire_version,
+                  cluster, std::string{"admin"})
         .receive([](const peer_welcome&) {}, failed);
   self->send_exit(connector, caf::exit_reason::user_shutdown);
   if (!outcome)

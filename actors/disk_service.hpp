@@ -72,8 +72,8 @@ public:
   using device_decorator =
       std::function<std::unique_ptr<storage::disk_io>(std::unique_ptr<storage::disk_io>)>;
 
-  /// @param cleared takes in what the folder says of cleared spaces; null: not wanted @param
-  /// decorate puts a test's device around the real one; may be empty
+  /// @param cleared takes in what the folder says of cleared spaces; null when nobody wants it
+  /// @param decorate puts a test's device around the real one; may be empty
   static std::unique_ptr<disk_service> open(const config::node_config& config,
                                             const discovery::member& self,
                                             storage::pool_memory& memory,

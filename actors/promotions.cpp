@@ -13,8 +13,8 @@ promotions::answer promotions::ask(const page_key& key, std::uint32_t length_byt
   if (joined && waiter && found->second.waiters.size() >= waiters_max)
     return answer::refused;
   if (!joined) {
-    // Warm pages, for which nobody waits, take at most a quarter of the room and are refused while
-    // a request waits for a queued page.
+    // A page that nobody waits for is taken only while no queued page has a waiter, and while all
+    // pages queued or on their way, itself included, fit into a quarter of `bytes_max_`.
     const bool full =
         waiter ? queue_.size() >= queued_max
                : waited_for_ != 0 || bytes_ + queued_bytes_ + length_bytes > bytes_max_ / 4;

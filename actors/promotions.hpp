@@ -29,7 +29,7 @@ public:
   enum class answer : std::uint8_t {
     queued,
     joined, ///< The page is queued or on its way already.
-    refused ///< Too many bytes are on their way, or too many requests wait for this page.
+    refused ///< Too many pages or bytes are queued, or too many requests wait for this page.
   };
 
   /// Asks for a page from disk. @param waiter name of the request, which `finish` returns; nothing

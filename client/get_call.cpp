@@ -170,8 +170,8 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
     return page_status::stale;
   if (digest != where.checksum && guard_on(guard::checksum))
     return page_status::corrupt;
-  // Uses of a page that is filled and not yet published are not counted: its slot's counter holds a
-  // mark of the node until then.
+  // Uses of a page that is filled and not yet published are not counted: the upper bits of its
+  // slot's `uses` say until then how many granules are being filled (common/slot_entry.hpp).
   if (where.gen.readable())
     slots.count_use(where.slot);
   return page_status::hit;

@@ -26,8 +26,9 @@ struct reader_place {
 
 /// Chooses in this order: pages of the wanted length; memory before disk; the own host; a mirrored
 /// copy before its producer's; the peer with the fewest bytes outstanding. Readers on different
-/// hosts prefer different ones of equal locations. A holder that is away comes last. @pre
-/// answer.count > 0
+/// hosts prefer different ones of equal locations. A holder that is away comes last.
+///
+/// @pre answer.count > 0
 const directory::page_location& choose_location(const lookup_answer& answer,
                                                 const reader_place& reader);
 

@@ -38,8 +38,8 @@ public:
   /// Returns how much of the remaining time a node may take: it answers with the pages that it has
   /// before its reader gives up. If the result is not above zero, the node need not be asked.
   static std::chrono::milliseconds patience(std::chrono::milliseconds left);
-  /// Returns one place for each page of the share, whatever the node has answered. An empty or
-  /// malformed answer names no place; a location on a disk or of another process counts as none.
+  /// Returns one `place` for each page of the share. It has no location where the answer is empty
+  /// or malformed, or names a disk or another process.
   static std::vector<place> places(const share& asked, std::string_view answer);
 
 private:

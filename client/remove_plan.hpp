@@ -15,9 +15,10 @@
 namespace peercache::client {
 
 /// Joins the outcomes of removing one page from several holders: a holder that could not be asked
-/// may still have the page, so its reason wins; `hit` when one had it; else `not_found`. @param
-/// so_far pending: no holder was asked @param said the next holder's outcome; anything but `hit`
-/// and `not_found` is a reason
+/// may still have the page, so its reason wins; `hit` when one had it; else `not_found`.
+///
+/// @param so_far pending: no holder was asked
+/// @param said the next holder's outcome; anything but `hit` and `not_found` is a reason
 page_status join_removals(page_status so_far, page_status said) noexcept;
 
 /// One `remove` without its session and clock: decides which holders are asked for which pages, and

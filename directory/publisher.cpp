@@ -132,8 +132,8 @@ void publisher::follow(cluster next, time_point now) {
   const discovery::hash_ring none;
   const auto& old_ring = saw_all ? *before.ring : none;
   if (!saw_all)
-    // `tell_new_owners` queues all pages again, also those that waited for an owner which a later
-    // view makes their owner again.
+    // Nothing is lost by this: with an empty old ring, `tell_new_owners` queues every page of the
+    // pool for each of its owners.
     unpublished_.clear();
   unpublished_.forget_moved(*cluster_.ring, options_.replicas);
   tell_new_owners(old_ring);

@@ -40,6 +40,8 @@ NO_SUBJECT = re.compile(
     r"//[/!]?<?[ \t]+((?:Of|Whom|Whose|Those|Its?|They|Them|Their|That|Such|And|Nor|Or|But|Than|Also|Else|Otherwise|Unless"
     r"|The same|As in|So (?:many|much|long))\b)"
 )
+# A tag that ends its line stands in another paragraph than the one it belongs to: clang-format has joined them.
+LONELY_TAG = re.compile(r"//.*[@\\](?:pre|post|param|return|throws)[ \t]*$", re.MULTILINE)
 COMMENT = re.compile(r"//[/!]?<?")
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace peercache\b|^namespace std\b", re.MULTILINE)
 
@@ -80,6 +82,8 @@ def file_faults(path, text):
         yield from header_faults(path, text, code)
     for match in BANNED_WORDS.finditer(text):
         yield line_of(text, match.start()), f"{match[0]}: finish it, or open an issue"
+    for match in LONELY_TAG.finditer(text):
+        yield line_of(text, match.start()), "a tag ends the line: put an empty comment line before its paragraph"
     for position, comment in first_lines(text):
         if match := NO_SUBJECT.match(comment):
             yield line_of(text, position), f"a comment names its subject: it does not begin with '{match[1]}'"

@@ -32,8 +32,9 @@ public:
   /// Notes that the page in `slot` was read. @pre `slot` is resident.
   virtual void touch(slot_id slot) = 0;
 
-  /// Forgets the page in `slot`, which leaves the pool for another reason than eviction. @pre
-  /// `slot` is resident.
+  /// Forgets the page in `slot`, which leaves the pool for another reason than eviction.
+  ///
+  /// @pre `slot` is resident.
   virtual void erase(slot_id slot) = 0;
 
   /// Removes and returns the page that should be evicted next; nothing when no page is resident.

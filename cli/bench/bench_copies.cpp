@@ -14,9 +14,9 @@ struct copy_case {
   double target;
 };
 
-// The targets for `set` and `get` of pages of 1 MiB and more are ratios to libc's memcpy. A ratio
-// above 1 is possible because streaming stores write each byte once, while memcpy of this size
-// reads the destination first on most machines.
+// The targets for `set` and `get` are ratios to libc's memcpy of the same pages. From 1 MiB on a
+// ratio above 1 is possible, because streaming stores write each byte once, while memcpy of this
+// size reads the destination first on most machines.
 constexpr copy_case copy_cases[] = {{1u << 20, true, 1.0},   {1u << 20, false, 1.25},
                                     {4u << 20, true, 1.0},   {4u << 20, false, 1.25},
                                     {64u << 10, true, 0.85}, {64u << 10, false, 0.85}};

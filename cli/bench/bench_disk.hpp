@@ -62,8 +62,9 @@ public:
 
   /// Writes all pages of a round and returns when the last one is durable.
   result<disk_sample> write_all();
-  /// Reads each page of the round once, in random order, `depth` at a time on the device. @pre
-  /// write_all
+  /// Reads each page of the round once, in random order, `depth` at a time on the device.
+  ///
+  /// @pre write_all
   result<disk_sample> read_all();
 
 private:

@@ -31,8 +31,9 @@ public:
   std::uint32_t granules() const noexcept { return granules_; }
   std::uint64_t table_bytes() const noexcept;
 
-  /// Describes page `index` as something to read, with what its location record would say. @pre
-  /// index < of.pages
+  /// Describes page `index` as something to read, with what its location record would say.
+  ///
+  /// @pre index < of.pages
   static rdma::page_read page(const run& of, std::uint32_t index);
   /// The id of page `index` for `bench::fill_page` and `bench::check_page`.
   static std::uint32_t id(const run& of, std::uint32_t index) noexcept;

@@ -210,6 +210,11 @@ class style(unittest.TestCase):
                      "// A page.\n\n// It is late.\n", "int a; // A page.\n// It is late.\nint b;\n"]:
             self.assertEqual(len(self.found("storage/a.cpp", text)), 1, text)
 
+    def test_a_tag_does_not_end_a_line_of_a_comment(self):
+        for tag in ["@pre", "@param", "@return"]:
+            self.assertEqual(len(self.found("storage/a.cpp", f"/// Opens it. {tag}\n/// closed\nint a;\n")), 1, tag)
+        self.assertEqual(self.found("storage/a.cpp", "/// Opens it.\n///\n/// @pre closed\nint a;\n"), [])
+
     def test_quiet_rings_do_not_sleep_and_real_ones_may(self):
         for call in ["std::this_thread::sleep_for(1s);", "usleep(5);", "::sleep(1);"]:
             self.assertEqual(len(self.found("tests/rdma/a_test.cpp", f"void f() {{ {call} }}\n")), 1, call)

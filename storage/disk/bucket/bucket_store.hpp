@@ -14,8 +14,9 @@
 namespace peercache::storage {
 
 /// Keeps pages one behind the other in large files, the buckets (see bucket_format.hpp). A bucket
-/// is evicted as a whole: the oldest one, or with `lru` the one that was not read for the longest
-/// time. A bucket whose pages are all gone is removed at once.
+/// is evicted as a whole: the oldest one, or with `lru` the one that nothing was written to or read
+/// from for the longest time (reads that do not count aside). A bucket whose pages are all gone is
+/// removed at once.
 ///
 /// A page that was erased may be there again after a restart, as long as its bucket is: its bytes
 /// are right, only nobody wanted it any more.

@@ -84,7 +84,9 @@ struct recovery_report {
 };
 
 struct recovery_options {
-  std::uint32_t threads = 2;
+  std::uint32_t threads = 2; ///< Threads that the scan may keep busy.
+  /// Threads for each of `threads` where a scan mostly waits for the device.
+  std::uint32_t waiting_threads = 16;
   bool verify = false; ///< Whether the scan compares every page with its checksum.
   /// Called now and then, by one thread at a time: the pages found so far, and the share of the
   /// scan that is done (0 to 1).

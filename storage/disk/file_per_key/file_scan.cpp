@@ -8,7 +8,6 @@
 namespace peercache::storage {
 namespace {
 
-constexpr std::uint32_t waiting_threads = 16;
 constexpr std::uint64_t pages_per_progress = 256;
 
 template <class T>
@@ -42,7 +41,8 @@ void join(file_scan_result& whole, file_scan_result& part) {
 result<file_scan_result> file_scan::run() {
   // A scan with `verify` starts no more threads than were asked for, because each thread has memory
   // for the largest page.
-  const auto wanted = options_.verify ? options_.threads : options_.threads * waiting_threads;
+  const auto wanted =
+      options_.verify ? options_.threads : options_.threads * options_.waiting_threads;
   const auto threads = std::clamp(wanted, 1u, page_folders);
   std::vector<file_scan_result> parts(threads);
   run_in_threads(threads, [&](std::uint32_t thread) { work(parts[thread]); });

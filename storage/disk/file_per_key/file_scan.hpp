@@ -27,7 +27,8 @@ struct file_scan_result {
 
 /// Lists all folders of a file_store and reads each file's header; several threads share the
 /// folders. A thread waits for the device with every file that is not cached, so the scan runs more
-/// threads than it was allowed to keep busy (`options.threads`), unless it verifies.
+/// threads than it was allowed to keep busy (`options.waiting_threads` for each), unless it
+/// verifies.
 class file_scan {
 public:
   file_scan(const disk_io& io, const record_owner& owner, const recovery_options& options)

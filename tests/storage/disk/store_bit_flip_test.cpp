@@ -87,7 +87,7 @@ struct seen {
 seen look(const store_kind& kind, memory_disk_io& disk, const lived& before) {
   store_harness again(kind, disk, tiny_store());
   again.know(before.tried);
-  const auto report = again.recover({.threads = 1});
+  const auto report = again.recover({.threads = 1, .waiting_threads = 1});
   EXPECT_TRUE(report);
   for (std::uint32_t i = 0; i < pages; ++i)
     again.read(i);

@@ -55,7 +55,7 @@ public:
   memory_disk_io& io() noexcept { return io_; }
 
   /// Recovers the store and checks that `find` knows each page that was reported.
-  result<recovery_report> recover(const recovery_options& options = {});
+  result<recovery_report> recover(const recovery_options& options = {.waiting_threads = 2});
 
   /// Steps until the store takes the write or read, and does not wait for its event.
   void write(const test_page& page);

@@ -40,7 +40,7 @@ life live(const store_kind& kind, memory_disk_io& io) {
       now.durable.erase(number);
     return now;
   };
-  if (!there.recover())
+  if (!there.recover({.threads = 1, .waiting_threads = 1}))
     return state();
   const auto write_some = [&](std::uint32_t from, std::uint32_t to) {
     for (auto i = from; i < to; ++i) {
@@ -78,7 +78,7 @@ life live(const store_kind& kind, memory_disk_io& io) {
 void expect_found(const store_kind& kind, memory_disk_io& left, const life& before) {
   store_harness again(kind, left, three_buckets());
   again.know(before.tried);
-  const auto report = again.recover({.threads = 1});
+  const auto report = again.recover({.threads = 1, .waiting_threads = 1});
   ASSERT_TRUE(report) << report.error().message;
   for (const auto& [number, page] : before.durable) {
     const auto* found = again.store().find(key_of(number));
@@ -136,7 +136,7 @@ TEST_P(disk_store_power_cut, in_a_recovery_loses_nothing_more) {
       left->stop_at(second);
       {
         store_harness again(GetParam(), *left, three_buckets());
-        (void)again.recover({.threads = 1});
+        (void)again.recover({.threads = 1, .waiting_threads = 1});
       }
       auto twice = left->after_power_cut(second + 1);
       expect_found(GetParam(), *twice, before);

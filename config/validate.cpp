@@ -2,11 +2,11 @@
 
 #include "common/assert.hpp"
 #include "common/limits.hpp"
+#include "common/loopback.hpp"
 #include "config/units.hpp"
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 namespace peercache::config {
 namespace {
@@ -138,25 +138,6 @@ void check_disk(const loaded_config& loaded, std::vector<std::string>& faults) {
 }
 
 } // namespace
-
-bool is_loopback(std::string_view host) noexcept {
-  if (host == "localhost" || host == "::1")
-    return true;
-  int parts = 0;
-  int first = 0;
-  for (const char *at = host.data(), *end = at + host.size(); at != end;) {
-    unsigned part = 0;
-    auto [rest, status] = std::from_chars(at, end, part);
-    if (status != std::errc{} || part > 255)
-      return false;
-    if (parts++ == 0)
-      first = static_cast<int>(part);
-    if (rest != end && (*rest != '.' || rest + 1 == end))
-      return false;
-    at = rest == end ? end : rest + 1;
-  }
-  return parts == 4 && first == 127;
-}
 
 error joined_faults(const std::vector<std::string>& faults) {
   PEERCACHE_ASSERT(!faults.empty());

@@ -14,10 +14,6 @@ namespace peercache::config {
 /// cannot be, what to do.
 result<void> validate(const loaded_config& loaded);
 
-/// Whether `host` is an address that only processes of this host can connect to: 127.0.0.0/8, ::1
-/// or "localhost".
-bool is_loopback(std::string_view host) noexcept;
-
 /// Joins several faults to one error, a line each. @pre !faults.empty()
 error joined_faults(const std::vector<std::string>& faults);
 

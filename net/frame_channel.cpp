@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -33,18 +34,20 @@ std::string greeting(std::uint32_t version, std::string_view cluster, const inca
   return out;
 }
 
-void append_frame(std::string& out, std::string_view payload) {
-  PEERCACHE_ASSERT(payload.size() <= payload_bytes_max);
+void append_frame(std::string& out, std::string_view payload, std::size_t bytes_max) {
+  PEERCACHE_ASSERT(payload.size() <= bytes_max &&
+                   bytes_max <= std::numeric_limits<std::uint32_t>::max());
   append(out, static_cast<std::uint32_t>(payload.size()));
   out.append(payload);
 }
 
-bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long) noexcept {
+bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long,
+                std::size_t bytes_max) noexcept {
   std::uint32_t length = 0;
   if (bytes.size() < sizeof length)
     return false;
   std::memcpy(&length, bytes.data(), sizeof length);
-  too_long = length > payload_bytes_max;
+  too_long = length > bytes_max;
   if (too_long || bytes.size() - sizeof length < length)
     return false;
   payload = bytes.substr(sizeof length, length);

@@ -29,10 +29,13 @@ inline constexpr std::size_t length_bytes = 4;
 inline constexpr std::uint32_t payload_bytes_max = 1u << 21;
 
 std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant);
-void append_frame(std::string& out, std::string_view payload);
+/// @pre payload.size() <= bytes_max
+void append_frame(std::string& out, std::string_view payload,
+                  std::size_t bytes_max = payload_bytes_max);
 /// Takes the first frame off `bytes` and gives its payload. False when the frame is not complete;
 /// `too_long` is then set when it never may be, because its length exceeds the limit.
-bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long) noexcept;
+bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long,
+                std::size_t bytes_max = payload_bytes_max) noexcept;
 } // namespace frames
 
 /// The asking side of one connection. Non-blocking: whoever owns the channel polls `fd`.

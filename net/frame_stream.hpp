@@ -1,0 +1,79 @@
+#pragma once
+
+#include "net/frame_channel.hpp"
+#include "net/socket.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace peercache::net {
+
+/// One TCP connection over which both sides send frames (`frames`) when they like; `frame_channel`
+/// is the one for questions and answers. Whoever owns it adds `fd` to an `event_poll`, hands events
+/// over, and calls `flush` and `receive`; neither blocks.
+///
+/// Threads: one at a time. Errors: `ended` when the other side has closed or the connection broke,
+/// which is seen only after all that arrived before was received; `fault` is the errno. Bounds:
+/// `queue_bytes_max` bytes wait to be sent; what was received and not taken is what the owner let
+/// `receive` take, so one frame of the longest kind that it lets `take` wait for.
+class frame_stream {
+public:
+  frame_stream(unique_fd socket, std::size_t queue_bytes_max) noexcept
+      : socket_(std::move(socket)), queue_bytes_max_(queue_bytes_max) {}
+
+  int fd() const noexcept { return socket_.get(); }
+  /// Takes note of what `event_poll` reported.
+  void on_events(std::uint32_t events) noexcept;
+  /// Makes the next `flush` and `receive` try, whatever events have said.
+  void look_again() noexcept { readable_ = writable_ = true; }
+
+  /// Queues a frame. False, and nothing is queued, when too many bytes would wait.
+  /// @pre payload.size() <= payload_bytes_max
+  bool push(std::string_view payload, std::size_t payload_bytes_max);
+  void flush() noexcept;
+  /// Tells the other side that nothing more will be sent. @pre queued_bytes() == 0
+  void finish() noexcept;
+  std::size_t queued_bytes() const noexcept { return out_.size() - sent_; }
+  /// Whether the kernel has taken any byte, so that the connection once stood.
+  bool has_sent() const noexcept { return has_sent_; }
+
+  /// Receives what is there, `bytes_max` at most. Returns how many bytes it was.
+  std::size_t receive(std::size_t bytes_max);
+  /// Takes the next frame that is whole; its payload is valid until the next `receive` or
+  /// `discard`. Nothing when none is, or `too_long`, as it then stays.
+  std::optional<std::string_view> take(std::size_t payload_bytes_max) noexcept;
+  void discard() noexcept;
+  /// The length of a frame was above what `take` allowed: no further frame can be found.
+  bool too_long() const noexcept { return too_long_; }
+
+  /// Whether `receive` or `flush` may have something to do without a new event.
+  bool wants_turn() const noexcept {
+    return !ended_ && (readable_ || (writable_ && queued_bytes() > 0));
+  }
+  bool ended() const noexcept { return ended_; }
+  /// Why the connection ended: an errno, 0 when the other side closed it.
+  int fault() const noexcept { return fault_; }
+
+private:
+  void drop_sent() noexcept;
+  void drop_taken() noexcept;
+
+  unique_fd socket_;
+  std::size_t queue_bytes_max_;
+  std::string out_;
+  std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
+  std::string in_;
+  std::size_t taken_ = 0; ///< How many bytes of `in_` are of frames that were taken.
+  int fault_ = 0;
+  bool readable_ = false;
+  bool writable_ = false;
+  bool has_sent_ = false;
+  bool too_long_ = false;
+  bool ended_ = false;
+};
+
+} // namespace peercache::net

@@ -12,7 +12,7 @@ namespace peercache::handoff {
 namespace {
 
 /// The byte that says which message follows.
-enum class kind : std::uint8_t { hello = 1, layout, join, offer, done, abort, beat };
+enum class kind : std::uint8_t { hello = 1, layout, join, offer, done, abort, beat, refusal };
 
 void append_items(byte_writer& out, std::span<const std::uint32_t> items) {
   out.number(static_cast<std::uint32_t>(items.size()));
@@ -172,6 +172,11 @@ void append(byte_writer& out, const beat&) {
   out.number(kind::beat);
 }
 
+void append(byte_writer& out, const refusal& sent) {
+  out.number(kind::refusal);
+  out.short_text(std::string_view(sent.reason).substr(0, limits::reason_bytes_max));
+}
+
 error malformed(std::string_view bytes) {
   return {errc::invalid_argument,
           "a message of " + std::to_string(bytes.size()) + " bytes between workers is malformed"};
@@ -199,6 +204,8 @@ message read_body(kind which, byte_reader& in) {
     return read_abort(in);
   case kind::beat:
     return beat{};
+  case kind::refusal:
+    return refusal{std::string(in.short_text())};
   }
   in.fail();
   return beat{};

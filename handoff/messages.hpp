@@ -22,8 +22,9 @@
 ///   lease              slot 4, generation 8, key 32
 ///   buffer             address 8, length 8, item 4, layer 4
 ///
-/// The type and the version of a hello stay where they are for ever, so that another version is
-/// told from rubbish. Decoders take no memory for a count whose items the message does not have.
+/// The type and the version of a hello stay where they are for ever, and so does all of a refusal,
+/// so that another version is told from rubbish and why it was refused can be read. Decoders take
+/// no memory for a count whose items the message does not have.
 namespace peercache::handoff {
 
 inline constexpr std::uint32_t handoff_wire_version = 1;
@@ -86,7 +87,13 @@ struct beat {
   bool operator==(const beat&) const = default;
 };
 
-using message = std::variant<hello, kv_layout, join, offer, done, abort, beat>;
+/// From either side, and its last words: it wants no connection with this worker.
+struct refusal {
+  std::string reason; ///< For people: at most `limits::reason_bytes_max` bytes.
+  bool operator==(const refusal&) const = default;
+};
+
+using message = std::variant<hello, kv_layout, join, offer, done, abort, beat, refusal>;
 
 /// The message as it travels. Texts that are too long are cut.
 /// @pre lists are within their limits

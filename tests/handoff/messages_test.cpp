@@ -38,7 +38,7 @@ kv_layout random_layout(std::mt19937_64& random) {
 }
 
 message random_message(std::mt19937_64& random) {
-  switch (random() % 7) {
+  switch (random() % 8) {
   case 0:
     return hello{random() % 2 == 0 ? engine_side::prefill : engine_side::decode,
                  {random(), 1},
@@ -63,6 +63,8 @@ message random_message(std::mt19937_64& random) {
     return done{{random()}, {random()}, random(), random()};
   case 5:
     return abort{{random()}, {random()}, "the client has gone"};
+  case 6:
+    return refusal{"another cluster"};
   default:
     return beat{};
   }
@@ -123,7 +125,7 @@ TEST(messages, of_random_bytes_take_no_memory_for_what_they_claim) {
     std::vector<char> bytes(1 + random() % 200);
     for (auto& byte : bytes)
       byte = static_cast<char>(random() % 3 == 0 ? 0xff : random());
-    bytes[0] = static_cast<char>(1 + random() % 8);
+    bytes[0] = static_cast<char>(1 + random() % 9);
     if (auto read = decode({bytes.data(), bytes.size()})) {
       EXPECT_EQ(encode(*read), std::string(bytes.data(), bytes.size()));
     }
@@ -155,7 +157,7 @@ TEST(messages, fields_out_of_their_range_are_malformed) {
   bytes.back() = 2;
   EXPECT_FALSE(decode(bytes)) << "neither true nor false";
   EXPECT_FALSE(decode(std::string(1, '\0')));
-  EXPECT_FALSE(decode(std::string(1, '\10')));
+  EXPECT_FALSE(decode(std::string(1, '\11')));
   EXPECT_FALSE(decode(""));
 }
 

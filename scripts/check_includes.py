@@ -23,6 +23,7 @@ FOLDERS = {
     "rdma/verbs": ["common", "net", "rdma", "rdma/tcp"],
     "rdma/tcp": ["common", "net", "rdma", "rdma/verbs"],
     "handoff": ["common"],
+    "handoff/links": ["common", "net", "handoff"],
     "metrics": ["common"],
     "link/protocol": ["common", "discovery"],
     "link": ["common", "config", "discovery", "rdma/verbs", "link/protocol"],

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "handoff/messages.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace peercache::handoff {
+
+struct link_options {
+  std::string host = "127.0.0.1"; ///< Numeric address to listen on.
+  std::uint16_t port = 0;         ///< 0: the kernel chooses.
+  /// Allows a `host` beyond loopback, although peers are not authenticated.
+  bool insecure_cluster = false;
+  /// From the begin of a connection to the other side's hello.
+  std::chrono::milliseconds hello_timeout{2000};
+  /// After this long without a message to a peer it is sent a beat.
+  std::chrono::milliseconds beat_interval{500};
+  /// A peer from which nothing has come for this long is lost.
+  std::chrono::milliseconds silence_max{2000};
+  /// Connections that have said hello, or that this worker has begun.
+  std::size_t links_max = 4096;
+  /// Connections that others have begun and that have not said hello, or that were refused and are
+  /// not closed yet; the oldest makes room for a new one.
+  std::size_t strangers_max = 64;
+  /// Bytes that wait to be sent to one peer.
+  std::size_t queue_bytes_max = 2 * message_bytes_max;
+};
+
+} // namespace peercache::handoff

@@ -1,0 +1,100 @@
+#pragma once
+
+#include "handoff/links/link_event.hpp"
+#include "handoff/links/link_options.hpp"
+#include "handoff/messages.hpp"
+#include "net/frame_stream.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// One connection between two workers, of either origin:
+///
+///   greeting   the worker that has begun it says hello, the other one answers with its own
+///   joined     messages in both directions, beats while there are none
+///   leaving    this side does not want the other, has said so, and waits until it has closed
+///   over       the owner destroys it
+///
+/// The end of a connection that was joined, or that this worker has begun, is one `peer_lost`; what
+/// a stranger does before its hello is no event.
+///
+/// Threads: one owner. Time is an argument. Errors: whatever the other side does ends its
+/// connection at most. Bounds: `link_options`.
+class peer_link {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  enum class phase : std::uint8_t { greeting, joined, leaving, over };
+  enum class origin : std::uint8_t { dialed, accepted };
+
+  /// What all connections of a worker have in common.
+  struct own_side {
+    link_options options;
+    hello self;
+  };
+
+  /// @param own outlives the link
+  peer_link(peer_id id, const own_side& own, net::unique_fd socket, origin from, time_point now);
+
+  /// Accepts only this process from here on. False when the other side is, or is meant to be,
+  /// another one.
+  bool narrow_to(const incarnation& process) noexcept;
+
+  void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
+  /// Sends and receives what is possible without blocking, up to a limit: `wants_turn` says whether
+  /// there may be more.
+  void step(time_point now, std::vector<link_event>& out);
+  bool wants_turn() const noexcept { return phase_ != phase::over && stream_.wants_turn(); }
+
+  /// When `check_time` has something to do.
+  time_point deadline() const noexcept;
+  /// Sends the beat that is due, and ends what is overdue; but looks first at what has arrived,
+  /// since it may be this process that was not running.
+  void check_time(time_point now, std::vector<link_event>& out);
+
+  /// Queues a message; nothing happens when the link has ended. @pre the peer has joined
+  void send(const message& what, time_point now, std::vector<link_event>& out);
+  /// Sends what the kernel takes at once.
+  void flush() noexcept { stream_.flush(); }
+  /// Ends the connection with a refusal to the other side, without an event. @pre `is_open`
+  void refuse(const std::string& reason, time_point now);
+  /// Ends the connection at once. @pre `is_open`
+  void lose(loss_reason reason, std::string detail, std::vector<link_event>& out);
+
+  phase in_phase() const noexcept { return phase_; }
+  bool is_open() const noexcept { return phase_ == phase::greeting || phase_ == phase::joined; }
+  /// Whether nobody knows of it: see `link_options::strangers_max`.
+  bool is_stranger() const noexcept {
+    return phase_ == phase::leaving || (phase_ == phase::greeting && origin_ == origin::accepted);
+  }
+
+private:
+  void receive(time_point now, std::vector<link_event>& out);
+  void take_frames(time_point now, std::vector<link_event>& out);
+  void take_message(std::string_view bytes, time_point now, std::vector<link_event>& out);
+  void take_hello(const message& first, time_point now, std::vector<link_event>& out);
+  std::optional<std::string> objection_to(const hello& said) const;
+  void reject(loss_reason reason, const std::string& detail, time_point now,
+              std::vector<link_event>& out);
+  void leave(const std::string& reason, time_point now);
+  void lose_ended(std::vector<link_event>& out);
+  void lose_overdue(std::vector<link_event>& out);
+  void linger();
+  bool overdue(time_point now) const noexcept;
+
+  peer_id id_;
+  const own_side& own_;
+  origin origin_;
+  phase phase_ = phase::greeting;
+  net::frame_stream stream_;
+  std::optional<incarnation> meant_; ///< The process that must be at the other end.
+  /// When the last bytes came in phase `joined`; in other phases, when the phase began.
+  time_point heard_at_;
+  time_point sent_at_;
+  bool finished_ = false; ///< In phase `leaving`: all is sent.
+};
+
+} // namespace peercache::handoff

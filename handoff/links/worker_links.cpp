@@ -1,0 +1,246 @@
+#include "handoff/links/worker_links.hpp"
+
+#include "common/assert.hpp"
+#include "common/loopback.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace peercache::handoff {
+
+namespace {
+
+constexpr std::uint64_t listener_id = 0;
+constexpr int backlog = 512;
+constexpr int accepts_per_turn = 16;
+/// How soon the listener is tried again after the process had no descriptor left.
+constexpr auto accept_again_after = std::chrono::milliseconds(100);
+
+} // namespace
+
+result<std::unique_ptr<worker_links>> worker_links::listen(link_options opts, hello self) {
+  PEERCACHE_ASSERT(self.process != incarnation{} && opts.strangers_max > 0);
+  if (!is_loopback(opts.host) && !opts.insecure_cluster)
+    return {errc::refused,
+            "a worker is to listen on " + opts.host +
+                ": other hosts could connect, and peers are not authenticated, so anyone who "
+                "reaches the port could read the KV of prompts; listen on 127.0.0.1, or set "
+                "`insecure_cluster = true` if the network is trusted"};
+  auto events = net::event_poll::create();
+  if (!events)
+    return events.error();
+  auto listener = net::listen_on(opts.host, opts.port, backlog);
+  if (!listener)
+    return listener.error();
+  if (!events->add(listener->get(), listener_id))
+    return {errc::io_failed, "epoll refuses the listening socket"};
+  return std::unique_ptr<worker_links>(
+      new worker_links(std::move(opts), std::move(self), std::move(*events), std::move(*listener)));
+}
+
+worker_links::worker_links(link_options opts, hello self, net::event_poll events,
+                           net::unique_fd listener)
+    : own_{std::move(opts), std::move(self)}, events_poll_(std::move(events)),
+      listener_(std::move(listener)) {}
+
+// -- commands
+
+result<peer_id> worker_links::connect(const worker_address& to, std::optional<incarnation> meant,
+                                      time_point now) {
+  if (closed_)
+    return {errc::closed, "the worker has ended its connections"};
+  if (const auto known = dialed_.find(to); known != dialed_.end()) {
+    const auto at = links_.find(known->second);
+    if (!meant || at->second.link.narrow_to(*meant))
+      return at->first;
+    at->second.link.lose(loss_reason::closed, "another process is meant at its address now",
+                         events_);
+    settle(at);
+  }
+  if (links_.size() - strangers() >= own_.options.links_max)
+    return {errc::refused, "the worker has " + std::to_string(own_.options.links_max) +
+                               " connections to others, which is its limit"};
+  auto socket = net::start_connect(to.host, to.port, {});
+  if (!socket)
+    return socket.error();
+  const auto made = add(std::move(*socket), peer_link::origin::dialed, now);
+  if (made == links_.end())
+    return {errc::io_failed, "epoll refuses a socket"};
+  if (meant)
+    made->second.link.narrow_to(*meant);
+  made->second.dialed = to;
+  dialed_.emplace(to, made->first);
+  return made->first;
+}
+
+void worker_links::send(peer_id to, const message& what, time_point now) {
+  const auto at = links_.find(to);
+  if (at == links_.end())
+    return;
+  at->second.link.send(what, now, events_);
+  settle(at);
+}
+
+void worker_links::refuse(peer_id peer, const std::string& reason, time_point now) {
+  const auto at = links_.find(peer);
+  if (at == links_.end() || !at->second.link.is_open())
+    return;
+  at->second.link.refuse(reason, now);
+  settle(at);
+}
+
+void worker_links::close() {
+  for (auto& [id, at] : links_)
+    at.link.flush();
+  links_.clear();
+  dialed_.clear();
+  ready_.clear();
+  events_.clear();
+  listener_.reset();
+  timers_at_ = time_point::max();
+  accept_at_.reset();
+  closed_ = true;
+}
+
+// -- the loop
+
+std::vector<link_event> worker_links::poll(time_point now) {
+  note_events(now);
+  // Connections that have ended are told of before those that take their place.
+  run_ready(now);
+  if (accept_at_ && now >= *accept_at_)
+    accept_waiting(now);
+  if (now >= timers_at_)
+    check_times(now);
+  for (const auto& event : events_) {
+    stats_.joined += std::holds_alternative<peer_joined>(event);
+    stats_.lost += std::holds_alternative<peer_lost>(event);
+  }
+  return std::exchange(events_, {});
+}
+
+void worker_links::wait(time_point now, std::chrono::nanoseconds at_most) {
+  if (!ready_.empty() || !events_.empty() || !collected_.empty())
+    return;
+  const auto until = std::min(timers_at_, accept_at_.value_or(time_point::max()));
+  const auto sleep =
+      until == time_point::max()
+          ? at_most
+          : std::clamp<std::chrono::nanoseconds>(until - now, std::chrono::nanoseconds(0), at_most);
+  collected_ = events_poll_.collect(sleep);
+}
+
+void worker_links::note_events(time_point now) {
+  auto events = std::exchange(collected_, {});
+  if (events.empty())
+    events = events_poll_.collect(std::chrono::nanoseconds(0));
+  for (const auto& event : events) {
+    // `id` is a copy, because the packed epoll_event does not align its member.
+    const std::uint64_t id = event.data.u64;
+    if (id == listener_id) {
+      accept_at_ = now;
+    } else if (const auto found = links_.find(peer_id{id}); found != links_.end()) {
+      found->second.link.on_events(event.events);
+      mark_ready(found->first, found->second);
+    }
+  }
+}
+
+void worker_links::accept_waiting(time_point now) {
+  accept_at_ = now;
+  for (int i = 0; i < accepts_per_turn; ++i) {
+    auto socket = net::accept_from(listener_, {});
+    if (!socket) {
+      // When no descriptor was left, the connection stays in the backlog and no new event tells of
+      // it.
+      const bool none = errno == EAGAIN || errno == EWOULDBLOCK;
+      accept_at_ = none ? std::nullopt : std::optional(now + accept_again_after);
+      return;
+    }
+    make_room_for_stranger();
+    const bool full = links_.size() - strangers() >= own_.options.links_max;
+    const auto made = add(std::move(socket), peer_link::origin::accepted, now);
+    if (made == links_.end())
+      continue;
+    ++stats_.accepted;
+    if (full) {
+      ++stats_.turned_away;
+      made->second.link.refuse("the worker has " + std::to_string(own_.options.links_max) +
+                                   " connections to others, which is its limit",
+                               now);
+    }
+    // A worker's hello is there already, most likely; then others cannot drive it out any more.
+    made->second.link.on_events(EPOLLIN | EPOLLOUT);
+    step(made, now);
+  }
+}
+
+worker_links::entries::iterator worker_links::add(net::unique_fd socket, peer_link::origin from,
+                                                  time_point now) {
+  const peer_id id{next_id_++};
+  if (!events_poll_.add(socket.get(), id.value))
+    return links_.end();
+  const auto [at, is_new] = links_.try_emplace(id, id, own_, std::move(socket), from, now);
+  PEERCACHE_ASSERT(is_new);
+  timers_at_ = std::min(timers_at_, at->second.link.deadline());
+  return at;
+}
+
+void worker_links::make_room_for_stranger() {
+  if (strangers() < own_.options.strangers_max)
+    return;
+  const auto oldest = std::find_if(links_.begin(), links_.end(),
+                                   [](const auto& at) { return at.second.link.is_stranger(); });
+  links_.erase(oldest);
+  ++stats_.turned_away;
+}
+
+std::size_t worker_links::strangers() const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      links_.begin(), links_.end(), [](const auto& at) { return at.second.link.is_stranger(); }));
+}
+
+void worker_links::run_ready(time_point now) {
+  for (const auto id : std::exchange(ready_, {})) {
+    const auto at = links_.find(id);
+    if (at == links_.end())
+      continue;
+    at->second.ready = false;
+    step(at, now);
+  }
+}
+
+void worker_links::step(entries::iterator at, time_point now) {
+  at->second.link.step(now, events_);
+  settle(at);
+}
+
+void worker_links::check_times(time_point now) {
+  timers_at_ = time_point::max();
+  for (auto at = links_.begin(); at != links_.end();) {
+    const auto next = std::next(at);
+    at->second.link.check_time(now, events_);
+    settle(at);
+    at = next;
+  }
+}
+
+void worker_links::settle(entries::iterator at) {
+  auto& [link, dialed, ready] = at->second;
+  if (dialed && !link.is_open())
+    dialed_.erase(*std::exchange(dialed, std::nullopt));
+  if (link.wants_turn())
+    mark_ready(at->first, at->second);
+  if (link.in_phase() == peer_link::phase::over)
+    links_.erase(at);
+  else
+    timers_at_ = std::min(timers_at_, link.deadline());
+}
+
+void worker_links::mark_ready(peer_id id, entry& at) {
+  if (!std::exchange(at.ready, true))
+    ready_.push_back(id);
+}
+
+} // namespace peercache::handoff

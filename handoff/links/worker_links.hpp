@@ -1,0 +1,128 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "handoff/links/link_event.hpp"
+#include "handoff/links/link_options.hpp"
+#include "handoff/links/peer_link.hpp"
+#include "net/socket.hpp"
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// Where a worker listens. @param host numeric address
+struct worker_address {
+  std::string host;
+  std::uint16_t port = 0;
+  auto operator<=>(const worker_address&) const = default;
+};
+
+struct link_stats {
+  std::uint64_t accepted = 0;
+  std::uint64_t joined = 0;
+  std::uint64_t lost = 0; ///< Each was one `peer_lost`.
+  /// Strangers that made room for others, or came when `links_max` had joined.
+  std::uint64_t turned_away = 0;
+};
+
+/// The connections of one worker to those of the other side: one listener, connections that others
+/// begin and that this worker begins (`connect`), hello and beats. Commands in, events out.
+///
+/// A `peer_id` names a connection and not a process. Two workers that connect to each other have
+/// two, and each side's messages keep their order within each; a worker that comes back is another
+/// process, and so another peer. No peer has any event before its `peer_joined`, but a
+/// `peer_lost`; exactly one `peer_lost` is the last one of each that has joined, and of each that
+/// `connect` has returned, unless `refuse` or `close` has ended it.
+///
+/// Threads: `wake` is for any, all else for the one that owns the links. Starts none. Nothing
+/// blocks but `wait`. Time is an argument, and whatever has arrived is looked at before a peer is
+/// found silent, since it may be this process that was not running. Errors: whatever a peer does
+/// costs its own connection at most. Bounds: `link_options`.
+class worker_links {
+public:
+  using time_point = peer_link::time_point;
+
+  /// Errors: `refused` when the address is open to other hosts and `insecure_cluster` is off;
+  /// `io_failed`, `invalid_argument`: the kernel does not let it listen there.
+  /// @param self what this worker says of itself
+  static result<std::unique_ptr<worker_links>> listen(link_options opts, hello self);
+
+  /// The peer at this address: the connection that `connect` has begun before if it has not ended,
+  /// or else another one, which `peer_joined` or `peer_lost` will name.
+  /// @param meant the process that must be there; a connection to another one ends
+  /// Errors, without an event: `closed`, `refused` (`links_max`), `invalid_argument`, and
+  /// `unreachable` when that is known at once.
+  result<peer_id> connect(const worker_address& to, std::optional<incarnation> meant,
+                          time_point now);
+  /// Queues a message for the next `poll`; one to a peer that is lost is dropped.
+  /// @pre the peer has joined
+  void send(peer_id to, const message& what, time_point now);
+  /// Ends the connection and tells the peer why; no event follows.
+  void refuse(peer_id peer, const std::string& reason, time_point now);
+
+  /// Accepts, receives and sends what is possible without blocking. Returns what has happened
+  /// since the last call, in order.
+  std::vector<link_event> poll(time_point now);
+  /// Sleeps until `poll` has something to do, `wake` is called, or `at_most` has passed.
+  /// @pre at_most >= 0
+  void wait(time_point now, std::chrono::nanoseconds at_most);
+  void wake() const noexcept { events_poll_.wake(); }
+
+  /// Ends listener and connections, without events. What was queued is sent if the kernel takes it
+  /// at once.
+  void close();
+
+  std::uint16_t port() const { return net::local_port(listener_); }
+  std::size_t connections() const noexcept { return links_.size(); }
+  std::size_t strangers() const noexcept;
+  const link_stats& stats() const noexcept { return stats_; }
+
+private:
+  struct entry {
+    template <class... Args>
+    explicit entry(Args&&... args) : link(std::forward<Args>(args)...) {}
+    peer_link link;
+    std::optional<worker_address> dialed;
+    bool ready = false; ///< `ready_` has the id.
+  };
+  using entries = std::map<peer_id, entry>; ///< The oldest first.
+
+  worker_links(link_options opts, hello self, net::event_poll events, net::unique_fd listener);
+
+  entries::iterator add(net::unique_fd socket, peer_link::origin from, time_point now);
+  void note_events(time_point now);
+  void accept_waiting(time_point now);
+  void make_room_for_stranger();
+  void run_ready(time_point now);
+  void check_times(time_point now);
+  void step(entries::iterator at, time_point now);
+  /// Puts the owner's notes right after something has happened to a link, which may end it.
+  void settle(entries::iterator at);
+  void mark_ready(peer_id id, entry& at);
+
+  peer_link::own_side own_;
+  net::event_poll events_poll_;
+  net::unique_fd listener_;
+  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
+  entries links_;
+  std::map<worker_address, peer_id> dialed_; ///< Open connections that this worker has begun.
+  std::vector<peer_id> ready_;               ///< Links that may move without a new event.
+  std::vector<link_event> events_;           ///< For the next `poll` to return.
+  std::uint64_t next_id_ = 1;
+  /// No link has anything to do with time before.
+  time_point timers_at_ = time_point::max();
+  /// When connections may wait at the listener of which no new event tells.
+  std::optional<time_point> accept_at_;
+  bool closed_ = false;
+  link_stats stats_;
+};
+
+} // namespace peercache::handoff

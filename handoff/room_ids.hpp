@@ -11,7 +11,7 @@ struct room_id {
   auto operator<=>(const room_id&) const = default;
 };
 
-/// One receiver's turn at a room: drawn by the receiver's process, which never uses one twice.
+/// One receiver's turn at a room: a count of the receiver's process, which grows with each turn.
 /// Whatever concerns a room names it, so that what is late concerns nobody.
 struct join_id {
   std::uint64_t value = 0;

@@ -1,0 +1,198 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/result.hpp"
+#include "handoff/lease_table.hpp"
+#include "handoff/messages.hpp"
+#include "handoff/peer_id.hpp"
+#include "handoff/room_ids.hpp"
+#include "handoff/room_state.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// Names one opening of a room at a prefill worker; no two of them are the same.
+struct send_id {
+  std::uint64_t value = 0;
+  auto operator<=>(const send_id&) const = default;
+};
+
+/// The rooms of one prefill worker: who has joined them, what was offered, and the leases under
+/// which pages are read. Events in (calls of the engine, messages of receivers, connections that
+/// begin and end), messages out: `take_messages`.
+///
+/// - `bootstrapping`: until `required` receivers have joined.
+/// - `waiting_for_input`: until the engine's `init` and first `send`.
+/// - `transferring`: until the last pages are offered and each receiver that reads is done.
+/// - `success`, `failed`: the lease is revoked.
+///
+/// The engine may give a room's pages to somebody else as soon as it has seen `success` or
+/// `failed`, or a call that ends the room has returned: the lease is revoked before.
+///
+/// A number comes again by SGLang's retraction: decode, after a success of its own, wants the room
+/// once more of the same prefill worker. Else the caller lets it come again only after every worker
+/// that had it has cleared it. So:
+///
+/// - Each `open` is another room. If the one before of this number has not ended, it fails; if it
+///   has, it keeps its end. Either is the engine's until it is cleared, by its `send_id`.
+/// - A receiver has a part in a room by its process and its `join_id`, which grows with each turn
+///   of that process. Messages with another id, and joins with an older one, change nothing.
+/// - A join with a newer id says that the earlier one of this process is over. The receiver's part
+///   in the open room ends: well if it is done, or a dummy, else the room fails. The join never
+///   enters that room; it is held for the next `open`.
+/// - A join that comes before its room is held as well. A join of a room that has failed, from a
+///   process that had no part in it, is answered with an abort, also after the room was cleared.
+/// - An abort that comes before its join, over another connection, is remembered: the join is
+///   answered with an abort.
+///
+/// Threads: one owner. Errors: full, or called out of order, is a `result`; whatever a peer says
+/// fails its room at most. Bounds: `options`; `limits::room_pages_max` pages a room.
+class sender_rooms {
+public:
+  struct options {
+    std::size_t rooms_max = 65'536;
+    /// Joins of one process that are held; another one is refused.
+    std::size_t held_joins_max = 4096;
+    /// Rooms that failed and were cleared, which are remembered to answer late joins; the oldest
+    /// is forgotten first.
+    std::size_t failed_rooms_kept = 4096;
+    /// Aborts without a join that are remembered; the oldest is forgotten first.
+    std::size_t early_aborts_kept = 4096;
+  };
+  struct outgoing {
+    peer_id to;
+    message what;
+    bool operator==(const outgoing&) const = default;
+  };
+  /// What the engine asks for when a room is over.
+  struct transfer_metric {
+    std::uint64_t bytes = 0;        ///< Bytes of all receivers.
+    std::uint64_t microseconds = 0; ///< What the slowest receiver took.
+  };
+
+  sender_rooms(lease_table& leases, options opts) : leases_(leases), options_(opts) {}
+
+  // -- the engine
+
+  /// Opens a room, and fails the one before of this number if it has not ended. Errors: `refused`
+  /// (too many rooms, or no lease left), `invalid_argument` (nobody is required).
+  result<send_id> open(room_id room, std::uint32_t required);
+  /// Pages that the receivers of the room have already; nothing before they have all joined.
+  std::optional<std::uint32_t> prefix_pages(send_id id) const;
+  /// Says how many pages will be sent, behind the prefix. Errors: `invalid_argument` (not open, or
+  /// called already); a count that a receiver has not allocated fails the room.
+  result<void> init(send_id id, std::uint32_t pages);
+  /// Offers pages that are complete. With the last ones of `init` come states and aux row; they may
+  /// be offered without pages. Errors: `invalid_argument`, which fails the room as well: more pages
+  /// than `init` said, or pages behind the last ones.
+  result<void> send(send_id id, std::span<const std::uint32_t> pages, bool last,
+                    std::vector<state_items> states = {}, std::uint32_t aux_row = 0);
+  /// Fails the room and tells its receivers.
+  void abort(send_id id, std::string reason, bool from_another_rank = false);
+  /// Forgets the room. One that has not ended is aborted first.
+  void clear(send_id id);
+  /// Fails all rooms, for a worker that gives its memory back.
+  void abort_all(const std::string& reason);
+
+  /// The room's state; `failed` for a room that is not open.
+  room_state poll(send_id id) const noexcept;
+  /// Why the room failed; nothing while it has not.
+  std::optional<room_failure> failure(send_id id) const;
+  transfer_metric metric(send_id id) const noexcept;
+  std::size_t rooms() const noexcept { return rooms_.size(); }
+  std::size_t held_joins() const noexcept { return held_joins_; }
+
+  // -- receivers
+
+  /// A connection to a decode worker begins. @pre `peer` is new
+  void connected(peer_id peer, const incarnation& process);
+  /// @pre the messages' connection has begun and not ended
+  void joined(peer_id peer, const join& said);
+  void finished(peer_id peer, const done& said);
+  void aborted(peer_id peer, const handoff::abort& said);
+  /// The connection has ended: its joins are forgotten, and the rooms that it had joined fail.
+  void lost(peer_id peer);
+
+  /// The messages to send, in order, since the last call.
+  std::vector<outgoing> take_messages() { return std::exchange(outgoing_, {}); }
+
+private:
+  struct receiver {
+    peer_id peer; ///< The connection over which it has joined.
+    join said;
+    bool done = false;
+
+    bool over() const noexcept { return done || said.dummy; }
+  };
+  /// Processes that have joined a room, or were refused, with the id of each.
+  using participants = std::map<incarnation, join_id>;
+  struct room {
+    room_id number;
+    send_id id;
+    std::uint32_t required = 0;
+    std::optional<std::uint32_t> pages; ///< What `init` said.
+    std::uint32_t offered = 0;          ///< Pages that were sent, behind the prefix.
+    bool last_sent = false;
+    room_state state = room_state::bootstrapping;
+    lease under;
+    std::map<incarnation, receiver> receivers;
+    participants known;
+    room_failure failure;
+    transfer_metric metric;
+
+    bool has_ended() const noexcept {
+      return state == room_state::failed || state == room_state::success;
+    }
+  };
+  struct held_join {
+    peer_id peer;
+    join said;
+  };
+
+  room* find(send_id id) noexcept;
+  const room* find(send_id id) const noexcept;
+  room* newest(room_id number) noexcept;
+  bool is_late(peer_id peer, const join& said) const;
+  void join_room(room& at, peer_id peer, const join& said);
+  void join_again(room& at, const receiver& earlier, peer_id peer, const join& said);
+  void join_failed(participants& known, peer_id peer, const join& said);
+  void admit(room& at, peer_id peer, const join& said);
+  void advance(room& at);
+  void offer_to_all(const room& at, const offered_pages& pages);
+  void end(room& at, room_state state) noexcept;
+  void fail(room& at, std::string reason, bool from_another_rank = false);
+  void refuse(peer_id peer, const join& said, std::string reason);
+  void hold(peer_id peer, const join& said);
+  void forget_held(room_id number, const incarnation& process) noexcept;
+  void remember_failed(const room& at);
+  void remember_abort(const incarnation& process, join_id id);
+
+  lease_table& leases_;
+  options options_;
+  send_id next_{1};
+  std::map<send_id, room> rooms_;
+  std::map<room_id, send_id> newest_; ///< The newest room of each number that is open.
+  std::map<peer_id, incarnation> processes_;
+  /// Joins that wait for an `open`, by number and process, and how many each process has.
+  std::map<room_id, std::map<incarnation, held_join>> held_;
+  std::map<incarnation, std::size_t> held_of_;
+  std::size_t held_joins_ = 0;
+  std::map<room_id, participants> failed_;
+  /// Rooms in `failed_`, and some that have left it, the oldest first.
+  std::deque<room_id> failed_order_;
+  std::set<std::pair<incarnation, join_id>> early_aborts_;
+  std::deque<std::pair<incarnation, join_id>> early_aborts_order_;
+  std::vector<outgoing> outgoing_;
+};
+
+} // namespace peercache::handoff

@@ -20,9 +20,11 @@ enum class guard : std::uint8_t {
   majority,     ///< The view that follows one of three or more masters needs most of these masters.
   /// A slot is read or published only when its filler has said that all bytes are in place.
   filled,
-  epoch,    ///< A page that was set before its space was cleared is refused.
-  adoption, ///< A former process's page is read only when its bytes have their checksum.
-  fragment  ///< No node makes a fragment of the cluster while enough masters answer.
+  epoch,     ///< A page that was set before its space was cleared is refused.
+  adoption,  ///< A former process's page is read only when its bytes have their checksum.
+  fragment,  ///< No node makes a fragment of the cluster while enough masters answer.
+  quiet,     ///< A hand-over's room is told as failed only when nothing can write to its pages.
+  all_pieces ///< A hand-over's room succeeds only when its last piece has been judged.
 };
 
 /// Whether a check is made; true in every program that users run. Threads: any.

@@ -10,7 +10,8 @@ namespace {
 constexpr std::array all = {guard::generation, guard::incarnation,  guard::checksum, guard::key,
                             guard::pin,        guard::session_lock, guard::fence,    guard::view,
                             guard::purge,      guard::withdraw,     guard::majority, guard::filled,
-                            guard::epoch,      guard::adoption,     guard::fragment};
+                            guard::epoch,      guard::adoption,     guard::fragment, guard::quiet,
+                            guard::all_pieces};
 
 TEST(guards, are_switched_one_by_one) {
   for (auto off : all) {

@@ -1,0 +1,232 @@
+#include "tests/scenario/handoff/handoff_world.hpp"
+
+#include <algorithm>
+
+/// The two schedulers of `handoff_world`. The ranks of an engine do the same in the same turn, and
+/// take the lowest of their states for the room's.
+namespace peercache::handoff::test {
+namespace {
+
+/// Turns after which an engine gives a room up.
+constexpr std::uint32_t age_max = 120;
+
+constexpr std::uint32_t aborted_one_in = 150;
+
+template <class Ranks>
+bool any_frozen(const Ranks& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [](const auto& each) { return each->frozen; });
+}
+
+} // namespace
+
+// -- decode
+
+room_state handoff_world::poll_decode(const request& at) const {
+  auto lowest = room_state::success;
+  for (const auto& each : decode_)
+    lowest = std::min(lowest, each->rooms.poll(at.number));
+  return lowest;
+}
+
+void handoff_world::step_decode(request& at) {
+  auto& mine = at.decode;
+  if (mine.at == phase::over || any_frozen(decode_))
+    return;
+  if (mine.at == phase::waiting) {
+    for (auto& each : decode_) {
+      each->serials[each->next_turn] = at.serial;
+      ++each->next_turn.value;
+      if (!each->rooms.open(at.number))
+        wrong("decode cannot open a room");
+    }
+    mine.at = phase::running;
+    return;
+  }
+  const auto state = poll_decode(at);
+  if (state == room_state::failed || mine.at == phase::ending)
+    return end_decode(at);
+  if (state == room_state::success) {
+    check_bytes(at);
+    return leave_decode(at, true);
+  }
+  const bool late = ++mine.age > age_max;
+  counts_.timed_out += late ? 1 : 0;
+  if (late || chance(aborted_one_in))
+    for (auto& each : decode_)
+      each->rooms.abort(at.number, late ? "timed out" : "aborted by decode");
+  else if (!mine.connected)
+    connect_decode(at);
+  else if (!mine.allocated)
+    allocate_decode(at);
+}
+
+void handoff_world::connect_decode(request& at) {
+  std::vector<std::vector<receiver_rooms::source>> sources(decode_.size());
+  for (std::size_t to = 0; to < decode_.size(); ++to)
+    for (std::size_t from = 0; from < prefill_.size(); ++from) {
+      if (!are_partners(from, to))
+        continue;
+      const auto* over = known_to_decode(from, to);
+      if (over == nullptr)
+        return;
+      auto plan =
+          transfer_plan::create(prefill_[from]->memory.layout(), decode_[to]->memory.layout());
+      if (!plan)
+        return wrong(plan.error().message);
+      sources[to].push_back({over->id, std::make_shared<transfer_plan>(std::move(*plan))});
+    }
+  for (std::size_t to = 0; to < decode_.size(); ++to)
+    if (!decode_[to]->rooms.connect(at.number, std::move(sources[to])) &&
+        decode_[to]->rooms.poll(at.number) != room_state::failed)
+      wrong("a room cannot be connected");
+  at.decode.connected = true;
+}
+
+void handoff_world::allocate_decode(request& at) {
+  auto& mine = at.decode;
+  mine.pages = decode_pages_.take(at.serial, at.length);
+  if (mine.pages.empty())
+    return;
+  mine.allocated = true;
+  for (auto& each : decode_)
+    if (!each->rooms.allocate(at.number, {at.prefix, mine.pages, {}, mine.pages[0]}) &&
+        each->rooms.poll(at.number) != room_state::failed)
+      wrong("pages are not taken");
+}
+
+/// One rank has failed: the others abort, and the pages are free when all of them say that they
+/// have failed, or have succeeded.
+void handoff_world::end_decode(request& at) {
+  at.decode.at = phase::ending;
+  bool ended = true;
+  for (auto& each : decode_) {
+    each->rooms.abort(at.number, "another rank has failed", true);
+    const auto state = each->rooms.poll(at.number);
+    ended &= state == room_state::failed || state == room_state::success;
+  }
+  if (ended)
+    leave_decode(at, false);
+}
+
+/// The scheduler frees the pages, then clears.
+void handoff_world::leave_decode(request& at, bool good) {
+  for (auto page : decode_pages_.give_back(at.serial))
+    for (auto& each : decode_)
+      each->memory.scramble(page, random_);
+  for (auto& each : decode_)
+    each->rooms.clear(at.number);
+  at.decode.at = phase::over;
+  ++(good ? counts_.succeeded : counts_.failed);
+  if (good && !ending_ && requests_.size() < 12 && chance(3))
+    start_again(at.number);
+}
+
+void handoff_world::check_bytes(const request& at) {
+  const auto& pages = at.decode.pages;
+  for (const auto& each : decode_) {
+    for (std::uint32_t i = 0; i < pages.size(); ++i)
+      if (!each->memory.has(pages[i], at.serial, at.prefix + i))
+        wrong("a room succeeded with a wrong byte");
+    if (pages.empty() || !each->memory.has_aux(pages[0], at.serial))
+      wrong("a room succeeded with a wrong aux row");
+  }
+}
+
+// -- prefill
+
+room_state handoff_world::poll_prefill(const request& at) const {
+  auto lowest = room_state::success;
+  for (std::size_t rank = 0; rank < prefill_.size(); ++rank)
+    lowest = std::min(lowest, prefill_[rank]->rooms.poll(at.prefill.ids[rank]));
+  return lowest;
+}
+
+void handoff_world::step_prefill(request& at) {
+  auto& mine = at.prefill;
+  if (mine.at == phase::over || any_frozen(prefill_) || mapping_ != mapping::mapped)
+    return;
+  if (mine.at == phase::waiting)
+    return open_prefill(at);
+  const auto state = poll_prefill(at);
+  if (state == room_state::failed)
+    return end_prefill(at, "another rank has failed");
+  if (state == room_state::success)
+    return leave_prefill(at);
+  if (++mine.age > age_max) {
+    ++counts_.timed_out;
+    return end_prefill(at, "timed out");
+  }
+  if (chance(aborted_one_in))
+    return end_prefill(at, "aborted by prefill");
+  if (!mine.pages.empty())
+    send_chunk(at);
+  else if (state == room_state::waiting_for_input)
+    init_prefill(at);
+}
+
+void handoff_world::open_prefill(request& at) {
+  auto& mine = at.prefill;
+  mine.at = phase::running;
+  mine.ids.resize(prefill_.size());
+  bool refused = false;
+  for (std::size_t rank = 0; rank < prefill_.size(); ++rank)
+    if (const auto made = prefill_[rank]->rooms.open(at.number, receivers_of(rank)); made)
+      mine.ids[rank] = *made;
+    else
+      refused = true;
+  if (refused)
+    end_prefill(at, "there is no lease");
+}
+
+void handoff_world::init_prefill(request& at) {
+  auto& mine = at.prefill;
+  mine.first = prefill_[0]->rooms.prefix_pages(mine.ids[0]).value_or(0);
+  const auto behind = at.prefix + at.length;
+  if (mine.first >= behind)
+    return end_prefill(at, "decode has all pages");
+  mine.pages = prefill_pages_.take(at.serial, behind - mine.first);
+  if (mine.pages.empty())
+    return;
+  for (std::size_t rank = 0; rank < prefill_.size(); ++rank)
+    if (!prefill_[rank]->rooms.init(mine.ids[rank], behind - mine.first))
+      wrong("the number of pages is not taken");
+}
+
+/// Computes some of the pages, and offers them.
+void handoff_world::send_chunk(request& at) {
+  auto& mine = at.prefill;
+  if (mine.last || chance(2))
+    return;
+  const auto left = static_cast<std::uint32_t>(mine.pages.size()) - mine.sent;
+  const auto count = static_cast<std::uint32_t>(random_() % (left + 1));
+  const auto chunk = std::span(mine.pages).subspan(mine.sent, count);
+  mine.last = count == left && chance(2);
+  for (std::size_t rank = 0; rank < prefill_.size(); ++rank) {
+    auto& worker = *prefill_[rank];
+    for (std::uint32_t i = 0; i < count; ++i)
+      worker.memory.fill(chunk[i], at.serial, mine.first + mine.sent + i);
+    if (mine.last)
+      worker.memory.fill_aux(mine.pages[0], at.serial);
+    if (!worker.rooms.send(mine.ids[rank], chunk, mine.last, {}, mine.pages[0]))
+      wrong("a chunk is not taken");
+  }
+  mine.sent += count;
+}
+
+/// The scheduler frees pages in the turn in which it aborts, or sees a failure.
+void handoff_world::end_prefill(request& at, const std::string& reason) {
+  for (std::size_t rank = 0; rank < prefill_.size(); ++rank)
+    prefill_[rank]->rooms.abort(at.prefill.ids[rank], reason);
+  leave_prefill(at);
+}
+
+void handoff_world::leave_prefill(request& at) {
+  for (auto page : prefill_pages_.give_back(at.serial))
+    for (auto& each : prefill_)
+      each->memory.scramble(page, random_);
+  for (std::size_t rank = 0; rank < prefill_.size(); ++rank)
+    prefill_[rank]->rooms.clear(at.prefill.ids[rank]);
+  at.prefill.at = phase::over;
+}
+
+} // namespace peercache::handoff::test

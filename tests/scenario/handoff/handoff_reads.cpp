@@ -1,0 +1,122 @@
+#include "tests/scenario/handoff/handoff_world.hpp"
+
+#include "common/guards.hpp"
+
+#include <algorithm>
+
+/// The data plane of `handoff_world`: reads move a piece at a time. One that is cancelled goes on
+/// until its channel is destroyed, which is when it is reported.
+namespace peercache::handoff::test {
+
+void handoff_world::step_reads(decode_rank& by) {
+  for (std::size_t i = 0; i < by.reads.size();) {
+    auto& at = by.reads[i];
+    if (at.came == progress::going_on && chance(2))
+      at.came = step_read(by, at);
+    if (at.came != progress::going_on)
+      unpin(at);
+    if (at.came == progress::going_on || by.frozen) {
+      ++i;
+      continue;
+    }
+    by.rooms.finish_read(at.order.id, at.came == progress::done, "the lease has ended", {});
+    by.reads.erase(by.reads.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+handoff_world::progress handoff_world::step_read(decode_rank& by, read& at) {
+  const auto& from = *prefill_[at.source];
+  const bool all_written = at.written == at.order.pieces.size();
+  if ((at.cancelled && chance(4)) || (!ending_ && chance(300)))
+    return progress::failed;
+  if (at.written < at.fetched.size() && (one_sided_ || !by.frozen) && chance(2)) {
+    write_piece(by, at);
+    return progress::going_on;
+  }
+  if (all_written && at.stands)
+    return *at.stands ? progress::done : progress::failed;
+  if (from.process != at.source_process)
+    return progress::failed;
+  if (!one_sided_ && from.frozen)
+    return progress::going_on;
+  if (!at.begun)
+    return begin_read(at);
+  if (at.fetched.size() < at.order.pieces.size())
+    return fetch_piece(at);
+  if (!at.stands)
+    judge(at, from);
+  unpin(at);
+  return progress::going_on;
+}
+
+/// What is looked at before the first byte: by a server, whether the lease stands; without the
+/// fence, by the reader, the entry that it should READ last.
+handoff_world::progress handoff_world::begin_read(read& at) {
+  auto& from = *prefill_[at.source];
+  at.begun = true;
+  if (one_sided_) {
+    if (!guard_on(guard::fence))
+      judge(at, from);
+    return progress::going_on;
+  }
+  judge(at, from);
+  if (mapping_ == mapping::unmapped || !*at.stands)
+    return progress::failed;
+  if (guard_on(guard::fence))
+    at.stands.reset();
+  if (guard_on(guard::pin)) {
+    from.entries[at.order.under.slot.value].pins.fetch_add(1);
+    at.pinned = true;
+  }
+  return progress::going_on;
+}
+
+handoff_world::progress handoff_world::fetch_piece(read& at) {
+  if (mapping_ == mapping::unmapped) {
+    if (!one_sided_)
+      wrong("a server reads memory that is unmapped");
+    return progress::failed;
+  }
+  const auto& rows = at.order.pieces[at.fetched.size()].source;
+  std::vector<std::uint64_t> words;
+  words.reserve(std::size_t{rows.rows} * rows.row_bytes / sizeof(std::uint64_t));
+  for (std::uint32_t row = 0; row < rows.rows; ++row) {
+    const auto read = prefill_[at.source]->memory.words_at(rows.address + row * rows.stride_bytes,
+                                                           rows.row_bytes);
+    words.insert(words.end(), read.begin(), read.end());
+  }
+  at.fetched.push_back(std::move(words));
+  return progress::going_on;
+}
+
+void handoff_world::judge(read& at, const prefill_rank& from) {
+  const auto& under = at.order.under;
+  at.stands = from.spans.judge(under.slot, under.gen, under.key) == page_status::hit;
+}
+
+void handoff_world::write_piece(decode_rank& by, read& at) {
+  const auto& piece = at.order.pieces[at.written];
+  const auto& words = at.fetched[at.written];
+  std::size_t next = 0;
+  for (std::uint32_t i = 0; i < piece.part_count; ++i) {
+    const auto& part = at.order.parts[piece.first_part + i];
+    const auto address = std::uint64_t{reinterpret_cast<std::uintptr_t>(part.data)};
+    for (auto& word : by.memory.words_at(address, part.bytes)) {
+      const auto page = by.memory.page_at(reinterpret_cast<std::uintptr_t>(&word));
+      if (decode_pages_.of(page) != by.serials.at(at.order.turn))
+        wrong("a page was written after it was given back");
+      word = words.at(next++);
+    }
+  }
+  ++at.written;
+}
+
+void handoff_world::unpin(read& at) {
+  if (!at.pinned)
+    return;
+  at.pinned = false;
+  if (prefill_[at.source]->process == at.source_process)
+    prefill_[at.source]->entries[at.order.under.slot.value].pins.fetch_sub(1);
+}
+
+} // namespace peercache::handoff::test

@@ -1,0 +1,221 @@
+#include "tests/scenario/handoff/handoff_world.hpp"
+
+#include <algorithm>
+
+namespace peercache::handoff::test {
+namespace {
+
+constexpr int steps_with_faults = 800;
+constexpr int steps_without_faults = 4000;
+constexpr std::size_t requests_max = 5;
+constexpr std::uint64_t numbers = 6;
+
+receiver_rooms::options small_reads() {
+  receiver_rooms::options made;
+  made.wire_bytes_max = 256;
+  made.read_bytes_max = 96;
+  made.read_pieces_max = 4;
+  return made;
+}
+
+} // namespace
+
+handoff_world::prefill_rank::prefill_rank(const small_model& model, std::uint32_t rank,
+                                          incarnation named)
+    : process(named), memory(model, rank, true), leases(entries, named), rooms(leases, {}) {}
+
+handoff_world::decode_rank::decode_rank(const small_model& model, std::uint32_t rank,
+                                        incarnation named)
+    : process(named), memory(model, rank, false), rooms(small_reads(), next_turn) {}
+
+handoff_world::handoff_world(std::uint64_t seed)
+    : random_(seed), model_{chance(4), chance(2) ? 1u : 2u, chance(2) ? 1u : 2u},
+      one_sided_(chance(2)) {
+  for (std::uint32_t rank = 0; rank < model_.prefill_ranks; ++rank)
+    prefill_.push_back(std::make_unique<prefill_rank>(model_, rank, next_process()));
+  for (std::uint32_t rank = 0; rank < model_.decode_ranks; ++rank)
+    decode_.push_back(std::make_unique<decode_rank>(model_, rank, next_process()));
+}
+
+std::string handoff_world::run() {
+  for (int i = 0; i < steps_with_faults && wrong_.empty(); ++i)
+    step();
+  if (wrong_.empty())
+    finish_all();
+  return wrong_;
+}
+
+void handoff_world::step() {
+  if (!ending_) {
+    inject_faults();
+    if (requests_.size() < requests_max && chance(6))
+      start_request();
+  }
+  unmap_when_unused();
+  connect_workers();
+  for (std::size_t i = 0; i < requests_.size(); ++i) { // A success may append one.
+    if (chance(2))
+      step_decode(requests_[i]);
+    if (chance(2))
+      step_prefill(requests_[i]);
+  }
+  for (auto& each : connections_)
+    step_connection(each);
+  std::erase_if(connections_,
+                [](const auto& each) { return !each.prefill_has_it && !each.decode_has_it; });
+  for (auto& each : decode_)
+    step_reads(*each);
+  carry_out();
+  std::erase_if(requests_, [](const auto& at) {
+    return at.decode.at == phase::over && at.prefill.at == phase::over;
+  });
+}
+
+/// A number that nobody has any more.
+void handoff_world::start_request() {
+  const room_id number{random_() % numbers};
+  if (std::none_of(requests_.begin(), requests_.end(),
+                   [number](const auto& each) { return each.number == number; }))
+    add_request(number);
+}
+
+/// Decode wants the room of a success again, of the same prefill engine, which may not have seen
+/// its end yet.
+void handoff_world::start_again(room_id number) {
+  ++counts_.retracted;
+  add_request(number);
+}
+
+void handoff_world::add_request(room_id number) {
+  request made;
+  made.number = number;
+  made.serial = next_serial_++;
+  made.prefix = static_cast<std::uint32_t>(random_() % 3);
+  made.length = static_cast<std::uint32_t>(1 + random_() % 4);
+  requests_.push_back(std::move(made));
+}
+
+// -- faults
+
+void handoff_world::inject_faults() {
+  if (chance(600))
+    kill_prefill();
+  if (chance(600))
+    kill_decode();
+  if (chance(20))
+    freeze_or_wake();
+  if (chance(300))
+    give_memory_back();
+  for (auto& each : connections_)
+    if (each.up && chance(400))
+      cut(each);
+  if (auto& one = *decode_[random_() % decode_.size()]; !one.frozen && chance(300))
+    one.rooms.abort_all("decode gives its memory back");
+}
+
+void handoff_world::kill_prefill() {
+  for (auto& each : connections_) {
+    cut(each);
+    each.prefill_has_it = false;
+    each.to_prefill.clear();
+  }
+  for (std::uint32_t rank = 0; rank < prefill_.size(); ++rank)
+    prefill_[rank] = std::make_unique<prefill_rank>(model_, rank, next_process());
+  prefill_pages_ = {};
+  mapping_ = mapping::mapped;
+  for (auto& at : requests_)
+    at.prefill.at = phase::over; // Nobody asks the next process for it.
+}
+
+void handoff_world::kill_decode() {
+  for (auto& each : connections_) {
+    cut(each);
+    each.decode_has_it = false;
+    each.to_decode.clear();
+  }
+  for (std::uint32_t rank = 0; rank < decode_.size(); ++rank) {
+    for (auto& each : decode_[rank]->reads)
+      unpin(each);
+    decode_[rank] = std::make_unique<decode_rank>(model_, rank, next_process());
+  }
+  decode_pages_ = {};
+  for (auto& at : requests_)
+    at.decode.at = phase::over;
+}
+
+/// Others find out that a frozen rank is silent, and end its connections.
+void handoff_world::freeze_or_wake() {
+  auto turn = [this](auto& rank) {
+    rank.frozen = rank.frozen ? !chance(3) : chance(6);
+    return rank.frozen && chance(3);
+  };
+  const auto prefill = random_() % prefill_.size();
+  const auto decode = random_() % decode_.size();
+  const bool prefill_silent = turn(*prefill_[prefill]);
+  const bool decode_silent = turn(*decode_[decode]);
+  for (auto& each : connections_)
+    if ((prefill_silent && each.prefill == prefill) || (decode_silent && each.decode == decode))
+      cut(each);
+}
+
+/// Prefill's weights change: all rooms end, and its memory is unmapped when no server reads it.
+void handoff_world::give_memory_back() {
+  if (mapping_ != mapping::mapped ||
+      std::any_of(prefill_.begin(), prefill_.end(), [](const auto& each) { return each->frozen; }))
+    return;
+  for (auto& each : prefill_)
+    each->rooms.abort_all("prefill gives its memory back");
+  for (auto& at : requests_)
+    if (at.prefill.at == phase::running)
+      leave_prefill(at);
+  mapping_ = mapping::unmapping;
+}
+
+void handoff_world::unmap_when_unused() {
+  if (mapping_ == mapping::unmapped && chance(10))
+    mapping_ = mapping::mapped;
+  if (mapping_ != mapping::unmapping)
+    return;
+  for (const auto& each : prefill_)
+    for (std::uint32_t slot = 0; slot < each->entries.size(); ++slot)
+      if (each->leases.pinned({{slot}, {}, {}}))
+        return;
+  mapping_ = mapping::unmapped;
+}
+
+// -- the end
+
+void handoff_world::finish_all() {
+  ending_ = true;
+  for (auto& each : prefill_)
+    each->frozen = false;
+  for (auto& each : decode_)
+    each->frozen = false;
+  for (int i = 0; i < steps_without_faults && wrong_.empty() && !requests_.empty(); ++i)
+    step();
+  for (int i = 0; i < 200 && wrong_.empty(); ++i)
+    step();
+  if (wrong_.empty())
+    check_rest();
+}
+
+void handoff_world::check_rest() {
+  if (!requests_.empty())
+    return wrong("a room does not end");
+  for (const auto& each : decode_)
+    if (each->rooms.turns() != 0 || each->rooms.wire_bytes() != 0 || !each->reads.empty())
+      wrong("decode has a room or a channel left");
+  for (const auto& each : prefill_) {
+    if (each->leases.taken() != 0 || each->rooms.rooms() != 0 || each->rooms.held_joins() != 0)
+      wrong("prefill has a lease, a room or a join left");
+    for (const auto& entry : each->entries)
+      if (entry.pins.load() != 0)
+        wrong("an entry is pinned for ever");
+  }
+  for (std::uint32_t page = 0; page < rank_memory::page_count; ++page)
+    if (prefill_pages_.of(page) != page_owners::nobody ||
+        decode_pages_.of(page) != page_owners::nobody)
+      wrong("a page is not given back");
+}
+
+} // namespace peercache::handoff::test

@@ -1,0 +1,187 @@
+#pragma once
+
+#include "handoff/receiver_rooms.hpp"
+#include "handoff/sender_rooms.hpp"
+#include "rdma/served_spans.hpp"
+#include "tests/scenario/handoff/handoff_memory.hpp"
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace peercache::handoff::test {
+
+/// One prefill and one decode engine of one or two ranks each, with schedulers that take and give
+/// back memory as SGLang's do, a network and a data plane, all in one thread and from one seed.
+///
+/// - Real: `sender_rooms`, `receiver_rooms`, the messages' codec, `lease_table`, `transfer_plan`,
+///   and `served_spans`, which judges leases.
+/// - What is given back belongs to somebody else at once, who writes to it.
+/// - Faults: aborts on either side at any step, engines that are killed, ranks that are frozen,
+///   connections that are cut, reads that fail, memory that is unmapped.
+/// - Numbers come again after a success of decode, at once; else when nobody has them any more.
+///   Messages about the turns before may still be under way.
+///
+/// The guards are those of the process. `pin`: a server that sends rows pins their lease's entry,
+/// and prefill's memory is unmapped only when no entry is pinned.
+class handoff_world {
+public:
+  explicit handoff_world(std::uint64_t seed);
+
+  /// Runs with faults, then without until all is over; returns what was wrong, or nothing.
+  std::string run();
+
+  struct counts {
+    std::uint64_t succeeded = 0, failed = 0;
+    std::uint64_t retracted = 0; ///< Requests whose number was that of a success.
+    std::uint64_t timed_out = 0; ///< Ends by an engine's time-out, at either side.
+  };
+  const counts& counted() const noexcept { return counts_; }
+
+private:
+  enum class progress { going_on, failed, done };
+  /// A READ batch as the data plane has it, over a channel of its own.
+  struct read {
+    read_order order;
+    std::size_t source = 0;                          ///< The prefill rank,
+    incarnation source_process;                      ///< and its process when the read was ordered.
+    std::vector<std::vector<std::uint64_t>> fetched; ///< Words of each piece that left the source.
+    std::size_t written = 0;                         ///< Pieces that have arrived.
+    bool begun = false, pinned = false, cancelled = false;
+    std::optional<bool> stands; ///< How the lease was judged.
+    progress came = progress::going_on;
+  };
+  struct prefill_rank {
+    prefill_rank(const small_model& model, std::uint32_t rank, incarnation process);
+    incarnation process;
+    rank_memory memory;
+    std::array<slot_entry, 8> entries{};
+    rdma::served_spans spans{entries};
+    lease_table leases;
+    sender_rooms rooms;
+    bool frozen = false;
+  };
+  struct decode_rank {
+    decode_rank(const small_model& model, std::uint32_t rank, incarnation process);
+    incarnation process;
+    rank_memory memory;
+    join_id next_turn{1};
+    receiver_rooms rooms;
+    std::vector<read> reads;
+    std::map<join_id, std::uint64_t> serials; ///< The request of each turn.
+    bool frozen = false;
+  };
+  struct connection {
+    peer_id id; ///< Either side has this number.
+    std::size_t prefill = 0, decode = 0;
+    incarnation source; ///< The prefill rank's process.
+    bool up = true;
+    bool prefill_has_it = true, decode_has_it = true; ///< Who has not heard of its end yet.
+    std::deque<std::string> to_prefill{}, to_decode{};
+  };
+  enum class phase { waiting, running, ending, over };
+  struct request {
+    room_id number;
+    std::uint64_t serial = 0; ///< No other request has the same.
+    std::uint32_t prefix = 0, length = 0;
+    struct at_decode {
+      phase at = phase::waiting;
+      bool connected = false, allocated = false;
+      std::vector<std::uint32_t> pages;
+      std::uint32_t age = 0;
+    } decode;
+    struct at_prefill {
+      phase at = phase::waiting;
+      std::vector<send_id> ids; ///< One for each rank.
+      std::vector<std::uint32_t> pages;
+      std::uint32_t first = 0; ///< Place of the first page in the sequence.
+      std::uint32_t sent = 0;
+      bool last = false;
+      std::uint32_t age = 0;
+    } prefill;
+  };
+
+  void step();
+  void start_request();
+  void start_again(room_id number);
+  void add_request(room_id number);
+  void finish_all();
+  void check_rest();
+
+  // -- faults
+  void inject_faults();
+  void kill_prefill();
+  void kill_decode();
+  void freeze_or_wake();
+  void give_memory_back();
+  void unmap_when_unused();
+
+  // -- engines
+  void step_decode(request& at);
+  room_state poll_decode(const request& at) const;
+  void connect_decode(request& at);
+  void allocate_decode(request& at);
+  void end_decode(request& at);
+  void leave_decode(request& at, bool good);
+  void check_bytes(const request& at);
+  void step_prefill(request& at);
+  room_state poll_prefill(const request& at) const;
+  void open_prefill(request& at);
+  void init_prefill(request& at);
+  void send_chunk(request& at);
+  void end_prefill(request& at, const std::string& reason);
+  void leave_prefill(request& at);
+
+  // -- network
+  std::uint32_t receivers_of(std::size_t prefill) const;
+  bool are_partners(std::size_t prefill, std::size_t decode) const;
+  void connect_workers();
+  connection* connection_of(peer_id id);
+  const connection* known_to_decode(std::size_t prefill, std::size_t decode) const;
+  void cut(connection& at);
+  void step_connection(connection& at);
+  void deliver_to_prefill(connection& at);
+  void deliver_to_decode(connection& at);
+  void carry_out();
+  void carry_out_decode(decode_rank& from);
+
+  // -- data plane
+  void step_reads(decode_rank& by);
+  progress step_read(decode_rank& by, read& at);
+  progress begin_read(read& at);
+  progress fetch_piece(read& at);
+  void judge(read& at, const prefill_rank& from);
+  void write_piece(decode_rank& by, read& at);
+  void unpin(read& at);
+
+  void wrong(const std::string& what) {
+    if (wrong_.empty())
+      wrong_ = what;
+  }
+  bool chance(unsigned one_in) { return random_() % one_in == 0; }
+  incarnation next_process() { return {1, ++processes_}; }
+
+  std::mt19937_64 random_;
+  small_model model_;
+  bool one_sided_; ///< Reads take no part of the source's process, as with RDMA.
+  bool ending_ = false;
+  std::uint64_t processes_ = 0;
+  std::vector<std::unique_ptr<prefill_rank>> prefill_;
+  std::vector<std::unique_ptr<decode_rank>> decode_;
+  page_owners prefill_pages_, decode_pages_;
+  enum class mapping { mapped, unmapping, unmapped } mapping_ = mapping::mapped;
+  std::deque<connection> connections_;
+  std::uint64_t next_connection_ = 1;
+  std::deque<request> requests_;
+  std::uint64_t next_serial_ = 1;
+  counts counts_;
+  std::string wrong_;
+};
+
+} // namespace peercache::handoff::test

@@ -66,7 +66,7 @@ public:
 
   phase in_phase() const noexcept { return phase_; }
   bool is_open() const noexcept { return phase_ == phase::greeting || phase_ == phase::joined; }
-  /// Whether nobody knows of it: see `link_options::strangers_max`.
+  /// Whether the owner has no use for its id: see `link_options::strangers_max`.
   bool is_stranger() const noexcept {
     return phase_ == phase::leaving || (phase_ == phase::greeting && origin_ == origin::accepted);
   }

@@ -58,9 +58,8 @@ result<peer_id> worker_links::connect(const worker_address& to, std::optional<in
                          events_);
     settle(at);
   }
-  if (links_.size() - strangers() >= own_.options.links_max)
-    return {errc::refused, "the worker has " + std::to_string(own_.options.links_max) +
-                               " connections to others, which is its limit"};
+  if (is_full())
+    return {errc::refused, limit_reached()};
   auto socket = net::start_connect(to.host, to.port, {});
   if (!socket)
     return socket.error();
@@ -98,6 +97,7 @@ void worker_links::close() {
   ready_.clear();
   events_.clear();
   listener_.reset();
+  collected_ = {};
   timers_at_ = time_point::max();
   accept_at_.reset();
   closed_ = true;
@@ -121,7 +121,8 @@ std::vector<link_event> worker_links::poll(time_point now) {
 }
 
 void worker_links::wait(time_point now, std::chrono::nanoseconds at_most) {
-  if (!ready_.empty() || !events_.empty() || !collected_.empty())
+  const bool was_woken = std::exchange(woken_, false);
+  if (was_woken || !ready_.empty() || !events_.empty() || !collected_.empty())
     return;
   const auto until = std::min(timers_at_, accept_at_.value_or(time_point::max()));
   const auto sleep =
@@ -138,7 +139,9 @@ void worker_links::note_events(time_point now) {
   for (const auto& event : events) {
     // `id` is a copy, because the packed epoll_event does not align its member.
     const std::uint64_t id = event.data.u64;
-    if (id == listener_id) {
+    if (id == net::event_poll::wake_id) {
+      woken_ = true;
+    } else if (id == listener_id) {
       accept_at_ = now;
     } else if (const auto found = links_.find(peer_id{id}); found != links_.end()) {
       found->second.link.on_events(event.events);
@@ -159,17 +162,10 @@ void worker_links::accept_waiting(time_point now) {
       return;
     }
     make_room_for_stranger();
-    const bool full = links_.size() - strangers() >= own_.options.links_max;
     const auto made = add(std::move(socket), peer_link::origin::accepted, now);
     if (made == links_.end())
       continue;
     ++stats_.accepted;
-    if (full) {
-      ++stats_.turned_away;
-      made->second.link.refuse("the worker has " + std::to_string(own_.options.links_max) +
-                                   " connections to others, which is its limit",
-                               now);
-    }
     // A worker's hello is there already, most likely; then others cannot drive it out any more.
     made->second.link.on_events(EPOLLIN | EPOLLOUT);
     step(made, now);
@@ -196,6 +192,15 @@ void worker_links::make_room_for_stranger() {
   ++stats_.turned_away;
 }
 
+bool worker_links::is_full() const noexcept {
+  return links_.size() - strangers() >= own_.options.links_max;
+}
+
+std::string worker_links::limit_reached() const {
+  return "the worker has " + std::to_string(own_.options.links_max) +
+         " connections to others, which is its limit";
+}
+
 std::size_t worker_links::strangers() const noexcept {
   return static_cast<std::size_t>(std::count_if(
       links_.begin(), links_.end(), [](const auto& at) { return at.second.link.is_stranger(); }));
@@ -212,7 +217,13 @@ void worker_links::run_ready(time_point now) {
 }
 
 void worker_links::step(entries::iterator at, time_point now) {
-  at->second.link.step(now, events_);
+  auto& link = at->second.link;
+  // A stranger is judged when it may say hello: many can have come before the limit was reached.
+  if (link.is_open() && link.is_stranger() && is_full()) {
+    ++stats_.turned_away;
+    link.refuse(limit_reached(), now);
+  }
+  link.step(now, events_);
   settle(at);
 }
 

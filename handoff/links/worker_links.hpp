@@ -38,8 +38,8 @@ struct link_stats {
 ///
 /// A `peer_id` names a connection and not a process. Two workers that connect to each other have
 /// two, and each side's messages keep their order within each; a worker that comes back is another
-/// process, and so another peer. No peer has any event before its `peer_joined`, but a
-/// `peer_lost`; exactly one `peer_lost` is the last one of each that has joined, and of each that
+/// process, and so another peer. The first event of a peer is `peer_joined`, or `peer_lost` if it
+/// never joins; exactly one `peer_lost` is the last one of each that has joined, and of each that
 /// `connect` has returned, unless `refuse` or `close` has ended it.
 ///
 /// Threads: `wake` is for any, all else for the one that owns the links. Starts none. Nothing
@@ -57,9 +57,10 @@ public:
 
   /// The peer at this address: the connection that `connect` has begun before if it has not ended,
   /// or else another one, which `peer_joined` or `peer_lost` will name.
+  /// Errors, without an event: `closed`, `refused` (`links_max`), `invalid_argument`, `io_failed`
+  /// (epoll refuses the socket), and `unreachable` when that is known at once.
+  ///
   /// @param meant the process that must be there; a connection to another one ends
-  /// Errors, without an event: `closed`, `refused` (`links_max`), `invalid_argument`, and
-  /// `unreachable` when that is known at once.
   result<peer_id> connect(const worker_address& to, std::optional<incarnation> meant,
                           time_point now);
   /// Queues a message for the next `poll`; one to a peer that is lost is dropped.
@@ -71,7 +72,8 @@ public:
   /// Accepts, receives and sends what is possible without blocking. Returns what has happened
   /// since the last call, in order.
   std::vector<link_event> poll(time_point now);
-  /// Sleeps until `poll` has something to do, `wake` is called, or `at_most` has passed.
+  /// Sleeps until `poll` has something to do, `at_most` has passed, or `wake` is called; returns at
+  /// once when it was called since the last `wait`, also if a `poll` has come between.
   /// @pre at_most >= 0
   void wait(time_point now, std::chrono::nanoseconds at_most);
   void wake() const noexcept { events_poll_.wake(); }
@@ -101,6 +103,8 @@ private:
   void note_events(time_point now);
   void accept_waiting(time_point now);
   void make_room_for_stranger();
+  bool is_full() const noexcept;
+  std::string limit_reached() const;
   void run_ready(time_point now);
   void check_times(time_point now);
   void step(entries::iterator at, time_point now);
@@ -121,6 +125,7 @@ private:
   time_point timers_at_ = time_point::max();
   /// When connections may wait at the listener of which no new event tells.
   std::optional<time_point> accept_at_;
+  bool woken_ = false; ///< `wake` was called, and no `wait` has returned for it.
   bool closed_ = false;
   link_stats stats_;
 };

@@ -306,5 +306,17 @@ TEST_F(link_loss_test, above_the_limit_of_connections_others_are_refused_in_word
   join(three, prefill);
 }
 
+TEST_F(link_loss_test, no_more_than_the_limit_join_of_those_that_came_before_it_was_reached) {
+  auto& prefill = start(engine_side::prefill, 2, {.links_max = 2});
+  std::vector<raw_peer> peers;
+  for (int i = 0; i < 4; ++i)
+    peers.push_back(dial(prefill));
+  ASSERT_TRUE(run_until([&] { return prefill.links->strangers() == 4; }));
+  for (std::size_t i = 0; i < peers.size(); ++i)
+    peers[i].send(raw_peer::framed(hello_of(engine_side::decode, 10 + i)));
+  ASSERT_TRUE(run_until([&] { return prefill.links->stats().turned_away == 2; }));
+  EXPECT_EQ(prefill.joined(), 2u);
+}
+
 } // namespace
 } // namespace peercache::handoff::testing

@@ -168,6 +168,15 @@ TEST_F(worker_links_test, another_thread_wakes_the_one_that_waits) {
   other.join();
 }
 
+TEST_F(worker_links_test, a_wake_up_is_not_lost_in_a_poll_that_comes_before_the_wait) {
+  auto& decode = start(engine_side::decode, 1);
+  decode.links->wake();
+  decode.links->poll(now);
+  const auto begin = std::chrono::steady_clock::now();
+  decode.links->wait(now, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
 TEST_F(worker_links_test, waiting_ends_when_a_beat_is_due) {
   auto& decode = start(engine_side::decode, 1, {.beat_interval = std::chrono::milliseconds(20)});
   auto& prefill = start(engine_side::prefill, 2);

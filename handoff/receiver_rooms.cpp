@@ -119,17 +119,19 @@ bool receiver_rooms::is_quiet(room_id room) const noexcept {
 // -- senders
 
 void receiver_rooms::offered(peer_id peer, const offer& said, time_point now) {
+  const auto refuse = [&](const char* why) {
+    actions_.push_back(outgoing{peer, handoff::abort{said.room, said.id, why}});
+  };
   const auto found = turns_.find(said.id);
-  if (found == turns_.end() || found->second.room != said.room || has_ended(found->second)) {
-    actions_.push_back(
-        outgoing{peer, handoff::abort{said.room, said.id, "the room has ended at decode"}});
-    return;
-  }
+  if (found == turns_.end() || found->second.room != said.room || has_ended(found->second))
+    return refuse("the room has ended at decode");
   auto& at = found->second;
   const auto from = std::find_if(at.senders.begin(), at.senders.end(),
                                  [peer](const auto& each) { return each.from.peer == peer; });
-  if (from == at.senders.end() || !at.pages)
-    return fail(said.id, at, "an offer came from a worker that was not asked");
+  if (from == at.senders.end())
+    return refuse("decode did not ask this worker");
+  if (!at.pages)
+    return fail(said.id, at, "an offer came from a worker that was not asked yet");
   if (!at.first_offer)
     at.first_offer = now;
   take_offer(said.id, at, *from, said);
@@ -153,7 +155,7 @@ void receiver_rooms::take_offer(join_id id, turn& at, sender& from, const offer&
   from.last = said.pages.last;
   from.promised += pieces->bytes();
   if (pieces->bytes() != 0)
-    from.waiting.push_back({said.under, std::move(*pieces)});
+    from.waiting.push_back(std::move(*pieces));
 }
 
 void receiver_rooms::aborted(peer_id peer, const handoff::abort& said) {
@@ -191,7 +193,7 @@ std::optional<read_order> receiver_rooms::read_of(join_id id, turn& at, std::siz
   order.id = {next_read_.value++};
   order.turn = id;
   order.from = from.from.peer;
-  order.under = from.waiting.front().under;
+  order.under = *from.under;
   fill(order, from);
   PEERCACHE_ASSERT(order.bytes != 0);
   wire_bytes_ += order.bytes;
@@ -205,11 +207,11 @@ void receiver_rooms::fill(read_order& order, sender& from) {
   while (!from.waiting.empty() && order.bytes < left &&
          order.pieces.size() < options_.read_pieces_max) {
     auto& first = from.waiting.front();
-    if (auto next = first.pieces.next(order.parts)) {
+    if (auto next = first.next(order.parts)) {
       order.bytes += next->bytes;
       order.pieces.push_back(*next);
     }
-    if (first.pieces.finished())
+    if (first.finished())
       from.waiting.pop_front();
   }
 }

@@ -44,15 +44,15 @@ struct read_order {
 /// for the pieces.
 ///
 /// - `bootstrapping`: until the engine's `connect`, when the senders are known.
-/// - `waiting_for_input`: until the first offer, which can come after `allocate`.
+/// - `waiting_for_input`: until the first offer, which comes only after `allocate`.
 /// - `transferring`: until every piece of every sender that is no dummy was judged, or all fails.
 /// - `success`: `done` is sent to these senders.
-/// - `failed`: an abort is sent to all senders.
+/// - `failed`: an abort is sent to all senders, if they were joined.
 ///
 /// A room that fails orders no more reads, and asks for those under way to be cancelled. Its state
 /// stays what it was until the last of them was reported by `finish_read`: after that no channel
-/// can write to its pages (guard `quiet`). `success` needs all senders' last offers, each byte of
-/// them judged good (guard `all_pieces`); one of them holds the aux row.
+/// can write to its pages (guard `quiet`). `success` needs the last offers of all senders that
+/// are no dummies, each byte of them judged good (guard `all_pieces`); one holds the aux row.
 ///
 /// Each `open` is a turn of its own, with a `join_id` that grows and that no other turn of this
 /// process has; every message names it. Offers and aborts of an earlier turn of the same number
@@ -75,7 +75,7 @@ public:
     /// Offers of one sender that were not read yet; one more fails the room.
     std::size_t offers_waiting_max = 4096;
     std::uint64_t wire_bytes_max = 256u << 20;
-    std::uint64_t read_bytes_max = 64u << 20; ///< Bytes of a read that has more than one piece.
+    std::uint64_t read_bytes_max = 64u << 20; ///< From here on a read gets no further piece.
     std::uint32_t read_pieces_max = limits::batch_pages_max;
   };
   struct source {
@@ -136,25 +136,24 @@ public:
   /// The next read, if there is one within the limits; its parts are the data plane's until
   /// `finish_read`.
   std::optional<read_order> next_read();
-  /// Reports a read: no channel can write to its parts any more. @param good whether each piece
-  /// arrived while its lease stood @pre `id` was ordered and not reported yet
+  /// Reports a read: no channel can write to its parts any more.
+  ///
+  /// @param good whether each piece arrived while its lease stood
+  ///
+  /// @pre `id` was ordered and not reported yet
   void finish_read(read_id id, bool good, const std::string& reason, time_point now);
 
   std::vector<action> take_actions() { return std::exchange(actions_, {}); }
 
 private:
-  struct offered_read {
-    lease under;
-    piece_reader pieces;
-  };
   struct sender {
     source from;
     std::optional<lease> under; ///< The lease of its offers.
     std::uint32_t next_page = 0;
     bool last = false;
-    std::deque<offered_read> waiting;
-    std::uint64_t promised = 0; ///< Bytes of all its offers.
-    std::uint64_t judged = 0;   ///< Bytes of its reads that were good.
+    std::deque<piece_reader> waiting; ///< Pieces of its offers that were not ordered yet.
+    std::uint64_t promised = 0;       ///< Bytes of all its offers.
+    std::uint64_t judged = 0;         ///< Bytes of its reads that were good.
   };
   struct turn {
     room_id room;

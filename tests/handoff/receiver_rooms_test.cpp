@@ -276,7 +276,6 @@ TEST_F(receiver, offers_that_do_not_follow_one_another_fail_the_room) {
     offer_pages(alice, 6, {}, true, id);
   });
   fails_with("do not follow", [this](auto id) { offer_pages(carol, 2, {}, false, id); });
-  fails_with("was not asked", [this](auto id) { offer_pages({9}, 2, {7}, false, id); });
   fails_with("2 to 7 are offered", [this](auto id) {
     offer_pages(alice, 2, {1, 2, 3, 4, 5}, false, id);
   });
@@ -305,6 +304,18 @@ TEST_F(receiver, calls_out_of_order_are_refused) {
   rooms_.clear(room);
   begin();
   EXPECT_FALSE(rooms_.allocate(room, {})) << "it has pages already";
+}
+
+TEST_F(receiver, a_worker_that_was_not_asked_cannot_fail_a_room) {
+  begin();
+  constexpr peer_id stranger{9};
+  offer_pages(stranger, 2, {7}, false);
+  EXPECT_EQ(rooms_.poll(room), waiting_for_input);
+  EXPECT_EQ(rooms_.take_actions(),
+            (std::vector<receiver_rooms::action>{receiver_rooms::outgoing{
+                stranger, handoff::abort{room, {100}, "decode did not ask this worker"}}}));
+  offer_all();
+  EXPECT_EQ(rooms_.poll(room), transferring);
 }
 
 TEST_F(receiver, an_offer_before_the_pages_are_allocated_fails_the_room) {

@@ -7,6 +7,18 @@
 namespace peercache::handoff {
 namespace {
 
+/// Why the states cannot be sent with these pages; empty when they can.
+std::string fault_of(const std::vector<state_items>& states, bool last) {
+  if (!last && !states.empty())
+    return "the engine sends states before the last pages";
+  if (states.size() > limits::state_components_max)
+    return "the engine sends " + std::to_string(states.size()) + " components of states";
+  for (const auto& each : states)
+    if (each.items.size() > limits::room_pages_max)
+      return "the engine sends " + std::to_string(each.items.size()) + " items of one component";
+  return {};
+}
+
 error not_open(send_id id) {
   return {errc::invalid_argument,
           "sender " + std::to_string(id.value) + " has no open room, or its room has ended"};
@@ -42,12 +54,12 @@ result<send_id> sender_rooms::open(room_id number, std::uint32_t required) {
   const auto under = leases_.take(number.value);
   if (!under)
     return error{errc::refused, "all " + std::to_string(leases_.capacity()) + " leases are taken"};
-  failed_.erase(number);
+  if (failed_.erase(number) != 0)
+    std::erase(failed_order_, number);
   const send_id id{next_.value++};
   newest_[number] = id;
   auto& made = rooms_[id];
   made.number = number;
-  made.id = id;
   made.required = required;
   made.under = *under;
   if (const auto waiting = held_.find(number); waiting != held_.end())
@@ -80,10 +92,13 @@ result<void> sender_rooms::send(send_id id, std::span<const std::uint32_t> pages
   if (at == nullptr || at->has_ended() || !at->pages || at->state < room_state::waiting_for_input)
     return not_open(id);
   const auto behind = at->offered + std::uint64_t{pages.size()};
-  if (at->last_sent || behind > *at->pages || (last && behind != *at->pages)) {
-    fail(*at, "the engine sends " + std::to_string(behind) + " pages and has said " +
-                  std::to_string(*at->pages));
-    return error{errc::invalid_argument, at->failure.reason};
+  auto fault = fault_of(states, last);
+  if (at->last_sent || behind > *at->pages || (last && behind != *at->pages))
+    fault = "the engine sends " + std::to_string(behind) + " pages and has said " +
+            std::to_string(*at->pages);
+  if (!fault.empty()) {
+    fail(*at, fault);
+    return error{errc::invalid_argument, std::move(fault)};
   }
   at->state = room_state::transferring;
   const auto prefix = at->receivers.begin()->second.said.prefix_pages;
@@ -343,7 +358,7 @@ void sender_rooms::forget_held(room_id number, const incarnation& process) noexc
 void sender_rooms::remember_failed(const room& at) {
   failed_[at.number] = at.known;
   failed_order_.push_back(at.number);
-  while (failed_order_.size() > options_.failed_rooms_kept) {
+  if (failed_order_.size() > options_.failed_rooms_kept) {
     failed_.erase(failed_order_.front());
     failed_order_.pop_front();
   }

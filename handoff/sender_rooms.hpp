@@ -46,7 +46,8 @@ struct send_id {
 /// - Each `open` is another room. If the one before of this number has not ended, it fails; if it
 ///   has, it keeps its end. Either is the engine's until it is cleared, by its `send_id`.
 /// - A receiver has a part in a room by its process and its `join_id`, which grows with each turn
-///   of that process. Messages with another id, and joins with an older one, change nothing.
+///   of that process. Messages with another id change nothing; a join with an older one, or with
+///   the same one again, is answered with an abort and changes nothing either.
 /// - A join with a newer id says that the earlier one of this process is over. The receiver's part
 ///   in the open room ends: well if it is done, or a dummy, else the room fails. The join never
 ///   enters that room; it is held for the next `open`.
@@ -93,8 +94,9 @@ public:
   /// called already); a count that a receiver has not allocated fails the room.
   result<void> init(send_id id, std::uint32_t pages);
   /// Offers pages that are complete. With the last ones of `init` come states and aux row; they may
-  /// be offered without pages. Errors: `invalid_argument`, which fails the room as well: more pages
-  /// than `init` said, or pages behind the last ones.
+  /// be offered without pages. Errors: `invalid_argument`: before `init`, before all have joined,
+  /// or after the end, which changes nothing; more pages than `init` said, pages behind the last
+  /// ones, states before them or above their limits, which fails the room as well.
   result<void> send(send_id id, std::span<const std::uint32_t> pages, bool last,
                     std::vector<state_items> states = {}, std::uint32_t aux_row = 0);
   /// Fails the room and tells its receivers.
@@ -114,9 +116,10 @@ public:
 
   // -- receivers
 
+  // Messages of a peer come between its `connected` and its `lost`.
+
   /// A connection to a decode worker begins. @pre `peer` is new
   void connected(peer_id peer, const incarnation& process);
-  /// @pre the messages' connection has begun and not ended
   void joined(peer_id peer, const join& said);
   void finished(peer_id peer, const done& said);
   void aborted(peer_id peer, const handoff::abort& said);
@@ -138,7 +141,6 @@ private:
   using participants = std::map<incarnation, join_id>;
   struct room {
     room_id number;
-    send_id id;
     std::uint32_t required = 0;
     std::optional<std::uint32_t> pages; ///< What `init` said.
     std::uint32_t offered = 0;          ///< Pages that were sent, behind the prefix.
@@ -188,7 +190,7 @@ private:
   std::map<incarnation, std::size_t> held_of_;
   std::size_t held_joins_ = 0;
   std::map<room_id, participants> failed_;
-  /// Rooms in `failed_`, and some that have left it, the oldest first.
+  /// Rooms in `failed_`, the oldest first.
   std::deque<room_id> failed_order_;
   std::set<std::pair<incarnation, join_id>> early_aborts_;
   std::deque<std::pair<incarnation, join_id>> early_aborts_order_;

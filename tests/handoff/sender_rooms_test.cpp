@@ -236,6 +236,34 @@ TEST_F(sender, pages_that_do_not_fit_fail_the_room) {
   EXPECT_THAT(reason(), HasSubstr("5 pages and decode has allocated 4"));
 }
 
+TEST_F(sender, states_that_no_offer_can_have_fail_the_room) {
+  const auto fails = [this](bool last, std::vector<state_items> states, std::string_view why) {
+    begin();
+    const std::vector<std::uint32_t> pages(last ? 5 : 1);
+    EXPECT_EQ(rooms_.send(id_, pages, last, std::move(states)).error().code,
+              errc::invalid_argument);
+    EXPECT_THAT(reason(), HasSubstr(why));
+    rooms_.clear(id_);
+  };
+  fails(false, {{0, {9}}}, "before the last pages");
+  fails(true, std::vector<state_items>(limits::state_components_max + 1), "9 components");
+  fails(true, {{0, std::vector<std::uint32_t>(limits::room_pages_max + 1)}}, "1048577 items");
+}
+
+TEST_F(sender, a_number_that_failed_again_is_remembered_from_then_on) {
+  const auto fail_and_clear = [this](room_id number) {
+    const auto made = rooms_.open(number, 1);
+    ASSERT_TRUE(made);
+    rooms_.abort(*made, "over");
+    rooms_.clear(*made);
+  };
+  for (const std::uint64_t number : {42, 1, 42, 2}) // Two are kept: 42 and 2.
+    fail_and_clear({number});
+  rooms_.joined(alice, join_of(1));
+  EXPECT_EQ(rooms_.held_joins(), 0u) << "it is answered, not held";
+  EXPECT_THAT(rooms_.take_messages(), testing::SizeIs(1));
+}
+
 TEST_F(sender, nothing_is_sent_before_its_time) {
   EXPECT_FALSE(rooms_.send(id_, {}, true));
   open(1);

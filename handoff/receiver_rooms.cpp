@@ -44,6 +44,7 @@ result<void> receiver_rooms::open(room_id room) {
   const join_id id{next_turn_.value++};
   turns_[id].room = room;
   current_[room] = id;
+  changed_.insert(room);
   return {};
 }
 
@@ -58,7 +59,7 @@ result<void> receiver_rooms::connect(room_id room, std::vector<source> sources) 
   at->senders.reserve(sources.size());
   for (auto& each : sources)
     at->senders.emplace_back().from = std::move(each);
-  at->state = room_state::waiting_for_input;
+  set_state(*at, room_state::waiting_for_input);
   return {};
 }
 
@@ -90,6 +91,7 @@ void receiver_rooms::clear(room_id room) {
   fail(id, *at, "decode has given the room up");
   at->cleared = true;
   current_.erase(room);
+  changed_.erase(room);
   settle(id, *at);
 }
 
@@ -101,6 +103,11 @@ void receiver_rooms::abort_all(const std::string& reason) {
 room_state receiver_rooms::poll(room_id room) const noexcept {
   const auto* at = find(room);
   return at == nullptr ? room_state::failed : at->state;
+}
+
+std::vector<room_id> receiver_rooms::take_changes() {
+  const auto changed = std::exchange(changed_, {});
+  return {changed.begin(), changed.end()};
 }
 
 std::optional<room_failure> receiver_rooms::failure(room_id room) const {
@@ -149,7 +156,7 @@ void receiver_rooms::take_offer(join_id id, turn& at, sender& from, const offer&
   auto pieces = from.from.plan->pieces(said.pages, *at.pages);
   if (!pieces)
     return fail(id, at, pieces.error().message);
-  at.state = room_state::transferring;
+  set_state(at, room_state::transferring);
   from.under = said.under;
   from.next_page += static_cast<std::uint32_t>(said.pages.pages.size());
   from.last = said.pages.last;
@@ -241,7 +248,7 @@ void receiver_rooms::advance(join_id id, turn& at, time_point now) {
     if (!each.from.plan->role().dummy() &&
         (!each.last || (guard_on(guard::all_pieces) && each.judged != each.promised)))
       return;
-  at.state = room_state::success;
+  set_state(at, room_state::success);
   PEERCACHE_ASSERT(at.first_offer.has_value());
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - *at.first_offer);
   for (auto& each : at.senders) {
@@ -265,7 +272,15 @@ void receiver_rooms::fail(join_id id, turn& at, std::string reason, bool from_an
   if (at.reads != 0)
     actions_.push_back(cancel_reads{id});
   if (at.reads == 0 || !guard_on(guard::quiet))
-    at.state = room_state::failed;
+    set_state(at, room_state::failed);
+}
+
+void receiver_rooms::set_state(turn& at, room_state state) {
+  if (at.state == state)
+    return;
+  at.state = state;
+  if (!at.cleared)
+    changed_.insert(at.room);
 }
 
 /// Lets a failed turn be seen as such once it is quiet, and forgets one that the engine has
@@ -274,7 +289,7 @@ void receiver_rooms::settle(join_id id, turn& at) {
   if (at.reads != 0)
     return;
   if (at.failing)
-    at.state = room_state::failed;
+    set_state(at, room_state::failed);
   if (at.cleared)
     turns_.erase(id);
 }

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -119,6 +120,9 @@ public:
 
   /// The room's state; `failed` for a room that is not open.
   room_state poll(room_id room) const noexcept;
+  /// Rooms whose `poll` may say something else than at the last call, new ones included: each once.
+  /// Cleared rooms are not among them. Cost: that of the rooms returned.
+  std::vector<room_id> take_changes();
   std::optional<room_failure> failure(room_id room) const;
   /// Whether no read of any turn of the room is under way.
   bool is_quiet(room_id room) const noexcept;
@@ -183,12 +187,14 @@ private:
   void advance(join_id id, turn& at, time_point now);
   void fail(join_id id, turn& at, std::string reason, bool from_another_rank = false);
   void settle(join_id id, turn& at);
+  void set_state(turn& at, room_state state);
 
   options options_;
   join_id next_turn_;
   read_id next_read_{1};
   std::map<join_id, turn> turns_; ///< In the order of `open`: the oldest first.
   std::map<room_id, join_id> current_;
+  std::set<room_id> changed_; ///< Rooms in `current_`, for the next `take_changes`.
   std::map<read_id, open_read> reads_;
   std::uint64_t wire_bytes_ = 0;
   std::vector<action> actions_;

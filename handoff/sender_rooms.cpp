@@ -58,7 +58,9 @@ result<send_id> sender_rooms::open(room_id number, std::uint32_t required) {
     std::erase(failed_order_, number);
   const send_id id{next_.value++};
   newest_[number] = id;
+  changed_.insert(id);
   auto& made = rooms_[id];
+  made.id = id;
   made.number = number;
   made.required = required;
   made.under = *under;
@@ -100,7 +102,7 @@ result<void> sender_rooms::send(send_id id, std::span<const std::uint32_t> pages
     fail(*at, fault);
     return error{errc::invalid_argument, std::move(fault)};
   }
-  at->state = room_state::transferring;
+  set_state(*at, room_state::transferring);
   const auto prefix = at->receivers.begin()->second.said.prefix_pages;
   do {
     const auto count = std::min<std::size_t>(pages.size(), limits::offer_pages_max);
@@ -139,6 +141,7 @@ void sender_rooms::clear(send_id id) {
     if (at->state == room_state::failed)
       remember_failed(*at);
   }
+  changed_.erase(id);
   rooms_.erase(id);
 }
 
@@ -151,6 +154,11 @@ void sender_rooms::abort_all(const std::string& reason) {
 room_state sender_rooms::poll(send_id id) const noexcept {
   const auto* at = find(id);
   return at == nullptr ? room_state::failed : at->state;
+}
+
+std::vector<send_id> sender_rooms::take_changes() {
+  const auto changed = std::exchange(changed_, {});
+  return {changed.begin(), changed.end()};
 }
 
 std::optional<room_failure> sender_rooms::failure(send_id id) const {
@@ -296,7 +304,7 @@ void sender_rooms::lost(peer_id peer) {
 void sender_rooms::advance(room& at) {
   if (at.has_ended() || at.receivers.size() < at.required)
     return;
-  at.state = std::max(at.state, room_state::waiting_for_input);
+  set_state(at, std::max(at.state, room_state::waiting_for_input));
   if (!at.pages)
     return;
   for (const auto& [process, each] : at.receivers)
@@ -309,6 +317,13 @@ void sender_rooms::advance(room& at) {
     end(at, room_state::success);
 }
 
+void sender_rooms::set_state(room& at, room_state state) {
+  if (at.state == state)
+    return;
+  at.state = state;
+  changed_.insert(at.id);
+}
+
 void sender_rooms::offer_to_all(const room& at, const offered_pages& pages) {
   for (const auto& [process, each] : at.receivers)
     if (!each.said.dummy)
@@ -316,10 +331,10 @@ void sender_rooms::offer_to_all(const room& at, const offered_pages& pages) {
 }
 
 /// Ends the room; the lease is revoked before anybody can see that it has ended.
-void sender_rooms::end(room& at, room_state state) noexcept {
+void sender_rooms::end(room& at, room_state state) {
   PEERCACHE_ASSERT(!at.has_ended());
   leases_.revoke(at.under);
-  at.state = state;
+  set_state(at, state);
 }
 
 void sender_rooms::fail(room& at, std::string reason, bool from_another_rank) {

@@ -108,6 +108,9 @@ public:
 
   /// The room's state; `failed` for a room that is not open.
   room_state poll(send_id id) const noexcept;
+  /// Rooms whose `poll` may say something else than at the last call, new ones included: each once,
+  /// the oldest first. Cleared rooms are not among them. Cost: that of the rooms returned.
+  std::vector<send_id> take_changes();
   /// Why the room failed; nothing while it has not.
   std::optional<room_failure> failure(send_id id) const;
   transfer_metric metric(send_id id) const noexcept;
@@ -140,6 +143,7 @@ private:
   /// Processes that have joined a room, or were refused, with the id of each.
   using participants = std::map<incarnation, join_id>;
   struct room {
+    send_id id;
     room_id number;
     std::uint32_t required = 0;
     std::optional<std::uint32_t> pages; ///< What `init` said.
@@ -170,8 +174,9 @@ private:
   void join_failed(participants& known, peer_id peer, const join& said);
   void admit(room& at, peer_id peer, const join& said);
   void advance(room& at);
+  void set_state(room& at, room_state state);
   void offer_to_all(const room& at, const offered_pages& pages);
-  void end(room& at, room_state state) noexcept;
+  void end(room& at, room_state state);
   void fail(room& at, std::string reason, bool from_another_rank = false);
   void refuse(peer_id peer, const join& said, std::string reason);
   void hold(peer_id peer, const join& said);
@@ -184,6 +189,7 @@ private:
   send_id next_{1};
   std::map<send_id, room> rooms_;
   std::map<room_id, send_id> newest_; ///< The newest room of each number that is open.
+  std::set<send_id> changed_;         ///< Open rooms, for the next `take_changes`.
   std::map<peer_id, incarnation> processes_;
   /// Joins that wait for an `open`, by number and process, and how many each process has.
   std::map<room_id, std::map<incarnation, held_join>> held_;

@@ -66,9 +66,35 @@ void handoff_world::step() {
   for (auto& each : decode_)
     step_reads(*each);
   carry_out();
+  check_changes();
   std::erase_if(requests_, [](const auto& at) {
     return at.decode.at == phase::over && at.prefill.at == phase::over;
   });
+}
+
+/// Each state that a room has now was told by `take_changes`.
+void handoff_world::check_changes() {
+  const auto hear = [](auto& rank) {
+    for (const auto id : rank.rooms.take_changes())
+      rank.told[id] = rank.rooms.poll(id);
+  };
+  for (auto& each : decode_)
+    hear(*each);
+  for (auto& each : prefill_)
+    hear(*each);
+  bool all = true;
+  for (const auto& at : requests_) {
+    if (at.decode.at == phase::running || at.decode.at == phase::ending)
+      for (const auto& each : decode_)
+        all &= each->told[at.number] == each->rooms.poll(at.number);
+    if (at.prefill.at == phase::running)
+      for (std::size_t rank = 0; rank < prefill_.size(); ++rank) {
+        const auto id = at.prefill.ids[rank];
+        all &= prefill_[rank]->told[id] == prefill_[rank]->rooms.poll(id);
+      }
+  }
+  if (!all)
+    wrong("a room's state has changed, and nobody is told");
 }
 
 /// A number that nobody has any more.

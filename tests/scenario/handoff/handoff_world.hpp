@@ -65,6 +65,7 @@ private:
     rdma::served_spans spans{entries};
     lease_table leases;
     sender_rooms rooms;
+    std::map<send_id, room_state> told; ///< What `poll` said when `take_changes` named the room.
     bool frozen = false;
   };
   struct decode_rank {
@@ -73,6 +74,7 @@ private:
     rank_memory memory;
     join_id next_turn{1};
     receiver_rooms rooms;
+    std::map<room_id, room_state> told; ///< What `poll` said when `take_changes` named the room.
     std::vector<read> reads;
     std::map<join_id, std::uint64_t> serials; ///< The request of each turn.
     bool frozen = false;
@@ -111,6 +113,7 @@ private:
   void start_request();
   void start_again(room_id number);
   void add_request(room_id number);
+  void check_changes();
   void finish_all();
   void check_rest();
 

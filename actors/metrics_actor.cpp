@@ -26,7 +26,7 @@ std::string json_of(const node_report& node) {
       now.count(metric::directory_records));
 }
 
-metrics::samples samples_of(const std::vector<rail_service::rail_snapshot>& rails) {
+metrics::samples samples_of(const std::vector<rdma::rail_servers::rail_snapshot>& rails) {
   metrics::samples now;
   for (const auto& [rail, stats] : rails) {
     now.set(metric::rdma_rail_serving, {rail}, stats.serving);

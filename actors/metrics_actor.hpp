@@ -2,11 +2,11 @@
 
 #include "actors/link_names.hpp"
 #include "actors/page_server.hpp"
-#include "actors/rail_service.hpp"
 #include "link/protocol/message_types.hpp"
 #include "metrics/http_server.hpp"
 #include "metrics/published.hpp"
 #include "metrics/registry.hpp"
+#include "rdma/verbs/rail_servers.hpp"
 
 #include <chrono>
 #include <functional>
@@ -30,7 +30,7 @@ struct http_board {
 struct metrics_options {
   gateway_actor gateway;
   std::function<page_server::snapshot()> page_server_stats;
-  std::function<std::vector<rail_service::rail_snapshot>()> rail_stats;
+  std::function<std::vector<rdma::rail_servers::rail_snapshot>()> rail_stats;
   std::shared_ptr<http_board> board;
   std::chrono::milliseconds interval{500};
 };

@@ -39,7 +39,7 @@ result<void> node::impl::start() {
   cleared_ = cleared_spaces(memory_->epochs(), self_.inc);
   recall_last_life();
   disk_ = disk_service::open(config_, self_, *memory_, &cleared_, decorators_.disk);
-  auto rails = rail_service::open(*choice, config_, self_, *memory_);
+  auto rails = open_rails(*choice);
   if (!rails)
     return rails.error();
   rails_ = std::move(*rails);
@@ -150,6 +150,20 @@ result<caf::io::doorman_ptr> node::impl::listen(std::uint16_t port, const char* 
   if (doorman)
     return std::move(*doorman);
   return port_fault(config_.net.bind, port, option);
+}
+
+result<std::unique_ptr<rdma::rail_servers>>
+node::impl::open_rails(const rdma::rail_choice& choice) {
+  rdma::verbs_server_options options;
+  options.cluster = config_.cluster.name;
+  options.inc = self_.inc;
+  options.node = self_.name;
+  options.chunk_bytes = config_.rdma.chunk_bytes;
+  options.send_timeout = config_.data.send_timeout;
+  const auto slots = memory_->slots();
+  const rdma::served_region pool{memory_->readable_region(), slots.bytes(slot_id{0}, 1).data(),
+                                 memory_->granules()};
+  return rdma::rail_servers::open(choice, rails_of(config_), options, pool);
 }
 
 result<void> node::impl::open_ports() {

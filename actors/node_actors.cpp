@@ -174,7 +174,7 @@ void node::impl::spawn_rails() {
         spawn_thread_actor(*system_, [rails = rails_.get(), i] { rails->run(i); }));
   for (std::uint32_t i = 0; i < config_.rdma.registration_threads; ++i)
     rail_threads_.push_back(
-        spawn_thread_actor(*system_, [rails = rails_.get()] { rails->register_pool(); }));
+        spawn_thread_actor(*system_, [rails = rails_.get()] { rails->register_region(); }));
 }
 
 void node::impl::spawn_gateway() {

@@ -6,7 +6,6 @@
 #include "actors/metrics_actor.hpp"
 #include "actors/node.hpp"
 #include "actors/page_server.hpp"
-#include "actors/rail_service.hpp"
 #include "common/assert.hpp"
 #include "common/forks.hpp"
 #include "link/links_actor.hpp"
@@ -14,6 +13,7 @@
 #include "link/system_config.hpp"
 #include "metrics/http_server.hpp"
 #include "net/socket.hpp"
+#include "rdma/verbs/rail_servers.hpp"
 #include "storage/pool_memory.hpp"
 #include "storage/pool_remains.hpp"
 
@@ -55,6 +55,7 @@ private:
   result<void> open_pool();
   void recall_last_life();
   result<void> hold_ports();
+  result<std::unique_ptr<rdma::rail_servers>> open_rails(const rdma::rail_choice& choice);
   result<void> open_ports();
   result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
   void spawn_actors();
@@ -82,7 +83,7 @@ private:
   std::string left_behind_; ///< Names of the nodes that the process before left behind.
   std::unique_ptr<disk_service> disk_;
   /// Declared before `pages_`, because the page server hands connections over to it.
-  std::unique_ptr<rail_service> rails_;
+  std::unique_ptr<rdma::rail_servers> rails_;
   std::unique_ptr<page_server> pages_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
   std::unique_ptr<metrics::http_server> http_;

@@ -1,6 +1,7 @@
 #include "actors/page_server.hpp"
 
 #include "common/assert.hpp"
+#include "rdma/server_loop.hpp"
 
 namespace peercache::actors {
 
@@ -10,9 +11,6 @@ using rdma::clock;
 namespace {
 
 constexpr auto publish_interval = 100ms;
-/// Time that the page server's thread goes on polling before it sleeps: the next request of a batch
-/// is near.
-constexpr auto spin = 20us;
 
 } // namespace
 
@@ -48,18 +46,12 @@ void page_server::publish() {
 void page_server::run() {
   PEERCACHE_ASSERT(server_ != nullptr); // A page server runs once.
   auto publish_at = clock::now();
-  auto moved_at = publish_at;
-  while (!stop_.load(std::memory_order_acquire)) {
-    auto now = clock::now();
-    if (server_->poll(now))
-      moved_at = now;
-    else if (now - moved_at > spin)
-      server_->wait(publish_interval);
-    if (now >= publish_at) {
-      publish();
-      publish_at = now + publish_interval;
-    }
-  }
+  rdma::run_server(*server_, stop_, [&](clock::time_point now) {
+    if (now < publish_at)
+      return;
+    publish();
+    publish_at = now + publish_interval;
+  });
   server_.reset(); // Closes the connections and releases their pins.
 }
 

@@ -27,7 +27,7 @@ protected:
   }
 
   page_server::snapshot server;
-  std::vector<rail_service::rail_snapshot> rails;
+  std::vector<rdma::rail_servers::rail_snapshot> rails;
   metrics_state state;
 };
 
@@ -43,8 +43,9 @@ TEST_F(metrics_state_test, what_a_node_says_is_in_the_scrape_by_its_name) {
   state.publish(node);
   next = 1000;
   for (const auto& info : metrics::metric_table())
-    if (info.labels.empty() && info.id < metric::data_connections)
+    if (info.labels.empty() && info.id < metric::data_connections) {
       EXPECT_EQ(value(info.id), next++) << info.name;
+    }
   EXPECT_EQ(value(metric::clears_total, {"uncertain"}), 2);
   const auto text = *state.options.board->text.load();
   EXPECT_NE(text.find("\npeercache_uptime_seconds 1000\n"), std::string::npos) << text;

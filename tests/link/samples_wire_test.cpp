@@ -131,8 +131,9 @@ TEST(samples_wire, bytes_that_say_anything_harm_nobody) {
     for (const auto bits : {0x01, 0xff}) {
       auto bytes = whole;
       bytes[at] = static_cast<char>(bytes[at] ^ bits);
-      if (auto read = decode_samples(bytes))
+      if (auto read = decode_samples(bytes)) {
         EXPECT_LE(read->values().size() + read->latencies().size(), 6u);
+      }
     }
 }
 

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "net/socket.hpp"
+#include "rdma/verbs/rail_choice.hpp"
+#include "rdma/verbs/verbs_protocol.hpp"
+#include "rdma/verbs/verbs_server_options.hpp"
+#include "rdma/verbs/verbs_server_stats.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::rdma {
+
+class verbs_rail_server;
+
+/// Lets other hosts READ what this process serves over all its rails: one rail server for each
+/// device, each with a thread of its own, and threads that register the region at start. Without
+/// rails it does nothing. Threads: `run` in one thread per rail, `register_region` in any number,
+/// the rest in any. Ownership: owns devices and queue pairs; the region, and spans until they are
+/// removed, are lent.
+class rail_servers {
+public:
+  /// Opens the rails of `choice`. A rail that fails is left out, unless `settings` demand verbs.
+  /// @param common what the rails have in common; which rail each is, path, and progress are set
+  ///   here
+  static result<std::unique_ptr<rail_servers>> open(const rail_choice& choice,
+                                                    const rail_settings& settings,
+                                                    const verbs_server_options& common,
+                                                    const served_region& region);
+  ~rail_servers();
+
+  std::size_t rails() const noexcept { return rails_.size(); }
+  /// The names of the chosen rails and the reason for the choice, in words.
+  const std::string& choice() const noexcept { return choice_; }
+
+  /// Takes a connection that has said a verbs hello, for the rail that the hello names.
+  /// @pre there are rails
+  void accept(net::unique_fd socket, const verbs_hello& greeting);
+
+  /// The body of a rail's thread: returns after `stop`.
+  void run(std::size_t rail);
+  /// Registers chunks of the region with all rails until none is left, or until `stop`.
+  void register_region();
+  void stop() noexcept;
+
+  /// Lets the memory be READ under leases over all rails, or over none.
+  /// @pre the region is a table of leases
+  result<void> add_span(std::span<std::byte> memory);
+  /// When it returns, no device reads the span that begins at `begin`.
+  void remove_span(const std::byte* begin);
+
+  struct rail_snapshot {
+    std::string device;
+    verbs_rail_stats stats;
+  };
+  /// A snapshot of each rail, at most 100 ms old.
+  std::vector<rail_snapshot> latest() const;
+
+private:
+  struct rail {
+    std::string name;
+    std::unique_ptr<verbs_rail_server> server;
+  };
+
+  rail_servers() = default;
+  result<void> add_rail(const rail_choice::rail& which, const rail_settings& settings,
+                        verbs_server_options options, const served_region& region);
+
+  std::string choice_;
+  std::vector<rail> rails_;
+  std::atomic<bool> stop_{false};
+};
+
+} // namespace peercache::rdma

@@ -7,6 +7,9 @@
 namespace peercache::handoff::test {
 namespace {
 
+/// What each byte of a worker is at first.
+constexpr std::byte untouched{0xee};
+
 template <class... Numbers>
 std::byte value_of(Numbers... numbers) noexcept {
   std::uint64_t hash = 14695981039346656037ull;
@@ -105,7 +108,7 @@ std::vector<std::uint32_t> fake_worker::stage_layers() const {
 kv_buffer fake_worker::add_tensor(std::uint32_t item_bytes, std::uint32_t layer) {
   auto made = std::make_unique<tensor>();
   made->item_bytes = item_bytes;
-  made->bytes.resize(std::size_t{items} * item_bytes, std::byte{0xee});
+  made->bytes.resize(std::size_t{items} * item_bytes, untouched);
   made->writes.resize(made->bytes.size());
   kv_buffer buffer{reinterpret_cast<std::uint64_t>(made->bytes.data()), made->bytes.size(),
                    item_bytes, layer};
@@ -276,6 +279,23 @@ std::string fake_worker::check(const room_items& room) const {
                std::to_string(tensors_[tensor]->writes[at]) + " times and not " +
                std::to_string(expected[tensor][at]);
   return wrong;
+}
+
+std::string fake_worker::check_bytes(const room_items& room) const {
+  std::vector<std::vector<std::byte>> expected;
+  for (const auto& tensor : tensors_)
+    expected.emplace_back(tensor->bytes.size(), untouched);
+  visit_room(room, [&](std::size_t tensor, std::size_t at, std::byte value) {
+    expected[tensor][at] = value;
+  });
+  for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+    const auto& bytes = tensors_[tensor]->bytes;
+    const auto other = std::mismatch(bytes.begin(), bytes.end(), expected[tensor].begin());
+    if (other.first != bytes.end())
+      return "tensor " + std::to_string(tensor) + " has a wrong byte at " +
+             std::to_string(other.first - bytes.begin());
+  }
+  return {};
 }
 
 room_items random_items(const model_shape& shape, std::mt19937_64& random, std::uint32_t prefix,

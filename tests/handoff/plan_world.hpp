@@ -59,6 +59,9 @@ public:
   void receive(const piece& read, const std::vector<page_part>& parts);
   /// Returns what is wrong, or nothing. Draft buffers that prefill lacks stay unwritten.
   std::string check(const room_items& room) const;
+  /// As `check`, for memory that a data plane has written to: compares each byte of the room, and
+  /// looks that all others are what they were at first.
+  std::string check_bytes(const room_items& room) const;
 
 private:
   struct tensor {

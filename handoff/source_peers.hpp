@@ -1,0 +1,70 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "handoff/kv_layout.hpp"
+#include "handoff/messages.hpp"
+#include "handoff/peer_id.hpp"
+#include "handoff/receiver_rooms.hpp"
+#include "handoff/room_ids.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// The prefill workers that a decode worker has connections to, and the rooms that wait until all
+/// of theirs have said hello and described their memory. What a worker is to this one
+/// (`transfer_plan`) is made once for each connection.
+///
+/// Threads: one owner. Errors: a worker that does not fit, or is lost, fails the rooms that wait
+/// for it (`take_failed`); one that does not fit fails those that come later as well. Bounds: one
+/// entry for each connection and for each room that waits.
+class source_peers {
+public:
+  /// @param own the layout of this worker; checked
+  explicit source_peers(kv_layout own) : own_(std::move(own)) {}
+
+  /// A connection begins: its worker is known when `joined` and `described` have followed.
+  void dialed(peer_id peer) { peers_.try_emplace(peer); }
+  void joined(peer_id peer, const hello& who);
+  /// The worker has described its memory. False: it had done so before, or never said hello.
+  bool described(peer_id peer, const kv_layout& layout);
+  void lost(peer_id peer, const std::string& reason);
+
+  /// The room is ready when all of these are known. @pre each was dialed
+  void wait(room_id room, std::vector<peer_id> sources);
+  /// The room waits no more, for whatever reason.
+  void forget(room_id room) { waiting_.erase(room); }
+
+  /// Rooms that are ready, with their sources in the order of `wait`.
+  std::vector<std::pair<room_id, std::vector<receiver_rooms::source>>> take_ready();
+  /// Rooms that cannot be, with the reason.
+  std::vector<std::pair<room_id, std::string>> take_failed() { return std::exchange(failed_, {}); }
+
+  bool has(peer_id peer) const { return peers_.contains(peer); }
+  bool is_waiting(room_id room) const { return waiting_.contains(room); }
+  std::size_t size() const noexcept { return peers_.size(); }
+  /// What the worker has said of itself; null when it has not said hello.
+  const hello* who(peer_id peer) const noexcept;
+
+private:
+  struct source_peer {
+    std::optional<hello> who;
+    std::shared_ptr<const transfer_plan> plan;
+    std::string fault; ///< Why the worker does not fit; empty when it does.
+  };
+  bool is_ready(const std::vector<peer_id>& sources) const;
+  void fail_waiting(peer_id peer, const std::string& reason);
+
+  kv_layout own_;
+  std::map<peer_id, source_peer> peers_;
+  std::map<room_id, std::vector<peer_id>> waiting_;
+  std::vector<room_id> changed_; ///< Rooms of `waiting_` that may be ready.
+  std::vector<std::pair<room_id, std::string>> failed_;
+};
+
+} // namespace peercache::handoff

@@ -1,0 +1,30 @@
+#include "link/thread_actors.hpp"
+
+#include "link/thread_actor.hpp"
+
+#include <utility>
+
+namespace peercache::link {
+
+thread_actors::thread_actors() {
+  leave_actor_system();
+}
+
+thread_actors::~thread_actors() {
+  join();
+  leave_actor_system();
+}
+
+void thread_actors::spawn(std::function<void()> body) {
+  actors_.push_back(spawn_thread_actor(system_, std::move(body)));
+  leave_actor_system();
+}
+
+void thread_actors::join() {
+  for (const auto& each : actors_)
+    wait_for_thread_actor(system_, each);
+  actors_.clear();
+  leave_actor_system();
+}
+
+} // namespace peercache::link

@@ -31,6 +31,7 @@ FOLDERS = {
                "directory", "net", "rdma", "rdma/verbs", "rdma/tcp", "metrics", "link/protocol", "link"],
     "client": ["common", "config", "discovery", "storage", "directory", "net", "rdma", "rdma/verbs", "rdma/tcp",
                "link/protocol", "link"],
+    "client/handoff": ["common", "rdma", "rdma/verbs", "rdma/tcp", "handoff", "handoff/links", "link", "client"],
     "bench": ["common", "storage", "rdma", "rdma/verbs", "rdma/tcp"],
     "cli": ["common", "config", "discovery", "actors", "client", "bench"],
     "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",

@@ -1,0 +1,258 @@
+#include "client/handoff/decode_worker_impl.hpp"
+
+#include "client/handoff/links_loop.hpp"
+#include "common/assert.hpp"
+#include "common/log.hpp"
+
+namespace peercache::client {
+
+using handoff::peer_id;
+using handoff::room_id;
+using handoff::room_state;
+using handoff::worker_address;
+
+namespace {
+
+handoff::receiver_rooms::options rooms_of(const worker_options& options) {
+  handoff::receiver_rooms::options rooms;
+  rooms.wire_bytes_max = options.wire_bytes_max;
+  return rooms;
+}
+
+std::string at(const worker_address& address) {
+  return "the prefill worker at " + address.host + ":" + std::to_string(address.port);
+}
+
+} // namespace
+
+// -- its life
+
+decode_worker::impl::impl(worker_options opts, std::unique_ptr<read_plane> reader,
+                          std::unique_ptr<handoff::worker_links> connections,
+                          handoff::kv_layout own)
+    : options(std::move(opts)), memory(handoff::distinct_memory(own)), plane(std::move(reader)),
+      links(std::move(connections)), rooms(rooms_of(options), handoff::join_id{1}),
+      peers(std::move(own)), reads(plane->lanes(), [this] {
+        progress.store(true, std::memory_order_release);
+        links->wake();
+      }) {}
+
+void decode_worker::impl::spawn() {
+  for (std::size_t lane = 0; lane < plane->lanes().size(); ++lane)
+    threads.spawn([this, lane] { plane->run(lane); });
+  threads.spawn([this] {
+    run_links(*links, stop, [this](const std::vector<handoff::link_event>& events, time_point now) {
+      return turn(events, now);
+    });
+  });
+}
+
+void decode_worker::impl::close() {
+  give_memory_back();
+  stop.store(true, std::memory_order_release);
+  links->wake();
+  plane->stop(); // No read is under way, and no room is left that could order one.
+  threads.join();
+  links->close();
+}
+
+void decode_worker::impl::give_memory_back() {
+  std::lock_guard moving{memory_lock};
+  {
+    std::unique_lock guard{lock};
+    lent = false;
+    rooms.abort_all("decode gives its memory back");
+    publish();
+    links->wake();
+    quiet.wait(guard, [this] { return rooms.wire_bytes() == 0; });
+  }
+  if (std::exchange(registered, false))
+    for (const auto& each : memory)
+      plane->unregister_buffer(each.data());
+}
+
+result<void> decode_worker::impl::lend_memory() {
+  std::lock_guard moving{memory_lock};
+  for (std::size_t i = 0; !registered && i < memory.size(); ++i) {
+    auto added = plane->register_buffer(memory[i]);
+    if (added)
+      continue;
+    while (i-- > 0)
+      plane->unregister_buffer(memory[i].data());
+    return added;
+  }
+  registered = true;
+  std::lock_guard guard{lock};
+  lent = true;
+  return {};
+}
+
+void decode_worker::impl::wait_until_quiet(room_id room) {
+  std::unique_lock guard{lock};
+  quiet.wait(guard, [this, room] { return rooms.is_quiet(room); });
+}
+
+// -- the turn of its loop
+
+bool decode_worker::impl::turn(const std::vector<handoff::link_event>& events, time_point now) {
+  std::vector<room_reads::finished> ended;
+  if (progress.exchange(false, std::memory_order_acq_rel))
+    ended = reads.take_finished();
+  std::vector<handoff::receiver_rooms::action> actions;
+  {
+    std::lock_guard guard{lock};
+    for (const auto& event : events)
+      std::visit([&](const auto& what) { take(what, now); }, event);
+    for (const auto& each : ended)
+      finish(each, now);
+    dial(now);
+    connect_rooms();
+    actions = rooms.take_actions();
+    publish();
+  }
+  if (!ended.empty())
+    quiet.notify_all();
+  for (auto& each : actions)
+    std::visit([&](const auto& what) { carry_out(what, now); }, each);
+  const bool begun = begin_reads(now);
+  return begun || !events.empty() || !ended.empty() || !actions.empty();
+}
+
+// -- what has happened; the caller holds `lock`
+
+void decode_worker::impl::take(const handoff::peer_joined& event, time_point now) {
+  if (peers.has(event.peer))
+    peers.joined(event.peer, event.who);
+  else
+    links->refuse(event.peer, "this worker connects to prefill workers, and not they to it", now);
+}
+
+void decode_worker::impl::take(const handoff::peer_said& event, time_point now) {
+  if (!peers.has(event.peer))
+    return; // The peer was refused for what it has said before.
+  if (const auto* offered = std::get_if<handoff::offer>(&event.what))
+    rooms.offered(event.peer, *offered, now);
+  else if (const auto* aborted = std::get_if<handoff::abort>(&event.what))
+    rooms.aborted(event.peer, *aborted);
+  else if (const auto* layout = std::get_if<handoff::kv_layout>(&event.what);
+           layout == nullptr || !peers.described(event.peer, *layout))
+    refuse(event.peer, now);
+}
+
+void decode_worker::impl::take(const handoff::peer_lost& event, time_point) {
+  lose(event.peer, std::string(to_string(event.reason)) + ": " + event.detail);
+}
+
+void decode_worker::impl::refuse(peer_id peer, time_point now) {
+  const std::string why = "a prefill worker does not say this to decode";
+  links->refuse(peer, why, now);
+  lose(peer, why);
+}
+
+void decode_worker::impl::lose(peer_id peer, const std::string& why) {
+  const auto found = addresses.find(peer);
+  if (found == addresses.end())
+    return;
+  const auto reason = at(found->second) + " is lost: " + why;
+  log::warn("handoff: {}", reason);
+  lost[found->second] = reason;
+  addresses.erase(found);
+  peers.lost(peer, reason);
+  rooms.lost(peer);
+}
+
+void decode_worker::impl::finish(const room_reads::finished& read, time_point now) {
+  ++counted.reads;
+  counted.refused += read.good ? 0 : 1;
+  counted.bytes += read.good ? read.bytes : 0;
+  rooms.finish_read(read.id, read.good, read.reason, now);
+}
+
+// -- what follows; the caller holds `lock`
+
+/// Connects to the prefill workers of rooms that have named them.
+void decode_worker::impl::dial(time_point now) {
+  for (const auto& [room, sources] : std::exchange(to_dial, {}))
+    dial_for(room, sources, now);
+}
+
+void decode_worker::impl::dial_for(room_id room, const std::vector<worker_address>& sources,
+                                   time_point now) {
+  std::vector<peer_id> dialed;
+  for (const auto& address : sources) {
+    const auto peer = links->connect(address, std::nullopt, now);
+    if (!peer) {
+      lost[address] = at(address) + " cannot be reached: " + peer.error().message;
+      return rooms.abort(room, lost[address]);
+    }
+    peers.dialed(*peer);
+    addresses.emplace(*peer, address);
+    dialed.push_back(*peer);
+  }
+  peers.wait(room, std::move(dialed));
+}
+
+void decode_worker::impl::connect_rooms() {
+  for (auto& [room, sources] : peers.take_ready())
+    if (auto connected = rooms.connect(room, std::move(sources)); !connected)
+      rooms.abort(room, connected.error().message);
+  for (const auto& [room, reason] : peers.take_failed())
+    rooms.abort(room, reason);
+}
+
+// -- what the rooms ask for; without `lock`
+
+void decode_worker::impl::carry_out(const handoff::receiver_rooms::outgoing& message,
+                                    time_point now) {
+  links->send(message.to, message.what, now);
+}
+
+void decode_worker::impl::carry_out(const handoff::receiver_rooms::cancel_reads& wanted,
+                                    time_point) {
+  reads.cancel(wanted.turn);
+}
+
+bool decode_worker::impl::begin_reads(time_point now) {
+  bool begun = false;
+  while (true) {
+    std::optional<handoff::read_order> order;
+    rdma::peer_endpoint from;
+    {
+      // To plan a read takes up to a few milliseconds: an engine's call may come in between.
+      std::lock_guard guard{lock};
+      order = rooms.next_read();
+      if (!order)
+        return begun;
+      from = endpoint_of(order->from);
+    }
+    begun = true;
+    reads.start(std::move(*order), from, now + options.read_timeout);
+  }
+}
+
+rdma::peer_endpoint decode_worker::impl::endpoint_of(peer_id peer) const {
+  const auto* who = peers.who(peer);
+  PEERCACHE_ASSERT(who != nullptr); // Rooms of a worker that is lost order no reads.
+  rdma::peer_endpoint endpoint;
+  endpoint.node = who->node;
+  endpoint.inc = who->process;
+  endpoint.host = addresses.at(peer).host;
+  endpoint.port = who->data_port;
+  endpoint.cluster = options.cluster;
+  endpoint.rails = who->rails;
+  endpoint.service = rdma::data_service::handoff;
+  return endpoint;
+}
+
+/// Shows the engine's threads what has changed. @pre the caller holds `lock`
+void decode_worker::impl::publish() {
+  for (const auto room : rooms.take_changes()) {
+    const auto state = rooms.poll(room);
+    if (!watches.set(room, state))
+      continue;
+    counted.failed += state == room_state::failed ? 1 : 0;
+    counted.succeeded += state == room_state::success ? 1 : 0;
+  }
+}
+
+} // namespace peercache::client

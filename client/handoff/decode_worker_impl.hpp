@@ -1,0 +1,101 @@
+#pragma once
+
+#include "client/handoff/decode_worker.hpp"
+#include "client/handoff/room_reads.hpp"
+#include "client/read_plane.hpp"
+#include "common/forks.hpp"
+#include "handoff/distinct_memory.hpp"
+#include "handoff/source_peers.hpp"
+#include "link/thread_actors.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// The parts of a decode worker, and the turn of its loop. Engines' threads call the rooms
+/// themselves, under `lock`; connections and reads are the loop's alone.
+class decode_worker::impl {
+public:
+  impl(worker_options opts, std::unique_ptr<read_plane> reader,
+       std::unique_ptr<handoff::worker_links> connections, handoff::kv_layout own);
+
+  void spawn();
+  void close();
+  void give_memory_back();
+  result<void> lend_memory();
+  /// Waits until no read of the room is under way. @pre the room has failed, or ended
+  void wait_until_quiet(handoff::room_id room);
+
+  /// Runs an engine's call on the rooms.
+  template <class Call>
+  auto call(Call&& of_engine) {
+    std::lock_guard guard{lock};
+    auto answer = of_engine();
+    publish();
+    links->wake();
+    return answer;
+  }
+
+  const home_process home;
+  const worker_options options;
+  const std::vector<std::span<std::byte>> memory;
+  const std::unique_ptr<read_plane> plane;
+  const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
+
+  /// Guards the members after it. Engines' calls change rooms themselves instead of asking the
+  /// loop, so that they need not wait for it.
+  mutable std::mutex lock;
+  std::condition_variable quiet; ///< Reads have ended.
+  handoff::receiver_rooms rooms;
+  handoff::source_peers peers;
+  room_watches<handoff::room_id> watches;
+  /// Rooms whose sources are not dialed yet.
+  std::map<handoff::room_id, std::vector<handoff::worker_address>> to_dial;
+  /// Where each of `peers` listens.
+  std::map<handoff::peer_id, handoff::worker_address> addresses;
+  std::map<handoff::worker_address, std::string> lost; ///< For `take_lost`.
+  decode_stats counted;
+  bool lent = false; ///< Rooms may be opened.
+
+private:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  bool turn(const std::vector<handoff::link_event>& events, time_point now);
+
+  // What has happened. @pre the caller holds `lock`
+  void take(const handoff::peer_joined& event, time_point now);
+  void take(const handoff::peer_said& event, time_point now);
+  void take(const handoff::peer_lost& event, time_point now);
+  void refuse(handoff::peer_id peer, time_point now);
+  void lose(handoff::peer_id peer, const std::string& why);
+  void finish(const room_reads::finished& read, time_point now);
+
+  // What follows from it. @pre the caller holds `lock`
+  void dial(time_point now);
+  void dial_for(handoff::room_id room, const std::vector<handoff::worker_address>& sources,
+                time_point now);
+  void connect_rooms();
+  void publish();
+
+  // What the rooms ask for. @pre the caller does not hold `lock`
+  void carry_out(const handoff::receiver_rooms::outgoing& message, time_point now);
+  void carry_out(const handoff::receiver_rooms::cancel_reads& wanted, time_point now);
+  bool begin_reads(time_point now);
+  rdma::peer_endpoint endpoint_of(handoff::peer_id peer) const;
+
+  room_reads reads;                  ///< Used by the loop alone.
+  std::atomic<bool> progress{false}; ///< Some read has come further.
+  std::mutex memory_lock;            ///< Held while memory is registered, which may take seconds.
+  bool registered = false;           ///< Guarded by `memory_lock`.
+  std::atomic<bool> stop{false};
+  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+};
+
+} // namespace peercache::client

@@ -1,0 +1,82 @@
+#include "client/handoff/memory_server.hpp"
+
+#include "rdma/server_loop.hpp"
+
+namespace peercache::client {
+
+result<std::unique_ptr<memory_server>> memory_server::listen(const worker_options& options,
+                                                             const incarnation& process) {
+  std::unique_ptr<memory_server> made{new memory_server{options.leases_max}};
+  auto choice = rdma::choose_rails(options.rails);
+  if (!choice)
+    return choice.error();
+  rdma::verbs_server_options verbs;
+  verbs.cluster = options.cluster;
+  verbs.inc = process;
+  verbs.node = options.name;
+  auto rails = rdma::rail_servers::open(*choice, options.rails, verbs,
+                                        rdma::served_region::leases(made->leases_));
+  if (!rails)
+    return rails.error();
+  made->rails_ = std::move(*rails);
+  rdma::tcp_page_server_options tcp;
+  tcp.host = options.host;
+  tcp.cluster = options.cluster;
+  tcp.inc = process;
+  if (made->rails_->rails() != 0)
+    tcp.on_verbs_hello = [rails = made->rails_.get()](net::unique_fd socket,
+                                                      const rdma::verbs_hello& greeting) {
+      rails->accept(std::move(socket), greeting);
+    };
+  auto pages = rdma::tcp_page_server::listen(tcp, made->spans_);
+  if (!pages)
+    return pages.error();
+  made->pages_ = std::move(*pages);
+  made->port_ = made->pages_->port();
+  return made;
+}
+
+result<void> memory_server::add_one(std::span<std::byte> memory) {
+  if (auto added = spans_.add(memory); !added)
+    return added;
+  auto added = rails_->add_span(memory);
+  if (!added)
+    spans_.remove(memory.data());
+  return added;
+}
+
+result<void> memory_server::add(const std::vector<std::span<std::byte>>& memory) {
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    auto added = add_one(memory[i]);
+    if (added)
+      continue;
+    remove({memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(i)});
+    return added;
+  }
+  return {};
+}
+
+void memory_server::remove(const std::vector<std::span<std::byte>>& memory) {
+  for (const auto& each : memory) {
+    rails_->remove_span(each.data());
+    spans_.remove(each.data());
+  }
+}
+
+std::vector<std::function<void()>> memory_server::bodies() {
+  std::vector<std::function<void()>> all;
+  all.emplace_back([this] { rdma::run_server(*pages_, stop_, [](rdma::clock::time_point) {}); });
+  for (std::size_t rail = 0; rail < rails_->rails(); ++rail)
+    all.emplace_back([this, rail] { rails_->run(rail); });
+  if (rails_->rails() != 0)
+    all.emplace_back([this] { rails_->register_region(); });
+  return all;
+}
+
+void memory_server::stop() noexcept {
+  stop_.store(true, std::memory_order_release);
+  pages_->wake();
+  rails_->stop();
+}
+
+} // namespace peercache::client

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "client/handoff/worker_options.hpp"
+#include "common/ids.hpp"
+#include "common/result.hpp"
+#include "common/slot_entry.hpp"
+#include "rdma/served_spans.hpp"
+#include "rdma/tcp/tcp_page_server.hpp"
+#include "rdma/verbs/rail_servers.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// What a prefill worker lets decode workers read, over TCP and over rails: memory under leases.
+/// Threads: `add` and `remove` any; each of `bodies` runs in a thread of its own until `stop`.
+/// Ownership: memory is lent from `add` to `remove`; the leases are the owner's to write
+/// (`handoff::lease_table`). Errors: the port cannot be bound, verbs are demanded and there are
+/// none; memory that no device can register.
+class memory_server {
+public:
+  static result<std::unique_ptr<memory_server>> listen(const worker_options& options,
+                                                       const incarnation& process);
+
+  std::span<slot_entry> leases() noexcept { return leases_; }
+  std::uint16_t port() const noexcept { return port_; }
+  std::uint8_t rails() const noexcept { return static_cast<std::uint8_t>(rails_->rails()); }
+  /// The chosen plane and the reason, for people.
+  const std::string& choice() const noexcept { return rails_->choice(); }
+
+  /// Lets all of this memory be read, or none of it.
+  result<void> add(const std::vector<std::span<std::byte>>& memory);
+  /// When it returns, no server and no device reads this memory.
+  void remove(const std::vector<std::span<std::byte>>& memory);
+
+  /// The loops of the servers.
+  std::vector<std::function<void()>> bodies();
+  void stop() noexcept;
+
+private:
+  explicit memory_server(std::uint32_t leases) : leases_(leases) {}
+  result<void> add_one(std::span<std::byte> memory);
+
+  std::vector<slot_entry> leases_;
+  rdma::served_spans spans_{leases_};
+  std::unique_ptr<rdma::rail_servers> rails_;
+  std::unique_ptr<rdma::tcp_page_server> pages_; ///< Used by one of `bodies`, but for `wake`.
+  std::uint16_t port_ = 0;
+  std::atomic<bool> stop_{false};
+};
+
+} // namespace peercache::client

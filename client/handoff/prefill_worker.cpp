@@ -1,0 +1,320 @@
+#include "client/handoff/prefill_worker.hpp"
+
+#include "client/handoff/links_loop.hpp"
+#include "client/handoff/memory_server.hpp"
+#include "common/forks.hpp"
+#include "common/log.hpp"
+#include "handoff/distinct_memory.hpp"
+#include "handoff/lease_table.hpp"
+#include "handoff/links/worker_links.hpp"
+#include "link/thread_actors.hpp"
+
+#include <mutex>
+#include <set>
+
+namespace peercache::client {
+
+using handoff::link_event;
+using handoff::peer_id;
+using handoff::room_state;
+using handoff::send_id;
+using std::chrono::steady_clock;
+
+namespace {
+
+error closed_worker() {
+  return {errc::closed, "a worker is closed in a forked child"};
+}
+
+handoff::link_options links_of(const worker_options& options) {
+  handoff::link_options links;
+  links.host = options.host;
+  links.port = options.port;
+  links.insecure_cluster = options.insecure_cluster;
+  return links;
+}
+
+} // namespace
+
+class prefill_worker::impl {
+public:
+  impl(std::unique_ptr<memory_server> server, std::unique_ptr<handoff::worker_links> connections,
+       handoff::kv_layout own, const incarnation& process)
+      : layout(std::move(own)), memory(handoff::distinct_memory(layout)), served(std::move(server)),
+        links(std::move(connections)), leases(served->leases(), process), rooms(leases, {}) {}
+
+  void spawn() {
+    for (auto& body : served->bodies())
+      threads.spawn(std::move(body));
+    threads.spawn([this] {
+      run_links(*links, stop, [this](std::vector<link_event> events, steady_clock::time_point now) {
+        return turn(std::move(events), now);
+      });
+    });
+  }
+
+  void close() {
+    give_memory_back();
+    stop.store(true, std::memory_order_release);
+    links->wake();
+    served->stop();
+    threads.join();
+    links->close();
+  }
+
+  /// Runs an engine's call on the rooms; what it ends has ended when this returns.
+  template <class Call>
+  auto call(Call&& of_engine) {
+    std::lock_guard guard{lock};
+    auto answer = of_engine(rooms);
+    publish();
+    links->wake();
+    return answer;
+  }
+
+  void give_memory_back() {
+    std::lock_guard moving{memory_lock};
+    {
+      std::lock_guard guard{lock};
+      lent = false;
+      rooms.abort_all("prefill gives its memory back");
+      publish();
+    }
+    links->wake();
+    if (std::exchange(registered, false))
+      served->remove(memory);
+  }
+
+  result<void> lend_memory() {
+    std::lock_guard moving{memory_lock};
+    if (!registered)
+      if (auto added = served->add(memory); !added)
+        return added;
+    registered = true;
+    std::lock_guard guard{lock};
+    lent = true;
+    return {};
+  }
+
+  /// Shows the engine's threads what has changed. @pre the caller holds `lock`
+  void publish() {
+    for (const auto id : rooms.take_changes()) {
+      const auto state = rooms.poll(id);
+      if (!watches.set(id, state))
+        continue;
+      counted.failed += state == room_state::failed ? 1 : 0;
+      counted.succeeded += state == room_state::success ? 1 : 0;
+      counted.bytes += state == room_state::success ? rooms.metric(id).bytes : 0;
+    }
+  }
+
+  const home_process home;
+  const handoff::kv_layout layout;
+  const std::vector<std::span<std::byte>> memory;
+  const std::unique_ptr<memory_server> served;
+  const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
+
+  /// Guards the members after it. Engines' calls change rooms themselves instead of asking the
+  /// loop: what they end must have ended when they return.
+  mutable std::mutex lock;
+  handoff::lease_table leases;
+  handoff::sender_rooms rooms;
+  room_watches<send_id> watches;
+  std::set<peer_id> peers; ///< Decode workers that have said hello.
+  prefill_stats counted;
+  bool lent = false; ///< Rooms may be opened.
+
+private:
+  bool turn(std::vector<link_event> events, steady_clock::time_point now) {
+    std::vector<handoff::sender_rooms::outgoing> messages;
+    const bool moved = !events.empty();
+    {
+      std::lock_guard guard{lock};
+      for (const auto& event : events)
+        std::visit([&](const auto& what) { take(what, now); }, event);
+      messages = rooms.take_messages();
+      if (moved)
+        publish();
+    }
+    for (const auto& each : messages)
+      links->send(each.to, each.what, now);
+    return moved || !messages.empty();
+  }
+
+  void take(const handoff::peer_joined& event, steady_clock::time_point now) {
+    peers.insert(event.peer);
+    rooms.connected(event.peer, event.who.process);
+    links->send(event.peer, layout, now);
+  }
+
+  void take(const handoff::peer_said& event, steady_clock::time_point now) {
+    if (!peers.contains(event.peer))
+      return; // The peer was refused for what it has said before.
+    if (const auto* joined = std::get_if<handoff::join>(&event.what))
+      rooms.joined(event.peer, *joined);
+    else if (const auto* done = std::get_if<handoff::done>(&event.what))
+      rooms.finished(event.peer, *done);
+    else if (const auto* aborted = std::get_if<handoff::abort>(&event.what))
+      rooms.aborted(event.peer, *aborted);
+    else
+      refuse(event.peer, now);
+  }
+
+  void take(const handoff::peer_lost& event, steady_clock::time_point) {
+    if (peers.erase(event.peer) == 0)
+      return;
+    log::info("handoff: a decode worker is lost: {}", event.detail);
+    rooms.lost(event.peer);
+  }
+
+  void refuse(peer_id peer, steady_clock::time_point now) {
+    log::warn("handoff: a decode worker says what no decode worker says; its connection ends");
+    links->refuse(peer, "a decode worker does not say this to prefill", now);
+    peers.erase(peer);
+    rooms.lost(peer);
+  }
+
+  std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
+  bool registered = false; ///< Guarded by `memory_lock`.
+  std::atomic<bool> stop{false};
+  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+};
+
+prefill_worker::prefill_worker(std::unique_ptr<impl> made) : impl_(std::move(made)) {}
+
+prefill_worker::~prefill_worker() {
+  if (impl_->home.is_here())
+    impl_->close();
+  else [[maybe_unused]]
+    auto* const parents = impl_.release();
+}
+
+result<std::unique_ptr<prefill_worker>> prefill_worker::start(const worker_options& options,
+                                                              handoff::kv_layout layout) {
+  if (auto possible = handoff::check(layout); !possible)
+    return possible.error();
+  const auto process = incarnation::random();
+  auto served = memory_server::listen(options, process);
+  if (!served)
+    return served.error();
+  handoff::hello self;
+  self.side = handoff::engine_side::prefill;
+  self.process = process;
+  self.node = node_id_of(options.name);
+  self.data_port = (*served)->port();
+  self.rails = (*served)->rails();
+  self.cluster = options.cluster;
+  auto links = handoff::worker_links::listen(links_of(options), self);
+  if (!links)
+    return links.error();
+  auto made =
+      std::make_unique<impl>(std::move(*served), std::move(*links), std::move(layout), process);
+  made->spawn();
+  std::unique_ptr<prefill_worker> worker{new prefill_worker(std::move(made))};
+  if (auto lent = worker->lend_memory(); !lent)
+    return lent.error();
+  log::info("handoff: prefill worker {} listens on {}:{}; {}", to_string(process), options.host,
+            worker->port(), worker->data_plane());
+  return worker;
+}
+
+std::uint16_t prefill_worker::port() const noexcept {
+  return impl_->links->port();
+}
+
+const std::string& prefill_worker::data_plane() const noexcept {
+  return impl_->served->choice();
+}
+
+result<prefill_room> prefill_worker::open(handoff::room_id room, std::uint32_t required) {
+  if (!impl_->home.is_here())
+    return closed_worker();
+  return impl_->call([&](handoff::sender_rooms& rooms) -> result<prefill_room> {
+    if (!impl_->lent)
+      return {errc::refused, "the worker's memory is given back"};
+    const auto id = rooms.open(room, required);
+    if (!id)
+      return id.error();
+    ++impl_->counted.opened;
+    return prefill_room{*id, impl_->watches.add(*id)};
+  });
+}
+
+std::optional<std::uint32_t> prefill_worker::prefix_pages(send_id id) const {
+  if (!impl_->home.is_here())
+    return std::nullopt;
+  std::lock_guard guard{impl_->lock};
+  return impl_->rooms.prefix_pages(id);
+}
+
+result<void> prefill_worker::init(send_id id, std::uint32_t pages) {
+  if (!impl_->home.is_here())
+    return closed_worker();
+  return impl_->call([&](handoff::sender_rooms& rooms) { return rooms.init(id, pages); });
+}
+
+result<void> prefill_worker::send(send_id id, std::span<const std::uint32_t> pages, bool last,
+                                  std::vector<handoff::state_items> states, std::uint32_t aux_row) {
+  if (!impl_->home.is_here())
+    return closed_worker();
+  return impl_->call([&](handoff::sender_rooms& rooms) {
+    return rooms.send(id, pages, last, std::move(states), aux_row);
+  });
+}
+
+void prefill_worker::abort(send_id id, std::string reason, bool from_another_rank) {
+  if (!impl_->home.is_here())
+    return;
+  impl_->call([&](handoff::sender_rooms& rooms) {
+    rooms.abort(id, std::move(reason), from_another_rank);
+    return true;
+  });
+}
+
+void prefill_worker::clear(send_id id) {
+  if (!impl_->home.is_here())
+    return;
+  abort(id, "prefill has given the room up");
+  impl_->call([&](handoff::sender_rooms& rooms) {
+    rooms.clear(id);
+    impl_->watches.end(id);
+    return true;
+  });
+}
+
+std::optional<handoff::room_failure> prefill_worker::failure(send_id id) const {
+  if (!impl_->home.is_here())
+    return handoff::room_failure{closed_worker().message, false};
+  std::lock_guard guard{impl_->lock};
+  return impl_->rooms.failure(id);
+}
+
+handoff::sender_rooms::transfer_metric prefill_worker::metric(send_id id) const {
+  if (!impl_->home.is_here())
+    return {};
+  std::lock_guard guard{impl_->lock};
+  return impl_->rooms.metric(id);
+}
+
+void prefill_worker::give_memory_back() {
+  if (impl_->home.is_here())
+    impl_->give_memory_back();
+}
+
+result<void> prefill_worker::lend_memory() {
+  if (!impl_->home.is_here())
+    return closed_worker();
+  return impl_->lend_memory();
+}
+
+prefill_stats prefill_worker::stats() const {
+  if (!impl_->home.is_here())
+    return {};
+  std::lock_guard guard{impl_->lock};
+  auto now = impl_->counted;
+  now.rooms = impl_->rooms.rooms();
+  now.peers = impl_->peers.size();
+  return now;
+}
+
+} // namespace peercache::client

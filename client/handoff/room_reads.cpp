@@ -1,0 +1,72 @@
+#include "client/handoff/room_reads.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::client {
+namespace {
+
+/// The piece as the data plane reads it: under the lease, which alone says whether what has arrived
+/// is the room's; a piece has no checksum.
+rdma::page_read read_of(const handoff::piece& piece, const handoff::lease& under) {
+  rdma::page_read page;
+  page.key = under.key;
+  page.slot = under.slot;
+  page.gen = under.gen;
+  page.source = {piece.source.address, piece.source.stride_bytes, piece.source.rows,
+                 piece.source.row_bytes};
+  page.length_bytes = piece.bytes;
+  page.first_part = piece.first_part;
+  page.part_count = piece.part_count;
+  page.verify = false;
+  return page;
+}
+
+} // namespace
+
+void room_reads::start(handoff::read_order order, const rdma::peer_endpoint& from,
+                       rdma::clock::time_point deadline) {
+  auto made = std::make_unique<read>();
+  made->turn = order.turn;
+  made->bytes = order.bytes;
+  auto& batch = made->batch;
+  batch.peer = from;
+  batch.deadline = deadline;
+  batch.listener = &listener_;
+  batch.parts = std::move(order.parts);
+  batch.pages.reserve(order.pieces.size());
+  for (const auto& piece : order.pieces)
+    batch.pages.push_back(read_of(piece, order.under));
+  made->striped = std::make_unique<rdma::striped_read>(lanes_, batch, rdma::current_numa_node());
+  auto& started = *reads_.emplace(order.id, std::move(made)).first->second;
+  started.striped->start();
+}
+
+void room_reads::cancel(handoff::join_id turn) {
+  for (auto& [id, each] : reads_)
+    if (each->turn == turn)
+      each->striped->cancel();
+}
+
+std::vector<room_reads::finished> room_reads::take_finished() {
+  std::vector<finished> all;
+  for (auto at = reads_.begin(); at != reads_.end();) {
+    auto& [id, each] = *at;
+    if (!each->striped->advance()) {
+      ++at;
+      continue;
+    }
+    const auto& pages = each->batch.pages;
+    const auto bad = std::find_if(pages.begin(), pages.end(),
+                                  [](const auto& page) { return page.status != page_status::hit; });
+    const bool good = bad == pages.end();
+    all.push_back(
+        {id, good, each->bytes, good ? std::string() : std::string(to_string(bad->status))});
+    at = reads_.erase(at);
+  }
+  return all;
+}
+
+} // namespace peercache::client

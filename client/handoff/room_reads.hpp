@@ -1,0 +1,67 @@
+#pragma once
+
+#include "handoff/receiver_rooms.hpp"
+#include "rdma/data_plane.hpp"
+#include "rdma/striped_read.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// The reads of a decode worker's rooms that its data planes carry out.
+/// Threads: the worker's; `on_progress` is called from the data planes' threads and must not block.
+/// Ownership: lanes are lent, and outlive this object; a read has its order's parts until
+/// `take_finished` returns it, and nothing writes to them after that.
+class room_reads {
+public:
+  room_reads(std::span<const std::unique_ptr<rdma::read_lane>> lanes,
+             std::function<void()> on_progress)
+      : lanes_(lanes), listener_(std::move(on_progress)) {}
+
+  /// Begins the read; does not block.
+  void start(handoff::read_order order, const rdma::peer_endpoint& from,
+             rdma::clock::time_point deadline);
+  /// Asks for the reads of this turn to end early.
+  void cancel(handoff::join_id turn);
+
+  struct finished {
+    handoff::read_id id;
+    bool good = false;
+    std::uint64_t bytes = 0;
+    std::string reason; ///< Why it is not good.
+  };
+  /// Reads that have come to their end; nothing can write to their parts any more.
+  std::vector<finished> take_finished();
+
+  std::size_t size() const noexcept { return reads_.size(); }
+
+private:
+  class listener final : public rdma::batch_listener {
+  public:
+    explicit listener(std::function<void()> tell) : tell_(std::move(tell)) {}
+    void on_complete() noexcept override { tell_(); }
+
+  private:
+    std::function<void()> tell_;
+  };
+  struct read {
+    handoff::join_id turn;
+    std::uint64_t bytes = 0;
+    rdma::read_batch batch;
+    std::unique_ptr<rdma::striped_read> striped;
+  };
+
+  std::span<const std::unique_ptr<rdma::read_lane>> lanes_;
+  listener listener_;
+  std::map<handoff::read_id, std::unique_ptr<read>> reads_;
+};
+
+} // namespace peercache::client

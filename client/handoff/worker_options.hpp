@@ -1,0 +1,35 @@
+#pragma once
+
+#include "rdma/verbs/rail_choice.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace peercache::client {
+
+/// Options of a worker that hands prompts over: a process of an engine, prefill or decode.
+struct worker_options {
+  /// Numeric address on which this worker listens, and at which prefill's pages are read.
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0; ///< Port for other workers; 0: the kernel chooses.
+  /// Allows a `host` beyond loopback, although peers are not authenticated.
+  bool insecure_cluster = false;
+  std::string cluster = "peercache"; ///< Workers of other clusters are refused.
+  std::string name = "worker";       ///< Name of this host in the other side's logs.
+  rdma::rail_settings rails;         ///< Devices that pages are read over, if any.
+
+  /// Prefill: rooms that may be open at a time.
+  std::uint32_t leases_max = 4096;
+
+  /// Decode: bytes of all rooms that are being read at a time.
+  std::uint64_t wire_bytes_max = 256u << 20;
+  /// Decode: longest time for one read of at most 64 MiB; a room whose read takes longer fails.
+  std::chrono::milliseconds read_timeout{10'000};
+  std::uint32_t channels_per_peer_max = 16;
+  /// Decode: bytes per rail for what lies between rows that a READ takes with them.
+  std::size_t bounce_bytes = 32u << 20;
+};
+
+} // namespace peercache::client

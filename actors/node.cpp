@@ -246,6 +246,7 @@ void node::impl::stop_threads() {
   if (pages_ && page_thread_) {
     pages_->stop();
     wait_for_thread_actor(*system_, page_thread_);
+    pages_->close();
   }
   *stopping_at_ = "waiting for what the disk has begun";
   if (disk_thread_) {

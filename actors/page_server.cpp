@@ -52,7 +52,6 @@ void page_server::run() {
     publish();
     publish_at = now + publish_interval;
   });
-  server_.reset(); // Closes the connections and releases their pins.
 }
 
 void page_server::stop() noexcept {

@@ -41,6 +41,8 @@ public:
   std::uint16_t port() const noexcept { return port_; }
   void run();
   void stop() noexcept;
+  /// Closes the connections and releases their pins. @pre `run` has returned, and `stop` too
+  void close() noexcept { server_.reset(); }
   /// Returns a snapshot of the server's state that is at most 100 ms old.
   snapshot latest() const { return *published_.load(); }
 

@@ -21,14 +21,16 @@ std::string next_name() {
 
 } // namespace
 
-read_plane::read_plane() : reader_(incarnation::random()), name_(next_name()) {}
+read_plane::read_plane(std::shared_ptr<rdma::device_memory> device)
+    : reader_(incarnation::random()), name_(next_name()), device_(std::move(device)) {}
 read_plane::~read_plane() = default;
 
-result<std::unique_ptr<read_plane>> read_plane::create(const client_options& options) {
+result<std::unique_ptr<read_plane>>
+read_plane::create(const client_options& options, std::shared_ptr<rdma::device_memory> device) {
   auto choice = rdma::choose_rails(options.rails);
   if (!choice)
     return choice.error();
-  std::unique_ptr<read_plane> made{new read_plane};
+  std::unique_ptr<read_plane> made{new read_plane(std::move(device))};
   made->choice_ = choice->why;
   for (const auto& rail : choice->rails) {
     auto added = made->add_rail(rail.device, rail.port, options);
@@ -72,6 +74,7 @@ result<void> read_plane::add_tcp(const client_options& options) {
   rdma::tcp_data_plane_options tcp;
   tcp.channels.channels_per_peer_max = options.channels_per_peer_max;
   tcp.channels.breaker.slow_start_calls = peer_health::slow_start_calls;
+  tcp.device = device_.get();
   auto plane = rdma::make_tcp_data_plane(tcp);
   if (!plane)
     return plane.error();
@@ -114,12 +117,13 @@ void read_plane::add_to(metrics::samples& totals) const {
 }
 
 result<void> read_plane::register_buffer(std::span<std::byte> memory) {
+  if (device_)
+    device_->add(memory);
   for (std::size_t i = 0; i < rails_.size(); ++i) {
-    auto added = rails_[i]->destinations->add(memory);
+    auto added = rails_[i]->destinations->add(memory, device_.get());
     if (added)
       continue;
-    while (i-- > 0)
-      rails_[i]->destinations->remove(memory.data());
+    unregister_buffer(memory.data());
     return added;
   }
   return {};
@@ -128,6 +132,8 @@ result<void> read_plane::register_buffer(std::span<std::byte> memory) {
 void read_plane::unregister_buffer(const std::byte* begin) {
   for (auto& rail : rails_)
     rail->destinations->remove(begin);
+  if (device_)
+    device_->remove(begin);
 }
 
 void read_plane::stop() noexcept {

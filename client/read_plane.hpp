@@ -4,6 +4,7 @@
 #include "metrics/samples.hpp"
 #include "rdma/data_plane.hpp"
 #include "rdma/data_plane_loop.hpp"
+#include "rdma/device_memory.hpp"
 #include "rdma/read_lane.hpp"
 
 #include <atomic>
@@ -24,7 +25,9 @@ namespace peercache::client {
 class read_plane {
 public:
   /// Fails when `data_plane` is verbs and no device is usable.
-  static result<std::unique_ptr<read_plane>> create(const client_options& options);
+  /// @param device a GPU's memory among the memory that is read into; null: there is none
+  static result<std::unique_ptr<read_plane>>
+  create(const client_options& options, std::shared_ptr<rdma::device_memory> device = nullptr);
   ~read_plane();
 
   std::span<const std::unique_ptr<rdma::read_lane>> lanes() const noexcept { return lanes_; }
@@ -44,7 +47,7 @@ public:
   void stop() noexcept;
 
 private:
-  read_plane();
+  explicit read_plane(std::shared_ptr<rdma::device_memory> device);
   result<void> add_rail(const std::string& device, std::uint8_t port,
                         const client_options& options);
   result<void> add_tcp(const client_options& options);
@@ -53,6 +56,7 @@ private:
 
   const incarnation reader_; ///< The reader's name, the same on all rails.
   const std::string name_;
+  const std::shared_ptr<rdma::device_memory> device_; ///< Null: all memory is the host's.
   std::string choice_;
   /// Declared before `planes_`, which the rails must outlive.
   std::vector<std::unique_ptr<rdma::reader_rail>> rails_;

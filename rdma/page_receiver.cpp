@@ -13,6 +13,9 @@ void page_receiver::begin(batch_job& job, const sub_request& sub, decides what) 
   decides_ = what;
   at_ = {sub.first, 0, 0};
   end_ = sub.first + sub.count;
+  staged_ = goes_to_device();
+  if (staged_)
+    staging_.resize(staging_bytes);
   if (settle(at_))
     enter_page();
   else
@@ -36,8 +39,31 @@ bool page_receiver::settle(cursor& at) const noexcept {
   return false;
 }
 
+/// Whether a part of a pending page is a device's.
+bool page_receiver::goes_to_device() const noexcept {
+  if (device_ == nullptr)
+    return false;
+  for (auto at = at_; settle(at); at.part += 1, at.offset = 0)
+    if (device_->holds(part_at(at).data))
+      return true;
+  return false;
+}
+
+/// The bytes that are still to come, or `at_most`.
+std::size_t page_receiver::bytes_left(std::size_t at_most) const noexcept {
+  std::size_t bytes = 0;
+  for (auto at = at_; bytes < at_most && settle(at); at.part += 1, at.offset = 0)
+    bytes += part_at(at).bytes - at.offset;
+  return std::min(bytes, at_most);
+}
+
 std::size_t page_receiver::next(std::span<iovec> out, std::size_t bytes_max) const noexcept {
   PEERCACHE_ASSERT(!done());
+  if (staged_) {
+    out[0] = {const_cast<std::byte*>(staging_.data()),
+              bytes_left(std::min(bytes_max, staging_.size()))};
+    return 1;
+  }
   std::size_t count = 0;
   auto at = at_;
   while (count < out.size() && bytes_max > 0) {
@@ -52,13 +78,26 @@ std::size_t page_receiver::next(std::span<iovec> out, std::size_t bytes_max) con
   return count;
 }
 
-void page_receiver::advance(std::size_t bytes) noexcept {
+/// Copies what was received for a part on from host memory.
+bool page_receiver::place(std::byte* to, std::span<const std::byte> received) noexcept {
+  if (device_->holds(to))
+    return device_->copy_in(to, received);
+  std::copy(received.begin(), received.end(), to);
+  return true;
+}
+
+bool page_receiver::advance(std::size_t bytes) noexcept {
+  const auto* received = staging_.data();
   while (bytes > 0) {
     PEERCACHE_ASSERT(!done());
     const auto& part = part_at(at_);
     const auto here = std::min<std::size_t>(part.bytes - at_.offset, bytes);
+    auto* const to = part.data + at_.offset;
     if (verifying_)
-      digest_.update({part.data + at_.offset, here});
+      digest_.update({staged_ ? received : to, here});
+    if (staged_ && !place(to, {received, here}))
+      return false;
+    received += here;
     bytes -= here;
     at_.offset += static_cast<std::uint32_t>(here);
     const auto position = at_.position;
@@ -71,6 +110,7 @@ void page_receiver::advance(std::size_t bytes) noexcept {
     else
       drop();
   }
+  return true;
 }
 
 void page_receiver::enter_page() noexcept {

@@ -43,7 +43,7 @@ page_status tcp_answer::take(const request_record& record) {
     page.from = memory_rows::one_piece(page.from.address, page.length_bytes);
   ++shared_.payloads;
   const auto flip = shared_.options.faults.flip_byte_one_in;
-  if (flip != 0 && shared_.payloads % flip == 0)
+  if (flip != 0 && shared_.payloads % flip == 0 && !is_of_device(page))
     damage(page);
   pages_.push_back(page);
   return status;
@@ -98,6 +98,32 @@ void tcp_answer::make_verdicts() {
   judged_later_.clear();
 }
 
+bool tcp_answer::is_of_device(const outgoing_page& page) const noexcept {
+  return shared_.options.device != nullptr && shared_.options.device->holds(page.from);
+}
+
+/// The bytes of the page from `offset` on, in host memory; none when they cannot be copied there.
+std::span<const std::byte> tcp_answer::staged(const outgoing_page& page, std::size_t offset,
+                                              std::size_t bytes_max) const noexcept {
+  auto& staging = shared_.staging;
+  staging.resize(tcp_server_state::staging_bytes);
+  const auto bytes = std::min({bytes_max, staging.size(), page.length_bytes - offset});
+  const auto row_bytes = page.from.row_bytes;
+  for (std::size_t done = 0; done < bytes;) {
+    const auto at = offset + done;
+    const auto in_row = static_cast<std::uint32_t>(at % row_bytes);
+    const auto left = static_cast<std::uint32_t>(bytes - done);
+    auto rows = page.from;
+    rows.address += at / row_bytes * rows.stride_bytes + in_row;
+    rows.rows = in_row == 0 ? std::max(left / row_bytes, 1u) : 1;
+    rows.row_bytes = std::min(row_bytes - in_row, left);
+    if (!shared_.options.device->copy_out(staging.data() + done, rows))
+      return {};
+    done += std::size_t{rows.rows} * rows.row_bytes;
+  }
+  return std::span(staging).first(bytes);
+}
+
 std::size_t tcp_answer::next(std::span<iovec> out, std::size_t bytes_max,
                              const served_spans::reading& reading) const noexcept {
   PEERCACHE_ASSERT(sending());
@@ -113,6 +139,13 @@ std::size_t tcp_answer::next(std::span<iovec> out, std::size_t bytes_max,
     const auto& page = pages_[i];
     if (shared_.serves.spans != nullptr && !page.is_copy && !reading.covers(page.from))
       return 0;
+    if (is_of_device(page)) {
+      if (count != 0)
+        break; // One page at a time is staged, and sent by itself.
+      const auto bytes = staged(page, offset_, bytes_max);
+      add(bytes.data(), bytes.size());
+      break;
+    }
     for (auto at = i == at_ ? offset_ : 0;
          at < page.length_bytes && bytes_max > 0 && count < out.size();) {
       const auto in_row = at % page.from.row_bytes;

@@ -29,8 +29,12 @@ struct tcp_server_state {
   tcp_server_state(const tcp_page_server_options& opts, const served_memory& what)
       : options(opts), serves(what), cluster(cluster_digest(opts.cluster)) {}
 
+  static constexpr std::size_t staging_bytes = 256u << 10;
+
   const tcp_page_server_options options;
   const served_memory serves;
+  /// Host memory through which a device's memory goes; what a socket does not take is copied again.
+  std::vector<std::byte> staging;
   const std::uint64_t cluster;
   std::uint64_t pinned_bytes = 0; ///< Bytes that all sessions together have pinned.
   std::uint64_t payloads = 0;
@@ -86,6 +90,9 @@ private:
   void damage(outgoing_page& page);
   void release(outgoing_page& page) noexcept;
   void make_verdicts();
+  bool is_of_device(const outgoing_page& page) const noexcept;
+  std::span<const std::byte> staged(const outgoing_page& page, std::size_t offset,
+                                    std::size_t bytes_max) const noexcept;
 
   tcp_server_state& shared_;
   /// The hello's answer, or an answer's header and statuses; at last the verdicts.

@@ -24,7 +24,7 @@ static_assert(pieces_per_read_max <= IOV_MAX);
 tcp_channel::tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
                          const tcp_data_plane_options& opts, clock::time_point now)
     : page_channel(id, now), options_(opts), cluster_(cluster_digest(peer.cluster)), inc_(peer.inc),
-      service_(peer.service), fd_(std::move(fd)) {
+      service_(peer.service), fd_(std::move(fd)), payload_(opts.device) {
   hello greeting;
   greeting.service = service_;
   greeting.cluster = cluster_;
@@ -260,7 +260,8 @@ bool tcp_channel::receive_payload(std::size_t& bytes_left, bool& moved) {
     return false;
   moved |= got != 0;
   bytes_left -= std::min(bytes_left, got);
-  payload_.advance(got);
+  if (!payload_.advance(got))
+    return broken(loss_reason::bad_memory);
   if (payload_.done())
     payload_done();
   return true;

@@ -2,6 +2,7 @@
 
 #include "net/socket.hpp"
 #include "rdma/channel_options.hpp"
+#include "rdma/device_memory.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
 
@@ -22,6 +23,8 @@ struct tcp_data_plane_options {
   std::uint64_t request_bytes_max = 2u << 20;
   /// Requests of a channel that are sent and not answered, at most.
   std::uint32_t requests_ahead_max = 4;
+  /// Memory that is received into through host memory; outlives the data plane. Null: none.
+  device_memory* device = nullptr;
   /// Bytes of one readv, at most: so few that they are digested while they are in the L2 cache.
   std::uint32_t receive_piece_bytes = 256u << 10;
   net::socket_options socket;
@@ -47,6 +50,8 @@ struct tcp_page_server_options {
   std::uint16_t port = 0; ///< Port to listen on; 0: the kernel chooses one, which `port()` tells.
   std::string cluster;
   incarnation inc;
+  /// Memory that is sent through host memory; outlives the server. Null: none.
+  device_memory* device = nullptr;
   std::uint32_t connections_max = 4096;
   /// Limit of the bytes pinned over all connections; each connection pins the pages of one request
   /// at a time.

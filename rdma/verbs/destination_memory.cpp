@@ -31,11 +31,11 @@ result<void> destination_memory::insert(std::span<std::byte> memory,
   return {};
 }
 
-result<void> destination_memory::add(std::span<std::byte> memory) {
+result<void> destination_memory::add(std::span<std::byte> memory, device_memory* device) {
   if (memory.empty())
     return {errc::invalid_argument, "there is nothing to register: the memory is empty"};
-  return insert(memory, verbs::memory_region::register_memory(device_, memory,
-                                                              verbs::region_use::local_write));
+  return insert(memory, verbs::memory_region::register_with(device_, memory, device,
+                                                            verbs::region_use::local_write));
 }
 
 result<void> destination_memory::add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes,

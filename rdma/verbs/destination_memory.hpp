@@ -30,7 +30,8 @@ public:
 
   explicit destination_memory(const verbs::device& on) : device_(on) {}
 
-  result<void> add(std::span<std::byte> memory);
+  /// @param device the kind of memory if it is not the host's; null otherwise
+  result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
   /// Registers a GPU's memory by its dmabuf; `address` is the range that the pages' parts will
   /// name.
   result<void> add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes, std::span<std::byte> address);

@@ -105,6 +105,15 @@ result<memory_region> memory_region::register_dmabuf(const device& on, int dmabu
   return memory_region(region, address);
 }
 
+result<memory_region> memory_region::register_with(const device& on, std::span<std::byte> memory,
+                                                   device_memory* gpu, region_use use) {
+  if (gpu != nullptr && gpu->holds(memory.data()))
+    if (const auto exported = gpu->export_dmabuf(memory))
+      return register_dmabuf(on, exported->dmabuf.get(), exported->offset_bytes, memory.size(),
+                             reinterpret_cast<std::uint64_t>(memory.data()), use);
+  return register_memory(on, memory, use);
+}
+
 void memory_region::reset() noexcept {
   if (ibv_mr* region = std::exchange(region_, nullptr))
     ::ibv_dereg_mr(region);

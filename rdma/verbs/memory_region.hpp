@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rdma/device_memory.hpp"
 #include "rdma/verbs/device.hpp"
 
 #include <cstddef>
@@ -28,6 +29,11 @@ public:
   static result<memory_region> register_dmabuf(const device& on, int dmabuf_fd,
                                                std::uint64_t offset_bytes, std::uint64_t bytes,
                                                std::uint64_t address, region_use use);
+
+  /// Registers memory of either kind: by its dmabuf what `gpu` holds and exports, else by its
+  /// address. @param gpu null: the memory is host memory
+  static result<memory_region> register_with(const device& on, std::span<std::byte> memory,
+                                             device_memory* gpu, region_use use);
 
   memory_region() = default;
   memory_region(memory_region&& other) noexcept

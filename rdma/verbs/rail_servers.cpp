@@ -96,9 +96,9 @@ void rail_servers::stop() noexcept {
     each.server->wake();
 }
 
-result<void> rail_servers::add_span(std::span<std::byte> memory) {
+result<void> rail_servers::add_span(std::span<std::byte> memory, device_memory* device) {
   for (std::size_t i = 0; i < rails_.size(); ++i) {
-    auto added = rails_[i].server->spans().add(memory);
+    auto added = rails_[i].server->spans().add(memory, device);
     if (added)
       continue;
     while (i-- > 0)

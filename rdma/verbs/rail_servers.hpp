@@ -50,8 +50,9 @@ public:
   void stop() noexcept;
 
   /// Lets the memory be READ under leases over all rails, or over none.
+  /// @param device the kind of memory if it is not the host's; null otherwise
   /// @pre the region is a table of leases
-  result<void> add_span(std::span<std::byte> memory);
+  result<void> add_span(std::span<std::byte> memory, device_memory* device = nullptr);
   /// When it returns, no device reads the span that begins at `begin`.
   void remove_span(const std::byte* begin);
 

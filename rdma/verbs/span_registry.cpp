@@ -41,7 +41,7 @@ void span_registry::give_up(const std::byte* begin, std::uint32_t chunks) {
   chunks_ -= chunks;
 }
 
-result<void> span_registry::add(std::span<std::byte> memory) {
+result<void> span_registry::add(std::span<std::byte> memory, device_memory* device) {
   const auto plan = chunk_plan::make(memory, chunk_bytes_, device_.port().can.region_bytes);
   if (!plan)
     return plan.error();
@@ -49,8 +49,8 @@ result<void> span_registry::add(std::span<std::byte> memory) {
     return reserved.error();
   std::vector<verbs::memory_region> regions;
   for (std::uint32_t index = 0; index < plan->chunks(); ++index) {
-    auto made = verbs::memory_region::register_memory(device_, plan->part(index),
-                                                      verbs::region_use::remote_read);
+    auto made = verbs::memory_region::register_with(device_, plan->part(index), device,
+                                                    verbs::region_use::remote_read);
     if (!made) {
       give_up(memory.data(), plan->chunks());
       return made.error();

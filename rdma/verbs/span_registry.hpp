@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "rdma/device_memory.hpp"
 #include "rdma/verbs/memory_region.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
 
@@ -28,7 +29,8 @@ public:
       : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), tell_(std::move(tell)) {}
 
   /// Registers the memory; a few milliseconds for a gigabyte of touched memory, more otherwise.
-  result<void> add(std::span<std::byte> memory);
+  /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
+  result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
   /// Ends the registration of the span that begins at `begin`: when it returns, the device reads it
   /// no more. False when no span begins there.
   bool remove(const std::byte* begin);

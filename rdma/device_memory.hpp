@@ -1,0 +1,57 @@
+#pragma once
+
+#include "net/socket.hpp"
+#include "rdma/memory_rows.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// Memory of a device (a GPU), which the processor cannot load from or store to, though it has
+/// addresses: what goes through sockets is copied through host memory, a bounded piece at a time,
+/// and a NIC reaches it by dmabuf, or by its address where the kernel knows it.
+///
+/// Threads: any; `holds` takes a shared lock. Ownership: the memory is lent from `add` to `remove`.
+/// Errors: a copy that fails has written nothing that counts, and the connection that it was for
+/// ends.
+class device_memory {
+public:
+  virtual ~device_memory() = default;
+
+  /// Notes this memory if it is a device's. Returns whether it is.
+  bool add(std::span<std::byte> memory);
+  void remove(const std::byte* begin);
+  /// Whether the address lies in memory that `add` has noted.
+  bool holds(const std::byte* address) const noexcept;
+  /// As `holds`, for the rows' beginning.
+  bool holds(const memory_rows& rows) const noexcept {
+    return rows.rows != 0 && holds(rows.begin_of(0));
+  }
+
+  /// Copies the rows, one after the other, to host memory; returns when they are there.
+  virtual bool copy_out(std::byte* host, const memory_rows& rows) noexcept = 0;
+  /// Copies host memory to the device; returns when it is there.
+  virtual bool copy_in(std::byte* device, std::span<const std::byte> host) noexcept = 0;
+
+  /// The memory for devices that READ and write it themselves.
+  struct exported {
+    net::unique_fd dmabuf;
+    std::uint64_t offset_bytes = 0; ///< Where the memory begins in it.
+  };
+  /// Nothing where the driver exports no dmabuf: the address itself may be registered then.
+  virtual std::optional<exported> export_dmabuf(std::span<std::byte> memory) = 0;
+
+protected:
+  virtual bool is_of_device(const std::byte* address) const = 0;
+
+private:
+  mutable std::shared_mutex lock_;
+  std::vector<std::span<std::byte>> known_; ///< By address; guarded by `lock_`.
+};
+
+} // namespace peercache::rdma

@@ -37,7 +37,7 @@ result<std::unique_ptr<decode_worker>> decode_worker::start(const worker_options
                                                             handoff::kv_layout layout) {
   if (auto possible = handoff::check(layout); !possible)
     return possible.error();
-  auto plane = read_plane::create(reader_of(options));
+  auto plane = read_plane::create(reader_of(options), gpu_of(options));
   if (!plane)
     return plane.error();
   handoff::hello self;

@@ -6,7 +6,7 @@ namespace peercache::client {
 
 result<std::unique_ptr<memory_server>> memory_server::listen(const worker_options& options,
                                                              const incarnation& process) {
-  std::unique_ptr<memory_server> made{new memory_server{options.leases_max}};
+  std::unique_ptr<memory_server> made{new memory_server(options.leases_max, gpu_of(options))};
   auto choice = rdma::choose_rails(options.rails);
   if (!choice)
     return choice.error();
@@ -23,6 +23,7 @@ result<std::unique_ptr<memory_server>> memory_server::listen(const worker_option
   tcp.host = options.host;
   tcp.cluster = options.cluster;
   tcp.inc = process;
+  tcp.device = made->gpu_.get();
   if (made->rails_->rails() != 0)
     tcp.on_verbs_hello = [rails = made->rails_.get()](net::unique_fd socket,
                                                       const rdma::verbs_hello& greeting) {
@@ -39,9 +40,11 @@ result<std::unique_ptr<memory_server>> memory_server::listen(const worker_option
 result<void> memory_server::add_one(std::span<std::byte> memory) {
   if (auto added = spans_.add(memory); !added)
     return added;
-  auto added = rails_->add_span(memory);
+  if (gpu_) // No lease names the memory before all of it is added.
+    gpu_->add(memory);
+  auto added = rails_->add_span(memory, gpu_.get());
   if (!added)
-    spans_.remove(memory.data());
+    remove({memory});
   return added;
 }
 
@@ -60,6 +63,8 @@ void memory_server::remove(const std::vector<std::span<std::byte>>& memory) {
   for (const auto& each : memory) {
     rails_->remove_span(each.data());
     spans_.remove(each.data());
+    if (gpu_)
+      gpu_->remove(each.data());
   }
 }
 

@@ -45,10 +45,12 @@ public:
   void stop() noexcept;
 
 private:
-  explicit memory_server(std::uint32_t leases) : leases_(leases) {}
+  memory_server(std::uint32_t leases, std::shared_ptr<rdma::device_memory> gpu)
+      : leases_(leases), gpu_(std::move(gpu)) {}
   result<void> add_one(std::span<std::byte> memory);
 
   std::vector<slot_entry> leases_;
+  const std::shared_ptr<rdma::device_memory> gpu_; ///< Null: there is none.
   rdma::served_spans spans_{leases_};
   std::unique_ptr<rdma::rail_servers> rails_;
   std::unique_ptr<rdma::tcp_page_server> pages_; ///< Used by one of `bodies`, but for `wake`.

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "rdma/cuda_memory.hpp"
+#include "rdma/device_memory.hpp"
 #include "rdma/verbs/rail_choice.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace peercache::client {
@@ -19,6 +22,8 @@ struct worker_options {
   std::string cluster = "peercache"; ///< Workers of other clusters are refused.
   std::string name = "worker";       ///< Name of this host in the other side's logs.
   rdma::rail_settings rails;         ///< Devices that pages are read over, if any.
+  /// How memory of GPUs is reached; null: as `rdma::find_cuda_memory` finds it on this machine.
+  std::shared_ptr<rdma::device_memory> gpu;
 
   /// Prefill: rooms that may be open at a time.
   std::uint32_t leases_max = 4096;
@@ -31,5 +36,10 @@ struct worker_options {
   /// Decode: bytes per rail for what lies between rows that a READ takes with them.
   std::size_t bounce_bytes = 32u << 20;
 };
+
+/// How this worker reaches GPU memory; null when the machine has none.
+inline std::shared_ptr<rdma::device_memory> gpu_of(const worker_options& options) {
+  return options.gpu ? options.gpu : rdma::find_cuda_memory();
+}
 
 } // namespace peercache::client

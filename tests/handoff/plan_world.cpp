@@ -70,8 +70,14 @@ std::string model_shape::text() const {
   return text;
 }
 
-fake_worker::fake_worker(const model_shape& shape, worker_ranks ranks, bool is_source)
-    : shape_(shape), is_source_(is_source), tp_size_(ranks.tp_size),
+tensor_memory heap_memory(std::size_t bytes) {
+  auto memory = std::make_shared<std::vector<std::byte>>(bytes);
+  return {*memory, reinterpret_cast<std::uintptr_t>(memory->data()), memory};
+}
+
+fake_worker::fake_worker(const model_shape& shape, worker_ranks ranks, bool is_source,
+                         memory_maker make)
+    : shape_(shape), make_(std::move(make)), is_source_(is_source), tp_size_(ranks.tp_size),
       local_heads_(shape.mla ? 1 : std::max(1u, shape.heads / ranks.tp_size)) {
   layout_.dtype = "bfloat16";
   layout_.page_tokens = shape.page_tokens;
@@ -91,7 +97,7 @@ fake_worker::fake_worker(const model_shape& shape, worker_ranks ranks, bool is_s
   add_states();
   for (auto bytes : aux_bytes) {
     aux_.push_back(tensors_.size());
-    layout_.aux.push_back(add_tensor(bytes, no_layer));
+    layout_.aux.push_back(add_tensor(heap_memory, bytes, no_layer));
   }
 }
 
@@ -105,13 +111,15 @@ std::vector<std::uint32_t> fake_worker::stage_layers() const {
   return layers;
 }
 
-kv_buffer fake_worker::add_tensor(std::uint32_t item_bytes, std::uint32_t layer) {
+kv_buffer fake_worker::add_tensor(const memory_maker& make, std::uint32_t item_bytes,
+                                  std::uint32_t layer) {
   auto made = std::make_unique<tensor>();
   made->item_bytes = item_bytes;
-  made->bytes.resize(std::size_t{items} * item_bytes, untouched);
+  made->memory = make(std::size_t{items} * item_bytes);
+  made->bytes = made->memory.bytes;
+  std::fill(made->bytes.begin(), made->bytes.end(), untouched);
   made->writes.resize(made->bytes.size());
-  kv_buffer buffer{reinterpret_cast<std::uint64_t>(made->bytes.data()), made->bytes.size(),
-                   item_bytes, layer};
+  kv_buffer buffer{made->memory.address, made->bytes.size(), item_bytes, layer};
   tensors_.push_back(std::move(made));
   return buffer;
 }
@@ -120,7 +128,7 @@ void fake_worker::add_kv() {
   const auto item_bytes = shape_.page_tokens * local_heads_ * shape_.head_bytes;
   auto add = [&](std::uint32_t layer, std::uint32_t kind) {
     kv_.push_back({tensors_.size(), layer, kind});
-    layout_.buffers.push_back(add_tensor(item_bytes, shape_.layer_ids ? layer : no_layer));
+    layout_.buffers.push_back(add_tensor(make_, item_bytes, shape_.layer_ids ? layer : no_layer));
   };
   for (std::uint32_t kind = 0; kind < (shape_.mla ? 1u : 2u); ++kind)
     for (auto layer : stage_layers())
@@ -146,7 +154,7 @@ void fake_worker::add_states() {
         const auto bytes = mamba ? shape_.outer * width * shape_.unit_bytes : 24u;
         tensors.push_back(tensors_.size());
         names.push_back(layer * 2 + nth);
-        made.buffer = add_tensor(bytes, layer);
+        made.buffer = add_tensor(make_, bytes, layer);
         if (mamba) {
           made.dim = width;
           made.outer_count = shape_.outer;

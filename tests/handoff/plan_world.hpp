@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,15 @@ struct room_items {
   std::uint32_t aux_row = 0;
 };
 
+/// Memory of one tensor.
+struct tensor_memory {
+  std::span<std::byte> bytes;  ///< Where the test reads and writes it.
+  std::uint64_t address = 0;   ///< Where the worker says that it is.
+  std::shared_ptr<void> owner; ///< Keeps it.
+};
+using memory_maker = std::function<tensor_memory(std::size_t bytes)>;
+tensor_memory heap_memory(std::size_t bytes);
+
 /// One worker with real memory. `fill` writes into the items of a room the bytes that the model
 /// computes there; `check` compares them and how often each byte was written. Both go byte by byte
 /// through layers, tokens and heads, and know of no slices, runs or strides.
@@ -51,7 +62,9 @@ class fake_worker {
 public:
   static constexpr std::uint32_t items = 40;
 
-  fake_worker(const model_shape& shape, worker_ranks ranks, bool is_source);
+  /// @param make where KV and states lie; aux rows are on the heap
+  fake_worker(const model_shape& shape, worker_ranks ranks, bool is_source,
+              memory_maker make = heap_memory);
 
   const kv_layout& layout() const noexcept { return layout_; }
   void fill(const room_items& room);
@@ -65,7 +78,8 @@ public:
 
 private:
   struct tensor {
-    std::vector<std::byte> bytes;
+    tensor_memory memory;
+    std::span<std::byte> bytes; ///< Same as `memory.bytes`.
     std::vector<std::uint8_t> writes;
     std::uint32_t item_bytes = 0;
   };
@@ -77,13 +91,14 @@ private:
   template <class Visit>
   void visit_mamba(std::uint32_t item, const std::vector<std::size_t>& tensors, Visit visit) const;
 
-  kv_buffer add_tensor(std::uint32_t item_bytes, std::uint32_t layer);
+  kv_buffer add_tensor(const memory_maker& make, std::uint32_t item_bytes, std::uint32_t layer);
   void add_kv();
   void add_states();
   std::uint32_t head_of(std::uint32_t local) const noexcept;
   std::vector<std::uint32_t> stage_layers() const;
 
   const model_shape shape_;
+  const memory_maker make_;
   bool is_source_;
   std::uint32_t tp_size_;
   std::uint32_t local_heads_;

@@ -1,3 +1,4 @@
+#include "tests/client/handoff/fake_gpu.hpp"
 #include "tests/client/handoff/worker_rig.hpp"
 #include "tests/handoff/plan_world.hpp"
 
@@ -16,9 +17,10 @@ using handoff::test::room_items;
 /// One rank of an engine: its memory, and the worker that hands it over.
 template <class Worker>
 struct rank_of {
-  rank_of(const model_shape& shape, handoff::worker_ranks ranks, bool is_source)
-      : memory(shape, ranks, is_source) {
-    auto started = Worker::start(tcp_options(), memory.layout());
+  rank_of(const model_shape& shape, handoff::worker_ranks ranks, bool is_source, bool on_gpu)
+      : memory(shape, ranks, is_source,
+               on_gpu ? fake_gpu_memory : handoff::test::memory_maker(handoff::test::heap_memory)) {
+    auto started = Worker::start(on_gpu ? gpu_options() : tcp_options(), memory.layout());
     EXPECT_TRUE(started) << started.error().message;
     worker = std::move(*started);
   }
@@ -35,17 +37,18 @@ bool belong_together(const prefill_rank& source, const decode_rank& destination)
 }
 
 struct two_engines {
-  explicit two_engines(const model_shape& shape) {
+  two_engines(const model_shape& shape, bool prefill_on_gpu, bool decode_on_gpu) {
     for (std::uint32_t tp = 0; tp < shape.p; ++tp)
       for (std::uint32_t pp = 0; pp < shape.source_stages; ++pp)
         for (std::uint32_t cp = 0; cp < shape.cp; ++cp)
           prefill.push_back(std::make_unique<prefill_rank>(
               shape, handoff::worker_ranks{tp, shape.p, pp, shape.source_stages, cp, shape.cp},
-              true));
+              true, prefill_on_gpu));
     for (std::uint32_t tp = 0; tp < shape.d; ++tp)
       for (std::uint32_t pp = 0; pp < shape.destination_stages; ++pp)
         decode.push_back(std::make_unique<decode_rank>(
-            shape, handoff::worker_ranks{tp, shape.d, pp, shape.destination_stages, 0, 1}, false));
+            shape, handoff::worker_ranks{tp, shape.d, pp, shape.destination_stages, 0, 1}, false,
+            decode_on_gpu));
   }
   std::vector<std::unique_ptr<prefill_rank>> prefill;
   std::vector<std::unique_ptr<decode_rank>> decode;
@@ -104,8 +107,8 @@ std::string hand_over(two_engines& engines, const room_items& from, const room_i
   return {};
 }
 
-TEST(hand_over, of_any_model_between_any_ranks_brings_each_byte_to_its_place) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+void hand_over_any_model(std::uint64_t seeds, bool prefill_on_gpu, bool decode_on_gpu) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     std::mt19937_64 random(seed);
     const model_shape shape(random);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + shape.text());
@@ -118,9 +121,24 @@ TEST(hand_over, of_any_model_between_any_ranks_brings_each_byte_to_its_place) {
     };
     const auto from = items();
     const auto to = items();
-    two_engines engines(shape);
+    two_engines engines(shape, prefill_on_gpu, decode_on_gpu);
     ASSERT_EQ(hand_over(engines, from, to), "");
   }
+}
+
+TEST(hand_over, of_any_model_between_any_ranks_brings_each_byte_to_its_place) {
+  hand_over_any_model(25, false, false);
+}
+
+TEST(hand_over, of_any_model_goes_from_gpu_to_gpu) {
+  const auto before = gpu().copies();
+  hand_over_any_model(10, true, true);
+  EXPECT_GT(gpu().copies(), before);
+}
+
+TEST(hand_over, of_any_model_goes_from_gpu_to_host_and_back) {
+  hand_over_any_model(5, true, false);
+  hand_over_any_model(5, false, true);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "common/result.hpp"
 #include "handoff/messages.hpp"
+#include "handoff/outgoing.hpp"
 #include "handoff/peer_id.hpp"
 #include "handoff/room_ids.hpp"
 #include "handoff/room_state.hpp"
@@ -83,11 +84,7 @@ public:
     peer_id peer;
     std::shared_ptr<const transfer_plan> plan; ///< From this peer to this worker.
   };
-  struct outgoing {
-    peer_id to;
-    message what;
-    bool operator==(const outgoing&) const = default;
-  };
+  using outgoing = handoff::outgoing;
   /// Cancel all reads of this turn that are under way; each is still reported by `finish_read`,
   /// when it can write no more.
   struct cancel_reads {

@@ -4,6 +4,7 @@
 #include "common/result.hpp"
 #include "handoff/lease_table.hpp"
 #include "handoff/messages.hpp"
+#include "handoff/outgoing.hpp"
 #include "handoff/peer_id.hpp"
 #include "handoff/room_ids.hpp"
 #include "handoff/room_state.hpp"
@@ -70,11 +71,7 @@ public:
     /// Aborts without a join that are remembered; the oldest is forgotten first.
     std::size_t early_aborts_kept = 4096;
   };
-  struct outgoing {
-    peer_id to;
-    message what;
-    bool operator==(const outgoing&) const = default;
-  };
+  using outgoing = handoff::outgoing;
   /// What the engine asks for when a room is over.
   struct transfer_metric {
     std::uint64_t bytes = 0;        ///< Bytes of all receivers.

@@ -1,0 +1,181 @@
+// What receivers say to `sender_rooms`, and what is kept of it for rooms that are not open.
+
+#include "common/assert.hpp"
+#include "handoff/sender_rooms.hpp"
+
+#include <algorithm>
+
+namespace peercache::handoff {
+
+void sender_rooms::connected(peer_id peer, const incarnation& process) {
+  const bool fresh = processes_.emplace(peer, process).second;
+  PEERCACHE_ASSERT(fresh);
+}
+
+void sender_rooms::joined(peer_id peer, const join& said) {
+  if (is_late(peer, said))
+    return refuse(peer, said, "this receiver has given the room up, or joined it again");
+  if (auto* at = newest(said.room); at != nullptr)
+    return join_room(*at, peer, said);
+  if (const auto failed = failed_.find(said.room); failed != failed_.end())
+    return join_failed(failed->second, peer, said);
+  hold(peer, said);
+}
+
+/// Whether the receiver's process has said before that this join is over.
+bool sender_rooms::is_late(peer_id peer, const join& said) const {
+  const auto& process = processes_.at(peer);
+  if (early_aborts_.contains({process, said.id}))
+    return true;
+  const auto waiting = held_.find(said.room);
+  if (waiting == held_.end())
+    return false;
+  const auto held = waiting->second.find(process);
+  return held != waiting->second.end() && held->second.said.id >= said.id;
+}
+
+void sender_rooms::join_room(room& at, peer_id peer, const join& said) {
+  const auto earlier = at.receivers.find(processes_.at(peer));
+  if (earlier != at.receivers.end())
+    join_again(at, earlier->second, peer, said);
+  else if (!at.has_ended())
+    admit(at, peer, said);
+  else if (at.state == room_state::failed)
+    join_failed(at.known, peer, said);
+  else
+    hold(peer, said);
+}
+
+/// A receiver of the room joins a room of this number once more.
+void sender_rooms::join_again(room& at, const receiver& earlier, peer_id peer, const join& said) {
+  if (said.id <= earlier.said.id)
+    return refuse(peer, said, "this receiver has joined the room already");
+  if (!at.has_ended() && !earlier.over())
+    fail(at, "decode has begun the room again before it was done");
+  hold(peer, said);
+}
+
+/// Answers a join of a room that has failed, unless it is of another turn.
+void sender_rooms::join_failed(participants& known, peer_id peer, const join& said) {
+  const auto process = processes_.at(peer);
+  const auto before = known.find(process);
+  if (before != known.end() && before->second < said.id)
+    return hold(peer, said);
+  if (known.size() < limits::ranks_max)
+    known.emplace(process, said.id);
+  refuse(peer, said, "the room has failed at prefill");
+}
+
+void sender_rooms::admit(room& at, peer_id peer, const join& said) {
+  if (at.receivers.size() == at.required) {
+    refuse(peer, said, "another receiver has its place in the room");
+    return fail(at, "more receivers join the room than are expected");
+  }
+  if (!at.receivers.empty() &&
+      at.receivers.begin()->second.said.prefix_pages != said.prefix_pages) {
+    refuse(peer, said, "the receivers of the room have different prefixes");
+    return fail(at, "its receivers have different prefixes");
+  }
+  const auto& process = processes_.at(peer);
+  at.receivers[process] = {peer, said};
+  at.known[process] = said.id;
+  advance(at);
+}
+
+void sender_rooms::finished(peer_id peer, const done& said) {
+  auto* at = newest(said.room);
+  if (at == nullptr || at->has_ended())
+    return;
+  const auto found = at->receivers.find(processes_.at(peer));
+  if (found == at->receivers.end() || found->second.said.id != said.id || found->second.done)
+    return;
+  if (!at->last_sent || found->second.said.dummy)
+    return fail(*at, "a receiver is done before the last pages were offered");
+  found->second.done = true;
+  at->metric.bytes += said.bytes;
+  at->metric.microseconds = std::max(at->metric.microseconds, said.microseconds);
+  advance(*at);
+}
+
+void sender_rooms::aborted(peer_id peer, const handoff::abort& said) {
+  const auto process = processes_.at(peer);
+  if (const auto waiting = held_.find(said.room); waiting != held_.end())
+    if (const auto held = waiting->second.find(process);
+        held != waiting->second.end() && held->second.said.id == said.id)
+      return forget_held(said.room, process);
+  auto* at = newest(said.room);
+  const auto failed = failed_.find(said.room);
+  const auto* known = at != nullptr             ? &at->known
+                      : failed != failed_.end() ? &failed->second
+                                                : nullptr;
+  const auto id = known == nullptr ? participants::const_iterator{} : known->find(process);
+  if (known == nullptr || id == known->end() || id->second < said.id)
+    return remember_abort(process, said.id);
+  if (at != nullptr && !at->has_ended() && id->second == said.id)
+    fail(*at, "decode has aborted: " + said.reason);
+}
+
+void sender_rooms::lost(peer_id peer) {
+  for (auto next = held_.begin(); next != held_.end();) {
+    const auto& [number, joins] = *next++;
+    const auto of_peer = std::find_if(
+        joins.begin(), joins.end(), [peer](const auto& each) { return each.second.peer == peer; });
+    if (of_peer != joins.end())
+      forget_held(number, incarnation(of_peer->first));
+  }
+  for (auto& [id, at] : rooms_)
+    if (!at.has_ended() &&
+        std::any_of(at.receivers.begin(), at.receivers.end(),
+                    [peer](const auto& each) { return each.second.peer == peer; }))
+      fail(at, "the connection to decode has ended");
+  processes_.erase(peer);
+}
+
+// -- what is kept
+
+void sender_rooms::refuse(peer_id peer, const join& said, std::string reason) {
+  outgoing_.push_back({peer, handoff::abort{said.room, said.id, std::move(reason)}});
+}
+
+void sender_rooms::hold(peer_id peer, const join& said) {
+  const auto process = processes_.at(peer);
+  forget_held(said.room, process); // A newer turn of the same receiver takes the older one's place.
+  auto& count = held_of_[process];
+  if (count >= options_.held_joins_max)
+    return refuse(peer, said, "too many rooms wait for prefill");
+  ++count;
+  ++held_joins_;
+  held_[said.room].emplace(process, held_join{peer, said});
+}
+
+void sender_rooms::forget_held(room_id number, const incarnation& process) noexcept {
+  const auto found = held_.find(number);
+  if (found == held_.end() || found->second.erase(process) == 0)
+    return;
+  if (found->second.empty())
+    held_.erase(found);
+  --held_joins_;
+  if (const auto count = held_of_.find(process); --count->second == 0)
+    held_of_.erase(count);
+}
+
+void sender_rooms::remember_failed(const room& at) {
+  failed_[at.number] = at.known;
+  failed_order_.push_back(at.number);
+  if (failed_order_.size() > options_.failed_rooms_kept) {
+    failed_.erase(failed_order_.front());
+    failed_order_.pop_front();
+  }
+}
+
+void sender_rooms::remember_abort(const incarnation& process, join_id id) {
+  if (!early_aborts_.emplace(process, id).second)
+    return;
+  early_aborts_order_.emplace_back(process, id);
+  if (early_aborts_order_.size() > options_.early_aborts_kept) {
+    early_aborts_.erase(early_aborts_order_.front());
+    early_aborts_order_.pop_front();
+  }
+}
+
+} // namespace peercache::handoff

@@ -140,10 +140,11 @@ void sender_rooms::refuse(peer_id peer, const join& said, std::string reason) {
 void sender_rooms::hold(peer_id peer, const join& said) {
   const auto process = processes_.at(peer);
   forget_held(said.room, process); // A newer turn of the same receiver takes the older one's place.
-  auto& count = held_of_[process];
-  if (count >= options_.held_joins_max)
+  const auto count = held_of_.find(process);
+  const auto of_process = count == held_of_.end() ? 0 : count->second;
+  if (of_process >= options_.held_joins_max || held_joins_ >= options_.held_joins_total_max)
     return refuse(peer, said, "too many rooms wait for prefill");
-  ++count;
+  ++held_of_[process];
   ++held_joins_;
   held_[said.room].emplace(process, held_join{peer, said});
 }

@@ -325,17 +325,6 @@ TEST_F(sender, a_newer_turn_takes_the_place_of_a_held_join) {
   EXPECT_EQ(take_offers()[0].id, join_id{2});
 }
 
-TEST_F(sender, held_joins_of_one_process_are_bounded) {
-  for (std::uint64_t i = 1; i <= 3; ++i)
-    rooms_.joined(alice, {{i}, {i}, 0, 1, false});
-  EXPECT_EQ(rooms_.held_joins(), 2u);
-  EXPECT_EQ(rooms_.take_messages().size(), 1u) << "an abort";
-  rooms_.joined(bob, {{9}, {1}, 0, 1, false});
-  EXPECT_EQ(rooms_.held_joins(), 3u) << "another process has places of its own";
-  rooms_.lost(alice);
-  EXPECT_EQ(rooms_.held_joins(), 1u);
-}
-
 TEST_F(sender, a_room_that_failed_is_not_revived_by_a_late_join) {
   open(1);
   rooms_.abort(id_, "aborted");
@@ -365,17 +354,6 @@ TEST_F(sender, the_same_room_again_has_another_lease_and_takes_no_late_message) 
   rooms_.finished(alice, {room, {1}, 0, 0});
   rooms_.aborted(alice, {room, {1}, "late"});
   EXPECT_EQ(rooms_.poll(id_), transferring);
-}
-
-TEST_F(sender, rooms_and_leases_are_bounded) {
-  for (std::uint64_t i = 1; i <= 3; ++i)
-    ASSERT_TRUE(rooms_.open({i}, 1));
-  EXPECT_EQ(rooms_.open({4}, 1).error().code, errc::refused);
-  slot_entry one[1] = {};
-  lease_table single(one, {1, 1});
-  sender_rooms rooms(single, {});
-  ASSERT_TRUE(rooms.open({1}, 1));
-  EXPECT_THAT(rooms.open({2}, 1).error().message, HasSubstr("all 1 leases are taken"));
 }
 
 } // namespace

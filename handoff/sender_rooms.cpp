@@ -19,9 +19,8 @@ std::string fault_of(const std::vector<state_items>& states, bool last) {
   return {};
 }
 
-error not_open(send_id id) {
-  return {errc::invalid_argument,
-          "sender " + std::to_string(id.value) + " has no open room, or its room has ended"};
+error wrong_call(send_id id, std::string_view what) {
+  return {errc::invalid_argument, "sender " + std::to_string(id.value) + " " + std::string(what)};
 }
 
 } // namespace
@@ -81,8 +80,16 @@ std::optional<std::uint32_t> sender_rooms::prefix_pages(send_id id) const {
 
 result<void> sender_rooms::init(send_id id, std::uint32_t pages) {
   auto* at = find(id);
-  if (at == nullptr || at->has_ended() || at->pages || pages > limits::room_pages_max)
-    return not_open(id);
+  if (at == nullptr)
+    return wrong_call(id, "has no open room");
+  if (at->has_ended())
+    return wrong_call(id, "is told the number of pages of a room that has ended");
+  if (at->pages)
+    return wrong_call(id, "was told the number of its pages before");
+  if (pages > limits::room_pages_max)
+    return wrong_call(id, "is to send " + std::to_string(pages) +
+                              " pages, and a room has at most " +
+                              std::to_string(limits::room_pages_max));
   at->pages = pages;
   advance(*at);
   return {};
@@ -91,8 +98,10 @@ result<void> sender_rooms::init(send_id id, std::uint32_t pages) {
 result<void> sender_rooms::send(send_id id, std::span<const std::uint32_t> pages, bool last,
                                 std::vector<state_items> states, std::uint32_t aux_row) {
   auto* at = find(id);
-  if (at == nullptr || at->has_ended() || !at->pages || at->state < room_state::waiting_for_input)
-    return not_open(id);
+  if (at == nullptr || at->has_ended())
+    return wrong_call(id, "has no open room, or its room has ended");
+  if (!at->pages || at->state < room_state::waiting_for_input)
+    return wrong_call(id, "is to send pages before `init`, or before all receivers have joined");
   const auto behind = at->offered + std::uint64_t{pages.size()};
   auto fault = fault_of(states, last);
   if (at->last_sent || behind > *at->pages || (last && behind != *at->pages))

@@ -89,8 +89,9 @@ public:
   result<send_id> open(room_id room, std::uint32_t required);
   /// Pages that the receivers of the room have already; nothing before they have all joined.
   std::optional<std::uint32_t> prefix_pages(send_id id) const;
-  /// Says how many pages will be sent, behind the prefix. Errors: `invalid_argument` (not open, or
-  /// called already); a count that a receiver has not allocated fails the room.
+  /// Says how many pages will be sent, behind the prefix. Errors: `invalid_argument` (not open,
+  /// ended, called already, or above `limits::room_pages_max`), which changes nothing; a count that
+  /// a receiver has not allocated fails the room.
   result<void> init(send_id id, std::uint32_t pages);
   /// Offers pages that are complete. With the last ones of `init` come states and aux row; they may
   /// be offered without pages. Errors: `invalid_argument`: before `init`, before all have joined,

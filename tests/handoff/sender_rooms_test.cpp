@@ -276,6 +276,23 @@ TEST_F(sender, nothing_is_sent_before_its_time) {
   EXPECT_FALSE(rooms_.open({1}, 0)) << "for nobody";
 }
 
+TEST_F(sender, each_wrong_init_has_a_sentence_of_its_own) {
+  const auto why = [this](std::uint32_t pages) {
+    const auto said = rooms_.init(id_, pages);
+    EXPECT_EQ(said.error().code, errc::invalid_argument);
+    return said.error().message;
+  };
+  EXPECT_THAT(why(5), HasSubstr("has no open room"));
+  open(1);
+  EXPECT_THAT(why(limits::room_pages_max + 1),
+              HasSubstr("is to send 1048577 pages, and a room has at most 1048576"));
+  ASSERT_TRUE(rooms_.init(id_, 5)) << "what was wrong has changed nothing";
+  EXPECT_THAT(why(5), HasSubstr("was told the number of its pages before"));
+  EXPECT_EQ(rooms_.poll(id_), bootstrapping);
+  rooms_.abort(id_, "over");
+  EXPECT_THAT(why(5), HasSubstr("of a room that has ended"));
+}
+
 TEST_F(sender, receivers_that_do_not_belong_together_fail_the_room) {
   open(1);
   rooms_.joined(alice, join_of(1));

@@ -44,8 +44,12 @@ struct send_id {
 /// once more of the same prefill worker. Else the caller lets it come again only after every worker
 /// that had it has cleared it. So:
 ///
-/// - Each `open` is another room. If the one before of this number has not ended, it fails; if it
-///   has, it keeps its end. Either is the engine's until it is cleared, by its `send_id`.
+/// - Each `open` is another room, and supersedes the one before of its number. A superseded room
+///   that has not ended fails; one that has keeps its end. Whatever receivers say from then on
+///   concerns the new room alone. The engine polls and clears each of the two by its `send_id`, in
+///   any order. To clear a superseded room forgets that room, which counts as one of `rooms_max`
+///   until then, and does nothing else: no message, no lease and no held join goes with it, and it
+///   is not one of the failed rooms that answer late joins.
 /// - A receiver has a part in a room by its process and its `join_id`, which grows with each turn
 ///   of that process. Messages with another id change nothing; a join with an older one, or with
 ///   the same one again, is answered with an abort and changes nothing either.

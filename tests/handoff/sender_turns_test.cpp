@@ -154,6 +154,58 @@ TEST_F(sender_turns, a_success_stays_when_its_number_is_opened_again) {
   EXPECT_EQ(rooms_.rooms(), 0u);
 }
 
+TEST_F(sender_turns, to_clear_a_superseded_room_changes_nothing_for_the_new_one) {
+  const auto first = open(2);
+  rooms_.joined(alice, join_of(1));
+  const auto second = open();
+  take_aborts();
+  rooms_.joined(alice, join_of(2));
+  send_all(second);
+  rooms_.joined(alice, join_of(3)); // Held for a third one.
+  EXPECT_EQ(rooms_.poll(second), failed) << "alice has begun again";
+  const auto third = open();
+  send_all(third);
+  rooms_.take_messages();
+  rooms_.take_changes();
+  for (const auto before : {second, first}) {
+    rooms_.clear(before);
+    EXPECT_EQ(rooms_.poll(before), failed);
+    EXPECT_THAT(rooms_.take_messages(), IsEmpty());
+    EXPECT_THAT(rooms_.take_changes(), IsEmpty());
+    EXPECT_EQ(rooms_.poll(third), transferring);
+    EXPECT_EQ(leases_.taken(), 1u);
+  }
+  rooms_.finished(alice, {number, {3}, 10, 1});
+  EXPECT_EQ(rooms_.poll(third), success) << "what receivers say is for it still";
+}
+
+TEST_F(sender_turns, a_superseded_room_that_failed_answers_no_late_join) {
+  const auto first = open();
+  rooms_.joined(alice, join_of(1));
+  const auto second = open();
+  EXPECT_EQ(rooms_.poll(first), failed);
+  take_aborts();
+  rooms_.joined(alice, join_of(2));
+  send_all(second);
+  rooms_.finished(alice, {number, {2}, 10, 1});
+  EXPECT_EQ(rooms_.poll(second), success);
+  rooms_.take_messages();
+  rooms_.clear(second);
+  rooms_.clear(first);
+  rooms_.joined(bob, join_of(1));
+  EXPECT_THAT(rooms_.take_messages(), IsEmpty());
+  EXPECT_EQ(rooms_.held_joins(), 1u) << "the last room of this number succeeded";
+}
+
+TEST_F(sender_turns, a_superseded_room_counts_until_it_is_cleared) {
+  sender_rooms rooms(leases_, {.rooms_max = 2});
+  const auto first = rooms.open(number, 1);
+  ASSERT_TRUE(first && rooms.open(number, 1));
+  EXPECT_EQ(rooms.open({43}, 1).error().code, errc::refused);
+  rooms.clear(*first);
+  EXPECT_TRUE(rooms.open({43}, 1));
+}
+
 TEST_F(sender_turns, a_join_that_was_aborted_before_it_came_is_refused) {
   rooms_.connected(alice_again, alice_process);
   rooms_.aborted(alice_again, {number, {1}, "over another connection"});

@@ -20,6 +20,13 @@ bool within_limits(const allocated_pages& pages) noexcept {
          });
 }
 
+/// The first sender of which pieces wait.
+template <class Senders>
+auto first_waiting(Senders& senders) {
+  return std::find_if(senders.begin(), senders.end(),
+                      [](const auto& each) { return !each.waiting.empty(); });
+}
+
 } // namespace
 
 std::pair<join_id, receiver_rooms::turn*> receiver_rooms::find(room_id room) noexcept {
@@ -118,9 +125,7 @@ std::optional<room_failure> receiver_rooms::failure(room_id room) const {
 }
 
 bool receiver_rooms::is_quiet(room_id room) const noexcept {
-  return std::none_of(turns_.begin(), turns_.end(), [room](const auto& each) {
-    return each.second.room == room && each.second.reads != 0;
-  });
+  return !reads_of_.contains(room);
 }
 
 // -- senders
@@ -161,8 +166,10 @@ void receiver_rooms::take_offer(join_id id, turn& at, sender& from, const offer&
   from.next_page += static_cast<std::uint32_t>(said.pages.pages.size());
   from.last = said.pages.last;
   from.promised += pieces->bytes();
-  if (pieces->bytes() != 0)
+  if (pieces->bytes() != 0) {
     from.waiting.push_back(std::move(*pieces));
+    readable_.insert(id);
+  }
 }
 
 void receiver_rooms::aborted(peer_id peer, const handoff::abort& said) {
@@ -184,16 +191,19 @@ void receiver_rooms::lost(peer_id peer) {
 // -- reads
 
 std::optional<read_order> receiver_rooms::next_read() {
-  if (wire_bytes_ >= options_.wire_bytes_max)
+  if (wire_bytes_ >= options_.wire_bytes_max || readable_.empty())
     return std::nullopt;
-  for (auto& [id, at] : turns_)
-    for (std::size_t i = 0; i < at.senders.size(); ++i)
-      if (!at.senders[i].waiting.empty())
-        return read_of(id, at, i);
-  return std::nullopt;
+  const auto id = *readable_.begin();
+  auto& at = turns_.at(id);
+  const auto from = first_waiting(at.senders);
+  PEERCACHE_ASSERT(from != at.senders.end());
+  auto order = read_of(id, at, static_cast<std::size_t>(from - at.senders.begin()));
+  if (first_waiting(at.senders) == at.senders.end())
+    readable_.erase(id);
+  return order;
 }
 
-std::optional<read_order> receiver_rooms::read_of(join_id id, turn& at, std::size_t sender) {
+read_order receiver_rooms::read_of(join_id id, turn& at, std::size_t sender) {
   auto& from = at.senders[sender];
   PEERCACHE_ASSERT(!has_ended(at));
   read_order order;
@@ -205,8 +215,15 @@ std::optional<read_order> receiver_rooms::read_of(join_id id, turn& at, std::siz
   PEERCACHE_ASSERT(order.bytes != 0);
   wire_bytes_ += order.bytes;
   ++at.reads;
+  ++reads_of_[at.room];
   reads_[order.id] = {id, sender, order.bytes};
   return order;
+}
+
+void receiver_rooms::drop_waiting(join_id id, turn& at) {
+  for (auto& each : at.senders)
+    each.waiting.clear();
+  readable_.erase(id);
 }
 
 void receiver_rooms::fill(read_order& order, sender& from) {
@@ -231,6 +248,8 @@ void receiver_rooms::finish_read(read_id id, bool good, const std::string& reaso
   auto& at = turns_.at(read.turn);
   PEERCACHE_ASSERT(at.reads != 0 && wire_bytes_ >= read.bytes);
   --at.reads;
+  if (const auto of_room = reads_of_.find(at.room); --of_room->second == 0)
+    reads_of_.erase(of_room);
   wire_bytes_ -= read.bytes;
   if (good)
     at.senders[read.sender].judged += read.bytes;
@@ -251,12 +270,11 @@ void receiver_rooms::advance(join_id id, turn& at, time_point now) {
   set_state(at, room_state::success);
   PEERCACHE_ASSERT(at.first_offer.has_value());
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - *at.first_offer);
-  for (auto& each : at.senders) {
-    each.waiting.clear();
+  drop_waiting(id, at);
+  for (const auto& each : at.senders)
     if (!each.from.plan->role().dummy())
       actions_.push_back(outgoing{each.from.peer, done{at.room, id, each.judged,
                                                        static_cast<std::uint64_t>(took.count())}});
-  }
 }
 
 void receiver_rooms::fail(join_id id, turn& at, std::string reason, bool from_another_rank) {
@@ -264,11 +282,10 @@ void receiver_rooms::fail(join_id id, turn& at, std::string reason, bool from_an
     return;
   at.failing = true;
   at.failure = {std::move(reason), from_another_rank};
-  for (auto& each : at.senders) {
-    each.waiting.clear();
-    if (at.pages) // The senders have been joined.
+  drop_waiting(id, at);
+  if (at.pages) // The senders have been joined.
+    for (const auto& each : at.senders)
       actions_.push_back(outgoing{each.from.peer, handoff::abort{at.room, id, at.failure.reason}});
-  }
   if (at.reads != 0)
     actions_.push_back(cancel_reads{id});
   if (at.reads == 0 || !guard_on(guard::quiet))

@@ -135,7 +135,7 @@ public:
   // -- reads
 
   /// The next read, if there is one within the limits; its parts are the data plane's until
-  /// `finish_read`.
+  /// `finish_read`. Cost: rooms that have nothing to read add none.
   std::optional<read_order> next_read();
   /// Reports a read: no channel can write to its parts any more.
   ///
@@ -179,7 +179,8 @@ private:
   std::pair<join_id, turn*> find(room_id room) noexcept;
   const turn* find(room_id room) const noexcept;
   void take_offer(join_id id, turn& at, sender& from, const offer& said);
-  std::optional<read_order> read_of(join_id id, turn& at, std::size_t sender);
+  read_order read_of(join_id id, turn& at, std::size_t sender);
+  void drop_waiting(join_id id, turn& at);
   void fill(read_order& order, sender& from);
   void advance(join_id id, turn& at, time_point now);
   void fail(join_id id, turn& at, std::string reason, bool from_another_rank = false);
@@ -193,6 +194,8 @@ private:
   std::map<room_id, join_id> current_;
   std::set<room_id> changed_; ///< Rooms in `current_`, for the next `take_changes`.
   std::map<read_id, open_read> reads_;
+  std::set<join_id> readable_;              ///< Turns of which pieces wait: the oldest first.
+  std::map<room_id, std::size_t> reads_of_; ///< Reads under way of all turns of a room.
   std::uint64_t wire_bytes_ = 0;
   std::vector<action> actions_;
 };

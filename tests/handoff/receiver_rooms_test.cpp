@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <numeric>
+
 namespace peercache::handoff::receiver_rooms_test {
 namespace {
 
@@ -352,6 +355,44 @@ TEST_F(receiver, the_oldest_room_is_read_first_within_the_limit) {
   const auto second = rooms_.next_read();
   ASSERT_TRUE(second);
   EXPECT_EQ(second->turn, join_id{101}) << "the older one has nothing to read now";
+}
+
+/// The shortest time of eleven reads of a room behind so many that wait.
+std::chrono::nanoseconds time_of_reads(std::uint64_t idle) {
+  receiver_rooms rooms({.read_pieces_max = 1}, {1});
+  const auto plan = plan_of(bob);
+  std::vector<std::uint32_t> pages(99);
+  std::iota(pages.begin(), pages.end(), 0u);
+  for (std::uint64_t i = 1; i <= idle + 1; ++i)
+    EXPECT_TRUE(rooms.open({i}) && rooms.connect({i}, {{bob, plan}}) &&
+                rooms.allocate({i}, {0, pages, {}, 5}));
+  auto best = std::chrono::nanoseconds::max();
+  for (std::uint32_t at = 0; at < 9; ++at) {
+    rooms.offered(bob,
+                  {{idle + 1},
+                   {idle + 1},
+                   lease_of(bob),
+                   {at * 11, {7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27}, false, {}, 3}},
+                  start);
+    const auto began = std::chrono::steady_clock::now();
+    int reads = 0;
+    while (const auto read = rooms.next_read()) {
+      rooms.finish_read(read->id, true, "", start);
+      EXPECT_TRUE(rooms.is_quiet({idle + 1}));
+      ++reads;
+    }
+    best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - began);
+    EXPECT_EQ(reads, 11);
+  }
+  return best;
+}
+
+TEST(receiver_cost, rooms_that_have_nothing_to_read_cost_a_read_nothing) {
+  const auto few = time_of_reads(100);
+  const auto many = time_of_reads(20'000);
+  std::printf("[ measured ] eleven reads: %lld ns behind 100 idle rooms, %lld ns behind 20,000\n",
+              static_cast<long long>(few.count()), static_cast<long long>(many.count()));
+  EXPECT_LT(many, 20 * few) << "there are 200 times as many";
 }
 
 } // namespace

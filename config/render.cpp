@@ -1,5 +1,7 @@
 #include "config/render.hpp"
 
+#include "common/printable.hpp"
+
 #include <algorithm>
 #include <optional>
 
@@ -41,14 +43,6 @@ std::string comment(std::string_view text) {
     text.remove_prefix(std::min(text.size(), length + 1));
   }
   return out;
-}
-
-/// Replaces characters that a TOML comment must not hold, since paths may hold any character.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (c < ' ' || c > '~')
-      c = '?';
-  return text;
 }
 
 /// Escapes the text of a table cell: a bare `|` would end the cell.
@@ -157,6 +151,7 @@ std::string render_effective(const loaded_config& loaded) {
   for (const auto& entry : loaded.values) {
     start_section(*entry.opt, section, out);
     out += std::string(entry.opt->key()) + " = " + value_toml(*entry.opt, entry.value) + "  # " +
+           // A path may hold what a comment of TOML must not.
            printable(to_string(entry.from)) + '\n';
   }
   return out;

@@ -2,6 +2,7 @@
 
 #include "common/guards.hpp"
 #include "common/limits.hpp"
+#include "common/printable.hpp"
 #include "common/slot_entry.hpp"
 
 #include <algorithm>
@@ -106,10 +107,7 @@ queue_pair_end agree(const queue_pair_end& reader, const queue_pair_end& server)
 }
 
 std::string name_of(const std::array<char, 40>& padded) {
-  std::string name(padded.begin(), std::find(padded.begin(), padded.end(), '\0'));
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return name;
+  return printable({padded.begin(), std::find(padded.begin(), padded.end(), '\0')});
 }
 
 std::array<char, 40> padded_name(std::string_view name) noexcept {

@@ -30,5 +30,6 @@ inline constexpr std::uint32_t offer_pages_max = 8192;
 /// Rows of the peer's memory that one piece gathers.
 inline constexpr std::uint32_t piece_rows_max = 16'384;
 inline constexpr std::size_t reason_bytes_max = 255;
+inline constexpr std::size_t cluster_bytes_max = 255;
 
 } // namespace peercache::handoff::limits

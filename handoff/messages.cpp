@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/byte_codec.hpp"
+#include "common/printable.hpp"
 #include "handoff/layout_codec.hpp"
 
 #include <cstring>
@@ -30,6 +31,11 @@ std::vector<std::uint32_t> read_items(byte_reader& in, std::uint32_t most) {
   return items;
 }
 
+/// A text of a peer's, which people may read in a log.
+std::string read_text(byte_reader& in) {
+  return printable(std::string(in.short_text()));
+}
+
 void append_lease(byte_writer& out, const lease& under) {
   out.number(under.slot.value);
   out.number(under.gen.value);
@@ -56,7 +62,7 @@ void append(byte_writer& out, const hello& sent) {
   out.number(sent.node.value);
   out.number(sent.data_port);
   out.number(sent.rails);
-  out.short_text(std::string_view(sent.cluster).substr(0, 255));
+  out.short_text(std::string_view(sent.cluster).substr(0, limits::cluster_bytes_max));
 }
 
 message read_hello(byte_reader& in) {
@@ -66,7 +72,7 @@ message read_hello(byte_reader& in) {
   sent.node.value = in.number<std::uint64_t>();
   sent.data_port = in.number<std::uint16_t>();
   sent.rails = in.number<std::uint8_t>();
-  sent.cluster = in.short_text();
+  sent.cluster = read_text(in);
   if ((sent.side != engine_side::prefill && sent.side != engine_side::decode) ||
       sent.process == incarnation{})
     in.fail();
@@ -164,7 +170,7 @@ message read_abort(byte_reader& in) {
   abort sent;
   sent.room.value = in.number<std::uint64_t>();
   sent.id.value = in.number<std::uint64_t>();
-  sent.reason = in.short_text();
+  sent.reason = read_text(in);
   return sent;
 }
 
@@ -205,7 +211,7 @@ message read_body(kind which, byte_reader& in) {
   case kind::beat:
     return beat{};
   case kind::refusal:
-    return refusal{std::string(in.short_text())};
+    return refusal{read_text(in)};
   }
   in.fail();
   return beat{};

@@ -42,7 +42,7 @@ struct hello {
   node_id node;
   std::uint16_t data_port = 0; ///< Port of the page server; 0 with decode, which serves nothing.
   std::uint8_t rails = 0;      ///< Rails on which pages are served; 0: TCP only.
-  std::string cluster;
+  std::string cluster;         ///< At most `limits::cluster_bytes_max` bytes of printable ASCII.
   bool operator==(const hello&) const = default;
 };
 
@@ -99,8 +99,9 @@ using message = std::variant<hello, kv_layout, join, offer, done, abort, beat, r
 /// @pre lists are within their limits
 std::string encode(const message& sent);
 
-/// Errors: `incompatible`, for a hello of another version, which is named; `invalid_argument` for
-/// whatever `encode` does not make, and for a layout that `check` refuses.
+/// Texts are `printable`: what else a peer has put into them is replaced. Errors: `incompatible`,
+/// for a hello of another version, which is named; `invalid_argument` for whatever `encode` does
+/// not make, and for a layout that `check` refuses.
 result<message> decode(std::string_view bytes);
 
 } // namespace peercache::handoff

@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/loopback.hpp"
+#include "common/printable.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -27,6 +28,12 @@ result<std::unique_ptr<worker_links>> worker_links::listen(link_options opts, he
                 ": other hosts could connect, and peers are not authenticated, so anyone who "
                 "reaches the port could read the KV of prompts; listen on 127.0.0.1, or set "
                 "`insecure_cluster = true` if the network is trusted"};
+  if (self.cluster.size() > limits::cluster_bytes_max || printable(self.cluster) != self.cluster)
+    return {errc::invalid_argument,
+            "the cluster '" + printable(self.cluster) +
+                "' has a name that other workers cannot compare with theirs; give it one of at "
+                "most " +
+                std::to_string(limits::cluster_bytes_max) + " bytes of printable ASCII"};
   auto events = net::event_poll::create();
   if (!events)
     return events.error();

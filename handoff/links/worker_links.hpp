@@ -51,7 +51,8 @@ public:
   using time_point = peer_link::time_point;
 
   /// Errors: `refused` when the address is open to other hosts and `insecure_cluster` is off;
-  /// `io_failed`, `invalid_argument`: the kernel does not let it listen there.
+  /// `io_failed`, `invalid_argument`: the kernel does not let it listen there, or the name of the
+  /// cluster is none that can be said (`hello::cluster`).
   /// @param self what this worker says of itself
   static result<std::unique_ptr<worker_links>> listen(link_options opts, hello self);
 

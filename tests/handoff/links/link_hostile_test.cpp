@@ -64,6 +64,24 @@ TEST_F(link_hostile_test, what_is_no_message_ends_the_connection_as_malformed) {
   }
 }
 
+TEST_F(link_hostile_test, what_a_peer_says_can_be_logged) {
+  auto& prefill = start(engine_side::prefill, 2);
+  auto peer = dial_and_join(prefill, 1);
+  peer.send(raw_peer::framed(abort{{1}, {2}, "gone\n2026 info all is well"}) +
+            raw_peer::framed(refusal{"no\x1b[2J\xff"}));
+  ASSERT_TRUE(run_until([&] { return prefill.lost() == 1; }));
+  EXPECT_EQ(prefill.all<peer_said>().front().what,
+            message(abort{{1}, {2}, "gone?2026 info all is well"}));
+  EXPECT_EQ(prefill.loss().detail, "the other worker refuses: no?[2J?");
+  auto greeting = hello_of(engine_side::decode, 1);
+  greeting.cluster = "we\nst";
+  auto other = dial(prefill);
+  other.send(raw_peer::framed(greeting));
+  ASSERT_TRUE(run_until([&] { return !other.received().empty(); }));
+  EXPECT_EQ(other.received().front(),
+            message(refusal{"one worker is of cluster 'test', the other of 'we?st'"}));
+}
+
 TEST_F(link_hostile_test, who_does_not_begin_with_a_hello_never_joins) {
   auto& prefill = start(engine_side::prefill, 2);
   const auto good = raw_peer::framed(hello_of(engine_side::decode, 1));

@@ -1,3 +1,4 @@
+#include "common/printable.hpp"
 #include "tests/handoff/links/link_world.hpp"
 
 #include <thread>
@@ -157,6 +158,23 @@ TEST_F(worker_links_test, an_open_address_needs_insecure_cluster) {
   EXPECT_THAT(refused.error().message, HasSubstr("set `insecure_cluster = true`"));
   EXPECT_TRUE(worker_links::listen({.host = "0.0.0.0", .insecure_cluster = true},
                                    hello_of(engine_side::decode, 1)));
+}
+
+TEST_F(worker_links_test, the_name_of_a_cluster_can_be_said) {
+  for (const auto& [cluster, good] : {std::pair(std::string(255, 'x'), true),
+                                      {std::string(256, 'x'), false},
+                                      {"caf\xc3\xa9", false},
+                                      {"a\nb", false},
+                                      {"", true}}) {
+    auto self = hello_of(engine_side::decode, 1);
+    self.cluster = cluster;
+    const auto made = worker_links::listen({}, self);
+    EXPECT_EQ(bool(made), good) << cluster;
+    if (!made) {
+      EXPECT_EQ(made.error().code, errc::invalid_argument);
+      EXPECT_EQ(made.error().message, printable(made.error().message));
+    }
+  }
 }
 
 TEST_F(worker_links_test, another_thread_wakes_the_one_that_waits) {

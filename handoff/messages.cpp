@@ -219,6 +219,10 @@ message read_body(kind which, byte_reader& in) {
 
 } // namespace
 
+std::string_view to_string(engine_side side) noexcept {
+  return side == engine_side::prefill ? "prefill" : "decode";
+}
+
 std::string encode(const message& sent) {
   std::string bytes;
   byte_writer out(bytes);

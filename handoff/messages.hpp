@@ -34,6 +34,7 @@ inline constexpr std::size_t message_bytes_max =
     (limits::state_components_max + 1) * std::size_t{limits::room_pages_max} * 4;
 
 enum class engine_side : std::uint8_t { prefill = 1, decode = 2 };
+std::string_view to_string(engine_side side) noexcept;
 
 /// Both workers say this first: who they are, and where pages of theirs are served.
 struct hello {

@@ -118,6 +118,11 @@ std::optional<std::string> peer_link::objection_to(const hello& said) const {
            "'";
   if (said.process == own_.self.process)
     return "the worker has connected to itself";
+  if (said.side == own_.self.side) {
+    const std::string side(to_string(said.side));
+    return "both workers are of " + side + ", and only prefill and decode have rooms together; " +
+           "give each the addresses of the other side's workers";
+  }
   if (meant_ && *meant_ != said.process)
     return "process " + to_string(*meant_) + " was meant, and " + to_string(said.process) +
            " is at its address now";

@@ -289,6 +289,36 @@ TEST_F(link_loss_test, a_worker_refuses_itself) {
   expect_one_loss(decode, *peer, loss_reason::refused);
 }
 
+TEST_F(link_loss_test, a_worker_of_the_same_side_is_refused_and_both_sides_can_say_so) {
+  for (const auto side : {engine_side::prefill, engine_side::decode}) {
+    auto& one = start(side, 10 * workers.size() + 1);
+    auto& two = start(side, 10 * workers.size() + 1);
+    const auto peer = one.links->connect(two.address(), std::nullopt, now);
+    ASSERT_TRUE(peer);
+    ASSERT_TRUE(run_until([&] { return one.lost() == 1; }));
+    EXPECT_THAT(one.loss().detail, HasSubstr("the other worker refuses: both workers are of " +
+                                             std::string(to_string(side))));
+    EXPECT_TRUE(two.seen.empty());
+    expect_one_loss(one, *peer, loss_reason::refused);
+  }
+}
+
+TEST_F(link_loss_test, an_answer_of_the_same_side_is_refused) {
+  auto& decode = start(engine_side::decode, 1);
+  const auto listener = net::listen_on("127.0.0.1", 0, 8);
+  ASSERT_TRUE(listener);
+  const auto id =
+      decode.links->connect({"127.0.0.1", net::local_port(*listener)}, std::nullopt, now);
+  ASSERT_TRUE(id);
+  net::unique_fd accepted;
+  ASSERT_TRUE(run_until([&] { return bool(accepted = net::accept_from(*listener, {})); }));
+  raw_peer peer(std::move(accepted));
+  peer.send(raw_peer::framed(hello_of(engine_side::decode, 2)));
+  ASSERT_TRUE(run_until([&] { return decode.lost() == 1; }));
+  EXPECT_THAT(decode.loss().detail, HasSubstr("both workers are of decode"));
+  expect_one_loss(decode, *id, loss_reason::refused);
+}
+
 TEST_F(link_loss_test, above_the_limit_of_connections_others_are_refused_in_words) {
   auto& prefill = start(engine_side::prefill, 2, {.links_max = 2});
   auto& one = start(engine_side::decode, 3);

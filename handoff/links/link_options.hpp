@@ -18,7 +18,8 @@ struct link_options {
   std::chrono::milliseconds hello_timeout{2000};
   /// After this long without a message to a peer it is sent a beat.
   std::chrono::milliseconds beat_interval{500};
-  /// A peer from which nothing has come for this long is lost.
+  /// A peer from which nothing has come for this long is lost; so is one that takes no byte of what
+  /// it is sent for this long, by the kernel's clock.
   std::chrono::milliseconds silence_max{2000};
   /// Connections that have said hello, or that this worker has begun.
   std::size_t links_max = 4096;

@@ -42,7 +42,7 @@ void peer_link::step(time_point now, std::vector<link_event>& out) {
   if (is_open())
     receive(now, out);
   if (is_open() && stream_.ended())
-    lose_ended(out);
+    lose_ended(now, out);
   if (phase_ != phase::over)
     stream_.flush();
   if (phase_ == phase::leaving)
@@ -166,16 +166,31 @@ void peer_link::lose(loss_reason reason, std::string detail, std::vector<link_ev
   phase_ = phase::over;
 }
 
-void peer_link::lose_ended(std::vector<link_event>& out) {
+void peer_link::lose_ended(time_point now, std::vector<link_event>& out) {
   const int fault = stream_.fault();
   if (phase_ == phase::greeting && !stream_.has_sent() && fault != 0)
     lose(loss_reason::unreachable, std::strerror(fault), out);
   else if (fault == ETIMEDOUT)
-    lose(loss_reason::silent, "the other host does not acknowledge what it is sent", out);
+    lose_stuck(now, out);
   else if (fault != 0)
     lose(loss_reason::closed, std::strerror(fault), out);
   else
     lose(loss_reason::closed, "the other side has closed the connection", out);
+}
+
+/// The kernel has given up, because the other side took nothing of what it was sent. A worker that
+/// lives says something all the time, whether it reads or not.
+void peer_link::lose_stuck(time_point now, std::vector<link_event>& out) {
+  const auto& options = own_.options;
+  const auto limit = in_milliseconds(options.silence_max);
+  if (now - heard_at_ < options.silence_max / 2)
+    lose(loss_reason::queue_full,
+         "the other worker lives and does not read what it is sent for " + limit, out);
+  else
+    lose(loss_reason::silent,
+         "the other worker has taken nothing of what it is sent for " + limit +
+             ", and says nothing: its host is gone, or its process stands still",
+         out);
 }
 
 void peer_link::linger() {

@@ -80,7 +80,8 @@ private:
   void reject(loss_reason reason, const std::string& detail, time_point now,
               std::vector<link_event>& out);
   void leave(const std::string& reason, time_point now);
-  void lose_ended(std::vector<link_event>& out);
+  void lose_ended(time_point now, std::vector<link_event>& out);
+  void lose_stuck(time_point now, std::vector<link_event>& out);
   void lose_overdue(std::vector<link_event>& out);
   void linger();
   bool overdue(time_point now) const noexcept;

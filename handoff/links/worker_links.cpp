@@ -67,7 +67,7 @@ result<peer_id> worker_links::connect(const worker_address& to, std::optional<in
   }
   if (is_full())
     return {errc::refused, limit_reached()};
-  auto socket = net::start_connect(to.host, to.port, {});
+  auto socket = net::start_connect(to.host, to.port, socket_options());
   if (!socket)
     return socket.error();
   const auto made = add(std::move(*socket), peer_link::origin::dialed, now);
@@ -160,7 +160,7 @@ void worker_links::note_events(time_point now) {
 void worker_links::accept_waiting(time_point now) {
   accept_at_ = now;
   for (int i = 0; i < accepts_per_turn; ++i) {
-    auto socket = net::accept_from(listener_, {});
+    auto socket = net::accept_from(listener_, socket_options());
     if (!socket) {
       // When no descriptor was left, the connection stays in the backlog and no new event tells of
       // it.
@@ -197,6 +197,10 @@ void worker_links::make_room_for_stranger() {
                                    [](const auto& at) { return at.second.link.is_stranger(); });
   links_.erase(oldest);
   ++stats_.turned_away;
+}
+
+net::socket_options worker_links::socket_options() const noexcept {
+  return {.user_timeout = own_.options.silence_max};
 }
 
 bool worker_links::is_full() const noexcept {

@@ -104,6 +104,7 @@ private:
   void note_events(time_point now);
   void accept_waiting(time_point now);
   void make_room_for_stranger();
+  net::socket_options socket_options() const noexcept;
   bool is_full() const noexcept;
   std::string limit_reached() const;
   void run_ready(time_point now);

@@ -9,6 +9,14 @@ using ::testing::HasSubstr;
 
 class link_loss_test : public link_world {
 protected:
+  /// An offer that no socket takes as a whole.
+  static offer long_offer() {
+    auto made = offer_of(1);
+    made.pages.states.resize(limits::state_components_max);
+    for (auto& states : made.pages.states)
+      states.items.assign(limits::room_pages_max, 2);
+    return made;
+  }
   /// Some more of everything, which must bring no second loss.
   void expect_one_loss(const test_worker& at, peer_id peer, loss_reason reason) {
     pass(seconds(10), milliseconds(400));
@@ -200,20 +208,38 @@ TEST_F(link_loss_test, a_peer_that_does_not_read_is_lost_when_its_queue_is_full)
   expect_one_loss(prefill, at_prefill, loss_reason::queue_full);
 }
 
-TEST_F(link_loss_test, beats_do_not_fill_the_queue_of_a_peer_that_does_not_read) {
-  auto& prefill = start(engine_side::prefill, 2, {.queue_bytes_max = 12u << 20});
+/// The kernel's own limit is a time that passes: the other side takes no byte for so long.
+constexpr milliseconds kernel_patience(300);
+
+TEST_F(link_loss_test, a_worker_that_lives_and_does_not_read_is_told_from_a_host_that_is_gone) {
+  auto& prefill = start(engine_side::prefill, 2, {.silence_max = kernel_patience});
   auto peer = dial_and_join(prefill, 1);
   const auto at_prefill = prefill.all<peer_joined>().front().peer;
-  auto offered = offer_of(1);
-  offered.pages.states.resize(2);
-  for (auto& states : offered.pages.states)
-    states.items.assign(limits::room_pages_max, 2);
-  prefill.links->send(at_prefill, offered, now);
-  for (int i = 0; i < 100; ++i) {
-    now += milliseconds(500);
-    peer.send(raw_peer::framed(beat{}));
-    settle();
-  }
+  prefill.links->send(at_prefill, long_offer(), now);
+  now += kernel_patience - milliseconds(1);
+  peer.send(raw_peer::framed(beat{}));
+  ASSERT_TRUE(run_until([&] { return prefill.lost() == 1; }));
+  EXPECT_THAT(prefill.loss().detail, HasSubstr("lives and does not read what it is sent"));
+  expect_one_loss(prefill, at_prefill, loss_reason::queue_full);
+}
+
+TEST_F(link_loss_test, a_worker_that_neither_reads_nor_says_anything_may_be_gone_with_its_host) {
+  auto& prefill = start(engine_side::prefill, 2, {.silence_max = kernel_patience});
+  auto peer = dial_and_join(prefill, 1);
+  const auto at_prefill = prefill.all<peer_joined>().front().peer;
+  prefill.links->send(at_prefill, long_offer(), now);
+  now += kernel_patience - milliseconds(1);
+  ASSERT_TRUE(run_until([&] { return prefill.lost() == 1; }));
+  EXPECT_THAT(prefill.loss().detail, HasSubstr("its host is gone, or its process stands still"));
+  expect_one_loss(prefill, at_prefill, loss_reason::silent);
+}
+
+TEST_F(link_loss_test, beats_do_not_fill_the_queue_of_a_peer_that_does_not_read) {
+  auto& prefill = start(engine_side::prefill, 2, {.silence_max = std::chrono::hours(1)});
+  auto peer = dial_and_join(prefill, 1);
+  const auto at_prefill = prefill.all<peer_joined>().front().peer;
+  prefill.links->send(at_prefill, long_offer(), now);
+  pass(seconds(50), milliseconds(500));
   EXPECT_EQ(prefill.lost(), 0u);
   ASSERT_TRUE(run_until([&] { return peer.received().size() >= 2; }));
   settle();

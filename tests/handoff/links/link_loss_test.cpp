@@ -159,9 +159,12 @@ TEST_F(link_loss_test, a_worker_that_wakes_behind_many_others_looks_at_each_sock
   // More than one look at the sockets' events tells of.
   for (std::uint64_t i = 0; i < 300; ++i)
     peers.push_back(dial_and_join(prefill, 100 + i));
+  prefill.frozen = true;
   for (auto& peer : peers)
     peer.send(raw_peer::framed(beat{}));
+  settle();
   now += seconds(60);
+  prefill.frozen = false;
   settle();
   EXPECT_EQ(prefill.lost(), 0u);
 }

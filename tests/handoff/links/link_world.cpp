@@ -1,9 +1,11 @@
 #include "tests/handoff/links/link_world.hpp"
 
 #include "net/frame_channel.hpp"
+#include "tests/handoff/links/process_sockets.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <tuple>
 
 namespace peercache::handoff::testing {
 
@@ -56,15 +58,17 @@ test_worker& link_world::start(engine_side side, std::uint64_t process, link_opt
   return made;
 }
 
+void link_world::run_once() {
+  for (auto& worker : workers)
+    if (!worker.frozen)
+      for (auto& event : worker.links->poll(now))
+        worker.seen.push_back(std::move(event));
+}
+
 bool link_world::run_until(const std::function<bool()>& condition) {
   const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (std::chrono::steady_clock::now() < give_up_at) {
-    for (auto& worker : workers) {
-      if (worker.frozen)
-        continue;
-      for (auto& event : worker.links->poll(now))
-        worker.seen.push_back(std::move(event));
-    }
+    run_once();
     if (condition())
       return true;
     for (auto& worker : workers)
@@ -75,17 +79,23 @@ bool link_world::run_until(const std::function<bool()>& condition) {
 }
 
 void link_world::settle() {
-  const auto count = [this] {
-    std::size_t events = 0;
-    for (const auto& worker : workers)
+  // Whatever a worker does in a turn shows in one of these.
+  const auto look = [this] {
+    std::size_t events = 0, connections = 0;
+    for (const auto& worker : workers) {
       events += worker.seen.size();
-    return events;
+      connections += worker.links ? worker.links->connections() : 0;
+    }
+    return std::tuple(look_at_sockets(), events, connections);
   };
-  for (auto before = count(), rounds = std::size_t{0}; rounds < 4; ++rounds) {
-    run_until([] { return true; });
-    if (std::exchange(before, count()) != before)
-      rounds = 0;
-  }
+  auto before = look();
+  EXPECT_TRUE(run_until([&] {
+    run_once();
+    auto after = look();
+    const bool same = after == before;
+    before = std::move(after);
+    return same && std::get<0>(before).all_arrived;
+  })) << "the network does not settle";
 }
 
 void link_world::pass(std::chrono::milliseconds time, std::chrono::milliseconds step) {

@@ -69,7 +69,8 @@ protected:
 
   /// Runs all workers that are not frozen until the condition holds; false after 30 seconds.
   bool run_until(const std::function<bool()>& condition);
-  /// Runs them until nothing happens any more.
+  /// Runs them until all that was sent has arrived, and nothing happens any more; the test fails
+  /// when that does not come about.
   void settle();
   /// Moves the clock by `time`, in steps in which all workers run.
   void pass(std::chrono::milliseconds time, std::chrono::milliseconds step);
@@ -86,6 +87,9 @@ protected:
   }
   static handoff::join join_of(std::uint64_t room) { return {{room}, {room + 1}, 0, 8, false}; }
   static offer offer_of(std::uint64_t room);
+
+  /// Runs each worker that is not frozen once, without waiting.
+  void run_once();
 
   time_point now = time_point{} + std::chrono::hours(1);
   std::deque<test_worker> workers;

@@ -1,0 +1,87 @@
+#include "tests/handoff/links/process_sockets.hpp"
+
+#include <filesystem>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <map>
+#include <netinet/in.h>
+#include <string>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace peercache::handoff::testing {
+namespace {
+
+using name_call = int (*)(int, sockaddr*, socklen_t*);
+
+/// The address of one end of a connection; empty when there is none.
+std::string address_of(int fd, name_call ask) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  if (ask(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0)
+    return {};
+  return {reinterpret_cast<const char*>(&at), size};
+}
+
+/// The kernel's numbers for states of a connection; the header that names them goes with no
+/// tcp_info that counts bytes.
+constexpr std::uint8_t state_established = 1;
+constexpr std::uint8_t state_listen = 10;
+
+/// A socket that has so much to read may take no more, not even the end of its connection.
+constexpr int unread_may_be_full = 32'768;
+
+struct one_end {
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  bool awaits_end = false; ///< An end of the other side would come, and has not.
+};
+
+struct all_ends {
+  /// By the own address and the other end's.
+  std::map<std::pair<std::string, std::string>, one_end> connections;
+  /// By address, whether connections wait at the listener for somebody to accept them.
+  std::map<std::string, bool> listeners;
+
+  /// Whether the other end of this one has nothing under way to it.
+  bool has_arrived(const std::string& own, const std::string& other, const one_end& at) const {
+    if (const auto partner = connections.find({other, own}); partner != connections.end())
+      return partner->second.sent <= at.received;
+    const auto listener = listeners.find(other);
+    return !at.awaits_end || (listener != listeners.end() && listener->second);
+  }
+};
+
+} // namespace
+
+process_sockets look_at_sockets() {
+  process_sockets all;
+  all_ends ends;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(each.path().filename().string());
+    tcp_info told{};
+    socklen_t size = sizeof told;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &told, &size) != 0)
+      continue;
+    const auto own = address_of(fd, ::getsockname);
+    const auto other = address_of(fd, ::getpeername);
+    if (told.tcpi_state == state_listen)
+      ends.listeners[own] = told.tcpi_unacked != 0;
+    if (other.empty())
+      continue;
+    int unread = 0;
+    ::ioctl(fd, SIOCINQ, &unread);
+    const one_end end{told.tcpi_bytes_sent - told.tcpi_bytes_retrans, told.tcpi_bytes_received,
+                      told.tcpi_state == state_established && unread < unread_may_be_full};
+    all.sent_bytes += end.sent;
+    all.received_bytes += end.received;
+    all.unread_bytes += static_cast<std::uint64_t>(unread);
+    ends.connections[{own, other}] = end;
+  }
+  for (const auto& [addresses, end] : ends.connections)
+    all.all_arrived &= ends.has_arrived(addresses.first, addresses.second, end);
+  return all;
+}
+
+} // namespace peercache::handoff::testing

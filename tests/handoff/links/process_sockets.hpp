@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+namespace peercache::handoff::testing {
+
+/// What the kernel says of all TCP connections of this process together.
+struct process_sockets {
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t unread_bytes = 0; ///< Received, and lying in a socket.
+  /// All that one end has sent has come to the other one, the end of the connection included.
+  bool all_arrived = true;
+  bool operator==(const process_sockets&) const = default;
+};
+
+process_sockets look_at_sockets();
+
+} // namespace peercache::handoff::testing

@@ -3,6 +3,7 @@
 #include "common/ids.hpp"
 #include "common/result.hpp"
 #include "handoff/kv_layout.hpp"
+#include "handoff/layout_codec.hpp"
 #include "handoff/lease_table.hpp"
 #include "handoff/room_ids.hpp"
 #include "handoff/transfer_plan.hpp"
@@ -29,12 +30,20 @@ namespace peercache::handoff {
 
 inline constexpr std::uint32_t handoff_wire_version = 1;
 
-/// The longest message: an offer with all components of states over the longest sequence.
+/// The longest message: an offer with all components of states over the longest sequence. Prefill
+/// alone says it.
 inline constexpr std::size_t message_bytes_max =
     (limits::state_components_max + 1) * std::size_t{limits::room_pages_max} * 4;
+/// The longest message that is no offer: a layout.
+inline constexpr std::size_t short_message_bytes_max = 1 + layout_bytes_max;
 
 enum class engine_side : std::uint8_t { prefill = 1, decode = 2 };
 std::string_view to_string(engine_side side) noexcept;
+
+/// The longest message of a worker of this side.
+constexpr std::size_t message_bytes_max_of(engine_side side) noexcept {
+  return side == engine_side::prefill ? message_bytes_max : short_message_bytes_max;
+}
 
 /// Both workers say this first: who they are, and where pages of theirs are served.
 struct hello {

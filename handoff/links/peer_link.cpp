@@ -66,14 +66,21 @@ void peer_link::receive(time_point now, std::vector<link_event>& out) {
 
 void peer_link::take_frames(time_point now, std::vector<link_event>& out) {
   while (is_open()) {
-    const auto payload =
-        stream_.take(phase_ == phase::greeting ? hello_bytes_max : message_bytes_max);
+    const auto payload = stream_.take(frame_bytes_max());
     if (!payload)
       break;
     take_message(*payload, now, out);
   }
   if (is_open() && stream_.too_long())
     reject(loss_reason::malformed, "a frame claims to be longer than any message", now, out);
+}
+
+/// The longest frame that the other side may say now: who has joined is of the other side.
+std::size_t peer_link::frame_bytes_max() const noexcept {
+  if (phase_ == phase::greeting)
+    return hello_bytes_max;
+  return message_bytes_max_of(own_.self.side == engine_side::prefill ? engine_side::decode
+                                                                     : engine_side::prefill);
 }
 
 void peer_link::take_message(std::string_view bytes, time_point now, std::vector<link_event>& out) {

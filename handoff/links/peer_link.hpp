@@ -73,6 +73,7 @@ public:
 
 private:
   void receive(time_point now, std::vector<link_event>& out);
+  std::size_t frame_bytes_max() const noexcept;
   void take_frames(time_point now, std::vector<link_event>& out);
   void take_message(std::string_view bytes, time_point now, std::vector<link_event>& out);
   void take_hello(const message& first, time_point now, std::vector<link_event>& out);

@@ -178,6 +178,24 @@ TEST(messages, fields_out_of_their_range_are_malformed) {
   EXPECT_FALSE(decode(""));
 }
 
+TEST(messages, the_longest_layout_is_the_longest_that_is_no_offer) {
+  kv_layout layout;
+  layout.dtype = std::string(limits::dtype_bytes_max, 'x');
+  layout.page_tokens = 1;
+  layout.buffers.resize(limits::buffers_max, {1, 64, 64, 1});
+  const state_tensor tensor{{1, 64, 64, 1}, 8, 1, std::vector<std::uint32_t>(8, 1)};
+  layout.states.resize(limits::state_components_max);
+  for (auto& component : layout.states)
+    component.tensors.resize(limits::tensors_per_component_max, tensor);
+  layout.aux.resize(limits::aux_fields_max, {1, 64, 64, 1});
+  const auto bytes = encode(layout);
+  EXPECT_EQ(bytes.size(), short_message_bytes_max);
+  EXPECT_TRUE(decode(bytes));
+  EXPECT_EQ(message_bytes_max_of(engine_side::decode), bytes.size());
+  EXPECT_LT(message_bytes_max_of(engine_side::decode), 1u << 20);
+  EXPECT_EQ(message_bytes_max_of(engine_side::prefill), message_bytes_max);
+}
+
 TEST(messages, a_hello_of_another_version_is_told_from_rubbish) {
   auto bytes = encode(hello{engine_side::decode, {1, 1}, {2}, 3, 0, "a"});
   bytes[1] = 77;

@@ -7,6 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
 
 class link_hostile_test : public link_world {
 protected:
@@ -61,6 +62,32 @@ TEST_F(link_hostile_test, what_is_no_message_ends_the_connection_as_malformed) {
     const auto lost = loss_after(bytes + raw_peer::framed(join_of(1)));
     EXPECT_EQ(lost.reason, loss_reason::malformed) << lost.detail;
     EXPECT_TRUE(workers.back().all<peer_said>().empty());
+  }
+}
+
+TEST_F(link_hostile_test, only_prefill_may_announce_a_long_message_and_nobody_before_a_hello) {
+  const auto length = [](std::size_t bytes) {
+    const auto number = static_cast<std::uint32_t>(bytes);
+    return std::string(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  for (const auto side : {engine_side::prefill, engine_side::decode}) {
+    auto& worker = start(side, 10 * workers.size() + 2);
+    const auto most = side == engine_side::prefill ? short_message_bytes_max : message_bytes_max;
+    auto allowed = dial_and_join(worker, 10 * workers.size() + 3);
+    allowed.send(length(most));
+    settle();
+    EXPECT_EQ(worker.lost(), 0u);
+    auto refused = dial_and_join(worker, 10 * workers.size() + 4);
+    refused.send(length(most + 1));
+    ASSERT_TRUE(run_until([&] { return worker.lost() == 1; }));
+    EXPECT_EQ(worker.loss().reason, loss_reason::malformed);
+    EXPECT_THAT(worker.loss().detail, HasSubstr("longer than any message"));
+    auto stranger = dial(worker);
+    stranger.send(length(short_message_bytes_max));
+    EXPECT_TRUE(run_until([&] {
+      stranger.received();
+      return stranger.ended();
+    }));
   }
 }
 

@@ -126,7 +126,9 @@ raw_peer link_world::dial(const test_worker& to) {
 
 raw_peer link_world::dial_and_join(test_worker& to, std::uint64_t process) {
   auto peer = dial(to);
-  peer.send(raw_peer::framed(hello_of(engine_side::decode, process)));
+  const auto side =
+      to.self.side == engine_side::prefill ? engine_side::decode : engine_side::prefill;
+  peer.send(raw_peer::framed(hello_of(side, process)));
   EXPECT_TRUE(run_until([&] { return !peer.received().empty(); }));
   EXPECT_EQ(peer.received().front(), message(to.self));
   return peer;

@@ -79,7 +79,7 @@ protected:
   std::pair<peer_id, peer_id> join(test_worker& from, test_worker& to);
   /// A connection to the worker, on which nothing was said.
   raw_peer dial(const test_worker& to);
-  /// A connection to the worker that has said hello, and was answered.
+  /// A connection to the worker that has said the other side's hello, and was answered.
   raw_peer dial_and_join(test_worker& to, std::uint64_t process);
 
   static hello hello_of(engine_side side, std::uint64_t process) {

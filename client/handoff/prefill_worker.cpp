@@ -47,9 +47,7 @@ public:
     for (auto& body : served->bodies())
       threads.spawn(std::move(body));
     threads.spawn([this] {
-      run_links(*links, stop, [this](std::vector<link_event> events, steady_clock::time_point now) {
-        return turn(std::move(events), now);
-      });
+      run_links(*links, stop, [this](const auto& events, auto now) { return turn(events, now); });
     });
   }
 
@@ -125,7 +123,7 @@ public:
   bool lent = false; ///< Rooms may be opened.
 
 private:
-  bool turn(std::vector<link_event> events, steady_clock::time_point now) {
+  bool turn(const std::vector<link_event>& events, steady_clock::time_point now) {
     std::vector<handoff::sender_rooms::outgoing> messages;
     const bool moved = !events.empty();
     {

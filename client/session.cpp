@@ -2,14 +2,12 @@
 
 #include "client/session_actor.hpp"
 #include "link/connector_actor.hpp"
+#include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "link/thread_actor.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <future>
-#include <thread>
 #include <unistd.h>
 
 namespace peercache::client {
@@ -21,35 +19,10 @@ namespace {
 /// Time-out of the connector: a member out of reach holds up a `connect` for no longer.
 constexpr auto dial_timeout = 300ms;
 
-/// Longest time that an actor system's end may take from the caller.
-constexpr auto end_timeout = 500ms;
-
-std::atomic<int> systems_ending{0};
-
-/// Ends an actor system within `end_timeout`. CAF closes a connection only when its peer has closed
-/// it too, which a frozen peer never does: then a thread is left to end the system, which uses
-/// nothing of the client any more.
-void end_system(std::unique_ptr<link::system_config> config,
-                std::unique_ptr<caf::actor_system> system) {
-  auto ended = std::make_shared<std::promise<void>>();
-  auto when_ended = ended->get_future();
-  systems_ending.fetch_add(1);
-  std::thread ending([config = std::move(config), system = std::move(system), ended]() mutable {
-    system.reset();
-    config.reset();
-    systems_ending.fetch_sub(1);
-    ended->set_value();
-  });
-  if (when_ended.wait_for(end_timeout) == std::future_status::ready)
-    ending.join();
-  else
-    ending.detach();
-}
-
 } // namespace
 
 int ending_systems() noexcept {
-  return systems_ending.load();
+  return link::ending_systems();
 }
 
 link::topology_ptr session_board::topology() const {
@@ -221,11 +194,7 @@ session::~session() {
   board_->unmapper->stop();
   link::wait_for_thread_actor(*system_, unmapping_thread_);
   unmapping_thread_ = nullptr;
-  // An actor that something still refers to must not keep the caller's process from ending.
-  system_->await_actors_before_shutdown(false);
-  // Another thread ends the system, and would wait for this thread if it were still attached.
-  link::leave_actor_system();
-  end_system(std::move(config_), std::move(system_));
+  link::end_system(std::move(config_), std::move(system_));
 }
 
 bool session::refresh_view(const link::gateway_actor& whom, const directory::view_number& wanted,

@@ -1,5 +1,6 @@
 #include "link/thread_actors.hpp"
 
+#include "link/ending_system.hpp"
 #include "link/thread_actor.hpp"
 
 #include <utility>
@@ -12,17 +13,17 @@ thread_actors::thread_actors() {
 
 thread_actors::~thread_actors() {
   join();
-  leave_actor_system();
+  end_system(std::move(config_), std::move(system_));
 }
 
 void thread_actors::spawn(std::function<void()> body) {
-  actors_.push_back(spawn_thread_actor(system_, std::move(body)));
+  actors_.push_back(spawn_thread_actor(*system_, std::move(body)));
   leave_actor_system();
 }
 
 void thread_actors::join() {
   for (const auto& each : actors_)
-    wait_for_thread_actor(system_, each);
+    wait_for_thread_actor(*system_, each);
   actors_.clear();
   leave_actor_system();
 }

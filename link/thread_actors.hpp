@@ -6,17 +6,17 @@
 #include <caf/actor_system.hpp>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace peercache::link {
 
-/// An actor system whose actors each have a thread of their own, for programs that run loops beside
-/// an engine and have no node to talk to. Threads: the owner's. Lifetime: what the bodies use
-/// outlives `join`.
+/// An actor system with actors that each have a thread of their own, for programs that run loops
+/// beside an engine. Threads: the owner's. Lifetime: what the bodies use outlives `join`.
 class thread_actors {
 public:
   thread_actors();
-  /// @pre each body has returned, or is about to
+  /// Takes half a second at most once the bodies have returned, which is waited for.
   ~thread_actors();
   thread_actors(const thread_actors&) = delete;
   thread_actors& operator=(const thread_actors&) = delete;
@@ -25,9 +25,12 @@ public:
   /// Waits until every body has returned.
   void join();
 
+  /// The system, for other actors; they have ended before this object does.
+  caf::actor_system& system() noexcept { return *system_; }
+
 private:
-  system_config config_{1};
-  caf::actor_system system_{config_};
+  std::unique_ptr<system_config> config_ = std::make_unique<system_config>(1);
+  std::unique_ptr<caf::actor_system> system_ = std::make_unique<caf::actor_system>(*config_);
   std::vector<caf::actor> actors_;
 };
 

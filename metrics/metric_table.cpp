@@ -20,6 +20,12 @@ constexpr std::array<std::string_view, 2> clear_words{"certain", "uncertain"};
 constexpr std::array<std::string_view, 2> tier_words{"memory", "disk"};
 constexpr std::array<std::string_view, 2> repair_words{"published", "withdrawn"};
 constexpr std::array<std::string_view, 2> mirror_words{"mirrored", "refused"};
+constexpr std::array<std::string_view, 2> side_words{"prefill", "decode"};
+constexpr std::array<std::string_view, 2> room_words{"succeeded", "failed"};
+constexpr std::array<std::string_view, 2> read_words{"good", "refused"};
+/// Same as `handoff::to_string(failure_kind)`.
+constexpr std::array<std::string_view, 8> failure_words{
+    "aborted", "another_rank", "memory", "peer_aborted", "peer_lost", "misfit", "read", "protocol"};
 constexpr std::array<std::string_view, 5> promote_words{"promoted", "joined", "in_pool", "missed",
                                                         "refused"};
 
@@ -59,6 +65,12 @@ struct label_sets {
   std::array<label_info, 1> repair{label_info{"action", repair_words}};
   std::array<label_info, 1> mirror{label_info{"result", mirror_words}};
   std::array<label_info, 1> promote{label_info{"result", promote_words}};
+  label_info of_side{"side", side_words};
+  std::array<label_info, 1> side{of_side};
+  std::array<label_info, 2> side_result{of_side, label_info{"result", room_words}};
+  std::array<label_info, 2> side_failure{of_side, label_info{"reason", failure_words}};
+  std::array<label_info, 2> worker_text{label_info{"worker", {}}, label_info{"text", {}}};
+  std::array<label_info, 1> read_result{label_info{"result", read_words}};
 };
 
 const label_sets& sets() {
@@ -183,6 +195,21 @@ void add_disk(table& rows) {
       {disk_promotes_on_their_way, "peercache_disk_promotes_on_their_way", gauge, {}, "Pages on their way from disk into memory."},
   });
 }
+
+void add_handoff(table& rows) {
+  using enum metric;
+  const label_sets& s = sets();
+  rows.insert(rows.end(), {
+      {handoff_rooms, "peercache_handoff_rooms", gauge, s.side, "Prompts that local workers are handing over, by the worker's side."},
+      {handoff_peers, "peercache_handoff_peers", gauge, s.side, "Connections of local workers to workers of the other side."},
+      {handoff_rooms_total, "peercache_handoff_rooms_total", counter, s.side_result, "Prompts whose hand-over has ended."},
+      {handoff_failures_total, "peercache_handoff_failures_total", counter, s.side_failure, "Prompts whose hand-over has failed, by the reason."},
+      {handoff_last_failure_seconds, "peercache_handoff_last_failure_seconds", gauge, s.worker_text, "When a hand-over failed for this reason, in seconds since 1970; the last few of each worker."},
+      {handoff_bytes_total, "peercache_handoff_bytes_total", counter, s.side, "Bytes of prompts that local workers handed over (prefill) or read (decode)."},
+      {handoff_reads_total, "peercache_handoff_reads_total", counter, s.read_result, "Reads of local decode workers: good, or refused because the lease had ended or the peer failed."},
+      {handoff_seconds, "peercache_handoff_seconds", histogram, {}, "How long a prompt took from prefill's first offer until decode had all of it."},
+  });
+}
 // clang-format on
 
 bool is_well_formed(const metric_info& row) {
@@ -205,6 +232,7 @@ table make_table() {
   add_node(rows);
   add_rdma(rows);
   add_disk(rows);
+  add_handoff(rows);
   rows.push_back({metric::series_refused_total,
                   "peercache_series_refused_total",
                   counter,

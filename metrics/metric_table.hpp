@@ -105,6 +105,14 @@ enum class metric : std::uint8_t {
   disk_promotes_total,
   disk_warmed_total,
   disk_promotes_on_their_way,
+  handoff_rooms,
+  handoff_peers,
+  handoff_rooms_total,
+  handoff_failures_total,
+  handoff_last_failure_seconds,
+  handoff_bytes_total,
+  handoff_reads_total,
+  handoff_seconds,
   series_refused_total,
 };
 

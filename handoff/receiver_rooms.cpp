@@ -86,16 +86,16 @@ result<void> receiver_rooms::allocate(room_id room, allocated_pages pages) {
   return {};
 }
 
-void receiver_rooms::abort(room_id room, std::string reason, bool from_another_rank) {
+void receiver_rooms::abort(room_id room, std::string reason, failure_kind kind) {
   if (auto [id, at] = find(room); at != nullptr)
-    fail(id, *at, std::move(reason), from_another_rank);
+    fail(id, *at, kind, std::move(reason));
 }
 
 void receiver_rooms::clear(room_id room) {
   auto [id, at] = find(room);
   if (at == nullptr)
     return;
-  fail(id, *at, "decode has given the room up");
+  fail(id, *at, failure_kind::aborted, "decode has given the room up");
   at->cleared = true;
   current_.erase(room);
   changed_.erase(room);
@@ -104,7 +104,7 @@ void receiver_rooms::clear(room_id room) {
 
 void receiver_rooms::abort_all(const std::string& reason) {
   for (auto& [id, at] : turns_)
-    fail(id, at, reason);
+    fail(id, at, failure_kind::memory, reason);
 }
 
 room_state receiver_rooms::poll(room_id room) const noexcept {
@@ -122,6 +122,13 @@ std::optional<room_failure> receiver_rooms::failure(room_id room) const {
   if (at == nullptr || at->state != room_state::failed)
     return std::nullopt;
   return at->failure;
+}
+
+std::optional<transfer_metric> receiver_rooms::metric(room_id room) const noexcept {
+  const auto* at = find(room);
+  if (at == nullptr || at->state != room_state::success)
+    return std::nullopt;
+  return at->metric;
 }
 
 bool receiver_rooms::is_quiet(room_id room) const noexcept {
@@ -143,7 +150,8 @@ void receiver_rooms::offered(peer_id peer, const offer& said, time_point now) {
   if (from == at.senders.end())
     return refuse("decode did not ask this worker");
   if (!at.pages)
-    return fail(said.id, at, "an offer came from a worker that was not asked yet");
+    return fail(said.id, at, failure_kind::protocol,
+                "an offer came from a worker that was not asked yet");
   if (!at.first_offer)
     at.first_offer = now;
   take_offer(said.id, at, *from, said);
@@ -153,14 +161,14 @@ void receiver_rooms::offered(peer_id peer, const offer& said, time_point now) {
 
 void receiver_rooms::take_offer(join_id id, turn& at, sender& from, const offer& said) {
   if (from.from.plan->role().dummy() || from.last || said.pages.first_page != from.next_page)
-    return fail(id, at, "prefill's offers do not follow one another");
+    return fail(id, at, failure_kind::protocol, "prefill's offers do not follow one another");
   if (from.under && *from.under != said.under)
-    return fail(id, at, "prefill's offers have different leases");
+    return fail(id, at, failure_kind::protocol, "prefill's offers have different leases");
   if (from.waiting.size() >= options_.offers_waiting_max)
-    return fail(id, at, "prefill makes too many offers");
+    return fail(id, at, failure_kind::protocol, "prefill makes too many offers");
   auto pieces = from.from.plan->pieces(said.pages, *at.pages);
   if (!pieces)
-    return fail(id, at, pieces.error().message);
+    return fail(id, at, failure_kind::misfit, pieces.error().message);
   set_state(at, room_state::transferring);
   from.under = said.under;
   from.next_page += static_cast<std::uint32_t>(said.pages.pages.size());
@@ -178,14 +186,15 @@ void receiver_rooms::aborted(peer_id peer, const handoff::abort& said) {
     return;
   for (const auto& each : found->second.senders)
     if (each.from.peer == peer)
-      return fail(said.id, found->second, "prefill has aborted: " + said.reason);
+      return fail(said.id, found->second, failure_kind::peer_aborted,
+                  "prefill has aborted: " + said.reason);
 }
 
 void receiver_rooms::lost(peer_id peer) {
   for (auto& [id, at] : turns_)
     if (std::any_of(at.senders.begin(), at.senders.end(),
                     [peer](const auto& each) { return each.from.peer == peer; }))
-      fail(id, at, "the connection to prefill has ended");
+      fail(id, at, failure_kind::peer_lost, "the connection to prefill has ended");
 }
 
 // -- reads
@@ -254,7 +263,7 @@ void receiver_rooms::finish_read(read_id id, bool good, const std::string& reaso
   if (good)
     at.senders[read.sender].judged += read.bytes;
   else
-    fail(read.turn, at, "a read has failed: " + reason);
+    fail(read.turn, at, failure_kind::read, "a read has failed: " + reason);
   if (!has_ended(at))
     advance(read.turn, at, now);
   settle(read.turn, at);
@@ -270,18 +279,21 @@ void receiver_rooms::advance(join_id id, turn& at, time_point now) {
   set_state(at, room_state::success);
   PEERCACHE_ASSERT(at.first_offer.has_value());
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - *at.first_offer);
+  at.metric.microseconds = static_cast<std::uint64_t>(took.count());
   drop_waiting(id, at);
-  for (const auto& each : at.senders)
+  for (const auto& each : at.senders) {
+    at.metric.bytes += each.judged;
     if (!each.from.plan->role().dummy())
-      actions_.push_back(outgoing{each.from.peer, done{at.room, id, each.judged,
-                                                       static_cast<std::uint64_t>(took.count())}});
+      actions_.push_back(
+          outgoing{each.from.peer, done{at.room, id, each.judged, at.metric.microseconds}});
+  }
 }
 
-void receiver_rooms::fail(join_id id, turn& at, std::string reason, bool from_another_rank) {
+void receiver_rooms::fail(join_id id, turn& at, failure_kind kind, std::string reason) {
   if (has_ended(at))
     return;
   at.failing = true;
-  at.failure = {std::move(reason), from_another_rank};
+  at.failure = {std::move(reason), kind};
   drop_waiting(id, at);
   if (at.pages) // The senders have been joined.
     for (const auto& each : at.senders)

@@ -108,7 +108,7 @@ public:
   /// Errors: `invalid_argument` (before `connect`, called already, or too many pages).
   result<void> allocate(room_id room, allocated_pages pages);
   /// Fails the room; `poll` says so when it is quiet.
-  void abort(room_id room, std::string reason, bool from_another_rank = false);
+  void abort(room_id room, std::string reason, failure_kind kind = failure_kind::aborted);
   /// Forgets the room, for the engine. One that has not ended is aborted first; its pages may be
   /// given to somebody else when `is_quiet`.
   void clear(room_id room);
@@ -121,6 +121,9 @@ public:
   /// Cleared rooms are not among them. Cost: that of the rooms returned.
   std::vector<room_id> take_changes();
   std::optional<room_failure> failure(room_id room) const;
+  /// The bytes that were read for a room that has succeeded, and how long that took from its first
+  /// offer; nothing for any other.
+  std::optional<transfer_metric> metric(room_id room) const noexcept;
   /// Whether no read of any turn of the room is under way.
   bool is_quiet(room_id room) const noexcept;
   std::size_t turns() const noexcept { return turns_.size(); }
@@ -165,6 +168,7 @@ private:
     std::optional<allocated_pages> pages;
     std::size_t reads = 0; ///< Reads under way.
     std::optional<time_point> first_offer;
+    transfer_metric metric;
     room_failure failure;
   };
   struct open_read {
@@ -183,7 +187,7 @@ private:
   void drop_waiting(join_id id, turn& at);
   void fill(read_order& order, sender& from);
   void advance(join_id id, turn& at, time_point now);
-  void fail(join_id id, turn& at, std::string reason, bool from_another_rank = false);
+  void fail(join_id id, turn& at, failure_kind kind, std::string reason);
   void settle(join_id id, turn& at);
   void set_state(turn& at, room_state state);
 

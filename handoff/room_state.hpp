@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace peercache::handoff {
 
@@ -15,11 +17,34 @@ enum class room_state : std::uint8_t {
   success = 4,
 };
 
+/// What made a room fail, for those who count.
+enum class failure_kind : std::uint8_t {
+  aborted,      ///< This worker's engine has given it up.
+  another_rank, ///< Another rank's part of it has failed: this one need not log it.
+  memory,       ///< The engine has taken its memory back.
+  peer_aborted, ///< The other side has given it up.
+  peer_lost,    ///< No connection to a worker of the other side, or no longer.
+  misfit,       ///< Layouts, ranks, or numbers of pages of the two sides do not go together.
+  read,         ///< A read has failed, or its lease had ended.
+  protocol,     ///< A call or a message came out of order.
+};
+inline constexpr std::size_t failure_kind_count = 8;
+std::string_view to_string(failure_kind kind) noexcept;
+
 /// Why a room has failed.
 struct room_failure {
-  std::string reason;
-  bool from_another_rank = false; ///< This worker had no part in it, and need not log it.
+  std::string reason; ///< For people.
+  failure_kind kind = failure_kind::aborted;
+
+  bool from_another_rank() const noexcept { return kind == failure_kind::another_rank; }
   bool operator==(const room_failure&) const = default;
+};
+
+/// What an engine asks for when a room is over.
+struct transfer_metric {
+  std::uint64_t bytes = 0;
+  std::uint64_t microseconds = 0; ///< From the first offer to the last byte.
+  bool operator==(const transfer_metric&) const = default;
 };
 
 } // namespace peercache::handoff

@@ -47,7 +47,7 @@ result<send_id> sender_rooms::open(room_id number, std::uint32_t required) {
     return error{errc::invalid_argument,
                  "room " + std::to_string(number.value) + " is opened for nobody"};
   if (auto* before = newest(number); before != nullptr && !before->has_ended())
-    fail(*before, "its number came again");
+    fail(*before, failure_kind::protocol, "its number came again");
   if (rooms_.size() >= options_.rooms_max)
     return error{errc::refused, std::to_string(rooms_.size()) + " rooms are open: no more"};
   const auto under = leases_.take(number.value);
@@ -108,7 +108,7 @@ result<void> sender_rooms::send(send_id id, std::span<const std::uint32_t> pages
     fault = "the engine sends " + std::to_string(behind) + " pages and has said " +
             std::to_string(*at->pages);
   if (!fault.empty()) {
-    fail(*at, fault);
+    fail(*at, failure_kind::protocol, fault);
     return error{errc::invalid_argument, std::move(fault)};
   }
   set_state(*at, room_state::transferring);
@@ -132,9 +132,9 @@ result<void> sender_rooms::send(send_id id, std::span<const std::uint32_t> pages
   return {};
 }
 
-void sender_rooms::abort(send_id id, std::string reason, bool from_another_rank) {
+void sender_rooms::abort(send_id id, std::string reason, failure_kind kind) {
   if (auto* at = find(id); at != nullptr && !at->has_ended())
-    fail(*at, std::move(reason), from_another_rank);
+    fail(*at, kind, std::move(reason));
 }
 
 void sender_rooms::clear(send_id id) {
@@ -142,7 +142,7 @@ void sender_rooms::clear(send_id id) {
   if (at == nullptr)
     return;
   if (!at->has_ended())
-    fail(*at, "prefill has given the room up");
+    fail(*at, failure_kind::aborted, "prefill has given the room up");
   PEERCACHE_ASSERT(!leases_.stands(at->under));
   if (const auto current = newest_.find(at->number);
       current != newest_.end() && current->second == id) {
@@ -157,7 +157,7 @@ void sender_rooms::clear(send_id id) {
 void sender_rooms::abort_all(const std::string& reason) {
   for (auto& [id, at] : rooms_)
     if (!at.has_ended())
-      fail(at, reason);
+      fail(at, failure_kind::memory, reason);
 }
 
 room_state sender_rooms::poll(send_id id) const noexcept {
@@ -177,7 +177,7 @@ std::optional<room_failure> sender_rooms::failure(send_id id) const {
   return at->failure;
 }
 
-sender_rooms::transfer_metric sender_rooms::metric(send_id id) const noexcept {
+transfer_metric sender_rooms::metric(send_id id) const noexcept {
   const auto* at = find(id);
   return at == nullptr ? transfer_metric{} : at->metric;
 }
@@ -192,9 +192,9 @@ void sender_rooms::advance(room& at) {
     return;
   for (const auto& [process, each] : at.receivers)
     if (!each.said.dummy && each.said.page_count != *at.pages)
-      return fail(at, "prefill has " + std::to_string(*at.pages) +
-                          " pages and decode has allocated " +
-                          std::to_string(each.said.page_count));
+      return fail(at, failure_kind::misfit,
+                  "prefill has " + std::to_string(*at.pages) + " pages and decode has allocated " +
+                      std::to_string(each.said.page_count));
   if (at.last_sent && std::all_of(at.receivers.begin(), at.receivers.end(),
                                   [](const auto& each) { return each.second.over(); }))
     end(at, room_state::success);
@@ -220,9 +220,9 @@ void sender_rooms::end(room& at, room_state state) {
   set_state(at, state);
 }
 
-void sender_rooms::fail(room& at, std::string reason, bool from_another_rank) {
+void sender_rooms::fail(room& at, failure_kind kind, std::string reason) {
   end(at, room_state::failed);
-  at.failure = {std::move(reason), from_another_rank};
+  at.failure = {std::move(reason), kind};
   for (const auto& [process, each] : at.receivers)
     outgoing_.push_back({each.peer, handoff::abort{at.number, each.said.id, at.failure.reason}});
 }

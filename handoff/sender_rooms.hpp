@@ -78,11 +78,6 @@ public:
     std::size_t early_aborts_kept = 4096;
   };
   using outgoing = handoff::outgoing;
-  /// What the engine asks for when a room is over.
-  struct transfer_metric {
-    std::uint64_t bytes = 0;        ///< Bytes of all receivers.
-    std::uint64_t microseconds = 0; ///< What the slowest receiver took.
-  };
 
   sender_rooms(lease_table& leases, options opts) : leases_(leases), options_(opts) {}
 
@@ -104,7 +99,7 @@ public:
   result<void> send(send_id id, std::span<const std::uint32_t> pages, bool last,
                     std::vector<state_items> states = {}, std::uint32_t aux_row = 0);
   /// Fails the room and tells its receivers.
-  void abort(send_id id, std::string reason, bool from_another_rank = false);
+  void abort(send_id id, std::string reason, failure_kind kind = failure_kind::aborted);
   /// Forgets the room. One that has not ended is aborted first.
   void clear(send_id id);
   /// Fails all rooms, for a worker that gives its memory back.
@@ -117,6 +112,7 @@ public:
   std::vector<send_id> take_changes();
   /// Why the room failed; nothing while it has not.
   std::optional<room_failure> failure(send_id id) const;
+  /// The bytes of all receivers that are done, and the time that the slowest of them took.
   transfer_metric metric(send_id id) const noexcept;
   std::size_t rooms() const noexcept { return rooms_.size(); }
   std::size_t held_joins() const noexcept { return held_joins_; }
@@ -181,7 +177,7 @@ private:
   void set_state(room& at, room_state state);
   void offer_to_all(const room& at, const offered_pages& pages);
   void end(room& at, room_state state);
-  void fail(room& at, std::string reason, bool from_another_rank = false);
+  void fail(room& at, failure_kind kind, std::string reason);
   void refuse(peer_id peer, const join& said, std::string reason);
   void hold(peer_id peer, const join& said);
   void forget_held(room_id number, const incarnation& process) noexcept;

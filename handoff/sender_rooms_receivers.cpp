@@ -51,7 +51,7 @@ void sender_rooms::join_again(room& at, const receiver& earlier, peer_id peer, c
   if (said.id <= earlier.said.id)
     return refuse(peer, said, "this receiver has joined the room already");
   if (!at.has_ended() && !earlier.over())
-    fail(at, "decode has begun the room again before it was done");
+    fail(at, failure_kind::protocol, "decode has begun the room again before it was done");
   hold(peer, said);
 }
 
@@ -69,12 +69,12 @@ void sender_rooms::join_failed(participants& known, peer_id peer, const join& sa
 void sender_rooms::admit(room& at, peer_id peer, const join& said) {
   if (at.receivers.size() == at.required) {
     refuse(peer, said, "another receiver has its place in the room");
-    return fail(at, "more receivers join the room than are expected");
+    return fail(at, failure_kind::misfit, "more receivers join the room than are expected");
   }
   if (!at.receivers.empty() &&
       at.receivers.begin()->second.said.prefix_pages != said.prefix_pages) {
     refuse(peer, said, "the receivers of the room have different prefixes");
-    return fail(at, "its receivers have different prefixes");
+    return fail(at, failure_kind::misfit, "its receivers have different prefixes");
   }
   const auto& process = processes_.at(peer);
   at.receivers[process] = {peer, said};
@@ -90,7 +90,8 @@ void sender_rooms::finished(peer_id peer, const done& said) {
   if (found == at->receivers.end() || found->second.said.id != said.id || found->second.done)
     return;
   if (!at->last_sent || found->second.said.dummy)
-    return fail(*at, "a receiver is done before the last pages were offered");
+    return fail(*at, failure_kind::protocol,
+                "a receiver is done before the last pages were offered");
   found->second.done = true;
   at->metric.bytes += said.bytes;
   at->metric.microseconds = std::max(at->metric.microseconds, said.microseconds);
@@ -112,7 +113,7 @@ void sender_rooms::aborted(peer_id peer, const handoff::abort& said) {
   if (known == nullptr || id == known->end() || id->second < said.id)
     return remember_abort(process, said.id);
   if (at != nullptr && !at->has_ended() && id->second == said.id)
-    fail(*at, "decode has aborted: " + said.reason);
+    fail(*at, failure_kind::peer_aborted, "decode has aborted: " + said.reason);
 }
 
 void sender_rooms::lost(peer_id peer) {
@@ -127,7 +128,7 @@ void sender_rooms::lost(peer_id peer) {
     if (!at.has_ended() &&
         std::any_of(at.receivers.begin(), at.receivers.end(),
                     [peer](const auto& each) { return each.second.peer == peer; }))
-      fail(at, "the connection to decode has ended");
+      fail(at, failure_kind::peer_lost, "the connection to decode has ended");
   processes_.erase(peer);
 }
 

@@ -36,20 +36,20 @@ bool source_peers::described(peer_id peer, const kv_layout& layout) {
         changed_.push_back(room);
   } else {
     at.fault = plan.error().message;
-    fail_waiting(peer, at.fault);
+    fail_waiting(peer, {at.fault, failure_kind::misfit});
   }
   return true;
 }
 
 void source_peers::lost(peer_id peer, const std::string& reason) {
   peers_.erase(peer);
-  fail_waiting(peer, reason);
+  fail_waiting(peer, {reason, failure_kind::peer_lost});
 }
 
-void source_peers::fail_waiting(peer_id peer, const std::string& reason) {
+void source_peers::fail_waiting(peer_id peer, const room_failure& why) {
   for (auto at = waiting_.begin(); at != waiting_.end();)
     if (is_among(peer, at->second)) {
-      failed_.emplace_back(at->first, reason);
+      failed_.emplace_back(at->first, why);
       at = waiting_.erase(at);
     } else {
       ++at;
@@ -61,7 +61,7 @@ void source_peers::wait(room_id room, std::vector<peer_id> sources) {
     const auto& at = peers_.at(peer);
     if (at.fault.empty())
       continue;
-    failed_.emplace_back(room, at.fault);
+    failed_.emplace_back(room, room_failure{at.fault, failure_kind::misfit});
     return;
   }
   waiting_[room] = std::move(sources);

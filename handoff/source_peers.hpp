@@ -43,7 +43,7 @@ public:
   /// Rooms that are ready, with their sources in the order of `wait`.
   std::vector<std::pair<room_id, std::vector<receiver_rooms::source>>> take_ready();
   /// Rooms that cannot be, with the reason.
-  std::vector<std::pair<room_id, std::string>> take_failed() { return std::exchange(failed_, {}); }
+  std::vector<std::pair<room_id, room_failure>> take_failed() { return std::exchange(failed_, {}); }
 
   bool has(peer_id peer) const { return peers_.contains(peer); }
   bool is_waiting(room_id room) const { return waiting_.contains(room); }
@@ -58,13 +58,13 @@ private:
     std::string fault; ///< Why the worker does not fit; empty when it does.
   };
   bool is_ready(const std::vector<peer_id>& sources) const;
-  void fail_waiting(peer_id peer, const std::string& reason);
+  void fail_waiting(peer_id peer, const room_failure& why);
 
   kv_layout own_;
   std::map<peer_id, source_peer> peers_;
   std::map<room_id, std::vector<peer_id>> waiting_;
   std::vector<room_id> changed_; ///< Rooms of `waiting_` that may be ready.
-  std::vector<std::pair<room_id, std::string>> failed_;
+  std::vector<std::pair<room_id, room_failure>> failed_;
 };
 
 } // namespace peercache::handoff

@@ -31,7 +31,8 @@ FOLDERS = {
                "directory", "net", "rdma", "rdma/verbs", "rdma/tcp", "metrics", "link/protocol", "link"],
     "client": ["common", "config", "discovery", "storage", "directory", "net", "rdma", "rdma/verbs", "rdma/tcp",
                "link/protocol", "link"],
-    "client/handoff": ["common", "rdma", "rdma/verbs", "rdma/tcp", "handoff", "handoff/links", "link", "client"],
+    "client/handoff": ["common", "rdma", "rdma/verbs", "rdma/tcp", "handoff", "handoff/links", "link/protocol", "link",
+                       "client"],
     "bench": ["common", "storage", "rdma", "rdma/verbs", "rdma/tcp"],
     "cli": ["common", "config", "discovery", "actors", "client", "bench"],
     "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",
@@ -58,9 +59,9 @@ FILES = {
 SHARED = {
     "link/protocol/disk_wire.hpp": ["directory"],
     "link/protocol/pool_wire.hpp": ["directory"],
-    "metrics/latency_histogram.hpp": ["client"],
+    "metrics/latency_histogram.hpp": ["client", "client/handoff"],
     "metrics/metric_table.hpp": ["cli"],
-    "metrics/samples.hpp": ["client", "link/protocol"],
+    "metrics/samples.hpp": ["client", "client/handoff", "link/protocol"],
 }
 
 EVERYTHING = ["tests"]  # folders that may include any other folder

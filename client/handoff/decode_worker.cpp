@@ -72,7 +72,7 @@ result<room_watch> decode_worker::open(room_id room) {
       return {errc::refused, "the worker's memory is given back"};
     if (auto opened = impl_->rooms.open(room); !opened)
       return opened.error();
-    ++impl_->counted.opened;
+    impl_->counted.opened();
     return impl_->watches.add(room);
   });
 }
@@ -95,22 +95,22 @@ result<void> decode_worker::allocate(room_id room, handoff::allocated_pages page
   return impl_->call([&] { return impl_->rooms.allocate(room, std::move(pages)); });
 }
 
-void decode_worker::abort(room_id room, std::string reason, bool from_another_rank) {
+void decode_worker::abort(room_id room, std::string reason, handoff::failure_kind kind) {
   if (!impl_->home.is_here())
     return;
   impl_->call([&] {
     impl_->to_dial.erase(room);
     impl_->peers.forget(room);
-    impl_->rooms.abort(room, std::move(reason), from_another_rank);
+    impl_->rooms.abort(room, std::move(reason), kind);
     return true;
   });
 }
 
 std::optional<handoff::room_failure> decode_worker::end(room_id room, std::string reason,
-                                                        bool from_another_rank) {
+                                                        handoff::failure_kind kind) {
   if (!impl_->home.is_here())
-    return handoff::room_failure{closed_decode_worker().message, false};
-  abort(room, std::move(reason), from_another_rank);
+    return handoff::room_failure{closed_decode_worker().message};
+  abort(room, std::move(reason), kind);
   impl_->wait_until_quiet(room);
   return impl_->call([&] { return impl_->rooms.failure(room); });
 }
@@ -152,7 +152,14 @@ decode_stats decode_worker::stats() const {
   if (!impl_->home.is_here())
     return {};
   std::lock_guard guard{impl_->lock};
-  auto now = impl_->counted;
+  const auto& counted = impl_->counted;
+  decode_stats now;
+  now.opened = counted.rooms_opened();
+  now.succeeded = counted.rooms_succeeded();
+  now.failed = counted.rooms_failed();
+  now.reads = counted.reads_good() + counted.reads_refused();
+  now.refused = counted.reads_refused();
+  now.bytes = counted.bytes();
   now.turns = impl_->rooms.turns();
   now.peers = impl_->peers.size();
   return now;

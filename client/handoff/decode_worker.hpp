@@ -21,7 +21,7 @@ struct decode_stats {
   std::uint64_t failed = 0;
   std::uint64_t reads = 0;   ///< Reads that have ended, each of at most some 64 MiB.
   std::uint64_t refused = 0; ///< Reads whose lease had ended, or that failed otherwise.
-  std::uint64_t bytes = 0;   ///< Bytes of reads that were good.
+  std::uint64_t bytes = 0;   ///< Bytes that were read for rooms that succeeded.
   std::size_t turns = 0;     ///< Rooms that are open now, and cleared ones that wait for a read.
   std::size_t peers = 0;     ///< Connections to prefill workers.
 };
@@ -64,11 +64,13 @@ public:
   /// Joins all prefill workers of the room with these pages. Errors: as `receiver_rooms::allocate`.
   result<void> allocate(handoff::room_id room, handoff::allocated_pages pages);
   /// Fails the room, which is seen to have failed when nothing writes to its pages any more.
-  void abort(handoff::room_id room, std::string reason, bool from_another_rank = false);
+  void abort(handoff::room_id room, std::string reason,
+             handoff::failure_kind kind = handoff::failure_kind::aborted);
   /// As `abort`, and waits until nothing writes to the room's pages any more. Returns why the room
   /// has failed, which may have been before; nothing when it has succeeded or is not open.
-  std::optional<handoff::room_failure> end(handoff::room_id room, std::string reason,
-                                           bool from_another_rank = false);
+  std::optional<handoff::room_failure>
+  end(handoff::room_id room, std::string reason,
+      handoff::failure_kind kind = handoff::failure_kind::aborted);
   /// Forgets the room, aborting it first if it has not ended, and waits as `end` does.
   void clear(handoff::room_id room);
 

@@ -43,10 +43,15 @@ void decode_worker::impl::spawn() {
   threads.spawn([this] {
     run_links(*links, stop, [this](const auto& events, auto now) { return turn(events, now); });
   });
+  reporter = report_to_node(threads, options, "decode", [this](const std::string& name) {
+    std::lock_guard guard{lock};
+    return counted.samples("decode", name, rooms.turns(), peers.size());
+  });
 }
 
 void decode_worker::impl::close() {
   give_memory_back();
+  reporter.reset();
   stop.store(true, std::memory_order_release);
   links->wake();
   plane->stop(); // No read is under way, and no room is left that could order one.
@@ -160,9 +165,7 @@ void decode_worker::impl::lose(peer_id peer, const std::string& why) {
 }
 
 void decode_worker::impl::finish(const room_reads::finished& read, time_point now) {
-  ++counted.reads;
-  counted.refused += read.good ? 0 : 1;
-  counted.bytes += read.good ? read.bytes : 0;
+  counted.read(read.good);
   rooms.finish_read(read.id, read.good, read.reason, now);
 }
 
@@ -181,7 +184,7 @@ void decode_worker::impl::dial_for(room_id room, const std::vector<worker_addres
     const auto peer = links->connect(address, std::nullopt, now);
     if (!peer) {
       lost[address] = at(address) + " cannot be reached: " + peer.error().message;
-      return rooms.abort(room, lost[address]);
+      return rooms.abort(room, lost[address], handoff::failure_kind::peer_lost);
     }
     peers.dialed(*peer);
     addresses.emplace(*peer, address);
@@ -193,9 +196,9 @@ void decode_worker::impl::dial_for(room_id room, const std::vector<worker_addres
 void decode_worker::impl::connect_rooms() {
   for (auto& [room, sources] : peers.take_ready())
     if (auto connected = rooms.connect(room, std::move(sources)); !connected)
-      rooms.abort(room, connected.error().message);
-  for (const auto& [room, reason] : peers.take_failed())
-    rooms.abort(room, reason);
+      rooms.abort(room, connected.error().message, handoff::failure_kind::misfit);
+  for (const auto& [room, why] : peers.take_failed())
+    rooms.abort(room, why.reason, why.kind);
 }
 
 // -- what the rooms ask for; without `lock`
@@ -248,8 +251,12 @@ void decode_worker::impl::publish() {
     const auto state = rooms.poll(room);
     if (!watches.set(room, state))
       continue;
-    counted.failed += state == room_state::failed ? 1 : 0;
-    counted.succeeded += state == room_state::success ? 1 : 0;
+    if (const auto done = rooms.metric(room)) {
+      counted.succeeded(done->bytes);
+      counted.took(std::chrono::microseconds(done->microseconds));
+    } else if (const auto why = rooms.failure(room)) {
+      counted.failed(*why, unix_seconds());
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "client/handoff/decode_worker.hpp"
+#include "client/handoff/hand_over_counts.hpp"
+#include "client/handoff/node_reporter.hpp"
 #include "client/handoff/room_reads.hpp"
 #include "client/read_plane.hpp"
 #include "common/forks.hpp"
@@ -61,7 +63,7 @@ public:
   /// Where each of `peers` listens.
   std::map<handoff::peer_id, handoff::worker_address> addresses;
   std::map<handoff::worker_address, std::string> lost; ///< For `take_lost`.
-  decode_stats counted;
+  hand_over_counts counted;
   bool lent = false; ///< Rooms may be opened.
 
 private:
@@ -95,7 +97,8 @@ private:
   std::mutex memory_lock;            ///< Held while memory is registered, which may take seconds.
   bool registered = false;           ///< Guarded by `memory_lock`.
   std::atomic<bool> stop{false};
-  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+  link::thread_actors threads;             ///< Ends first: all other members are used by threads.
+  std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.
 };
 
 } // namespace peercache::client

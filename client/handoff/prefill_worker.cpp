@@ -1,7 +1,9 @@
 #include "client/handoff/prefill_worker.hpp"
 
+#include "client/handoff/hand_over_counts.hpp"
 #include "client/handoff/links_loop.hpp"
 #include "client/handoff/memory_server.hpp"
+#include "client/handoff/node_reporter.hpp"
 #include "common/forks.hpp"
 #include "common/log.hpp"
 #include "handoff/distinct_memory.hpp"
@@ -43,16 +45,21 @@ public:
       : layout(std::move(own)), memory(handoff::distinct_memory(layout)), served(std::move(server)),
         links(std::move(connections)), leases(served->leases(), process), rooms(leases, {}) {}
 
-  void spawn() {
+  void spawn(const worker_options& options) {
     for (auto& body : served->bodies())
       threads.spawn(std::move(body));
     threads.spawn([this] {
       run_links(*links, stop, [this](const auto& events, auto now) { return turn(events, now); });
     });
+    reporter = report_to_node(threads, options, "prefill", [this](const std::string& name) {
+      std::lock_guard guard{lock};
+      return counted.samples("prefill", name, rooms.rooms(), peers.size());
+    });
   }
 
   void close() {
     give_memory_back();
+    reporter.reset();
     stop.store(true, std::memory_order_release);
     links->wake();
     served->stop();
@@ -100,9 +107,10 @@ public:
       const auto state = rooms.poll(id);
       if (!watches.set(id, state))
         continue;
-      counted.failed += state == room_state::failed ? 1 : 0;
-      counted.succeeded += state == room_state::success ? 1 : 0;
-      counted.bytes += state == room_state::success ? rooms.metric(id).bytes : 0;
+      if (state == room_state::success)
+        counted.succeeded(rooms.metric(id).bytes);
+      else if (const auto why = rooms.failure(id))
+        counted.failed(*why, unix_seconds());
     }
   }
 
@@ -119,7 +127,7 @@ public:
   handoff::sender_rooms rooms;
   room_watches<send_id> watches;
   std::set<peer_id> peers; ///< Decode workers that have said hello.
-  prefill_stats counted;
+  hand_over_counts counted;
   bool lent = false; ///< Rooms may be opened.
 
 private:
@@ -175,7 +183,8 @@ private:
   std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
   bool registered = false; ///< Guarded by `memory_lock`.
   std::atomic<bool> stop{false};
-  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+  link::thread_actors threads;             ///< Ends first: all other members are used by threads.
+  std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.
 };
 
 prefill_worker::prefill_worker(std::unique_ptr<impl> made) : impl_(std::move(made)) {}
@@ -207,7 +216,7 @@ result<std::unique_ptr<prefill_worker>> prefill_worker::start(const worker_optio
     return links.error();
   auto made =
       std::make_unique<impl>(std::move(*served), std::move(*links), std::move(layout), process);
-  made->spawn();
+  made->spawn(options);
   std::unique_ptr<prefill_worker> worker{new prefill_worker(std::move(made))};
   if (auto lent = worker->lend_memory(); !lent)
     return lent.error();
@@ -233,7 +242,7 @@ result<prefill_room> prefill_worker::open(handoff::room_id room, std::uint32_t r
     const auto id = rooms.open(room, required);
     if (!id)
       return id.error();
-    ++impl_->counted.opened;
+    impl_->counted.opened();
     return prefill_room{*id, impl_->watches.add(*id)};
   });
 }
@@ -260,11 +269,11 @@ result<void> prefill_worker::send(send_id id, std::span<const std::uint32_t> pag
   });
 }
 
-void prefill_worker::abort(send_id id, std::string reason, bool from_another_rank) {
+void prefill_worker::abort(send_id id, std::string reason, handoff::failure_kind kind) {
   if (!impl_->home.is_here())
     return;
   impl_->call([&](handoff::sender_rooms& rooms) {
-    rooms.abort(id, std::move(reason), from_another_rank);
+    rooms.abort(id, std::move(reason), kind);
     return true;
   });
 }
@@ -282,12 +291,12 @@ void prefill_worker::clear(send_id id) {
 
 std::optional<handoff::room_failure> prefill_worker::failure(send_id id) const {
   if (!impl_->home.is_here())
-    return handoff::room_failure{closed_worker().message, false};
+    return handoff::room_failure{closed_worker().message};
   std::lock_guard guard{impl_->lock};
   return impl_->rooms.failure(id);
 }
 
-handoff::sender_rooms::transfer_metric prefill_worker::metric(send_id id) const {
+handoff::transfer_metric prefill_worker::metric(send_id id) const {
   if (!impl_->home.is_here())
     return {};
   std::lock_guard guard{impl_->lock};
@@ -309,7 +318,12 @@ prefill_stats prefill_worker::stats() const {
   if (!impl_->home.is_here())
     return {};
   std::lock_guard guard{impl_->lock};
-  auto now = impl_->counted;
+  const auto& counted = impl_->counted;
+  prefill_stats now;
+  now.opened = counted.rooms_opened();
+  now.succeeded = counted.rooms_succeeded();
+  now.failed = counted.rooms_failed();
+  now.bytes = counted.bytes();
   now.rooms = impl_->rooms.rooms();
   now.peers = impl_->peers.size();
   return now;

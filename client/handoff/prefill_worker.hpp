@@ -25,8 +25,8 @@ struct prefill_stats {
   std::uint64_t opened = 0;
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
-  std::uint64_t bytes =
-      0;                 ///< Bytes that decode workers said they had read, of rooms that succeeded.
+  /// Bytes that decode workers said they had read, of rooms that succeeded.
+  std::uint64_t bytes = 0;
   std::size_t rooms = 0; ///< Rooms that are open now.
   std::size_t peers = 0; ///< Decode workers that are connected now.
 };
@@ -63,10 +63,11 @@ public:
   result<void> init(handoff::send_id id, std::uint32_t pages);
   result<void> send(handoff::send_id id, std::span<const std::uint32_t> pages, bool last,
                     std::vector<handoff::state_items> states = {}, std::uint32_t aux_row = 0);
-  void abort(handoff::send_id id, std::string reason, bool from_another_rank = false);
+  void abort(handoff::send_id id, std::string reason,
+             handoff::failure_kind kind = handoff::failure_kind::aborted);
   void clear(handoff::send_id id);
   std::optional<handoff::room_failure> failure(handoff::send_id id) const;
-  handoff::sender_rooms::transfer_metric metric(handoff::send_id id) const;
+  handoff::transfer_metric metric(handoff::send_id id) const;
 
   /// Fails all rooms and ends the registration of the memory: when it returns, nobody reads it.
   void give_memory_back();

@@ -173,7 +173,7 @@ TEST_F(receiver, an_abort_cancels_reads_and_is_seen_when_they_have_ended) {
   offer_all();
   const auto read = rooms_.next_read();
   ASSERT_TRUE(read);
-  rooms_.abort(room, "another rank failed", true);
+  rooms_.abort(room, "another rank failed", failure_kind::another_rank);
   const auto actions = rooms_.take_actions();
   ASSERT_THAT(actions, SizeIs(4)) << "three aborts and the cancel";
   EXPECT_EQ(actions[2], receiver_rooms::action(receiver_rooms::outgoing{
@@ -184,7 +184,8 @@ TEST_F(receiver, an_abort_cancels_reads_and_is_seen_when_they_have_ended) {
   EXPECT_FALSE(rooms_.next_read()) << "nothing new is read";
   finish(*read);
   EXPECT_EQ(rooms_.poll(room), failed);
-  EXPECT_EQ(rooms_.failure(room), (room_failure{"another rank failed", true}));
+  EXPECT_EQ(rooms_.failure(room),
+            (room_failure{"another rank failed", failure_kind::another_rank}));
   EXPECT_EQ(rooms_.wire_bytes(), 0u);
 }
 

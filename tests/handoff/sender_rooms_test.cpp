@@ -153,10 +153,10 @@ TEST_F(sender, an_abort_revokes_the_lease_before_it_returns) {
   begin();
   send({1}, false);
   const auto under = take_offers()[0].under;
-  rooms_.abort(id_, "the client has gone", true);
+  rooms_.abort(id_, "the client has gone", failure_kind::another_rank);
   EXPECT_FALSE(leases_.stands(under));
   EXPECT_EQ(rooms_.poll(id_), failed);
-  EXPECT_EQ(rooms_.failure(id_), (room_failure{"the client has gone", true}));
+  EXPECT_EQ(rooms_.failure(id_), (room_failure{"the client has gone", failure_kind::another_rank}));
   EXPECT_EQ(rooms_.take_messages(), abort_to(alice, 1, "the client has gone"));
   rooms_.abort(id_, "again");
   EXPECT_EQ(reason(), "the client has gone");

@@ -77,7 +77,8 @@ TEST_F(source_peers_test, a_worker_that_does_not_fit_fails_rooms_that_wait_and_t
   auto failed = peers.take_failed();
   ASSERT_THAT(failed, SizeIs(1));
   EXPECT_EQ(failed[0].first, room_id{7});
-  EXPECT_THAT(failed[0].second, HasSubstr("fp8"));
+  EXPECT_THAT(failed[0].second.reason, HasSubstr("fp8"));
+  EXPECT_EQ(failed[0].second.kind, failure_kind::misfit);
   peers.wait({8}, {{1}});
   failed = peers.take_failed();
   ASSERT_THAT(failed, SizeIs(1));
@@ -95,7 +96,7 @@ TEST_F(source_peers_test, a_worker_that_is_lost_fails_the_rooms_that_wait_for_it
   const auto failed = peers.take_failed();
   ASSERT_THAT(failed, SizeIs(1));
   EXPECT_EQ(failed[0].first, room_id{7});
-  EXPECT_EQ(failed[0].second, "it died");
+  EXPECT_EQ(failed[0].second, (room_failure{"it died", failure_kind::peer_lost}));
   EXPECT_TRUE(peers.is_waiting({8}));
   EXPECT_FALSE(peers.has({1}));
   EXPECT_TRUE(peers.has({2}));

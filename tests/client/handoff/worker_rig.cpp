@@ -77,6 +77,7 @@ bool worker_memory::has_aux(std::uint32_t row, std::uint8_t value) const {
 worker_options tcp_options() {
   worker_options options;
   options.rails.mode = rdma::plane_mode::tcp;
+  options.node_port = 0;
   return options;
 }
 

@@ -100,7 +100,7 @@ void handoff_world::end_decode(request& at) {
   at.decode.at = phase::ending;
   bool ended = true;
   for (auto& each : decode_) {
-    each->rooms.abort(at.number, "another rank has failed", true);
+    each->rooms.abort(at.number, "another rank has failed", failure_kind::another_rank);
     const auto state = each->rooms.poll(at.number);
     ended &= state == room_state::failed || state == room_state::success;
   }

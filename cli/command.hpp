@@ -51,6 +51,7 @@ void add_status_command(command_line& line);
 void add_nodes_command(command_line& line);
 void add_ring_command(command_line& line);
 void add_shard_command(command_line& line);
+void add_handoff_command(command_line& line);
 void add_key_command(command_line& line);
 void add_put_command(command_line& line);
 void add_get_command(command_line& line);

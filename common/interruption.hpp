@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+namespace peercache {
+
+/// Lets the calls of one thread end early, for a reason that only this thread can find out:
+/// signals, whose handlers Python runs in its main thread alone. While an object lives, whatever
+/// waits in its thread wakes every `interval` to call `look`; from the first true on, the thread's
+/// waits end as if its client were closed. A thread without an object waits undisturbed and pays
+/// one load.
+///
+/// Threads: object and functions belong to the calling thread. Lifetime: objects are nested, and
+/// the inner one counts: `look` may itself run calls that have an interruption of their own.
+/// Nothing calls `look` while it holds a lock.
+class interruption {
+public:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds interval{50};
+
+  /// @param look returns whether the calls of this thread are to end; must not throw
+  explicit interruption(std::function<bool()> look);
+  ~interruption();
+  interruption(const interruption&) = delete;
+  interruption& operator=(const interruption&) = delete;
+
+  /// Whether this thread has an interruption at all.
+  static bool possible() noexcept;
+  /// Whether a look of this thread has found that its calls are to end.
+  static bool given() noexcept;
+  /// Looks, if a look is due. Returns `given()`.
+  static bool look();
+  /// The time until which this thread may wait before it has to look: `until` at the latest.
+  static clock::time_point next_look(clock::time_point until) noexcept;
+
+private:
+  const std::function<bool()> look_;
+  interruption* const outer_;
+  clock::time_point due_;
+  bool given_ = false;
+};
+
+/// Waits until `done()`, which is called with the lock held; at most until `until`, and no longer
+/// than until the thread is interrupted. Returns the last `done()`.
+template <class Done>
+bool wait_interruptibly(std::unique_lock<std::mutex>& guard, std::condition_variable& changed,
+                        interruption::clock::time_point until, Done&& done) {
+  while (!interruption::given()) {
+    const auto slice = interruption::next_look(until);
+    if (changed.wait_until(guard, slice, done))
+      return true;
+    if (slice >= until)
+      return false;
+    guard.unlock();
+    interruption::look();
+    guard.lock();
+  }
+  return done();
+}
+
+} // namespace peercache

@@ -152,7 +152,7 @@ bool cache_client::is_open() const noexcept {
 }
 
 void cache_client::close() {
-  if (is_open())
+  if (impl_->home.is_here())
     impl_->close();
 }
 

@@ -29,8 +29,8 @@ clear_result clear_space(session& with, std::string_view space, deadline until) 
       std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now()), 1ms);
   session::caller self{with};
   auto asked =
-      (*self)->request(pool->gateway, left, link::clear_atom_v, space_named(space).value,
-                       static_cast<std::uint32_t>((left - spare_of(left)).count()), std::string{});
+      self->request(pool->gateway, left, link::clear_atom_v, space_named(space).value,
+                    static_cast<std::uint32_t>((left - spare_of(left)).count()), std::string{});
   const auto at_close = self.fail_at_close({asked.id()});
   clear_result outcome;
   asked.receive(

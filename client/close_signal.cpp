@@ -23,7 +23,7 @@ void close_signal::give() {
 close_signal::waiter::waiter(close_signal& signal, std::function<void()> end_wait)
     : signal_(signal) {
   std::lock_guard guard{signal_.lock_};
-  if (signal_.given())
+  if (signal_.given_)
     end_wait();
   place_ = signal_.waiters_.insert(signal_.waiters_.end(), std::move(end_wait));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/interruption.hpp"
 #include "net/socket.hpp"
 
 #include <atomic>
@@ -14,7 +15,11 @@ class close_signal {
 public:
   close_signal();
 
-  bool given() const noexcept { return given_.load(std::memory_order_acquire); }
+  /// Whether the calls of this thread are to end: the signal was given, or the thread has been
+  /// interrupted (common/interruption.hpp).
+  bool given() const noexcept {
+    return given_.load(std::memory_order_acquire) || interruption::given();
+  }
   /// Returns a file that becomes readable with the signal, for `poll`; -1 when the process had no
   /// descriptor left.
   int file() const noexcept { return file_.get(); }

@@ -1,6 +1,7 @@
 #include "client/directory_lookup.hpp"
 
 #include "common/assert.hpp"
+#include "common/interruption.hpp"
 #include "directory/wire.hpp"
 
 #include <algorithm>
@@ -83,7 +84,10 @@ void directory_lookup::wait(std::span<question> asked) {
       waiting.push_back({to.channel->fd(), to.channel->events(), 0});
       until = std::min(until, to.until);
     }
-  auto left = std::max(left_until(until), 0ms);
+  // Rounded up: a wait that ended just before the look was due would end again and again.
+  const auto look =
+      std::chrono::ceil<milliseconds>(interruption::next_look(until) - steady_clock::now());
+  auto left = std::max(std::min(left_until(until), look), 0ms);
   waiting.push_back({session_.closing().file(), POLLIN, 0});
   ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
   auto next = waiting.begin();
@@ -114,6 +118,7 @@ void directory_lookup::ask(const std::vector<lookup_plan::share>& shares, deadli
   const auto open = [](const question& to) { return to.channel != nullptr; };
   while (std::any_of(asked.begin(), asked.end(), open)) {
     wait(asked);
+    interruption::look();
     const auto then = steady_clock::now();
     const bool closed = session_.closing().given();
     for (auto& to : asked) {

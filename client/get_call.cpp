@@ -4,6 +4,7 @@
 #include "common/assert.hpp"
 #include "common/copy.hpp"
 #include "common/guards.hpp"
+#include "common/interruption.hpp"
 #include "rdma/data_plane.hpp"
 
 #include <algorithm>
@@ -134,6 +135,7 @@ void get_call::read_from_memory() {
 }
 
 void get_call::read_own_host(const read_plan::page& page) {
+  interruption::look();
   if (plan_.may_copy(page, is_late() || client_.closing.given()))
     plan_.copied(page, copy_out(page, client_.verify(client_.options.verify_own_host)));
 }

@@ -27,9 +27,9 @@ promote_call::promote_call(session& with, const link::topology& cluster, promote
     if (holder == nullptr || !holder->linked() || within <= 0ms)
       answers_.emplace_back();
     else
-      answers_.emplace_back((*self_)->request(holder->gateway, left, link::promote_atom_v,
-                                              share.request,
-                                              static_cast<std::uint32_t>(within.count())));
+      answers_.emplace_back(self_->request(holder->gateway, left, link::promote_atom_v,
+                                           share.request,
+                                           static_cast<std::uint32_t>(within.count())));
   }
 }
 

@@ -24,7 +24,7 @@ public:
   std::vector<promote_plan::place> take();
 
 private:
-  using pending_answer = decltype(std::declval<caf::scoped_actor&>()->request(
+  using pending_answer = decltype(std::declval<caf::blocking_actor&>().request(
       std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::promote_atom_v,
       std::string{}, std::uint32_t{}));
 

@@ -85,7 +85,7 @@ remove_call::send(session::caller& self, const link::peer* holder, const remove_
     return std::nullopt;
   }
   const auto patience = duration_cast<milliseconds>(remove_plan::patience(left, is_last_));
-  return (*self)->request(holder->gateway, patience, link::remove_atom_v, part.keys);
+  return self->request(holder->gateway, patience, link::remove_atom_v, part.keys);
 }
 
 void remove_call::ask(const link::topology& cluster,

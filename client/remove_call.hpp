@@ -27,7 +27,7 @@ public:
   void run_everywhere();
 
 private:
-  using pending_answer = decltype(std::declval<caf::scoped_actor&>()->request(
+  using pending_answer = decltype(std::declval<caf::blocking_actor&>().request(
       std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::remove_atom_v,
       std::string{}));
 

@@ -1,6 +1,7 @@
 #include "client/session.hpp"
 
 #include "client/session_actor.hpp"
+#include "common/interruption.hpp"
 #include "link/connector_actor.hpp"
 #include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
@@ -117,13 +118,13 @@ session_board::readiness session_board::ready() const {
 
 result<void> session_board::wait_ready(deadline until) const {
   std::unique_lock guard{lock_};
-  changed_.wait_until(guard, until, [this] {
+  wait_interruptibly(guard, changed_, until, [this] {
     return ready_now() != readiness::no_node || (fault_ && fault_->code == errc::incompatible);
   });
   if (ready_now() == readiness::no_node)
     return fault_.value_or(error{errc::timed_out, "no answer in time"});
   until = std::min(until, std::chrono::steady_clock::now() + dial_timeout);
-  changed_.wait_until(guard, until, [this] { return ready_now() == readiness::settled; });
+  wait_interruptibly(guard, changed_, until, [this] { return ready_now() == readiness::settled; });
   return {};
 }
 
@@ -138,7 +139,7 @@ void session_board::close() {
 
 bool session_board::wait_view(const directory::view_number& wanted, deadline until) const {
   std::unique_lock guard{lock_};
-  return changed_.wait_until(guard, until, [&] {
+  return wait_interruptibly(guard, changed_, until, [&] {
     const auto& view = topology_->view;
     return closed_ || (directory::view_number{view.term, view.version} >= wanted &&
                        ready_now() != readiness::linking);
@@ -204,7 +205,7 @@ bool session::refresh_view(const link::gateway_actor& whom, const directory::vie
   caller self{*this};
   auto left =
       std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-  auto asked = (*self)->request(whom, std::max(left, 1ms), link::view_atom_v);
+  auto asked = self->request(whom, std::max(left, 1ms), link::view_atom_v);
   const auto at_close = self.fail_at_close({asked.id()});
   asked.receive(
       [this](const std::string& view) { caf::anon_send(links_, link::view_atom_v, view); },
@@ -222,7 +223,7 @@ session::caller::caller(session& owner) : owner_(owner) {
   }
   if (actor_)
     return;
-  actor_ = std::make_unique<caf::scoped_actor>(*owner.system_);
+  actor_ = std::make_unique<link::calling_actor>(*owner.system_);
   link::leave_actor_system();
 }
 
@@ -234,12 +235,10 @@ session::caller::~caller() {
 }
 
 close_signal::waiter session::caller::fail_at_close(std::vector<caf::message_id> requests) {
-  return {owner_.closing_,
-          [actor = caf::strong_actor_ptr{(*actor_)->ctrl()}, requests = std::move(requests)] {
+  actor_->fail_when_interrupted(requests);
+  return {owner_.closing_, [asker = actor_->address(), requests = std::move(requests)] {
             for (const auto& request : requests)
-              actor->enqueue(caf::make_mailbox_element(nullptr, request, {},
-                                                       caf::make_error(caf::sec::request_timeout)),
-                             nullptr);
+              link::fail_request(asker, request);
           }};
 }
 

@@ -10,6 +10,7 @@
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
 #include "client/stale_records.hpp"
+#include "link/calling_actor.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/topology.hpp"
@@ -123,16 +124,16 @@ public:
     ~caller();
     caller(const caller&) = delete;
     caller& operator=(const caller&) = delete;
-    caf::scoped_actor& operator*() noexcept { return *actor_; }
-    caf::scoped_actor* operator->() noexcept { return actor_.get(); }
+    caf::blocking_actor* operator->() noexcept { return actor_->operator->(); }
     /// Call when an answer may still arrive: the actor and its mailbox are then thrown away.
     void spoil() noexcept { spoiled_ = true; }
-    /// While the result lives, closing the client answers these requests with an error.
+    /// While the result lives, closing the client answers these requests with an error, and so
+    /// does an interruption of this thread.
     close_signal::waiter fail_at_close(std::vector<caf::message_id> requests);
 
   private:
     session& owner_;
-    std::unique_ptr<caf::scoped_actor> actor_;
+    std::unique_ptr<link::calling_actor> actor_;
     bool spoiled_ = false;
   };
 
@@ -147,7 +148,7 @@ private:
   caf::actor unmapping_thread_;
   std::mutex callers_lock_;
   /// Guarded by callers_lock_. Idle actors, from which `caller` takes its own.
-  std::vector<std::unique_ptr<caf::scoped_actor>> callers_;
+  std::vector<std::unique_ptr<link::calling_actor>> callers_;
 };
 
 } // namespace peercache::client

@@ -3,6 +3,7 @@
 #include "client/timed_copy.hpp"
 #include "common/assert.hpp"
 #include "common/copy.hpp"
+#include "common/interruption.hpp"
 #include "link/protocol/pool_wire.hpp"
 
 #include <chrono>
@@ -90,7 +91,7 @@ void set_call::take_answer(slot_request& request) {
 
 void set_call::copy_in() {
   for (const auto& page : plan_.to_fill())
-    if (is_late() || !copy_in(page))
+    if (interruption::look() || is_late() || !copy_in(page))
       plan_.too_late(page.index);
 }
 

@@ -1,6 +1,7 @@
 #include "client/set_window.hpp"
 
 #include "common/assert.hpp"
+#include "common/interruption.hpp"
 
 #include <algorithm>
 
@@ -18,7 +19,7 @@ bool set_window::enter(std::uint64_t bytes, deadline until) {
   std::unique_lock guard{lock_};
   // A call that is larger than the whole window passes when no other call is in the window.
   auto fits = [&] { return bytes_ == 0 || bytes_ + bytes <= bytes_max_; };
-  if (!changed_.wait_until(guard, until, [&] { return closed_ || fits(); }) || closed_)
+  if (!wait_interruptibly(guard, changed_, until, [&] { return closed_ || fits(); }) || closed_)
     return false;
   bytes_ += bytes;
   ++calls_;
@@ -48,7 +49,8 @@ void set_window::close() {
 
 std::optional<flush_result> set_window::wait_empty(deadline until) {
   std::unique_lock guard{lock_};
-  if (!changed_.wait_until(guard, until, [&] { return closed_ || calls_ == 0; }) || closed_)
+  if (!wait_interruptibly(guard, changed_, until, [&] { return closed_ || calls_ == 0; }) ||
+      closed_)
     return std::nullopt;
   return std::exchange(outcome_, {});
 }

@@ -1,5 +1,7 @@
 #include "client/slot_request.hpp"
 
+#include "common/interruption.hpp"
+
 namespace peercache::client {
 
 bool slot_request::answer(std::string packed_slots, page_status why_not) {
@@ -15,7 +17,7 @@ bool slot_request::answer(std::string packed_slots, page_status why_not) {
 
 slot_request::outcome slot_request::wait(deadline until) {
   std::unique_lock guard{lock_};
-  if (answered_.wait_until(guard, until, [this] { return outcome_.has_value(); }))
+  if (wait_interruptibly(guard, answered_, until, [this] { return outcome_.has_value(); }))
     return std::move(*outcome_);
   given_up_ = true;
   return {{}, page_status::timed_out};

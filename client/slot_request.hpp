@@ -34,7 +34,8 @@ public:
     std::string slots; ///< Packed slot_ids; empty when refused.
     page_status why_not = page_status::pending;
   };
-  /// For the caller: waits for the answer; `timed_out` gives the request up.
+  /// For the caller: waits for the answer; `timed_out` gives the request up, at the deadline or
+  /// when the thread is interrupted.
   outcome wait(deadline until);
 
 private:

@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/copy.hpp"
+#include "common/interruption.hpp"
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ bool timed_copy::copy(std::span<std::byte> to, std::span<const std::byte> from) 
   PEERCACHE_ASSERT(to.size() >= from.size());
   while (!from.empty()) {
     if (since_look_ == look_bytes) {
-      if (now_() >= until_)
+      if (now_() >= until_ || interruption::look())
         return false;
       since_look_ = 0;
     }

@@ -10,7 +10,8 @@
 
 namespace peercache::client {
 
-/// Copies one page, part by part, and gives up when the deadline passes: a page of a gibibyte takes
+/// Copies one page, part by part, and gives up when the deadline passes or the thread is
+/// interrupted: a page of a gibibyte takes
 /// longer than any margin. The clock is looked at every `look_bytes`, so a smaller page is copied
 /// whole; a caller with many pages looks at the clock between them. Threads: one object per page.
 /// No fence: `copy_fence` comes after the last page.
@@ -22,7 +23,7 @@ public:
   /// @param digest whether the checksum of the copied bytes is wanted
   timed_copy(deadline until, bool digest, clock now = &std::chrono::steady_clock::now);
 
-  /// False when the deadline has passed: some of the bytes are not copied, and no more will be.
+  /// False when the copy was given up: some of the bytes are not copied, and no more will be.
   bool copy(std::span<std::byte> to, std::span<const std::byte> from) noexcept;
 
   /// XXH3 of all copied bytes. @pre the constructor's `digest` was true

@@ -86,6 +86,8 @@ struct read_batch {
   }
   /// Blocks the calling thread until the batch is complete: a short spin, then a futex wait.
   void wait() const noexcept;
+  /// As `wait`, until `until` at the latest. Returns whether the batch is complete.
+  bool wait_until(clock::time_point until) const noexcept;
   /// Makes a completed batch usable again. @pre no thread waits for the batch
   void reset() noexcept { state_.store(state_open, std::memory_order_relaxed); }
 

@@ -11,6 +11,7 @@ namespace {
 /// to finish. A read from another host takes far longer, and the awaited thread may need this CPU.
 constexpr auto spin_max = std::chrono::microseconds(4);
 constexpr int pauses_per_look_at_the_clock = 32;
+constexpr auto sleep_max = std::chrono::seconds(1);
 
 bool spin_until_complete(const read_batch& batch) noexcept {
   if (batch.complete())
@@ -47,17 +48,26 @@ void read_batch::fail(page_status status) noexcept {
 }
 
 void read_batch::wait() const noexcept {
+  while (!wait_until(clock::now() + sleep_max)) {
+  }
+}
+
+bool read_batch::wait_until(clock::time_point until) const noexcept {
   if (spin_until_complete(*this))
-    return;
+    return true;
   auto seen = state_.load(std::memory_order_acquire);
   while (seen != state_complete) {
+    const auto left = until - clock::now();
+    if (left <= clock::duration::zero())
+      return false;
     if (seen == state_slept_on ||
         state_.compare_exchange_weak(seen, state_slept_on, std::memory_order_acq_rel,
                                      std::memory_order_acquire)) {
-      net::futex_wait(state_, state_slept_on, std::chrono::seconds(1));
+      net::futex_wait(state_, state_slept_on, left);
       seen = state_.load(std::memory_order_acquire);
     }
   }
+  return true;
 }
 
 } // namespace peercache::rdma

@@ -1,6 +1,7 @@
 #include "rdma/striped_read.hpp"
 
 #include "common/assert.hpp"
+#include "common/interruption.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -55,8 +56,18 @@ void striped_read::start() {
 void striped_read::finish() {
   do
     for (const auto& one : pieces_)
-      one->batch.wait();
+      await(one->batch);
   while (!advance());
+}
+
+void striped_read::await(const read_batch& piece) {
+  while (!cancelled_ && interruption::possible()) {
+    if (interruption::look())
+      cancel();
+    else if (piece.wait_until(interruption::next_look(clock::time_point::max())))
+      return;
+  }
+  piece.wait();
 }
 
 bool striped_read::advance() {

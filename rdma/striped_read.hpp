@@ -23,7 +23,7 @@ public:
 
   /// Hands the pages to lanes; does not block.
   void start();
-  /// Waits until every page has its status.
+  /// Waits until every page has its status. An interruption of the thread cancels the read.
   void finish();
   /// Takes what is complete, without blocking, and hands pages that another lane may bring to that
   /// lane. Returns whether every page has its status. The batch's listener is told of each step.
@@ -54,6 +54,8 @@ private:
   void send(std::span<const std::uint32_t> pages);
   piece& piece_on(read_lane& lane);
   void submit_pieces();
+  /// Waits until the piece is complete, and cancels the read when the thread is interrupted.
+  void await(const read_batch& piece);
   /// Takes the statuses of the pieces' pages into the whole batch. Returns the pages that failed in
   /// a way that another lane may mend, as indexes into the whole batch. @pre the pieces are
   /// complete

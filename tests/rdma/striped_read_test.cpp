@@ -1,9 +1,12 @@
 #include "rdma/striped_read.hpp"
 
+#include "common/interruption.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
+#include <thread>
 #include <utility>
 
 namespace peercache::rdma::striped_read_test {
@@ -234,6 +237,31 @@ TEST_F(held_lane, a_cancelled_read_is_closed_and_tries_no_other_lane) {
   lost.finish();
   EXPECT_TRUE(all(page_status::unreachable));
   EXPECT_EQ(pages_on[1], 0u);
+}
+
+TEST_F(striped_read_test, an_interruption_cancels_every_piece_and_waits_for_its_end) {
+  std::deque<read_batch*> held;
+  std::thread plane; // Gives the cancelled pieces back a while later.
+  std::atomic<int> returned{0};
+  for (int i = 0; i < 2; ++i) {
+    auto& lane = add(read_lane::kind::rail);
+    lane.submit = [&](read_batch& batch) { held.push_back(&batch); };
+    lane.cancel = [&](const read_batch&) {
+      if (!plane.joinable())
+        plane = std::thread([&] {
+          for (auto* batch : held) {
+            ++returned;
+            batch->fail(page_status::closed);
+          }
+        });
+    };
+  }
+  batch_of(8, 128u << 10);
+  const interruption signal{[] { return true; }};
+  read();
+  EXPECT_EQ(returned, 2);
+  EXPECT_TRUE(all(page_status::closed));
+  plane.join();
 }
 
 } // namespace

@@ -11,6 +11,7 @@ namespace {
 
 std::atomic<int> threads_outside{0}; ///< Threads that run our code without the GIL.
 std::atomic<bool> ending{false};
+std::atomic<unsigned long> main_thread{0}; ///< As Python's threads are named.
 
 } // namespace
 
@@ -27,6 +28,29 @@ without_gil::without_gil() noexcept {
 without_gil::~without_gil() {
   threads_outside.fetch_sub(1);
   or_park([this] { PyEval_RestoreThread(state_); });
+}
+
+bool without_gil::handlers_raise() {
+  return or_park([this] {
+    PyEval_RestoreThread(state_);
+    const bool raised = PyErr_CheckSignals() != 0;
+    state_ = PyEval_SaveThread();
+    return raised;
+  });
+}
+
+void set_main_thread(unsigned long ident) noexcept {
+  main_thread.store(ident);
+}
+
+outside_call::outside_call() {
+  if (PyThread_get_thread_ident() == main_thread.load(std::memory_order_relaxed))
+    signals_.emplace([this] { return outside_.handlers_raise(); });
+}
+
+void raise_from_handlers() {
+  if (PyErr_Occurred() != nullptr)
+    throw py::error_already_set();
 }
 
 void rest_without_gil(std::chrono::milliseconds pause) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include "common/interruption.hpp"
+
 #include <chrono>
 #include <cxxabi.h>
+#include <optional>
 #include <pybind11/pybind11.h>
 
 namespace peercache::python {
@@ -34,9 +37,33 @@ public:
   without_gil(const without_gil&) = delete;
   without_gil& operator=(const without_gil&) = delete;
 
+  /// Takes the GIL back for as long as the handlers of signals take that have come meanwhile.
+  /// Returns whether one has raised; its exception is then the thread's.
+  /// @pre the thread has no exception
+  bool handlers_raise();
+
 private:
   PyThreadState* state_;
 };
+
+/// Notes which thread is Python's main thread, the only one that runs handlers of signals.
+void set_main_thread(unsigned long ident) noexcept;
+
+/// Gives the GIL up for a call of a client. In Python's main thread handlers of signals run
+/// meanwhile, every `interruption::interval`; once one has raised, the call ends as if its client
+/// were closed. `raise_from_handlers` follows when this is gone.
+class outside_call {
+public:
+  outside_call();
+
+private:
+  without_gil outside_;
+  std::optional<interruption> signals_; ///< None in other threads than the main thread.
+};
+
+/// Throws what a handler of a signal has raised during an `outside_call`, if anything. Needs the
+/// GIL.
+void raise_from_handlers();
 
 /// Gives the GIL up for `pause`. For threads that nobody waits for.
 void rest_without_gil(std::chrono::milliseconds pause);

@@ -31,17 +31,18 @@ void raise_error(py::handle type, const error& why) {
 std::unique_ptr<native_client> open_client(std::map<std::string, std::string> options,
                                            bool embedded, bool wait_for_node) {
   const auto open = [&]() -> result<opened_cache> {
-    const without_gil outside;
+    const outside_call outside;
     if (end_announced())
       return {errc::closed, "the interpreter ends"};
     auto made = open_cache({std::move(options), embedded, wait_for_node});
     // The interpreter's end closed all clients that there were; nobody would close one that is made
-    // now.
-    if (made && end_announced())
+    // now. After an interruption nobody would be given the client.
+    if (made && (end_announced() || interruption::given()))
       return {errc::closed, "the interpreter ends"};
     return made;
   };
   auto opened = open();
+  raise_from_handlers();
   if (!opened)
     throw open_failed{opened.error()};
   return std::make_unique<native_client>(*std::move(opened));
@@ -129,6 +130,7 @@ void end_clients(const py::list& clients, double seconds) {
 }
 
 void forked() {
+  set_main_thread(PyThread_get_thread_ident());
   forget_other_threads();
   forget_clients();
 }
@@ -228,6 +230,8 @@ void bind_client(py::module_& module) {
 }
 
 void bind_all(py::module_& module) {
+  const auto main_thread = py::module_::import("threading").attr("main_thread")();
+  set_main_thread(main_thread.attr("ident").cast<unsigned long>());
   // The exception type is never given back: the process may need it until its last moment.
   static py::handle error_type;
   error_type = py::exception<open_failed>(module, "Error").release();

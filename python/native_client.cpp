@@ -85,7 +85,7 @@ public:
   private:
     timed_call& in_;
     clock::time_point begin_;
-    std::optional<without_gil> release_;
+    std::optional<outside_call> release_;
   };
 
 private:
@@ -102,8 +102,10 @@ native_client::~native_client() {
 }
 
 void native_client::close() {
+  // A signal's handler runs within a call of its thread, which it must not wait for.
+  const auto until = interruption::possible() ? clock::now() : clock::time_point::max();
   without_gil outside;
-  gate_.close(clock::time_point::max());
+  gate_.close(until);
 }
 
 bool native_client::may_begin() const {
@@ -118,10 +120,14 @@ template <class Result, class Work>
 Result native_client::borrow(Result otherwise, Work&& work) {
   if (!may_begin())
     return otherwise;
-  without_gil outside;
-  // While the loan lasts, a `close` on another thread does not take the client from this call.
-  cache_gate::loan cache{gate_};
-  return cache ? work(*cache) : std::move(otherwise);
+  auto result = [&] {
+    outside_call outside;
+    // While the loan lasts, a `close` on another thread does not take the client from this call.
+    cache_gate::loan cache{gate_};
+    return cache ? work(*cache) : std::move(otherwise);
+  }();
+  raise_from_handlers();
+  return result;
 }
 
 client::deadline native_client::until(timeout within) const {
@@ -148,15 +154,19 @@ page_results native_client::run(timed_call& timing, const key_strings& keys, con
   };
   if (!may_begin())
     return page_results{all_closed()};
-  timed_call::released outside{timing};
-  auto results = all_closed();
-  if (cache_gate::loan cache{gate_}; cache) {
-    const auto digests = keys_of(keys, in, limit);
-    const auto named = static_cast<std::ptrdiff_t>(digests.size());
-    work(*cache, digests, std::span{results}.first(digests.size()));
-    std::fill(results.begin() + named, results.end(),
-              client::page_result{page_status::timed_out, page_origin::none, 0});
-  }
+  auto results = [&] {
+    timed_call::released outside{timing};
+    auto each = all_closed();
+    if (cache_gate::loan cache{gate_}; cache) {
+      const auto digests = keys_of(keys, in, limit);
+      const auto named = static_cast<std::ptrdiff_t>(digests.size());
+      work(*cache, digests, std::span{each}.first(digests.size()));
+      std::fill(each.begin() + named, each.end(),
+                client::page_result{page_status::timed_out, page_origin::none, 0});
+    }
+    return each;
+  }();
+  raise_from_handlers();
   return page_results{std::move(results)};
 }
 

@@ -23,8 +23,10 @@ namespace peercache::python {
 /// lent for the duration of the call: when a method returns nothing reads or writes it any more
 /// (client/get_call waits for every batch, and a data plane closes what could still write before it
 /// completes one). `close` ends the client, and an embedded node, when the last running call has
-/// ended. Errors: Python exceptions for arguments that make no sense, and nothing else; after
-/// `close`, and in a forked child, every page is `closed`.
+/// ended; from the handler of a signal that interrupts a call, it returns before. Errors: Python
+/// exceptions for arguments that make no sense, and what handlers of signals raise, which end a
+/// call of Python's main thread at once; nothing else. After `close`, and in a forked child, every
+/// page is `closed`.
 class native_client {
 public:
   explicit native_client(opened_cache opened);

@@ -216,13 +216,17 @@ class Client:
     it returns at once and misses until the node is found.
 
     Threads: any number may call at once; every call gives the GIL up. Ownership: memory is lent for the
-    duration of a call; keep it alive and of its size. After a call nothing reads or writes it any more,
-    also for pages that were missed; those may hold any bytes. Deadlines: `timeout` in seconds, default
-    the option `client.timeout`; no call returns more than 50 ms later. Errors: `peercache.Error` when
-    the cache cannot be opened; TypeError, ValueError, OverflowError and BufferError for arguments that make
-    no sense; nothing else: each page has a status, and after `close` every one is CLOSED. Forks: in a
-    child the client is closed; it may open one of its own. End of the process: clients are closed by a hook
-    of atexit, so daemon threads may be in any call.
+    duration of a call; keep it alive and of its size. After a call nothing reads or writes it any more, also
+    for pages that were missed; those may hold any bytes. Deadlines: `timeout` in seconds, default the option
+    `client.timeout`; no call returns more than 50 ms later. Errors: `peercache.Error` when the cache cannot
+    be opened; TypeError, ValueError, OverflowError and BufferError for arguments that make no sense, and what
+    handlers of signals raise; nothing else: each page has a status, and after `close` every one is CLOSED.
+    Forks: in a child the client is closed; it may open one of its own. Signals: handlers run while the main
+    thread is in a call, 0.1 s late at most, and the call of a handler that raises (Ctrl-C) ends with that
+    exception, as does opening a client. A handler may call, and close, any client. End of the process:
+    clients are closed by a hook of atexit, so daemon threads may be in any call. Threads that are no daemons
+    are joined by the interpreter first: they end by the deadlines of their calls, unless the client is closed
+    before.
     """
 
     def __init__(
@@ -334,7 +338,8 @@ class Client:
         return self.native.closed
 
     def close(self) -> None:
-        """Ends the client, and its embedded node. Running calls of other threads end first."""
+        """Ends the client, and its embedded node. Running calls of other threads end first; the handler of a signal
+        that interrupts a call does not wait for them."""
         self.native.close()
         self._registered.clear()
 

@@ -1,9 +1,10 @@
 """A process that uses the cache until it is told to end: what test_process_end.py starts.
 
-    ending.py OPTIONS ENDING THREADS
+    ending.py OPTIONS ENDING THREADS [--joined]
 
 When the process prints "ready", THREADS daemon threads are in calls of each kind, with deadlines far away. It ends,
-in the way that ENDING names, when a line comes in.
+in the way that ENDING names, when a line comes in. With --joined the threads are no daemons: each begins a call of
+JOINED_SECONDS when the line comes in, and ends with that call.
 """
 
 import atexit
@@ -11,6 +12,7 @@ import gc
 import itertools
 import json
 import os
+import random
 import signal
 import sys
 import threading
@@ -18,7 +20,9 @@ import time
 
 import peercache
 
-SECONDS, FIRST_SECONDS = 30.0, 0.2
+SECONDS, FIRST_SECONDS, JOINED_SECONDS = 30.0, 0.2, 2.5
+SIGNAL_SECONDS = 0.2
+"""How long the main thread has been calling when a signal comes."""
 PAGE = 64 << 10
 STATUS = 7
 END_SECONDS = 2.0
@@ -50,19 +54,23 @@ def open_another(options, seconds):
         time.sleep(0.01)
 
 
-def start_threads(client, options, count):
-    """Starts `count` threads that call without end. Returns when each of them has called once."""
+def start_threads(client, options, count, told):
+    """Starts `count` threads that call without end or, when there is an event `told`, once more after it. Returns
+    when each of them has called once."""
     begun = threading.Semaphore(0)
 
     def work(call):
         call(FIRST_SECONDS)
         begun.release()
-        while True:
+        if told:
+            told.wait()
+            call(JOINED_SECONDS)
+        while not told:
             call(SECONDS)
 
     kinds = calls_of(client, options)
     for index in range(count):
-        threading.Thread(target=work, args=[kinds[index % len(kinds)]], daemon=True).start()
+        threading.Thread(target=work, args=[kinds[index % len(kinds)]], daemon=not told).start()
     for _ in range(count):
         begun.acquire()
 
@@ -114,7 +122,15 @@ def use_until_the_end(client):
         os._exit(97)
 
 
-def end(ending, clients):
+def call_until(number, client, options):
+    """Calls in the main thread, at any time in a call of any kind, until the signal `number` comes."""
+    threading.Timer(SIGNAL_SECONDS, os.kill, [os.getpid(), number]).start()
+    kinds = calls_of(client, options)
+    while True:
+        random.choice(kinds)(SECONDS)
+
+
+def end(ending, clients, options):
     if ending == "exit":
         sys.exit(STATUS)
     if ending == "exception":
@@ -124,6 +140,11 @@ def end(ending, clients):
         time.sleep(SECONDS)
     if ending == "terminate":
         signal.raise_signal(signal.SIGTERM)
+    if ending == "interrupt in a call":
+        call_until(signal.SIGINT, clients[0], options)
+    if ending == "terminate in a call":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(STATUS))
+        call_until(signal.SIGTERM, clients[0], options)
     if ending == "_exit":
         os._exit(STATUS)
     if ending == "close":
@@ -142,13 +163,16 @@ def main():
     options, ending, threads = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     # Only this list holds the client, so a child that clears the list collects the client.
     clients = [peercache.Client(options, wait_for_node="--no-node" not in sys.argv)]
+    told = threading.Event() if "--joined" in sys.argv else None
     if threads:
-        start_threads(clients[0], options, threads)
+        start_threads(clients[0], options, threads, told)
     if ending == "hook":
         atexit.register(use_until_the_end, clients[0])
     print("ready", flush=True)
     sys.stdin.readline()
-    end(ending, clients)
+    if told:
+        told.set()
+    end(ending, clients, options)
 
 
 main()

@@ -24,7 +24,7 @@ OWN = 7
 
 STATUS = {
     "return": 0, "exit": OWN, "exception": 1, "interrupt": -signal.SIGINT, "terminate": -signal.SIGTERM,
-    "_exit": OWN, "close": 0, "hook": 0, "fork": OWN, "fork and use": OWN, "fork and collect": OWN,
+    "interrupt in a call": -signal.SIGINT, "terminate in a call": OWN, "_exit": OWN, "close": 0, "hook": 0, "fork": OWN, "fork and use": OWN, "fork and collect": OWN,
 }
 """The ways in which a process ends, and the status that its parent is told. A child that the process has forked ends
 first, and the process ends with the child's status."""
@@ -34,9 +34,9 @@ STATES = ("running", "frozen", "killed", "none")
 class Ending:
     """A process of ending.py whose threads are in calls, and which is told to end."""
 
-    def __init__(self, node, state, ending, threads):
+    def __init__(self, node, state, ending, threads, more=()):
         self.ending = ending
-        words = [json.dumps(node.options()), ending, str(threads), *(["--no-node"] if state == "none" else [])]
+        words = [json.dumps(node.options()), ending, str(threads), *(["--no-node"] if state == "none" else []), *more]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
         self._process = subprocess.Popen([sys.executable, str(PROGRAM), *words], env=clean, text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -44,20 +44,21 @@ class Ending:
     def began(self):
         return self._process.stdout.readline() == "ready\n"
 
-    def end(self):
-        """Tells the process to end. Returns what was wrong with its end; None when nothing was."""
+    def end(self, seconds=END_SECONDS):
+        """Tells the process to end, for which it has `seconds`. Returns what was wrong with its end; None when nothing
+        was."""
         with late_watch() as watch:
             try:
                 _, said = self._process.communicate("end\n", timeout=10 * END_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 return f"{self.ending}: no end"
-        status, seconds = self._process.returncode, watch.seconds - watch.stalled
+        status, took = self._process.returncode, watch.seconds - watch.stalled
         faults = []
         if status != STATUS[self.ending]:
             faults.append(f"ended with {status}")
-        if seconds > END_SECONDS + LATE_SECONDS:
-            faults.append(f"took {seconds:.2f} s")
+        if took > seconds + LATE_SECONDS:
+            faults.append(f"took {took:.2f} s")
         if "terminate called" in said or "Fatal Python error" in said:
             faults.append(said[-300:])
         return f"{self.ending}: {', '.join(faults)}" if faults else None
@@ -96,6 +97,20 @@ def test_a_process_ends_with_its_own_status_at_once(fragile_ring, state):
 @pytest.mark.parametrize("state", ["running", "frozen"])
 def test_sixty_four_threads_in_calls_do_not_hold_up_the_end(fragile_ring, state):
     assert ends(fragile_ring(1), state, ["exit", "fork and use"], threads=64) == []
+
+
+JOINED_SECONDS = 2.5
+"""The deadline of the calls of ending.py's threads that are no daemons."""
+
+
+@pytest.mark.parametrize("ending", ["interrupt", "interrupt in a call", "exit"])
+def test_threads_that_are_no_daemons_end_by_the_deadlines_of_their_calls(fragile_ring, ending):
+    """The interpreter joins them before it runs any hook of the package."""
+    node = fragile_ring(1)[0]
+    process = Ending(node, "frozen", ending, 16, ["--joined"])
+    assert process.began()
+    node.freeze()
+    assert process.end(JOINED_SECONDS + END_SECONDS) is None
 
 
 PAGE = 64 << 10

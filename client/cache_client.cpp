@@ -339,7 +339,10 @@ cache_client::locate(std::span<const page_key> keys, std::optional<deadline> unt
 clear_result cache_client::clear(std::string_view space, std::optional<deadline> until) {
   if (!is_open())
     return {false, closed_fault().message};
-  return clear_space(impl_->session, space, impl_->deadline_of(until));
+  auto outcome = clear_space(impl_->session, space, impl_->deadline_of(until));
+  if (!outcome && !is_open())
+    outcome.why_not = closed_fault().message;
+  return outcome;
 }
 
 discovery::view cache_client::view() const {

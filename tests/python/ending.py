@@ -41,6 +41,7 @@ def calls_of(client, options):
         lambda seconds: client.exists(space, names(), timeout=seconds),
         lambda seconds: client.remove(space, names(), timeout=seconds),
         lambda seconds: client.flush(timeout=seconds),
+        lambda seconds: client.clear("cleared", timeout=seconds),
         lambda seconds: client.native.tiers([space], names(), seconds),
         lambda seconds: client.prefetch(space, names() * 100),
         lambda seconds: open_another(options, seconds),
@@ -103,8 +104,11 @@ def use_closed(client):
     statuses += [r.status for r in client.get(space, ["child"], [bytearray(PAGE)])]
     statuses += [r.status for r in client.exists(space, ["child"]) + client.remove(space, ["child"])]
     client.prefetch(space, ["child"])
-    whole = client.closed, client.flush().complete, client.native.tiers([space], ["child"])
-    if set(statuses) != {peercache.Status.CLOSED} or whole != (True, False, None) or client.members():
+    cleared = client.clear("cleared")
+    whole = client.closed, client.flush().complete, cleared.certain, client.native.tiers([space], ["child"])
+    if set(statuses) != {peercache.Status.CLOSED} or whole != (True, False, False, None) or client.members():
+        os._exit(98)
+    if "closed" not in cleared.why_not:
         os._exit(98)
     client.close()
 

@@ -2,9 +2,9 @@
 
 #include "local_ring.hpp"
 
-#include <array>
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -41,6 +41,12 @@ protected:
   }
 };
 
+const key_space space_of_test{};
+
+bool says_closed(const client::clear_result& outcome) {
+  return outcome.why_not.find("the client is closed") != std::string::npos;
+}
+
 /// Calls everything of the client. Returns 0 when all is closed, else the number of the call that
 /// is not.
 int open_call_in_child(client::cache_client& client, const page_key& key) {
@@ -64,10 +70,70 @@ int open_call_in_child(client::cache_client& client, const page_key& key) {
     return 4;
   if (client.flush() || client.locate({&key, 1}) || client.register_buffer(bytes))
     return 5;
+  if (const auto cleared = client.clear("any"); cleared.certain || !says_closed(cleared))
+    return 7;
   client.prefetch({&key, 1});
   client.unregister_buffer(bytes.data());
   client.close();
   return client.view().members.empty() && client.nodes_gone().empty() ? 0 : 6;
+}
+
+/// The status of a call as a whole: any other fault than `closed` is `refused`.
+template <class Outcome>
+page_status status_told(const Outcome& outcome) {
+  if (outcome)
+    return page_status::stored;
+  return outcome.error().code == errc::closed ? page_status::closed : page_status::refused;
+}
+
+/// Calls of each kind, of pages that nobody has. A call returns the status of its page, or its own.
+std::vector<std::function<page_status()>> calls_of_each_kind(client::cache_client& client,
+                                                             clock::time_point until) {
+  struct one_page {
+    page_key key;
+    std::vector<std::byte> bytes = std::vector<std::byte>(4096);
+    client::const_part from{bytes.data(), 4096};
+    page_part into{bytes.data(), 4096};
+    client::page_result result;
+  };
+  const auto of_a_page = [&](std::uint32_t id, auto call) {
+    auto page = std::make_shared<one_page>();
+    page->key = space_of_test.key_of(std::to_string(id));
+    return [page, call]() mutable {
+      call(*page, std::span(&page->result, 1));
+      return page->result.status;
+    };
+  };
+  const auto keys = [](const one_page& page) { return std::span(&page.key, 1); };
+  auto* const by = &client;
+  return {
+      of_a_page(1, [=](auto& page, auto result) { by->exists(keys(page), result, until); }),
+      of_a_page(2, [=](auto& page, auto result) { by->remove(keys(page), result, until); }),
+      of_a_page(3,
+                [=](auto& page, auto result) {
+                  by->remove(keys(page), result, until, client::remove_scope::every_node);
+                }),
+      of_a_page(4,
+                [=](auto& page, auto result) {
+                  const client::get_page wanted{page.key, {&page.into, 1}};
+                  by->get({&wanted, 1}, result, until);
+                }),
+      // Each set is of another page: after those for which slots are leased, one waits for a node.
+      of_a_page(5,
+                [=, id = 1000](auto& page, auto result) mutable {
+                  const auto key = space_of_test.key_of(std::to_string(id++));
+                  const client::set_page stored{key, {&page.from, 1}};
+                  by->set({&stored, 1}, result, until);
+                }),
+      [=] { return status_told(by->flush(until)); },
+      [=, key = space_of_test.key_of("6")] {
+        return status_told(by->locate({&key, 1}, until));
+      },
+      [=] {
+        const auto cleared = by->clear("any", until);
+        return says_closed(cleared) ? page_status::closed : page_status::refused;
+      },
+  };
 }
 
 } // namespace
@@ -122,38 +188,31 @@ TEST_F(client_end, closing_ends_the_calls_that_wait_for_a_frozen_node) {
   ASSERT_EQ(put_one(*client, 2000, 0), page_status::stored)
       << "flush is to have something to wait for";
   const auto until = clock::now() + far;
-  std::atomic<int> running{0};
+  const auto calls = calls_of_each_kind(*client, until);
+  std::atomic<std::size_t> running{0};
   std::vector<std::thread> callers;
-  std::array<page_status, 3> ended{};
-  const auto call = [&](std::size_t index, auto body) {
-    callers.emplace_back([&, index, body] {
-      std::vector<client::page_result> results(1);
+  std::vector<page_status> ended(calls.size());
+  for (std::size_t kind = 0; kind < calls.size(); ++kind)
+    callers.emplace_back([&, kind] {
       ++running;
       // Repeated until `close` cuts a call short: a call that needs no frozen node ends by itself.
       do
-        body(std::span(results));
-      while (results[0].status != page_status::closed && clock::now() < until);
-      ended[index] = results[0].status;
+        ended[kind] = calls[kind]();
+      while (ended[kind] != page_status::closed && clock::now() < until);
     });
-  };
-  const std::vector<page_key> keys{key_of(1000)};
-  call(0, [&](auto results) { client->exists(keys, results, until); });
-  call(1, [&](auto results) {
-    client->remove(keys, results, until, client::remove_scope::every_node);
-  });
-  call(2, [&](auto results) {
-    results[0].status = client->flush(until) ? page_status::stored : page_status::closed;
-  });
-  ASSERT_TRUE(within(milliseconds(5000), [&] { return running == 3; }));
+  ASSERT_TRUE(within(milliseconds(5000), [&] { return running == calls.size(); }));
   const auto begin = clock::now();
   client->close();
   for (auto& caller : callers)
     caller.join();
   EXPECT_TRUE(took_at_most(at_once, begin));
-  EXPECT_EQ(ended, (std::array{page_status::closed, page_status::closed, page_status::closed}));
+  for (std::size_t kind = 0; kind < calls.size(); ++kind)
+    EXPECT_EQ(to_string(ended[kind]), to_string(page_status::closed)) << kind;
   const auto end = clock::now();
   client.reset();
   EXPECT_TRUE(took_at_most(at_once, end)) << "its end waits for no frozen node";
+  for (std::size_t index = 0; index < 3; ++index) // A frozen node would not end.
+    node(index).process().signal(SIGCONT);
 }
 
 } // namespace peercache::real::client_end_test

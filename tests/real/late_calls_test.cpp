@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -39,6 +40,8 @@ protected:
     std::mt19937 random;
     std::vector<std::byte> memory = std::vector<std::byte>(64u * large_page);
     std::vector<client::page_result> results = std::vector<client::page_result>(200'000);
+    std::uint32_t kind = 0;                          ///< Number of the last call's kind.
+    std::unique_ptr<client::cache_client> connected; ///< The client that the last call has made.
 
     std::uint32_t below(std::uint32_t limit) {
       return static_cast<std::uint32_t>(random() % limit);
@@ -63,11 +66,19 @@ protected:
     return keys;
   }
 
-  /// Makes a call of a random kind and returns its deadline. @param patience time from the moment
-  /// that its arguments are ready @param begin set to that moment
-  clock::time_point call(client::cache_client& client, caller& by, milliseconds patience,
-                         clock::time_point& begin) {
-    const auto kind = by.below(8);
+  /// Calls that are no batch of pages, or not only.
+  enum class other_kind : std::uint32_t { remove_everywhere, flush, locate, clear, connect };
+  static constexpr std::uint32_t other_kinds = 5;
+
+  /// Makes a call of a random kind and returns its deadline. @param at the index of the client's
+  /// node @param patience time from the moment that its arguments are ready @param begin set to
+  /// that moment
+  clock::time_point call(std::size_t at, client::cache_client& client, caller& by,
+                         milliseconds patience, clock::time_point& begin) {
+    const auto kind = by.kind = by.below(8 + other_kinds);
+    by.connected.reset();
+    if (kind >= 8)
+      return call_other(static_cast<other_kind>(kind - 8), at, client, by, patience, begin);
     std::vector<client::const_part> from;
     std::vector<page_part> to;
     std::vector<client::set_page> sets;
@@ -93,6 +104,43 @@ protected:
     return until;
   }
 
+  /// Null when there is no answer in time.
+  std::unique_ptr<client::cache_client> connect(std::size_t at, milliseconds patience) {
+    client::client_options options;
+    options.node_host = node(at).launch().host;
+    options.node_port = node(at).ports().control_port;
+    options.cluster = cluster();
+    options.timeout = patience;
+    auto made = client::cache_client::connect(options);
+    return made ? std::move(*made) : nullptr;
+  }
+
+  clock::time_point call_other(other_kind kind, std::size_t at, client::cache_client& client,
+                               caller& by, milliseconds patience, clock::time_point& begin) {
+    const auto keys = any_keys(by, 64);
+    const auto results = std::span(by.results).first(keys.size());
+    begin = clock::now();
+    const auto until = begin + patience;
+    switch (kind) {
+    case other_kind::remove_everywhere:
+      client.remove(keys, results, until, client::remove_scope::every_node);
+      break;
+    case other_kind::flush:
+      (void)client.flush(until);
+      break;
+    case other_kind::locate:
+      (void)client.locate(keys, until);
+      break;
+    case other_kind::clear:
+      client.clear("a space without pages", until);
+      break;
+    case other_kind::connect:
+      by.connected = connect(at, patience);
+      break;
+    }
+    return until;
+  }
+
   void call_often(std::size_t at, std::uint32_t number, std::uint32_t calls) {
     caller by{number};
     auto client = client_of(at);
@@ -101,14 +149,14 @@ protected:
       const milliseconds patience(by.below(496) + 5);
       const auto before = stress::thread_times::now();
       clock::time_point begin;
-      const auto until = call(*client, by, patience, begin);
+      const auto until = call(at, *client, by, patience, begin);
       const auto end = clock::now();
       // Time in which the thread waited for a processor says nothing about the call and is taken
       // off.
       const auto waited = stress::thread_times::now().waited - before.waited;
       const auto late = end - until <= grace ? end - until : end - until - waited;
       count(late);
-      EXPECT_TRUE(took_at_most(patience + grace, begin, until + late));
+      EXPECT_TRUE(took_at_most(patience + grace, begin, until + late)) << "kind " << by.kind;
     }
   }
 

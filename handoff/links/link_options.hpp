@@ -28,6 +28,9 @@ struct link_options {
   std::size_t strangers_max = 64;
   /// Bytes that wait to be sent to one peer.
   std::size_t queue_bytes_max = 2 * message_bytes_max;
+  /// Bytes of events that one `poll` returns (`event_batch`); exceeded by one message, by hellos
+  /// and by ends of connections.
+  std::size_t events_bytes_max = 32u << 20;
 };
 
 } // namespace peercache::handoff

@@ -37,11 +37,11 @@ bool peer_link::narrow_to(const incarnation& process) noexcept {
   return *meant_ == process;
 }
 
-void peer_link::step(time_point now, std::vector<link_event>& out) {
+void peer_link::step(time_point now, event_batch& out) {
   stream_.flush();
   if (is_open())
     receive(now, out);
-  if (is_open() && stream_.ended())
+  if (is_open() && stream_.ended() && !frames_wait_)
     lose_ended(now, out);
   if (phase_ != phase::over)
     stream_.flush();
@@ -49,9 +49,11 @@ void peer_link::step(time_point now, std::vector<link_event>& out) {
     linger();
 }
 
-void peer_link::receive(time_point now, std::vector<link_event>& out) {
+void peer_link::receive(time_point now, event_batch& out) {
   std::size_t budget = turn_bytes_max;
-  while (is_open() && budget > 0) {
+  if (frames_wait_)
+    take_frames(now, out);
+  while (is_open() && !frames_wait_ && budget > 0) {
     const auto most = phase_ == phase::greeting ? hello_bytes_max : piece_bytes;
     const auto got = stream_.receive(std::min(budget, most));
     if (got == 0)
@@ -64,8 +66,13 @@ void peer_link::receive(time_point now, std::vector<link_event>& out) {
   }
 }
 
-void peer_link::take_frames(time_point now, std::vector<link_event>& out) {
+void peer_link::take_frames(time_point now, event_batch& out) {
+  frames_wait_ = false;
   while (is_open()) {
+    // A hello is heard in any case, so that nobody waits for it behind what others say.
+    frames_wait_ = phase_ == phase::joined && out.is_full();
+    if (frames_wait_)
+      return;
     const auto payload = stream_.take(frame_bytes_max());
     if (!payload)
       break;
@@ -83,7 +90,7 @@ std::size_t peer_link::frame_bytes_max() const noexcept {
                                                                      : engine_side::prefill);
 }
 
-void peer_link::take_message(std::string_view bytes, time_point now, std::vector<link_event>& out) {
+void peer_link::take_message(std::string_view bytes, time_point now, event_batch& out) {
   auto read = decode(bytes);
   if (!read) {
     const bool other = read.error().code == errc::incompatible;
@@ -95,11 +102,11 @@ void peer_link::take_message(std::string_view bytes, time_point now, std::vector
   } else if (std::holds_alternative<hello>(*read)) {
     reject(loss_reason::malformed, "a second hello came over one connection", now, out);
   } else if (!std::holds_alternative<beat>(*read)) {
-    out.push_back(peer_said{id_, std::move(*read)});
+    out.push(peer_said{id_, std::move(*read)}, bytes.size());
   }
 }
 
-void peer_link::take_hello(const message& first, time_point now, std::vector<link_event>& out) {
+void peer_link::take_hello(const message& first, time_point now, event_batch& out) {
   const auto* said = std::get_if<hello>(&first);
   if (said == nullptr) {
     reject(loss_reason::malformed, "the first message is no hello", now, out);
@@ -116,7 +123,7 @@ void peer_link::take_hello(const message& first, time_point now, std::vector<lin
     stream_.push(encode(own_.self), message_bytes_max);
     sent_at_ = now;
   }
-  out.push_back(peer_joined{id_, *said});
+  out.push(peer_joined{id_, *said});
 }
 
 std::optional<std::string> peer_link::objection_to(const hello& said) const {
@@ -136,7 +143,7 @@ std::optional<std::string> peer_link::objection_to(const hello& said) const {
   return std::nullopt;
 }
 
-void peer_link::send(const message& what, time_point now, std::vector<link_event>& out) {
+void peer_link::send(const message& what, time_point now, event_batch& out) {
   if (!is_open())
     return;
   PEERCACHE_ASSERT(phase_ == phase::joined);
@@ -157,23 +164,24 @@ void peer_link::leave(const std::string& reason, time_point now) {
   const bool told = stream_.queued_bytes() <= piece_bytes &&
                     stream_.push(encode(refusal{reason}), message_bytes_max);
   phase_ = told ? phase::leaving : phase::over;
+  frames_wait_ = false;
   heard_at_ = now;
 }
 
 void peer_link::reject(loss_reason reason, const std::string& detail, time_point now,
-                       std::vector<link_event>& out) {
+                       event_batch& out) {
   lose(reason, detail, out);
   leave(detail, now);
 }
 
-void peer_link::lose(loss_reason reason, std::string detail, std::vector<link_event>& out) {
+void peer_link::lose(loss_reason reason, std::string detail, event_batch& out) {
   PEERCACHE_ASSERT(is_open());
   if (!is_stranger())
-    out.push_back(peer_lost{id_, reason, std::move(detail)});
+    out.push(peer_lost{id_, reason, std::move(detail)});
   phase_ = phase::over;
 }
 
-void peer_link::lose_ended(time_point now, std::vector<link_event>& out) {
+void peer_link::lose_ended(time_point now, event_batch& out) {
   const int fault = stream_.fault();
   if (phase_ == phase::greeting && !stream_.has_sent() && fault != 0)
     lose(loss_reason::unreachable, std::strerror(fault), out);
@@ -187,7 +195,7 @@ void peer_link::lose_ended(time_point now, std::vector<link_event>& out) {
 
 /// The kernel has given up, because the other side took nothing of what it was sent. A worker that
 /// lives says something all the time, whether it reads or not.
-void peer_link::lose_stuck(time_point now, std::vector<link_event>& out) {
+void peer_link::lose_stuck(time_point now, event_batch& out) {
   const auto& options = own_.options;
   const auto limit = in_milliseconds(options.silence_max);
   if (now - heard_at_ < options.silence_max / 2)
@@ -220,11 +228,11 @@ peer_link::time_point peer_link::deadline() const noexcept {
 
 bool peer_link::overdue(time_point now) const noexcept {
   const auto& options = own_.options;
-  return phase_ != phase::over &&
+  return phase_ != phase::over && !frames_wait_ &&
          now - heard_at_ >= (phase_ == phase::joined ? options.silence_max : options.hello_timeout);
 }
 
-void peer_link::check_time(time_point now, std::vector<link_event>& out) {
+void peer_link::check_time(time_point now, event_batch& out) {
   if (overdue(now)) {
     stream_.look_again();
     step(now, out);
@@ -240,7 +248,7 @@ void peer_link::check_time(time_point now, std::vector<link_event>& out) {
   }
 }
 
-void peer_link::lose_overdue(std::vector<link_event>& out) {
+void peer_link::lose_overdue(event_batch& out) {
   const auto& options = own_.options;
   if (phase_ == phase::leaving)
     phase_ = phase::over;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "handoff/links/event_batch.hpp"
 #include "handoff/links/link_event.hpp"
 #include "handoff/links/link_options.hpp"
 #include "handoff/messages.hpp"
@@ -44,25 +45,27 @@ public:
   bool narrow_to(const incarnation& process) noexcept;
 
   void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
-  /// Sends and receives what is possible without blocking, up to a limit: `wants_turn` says whether
-  /// there may be more.
-  void step(time_point now, std::vector<link_event>& out);
-  bool wants_turn() const noexcept { return phase_ != phase::over && stream_.wants_turn(); }
+  /// Sends and receives what is possible without blocking, up to a limit of its own and until `out`
+  /// is full: `wants_turn` says whether there may be more.
+  void step(time_point now, event_batch& out);
+  bool wants_turn() const noexcept {
+    return phase_ != phase::over && (frames_wait_ || stream_.wants_turn());
+  }
 
   /// When `check_time` has something to do.
   time_point deadline() const noexcept;
   /// Sends the beat that is due, and ends what is overdue; but looks first at what has arrived,
   /// since it may be this process that was not running.
-  void check_time(time_point now, std::vector<link_event>& out);
+  void check_time(time_point now, event_batch& out);
 
   /// Queues a message; nothing happens when the link has ended. @pre the peer has joined
-  void send(const message& what, time_point now, std::vector<link_event>& out);
+  void send(const message& what, time_point now, event_batch& out);
   /// Sends what the kernel takes at once.
   void flush() noexcept { stream_.flush(); }
   /// Ends the connection with a refusal to the other side, without an event. @pre `is_open`
   void refuse(const std::string& reason, time_point now);
   /// Ends the connection at once. @pre `is_open`
-  void lose(loss_reason reason, std::string detail, std::vector<link_event>& out);
+  void lose(loss_reason reason, std::string detail, event_batch& out);
 
   phase in_phase() const noexcept { return phase_; }
   bool is_open() const noexcept { return phase_ == phase::greeting || phase_ == phase::joined; }
@@ -72,18 +75,17 @@ public:
   }
 
 private:
-  void receive(time_point now, std::vector<link_event>& out);
+  void receive(time_point now, event_batch& out);
   std::size_t frame_bytes_max() const noexcept;
-  void take_frames(time_point now, std::vector<link_event>& out);
-  void take_message(std::string_view bytes, time_point now, std::vector<link_event>& out);
-  void take_hello(const message& first, time_point now, std::vector<link_event>& out);
+  void take_frames(time_point now, event_batch& out);
+  void take_message(std::string_view bytes, time_point now, event_batch& out);
+  void take_hello(const message& first, time_point now, event_batch& out);
   std::optional<std::string> objection_to(const hello& said) const;
-  void reject(loss_reason reason, const std::string& detail, time_point now,
-              std::vector<link_event>& out);
+  void reject(loss_reason reason, const std::string& detail, time_point now, event_batch& out);
   void leave(const std::string& reason, time_point now);
-  void lose_ended(time_point now, std::vector<link_event>& out);
-  void lose_stuck(time_point now, std::vector<link_event>& out);
-  void lose_overdue(std::vector<link_event>& out);
+  void lose_ended(time_point now, event_batch& out);
+  void lose_stuck(time_point now, event_batch& out);
+  void lose_overdue(event_batch& out);
   void linger();
   bool overdue(time_point now) const noexcept;
 
@@ -96,7 +98,8 @@ private:
   /// When the last bytes came in phase `joined`; in other phases, when the phase began.
   time_point heard_at_;
   time_point sent_at_;
-  bool finished_ = false; ///< In phase `leaving`: all is sent.
+  bool finished_ = false;    ///< In phase `leaving`: all is sent.
+  bool frames_wait_ = false; ///< Frames may be here that were not looked at, as `out` was full.
 };
 
 } // namespace peercache::handoff

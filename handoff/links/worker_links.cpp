@@ -49,7 +49,7 @@ result<std::unique_ptr<worker_links>> worker_links::listen(link_options opts, he
 worker_links::worker_links(link_options opts, hello self, net::event_poll events,
                            net::unique_fd listener)
     : own_{std::move(opts), std::move(self)}, events_poll_(std::move(events)),
-      listener_(std::move(listener)) {}
+      listener_(std::move(listener)), events_(own_.options.events_bytes_max) {}
 
 // -- commands
 
@@ -102,7 +102,7 @@ void worker_links::close() {
   links_.clear();
   dialed_.clear();
   ready_.clear();
-  events_.clear();
+  events_.take();
   listener_.reset();
   collected_ = {};
   timers_at_ = time_point::max();
@@ -120,11 +120,12 @@ std::vector<link_event> worker_links::poll(time_point now) {
     accept_waiting(now);
   if (now >= timers_at_)
     check_times(now);
-  for (const auto& event : events_) {
+  auto events = events_.take();
+  for (const auto& event : events) {
     stats_.joined += std::holds_alternative<peer_joined>(event);
     stats_.lost += std::holds_alternative<peer_lost>(event);
   }
-  return std::exchange(events_, {});
+  return events;
 }
 
 void worker_links::wait(time_point now, std::chrono::nanoseconds at_most) {
@@ -218,13 +219,17 @@ std::size_t worker_links::strangers() const noexcept {
 }
 
 void worker_links::run_ready(time_point now) {
-  for (const auto id : std::exchange(ready_, {})) {
-    const auto at = links_.find(id);
+  const auto turns = std::exchange(ready_, {});
+  auto next = turns.begin();
+  for (; next != turns.end() && !events_.is_full(); ++next) {
+    const auto at = links_.find(*next);
     if (at == links_.end())
       continue;
     at->second.ready = false;
     step(at, now);
   }
+  // Who had no turn comes before those that had one and want another.
+  ready_.insert(ready_.begin(), next, turns.end());
 }
 
 void worker_links::step(entries::iterator at, time_point now) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "handoff/links/event_batch.hpp"
 #include "handoff/links/link_event.hpp"
 #include "handoff/links/link_options.hpp"
 #include "handoff/links/peer_link.hpp"
@@ -71,7 +72,8 @@ public:
   void refuse(peer_id peer, const std::string& reason, time_point now);
 
   /// Accepts, receives and sends what is possible without blocking. Returns what has happened
-  /// since the last call, in order.
+  /// since the last call, in order, up to `link_options::events_bytes_max`: the next call goes on
+  /// with the links that had no turn, and `wait` does not sleep before it.
   std::vector<link_event> poll(time_point now);
   /// Sleeps until `poll` has something to do, `at_most` has passed, or `wake` is called; returns at
   /// once when it was called since the last `wait`, also if a `poll` has come between.
@@ -120,8 +122,8 @@ private:
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   entries links_;
   std::map<worker_address, peer_id> dialed_; ///< Open connections that this worker has begun.
-  std::vector<peer_id> ready_;               ///< Links that may move without a new event.
-  std::vector<link_event> events_;           ///< For the next `poll` to return.
+  std::vector<peer_id> ready_; ///< Links that may move without a new event, the next one first.
+  event_batch events_;         ///< For the next `poll` to return.
   std::uint64_t next_id_ = 1;
   /// No link has anything to do with time before.
   time_point timers_at_ = time_point::max();

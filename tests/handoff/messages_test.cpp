@@ -84,7 +84,7 @@ std::string_view text_of(const message& said) {
 
 /// What was accepted encodes to the same bytes again: no field is ignored, none has two forms, but
 /// for a text's bytes that cannot be printed.
-void expect_whole(const message& read, std::string bytes) {
+void expect_whole(const message& read, const std::string& bytes) {
   const auto text_at = bytes.size() - text_of(read).size();
   EXPECT_EQ(encode(read), bytes.substr(0, text_at) + printable(bytes.substr(text_at)));
 }

@@ -1,6 +1,8 @@
 #include "local_ring.hpp"
 #include "net/socket.hpp"
 
+#include <vector>
+
 namespace peercache::real::start_test {
 
 namespace {
@@ -25,12 +27,13 @@ TEST(start, a_port_that_is_in_use_is_told_before_any_memory_is_taken) {
   auto taken = net::listen_on("127.0.0.1", 0, 1);
   ASSERT_TRUE(taken);
   const auto port = net::local_port(*taken);
-  for (auto cli::node_launch::*which :
-       {&cli::node_launch::control_port, &cli::node_launch::data_port,
-        &cli::node_launch::http_port}) {
-    auto wrong = launch;
-    wrong.*which = port;
-    const auto said = why_it_cannot_start(wrong);
+  std::vector<cli::node_launch> wrong(4, launch);
+  wrong[0].control_port = wrong[1].data_port = wrong[2].http_port = port;
+  wrong[3].flags = {"--net-lookup-port", std::to_string(port)};
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    auto& each = wrong[i];
+    each.folder /= std::to_string(i); // A node's last words are its log's, which it appends to.
+    const auto said = why_it_cannot_start(each);
     EXPECT_NE(said.find("cannot listen on 127.0.0.1:" + std::to_string(port)), std::string::npos)
         << said;
   }

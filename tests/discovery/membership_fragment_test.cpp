@@ -187,10 +187,18 @@ TEST(membership_fragment, fragments_that_meet_join_by_stamp) {
     stamps.insert(net.view_of(i).stamp());
   }
   ASSERT_EQ(stamps.size(), 3u);
+  std::set<view_stamp> joined; // Stamps of the fragments whose nodes ask to join another one.
+  net.watch = [&](std::size_t from, const send_packet& sent) {
+    const auto* join = std::get_if<join_packet>(&sent.body);
+    if (join != nullptr && !join->forwarded && stamps.contains(net.view_of(from).stamp()))
+      joined.insert(net.view_of(from).stamp());
+  };
   heal(net);
   auto took = net.run_until([&] { return net.converged(); }, seconds(20));
   ASSERT_TRUE(took);
   EXPECT_LE(*took, soon);
+  EXPECT_FALSE(joined.empty());
+  EXPECT_FALSE(joined.contains(*stamps.rbegin())) << "nobody leaves the newest fragment";
   ASSERT_TRUE(net.run_until([&] { return !net.view_of(0).fragment(); }, soon));
   EXPECT_GT(net.view_of(0).term, stamps.rbegin()->term);
 }

@@ -7,6 +7,7 @@
 #include <caf/io/all.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <fcntl.h>
+#include <functional>
 #include <future>
 #include <gtest/gtest.h>
 #include <memory>
@@ -48,9 +49,10 @@ protected:
     return answer.get();
   }
 
-  /// Connects to the process and leaves it again, as a command of the CLI does.
-  void connect_and_leave() {
-    std::thread{[port = port] {
+  /// Connects to the process and leaves it again, as a command of the CLI does. @param meanwhile
+  /// called while the connection is open
+  void connect_and_leave(const std::function<void()>& meanwhile = [] {}) {
+    std::thread{[port = port, &meanwhile] {
       system_config of_a_client{1};
       caf::actor_system client{of_a_client};
       auto remote = client.middleman().remote_actor("127.0.0.1", port);
@@ -60,6 +62,7 @@ protected:
         self->request(*remote, std::chrono::seconds(10), 1)
             .receive([](int) {},
                      [&](const caf::error& why) { ADD_FAILURE() << client.render(why); });
+      meanwhile();
       leave_actor_system();
     }}.join();
   }
@@ -83,7 +86,7 @@ protected:
 
 TEST_F(node_middleman_test, nothing_is_kept_of_a_peer_that_left) {
   for (int i = 0; i < 8; ++i)
-    connect_and_leave();
+    connect_and_leave([this] { EXPECT_EQ(peers_remembered(), 1u) << "while it is connected"; });
   EXPECT_TRUE(within(std::chrono::seconds(10), [&] { return peers_remembered() == 0; }))
       << peers_remembered() << " are kept";
 }

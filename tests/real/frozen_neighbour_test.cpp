@@ -1,6 +1,8 @@
+#include "client/set_window.hpp"
 #include "survival_ring.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
@@ -63,6 +65,26 @@ protected:
     return all;
   }
 
+  using tally = std::array<std::uint64_t, page_status_count>; ///< Pages by status.
+
+  /// Sets batches of pages of its own without a pause. @param number below 64
+  static tally set_until(client::cache_client& client, std::uint32_t number,
+                         clock::time_point until) {
+    tally all{};
+    const std::vector<std::byte> bytes(page_bytes);
+    const client::const_part part{bytes.data(), page_bytes};
+    std::vector<client::set_page> pages(batch);
+    std::vector<client::page_result> results(batch);
+    for (std::uint32_t next = number << 26; clock::now() < until;) {
+      for (auto& page : pages)
+        page = {key_of(next++), {&part, 1}};
+      client.set(pages, results, until + publish_patience);
+      for (const auto& each : results)
+        ++all[static_cast<std::size_t>(each.status)];
+    }
+    return all;
+  }
+
   void look_for_last(client::cache_client& other, outcome& all) {
     const auto begin = clock::now();
     EXPECT_TRUE(within(milliseconds(5'000),
@@ -122,6 +144,42 @@ TEST_F(frozen_neighbour, costs_no_set_and_no_time) {
   EXPECT_GE(frozen.sets, quiet.sets * 3 / 4);
   EXPECT_LE(median_ms(frozen.acknowledged), 20);
   EXPECT_LE(median_ms(frozen.visible), 20);
+}
+
+/// The windows of all clients together are larger than the pool: they must empty though one of the
+/// two owners of a key does not answer.
+TEST_F(frozen_neighbour, costs_no_set_of_many_clients_together) {
+  constexpr std::uint64_t pool_bytes = 64u << 20;
+  constexpr std::uint32_t clients = 16;
+  static_assert(clients * pool_bytes / client::set_window::parts_of_pool > pool_bytes);
+  start_ring(
+      {.heartbeat = milliseconds(500), .expiry = milliseconds(2000), .pool_bytes = pool_bytes});
+  if (HasFatalFailure())
+    return;
+  std::vector<std::unique_ptr<client::cache_client>> engines;
+  for (std::uint32_t i = 0; i < clients; ++i)
+    engines.push_back(client_of(0));
+  freeze(2);
+  std::vector<std::thread> threads;
+  std::vector<tally> tallies(clients);
+  const auto until = clock::now() + frozen_for();
+  for (std::uint32_t i = 0; i < clients; ++i)
+    threads.emplace_back([&, i] { tallies[i] = set_until(*engines[i], i, until); });
+  for (auto& thread : threads)
+    thread.join();
+  std::uint64_t stored = 0;
+  for (const auto& each : tallies) {
+    stored += each[static_cast<std::size_t>(page_status::stored)];
+    for (std::size_t status = 0; status < each.size(); ++status)
+      EXPECT_TRUE(static_cast<page_status>(status) == page_status::stored || each[status] == 0)
+          << each[status] << " pages are " << to_string(static_cast<page_status>(status));
+  }
+  EXPECT_GT(stored * page_bytes, pool_bytes) << "the pool was to be filled";
+  for (const auto& engine : engines) {
+    const auto flushed = engine->flush(clock::now() + publish_patience);
+    ASSERT_TRUE(flushed) << flushed.error().message;
+    EXPECT_EQ(flushed->failed, 0u);
+  }
 }
 
 TEST_F(frozen_neighbour, leaves_what_only_this_host_has_to_be_found_here_and_is_told_by_flush) {

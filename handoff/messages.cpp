@@ -91,6 +91,7 @@ void append(byte_writer& out, const join& sent) {
   out.number(sent.prefix_pages);
   out.number(sent.page_count);
   out.number(static_cast<std::uint8_t>(sent.dummy));
+  out.number(sent.receivers);
 }
 
 message read_join(byte_reader& in) {
@@ -100,7 +101,9 @@ message read_join(byte_reader& in) {
   sent.prefix_pages = in.number<std::uint32_t>();
   sent.page_count = in.number<std::uint32_t>();
   sent.dummy = read_bool(in);
-  if (sent.prefix_pages > limits::room_pages_max || sent.page_count > limits::room_pages_max)
+  sent.receivers = in.number<std::uint32_t>();
+  if (sent.prefix_pages > limits::room_pages_max || sent.page_count > limits::room_pages_max ||
+      sent.receivers == 0 || sent.receivers > limits::ranks_max)
     in.fail();
   return sent;
 }

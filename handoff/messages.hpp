@@ -28,7 +28,7 @@
 /// no memory for a count whose items the message does not have.
 namespace peercache::handoff {
 
-inline constexpr std::uint32_t handoff_wire_version = 1;
+inline constexpr std::uint32_t handoff_wire_version = 2;
 
 /// The longest message: an offer with all components of states over the longest sequence. Prefill
 /// alone says it.
@@ -63,6 +63,8 @@ struct join {
   std::uint32_t prefix_pages = 0; ///< Pages that decode has already; offers begin behind them.
   std::uint32_t page_count = 0;   ///< Pages that decode has allocated behind the prefix.
   bool dummy = false;             ///< Nothing will be read: no offers are wanted, nor `done` given.
+  /// Decode workers, this one included, that join the room at this prefill worker.
+  std::uint32_t receivers = 1;
   bool operator==(const join&) const = default;
 };
 

@@ -78,9 +78,10 @@ result<void> receiver_rooms::allocate(room_id room, allocated_pages pages) {
     return wrong_call(room, "has more pages than a room may have");
   for (auto& each : at->senders) {
     each.next_page = pages.prefix_pages;
-    actions_.push_back(outgoing{each.from.peer, join{room, id, pages.prefix_pages,
-                                                     static_cast<std::uint32_t>(pages.pages.size()),
-                                                     each.from.plan->role().dummy()}});
+    actions_.push_back(
+        outgoing{each.from.peer,
+                 join{room, id, pages.prefix_pages, static_cast<std::uint32_t>(pages.pages.size()),
+                      each.from.plan->role().dummy(), each.from.plan->receivers()}});
   }
   at->pages = std::move(pages);
   return {};

@@ -42,7 +42,7 @@ sender_rooms::room* sender_rooms::newest(room_id number) noexcept {
 
 // -- the engine
 
-result<send_id> sender_rooms::open(room_id number, std::uint32_t required) {
+result<send_id> sender_rooms::open(room_id number, std::optional<std::uint32_t> required) {
   if (required == 0)
     return error{errc::invalid_argument,
                  "room " + std::to_string(number.value) + " is opened for nobody"};
@@ -61,7 +61,7 @@ result<send_id> sender_rooms::open(room_id number, std::uint32_t required) {
   auto& made = rooms_[id];
   made.id = id;
   made.number = number;
-  made.required = required;
+  made.required = required.value_or(0);
   made.under = *under;
   if (const auto waiting = held_.find(number); waiting != held_.end())
     for (const auto& [process, held] : std::map(waiting->second)) {
@@ -73,7 +73,7 @@ result<send_id> sender_rooms::open(room_id number, std::uint32_t required) {
 
 std::optional<std::uint32_t> sender_rooms::prefix_pages(send_id id) const {
   const auto* at = find(id);
-  if (at == nullptr || at->receivers.size() < at->required)
+  if (at == nullptr || !at->all_have_joined())
     return std::nullopt;
   return at->receivers.begin()->second.said.prefix_pages;
 }
@@ -185,7 +185,7 @@ transfer_metric sender_rooms::metric(send_id id) const noexcept {
 // -- what both lead to
 
 void sender_rooms::advance(room& at) {
-  if (at.has_ended() || at.receivers.size() < at.required)
+  if (at.has_ended() || !at.all_have_joined())
     return;
   set_state(at, std::max(at.state, room_state::waiting_for_input));
   if (!at.pages)

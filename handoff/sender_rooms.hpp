@@ -85,7 +85,9 @@ public:
 
   /// Opens a room, and fails the one before of this number if it has not ended. Errors: `refused`
   /// (too many rooms, or no lease left), `invalid_argument` (nobody is required).
-  result<send_id> open(room_id room, std::uint32_t required);
+  ///
+  /// @param required how many receivers there will be; nothing: as many as their joins say
+  result<send_id> open(room_id room, std::optional<std::uint32_t> required = std::nullopt);
   /// Pages that the receivers of the room have already; nothing before they have all joined.
   std::optional<std::uint32_t> prefix_pages(send_id id) const;
   /// Says how many pages will be sent, behind the prefix. Errors: `invalid_argument` (not open,
@@ -145,7 +147,7 @@ private:
   struct room {
     send_id id;
     room_id number;
-    std::uint32_t required = 0;
+    std::uint32_t required = 0;         ///< Receivers that must join; 0 before it is known.
     std::optional<std::uint32_t> pages; ///< What `init` said.
     std::uint32_t offered = 0;          ///< Pages that were sent, behind the prefix.
     bool last_sent = false;
@@ -159,6 +161,7 @@ private:
     bool has_ended() const noexcept {
       return state == room_state::failed || state == room_state::success;
     }
+    bool all_have_joined() const noexcept { return required != 0 && receivers.size() >= required; }
   };
   struct held_join {
     peer_id peer;

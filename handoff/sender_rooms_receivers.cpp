@@ -67,7 +67,7 @@ void sender_rooms::join_failed(participants& known, peer_id peer, const join& sa
 }
 
 void sender_rooms::admit(room& at, peer_id peer, const join& said) {
-  if (at.receivers.size() == at.required) {
+  if (at.all_have_joined()) {
     refuse(peer, said, "another receiver has its place in the room");
     return fail(at, failure_kind::misfit, "more receivers join the room than are expected");
   }
@@ -76,6 +76,12 @@ void sender_rooms::admit(room& at, peer_id peer, const join& said) {
     refuse(peer, said, "the receivers of the room have different prefixes");
     return fail(at, failure_kind::misfit, "its receivers have different prefixes");
   }
+  if (!at.receivers.empty() && at.receivers.begin()->second.said.receivers != said.receivers) {
+    refuse(peer, said, "the receivers of the room do not say the same number of receivers");
+    return fail(at, failure_kind::misfit, "its receivers do not agree how many they are");
+  }
+  if (at.required == 0)
+    at.required = said.receivers;
   const auto& process = processes_.at(peer);
   at.receivers[process] = {peer, said};
   at.known[process] = said.id;

@@ -77,6 +77,10 @@ result<source_role> role_of(const kv_layout& source, const kv_layout& destinatio
   return role;
 }
 
+std::uint32_t receivers_of(const worker_ranks& source, const worker_ranks& destination) noexcept {
+  return std::max(1u, destination.tp_size / source.tp_size);
+}
+
 item_share share_of(std::uint32_t count, std::uint32_t rank, std::uint32_t ranks) noexcept {
   PEERCACHE_ASSERT(rank < ranks);
   const auto each = count / ranks;

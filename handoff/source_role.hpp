@@ -24,6 +24,9 @@ struct source_role {
 /// go together; `invalid_argument`, when these two workers have nothing to do with each other.
 result<source_role> role_of(const kv_layout& source, const kv_layout& destination);
 
+/// Decode workers that read from one prefill worker: those of one room all join it there.
+std::uint32_t receivers_of(const worker_ranks& source, const worker_ranks& destination) noexcept;
+
 /// A contiguous share of items: `count` from `first` on.
 struct item_share {
   std::uint32_t first = 0;

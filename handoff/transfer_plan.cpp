@@ -114,6 +114,7 @@ result<transfer_plan> transfer_plan::create(const kv_layout& source, const kv_la
     return role.error();
   transfer_plan plan;
   plan.role_ = *role;
+  plan.receivers_ = receivers_of(source.ranks, destination.ranks);
   if (source.all_cp_ranks_send) {
     plan.share_rank_ = source.ranks.cp;
     plan.shares_ = source.ranks.cp_size;

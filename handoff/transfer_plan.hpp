@@ -93,6 +93,8 @@ public:
   static result<transfer_plan> create(const kv_layout& source, const kv_layout& destination);
 
   const source_role& role() const noexcept { return role_; }
+  /// Decode workers that join a room at the source, the destination included.
+  std::uint32_t receivers() const noexcept { return receivers_; }
   result<piece_reader> pieces(const offered_pages& offer, const allocated_pages& room) const;
 
 private:
@@ -123,6 +125,7 @@ private:
                         const allocated_pages& room) const;
 
   source_role role_;
+  std::uint32_t receivers_ = 1;
   std::uint32_t share_rank_ = 0; ///< Which share of a room's pages this source has.
   std::uint32_t shares_ = 1;
   stripes_of_items kv_;

@@ -233,7 +233,8 @@ const std::string& prefill_worker::data_plane() const noexcept {
   return impl_->served->choice();
 }
 
-result<prefill_room> prefill_worker::open(handoff::room_id room, std::uint32_t required) {
+result<prefill_room> prefill_worker::open(handoff::room_id room,
+                                          std::optional<std::uint32_t> required) {
   if (!impl_->home.is_here())
     return closed_worker();
   return impl_->call([&](handoff::sender_rooms& rooms) -> result<prefill_room> {

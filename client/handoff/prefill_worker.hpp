@@ -56,9 +56,10 @@ public:
   /// The chosen data plane and the reason, for people.
   const std::string& data_plane() const noexcept;
 
-  /// Opens a room for `required` decode workers. Errors: as `sender_rooms::open`; `refused` while
-  /// the memory is given back.
-  result<prefill_room> open(handoff::room_id room, std::uint32_t required);
+  /// Opens a room for `required` decode workers, or, without a number, for as many as these say
+  /// they are. Errors: as `sender_rooms::open`; `refused` while the memory is given back.
+  result<prefill_room> open(handoff::room_id room,
+                            std::optional<std::uint32_t> required = std::nullopt);
   std::optional<std::uint32_t> prefix_pages(handoff::send_id id) const;
   result<void> init(handoff::send_id id, std::uint32_t pages);
   result<void> send(handoff::send_id id, std::span<const std::uint32_t> pages, bool last,

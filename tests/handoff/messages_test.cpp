@@ -50,7 +50,12 @@ message random_message(std::mt19937_64& random) {
   case 1:
     return random_layout(random);
   case 2:
-    return join{{random()}, {random()}, 7, limits::room_pages_max, random() % 2 == 0};
+    return join{{random()},
+                {random()},
+                7,
+                limits::room_pages_max,
+                random() % 2 == 0,
+                1 + static_cast<std::uint32_t>(random() % limits::ranks_max)};
   case 3: {
     offer sent{{random()}, {random()}, {{5}, {2}, {}}, {}};
     sent.under.gen.value = (random() | 2) & ~std::uint64_t{1};
@@ -163,6 +168,8 @@ TEST(messages, more_than_may_be_are_malformed) {
   EXPECT_FALSE(decode(more)) << "8,193 pages";
   EXPECT_FALSE(decode(std::string(message_bytes_max + 1, '\7')));
   EXPECT_FALSE(decode(encode(join{{1}, {2}, limits::room_pages_max + 1, 0, false})));
+  EXPECT_FALSE(decode(encode(join{{1}, {2}, 0, 0, false, 0})));
+  EXPECT_FALSE(decode(encode(join{{1}, {2}, 0, 0, false, limits::ranks_max + 1})));
 }
 
 TEST(messages, fields_out_of_their_range_are_malformed) {
@@ -171,7 +178,7 @@ TEST(messages, fields_out_of_their_range_are_malformed) {
   EXPECT_FALSE(decode(encode(closed))) << "a lease with an odd generation";
   EXPECT_FALSE(decode(encode(hello{}))) << "nobody's process";
   auto bytes = encode(join{{1}, {2}, 3, 4, true});
-  bytes.back() = 2;
+  bytes[bytes.size() - 5] = 2;
   EXPECT_FALSE(decode(bytes)) << "neither true nor false";
   EXPECT_FALSE(decode(std::string(1, '\0')));
   EXPECT_FALSE(decode(std::string(1, '\11')));
@@ -203,7 +210,7 @@ TEST(messages, a_hello_of_another_version_is_told_from_rubbish) {
     auto read = decode(with);
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code, errc::incompatible);
-    EXPECT_THAT(read.error().message, HasSubstr("version 77 and not 1;"));
+    EXPECT_THAT(read.error().message, HasSubstr("version 77 and not 2;"));
   }
 }
 

@@ -312,6 +312,21 @@ TEST_F(sender, receivers_that_do_not_belong_together_fail_the_room) {
   EXPECT_THAT(reason(), HasSubstr("before the last pages"));
 }
 
+TEST_F(sender, learns_from_the_joins_how_many_there_will_be) {
+  auto said = join_of(1);
+  said.receivers = 2;
+  id_ = *rooms_.open(room);
+  rooms_.joined(alice, said);
+  EXPECT_EQ(rooms_.poll(id_), bootstrapping);
+  EXPECT_FALSE(rooms_.prefix_pages(id_));
+  rooms_.joined(bob, said);
+  EXPECT_EQ(rooms_.poll(id_), waiting_for_input);
+  id_ = *rooms_.open({43});
+  rooms_.joined(alice, {{43}, {2}, 3, 5, false, 2});
+  rooms_.joined(bob, {{43}, {2}, 3, 5, false, 3});
+  EXPECT_THAT(reason(), HasSubstr("do not agree"));
+}
+
 TEST_F(sender, a_join_may_come_before_its_room) {
   rooms_.joined(alice, join_of(1));
   EXPECT_EQ(rooms_.held_joins(), 1u);

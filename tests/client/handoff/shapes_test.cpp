@@ -4,6 +4,7 @@
 
 #include "handoff/transfer_plan.hpp"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace peercache::client::test {
@@ -75,13 +76,11 @@ std::string hand_over(two_engines& engines, const room_items& from, const room_i
   }
   std::vector<prefill_room> sending;
   for (auto& rank : engines.prefill) {
-    std::uint32_t required = 0;
-    for (auto& destination : engines.decode)
-      required += belong_together(*rank, *destination) ? 1 : 0;
-    if (required == 0)
+    if (std::none_of(engines.decode.begin(), engines.decode.end(),
+                     [&](const auto& destination) { return belong_together(*rank, *destination); }))
       continue;
     rank->memory.fill(from);
-    sending.push_back(*rank->worker->open(room, required));
+    sending.push_back(*rank->worker->open(room));
     const auto id = sending.back().id;
     if (!eventually([&] { return sending.back().state.poll() == room_state::waiting_for_input; }))
       return "prefill waits for decode";

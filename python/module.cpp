@@ -4,8 +4,11 @@
 #include "config/options.hpp"
 #include "config/render.hpp"
 #include "python/gil.hpp"
+#include "python/living.hpp"
+#include "python/loan_gate.hpp"
 #include "python/native_client.hpp"
 #include "python/page_rows.hpp"
+#include "python/raised_error.hpp"
 #include "python/token_chain.hpp"
 
 #include <deque>
@@ -15,12 +18,6 @@
 
 namespace peercache::python {
 namespace {
-
-/// An exception that carries an error of C++ to where it becomes `peercache.Error`. Only
-/// `open_client` throws it.
-struct open_failed {
-  error why;
-};
 
 void raise_error(py::handle type, const error& why) {
   auto raised = type(to_string(why));
@@ -43,9 +40,7 @@ std::unique_ptr<native_client> open_client(std::map<std::string, std::string> op
   };
   auto opened = open();
   raise_from_handlers();
-  if (!opened)
-    throw open_failed{opened.error()};
-  return std::make_unique<native_client>(*std::move(opened));
+  return std::make_unique<native_client>(value_or_raise(std::move(opened)));
 }
 
 key_space make_space(py::handle fields) {
@@ -95,44 +90,44 @@ private:
   std::deque<lent_buffer> lent_;
 };
 
-/// Ends all clients for the interpreter's end: no client opens any more, and open ones end within
-/// `seconds` or are left to the end of the process.
-void end_clients(const py::list& clients, double seconds) {
+/// Ends all clients and workers for the interpreter's end: none opens any more, and open ones end
+/// within `seconds` or are left to the end of the process.
+void end_all(const py::list& clients, double seconds) {
   announce_end();
-  std::vector<native_client*> open;
+  std::vector<closable*> open;
   for (const auto each : clients)
-    open.push_back(&py::cast<native_client&>(each));
+    open.push_back(&py::cast<native_client&>(each).gate());
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
   auto ended = std::make_shared<std::promise<void>>();
   auto when_ended = ended->get_future();
   for (auto* each : open)
-    each->gate().shut();
-  // Clients are ended in a thread of their own, since the end of an embedded node may wait for a
-  // peer that is frozen.
+    each->shut();
+  // Clients and workers are ended in a thread of their own, since the end of an embedded node may
+  // wait for a peer that is frozen.
   std::thread ending([open, until, ended] {
     for (auto* each : open)
-      each->gate().close(until);
+      each->close(until);
     ended->set_value();
   });
   bool all_ended = false;
   {
     const without_gil outside;
     all_ended = when_ended.wait_until(until) == std::future_status::ready;
-    if (!wait_for_other_threads(until) || !all_ended || clients_alive() > 0)
+    if (!wait_for_other_threads(until) || !all_ended || living() > 0)
       leave_without_destructors();
   }
   if (all_ended)
     return ending.join();
   ending.detach();
-  // The thread goes on with the clients, so the list keeps one reference for ever.
+  // The thread goes on with them, so the list keeps one reference for ever.
   clients.inc_ref();
 }
 
 void forked() {
   set_main_thread(PyThread_get_thread_ident());
   forget_other_threads();
-  forget_clients();
+  forget_living();
 }
 
 /// The option table as a list of (name, form, meaning).
@@ -234,11 +229,11 @@ void bind_all(py::module_& module) {
   set_main_thread(main_thread.attr("ident").cast<unsigned long>());
   // The exception type is never given back: the process may need it until its last moment.
   static py::handle error_type;
-  error_type = py::exception<open_failed>(module, "Error").release();
+  error_type = py::exception<raised_error>(module, "Error").release();
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       std::rethrow_exception(std::move(thrown));
-    } catch (const open_failed& failed) {
+    } catch (const raised_error& failed) {
       raise_error(error_type, failed.why);
     }
   });
@@ -253,7 +248,7 @@ void bind_all(py::module_& module) {
       .def("lend", &lent_memory::lend, py::arg("buffer"), py::arg("writable"));
   module.def("chain_keys", &chain_of, py::arg("space"), py::arg("tokens"), py::arg("page_tokens"));
   module.def("option_table", &option_table);
-  module.def("end_clients", &end_clients, py::arg("clients"), py::arg("seconds"));
+  module.def("end_all", &end_all, py::arg("clients"), py::arg("seconds"));
   module.def("forked", &forked);
   module.attr("status_words") = words<page_status>(page_status_count);
   module.attr("origin_words") = words<page_origin>(page_origin_count);

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "client/cache_client.hpp"
 #include "python/arguments.hpp"
-#include "python/cache_gate.hpp"
+#include "python/loan_gate.hpp"
 #include "python/open_cache.hpp"
 #include "python/page_results.hpp"
 
@@ -71,7 +72,7 @@ public:
   bool closed() const noexcept { return !gate_.is_open(); }
   void close();
   /// The gate of the client, so that several clients can be ended at once without the GIL.
-  cache_gate& gate() noexcept { return gate_; }
+  closable& gate() noexcept { return gate_; }
 
   /// Total times of set, get, exists and remove so far: (calls, seconds within them, seconds of
   /// these without the GIL).
@@ -101,6 +102,7 @@ private:
   page_results move_pages(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
                           timeout within, Move&& move);
 
+  using cache_gate = loan_gate<client::cache_client>;
   cache_gate gate_;
   const std::string node_address_;
   const std::chrono::milliseconds default_timeout_;

@@ -2,42 +2,14 @@
 
 #include "client/options.hpp"
 #include "common/log.hpp"
-#include "config/load.hpp"
 #include "config/options.hpp"
 #include "config/process_sources.hpp"
+#include "python/living.hpp"
 
-#include <atomic>
 #include <mutex>
 
 namespace peercache::python {
 namespace {
-
-std::atomic<int> alive{0};
-
-/// Wraps the client so that `clients_alive` counts it until it has ended.
-std::shared_ptr<client::cache_client> counted(std::shared_ptr<client::cache_client> whole) {
-  alive.fetch_add(1);
-  auto* client = whole.get();
-  return {client, [whole = std::move(whole)](auto*) mutable {
-            whole.reset();
-            alive.fetch_sub(1);
-          }};
-}
-
-result<config::loaded_config> configure(const open_request& request) {
-  auto sources = config::sources_of_process(std::nullopt);
-  if (!sources)
-    return sources.error();
-  for (const auto& [name, text] : request.options) {
-    if (config::find_option(name) == nullptr)
-      return {errc::invalid_argument,
-              "there is no option `" + name + '`' + config::name_hint(name)};
-    sources->flags.push_back({name, text});
-  }
-  // An embedded node's options are checked against each other; of a client's options none depends
-  // on another.
-  return request.embedded ? config::load(*sources) : config::merge_sources(*sources);
-}
 
 void begin_log(const config::loaded_config& loaded) {
   static std::once_flag begun;
@@ -55,7 +27,7 @@ result<opened_cache> embed(const config::loaded_config& loaded) {
     return started.error();
   std::shared_ptr<client::embedded_cache> whole{*std::move(started)};
   opened_cache opened;
-  opened.client = counted({whole, &whole->client()});
+  opened.client = counted(std::shared_ptr<client::cache_client>{whole, &whole->client()});
   opened.options = client::options_of(loaded.config);
   const auto& self = whole->node().self();
   opened.node_address = self.host + ':' + std::to_string(self.control_port);
@@ -64,11 +36,29 @@ result<opened_cache> embed(const config::loaded_config& loaded) {
 
 } // namespace
 
+result<config::loaded_config> load_options(const std::map<std::string, std::string>& options,
+                                           bool embedded) {
+  auto sources = config::sources_of_process(std::nullopt);
+  if (!sources)
+    return sources.error();
+  for (const auto& [name, text] : options) {
+    if (config::find_option(name) == nullptr)
+      return {errc::invalid_argument,
+              "there is no option `" + name + '`' + config::name_hint(name)};
+    sources->flags.push_back({name, text});
+  }
+  // An embedded node's options are checked against each other; of a client's options none depends
+  // on another.
+  auto loaded = embedded ? config::load(*sources) : config::merge_sources(*sources);
+  if (loaded)
+    begin_log(*loaded);
+  return loaded;
+}
+
 result<opened_cache> open_cache(const open_request& request) {
-  auto loaded = configure(request);
+  auto loaded = load_options(request.options, request.embedded);
   if (!loaded)
     return loaded.error();
-  begin_log(*loaded);
   if (request.embedded)
     return embed(*loaded);
   opened_cache opened;
@@ -78,16 +68,8 @@ result<opened_cache> open_cache(const open_request& request) {
   auto connected = client::cache_client::connect(opened.options);
   if (!connected)
     return connected.error();
-  opened.client = counted(*std::move(connected));
+  opened.client = counted(std::shared_ptr<client::cache_client>{*std::move(connected)});
   return opened;
-}
-
-int clients_alive() noexcept {
-  return alive.load() + client::ending_systems();
-}
-
-void forget_clients() noexcept {
-  alive.store(0);
 }
 
 } // namespace peercache::python

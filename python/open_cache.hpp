@@ -2,6 +2,7 @@
 
 #include "client/embedded.hpp"
 #include "common/result.hpp"
+#include "config/load.hpp"
 
 #include <map>
 #include <memory>
@@ -24,15 +25,16 @@ struct opened_cache {
   std::string node_address; ///< Address of the node's control port, "host:port".
 };
 
-/// Opens a client with the options of `request.options`, PEERCACHE_* variables and the file that
-/// PEERCACHE_CONFIG names, in this order of precedence. The first call in a process sets up its
-/// log. Threads: any. Errors: `invalid_argument` for the options, else why there is no connection
-/// or no node.
-result<opened_cache> open_cache(const open_request& request);
+/// The configuration of these options, PEERCACHE_* variables and the file that PEERCACHE_CONFIG
+/// names, in this order of precedence. The first call in a process sets up its log. Threads: any.
+/// Errors: `invalid_argument`.
+///
+/// @param embedded whether the options are a node's, which are checked against each other
+result<config::loaded_config> load_options(const std::map<std::string, std::string>& options,
+                                           bool embedded);
 
-/// How many clients of this process were opened and have not ended yet. Threads: any.
-int clients_alive() noexcept;
-/// Forgets, in a forked child, the clients of the parent.
-void forget_clients() noexcept;
+/// Opens a client with the options of `load_options`. Threads: any. Errors: `invalid_argument` for
+/// the options, else why there is no connection or no node.
+result<opened_cache> open_cache(const open_request& request);
 
 } // namespace peercache::python

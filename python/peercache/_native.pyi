@@ -130,9 +130,11 @@ def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
     `tokens` has the buffer protocol and holds 32-bit integers without gaps: array("I", ...), numpy.uint32. Errors:
     TypeError for anything else, such as every second token of an array."""
 
-def end_clients(clients: list[Client], seconds: float) -> None:
-    """Ends the clients for the interpreter's end: no client opens from here on, and the running calls of `clients`
-    end, then the clients. A client that does not end within `seconds` goes with the process, which then ends without
+def end_all(
+    clients: list[Client], seconds: float
+) -> None:
+    """Ends clients and workers for the interpreter's end: none opens from here on, and the running calls of those in
+    `clients` end, then they do. One that does not end within `seconds` goes with the process, which then ends without
     C++'s static destructors."""
 
 def forked() -> None:

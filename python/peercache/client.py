@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import enum
-import os
-import weakref
 from collections.abc import Set
 from numbers import Integral
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
-from peercache import _native, forms
+from peercache import _native, forms, process_end
 from peercache._native import KeySpace
 
 Option = Union[str, int, float, bool, Sequence[str]]
@@ -92,24 +89,6 @@ class ClearResult(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.certain
-
-
-END_SECONDS = 1.0
-"""How long the interpreter's end waits for calls of other threads. All of these calls end at once, unless the
-machine stands still."""
-
-_open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
-
-
-@atexit.register
-def _end_all() -> None:
-    """Ends all clients before the interpreter ends. Hooks of atexit that were registered before this one run after
-    it: the pages of their calls are CLOSED. Daemon threads that are in a call and have not returned by then stay
-    there."""
-    _native.end_clients([client.native for client in list(_open_clients)], END_SECONDS)
-
-
-os.register_at_fork(after_in_child=_native.forked)
 
 
 def option_names() -> frozenset[str]:
@@ -235,7 +214,7 @@ class Client:
         self.native = _native.Client(option_texts(options or {}), embedded, wait_for_node)
         self._registered: Dict[int, _native.LentMemory] = {}
         """Registered memory, by address."""
-        _open_clients.add(self)
+        process_end.close_at_end(self.native)
 
     def space(self, *fields: str) -> KeySpace:
         """A key space for pages whose bytes mean the same. The fields, in this order, say what that is: model,

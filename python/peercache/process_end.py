@@ -1,0 +1,32 @@
+"""What has threads of C++ ends before the interpreter does: clients and workers are told here."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from peercache import _native
+
+END_SECONDS = 1.0
+"""How long the interpreter's end waits for calls of other threads. All of these calls end at once, unless the
+machine stands still."""
+
+Closable = _native.Client
+
+_open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
+
+
+def close_at_end(each: Closable) -> None:
+    """Has a client or a worker closed when the interpreter ends, if it still lives then."""
+    _open.add(each)
+
+
+@atexit.register
+def _end_all() -> None:
+    """Ends all of them before the interpreter ends. Hooks of atexit that were registered before this one run after
+    it: the pages of their calls are CLOSED. Daemon threads that are in a call and have not returned by then stay
+    there."""
+    _native.end_all(list(_open), END_SECONDS)
+
+
+os.register_at_fork(after_in_child=_native.forked)

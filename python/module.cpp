@@ -4,8 +4,8 @@
 #include "config/options.hpp"
 #include "config/render.hpp"
 #include "python/gil.hpp"
+#include "python/handoff_workers.hpp"
 #include "python/living.hpp"
-#include "python/loan_gate.hpp"
 #include "python/native_client.hpp"
 #include "python/page_rows.hpp"
 #include "python/raised_error.hpp"
@@ -90,13 +90,21 @@ private:
   std::deque<lent_buffer> lent_;
 };
 
+closable& gate_of(py::handle each) {
+  if (py::isinstance<native_prefill_worker>(each))
+    return py::cast<native_prefill_worker&>(each).gate();
+  if (py::isinstance<native_decode_worker>(each))
+    return py::cast<native_decode_worker&>(each).gate();
+  return py::cast<native_client&>(each).gate();
+}
+
 /// Ends all clients and workers for the interpreter's end: none opens any more, and open ones end
 /// within `seconds` or are left to the end of the process.
 void end_all(const py::list& clients, double seconds) {
   announce_end();
   std::vector<closable*> open;
   for (const auto each : clients)
-    open.push_back(&py::cast<native_client&>(each).gate());
+    open.push_back(&gate_of(each));
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
   auto ended = std::make_shared<std::promise<void>>();
@@ -243,6 +251,7 @@ void bind_all(py::module_& module) {
   bind_results(module);
   bind_rows(module);
   bind_client(module);
+  bind_handoff(module);
   py::class_<lent_memory>(module, "LentMemory")
       .def(py::init<>())
       .def("lend", &lent_memory::lend, py::arg("buffer"), py::arg("writable"));

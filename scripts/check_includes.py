@@ -39,7 +39,7 @@ FOLDERS = {
                   "client", "bench", "cli"],
     "cli/demo": ["common", "config", "client", "bench", "cli"],
     "cli/doctor": ["common", "config", "storage/disk/io", "rdma/verbs", "link", "bench", "cli"],
-    "python": ["common", "config", "handoff", "client"],
+    "python": ["common", "config", "handoff", "client", "client/handoff"],
     "examples": ["common", "config", "client"],
     "tests/support/fake_verbs": ["common"],
 }

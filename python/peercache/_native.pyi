@@ -117,6 +117,106 @@ class Client:
     @property
     def closed(self) -> bool: ...
 
+class RoomWatch:
+    """The state of one room."""
+
+    def poll(self) -> int:
+        """The room's state in SGLang's numbers (KVPoll). A memory read, without a lock; the GIL is kept."""
+
+class PrefillWorker:
+    """One prefill worker, of one rank of an engine: it announces KV pages room by room, and decode workers read them.
+
+    `layout` describes its memory, which is lent until `give_memory_back` or `close`; keys that are missing have the
+    value 0, False or nothing:
+
+      dtype               the engine's word for the type of KV elements
+      page_tokens         tokens of a page
+      mla, hybrid_mla     the kind of attention; of a hybrid there are states beside MLA's KV
+      all_cp_ranks_send   every context parallel rank sends its share of the pages
+      kv_heads            of the model, over all ranks; 0 with MLA, and at decode
+      first_layer, end_layer, model_layers    of this pipeline stage; layers of the model without its draft
+      ranks               (tp rank, tp size, pp rank, pp size, cp rank, cp size)
+      buffers             [(address, bytes, bytes of a page, layer or None), ...]
+      states              [(kind, [(buffer as above, dim, outer count, [group, ...]), ...]), ...]
+      aux                 buffers as above, whose items are rows
+
+    `options` are those of the option table (`rdma.*`, `cluster.name`, `insecure_cluster` matter). Rooms are named by
+    the number that `open` gives. Pages are numpy.int32 arrays, states [(place of the first item, such an array), ...].
+    Errors: `Error` for what the worker refuses; ValueError, TypeError. Threads: any; every call gives the GIL up.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], host: str, name: str, layout: Mapping[str, Any]
+    ) -> None: ...
+    def open(self, room: int) -> tuple[int, RoomWatch]:
+        """Opens a room for as many decode workers as these say they are. Returns its name for the other calls."""
+    def prefix_pages(self, room: int) -> Optional[int]:
+        """Pages that decode has already; None before all have joined."""
+    def init(self, room: int, pages: int) -> None: ...
+    def send(
+        self,
+        room: int,
+        pages: Any,
+        last: bool,
+        states: Sequence[tuple[int, Any]] = ...,
+        aux_row: int = ...,
+    ) -> None: ...
+    def abort(self, room: int, reason: str, from_another_rank: bool = ...) -> None:
+        """Fails the room. When it returns, nobody believes anything that is read from its pages afterwards."""
+    def clear(self, room: int) -> None: ...
+    def failure(self, room: int) -> Optional[tuple[str, bool]]:
+        """Why the room has failed, and whether this worker had no part in it; None when it has not."""
+    def metric(self, room: int) -> tuple[int, float]:
+        """(bytes that all decode workers have read, seconds that the slowest took)"""
+    def give_memory_back(self) -> None: ...
+    def lend_memory(self) -> None: ...
+    def stats(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def data_plane(self) -> str: ...
+    @property
+    def closed(self) -> bool: ...
+
+class DecodeWorker:
+    """One decode worker, of one rank of an engine: it reads what prefill workers offer. As `PrefillWorker`, but rooms
+    are named by their own number, and `end`, `clear`, `give_memory_back` and `close` wait until nothing writes to the
+    pages any more."""
+
+    def __init__(
+        self, options: Mapping[str, str], host: str, name: str, layout: Mapping[str, Any]
+    ) -> None: ...
+    def open(self, room: int) -> RoomWatch: ...
+    def connect(self, room: int, sources: Sequence[tuple[str, int]]) -> None:
+        """Says at which addresses the prefill workers of the room listen."""
+    def allocate(
+        self,
+        room: int,
+        prefix_pages: int,
+        pages: Any,
+        states: Sequence[tuple[int, Any]] = ...,
+        aux_row: int = ...,
+    ) -> None:
+        """Lends pages to the room, until it is seen to have ended, or `end` or `clear` has returned."""
+    def abort(self, room: int, reason: str, from_another_rank: bool = ...) -> None:
+        """Fails the room; it is seen to have failed when nothing writes to its pages any more."""
+    def end(
+        self, room: int, reason: str, from_another_rank: bool = ...
+    ) -> Optional[tuple[str, bool]]:
+        """As `abort`, and waits. Returns why the room has failed; None when it has not, or is not open."""
+    def clear(self, room: int) -> None: ...
+    def give_memory_back(self) -> None: ...
+    def lend_memory(self) -> None: ...
+    def take_lost(self) -> list[tuple[tuple[str, int], str]]:
+        """Prefill workers that were lost since the last call: ((host, port), reason) of each."""
+    def stats(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+    @property
+    def data_plane(self) -> str: ...
+    @property
+    def closed(self) -> bool: ...
+
 class LentMemory:
     """Holds the memory of objects with the buffer protocol: it keeps its place and its size while this lives."""
 
@@ -131,7 +231,7 @@ def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
     TypeError for anything else, such as every second token of an array."""
 
 def end_all(
-    clients: list[Client], seconds: float
+    clients: list[Union[Client, PrefillWorker, DecodeWorker]], seconds: float
 ) -> None:
     """Ends clients and workers for the interpreter's end: none opens from here on, and the running calls of those in
     `clients` end, then they do. One that does not end within `seconds` goes with the process, which then ends without

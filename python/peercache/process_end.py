@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from typing import Union
+
 from peercache import _native
 
 END_SECONDS = 1.0
 """How long the interpreter's end waits for calls of other threads. All of these calls end at once, unless the
 machine stands still."""
 
-Closable = _native.Client
+Closable = Union[_native.Client, _native.PrefillWorker, _native.DecodeWorker]
 
 _open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 

@@ -1,0 +1,263 @@
+#include "python/handoff_workers.hpp"
+
+#include "client/options.hpp"
+#include "python/gil.hpp"
+#include "python/handoff_layout.hpp"
+#include "python/living.hpp"
+#include "python/open_cache.hpp"
+#include "python/raised_error.hpp"
+
+namespace peercache::python {
+namespace {
+
+using handoff::room_id;
+using handoff::send_id;
+
+error closed_worker() {
+  return {errc::closed, "the worker is closed"};
+}
+
+result<client::worker_options> options_of(const worker_request& request) {
+  auto loaded = load_options(request.options, false);
+  if (!loaded)
+    return loaded.error();
+  const auto reader = client::options_of(loaded->config);
+  client::worker_options options;
+  options.host = request.host;
+  options.name = request.name;
+  options.insecure_cluster = loaded->config.cluster.insecure;
+  options.cluster = reader.cluster;
+  options.rails = reader.rails;
+  options.channels_per_peer_max = reader.channels_per_peer_max;
+  options.bounce_bytes = reader.bounce_bytes;
+  return options;
+}
+
+/// Starts a worker without the GIL. Nobody would close one that begins after the interpreter's end
+/// was announced.
+template <class Worker>
+std::shared_ptr<Worker> start(const worker_request& request, const py::dict& described) {
+  auto layout = layout_of(described);
+  const auto begin = [&]() -> result<std::shared_ptr<Worker>> {
+    const without_gil outside;
+    if (end_announced())
+      return error{errc::closed, "the interpreter ends"};
+    auto options = options_of(request);
+    if (!options)
+      return options.error();
+    auto started = Worker::start(*options, std::move(layout));
+    if (!started)
+      return started.error();
+    if (end_announced())
+      return error{errc::closed, "the interpreter ends"};
+    return counted(std::shared_ptr<Worker>{*std::move(started)});
+  };
+  return value_or_raise(begin());
+}
+
+/// Runs `work(worker)` without the GIL; `otherwise` is the answer of a worker that is closed.
+template <class Answer, class Worker, class Work>
+Answer borrow(loan_gate<Worker>& gate, Answer otherwise, Work&& work) {
+  const without_gil outside;
+  const typename loan_gate<Worker>::loan worker{gate};
+  return worker ? work(*worker) : std::move(otherwise);
+}
+
+template <class Worker, class Work>
+void run(loan_gate<Worker>& gate, Work&& work) {
+  borrow(gate, false, [&](Worker& worker) {
+    work(worker);
+    return true;
+  });
+}
+
+void close_gate(closable& gate) {
+  const without_gil outside;
+  gate.close(closable::time_point::max());
+}
+
+std::optional<failure_form> form_of(const std::optional<handoff::room_failure>& failure) {
+  if (!failure)
+    return std::nullopt;
+  return failure_form{failure->reason, failure->from_another_rank};
+}
+
+using failures = std::optional<handoff::room_failure>;
+
+failures failure_of_closed() {
+  return handoff::room_failure{closed_worker().message, false};
+}
+
+} // namespace
+
+// -- prefill
+
+native_prefill_worker::native_prefill_worker(const worker_request& request,
+                                             const py::dict& layout) {
+  auto worker = start<worker_type>(request, layout);
+  port_ = worker->port();
+  data_plane_ = worker->data_plane();
+  gate_ = std::make_unique<loan_gate<worker_type>>(std::move(worker));
+}
+
+std::pair<std::uint64_t, client::room_watch> native_prefill_worker::open(std::uint64_t room) {
+  const auto opened =
+      value_or_raise(borrow(*gate_, result<client::prefill_room>{closed_worker()},
+                            [&](worker_type& worker) { return worker.open(room_id{room}); }));
+  return {opened.id.value, opened.state};
+}
+
+std::optional<std::uint32_t> native_prefill_worker::prefix_pages(std::uint64_t id) {
+  return borrow(*gate_, std::optional<std::uint32_t>{},
+                [&](worker_type& worker) { return worker.prefix_pages(send_id{id}); });
+}
+
+void native_prefill_worker::init(std::uint64_t id, std::uint32_t pages) {
+  value_or_raise(borrow(*gate_, result<void>{closed_worker()},
+                        [&](worker_type& worker) { return worker.init(send_id{id}, pages); }));
+}
+
+void native_prefill_worker::send(std::uint64_t id, py::handle pages, bool last,
+                                 const py::list& states, std::uint32_t aux_row) {
+  const auto items = take_items(pages, "pages");
+  auto of_states = take_states(states);
+  value_or_raise(borrow(*gate_, result<void>{closed_worker()}, [&](worker_type& worker) {
+    return worker.send(send_id{id}, items, last, std::move(of_states), aux_row);
+  }));
+}
+
+void native_prefill_worker::abort(std::uint64_t id, std::string reason, bool from_another_rank) {
+  run(*gate_, [&](worker_type& worker) {
+    worker.abort(send_id{id}, std::move(reason), from_another_rank);
+  });
+}
+
+void native_prefill_worker::clear(std::uint64_t id) {
+  run(*gate_, [&](worker_type& worker) { worker.clear(send_id{id}); });
+}
+
+std::optional<failure_form> native_prefill_worker::failure(std::uint64_t id) {
+  return form_of(borrow(*gate_, failure_of_closed(),
+                        [&](worker_type& worker) { return worker.failure(send_id{id}); }));
+}
+
+std::pair<std::uint64_t, double> native_prefill_worker::metric(std::uint64_t id) {
+  using metric = handoff::sender_rooms::transfer_metric;
+  const auto found = borrow(
+      *gate_, metric{}, [&](worker_type& worker) -> metric { return worker.metric(send_id{id}); });
+  return {found.bytes, static_cast<double>(found.microseconds) / 1e6};
+}
+
+void native_prefill_worker::give_memory_back() {
+  run(*gate_, [](worker_type& worker) { worker.give_memory_back(); });
+}
+
+void native_prefill_worker::lend_memory() {
+  value_or_raise(borrow(*gate_, result<void>{closed_worker()},
+                        [](worker_type& worker) { return worker.lend_memory(); }));
+}
+
+py::dict native_prefill_worker::stats() {
+  const auto now =
+      borrow(*gate_, client::prefill_stats{}, [](worker_type& worker) { return worker.stats(); });
+  py::dict all;
+  all["opened"] = now.opened;
+  all["succeeded"] = now.succeeded;
+  all["failed"] = now.failed;
+  all["bytes"] = now.bytes;
+  all["rooms"] = now.rooms;
+  all["peers"] = now.peers;
+  return all;
+}
+
+void native_prefill_worker::close() {
+  close_gate(*gate_);
+}
+
+// -- decode
+
+native_decode_worker::native_decode_worker(const worker_request& request, const py::dict& layout) {
+  auto worker = start<worker_type>(request, layout);
+  data_plane_ = worker->data_plane();
+  gate_ = std::make_unique<loan_gate<worker_type>>(std::move(worker));
+}
+
+client::room_watch native_decode_worker::open(std::uint64_t room) {
+  return value_or_raise(borrow(*gate_, result<client::room_watch>{closed_worker()},
+                               [&](worker_type& worker) { return worker.open(room_id{room}); }));
+}
+
+void native_decode_worker::connect(std::uint64_t room, const std::vector<address_form>& sources) {
+  std::vector<handoff::worker_address> addresses;
+  for (const auto& [host, port] : sources)
+    addresses.push_back({host, port});
+  value_or_raise(borrow(*gate_, result<void>{closed_worker()}, [&](worker_type& worker) {
+    return worker.connect(room_id{room}, std::move(addresses));
+  }));
+}
+
+void native_decode_worker::allocate(std::uint64_t room, std::uint32_t prefix_pages,
+                                    py::handle pages, const py::list& states,
+                                    std::uint32_t aux_row) {
+  handoff::allocated_pages allocated{prefix_pages, take_items(pages, "pages"), take_states(states),
+                                     aux_row};
+  value_or_raise(borrow(*gate_, result<void>{closed_worker()}, [&](worker_type& worker) {
+    return worker.allocate(room_id{room}, std::move(allocated));
+  }));
+}
+
+void native_decode_worker::abort(std::uint64_t room, std::string reason, bool from_another_rank) {
+  run(*gate_, [&](worker_type& worker) {
+    worker.abort(room_id{room}, std::move(reason), from_another_rank);
+  });
+}
+
+std::optional<failure_form> native_decode_worker::end(std::uint64_t room, std::string reason,
+                                                      bool from_another_rank) {
+  return form_of(borrow(*gate_, failure_of_closed(), [&](worker_type& worker) {
+    return worker.end(room_id{room}, std::move(reason), from_another_rank);
+  }));
+}
+
+void native_decode_worker::clear(std::uint64_t room) {
+  run(*gate_, [&](worker_type& worker) { worker.clear(room_id{room}); });
+}
+
+void native_decode_worker::give_memory_back() {
+  run(*gate_, [](worker_type& worker) { worker.give_memory_back(); });
+}
+
+void native_decode_worker::lend_memory() {
+  value_or_raise(borrow(*gate_, result<void>{closed_worker()},
+                        [](worker_type& worker) { return worker.lend_memory(); }));
+}
+
+std::vector<std::pair<native_decode_worker::address_form, std::string>>
+native_decode_worker::take_lost() {
+  std::vector<std::pair<address_form, std::string>> forms;
+  for (const auto& each : borrow(*gate_, std::vector<client::lost_worker>{},
+                                 [](worker_type& worker) { return worker.take_lost(); }))
+    forms.emplace_back(address_form{each.address.host, each.address.port}, each.reason);
+  return forms;
+}
+
+py::dict native_decode_worker::stats() {
+  const auto now =
+      borrow(*gate_, client::decode_stats{}, [](worker_type& worker) { return worker.stats(); });
+  py::dict all;
+  all["opened"] = now.opened;
+  all["succeeded"] = now.succeeded;
+  all["failed"] = now.failed;
+  all["reads"] = now.reads;
+  all["refused"] = now.refused;
+  all["bytes"] = now.bytes;
+  all["turns"] = now.turns;
+  all["peers"] = now.peers;
+  return all;
+}
+
+void native_decode_worker::close() {
+  close_gate(*gate_);
+}
+
+} // namespace peercache::python

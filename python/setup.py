@@ -20,6 +20,7 @@ setup(
     license="Apache-2.0",
     packages=find_packages(include=["peercache", "peercache.*"]),
     package_data={"peercache": ["*.so", "*.pyi", "py.typed"]},
+    entry_points={"sglang.srt.plugins": ["peercache = peercache.pd.plugin:load"]},
     python_requires=">=3.9",
     distclass=BuiltElsewhere,
     zip_safe=False,

@@ -1,0 +1,26 @@
+"""The place of this process among the ranks of its engine. SGLang has one for each process; a test sets it before it
+makes each of several managers."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Parallel:
+    attn_tp_rank: int = 0
+    attn_tp_size: int = 1
+    attn_cp_rank: int = 0
+    attn_cp_size: int = 1
+    attn_dp_rank: int = 0
+    attn_dp_size: int = 1
+
+
+_parallel = Parallel()
+
+
+def get_parallel():
+    return _parallel
+
+
+def set_parallel(parallel):
+    global _parallel
+    _parallel = parallel

@@ -1,0 +1,214 @@
+"""Tests rooms between prefill and decode engines of any shape: schedulers as SGLang's, and a byte oracle."""
+
+import gc
+import random
+
+import pytest
+from pd_engines import Model, Pair, Request
+from local_nodes import until
+
+PAGE = Model().page_tokens
+
+
+@pytest.fixture
+def pairs():
+    """A function that makes pairs of engines, which are closed at the end of the test."""
+    made = []
+
+    def make(*words, **more):
+        made.append(Pair(*words, **more))
+        return made[-1]
+
+    yield make
+    for pair in made:
+        pair.close()
+
+
+def right(pair):
+    """That no byte was wrong, and none was written to memory that was given back."""
+    return (pair.decode.wrong, pair.decode.touched) == (0, 0)
+
+
+def requests(count, seed=0, first_room=100):
+    rng = random.Random(seed)
+    return [Request(first_room + i, rng.randrange(1 << 30), rng.randrange(1, 12 * PAGE)) for i in range(count)]
+
+
+SHAPES = {
+    "one rank": ({}, {}),
+    "tp 2 to 2": ({"tp": 2}, {"tp": 2}),
+    "tp 2 to 1": ({"tp": 2}, {}),
+    "tp 1 to 2": ({}, {"tp": 2}),
+    "pp 2 to 1": ({"pp": 2}, {}),
+    "pp 2 to 2": ({"pp": 2}, {"pp": 2}),
+    "tp 2, pp 2 to 1": ({"tp": 2, "pp": 2}, {}),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_kv_of_a_prompt_arrives(pairs, shape):
+    pair = pairs(prefill=SHAPES[shape][0], decode=SHAPES[shape][1])
+    assert pair.run(*requests(8)) == ["ok"] * 8
+    assert right(pair)
+    assert pair.rooms() == ([0] * len(pair.prefill.ranks), [0] * len(pair.decode.ranks))
+
+
+@pytest.mark.parametrize("shape", ["tp 2 to 2", "tp 2 to 1", "tp 1 to 2", "pp 2 to 1"])
+def test_latents_of_mla_arrive_and_dummies_end(pairs, shape):
+    pair = pairs(Model(is_mla=True), prefill=SHAPES[shape][0], decode=SHAPES[shape][1])
+    assert pair.run(*requests(4)) == ["ok"] * 4
+    assert right(pair)
+
+
+def test_context_parallel_ranks_that_send_nothing_end_by_themselves(pairs):
+    pair = pairs(prefill={"cp_size": 2})
+    from sglang.srt import runtime_context
+    from pd_engines import Rank, RankMemory, utils
+    other = Rank(RankMemory(Model()), utils.DisaggregationMode.PREFILL, pair.server.port, cp=1, cp_size=2)
+    pair.prefill.ranks.append(other)
+    runtime_context.set_parallel(runtime_context.Parallel())
+    assert other.manager.is_dummy_cp_rank
+    assert pair.run(*requests(4)) == ["ok"] * 4
+    assert right(pair)
+
+
+def test_only_what_decode_lacks_travels(pairs):
+    pair = pairs()
+    request = Request(7, 7, 10 * PAGE + 1, prefix_tokens=6 * PAGE)
+    assert pair.run(request) == ["ok"]
+    assert right(pair)
+    (metric,) = pair.prefill.metrics[0]
+    page = sum(b[0].nbytes for b in pair.prefill.ranks[0].memory.buffers)
+    assert page * 5 <= metric.transfer_total_bytes < page * 6
+    assert metric.transfer_latency_s > 0
+
+
+def test_a_full_prefix_brings_the_row_alone(pairs):
+    pair = pairs()
+    assert pair.run(Request(7, 7, 4 * PAGE, prefix_tokens=4 * PAGE)) == ["ok"]
+    assert right(pair)
+
+
+def test_decode_finds_the_dp_rank_of_a_room(pairs):
+    pair = pairs(prefill={"dp": 0, "dp_size": 2})
+    from pd_engines import PrefillScheduler, Rank, RankMemory, utils
+    second = Rank(RankMemory(Model()), utils.DisaggregationMode.PREFILL, pair.server.port, dp=1, dp_size=2,
+                  load_balance_method="round_robin")
+    pair.prefill.ranks[0].manager.server_args.load_balance_method = "round_robin"
+    other = PrefillScheduler([second], pair.decode.bootstrap_addr)
+    request = Request(11, 3, 5 * PAGE)
+    other.add(request)
+    receiver = pair.decode.add.__globals__["kv_class"]("RECEIVER")
+    known = receiver.query_prefill_dp_ranks(pair.decode.bootstrap_addr, [11, 12])
+    assert known == {"11": 1}
+    request.dp_rank = known["11"]
+    pair.decode.add(request)
+    pair.prefill.ranks.append(second)  # Closed with the others.
+
+    def ended():
+        other.turn()
+        return len(request.ended) == 2
+    pair.prefill.turn = lambda: None
+    pair.turn_until(ended)
+    assert request.ended == {"prefill": "ok", "decode": "ok"}
+    assert right(pair)
+
+
+def test_a_room_of_another_dp_rank_fails_with_the_conflict(pairs):
+    pair = pairs(prefill={"dp": 0, "dp_size": 2})
+    request = Request(13, 3, PAGE)
+    pair.prefill.add(request)
+    pair.prefill.turn()
+    assert request.ended["prefill"] == [("follow_bootstrap_room conflict", False)]
+
+
+def test_the_same_room_again_after_a_success_is_another_turn(pairs):
+    """SGLang's true retraction: decode wants the room once more, of the same prefill engine."""
+    pair = pairs(prefill={"tp": 2})
+    request = Request(5, 1, 6 * PAGE)
+    for seed in range(20):
+        request.seed = seed
+        assert pair.run(request) == ["ok"]
+    assert right(pair)
+
+
+def test_a_number_that_is_open_is_not_opened_twice(pairs):
+    pair = pairs()
+    first, second = Request(5, 1, PAGE), Request(5, 2, PAGE)
+    pair.decode.add(first)
+    pair.decode.add(second)
+    pair.turn_until(lambda: "decode" in second.ended)
+    ((reason, is_others),) = second.ended["decode"]
+    assert "5" in reason and not is_others
+    pair.prefill.add(first)
+    pair.turn_until(lambda: len(first.ended) == 2)
+    assert first.ended["decode"] == "ok"
+    assert right(pair)
+
+
+def test_an_abort_in_the_middle_of_a_chunked_prefill_frees_the_pages_at_once(pairs):
+    pair = pairs(prefill={"tp": 2})
+    aborted = [Request(i, i, 10 * PAGE, abort_prefill_after=2) for i in range(1, 9)]
+    whole = requests(8)
+    pair.run(*[each for both in zip(aborted, whole) for each in both])
+    assert [r.ended["prefill"] for r in aborted] == ["aborted"] * 8
+    assert all("Aborted by AbortReq" in reason for r in aborted for reason, _ in r.ended["decode"])
+    assert [r.ended["decode"] for r in whole] == ["ok"] * 8
+    assert right(pair)
+    gc.collect()
+    assert pair.rooms() == ([0, 0], [0]), "a sender that SGLang drops leaves no room behind"
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_an_abort_of_decode_fails_prefill(pairs, turns):
+    pair = pairs(decode={"tp": 2})
+    # Prefill goes on for longer than decode's client waits.
+    aborted = [Request(i, i, 30 * PAGE, abort_decode_after=turns) for i in range(1, 4)]
+    for request in aborted:
+        pair.run(request)
+        assert request.ended["decode"] == [("Aborted by AbortReq.", False)] * 2
+        assert all("Aborted by AbortReq." in reason for reason, _ in request.ended["prefill"])
+    assert right(pair)
+
+
+def test_the_failure_of_one_rank_ends_the_others_which_did_nothing(pairs):
+    pair = pairs(prefill={"tp": 2}, decode={"tp": 2})
+    request = Request(3, 3, 30 * PAGE)
+    pair.begin(request)
+    pair.turn_until(lambda: pair.decode.transfer)
+    pair.decode.transfer[0]["receivers"][1].abort()
+    pair.turn_until(lambda: len(request.ended) == 2)
+    first, second = request.ended["decode"]
+    assert second == ("Aborted by AbortReq.", False)
+    assert first[1], "the log of a rank that only heard of it is muted"
+    assert right(pair)
+
+
+def test_five_percent_of_failures_leave_no_wrong_byte(pairs):
+    """SGLANG_TEST_DISAGG_FAILURE_PROB: all ranks hear Failed while their transfers go on."""
+    pair = pairs(prefill={"tp": 2}, decode={"tp": 2}, failure_prob=0.05)
+    ended = []
+    for group in range(30):
+        ended += pair.run(*requests(10, seed=group, first_room=1000 * group))
+    assert len(ended) == 300
+    assert 0 < ended.count("ok") < 300
+    assert right(pair)
+    assert until(lambda: pair.rooms() == ([0, 0], [0, 0]))
+
+
+def test_memory_that_is_given_back_is_lent_again(pairs):
+    pair = pairs(prefill={"tp": 2})
+    lost = Request(1, 1, 30 * PAGE)
+    pair.begin(lost)
+    pair.turn_until(lambda: pair.decode.transfer)
+    for rank in pair.prefill.ranks + pair.decode.ranks:
+        rank.manager.deregister_buffer_to_engine()
+    pair.turn_until(lambda: len(lost.ended) == 2)
+    assert all("gives its memory back" in reason for reason, _ in lost.ended["decode"])
+    refused = Request(2, 2, PAGE)
+    pair.run(refused)
+    assert all("memory is given back" in reason for reason, _ in refused.ended["decode"])
+    for rank in pair.prefill.ranks + pair.decode.ranks:
+        rank.manager.register_buffer_to_engine()
+    assert pair.run(*requests(4)) == ["ok"] * 4
+    assert right(pair)

@@ -30,6 +30,8 @@ result<client::worker_options> options_of(const worker_request& request) {
   options.rails = reader.rails;
   options.channels_per_peer_max = reader.channels_per_peer_max;
   options.bounce_bytes = reader.bounce_bytes;
+  options.node_host = reader.node_host;
+  options.node_port = reader.node_port;
   return options;
 }
 
@@ -79,13 +81,17 @@ void close_gate(closable& gate) {
 std::optional<failure_form> form_of(const std::optional<handoff::room_failure>& failure) {
   if (!failure)
     return std::nullopt;
-  return failure_form{failure->reason, failure->from_another_rank};
+  return failure_form{failure->reason, failure->from_another_rank()};
 }
 
 using failures = std::optional<handoff::room_failure>;
 
+handoff::failure_kind kind_of(bool from_another_rank) noexcept {
+  return from_another_rank ? handoff::failure_kind::another_rank : handoff::failure_kind::aborted;
+}
+
 failures failure_of_closed() {
-  return handoff::room_failure{closed_worker().message, false};
+  return handoff::room_failure{closed_worker().message};
 }
 
 } // namespace
@@ -128,7 +134,7 @@ void native_prefill_worker::send(std::uint64_t id, py::handle pages, bool last,
 
 void native_prefill_worker::abort(std::uint64_t id, std::string reason, bool from_another_rank) {
   run(*gate_, [&](worker_type& worker) {
-    worker.abort(send_id{id}, std::move(reason), from_another_rank);
+    worker.abort(send_id{id}, std::move(reason), kind_of(from_another_rank));
   });
 }
 
@@ -142,7 +148,7 @@ std::optional<failure_form> native_prefill_worker::failure(std::uint64_t id) {
 }
 
 std::pair<std::uint64_t, double> native_prefill_worker::metric(std::uint64_t id) {
-  using metric = handoff::sender_rooms::transfer_metric;
+  using metric = handoff::transfer_metric;
   const auto found = borrow(
       *gate_, metric{}, [&](worker_type& worker) -> metric { return worker.metric(send_id{id}); });
   return {found.bytes, static_cast<double>(found.microseconds) / 1e6};
@@ -208,14 +214,14 @@ void native_decode_worker::allocate(std::uint64_t room, std::uint32_t prefix_pag
 
 void native_decode_worker::abort(std::uint64_t room, std::string reason, bool from_another_rank) {
   run(*gate_, [&](worker_type& worker) {
-    worker.abort(room_id{room}, std::move(reason), from_another_rank);
+    worker.abort(room_id{room}, std::move(reason), kind_of(from_another_rank));
   });
 }
 
 std::optional<failure_form> native_decode_worker::end(std::uint64_t room, std::string reason,
                                                       bool from_another_rank) {
   return form_of(borrow(*gate_, failure_of_closed(), [&](worker_type& worker) {
-    return worker.end(room_id{room}, std::move(reason), from_another_rank);
+    return worker.end(room_id{room}, std::move(reason), kind_of(from_another_rank));
   }));
 }
 

@@ -105,7 +105,9 @@ TEST(hand_over, fails_when_the_other_worker_ends_and_says_which_one_it_was) {
   pair.meet(1, {2});
   pair.decode.reset();
   ASSERT_TRUE(eventually([&] { return pair.sending->state.poll() == room_state::failed; }));
-  EXPECT_THAT(pair.prefill->failure(pair.sending->id)->reason, HasSubstr("ended"));
+  // A worker that ends in order may still have said so.
+  EXPECT_THAT(pair.prefill->failure(pair.sending->id)->reason,
+              testing::AnyOf(HasSubstr("ended"), HasSubstr("gives its memory back")));
 }
 
 TEST(hand_over, from_where_nobody_listens_fails) {

@@ -28,10 +28,10 @@ result<client::worker_options> options_of(const worker_request& request) {
   options.insecure_cluster = loaded->config.cluster.insecure;
   options.cluster = reader.cluster;
   options.rails = reader.rails;
-  options.channels_per_peer_max = reader.channels_per_peer_max;
-  options.bounce_bytes = reader.bounce_bytes;
   options.node_host = reader.node_host;
   options.node_port = reader.node_port;
+  options.channels_per_peer_max = reader.channels_per_peer_max;
+  options.bounce_bytes = reader.bounce_bytes;
   return options;
 }
 
@@ -84,14 +84,14 @@ std::optional<failure_form> form_of(const std::optional<handoff::room_failure>& 
   return failure_form{failure->reason, failure->from_another_rank()};
 }
 
-using failures = std::optional<handoff::room_failure>;
-
 handoff::failure_kind kind_of(bool from_another_rank) noexcept {
   return from_another_rank ? handoff::failure_kind::another_rank : handoff::failure_kind::aborted;
 }
 
+using failures = std::optional<handoff::room_failure>;
+
 failures failure_of_closed() {
-  return handoff::room_failure{closed_worker().message};
+  return handoff::room_failure{closed_worker().message, handoff::failure_kind::aborted};
 }
 
 } // namespace

@@ -13,6 +13,7 @@ class Model:
     head_bytes: int = 16
     page_tokens: int = 4
     is_mla: bool = False
+    pages: int = 512  # Of each rank.
 
     def kv(self, seed, tokens):
         """The KV of a request: [K and V, or one latent][layer][token][head][byte]."""
@@ -37,7 +38,6 @@ class RankMemory:
     tp_size: int = 1
     pp: int = 0
     pp_size: int = 1
-    pages: int = 512
     rows: int = 32
     buffers: list = field(default_factory=list)
 
@@ -47,6 +47,7 @@ class RankMemory:
         self.layers = range(self.pp * per_stage, (self.pp + 1) * per_stage)
         heads = 1 if model.is_mla else model.heads // self.tp_size
         self.heads = slice(0, 1) if model.is_mla else slice(self.tp * heads, (self.tp + 1) * heads)
+        self.pages = model.pages
         shape = self.pages, model.page_tokens, heads, model.head_bytes
         kinds = 1 if model.is_mla else 2
         self.buffers = [np.full(shape, POISON, np.uint8) for _ in range(kinds * per_stage)]

@@ -125,9 +125,13 @@ def test_a_frozen_prefill_fails_its_rooms_within_two_seconds(decode):
 
 
 ENDS = """
-import os, sys, threading
+import atexit, os, sys, threading
+workers = []
+# This hook was registered before the package's own, and so runs after it.
+atexit.register(lambda: None if all(worker.closed for worker in workers) else os._exit(9))
 from pd_engines import Model, Pair, Request
 pair = Pair(prefill={"tp": 2})
+workers += [rank.manager.prefill or rank.manager.decode for rank in pair.prefill.ranks + pair.decode.ranks]
 pair.run(*[Request(room, room, 9 * 4) for room in range(1, 4)])
 open_room = Request(9, 9, 9 * 4)
 pair.begin(open_room)

@@ -118,10 +118,16 @@ def test_layouts_without_an_order_are_refused():
     refusals.check_start(ServerArgs(), kv_args(swa_page_size=4, state_types=["swa"]))
 
 
-def test_device_memory_is_refused_over_tcp():
-    with pytest.raises(ValueError, match="memory of cuda"):
-        refusals.check_memory(ServerArgs(device="cuda"), "tcp: no RDMA device")
-    refusals.check_memory(ServerArgs(device="cuda"), "verbs: mlx5_0")
+def test_device_memory_that_nobody_reaches_is_refused(monkeypatch):
+    for device, has_driver, refused in (("cuda", False, True), ("cuda", True, False), ("npu", True, True),
+                                        ("cpu", False, False)):
+        monkeypatch.setattr(refusals, "has_cuda", lambda there=has_driver: there)
+        refusals.check_memory(ServerArgs(device=device), "verbs: mlx5_0")
+        if refused:
+            with pytest.raises(ValueError, match=f"memory of {device}"):
+                refusals.check_memory(ServerArgs(device=device), "tcp: no RDMA device")
+        else:
+            refusals.check_memory(ServerArgs(device=device), "tcp: no RDMA device")
 
 
 def test_a_layout_that_no_engine_has_ends_the_start(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 from pathlib import Path
@@ -54,14 +55,25 @@ def check_start(server_args: Any, kv_args: Any) -> None:
         raise ValueError(f"--disaggregation-transfer-backend peercache does not serve this engine: {'; '.join(why)}")
 
 
+def has_cuda() -> bool:
+    """Whether the driver of NVIDIA's GPUs is there, by which the workers find it."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def check_memory(server_args: Any, data_plane: str) -> None:
-    """Errors: ValueError for KV in device memory where pages would be copied by the host."""
+    """Errors: ValueError for KV in the memory of a device that pages cannot be copied out of."""
     device = getattr(server_args, "device", None) or "cpu"
-    if device != "cpu" and data_plane.startswith("tcp"):
-        raise ValueError(
-            f"the KV is in the memory of {device}, and pages travel over TCP ({data_plane}): that reads host memory "
-            "only. Use RDMA devices that may read device memory (data_plane = verbs), or another transfer backend."
-        )
+    if device == "cpu" or (device == "cuda" and has_cuda()) or not data_plane.startswith("tcp"):
+        return
+    raise ValueError(
+        f"the KV is in the memory of {device}, and pages travel over TCP ({data_plane}): that takes host memory, or "
+        "GPUs with NVIDIA's driver. Use RDMA devices that read this memory (data_plane = verbs), or another "
+        "transfer backend."
+    )
 
 
 def devices_of(ib_device: Optional[str], gpu_id: Optional[int]) -> Dict[str, str]:

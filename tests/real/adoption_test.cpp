@@ -13,9 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <thread>
 #include <unistd.h>
 
@@ -41,15 +39,6 @@ protected:
       if (auto name = entry.path().filename().string(); name.starts_with(pool_prefix() + "-"))
         names.push_back(name);
     return names;
-  }
-
-  int times_taken_over() {
-    const auto log = log_of(0);
-    int times = 0;
-    for (auto at = log.find(" taken over, "); at != std::string::npos;
-         at = log.find(" taken over, ", at + 1))
-      ++times;
-    return times;
   }
 
   std::string log_of(std::size_t index) {
@@ -226,8 +215,8 @@ TEST_F(adoption, is_not_to_be_when_the_pool_is_discarded_or_not_to_be_kept) {
 
 namespace {
 
-/// Five nodes without a disk whose pools are full, and threads that read all the time. Larger runs
-/// are made by hand: PEERCACHE_ADOPTION_PAGES is the number of pages of a pool,
+/// Five nodes without a disk whose pools are full, and threads that read and write all the time.
+/// Larger runs are made by hand: PEERCACHE_ADOPTION_PAGES is the number of pages of a pool,
 /// PEERCACHE_ADOPTION_READS the least number of reads.
 class kept_pools : public adoption {
 protected:
@@ -272,6 +261,23 @@ protected:
     });
   }
 
+  /// Starts a thread that sets random pages at the nodes that they were put at, until all nodes
+  /// were restarted. Each page has the next version, so bytes of two sets in one page would be
+  /// wrong.
+  std::thread write_all_the_time(std::uint32_t seed) {
+    return std::thread([this, seed] {
+      std::mt19937_64 random(seed);
+      for (std::uint32_t version = 1; !through_; ++version) {
+        const auto id = static_cast<std::uint32_t>(random() % (nodes * puts));
+        const auto status = put_one(*clients_[id / puts], id, version);
+        ++(status == page_status::stored || status == page_status::duplicate ? written_ : lost_);
+        stored_ += status == page_status::stored ? 1 : 0;
+        // The pause stands for the time in which an engine computes.
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    });
+  }
+
   std::uint32_t hits() {
     std::uint32_t found = 0;
     for (std::uint32_t id = 0; id < nodes * puts; ++id)
@@ -284,9 +290,10 @@ protected:
   void restart_all(const std::function<void(std::size_t)>& end, std::uint32_t percent) {
     const auto before = hits();
     EXPECT_GE(before, nodes * pages * 95 / 100) << "the pools are not full";
-    std::vector<std::thread> readers;
+    std::vector<std::thread> engines;
     for (std::uint32_t seed = 1; seed <= 2; ++seed)
-      readers.push_back(read_all_the_time(seed));
+      engines.push_back(read_all_the_time(seed));
+    engines.push_back(write_all_the_time(3));
     for (std::uint32_t i = 0; i < nodes; ++i) {
       end(i);
       auto back = restart(i);
@@ -294,15 +301,17 @@ protected:
       EXPECT_TRUE(within(milliseconds(60'000), [&] { return one_view({0, 1, 2, 3, 4}); }));
     }
     through_ = true;
-    for (auto& reader : readers)
-      reader.join();
+    for (auto& engine : engines)
+      engine.join();
     std::uint32_t after = 0;
     // Nodes publish the records of kept pages at a limited rate, so hits come back by and by.
     EXPECT_TRUE(
         within(milliseconds(20'000), [&] { return (after = hits()) >= before * percent / 100; }));
     std::printf("[ measured ] of %u pages %u were hits before and %u after; %u reads meanwhile, %u "
-                "of them wrong\n",
-                nodes * puts, before, after, reads_.load(), wrong_.load());
+                "of them wrong; %u sets, %u of them of new bytes, and %u without success\n",
+                nodes * puts, before, after, reads_.load(), wrong_.load(), written_.load(),
+                stored_.load(), lost_.load());
+    EXPECT_GT(stored_, 0u);
     EXPECT_EQ(wrong_, 0u);
   }
 
@@ -310,6 +319,7 @@ private:
   std::vector<std::unique_ptr<client::cache_client>> clients_;
   std::atomic<bool> through_{false};
   std::atomic<std::uint32_t> reads_{0}, wrong_{0};
+  std::atomic<std::uint32_t> written_{0}, stored_{0}, lost_{0};
 };
 
 } // namespace
@@ -320,75 +330,6 @@ TEST_F(kept_pools, a_restart_of_all_nodes_one_after_another_costs_a_page_in_a_hu
 
 TEST_F(kept_pools, the_death_of_all_nodes_one_after_another_costs_a_page_in_twenty_at_most) {
   restart_all([this](std::size_t i) { kill(i); }, 95);
-}
-
-namespace {
-
-/// Gives the calling thread, and the processes that it starts, a /dev/shm of their own. False where
-/// the machine does not allow that.
-bool own_shared_memory(std::uint64_t bytes) {
-  const auto size = "size=" + std::to_string(bytes);
-  return ::unshare(CLONE_NEWNS) == 0 &&
-         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         ::mount("peercache-test", "/dev/shm", "tmpfs", 0, size.c_str()) == 0;
-}
-
-constexpr std::uint32_t large_page = 512u << 10;
-
-} // namespace
-
-/// PEERCACHE_ADOPTION_SHM_MIB sets the size of this test's own /dev/shm in MiB (by default 320).
-TEST_F(adoption, of_three_fifths_of_dev_shm_takes_two_seconds_at_most_under_sets) {
-  const auto shm_bytes = std::uint64_t{setting("PEERCACHE_ADOPTION_SHM_MIB", 320)} << 20;
-  bool could = false;
-  std::thread([&] {
-    could = own_shared_memory(shm_bytes);
-    if (!could)
-      return;
-    start_ring({.count = 1, .pool_bytes = shm_bytes * 6 / 10, .keep_pools = true});
-    if (HasFatalFailure())
-      return;
-    const auto client = client_of(0);
-    std::atomic<bool> stop{false};
-    std::thread engine([&] {
-      std::vector<std::byte> bytes(large_page);
-      for (std::uint32_t id = 0; !stop; ++id) {
-        bench::fill_page(id, 0, bytes);
-        client::const_part part{bytes.data(), large_page};
-        client::set_page page{key_of(id), {&part, 1}};
-        client::page_result result;
-        client->set({&page, 1}, {&result, 1});
-      }
-    });
-    EXPECT_TRUE(within(milliseconds(60'000), [&] {
-      const auto admin = client::admin_client::connect("127.0.0.1", node(0).ports().control_port,
-                                                       cluster(), milliseconds(1000));
-      const auto status = admin ? (*admin)->status() : admin.error();
-      return status && status->count(metric::evictions_total) > 0;
-    }));
-    for (int round = 0; round < 4; ++round) {
-      const bool killed = round % 2 == 0;
-      killed ? kill(0) : (void)node(0).stop(milliseconds(15'000));
-      const auto begin = clock::now();
-      auto back = restart(0);
-      EXPECT_TRUE(back) << back.error().message;
-      const auto end = clock::now();
-      std::printf(
-          "[ measured ] a pool of %llu MiB is back %lld ms after %s\n",
-          static_cast<unsigned long long>((shm_bytes * 6 / 10) >> 20),
-          static_cast<long long>(std::chrono::duration_cast<milliseconds>(end - begin).count()),
-          killed ? "kill -9" : "SIGTERM");
-      EXPECT_TRUE(took_at_most(milliseconds(2000), begin, end));
-      EXPECT_TRUE(within(milliseconds(60'000), [&] { return times_taken_over() == round + 1; }));
-      std::printf("[ measured ] its pages are compared %lld ms later\n",
-                  static_cast<long long>(
-                      std::chrono::duration_cast<milliseconds>(clock::now() - end).count()));
-    }
-    stop = true;
-    engine.join();
-  }).join();
-  if (!could)
-    GTEST_SKIP() << "no mount namespace of our own (root can make one)";
 }
 
 } // namespace peercache::real::adoption_test

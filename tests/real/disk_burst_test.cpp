@@ -21,18 +21,20 @@ protected:
     return options;
   }
 
-  static void set_at_once(disk_node& node) {
+  /// Sets the pages [first, first + count) in one call.
+  static void set_at_once(disk_node& node, std::uint32_t first = 0, std::uint32_t count = pages) {
     ASSERT_TRUE(node.settled());
     const key_space space;
-    std::vector<std::vector<std::byte>> bytes(pages, std::vector<std::byte>(disk_node::page_bytes));
-    std::vector<client::const_part> parts(pages);
+    std::vector<std::vector<std::byte>> bytes(count, std::vector<std::byte>(disk_node::page_bytes));
+    std::vector<client::const_part> parts(count);
     std::vector<client::set_page> batch;
-    for (std::uint32_t id = 0; id < pages; ++id) {
-      bench::fill_page(id, 0, bytes[id]);
-      parts[id] = {bytes[id].data(), disk_node::page_bytes};
-      batch.push_back({space.key_of("disk-" + std::to_string(id)), {&parts[id], 1}});
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto id = first + i;
+      bench::fill_page(id, 0, bytes[i]);
+      parts[i] = {bytes[i].data(), disk_node::page_bytes};
+      batch.push_back({space.key_of("disk-" + std::to_string(id)), {&parts[i], 1}});
     }
-    std::vector<client::page_result> results(pages);
+    std::vector<client::page_result> results(count);
     node.client().set(batch, results);
     for (const auto& result : results)
       ASSERT_EQ(result.status, page_status::stored);
@@ -62,9 +64,43 @@ TEST_F(disk_burst, is_on_disk_when_its_node_is_drained_whatever_the_policy) {
   })) << node.log();
 }
 
+TEST_F(disk_burst, does_not_keep_a_drain_at_a_disk_that_hangs) {
+  constexpr milliseconds drain_timeout(2000), slack(1000);
+  auto options = with_policy("on_evict");
+  options.flags.insert(options.flags.end(),
+                       {"--drain-timeout", std::to_string(drain_timeout.count()) + "ms"});
+  options.environment = {{"PEERCACHE_TEST_DISK_STALL_MS", "60000"}};
+  disk_node node(options);
+  set_at_once(node);
+  const auto begin = clock::now();
+  const auto said =
+      run_cli({"--node", node.address(), "--cluster", node.cluster(), "drain", node.name()});
+  const auto took = clock::now() - begin;
+  EXPECT_EQ(said.exit_code, 0) << said.output;
+  EXPECT_GE(took, drain_timeout * 9 / 10) << "the disk was to have its time";
+  EXPECT_LE(took, drain_timeout + slack);
+  EXPECT_NE(node.log().find("in memory only"), std::string::npos) << node.log();
+  EXPECT_EQ(node.count_hits(0, pages), pages) << "the drained node is still read";
+}
+
 class disk_burst_restart : public disk_burst, public testing::WithParamInterface<std::string> {};
 INSTANTIATE_TEST_SUITE_P(with, disk_burst_restart, testing::Values("write_through", "on_evict"),
                          [](const auto& info) { return info.param; });
+
+/// Sets of three times as many pages as the pool holds, with time for the disk between them: each
+/// set pushes out pages that are nowhere else unless they go to disk first. How much room a set
+/// needs is known from the first one on, whose victims alone may be lost.
+TEST_P(disk_burst_restart, pushes_out_no_page_that_is_not_on_disk) {
+  constexpr std::uint32_t batch = 64, total = 1536;
+  disk_node node(with_policy(GetParam()));
+  for (std::uint32_t first = 0; first < total; first += batch)
+    ASSERT_NO_FATAL_FAILURE(set_at_once(node, first, batch));
+  ASSERT_TRUE(node.settled());
+  const auto lost = node.status()->samples.count(metric::disk_skips_total, {"evicted"});
+  EXPECT_LE(lost, batch);
+  EXPECT_GE(node.count_hits(0, total) + lost, total);
+  EXPECT_GE(node.status()->count(metric::disk_records), total - 512 - lost) << "the pool's are 512";
+}
 
 TEST_P(disk_burst_restart, is_found_after_a_clean_restart) {
   disk_node node(with_policy(GetParam()));

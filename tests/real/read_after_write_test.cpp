@@ -14,6 +14,7 @@ namespace peercache::real::read_after_write_test {
 namespace {
 
 constexpr std::uint32_t other_length = 2 * 16384;
+constexpr std::uint64_t owners_of_a_key = 2;
 
 /// Calls for pages that were set a moment ago; PEERCACHE_WRITES is the number of pages (2000 by
 /// default).
@@ -36,6 +37,22 @@ protected:
     client::page_result result;
     client.exists({&key, 1}, {&result, 1});
     return result.status;
+  }
+
+  /// Whether the page is found now by a client that has never asked for it. One that is found must
+  /// be read then without another message.
+  static bool is_found(client::cache_client& reader, std::uint32_t id) {
+    const auto before = reader.stats().directory_messages;
+    if (exists(reader, id) != page_status::hit)
+      return false;
+    const auto after = reader.stats().directory_messages;
+    EXPECT_LE(after - before, owners_of_a_key) << id;
+    const auto read = get(reader, id);
+    EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit)) << id;
+    EXPECT_EQ(read.check.wrong_bytes, 0u) << id;
+    EXPECT_EQ(reader.stats().directory_messages, after)
+        << "the client remembers where " << id << " is";
+    return true;
   }
 
   /// Puts a page of another length than the ring's pages.
@@ -93,7 +110,7 @@ TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
     const auto [id, begin] = set.front();
     set.pop_front();
     std::this_thread::sleep_until(begin + patience);
-    if (exists(*reader, id) == page_status::hit && get(*reader, id).check.wrong_bytes == 0)
+    if (is_found(*reader, id))
       return;
     const auto looked = clock::now();
     EXPECT_TRUE(within(milliseconds(2000), [&] { return exists(*reader, id) == page_status::hit; }))
@@ -102,6 +119,7 @@ TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   };
   for (std::uint32_t id = 0; id < writes(); ++id) {
     ASSERT_EQ(to_string(put_one(*writer, id, 0)), to_string(page_status::stored)) << id;
+    ASSERT_EQ(to_string(get(*writer, id).result.status), to_string(page_status::hit)) << id;
     set.emplace_back(id, clock::now());
     std::this_thread::sleep_for(pause);
     while (!set.empty() && set.front().second + patience <= clock::now())
@@ -112,6 +130,54 @@ TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   std::cout << missed << " of " << writes() << " pages were not found after 5 ms, "
             << missed_in_stalls << " more while the machine stood still\n";
   EXPECT_LE(missed, writes() / 100) << "of " << writes();
+}
+
+/// The bar is a millisecond, the median's: each look of the reader costs the node of the writer,
+/// which shares the test's processors, some of that time.
+TEST_F(read_after_write, another_host_finds_a_page_within_a_millisecond_at_rest) {
+  start();
+  if (HasFatalFailure())
+    return;
+  const auto writer = client_of(0), reader = client_of(1);
+  put(*writer, 0, 8);
+  double median = 1e9;
+  for (std::uint32_t round = 0, id = 1000; round < rounds_max && median > 1; ++round) {
+    std::vector<double> found_after_ms;
+    for (const auto last = id + 200; id < last; ++id) {
+      ASSERT_EQ(to_string(put_one(*writer, id, 0)), to_string(page_status::stored));
+      const auto begin = clock::now();
+      while (exists(*reader, id) != page_status::hit)
+        ASSERT_LT(clock::now() - begin, milliseconds(5000));
+      found_after_ms.push_back(
+          std::chrono::duration<double, std::milli>(clock::now() - begin).count());
+      ASSERT_TRUE(writer->flush());
+    }
+    std::sort(found_after_ms.begin(), found_after_ms.end());
+    median = found_after_ms[found_after_ms.size() / 2];
+    std::cout << "another host finds a page after " << median << " ms (50 %), "
+              << found_after_ms[found_after_ms.size() * 99 / 100] << " ms (99 %)\n";
+  }
+  EXPECT_LE(median, 1);
+}
+
+TEST_F(read_after_write, another_host_asks_once_for_a_page_that_it_gets) {
+  start();
+  if (HasFatalFailure())
+    return;
+  constexpr std::uint32_t pages = 200;
+  const auto writer = client_of(0), other = client_of(1), reader = client_of(1);
+  put(*writer, 0, pages);
+  // A flush waits for one owner of a key; the other owner may hear of the page a moment later.
+  ASSERT_TRUE(
+      within(milliseconds(5000), [&] { return count_existing(*other, 0, pages) == pages; }));
+  for (std::uint32_t id = 0; id < pages; ++id)
+    ASSERT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit)) << id;
+  const auto asked = reader->stats().directory_messages;
+  EXPECT_GT(asked, 0u);
+  EXPECT_LE(asked, pages + pages / 20) << "a message for each page, and few for late owners";
+  for (std::uint32_t id = 0; id < pages; ++id)
+    ASSERT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit)) << id;
+  EXPECT_EQ(reader->stats().directory_messages, asked) << "pages that were found are remembered";
 }
 
 TEST_F(read_after_write, a_page_that_was_just_set_can_be_removed) {

@@ -1,0 +1,84 @@
+#pragma once
+
+#include "handoff/room_state.hpp"
+#include "handoff_board.hpp"
+#include "handoff_plan.hpp"
+#include "rank_memory.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace peercache::handoff_stress {
+
+/// One rank of an engine: a process that takes rooms from the board, in order, and steps them as an
+/// engine's scheduler does. What the two sides have in common; how a room goes on is the side's.
+/// Threads: one, that of `run`.
+class engine_rank {
+public:
+  using clock = std::chrono::steady_clock;
+
+  /// @param rank place among all ranks, prefill's first
+  /// @param begun serials up to this one belong to a process before this one
+  engine_rank(const handoff_plan& plan, handoff_board& board, std::uint32_t rank,
+              std::uint64_t begun);
+  virtual ~engine_rank() = default;
+
+  /// Until the board says `finish`, and no room is open.
+  void run();
+
+protected:
+  struct open_room {
+    std::uint64_t serial = 0;
+    bool done = true; ///< The router knows its end, or there was never a room.
+    room_plan plan;
+    std::optional<room_items> items; ///< Memory of the room until its end is seen.
+    /// The steps that it has taken, and when the last one was.
+    planned_abort::step at = planned_abort::step::opened;
+    clock::time_point since;
+    bool opened = false, aborted = false;
+  };
+
+  bool is_prefill() const noexcept { return rank_ < plan_.prefill_ranks; }
+  /// Place among the ranks of its side.
+  std::uint32_t own_rank() const noexcept {
+    return is_prefill() ? rank_ : rank_ - plan_.prefill_ranks;
+  }
+  rank_cell& own_cell() noexcept { return board_.ranks[rank_]; }
+
+  void reach(open_room& room, planned_abort::step step);
+  /// Gives the items to whoever wants them next, who writes to them at once.
+  void give_back(open_room& room);
+  /// Tells the router how the room has ended here; `why` is the reason of one that has failed.
+  void tell(open_room& room, std::uint32_t cell, outcome how, const std::string& why);
+
+  /// The room has its memory now: tell the worker of it.
+  virtual void open(open_room& room, std::uint32_t cell) = 0;
+  /// Takes the next step, if its time has come. Returns whether something has happened.
+  virtual bool step(open_room& room, std::uint32_t cell) = 0;
+  virtual void abort(open_room& room, std::uint32_t cell, const std::string& reason,
+                     bool from_another_rank) = 0;
+  virtual std::uint64_t rooms_left() const = 0;
+
+  const handoff_plan& plan_;
+  handoff_board& board_;
+  const std::uint32_t rank_;
+  rank_memory memory_;
+
+private:
+  bool take_new_rooms();
+  bool begin_rooms();
+  bool step_rooms();
+  bool abort_if_wanted(open_room& room, std::uint32_t cell);
+
+  const std::uint64_t begun_;
+  std::array<open_room, cells_max> rooms_;
+};
+
+/// Runs a rank in this process until the run is over.
+void run_rank(const handoff_plan& plan, handoff_board& board, std::uint32_t rank,
+              std::uint64_t begun);
+
+} // namespace peercache::handoff_stress

@@ -36,7 +36,7 @@ FOLDERS = {
     "bench": ["common", "storage", "rdma", "rdma/verbs", "rdma/tcp"],
     "cli": ["common", "config", "discovery", "actors", "client", "bench"],
     "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",
-                  "client", "bench", "cli"],
+                  "handoff", "client", "client/handoff", "bench", "cli"],
     "cli/demo": ["common", "config", "client", "bench", "cli"],
     "cli/doctor": ["common", "config", "storage/disk/io", "rdma/verbs", "link", "bench", "cli"],
     "python": ["common", "config", "handoff", "client", "client/handoff"],

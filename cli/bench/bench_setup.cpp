@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t store_batch = 32;
 
-result<std::uint16_t> port_of(child_process& server) {
+} // namespace
+
+result<std::uint16_t> raw_server_port(child_process& server) {
   auto line = server.read_line(std::chrono::seconds(20));
   if (!line)
     return line.error();
@@ -25,8 +27,6 @@ result<std::uint16_t> port_of(child_process& server) {
     return {errc::incompatible, "the raw server said: " + *line};
   return port;
 }
-
-} // namespace
 
 bool bench_options::wants(const std::string& name) const {
   return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
@@ -68,7 +68,7 @@ result<void> bench_setup::start() {
                                           std::to_string(options_.memory_bytes)}});
   if (!server)
     return server.error();
-  auto port = port_of(*server);
+  auto port = raw_server_port(*server);
   if (!port)
     return port.error();
   raw_server_.push_back(std::move(*server));

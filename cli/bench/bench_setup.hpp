@@ -77,6 +77,9 @@ private:
   std::uint64_t keys_made_ = 0;
 };
 
+/// The port on which a raw server that was just started says it listens.
+result<std::uint16_t> raw_server_port(child_process& server);
+
 /// Walks through `memory` in batches of `count` pages of `page_bytes`, and starts over at its end.
 /// Invariant: the pages of one `next` do not overlap. @pre memory holds `count` pages
 class page_walk {

@@ -1,4 +1,5 @@
 #include "cli/bench/bench_disk.hpp"
+#include "cli/bench/bench_handoff.hpp"
 #include "cli/bench/bench_hicache.hpp"
 #include "cli/bench/bench_outcome.hpp"
 #include "cli/bench/bench_rdma.hpp"
@@ -139,9 +140,11 @@ void add_bench_command(command_line& line) {
   add_rdma_bench(line, *command);
   add_disk_bench(line, *command);
   add_hicache_bench(line, *command);
+  add_handoff_bench(line, *command);
   command->callback([&line, options, command] {
     if (!command->get_subcommands().empty())
-      return; // `bench rdma`, `bench disk` and `bench hicache` have set their own actions.
+      return; // `bench rdma`, `bench disk`, `bench hicache` and `bench handoff` have set their own
+              // actions.
     line.action = [options](const global_options& globals) {
       return bench_command(globals, *options);
     };

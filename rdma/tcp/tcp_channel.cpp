@@ -16,7 +16,8 @@ namespace peercache::rdma {
 
 namespace {
 
-constexpr std::size_t pieces_per_read_max = 64;
+/// Pieces of memory of one readv: room for many short rows.
+constexpr std::size_t pieces_per_read_max = 256;
 static_assert(pieces_per_read_max <= IOV_MAX);
 
 } // namespace

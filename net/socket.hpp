@@ -98,6 +98,9 @@ public:
 
   void wake() const noexcept;
 
+  /// Readable when `collect` has something to take: another event poll can wait for it.
+  int descriptor() const noexcept { return epoll_.get(); }
+
 private:
   unique_fd epoll_;
   unique_fd wake_;

@@ -13,6 +13,8 @@ namespace peercache::handoff {
 namespace {
 
 constexpr std::uint64_t listener_id = 0;
+/// Stands for a descriptor of the owner; no link gets so high.
+constexpr std::uint64_t owners_id = net::event_poll::wake_id - 1;
 constexpr int backlog = 512;
 constexpr int accepts_per_turn = 16;
 /// How soon the listener is tried again after the process had no descriptor left.
@@ -88,6 +90,15 @@ void worker_links::send(peer_id to, const message& what, time_point now) {
   settle(at);
 }
 
+bool worker_links::send_at_once(peer_id to, const message& what, time_point now) {
+  if (const auto at = links_.find(to); at != links_.end()) {
+    at->second.link.send(what, now, events_);
+    at->second.link.flush();
+    settle(at);
+  }
+  return !events_.empty() || !ready_.empty();
+}
+
 void worker_links::refuse(peer_id peer, const std::string& reason, time_point now) {
   const auto at = links_.find(peer);
   if (at == links_.end() || !at->second.link.is_open())
@@ -128,16 +139,25 @@ std::vector<link_event> worker_links::poll(time_point now) {
   return events;
 }
 
-void worker_links::wait(time_point now, std::chrono::nanoseconds at_most) {
+std::chrono::nanoseconds worker_links::sleep_time(time_point now,
+                                                  std::chrono::nanoseconds at_most) {
+  constexpr std::chrono::nanoseconds none{0};
   const bool was_woken = std::exchange(woken_, false);
-  if (was_woken || !ready_.empty() || !events_.empty() || !collected_.empty())
-    return;
+  if (was_woken || !ready_.empty() || !events_.empty())
+    return none;
   const auto until = std::min(timers_at_, accept_at_.value_or(time_point::max()));
-  const auto sleep =
-      until == time_point::max()
-          ? at_most
-          : std::clamp<std::chrono::nanoseconds>(until - now, std::chrono::nanoseconds(0), at_most);
-  collected_ = events_poll_.collect(sleep);
+  return until == time_point::max()
+             ? at_most
+             : std::clamp<std::chrono::nanoseconds>(until - now, none, at_most);
+}
+
+void worker_links::sleep(std::chrono::nanoseconds at_most) {
+  if (at_most > std::chrono::nanoseconds(0) && collected_.empty())
+    collected_ = events_poll_.collect(at_most);
+}
+
+bool worker_links::also_wait_for(int descriptor) noexcept {
+  return events_poll_.add(descriptor, owners_id);
 }
 
 void worker_links::note_events(time_point now) {

@@ -68,6 +68,9 @@ public:
   /// Queues a message for the next `poll`; one to a peer that is lost is dropped.
   /// @pre the peer has joined
   void send(peer_id to, const message& what, time_point now);
+  /// As `send`, and gives the kernel at once what it takes. Returns whether there is something for
+  /// the next `poll`, which must not wait for an event then.
+  bool send_at_once(peer_id to, const message& what, time_point now);
   /// Ends the connection and tells the peer why; no event follows.
   void refuse(peer_id peer, const std::string& reason, time_point now);
 
@@ -78,8 +81,15 @@ public:
   /// Sleeps until `poll` has something to do, `at_most` has passed, or `wake` is called; returns at
   /// once when it was called since the last `wait`, also if a `poll` has come between.
   /// @pre at_most >= 0
-  void wait(time_point now, std::chrono::nanoseconds at_most);
+  void wait(time_point now, std::chrono::nanoseconds at_most) { sleep(sleep_time(now, at_most)); }
+  /// The two halves of `wait`, for an owner that lets other threads send meanwhile: how long it may
+  /// sleep, and the sleep, which touches nothing that a command does. Whoever sends in between
+  /// calls `wake` if the answer of `send_at_once` asks for it.
+  std::chrono::nanoseconds sleep_time(time_point now, std::chrono::nanoseconds at_most);
+  void sleep(std::chrono::nanoseconds at_most);
   void wake() const noexcept { events_poll_.wake(); }
+  /// Lets `wait` return as well when this descriptor gets readable. False when epoll refuses it.
+  bool also_wait_for(int descriptor) noexcept;
 
   /// Ends listener and connections, without events. What was queued is sent if the kernel takes it
   /// at once.

@@ -205,6 +205,30 @@ TEST_F(worker_links_test, waiting_ends_when_a_beat_is_due) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+TEST_F(worker_links_test, waiting_ends_when_the_owner_s_descriptor_has_something) {
+  auto& decode = start(engine_side::decode, 1);
+  auto other = net::event_poll::create();
+  ASSERT_TRUE(other);
+  ASSERT_TRUE(decode.links->also_wait_for(other->descriptor()));
+  decode.links->poll(now);
+  other->wake();
+  const auto begin = std::chrono::steady_clock::now();
+  decode.links->wait(now, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_TRUE(decode.links->poll(now).empty());
+}
+
+TEST_F(worker_links_test, what_is_sent_at_once_needs_no_poll) {
+  auto& decode = start(engine_side::decode, 1);
+  auto& prefill = start(engine_side::prefill, 2);
+  const auto at_decode = join(decode, prefill).first;
+  settle();
+  EXPECT_FALSE(decode.links->send_at_once(at_decode, join_of(5), now)) << "nothing is left";
+  decode.frozen = true;
+  ASSERT_TRUE(run_until([&] { return !prefill.all<peer_said>().empty(); }));
+  EXPECT_FALSE(decode.links->send_at_once(peer_id{99}, join_of(5), now)) << "nobody has this id";
+}
+
 TEST_F(worker_links_test, close_ends_everything_and_sends_what_was_queued) {
   auto& decode = start(engine_side::decode, 1);
   auto& prefill = start(engine_side::prefill, 2);

@@ -96,6 +96,17 @@ void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
   lanes_.push_back(std::move(lane));
 }
 
+rdma::data_plane* read_plane::take_tcp_plane() {
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
+    if (lanes_[i]->how == rdma::read_lane::kind::tcp) {
+      auto* const plane = planes_[i].get();
+      lanes_[i]->submit = [plane](rdma::read_batch& batch) { plane->submit(batch); };
+      lanes_[i]->cancel = [plane](const rdma::read_batch& batch) { plane->cancel(batch); };
+      return plane;
+    }
+  return nullptr;
+}
+
 void read_plane::add_to(metrics::samples& totals) const {
   for (std::size_t i = 0; i < rails_.size(); ++i) {
     const auto& counters = rails_[i]->counters;

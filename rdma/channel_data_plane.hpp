@@ -49,6 +49,7 @@ public:
   bool poll(clock::time_point now) override;
   void wait(clock::duration at_most) override;
   void wake() noexcept override { events_.wake(); }
+  int descriptor() const noexcept override { return events_.descriptor(); }
   void shutdown() override;
   data_plane_stats stats() const override { return published_.read(); }
 

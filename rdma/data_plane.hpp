@@ -131,6 +131,10 @@ public:
   /// `at_most` has passed.
   virtual void wait(clock::duration at_most) = 0;
   virtual void wake() noexcept = 0;
+  /// A descriptor for the epoll of a thread that runs other things, too, and does not call `wait`:
+  /// readable when something has come since a `poll` after which nothing moved. Deadlines are not
+  /// told by it. Negative: the plane has none.
+  virtual int descriptor() const noexcept { return -1; }
 
   /// Completes every batch as `closed` and drops all connections.
   virtual void shutdown() = 0;

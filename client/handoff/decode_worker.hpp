@@ -36,13 +36,14 @@ struct lost_worker {
 /// prefill workers offer it, room by room (`handoff::receiver_rooms` has the rules of rooms). Works
 /// with or without a node on the host.
 ///
-/// Threads: all methods any; the worker has an actor with a thread for its connections, and one for
-/// each data plane. Ownership: the memory of the layout is lent from `start` or `lend_memory` to
-/// `give_memory_back` or the destructor. The pages of a room are its own from `allocate` until its
-/// state is seen to be `success` or `failed`, or `end` or `clear` has returned: no device and no
-/// thread writes to them after that. Errors: nothing throws; `closed` in a forked child, where the
-/// worker has no threads. `end`, `clear` and `give_memory_back` wait until the reads of the rooms
-/// in question are cancelled, which takes a turn of the data plane; no other call waits.
+/// Threads: all methods any; the worker has an actor with a thread for its connections and what it
+/// reads over TCP, and one for each rail. Ownership: the memory of the layout is lent from `start`
+/// or `lend_memory` to `give_memory_back` or the destructor. The pages of a room are its own from
+/// `allocate` until its state is seen to be `success` or `failed`, or `end` or `clear` has
+/// returned: no device and no thread writes to them after that. Errors: nothing throws; `closed` in
+/// a forked child, where the worker has no threads. `end`, `clear` and `give_memory_back` wait
+/// until the reads of the rooms in question are cancelled, which takes a turn of the data plane; no
+/// other call waits.
 class decode_worker {
 public:
   /// Errors: `invalid_argument` (an impossible layout), `io_failed` (a port, a device).

@@ -32,21 +32,42 @@ decode_worker::impl::impl(worker_options opts, std::unique_ptr<read_plane> reade
                           handoff::kv_layout own)
     : options(std::move(opts)), memory(handoff::distinct_memory(own)), plane(std::move(reader)),
       links(std::move(connections)), rooms(rooms_of(options), handoff::join_id{1}),
-      peers(std::move(own)), reads(plane->lanes(), [this] {
-        progress.store(true, std::memory_order_release);
-        links->wake();
-      }) {}
+      peers(std::move(own)), tcp(plane->take_tcp_plane()),
+      reads(plane->lanes(), [this] { note_progress(); }) {}
 
 void decode_worker::impl::spawn() {
   for (std::size_t lane = 0; lane < plane->lanes().size(); ++lane)
-    threads.spawn([this, lane] { plane->run(lane); });
-  threads.spawn([this] {
-    run_links(*links, stop, [this](const auto& events, auto now) { return turn(events, now); });
-  });
+    if (plane->lanes()[lane]->how == rdma::read_lane::kind::rail)
+      threads.spawn([this, lane] { plane->run(lane); });
+  threads.spawn([this] { run_loop(); });
   reporter = report_to_node(threads, options, "decode", [this](const std::string& name) {
     std::lock_guard guard{lock};
     return counted.samples("decode", name, rooms.turns(), peers.size());
   });
+}
+
+void decode_worker::impl::run_loop() {
+  looper = std::this_thread::get_id();
+  if (tcp != nullptr) {
+    // Without it the loop would sleep over what has come, until its next look at the time.
+    const bool added = links->also_wait_for(tcp->descriptor());
+    PEERCACHE_ASSERT(added);
+  }
+  run_links(*links, stop, nullptr,
+            [this](const std::vector<handoff::link_event>& events, time_point now) {
+              const bool moved = turn(events, now);
+              return tcp != nullptr && tcp->poll(now) ? true : moved;
+            });
+  if (tcp != nullptr)
+    tcp->shutdown();
+}
+
+/// A rail's thread wakes the loop; when the loop itself has polled or cancelled, it is awake and
+/// takes another turn.
+void decode_worker::impl::note_progress() noexcept {
+  progress.store(true, std::memory_order_release);
+  if (std::this_thread::get_id() != looper)
+    links->wake();
 }
 
 void decode_worker::impl::close() {

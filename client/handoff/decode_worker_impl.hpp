@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace peercache::client {
@@ -48,7 +49,7 @@ public:
   const home_process home;
   const worker_options options;
   const std::vector<std::span<std::byte>> memory;
-  const std::unique_ptr<read_plane> plane;
+  const std::unique_ptr<read_plane> plane;            ///< Its TCP lane is the loop's.
   const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
 
   /// Guards the members after it. Engines' calls change rooms themselves instead of asking the
@@ -69,7 +70,9 @@ public:
 private:
   using time_point = std::chrono::steady_clock::time_point;
 
+  void run_loop();
   bool turn(const std::vector<handoff::link_event>& events, time_point now);
+  void note_progress() noexcept;
 
   // What has happened. @pre the caller holds `lock`
   void take(const handoff::peer_joined& event, time_point now);
@@ -92,10 +95,14 @@ private:
   bool begin_reads(time_point now);
   rdma::peer_endpoint endpoint_of(handoff::peer_id peer) const;
 
-  room_reads reads;                  ///< Used by the loop alone.
-  std::atomic<bool> progress{false}; ///< Some read has come further.
-  std::mutex memory_lock;            ///< Held while memory is registered, which may take seconds.
-  bool registered = false;           ///< Guarded by `memory_lock`.
+  /// The plane of the TCP lane, which the loop runs: an offer is then read, and what has arrived is
+  /// judged, without a hand-over to another thread. Null when pages travel over rails alone.
+  rdma::data_plane* const tcp;
+  room_reads reads;                      ///< Used by the loop alone.
+  std::atomic<bool> progress{false};     ///< Some read has come further.
+  std::atomic<std::thread::id> looper{}; ///< The loop's thread.
+  std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
+  bool registered = false; ///< Guarded by `memory_lock`.
   std::atomic<bool> stop{false};
   link::thread_actors threads;             ///< Ends first: all other members are used by threads.
   std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 namespace peercache::client {
@@ -11,20 +12,31 @@ namespace peercache::client {
 /// The loop of a worker's thread: takes what its connections have brought, lets the worker do its
 /// turn with it, and sleeps when nothing moves, until `stop` is set. Whoever sets `stop` wakes the
 /// links after it.
+/// @param at_work held while the loop is not asleep, so that others may send when it is; null:
+/// nobody
+///   else uses the links
 /// @param turn called with the events and the time; returns whether something moved
 template <class Turn>
-void run_links(handoff::worker_links& links, const std::atomic<bool>& stop, Turn&& turn) {
+void run_links(handoff::worker_links& links, const std::atomic<bool>& stop, std::mutex* at_work,
+               Turn&& turn) {
   using std::chrono::steady_clock;
   // The answer to what was sent is near: a sleep would cost more than it takes.
   constexpr auto spin = std::chrono::microseconds(50);
   constexpr auto sleep_max = std::chrono::milliseconds(100);
+  auto lock = at_work != nullptr ? std::unique_lock(*at_work) : std::unique_lock<std::mutex>();
   auto moved_at = steady_clock::now();
   while (!stop.load(std::memory_order_acquire)) {
     const auto now = steady_clock::now();
-    if (turn(links.poll(now), now))
+    if (turn(links.poll(now), now)) {
       moved_at = now;
-    else if (now - moved_at > spin)
+    } else if (at_work != nullptr) {
+      const auto sleep = links.sleep_time(now, sleep_max);
+      lock.unlock();
+      links.sleep(sleep);
+      lock.lock();
+    } else if (now - moved_at > spin) {
       links.wait(now, sleep_max);
+    }
   }
 }
 

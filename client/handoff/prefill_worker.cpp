@@ -49,7 +49,8 @@ public:
     for (auto& body : served->bodies())
       threads.spawn(std::move(body));
     threads.spawn([this] {
-      run_links(*links, stop, [this](const auto& events, auto now) { return turn(events, now); });
+      run_links(*links, stop, &links_lock,
+                [this](const auto& events, auto now) { return turn(events, now); });
     });
     reporter = report_to_node(threads, options, "prefill", [this](const std::string& name) {
       std::lock_guard guard{lock};
@@ -67,14 +68,32 @@ public:
     links->close();
   }
 
-  /// Runs an engine's call on the rooms; what it ends has ended when this returns.
+  /// Runs an engine's call on the rooms; what it ends has ended when this returns. What is to be
+  /// said is sent by this thread if the loop sleeps, which would take longer; else the loop does
+  /// it.
   template <class Call>
   auto call(Call&& of_engine) {
-    std::lock_guard guard{lock};
+    std::unique_lock sending{links_lock, std::try_to_lock};
+    std::unique_lock guard{lock};
     auto answer = of_engine(rooms);
     publish();
-    links->wake();
+    if (!sending) {
+      links->wake();
+      return answer;
+    }
+    const auto messages = rooms.take_messages();
+    guard.unlock();
+    send_at_once(messages);
     return answer;
+  }
+
+  /// @pre the caller holds `links_lock`, and has done so since before the messages were taken
+  void send_at_once(const std::vector<handoff::sender_rooms::outgoing>& messages) {
+    bool left = false;
+    for (const auto& each : messages)
+      left = links->send_at_once(each.to, each.what, steady_clock::now()) || left;
+    if (left)
+      links->wake();
   }
 
   void give_memory_back() {
@@ -118,7 +137,10 @@ public:
   const handoff::kv_layout layout;
   const std::vector<std::span<std::byte>> memory;
   const std::unique_ptr<memory_server> served;
-  const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
+  const std::unique_ptr<handoff::worker_links> links; ///< Guarded by `links_lock`, but for `wake`.
+  /// The loop holds it while it is at work, so that what it and engines' calls send stays in order;
+  /// taken before `lock`.
+  std::mutex links_lock;
 
   /// Guards the members after it. Engines' calls change rooms themselves instead of asking the
   /// loop: what they end must have ended when they return.

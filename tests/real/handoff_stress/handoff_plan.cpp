@@ -148,6 +148,8 @@ result<handoff_plan> parse_plan(int argc, char** argv) {
   app.add_option("--tp", tp, "Ranks of prefill and of decode: 1:1, 2:2, 2:1 or 1:2");
   app.add_option("--states", states, "States that rooms have: mamba, swa, dsa")->delimiter(',');
   app.add_option("--memory", memory_mib, "MiB of KV at the largest rank [256]");
+  app.add_option("--tokens", plan.tokens_max, "The longest prompt [8192]")
+      ->check(CLI::Range(1, 8192));
   app.add_option("--aborted", plan.aborted_percent, "Percent of rooms that a side aborts [20]");
   app.add_option("--at-a-time", plan.rooms_at_a_time, "Rooms that are open at a time [64]")
       ->check(CLI::Range(1, 64));

@@ -15,7 +15,7 @@ template <class Holds>
 bool until(Holds&& holds) {
   constexpr auto short_pauses = std::chrono::milliseconds(10);
   constexpr auto patience = std::chrono::seconds(60);
-  ::prctl(PR_SET_TIMERSLACK, 1); // Else the kernel makes a microsecond fifty.
+  ::prctl(PR_SET_TIMERSLACK, 1); // The kernel would make a microsecond fifty.
   const auto begin = bench::clock::now();
   while (!holds()) {
     const auto waited = bench::clock::now() - begin;

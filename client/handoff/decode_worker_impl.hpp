@@ -49,7 +49,7 @@ public:
   const home_process home;
   const worker_options options;
   const std::vector<std::span<std::byte>> memory;
-  const std::unique_ptr<read_plane> plane;            ///< Its TCP lane is the loop's.
+  const std::unique_ptr<read_plane> plane;            ///< The loop runs the TCP lane.
   const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
 
   /// Guards the members after it. Engines' calls change rooms themselves instead of asking the

@@ -258,7 +258,8 @@ TEST_F(link_loss_test, another_version_is_refused_and_both_sides_can_say_so) {
   ASSERT_TRUE(run_until([&] { return !peer.received().empty() && peer.ended(); }));
   const auto* said = std::get_if<refusal>(&peer.received().front());
   ASSERT_NE(said, nullptr) << "before any hello";
-  EXPECT_THAT(said->reason, HasSubstr("version 77 and not " + std::to_string(handoff_wire_version)));
+  EXPECT_THAT(said->reason,
+              HasSubstr("version 77 and not " + std::to_string(handoff_wire_version)));
   settle();
   EXPECT_TRUE(prefill.seen.empty()) << "nobody has joined";
   peer.close();
@@ -281,7 +282,8 @@ TEST_F(link_loss_test, an_answer_of_another_version_is_refused_and_both_sides_ca
   peer.send(raw_peer::framed(bytes));
   ASSERT_TRUE(run_until([&] { return peer.received().size() == 2; }));
   EXPECT_TRUE(std::holds_alternative<refusal>(peer.received().back()));
-  EXPECT_THAT(decode.loss().detail, HasSubstr("version 77 and not " + std::to_string(handoff_wire_version)));
+  EXPECT_THAT(decode.loss().detail,
+              HasSubstr("version 77 and not " + std::to_string(handoff_wire_version)));
   expect_one_loss(decode, *id, loss_reason::refused);
 }
 

@@ -103,13 +103,13 @@ private:
   }
 
   void abort(open_room& room, std::uint32_t cell, const std::string& reason,
-             bool from_another_rank) override {
+             handoff::failure_kind kind) override {
     if (!receiving_[cell].state)
       return;
     if (room.serial % 2 == 0)
-      return worker_->abort({room.serial}, reason, from_another_rank);
+      return worker_->abort({room.serial}, reason, kind);
     // `end` waits until nothing can write any more: then the memory is the engine's.
-    if (worker_->end({room.serial}, reason, from_another_rank))
+    if (worker_->end({room.serial}, reason, kind))
       give_back(room);
   }
 

@@ -111,12 +111,12 @@ bool engine_rank::abort_if_wanted(open_room& room, std::uint32_t cell) {
   const auto& wanted = room.plan.abort;
   auto& shared = board_.rooms[cell];
   if (shared.engine_failed[is_prefill() ? 0 : 1].load(std::memory_order_acquire))
-    abort(room, cell, "another rank has failed", true);
+    abort(room, cell, "another rank has failed", handoff::failure_kind::another_rank);
   else if (shared.time_is_over.load(std::memory_order_acquire))
-    abort(room, cell, "its time is over", false);
+    abort(room, cell, "its time is over", handoff::failure_kind::aborted);
   else if (wanted.wanted && wanted.rank == rank_ && room.at >= wanted.when &&
            clock::now() - room.since >= wanted.later)
-    abort(room, cell, "this side gives it up", false);
+    abort(room, cell, "this side gives it up", handoff::failure_kind::aborted);
   else
     return false;
   room.aborted = true;

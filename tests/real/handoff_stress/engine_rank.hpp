@@ -59,7 +59,7 @@ protected:
   /// Takes the next step, if its time has come. Returns whether something has happened.
   virtual bool step(open_room& room, std::uint32_t cell) = 0;
   virtual void abort(open_room& room, std::uint32_t cell, const std::string& reason,
-                     bool from_another_rank) = 0;
+                     handoff::failure_kind kind) = 0;
   virtual std::uint64_t rooms_left() const = 0;
 
   const handoff_plan& plan_;

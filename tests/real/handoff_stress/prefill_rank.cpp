@@ -85,11 +85,11 @@ private:
 
   /// The pages are somebody else's before the other side can have heard of it.
   void abort(open_room& room, std::uint32_t cell, const std::string& reason,
-             bool from_another_rank) override {
+             handoff::failure_kind kind) override {
     auto& mine = sending_[cell];
     if (!mine.room)
       return;
-    worker_->abort(mine.room->id, reason, from_another_rank);
+    worker_->abort(mine.room->id, reason, kind);
     if (mine.room->state.poll() == room_state::failed)
       give_back(room);
   }

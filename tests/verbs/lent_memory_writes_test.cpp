@@ -52,6 +52,7 @@ protected:
 
   /// The chunk in which the pages lie, as the reader hears of it.
   std::optional<region_chunk> chunk_for(rail_reader& reader) {
+    reader.greeting.service = data_service::handoff;
     reader.come(*server);
     poll_until([&] {
       pollfd answered{reader.peer.fd.get(), POLLIN, 0};

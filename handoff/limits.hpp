@@ -31,5 +31,8 @@ inline constexpr std::uint32_t offer_pages_max = 8192;
 inline constexpr std::uint32_t piece_rows_max = 16'384;
 inline constexpr std::size_t reason_bytes_max = 255;
 inline constexpr std::size_t cluster_bytes_max = 255;
+inline constexpr std::size_t host_bytes_max = 255;
+/// Pieces of one transfer; a longer call is several transfers.
+inline constexpr std::uint32_t transfer_pieces_max = 8192;
 
 } // namespace peercache::handoff::limits

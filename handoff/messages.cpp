@@ -4,6 +4,8 @@
 #include "common/byte_codec.hpp"
 #include "common/printable.hpp"
 #include "handoff/layout_codec.hpp"
+#include "handoff/lease_codec.hpp"
+#include "handoff/transfer_codec.hpp"
 
 #include <cstring>
 #include <span>
@@ -13,7 +15,21 @@ namespace peercache::handoff {
 namespace {
 
 /// The byte that says which message follows.
-enum class kind : std::uint8_t { hello = 1, layout, join, offer, done, abort, beat, refusal };
+enum class kind : std::uint8_t {
+  hello = 1,
+  layout,
+  join,
+  offer,
+  done,
+  abort,
+  beat,
+  refusal,
+  transfer_write,
+  transfer_read,
+  transfer_lent,
+  transfer_ended,
+  transfer_stop
+};
 
 void append_items(byte_writer& out, std::span<const std::uint32_t> items) {
   out.number(static_cast<std::uint32_t>(items.size()));
@@ -36,22 +52,6 @@ std::string read_text(byte_reader& in) {
   return printable(std::string(in.short_text()));
 }
 
-void append_lease(byte_writer& out, const lease& under) {
-  out.number(under.slot.value);
-  out.number(under.gen.value);
-  out.number(under.key);
-}
-
-lease read_lease(byte_reader& in) {
-  lease under;
-  under.slot.value = in.number<std::uint32_t>();
-  under.gen.value = in.number<std::uint64_t>();
-  under.key = in.number<page_key>();
-  if (!under.gen.readable())
-    in.fail();
-  return under;
-}
-
 // -- one pair of functions for each message
 
 void append(byte_writer& out, const hello& sent) {
@@ -63,6 +63,7 @@ void append(byte_writer& out, const hello& sent) {
   out.number(sent.data_port);
   out.number(sent.rails);
   out.short_text(std::string_view(sent.cluster).substr(0, limits::cluster_bytes_max));
+  out.short_text(std::string_view(sent.data_host).substr(0, limits::host_bytes_max));
 }
 
 message read_hello(byte_reader& in) {
@@ -73,7 +74,8 @@ message read_hello(byte_reader& in) {
   sent.data_port = in.number<std::uint16_t>();
   sent.rails = in.number<std::uint8_t>();
   sent.cluster = read_text(in);
-  if ((sent.side != engine_side::prefill && sent.side != engine_side::decode) ||
+  sent.data_host = read_text(in);
+  if (sent.side < engine_side::prefill || sent.side > engine_side::transfer ||
       sent.process == incarnation{})
     in.fail();
   return sent;
@@ -186,6 +188,31 @@ void append(byte_writer& out, const refusal& sent) {
   out.short_text(std::string_view(sent.reason).substr(0, limits::reason_bytes_max));
 }
 
+void append(byte_writer& out, const transfer_write& sent) {
+  out.number(kind::transfer_write);
+  append_fields(out, sent);
+}
+
+void append(byte_writer& out, const transfer_read& sent) {
+  out.number(kind::transfer_read);
+  append_fields(out, sent);
+}
+
+void append(byte_writer& out, const transfer_lent& sent) {
+  out.number(kind::transfer_lent);
+  append_fields(out, sent);
+}
+
+void append(byte_writer& out, const transfer_ended& sent) {
+  out.number(kind::transfer_ended);
+  append_fields(out, sent);
+}
+
+void append(byte_writer& out, const transfer_stop& sent) {
+  out.number(kind::transfer_stop);
+  append_fields(out, sent);
+}
+
 error malformed(std::string_view bytes) {
   return {errc::invalid_argument,
           "a message of " + std::to_string(bytes.size()) + " bytes between workers is malformed"};
@@ -215,6 +242,16 @@ message read_body(kind which, byte_reader& in) {
     return beat{};
   case kind::refusal:
     return refusal{read_text(in)};
+  case kind::transfer_write:
+    return read_transfer_write(in);
+  case kind::transfer_read:
+    return read_transfer_read(in);
+  case kind::transfer_lent:
+    return read_transfer_lent(in);
+  case kind::transfer_ended:
+    return read_transfer_ended(in);
+  case kind::transfer_stop:
+    return read_transfer_stop(in);
   }
   in.fail();
   return beat{};
@@ -223,6 +260,8 @@ message read_body(kind which, byte_reader& in) {
 } // namespace
 
 std::string_view to_string(engine_side side) noexcept {
+  if (side == engine_side::transfer)
+    return "transfer";
   return side == engine_side::prefill ? "prefill" : "decode";
 }
 

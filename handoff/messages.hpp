@@ -6,6 +6,7 @@
 #include "handoff/layout_codec.hpp"
 #include "handoff/lease_table.hpp"
 #include "handoff/room_ids.hpp"
+#include "handoff/transfer_messages.hpp"
 #include "handoff/transfer_plan.hpp"
 
 #include <cstdint>
@@ -13,9 +14,8 @@
 #include <string_view>
 #include <variant>
 
-/// What prefill and decode workers say to each other, one message a frame: a byte that says which,
-/// then its fields in the order of their struct, little endian. Any change is another
-/// `handoff_wire_version`.
+/// What workers say to each other, one message a frame: a byte that says which, then its fields in
+/// the order of their struct, little endian. Any change is another `handoff_wire_version`.
 ///
 ///   text               1 byte length, then the characters
 ///   bool, enum         1 byte; any other value than those that exist is malformed
@@ -28,7 +28,7 @@
 /// no memory for a count whose items the message does not have.
 namespace peercache::handoff {
 
-inline constexpr std::uint32_t handoff_wire_version = 2;
+inline constexpr std::uint32_t handoff_wire_version = 3;
 
 /// The longest message: an offer with all components of states over the longest sequence. Prefill
 /// alone says it.
@@ -37,8 +37,16 @@ inline constexpr std::size_t message_bytes_max =
 /// The longest message that is no offer: a layout.
 inline constexpr std::size_t short_message_bytes_max = 1 + layout_bytes_max;
 
-enum class engine_side : std::uint8_t { prefill = 1, decode = 2 };
+/// Prefill and decode workers have rooms together; transfer workers talk to their like alone.
+enum class engine_side : std::uint8_t { prefill = 1, decode = 2, transfer = 3 };
 std::string_view to_string(engine_side side) noexcept;
+
+/// The side of the workers that one of this side talks to.
+constexpr engine_side other_side(engine_side side) noexcept {
+  if (side == engine_side::transfer)
+    return side;
+  return side == engine_side::prefill ? engine_side::decode : engine_side::prefill;
+}
 
 /// The longest message of a worker of this side.
 constexpr std::size_t message_bytes_max_of(engine_side side) noexcept {
@@ -53,6 +61,8 @@ struct hello {
   std::uint16_t data_port = 0; ///< Port of the page server; 0 with decode, which serves nothing.
   std::uint8_t rails = 0;      ///< Rails on which pages are served; 0: TCP only.
   std::string cluster;         ///< At most `limits::cluster_bytes_max` bytes of printable ASCII.
+  /// Numeric address of the page server; empty when it is the one at which the worker was dialed.
+  std::string data_host = {};
   bool operator==(const hello&) const = default;
 };
 
@@ -105,7 +115,9 @@ struct refusal {
   bool operator==(const refusal&) const = default;
 };
 
-using message = std::variant<hello, kv_layout, join, offer, done, abort, beat, refusal>;
+using message =
+    std::variant<hello, kv_layout, join, offer, done, abort, beat, refusal, transfer_write,
+                 transfer_read, transfer_lent, transfer_ended, transfer_stop>;
 
 /// The message as it travels. Texts that are too long are cut.
 /// @pre lists are within their limits

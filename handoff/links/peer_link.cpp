@@ -86,8 +86,7 @@ void peer_link::take_frames(time_point now, event_batch& out) {
 std::size_t peer_link::frame_bytes_max() const noexcept {
   if (phase_ == phase::greeting)
     return hello_bytes_max;
-  return message_bytes_max_of(own_.self.side == engine_side::prefill ? engine_side::decode
-                                                                     : engine_side::prefill);
+  return message_bytes_max_of(other_side(own_.self.side));
 }
 
 void peer_link::take_message(std::string_view bytes, time_point now, event_batch& out) {
@@ -132,7 +131,12 @@ std::optional<std::string> peer_link::objection_to(const hello& said) const {
            "'";
   if (said.process == own_.self.process)
     return "the worker has connected to itself";
-  if (said.side == own_.self.side) {
+  const bool is_expected = said.side == other_side(own_.self.side);
+  if (!is_expected &&
+      (said.side == engine_side::transfer || own_.self.side == engine_side::transfer))
+    return "one worker is a transfer engine, and the other one is of prefill or decode; transfer "
+           "engines talk to transfer engines alone";
+  if (!is_expected) {
     const std::string side(to_string(said.side));
     return "both workers are of " + side + ", and only prefill and decode have rooms together; " +
            "give each the addresses of the other side's workers";

@@ -5,10 +5,10 @@
 #include "handoff/links/link_event.hpp"
 #include "handoff/links/link_options.hpp"
 #include "handoff/links/peer_link.hpp"
+#include "handoff/worker_address.hpp"
 #include "net/socket.hpp"
 
 #include <chrono>
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,13 +18,6 @@
 #include <vector>
 
 namespace peercache::handoff {
-
-/// Where a worker listens. @param host numeric address
-struct worker_address {
-  std::string host;
-  std::uint16_t port = 0;
-  auto operator<=>(const worker_address&) const = default;
-};
 
 struct link_stats {
   std::uint64_t accepted = 0;

@@ -17,6 +17,13 @@ std::vector<std::uint32_t> random_items(std::mt19937_64& random) {
   return items;
 }
 
+std::vector<transfer_piece> random_pieces(std::mt19937_64& random) {
+  std::vector<transfer_piece> pieces(random() % 20);
+  for (auto& piece : pieces)
+    piece = {1 + random() % (1ull << 47), 1 + random() % (1ull << 47), 1 + random() % (1ull << 40)};
+  return pieces;
+}
+
 kv_layout random_layout(std::mt19937_64& random) {
   kv_layout layout;
   layout.dtype = "fp8_e4m3";
@@ -39,14 +46,15 @@ kv_layout random_layout(std::mt19937_64& random) {
 }
 
 message random_message(std::mt19937_64& random) {
-  switch (random() % 8) {
+  switch (random() % 13) {
   case 0:
-    return hello{random() % 2 == 0 ? engine_side::prefill : engine_side::decode,
+    return hello{static_cast<engine_side>(1 + random() % 3),
                  {random(), 1},
                  {random()},
                  static_cast<std::uint16_t>(random()),
                  2,
-                 "production"};
+                 "production",
+                 random() % 2 == 0 ? "" : "10.0.0.7"};
   case 1:
     return random_layout(random);
   case 2:
@@ -71,12 +79,26 @@ message random_message(std::mt19937_64& random) {
     return abort{{random()}, {random()}, "the client has gone"};
   case 6:
     return refusal{"another cluster"};
+  case 7:
+    return transfer_write{{random()}, {{3}, {4}, {}}, 30'000, random_pieces(random)};
+  case 8: {
+    transfer_read sent{{random()}, {}};
+    for (const auto& piece : random_pieces(random))
+      sent.ranges.push_back(piece.source_range());
+    return sent;
+  }
+  case 9:
+    return transfer_lent{{random()}, {{3}, {4}, {}}};
+  case 10:
+    return transfer_ended{{random()}, random() % 2 == 0, "the memory is not registered"};
+  case 11:
+    return transfer_stop{{random()}};
   default:
     return beat{};
   }
 }
 
-/// The text of a message, with which its bytes end; empty for messages that have none.
+/// The text of a message that people read; empty for messages that have none.
 std::string_view text_of(const message& said) {
   if (const auto* greeting = std::get_if<hello>(&said))
     return greeting->cluster;
@@ -84,14 +106,20 @@ std::string_view text_of(const message& said) {
     return aborted->reason;
   if (const auto* refused = std::get_if<refusal>(&said))
     return refused->reason;
+  if (const auto* ended = std::get_if<transfer_ended>(&said))
+    return ended->reason;
   return {};
 }
 
 /// What was accepted encodes to the same bytes again: no field is ignored, none has two forms, but
 /// for a text's bytes that cannot be printed.
 void expect_whole(const message& read, const std::string& bytes) {
-  const auto text_at = bytes.size() - text_of(read).size();
-  EXPECT_EQ(encode(read), bytes.substr(0, text_at) + printable(bytes.substr(text_at)));
+  const auto again = encode(read);
+  ASSERT_EQ(again.size(), bytes.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    ASSERT_TRUE(again[i] == bytes[i] ||
+                (again[i] == '?' && printable(bytes.substr(i, 1)) != bytes.substr(i, 1)))
+        << "byte " << i;
 }
 
 TEST(messages, come_back_as_they_were_sent) {
@@ -148,7 +176,7 @@ TEST(messages, of_random_bytes_take_no_memory_for_what_they_claim) {
     std::vector<char> bytes(1 + random() % 200);
     for (auto& byte : bytes)
       byte = static_cast<char>(random() % 3 == 0 ? 0xff : random());
-    bytes[0] = static_cast<char>(1 + random() % 9);
+    bytes[0] = static_cast<char>(1 + random() % 14);
     if (auto read = decode({bytes.data(), bytes.size()}))
       expect_whole(*read, {bytes.data(), bytes.size()});
   }
@@ -181,7 +209,7 @@ TEST(messages, fields_out_of_their_range_are_malformed) {
   bytes[bytes.size() - 5] = 2;
   EXPECT_FALSE(decode(bytes)) << "neither true nor false";
   EXPECT_FALSE(decode(std::string(1, '\0')));
-  EXPECT_FALSE(decode(std::string(1, '\11')));
+  EXPECT_FALSE(decode(std::string(1, '\16')));
   EXPECT_FALSE(decode(""));
 }
 
@@ -203,6 +231,28 @@ TEST(messages, the_longest_layout_is_the_longest_that_is_no_offer) {
   EXPECT_EQ(message_bytes_max_of(engine_side::prefill), message_bytes_max);
 }
 
+TEST(messages, memory_that_no_process_has_is_malformed) {
+  const lease under{{3}, {4}, {}};
+  const auto write = [&](const transfer_piece& piece) {
+    return decode(encode(transfer_write{{1}, under, 1, {piece}}));
+  };
+  constexpr auto last = ~std::uint64_t{0};
+  EXPECT_TRUE(write({4096, 4096, 1}));
+  EXPECT_TRUE(write({last - 8, 4096, 8}));
+  EXPECT_FALSE(write({4096, 4096, 0})) << "no bytes";
+  EXPECT_FALSE(write({0, 4096, 1})) << "address 0";
+  EXPECT_FALSE(write({4096, 0, 1})) << "address 0";
+  EXPECT_FALSE(write({last - 8, 4096, 9})) << "beyond the address space";
+  EXPECT_FALSE(write({4096, last - 8, 9})) << "beyond the address space";
+  EXPECT_TRUE(decode(encode(transfer_read{{1}, {{4096, 1}}})));
+  EXPECT_FALSE(decode(encode(transfer_read{{1}, {{4096, last - 4095}}})));
+  EXPECT_FALSE(decode(encode(transfer_read{{1}, {{4096, 0}}})));
+  auto more = encode(transfer_write{{1}, under, 1, {}});
+  const std::uint32_t claimed = limits::transfer_pieces_max + 1;
+  more.replace(more.size() - 4, 4, reinterpret_cast<const char*>(&claimed), 4);
+  EXPECT_FALSE(decode(more + std::string(claimed * sizeof(transfer_piece), '\1')));
+}
+
 TEST(messages, a_hello_of_another_version_is_told_from_rubbish) {
   auto bytes = encode(hello{engine_side::decode, {1, 1}, {2}, 3, 0, "a"});
   bytes[1] = 77;
@@ -210,7 +260,8 @@ TEST(messages, a_hello_of_another_version_is_told_from_rubbish) {
     auto read = decode(with);
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code, errc::incompatible);
-    EXPECT_THAT(read.error().message, HasSubstr("version 77 and not 2;"));
+    EXPECT_THAT(read.error().message,
+                HasSubstr("version 77 and not " + std::to_string(handoff_wire_version) + ";"));
   }
 }
 
@@ -232,7 +283,8 @@ TEST(messages, texts_of_peers_can_be_printed) {
   const auto fine = printable(all);
   ASSERT_NE(all, fine);
   for (const message& sent : {message(abort{{1}, {2}, all}), message(refusal{all}),
-                              message(hello{engine_side::decode, {1, 1}, {2}, 3, 0, all})}) {
+                              message(hello{engine_side::decode, {1, 1}, {2}, 3, 0, all}),
+                              message(transfer_ended{{1}, false, all})}) {
     auto read = decode(encode(sent));
     ASSERT_TRUE(read);
     EXPECT_EQ(text_of(*read), fine);

@@ -21,6 +21,17 @@ TEST_F(worker_links_test, both_sides_learn_who_the_other_is) {
   EXPECT_EQ(prefill.links->strangers(), 0u);
 }
 
+TEST_F(worker_links_test, transfer_workers_meet_their_like_and_nobody_else) {
+  auto& one = start(engine_side::transfer, 1);
+  auto& two = start(engine_side::transfer, 2);
+  join(one, two);
+  auto& decode = start(engine_side::decode, 3);
+  ASSERT_TRUE(decode.links->connect(one.address(), std::nullopt, now));
+  ASSERT_TRUE(run_until([&] { return decode.lost() == 1; }));
+  EXPECT_EQ(decode.loss().reason, loss_reason::refused);
+  EXPECT_THAT(decode.loss().detail, HasSubstr("transfer engines alone"));
+}
+
 TEST_F(worker_links_test, ten_thousand_messages_each_way_keep_their_order) {
   auto& decode = start(engine_side::decode, 1);
   auto& prefill = start(engine_side::prefill, 2);

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "common/byte_codec.hpp"
+#include "handoff/transfer_messages.hpp"
+
+namespace peercache::handoff {
+
+// The messages of transfer workers (`handoff_wire_version`), each without the byte that says which
+// it is.
+
+/// @pre lists are within their limits
+void append_fields(byte_writer& out, const transfer_write& sent);
+void append_fields(byte_writer& out, const transfer_read& sent);
+void append_fields(byte_writer& out, const transfer_lent& sent);
+void append_fields(byte_writer& out, const transfer_ended& sent);
+void append_fields(byte_writer& out, const transfer_stop& sent);
+
+// Each reads what `append_fields` wrote; anything else fails the reader, and the result is of no
+// use. Memory that no process can have is refused, and texts are made `printable`.
+
+transfer_write read_transfer_write(byte_reader& in);
+transfer_read read_transfer_read(byte_reader& in);
+transfer_lent read_transfer_lent(byte_reader& in);
+transfer_ended read_transfer_ended(byte_reader& in);
+transfer_stop read_transfer_stop(byte_reader& in);
+
+} // namespace peercache::handoff

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "handoff/lease_table.hpp"
+#include "handoff/memory_range.hpp"
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// What transfer workers say to each other (`message`, `handoff_wire_version`). Bytes travel one
+/// way only: the worker into whose memory they go reads them, under a lease that the other one has
+/// given. Either of the two may be the one that asks.
+namespace peercache::handoff {
+
+/// Names a transfer: a count of the worker that asks for it. Means something only together with the
+/// connection.
+struct transfer_id {
+  std::uint64_t value = 0;
+  auto operator<=>(const transfer_id&) const = default;
+};
+
+/// Bytes that go from an address in one process to an address in another.
+struct transfer_piece {
+  std::uint64_t source = 0;
+  std::uint64_t destination = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const transfer_piece&) const = default;
+
+  constexpr memory_range source_range() const noexcept { return {source, bytes}; }
+  constexpr memory_range destination_range() const noexcept { return {destination, bytes}; }
+};
+
+/// From the worker that asks: the other one is to read these pieces while the lease stands, into
+/// memory that it has registered. The answer is `transfer_ended`.
+struct transfer_write {
+  transfer_id id;
+  lease under;
+  std::uint32_t timeout_ms = 0; ///< After this long the bytes are of no use to anybody.
+  std::vector<transfer_piece> pieces;
+  bool operator==(const transfer_write&) const = default;
+};
+
+/// From the worker that asks: it wants to read this memory of the other one. The answer is
+/// `transfer_lent`, or `transfer_ended` if that is refused.
+struct transfer_read {
+  transfer_id id;
+  std::vector<memory_range> ranges;
+  bool operator==(const transfer_read&) const = default;
+};
+
+/// The answer to `transfer_read`: the memory may be read while the lease stands, which it does
+/// until `transfer_stop` unless its owner takes the memory back.
+struct transfer_lent {
+  transfer_id id;
+  lease under;
+  bool operator==(const transfer_lent&) const = default;
+};
+
+/// The last word of the worker that was asked: nothing of a `transfer_write` writes to its memory
+/// any more; a `transfer_read` is refused.
+struct transfer_ended {
+  transfer_id id;
+  bool good = false;  ///< All bytes have arrived, and were read while the lease stood.
+  std::string reason; ///< Why it is not good: at most `limits::reason_bytes_max` bytes.
+  bool operator==(const transfer_ended&) const = default;
+};
+
+/// The last word of the worker that asks: a `transfer_write` is to end at once, and is still
+/// answered if it was not; the lease of a `transfer_read` is not used any more.
+struct transfer_stop {
+  transfer_id id;
+  bool operator==(const transfer_stop&) const = default;
+};
+
+} // namespace peercache::handoff

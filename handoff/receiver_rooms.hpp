@@ -4,6 +4,7 @@
 #include "handoff/messages.hpp"
 #include "handoff/outgoing.hpp"
 #include "handoff/peer_id.hpp"
+#include "handoff/read_order.hpp"
 #include "handoff/room_ids.hpp"
 #include "handoff/room_state.hpp"
 #include "handoff/transfer_plan.hpp"
@@ -22,23 +23,6 @@
 #include <vector>
 
 namespace peercache::handoff {
-
-/// Names one read that `receiver_rooms` has ordered.
-struct read_id {
-  std::uint64_t value = 0;
-  auto operator<=>(const read_id&) const = default;
-};
-
-/// Pieces to read from one peer under one lease, as one batch of the data plane.
-struct read_order {
-  read_id id;
-  join_id turn; ///< The room's turn, by which `cancel_reads` names it.
-  peer_id from;
-  lease under;
-  std::vector<piece> pieces;
-  std::vector<page_part> parts;
-  std::uint64_t bytes = 0;
-};
 
 /// The rooms of one decode worker: which prefill workers they wait for, what these have offered,
 /// what is being read, and what has been judged. Events in (calls of the engine, messages of

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "common/page_part.hpp"
+#include "handoff/lease_table.hpp"
+#include "handoff/peer_id.hpp"
+#include "handoff/room_ids.hpp"
+#include "handoff/row_copies.hpp"
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// Names one read that a worker has ordered.
+struct read_id {
+  std::uint64_t value = 0;
+  auto operator<=>(const read_id&) const = default;
+};
+
+/// Pieces to read from one peer under one lease, as one batch of the data plane.
+struct read_order {
+  read_id id;
+  join_id turn; ///< The room's turn, or the transfer's, by which its reads are cancelled.
+  peer_id from;
+  lease under;
+  std::vector<piece> pieces;
+  std::vector<page_part> parts;
+  std::uint64_t bytes = 0;
+};
+
+} // namespace peercache::handoff

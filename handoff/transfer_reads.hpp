@@ -1,0 +1,109 @@
+#pragma once
+
+#include "common/limits.hpp"
+#include "handoff/memory_range.hpp"
+#include "handoff/read_order.hpp"
+#include "handoff/transfer_messages.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// What a transfer worker reads into its own memory, for calls of its engine and for requests of
+/// its peers alike: jobs in, reads out (`next_read`). Each job is reported once, when nothing can
+/// write to the destinations of its pieces any more; the first read that is not good ends it.
+///
+/// Jobs take turns, a read each, while less than `wire_bytes_max` are under way; what is under way
+/// exceeds that by one read at most.
+///
+/// Threads: one owner. Errors: whatever becomes of a read ends its job at most.
+class transfer_reads {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  struct options {
+    std::uint64_t wire_bytes_max = 256u << 20;
+    std::uint64_t read_bytes_max = 64u << 20; ///< From here on a read gets no further piece.
+    std::uint32_t read_pieces_max = limits::batch_pages_max;
+    /// Longer pieces are cut, so that they can travel over several rails.
+    std::uint32_t piece_bytes_max = 8u << 20;
+  };
+  struct job {
+    peer_id from;
+    lease under;
+    time_point deadline;
+    std::vector<transfer_piece> pieces; ///< Each lies in memory that is registered here.
+  };
+  struct finished {
+    join_id id;
+    bool good = false;
+    std::string reason; ///< Why it is not good, for people.
+  };
+
+  explicit transfer_reads(options opts) : options_(opts) {}
+
+  join_id start(job wanted);
+  /// Ends the job early. Does nothing for one that has finished.
+  void cancel(join_id id, const std::string& reason);
+
+  /// The next read, if there is one within the limits; its parts are the data plane's until
+  /// `finish_read`.
+  std::optional<read_order> next_read();
+  /// The deadline of the job whose read is ordered or under way.
+  time_point deadline_of(join_id id) const { return jobs_.at(id).what.deadline; }
+  /// Reports a read: no channel can write to its parts any more.
+  /// @param good whether each piece arrived while its lease stood
+  /// @pre `id` was ordered and not reported yet
+  void finish_read(read_id id, bool good, const std::string& reason);
+
+  std::vector<finished> take_finished() { return std::exchange(finished_, {}); }
+  /// Jobs whose reads that are under way are to be cancelled; each read is still reported.
+  std::vector<join_id> take_cancels() { return std::exchange(cancels_, {}); }
+
+  /// Whether the job has not finished, and any of its pieces goes there.
+  bool writes_to(join_id id, const memory_range& memory) const;
+  /// Whether any job that has not finished goes there.
+  bool writes_to(const memory_range& memory) const;
+  std::size_t jobs() const noexcept { return jobs_.size(); }
+  std::uint64_t wire_bytes() const noexcept { return wire_bytes_; }
+
+private:
+  struct open_job {
+    job what;
+    std::size_t next = 0;     ///< The first piece that is not ordered as a whole.
+    std::uint64_t offset = 0; ///< Bytes of it that are ordered.
+    std::size_t reads = 0;    ///< Reads under way.
+    std::optional<std::string> failure;
+
+    bool all_ordered() const noexcept { return failure || next == what.pieces.size(); }
+  };
+  struct open_read {
+    join_id job;
+    std::uint64_t bytes = 0;
+  };
+
+  read_order read_of(join_id id, open_job& from);
+  void add_piece(read_order& order, open_job& from) const;
+  void fail(join_id id, open_job& at, const std::string& reason);
+  void settle(join_id id);
+
+  options options_;
+  join_id next_job_{1};
+  read_id next_read_{1};
+  std::map<join_id, open_job> jobs_;
+  std::deque<join_id> waiting_; ///< Jobs with pieces to order; those that have finished as well.
+  std::map<read_id, open_read> reads_;
+  std::uint64_t wire_bytes_ = 0;
+  std::vector<finished> finished_;
+  std::vector<join_id> cancels_;
+};
+
+} // namespace peercache::handoff

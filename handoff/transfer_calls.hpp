@@ -1,0 +1,180 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "handoff/lease_table.hpp"
+#include "handoff/limits.hpp"
+#include "handoff/outgoing.hpp"
+#include "handoff/registered_memory.hpp"
+#include "handoff/transfer_reads.hpp"
+#include "handoff/worker_address.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace peercache::handoff {
+
+/// Names one call of the engine.
+struct call_id {
+  std::uint64_t value = 0;
+  auto operator<=>(const call_id&) const = default;
+};
+
+enum class call_state : std::uint8_t { open, done, failed, timed_out };
+
+enum class transfer_direction : std::uint8_t {
+  write, ///< From this worker's memory to the peer's.
+  read   ///< From the peer's memory to this worker's.
+};
+
+struct transfer_call {
+  transfer_direction direction = transfer_direction::write;
+  worker_address with;
+  std::vector<transfer_piece> pieces;
+  std::chrono::steady_clock::time_point deadline;
+};
+
+/// The calls of a transfer worker's engine. Events in, messages and reads (`transfer_reads`) out.
+///
+/// A call is cut into transfers of at most `limits::transfer_pieces_max` pieces:
+///
+///   waiting   until the peer is connected, and few enough others are open with it
+///   asked     of a write: the peer reads under a lease of this worker; of a read: it is to give
+///   one reading   of a read: `transfer_reads` has the job stopping  of a write that fails: the
+///   lease is revoked and the peer was told; its answer is
+///             awaited
+///
+/// A call ends, well or not, when all of its transfers have: nothing of it is under way in this
+/// process then, nor in the peer's, unless the connection to the peer has ended. What ends a
+/// transfer early (a time-out, `cancel`, the failure of another transfer of the call, memory that
+/// leaves) revokes its lease at once. Each later transfer to a peer whose connection has ended
+/// dials it anew.
+///
+/// Threads: one owner. Time is an argument. Errors: whatever a peer says fails its calls at most;
+/// a message that no worker sends is told by `false`. Bounds: `options`.
+class transfer_calls {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  struct options {
+    std::size_t calls_max = 65'536; ///< Calls that are not forgotten.
+    std::size_t open_per_peer_max = 8;
+  };
+
+  /// @param memory, leases, reads outlive this object
+  transfer_calls(const registered_memory& memory, lease_table& leases, transfer_reads& reads,
+                 options opts)
+      : memory_(memory), leases_(leases), reads_(reads), options_(opts) {}
+
+  // -- the engine
+
+  /// Errors: `invalid_argument` (impossible memory, or own memory that is not registered),
+  /// `refused` (too many calls).
+  result<call_id> begin(transfer_call call);
+  /// The state of the call; `failed` for one that is not known.
+  call_state state(call_id id) const noexcept;
+  /// Why the call has failed; empty when it has not, or is not known.
+  std::string failure(call_id id) const;
+  /// Ends the call early; it is `open` until nothing of it is under way.
+  void cancel(call_id id, const std::string& reason);
+  void cancel_all(const std::string& reason);
+  /// Ends the calls that have to do with own memory there. @pre it is not registered any more
+  void memory_leaves(const memory_range& memory);
+  /// The engine does not ask for this call again; one that is open ends as before.
+  void forget(call_id id);
+  std::size_t open() const noexcept { return open_; }
+  /// Whether some call has ended since the last time.
+  bool take_has_ended() noexcept { return std::exchange(has_ended_, false); }
+
+  // -- connections
+
+  /// Workers to connect to: each is answered by `dialed` or `unreachable`.
+  std::vector<worker_address> take_dials();
+  void dialed(const worker_address& address, peer_id peer);
+  void unreachable(const worker_address& address, const std::string& reason);
+  void joined(peer_id peer);
+  void lost(peer_id peer, const std::string& reason);
+
+  // -- messages and reads
+
+  bool lent(peer_id peer, const transfer_lent& said);
+  bool ended(peer_id peer, const transfer_ended& said);
+  /// False: the read is no call's.
+  bool read_finished(const transfer_reads::finished& read);
+
+  /// Ends what is overdue, and asks for what can begin.
+  void turn(time_point now);
+  /// When the next open call is overdue.
+  time_point deadline() const noexcept;
+  std::vector<outgoing> take_messages() { return std::exchange(messages_, {}); }
+
+private:
+  enum class phase : std::uint8_t { waiting, asked, reading, stopping, answered };
+  struct transfer {
+    call_id call;
+    phase at = phase::waiting;
+    std::vector<transfer_piece> pieces;
+    std::optional<peer_id> peer; ///< The connection over which it was asked for.
+    std::optional<lease> given;
+    std::optional<join_id> read;
+  };
+  struct open_call {
+    transfer_direction direction = transfer_direction::write;
+    worker_address with;
+    time_point deadline;
+    std::set<transfer_id> transfers; ///< Transfers that have not ended.
+    call_state state = call_state::open;
+    call_state end = call_state::done; ///< What it becomes when the last transfer ends.
+    std::string failure;
+    bool forgotten = false;
+  };
+  /// A peer, by its address.
+  struct connection {
+    std::optional<peer_id> peer;
+    bool dialing = false;
+    bool joined = false;
+    std::deque<transfer_id> waiting; ///< Some may have ended.
+    std::size_t open = 0;            ///< Transfers that are not waiting.
+    std::set<transfer_id> all;
+  };
+
+  void add_transfers(call_id id, transfer_call& call);
+  void start(connection& with, time_point now);
+  bool ask(transfer_id id, transfer& at, connection& with, time_point now);
+  void fail(call_id id, call_state end, const std::string& reason);
+  void stop(transfer_id id);
+  void tell_stop(transfer_id id, const transfer& at);
+  void end(transfer_id id);
+  void settle(call_id id);
+  void lose(const worker_address& address, const std::string& reason);
+  void drop_if_unused(const worker_address& address);
+  void revoke(transfer& at) noexcept;
+  bool is_local_to(const transfer& at, const memory_range& memory) const;
+  result<void> check(const transfer_call& call) const;
+
+  const registered_memory& memory_;
+  lease_table& leases_;
+  transfer_reads& reads_;
+  options options_;
+  call_id next_call_{1};
+  transfer_id next_transfer_{1};
+  std::map<call_id, open_call> calls_;
+  std::map<transfer_id, transfer> transfers_;
+  std::map<worker_address, connection> connections_;
+  std::map<peer_id, worker_address> addresses_;
+  std::map<join_id, transfer_id> reading_;
+  std::set<std::pair<time_point, call_id>> deadlines_;
+  std::size_t open_ = 0;
+  bool has_ended_ = false;
+  bool may_start_ = false; ///< Some transfer that waits may begin.
+  std::vector<outgoing> messages_;
+};
+
+} // namespace peercache::handoff

@@ -27,7 +27,7 @@ namespace peercache::rdma {
 /// or for too many spans.
 class served_spans {
 public:
-  static constexpr std::size_t spans_max = 4096;
+  static constexpr std::size_t spans_max = 65'536;
 
   explicit served_spans(std::span<const slot_entry> leases) : leases_(leases) {}
 

@@ -16,7 +16,8 @@
 
 namespace peercache::client {
 
-/// The reads of a decode worker's rooms that its data planes carry out.
+/// The reads of a decode worker's rooms, or of a transfer worker's transfers, that its data planes
+/// carry out.
 /// Threads: the worker's; `on_progress` is called from the data planes' threads and must not block.
 /// Ownership: lanes are lent, and outlive this object; a read has its order's parts until
 /// `take_finished` returns it, and nothing writes to them after that.
@@ -29,7 +30,7 @@ public:
   /// Begins the read; does not block.
   void start(handoff::read_order order, const rdma::peer_endpoint& from,
              rdma::clock::time_point deadline);
-  /// Asks for the reads of this turn to end early.
+  /// Asks for the reads of this turn, or transfer, to end early.
   void cancel(handoff::join_id turn);
 
   struct finished {

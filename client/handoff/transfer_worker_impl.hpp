@@ -1,0 +1,89 @@
+#pragma once
+
+#include "client/handoff/memory_server.hpp"
+#include "client/handoff/room_reads.hpp"
+#include "client/handoff/transfer_worker.hpp"
+#include "client/read_plane.hpp"
+#include "common/forks.hpp"
+#include "handoff/lease_table.hpp"
+#include "handoff/links/worker_links.hpp"
+#include "handoff/transfers.hpp"
+#include "link/thread_actors.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// The parts of a transfer worker, and the turn of its loop. Engines' threads call the machine
+/// themselves, under `lock`; connections and reads are the loop's alone.
+class transfer_worker::impl {
+public:
+  impl(worker_options opts, std::unique_ptr<memory_server> server,
+       std::unique_ptr<read_plane> reader, std::unique_ptr<handoff::worker_links> connections,
+       const incarnation& process);
+
+  void spawn();
+  /// Refuses calls, and ends those that are open.
+  void shut();
+  /// Ends the worker. Waits until nothing is under way.
+  void end();
+  result<void> register_memory(const handoff::memory_range& memory);
+  result<void> unregister_memory(std::uint64_t address);
+  transfer_outcome wait(handoff::call_id id);
+  /// The state of the call, which is forgotten if it has ended. @pre the caller holds `lock`
+  transfer_outcome take_outcome(handoff::call_id id);
+
+  const home_process home;
+  const worker_options options;
+  const std::unique_ptr<memory_server> served;
+  const std::unique_ptr<read_plane> plane;
+  const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
+
+  /// Guards the members after it. Engines' calls change the machine themselves instead of asking
+  /// the loop: a lease that a call ends has ended when the call returns.
+  mutable std::mutex lock;
+  std::condition_variable moved; ///< Calls or reads have ended.
+  handoff::lease_table leases;
+  handoff::transfers machine;
+  transfer_stats counted;
+  bool closed = false;
+
+private:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  result<void> add_to_devices(std::span<std::byte> memory);
+  bool turn(const std::vector<handoff::link_event>& events, time_point now);
+
+  // What has happened. @pre the caller holds `lock`
+  void take(const handoff::peer_joined& event, time_point now);
+  void take(const handoff::peer_said& event, time_point now);
+  void take(const handoff::peer_lost& event, time_point now);
+  void refuse(handoff::peer_id peer, const std::string& why, time_point now);
+  void lose(handoff::peer_id peer, const std::string& why);
+  void finish(const room_reads::finished& read);
+  void dial(time_point now);
+
+  bool begin_reads(time_point now); ///< @pre the caller does not hold `lock`
+
+  /// What the loop alone uses: addresses that this worker has dialed, and where the memory of each
+  /// peer that has joined is read.
+  std::map<handoff::peer_id, handoff::worker_address> addresses;
+  std::map<handoff::peer_id, rdma::peer_endpoint> endpoints;
+  room_reads reads;
+  std::atomic<bool> progress{false}; ///< Some read has come further.
+  /// Held while memory is registered or unregistered. Both may take seconds.
+  std::mutex memory_lock;
+  std::map<std::uint64_t, std::uint64_t>
+      registered; ///< Bytes by address; guarded by `memory_lock`.
+  std::atomic<bool> stop{false};
+  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+};
+
+} // namespace peercache::client

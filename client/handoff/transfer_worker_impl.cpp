@@ -49,9 +49,10 @@ void transfer_worker::impl::spawn() {
   for (std::size_t lane = 0; lane < plane->lanes().size(); ++lane)
     threads.spawn([this, lane] { plane->run(lane); });
   threads.spawn([this] {
-    run_links(*links, stop, [this](const std::vector<handoff::link_event>& events, time_point now) {
-      return turn(events, now);
-    });
+    run_links(*links, stop, nullptr,
+              [this](const std::vector<handoff::link_event>& events, time_point now) {
+                return turn(events, now);
+              });
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/result.hpp"
 #include "handoff/messages.hpp"
 
 #include <chrono>
@@ -32,5 +33,9 @@ struct link_options {
   /// and by ends of connections.
   std::size_t events_bytes_max = 32u << 20;
 };
+
+/// Whether a worker may listen there: asked before any of its ports is open. Errors: `refused` when
+/// other hosts could connect and `insecure_cluster` is off.
+result<void> may_listen(const std::string& host, bool insecure_cluster);
 
 } // namespace peercache::handoff

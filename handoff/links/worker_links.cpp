@@ -1,7 +1,6 @@
 #include "handoff/links/worker_links.hpp"
 
 #include "common/assert.hpp"
-#include "common/loopback.hpp"
 #include "common/printable.hpp"
 
 #include <algorithm>
@@ -24,12 +23,8 @@ constexpr auto accept_again_after = std::chrono::milliseconds(100);
 
 result<std::unique_ptr<worker_links>> worker_links::listen(link_options opts, hello self) {
   PEERCACHE_ASSERT(self.process != incarnation{} && opts.strangers_max > 0);
-  if (!is_loopback(opts.host) && !opts.insecure_cluster)
-    return {errc::refused,
-            "a worker is to listen on " + opts.host +
-                ": other hosts could connect, and peers are not authenticated, so anyone who "
-                "reaches the port could read the KV of prompts; listen on 127.0.0.1, or set "
-                "`insecure_cluster = true` if the network is trusted"};
+  if (auto may = may_listen(opts.host, opts.insecure_cluster); !may)
+    return may.error();
   if (self.cluster.size() > limits::cluster_bytes_max || printable(self.cluster) != self.cluster)
     return {errc::invalid_argument,
             "the cluster '" + printable(self.cluster) +

@@ -190,6 +190,9 @@ TEST(worker, listens_for_other_hosts_only_when_it_is_told_to) {
   auto options = tcp_options();
   options.host = "0.0.0.0";
   EXPECT_EQ(prefill_worker::start(options, memory.layout()).error().code, errc::refused);
+  options.host = "192.0.2.1"; // No address of this machine: refused before a port is opened.
+  EXPECT_EQ(prefill_worker::start(options, memory.layout()).error().code, errc::refused);
+  options.host = "0.0.0.0";
   options.insecure_cluster = true;
   EXPECT_TRUE(prefill_worker::start(options, memory.layout()));
 }

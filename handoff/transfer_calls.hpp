@@ -78,6 +78,7 @@ public:
   /// Errors: `invalid_argument` (impossible memory, or own memory that is not registered),
   /// `refused` (too many calls).
   result<call_id> begin(transfer_call call);
+  bool knows(call_id id) const noexcept { return calls_.contains(id); }
   /// The state of the call; `failed` for one that is not known.
   call_state state(call_id id) const noexcept;
   /// Why the call has failed; empty when it has not, or is not known.

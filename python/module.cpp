@@ -7,6 +7,7 @@
 #include "python/handoff_workers.hpp"
 #include "python/living.hpp"
 #include "python/native_client.hpp"
+#include "python/native_transfer_engine.hpp"
 #include "python/page_rows.hpp"
 #include "python/raised_error.hpp"
 #include "python/token_chain.hpp"
@@ -95,6 +96,8 @@ closable& gate_of(py::handle each) {
     return py::cast<native_prefill_worker&>(each).gate();
   if (py::isinstance<native_decode_worker>(each))
     return py::cast<native_decode_worker&>(each).gate();
+  if (py::isinstance<native_transfer_engine>(each))
+    return py::cast<native_transfer_engine&>(each).gate();
   return py::cast<native_client&>(each).gate();
 }
 
@@ -252,6 +255,7 @@ void bind_all(py::module_& module) {
   bind_rows(module);
   bind_client(module);
   bind_handoff(module);
+  bind_transfer_engine(module);
   py::class_<lent_memory>(module, "LentMemory")
       .def(py::init<>())
       .def("lend", &lent_memory::lend, py::arg("buffer"), py::arg("writable"));

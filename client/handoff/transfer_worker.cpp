@@ -74,7 +74,7 @@ result<std::unique_ptr<transfer_worker>> transfer_worker::start(worker_options o
   auto served = memory_server::listen(options, process);
   if (!served)
     return served.error();
-  auto plane = read_plane::create(transfer_reader_of(options));
+  auto plane = read_plane::create(transfer_reader_of(options), gpu_of(options));
   if (!plane)
     return plane.error();
   auto links = handoff::worker_links::listen(transfer_links_of(options),

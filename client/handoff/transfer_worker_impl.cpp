@@ -139,6 +139,8 @@ transfer_outcome transfer_worker::impl::wait(handoff::call_id id) {
 
 transfer_outcome transfer_worker::impl::take_outcome(handoff::call_id id) {
   auto& calls = machine.calls();
+  if (!calls.knows(id))
+    return {call_state::failed, "there is no such call, or its result was given before"};
   transfer_outcome outcome{calls.state(id), calls.failure(id)};
   if (outcome.state != call_state::open) {
     ++(outcome.state == call_state::done ? counted.done : counted.failed);

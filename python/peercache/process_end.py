@@ -13,7 +13,7 @@ END_SECONDS = 1.0
 """How long the interpreter's end waits for calls of other threads. All of these calls end at once, unless the
 machine stands still."""
 
-Closable = Union[_native.Client, _native.PrefillWorker, _native.DecodeWorker]
+Closable = Union[_native.Client, _native.PrefillWorker, _native.DecodeWorker, _native.TransferEngine]
 
 _open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 

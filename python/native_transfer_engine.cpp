@@ -1,0 +1,245 @@
+#include "python/native_transfer_engine.hpp"
+
+#include "client/options.hpp"
+#include "config/option_value.hpp"
+#include "python/arguments.hpp"
+#include "python/gil.hpp"
+#include "python/living.hpp"
+#include "python/open_cache.hpp"
+#include "python/raised_error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <pybind11/stl.h>
+#include <vector>
+
+namespace peercache::python {
+namespace {
+
+using handoff::call_state;
+
+// What `mooncake.engine` answers.
+constexpr std::int64_t failed = -1, too_long = -2, unknown = -3, overlaps = -7;
+
+constexpr auto rest_of_refused = std::chrono::milliseconds(5);
+
+result<client::worker_options> options_of(const engine_request& request) {
+  std::map<std::string, std::string> given;
+  if (request.tcp_only)
+    given["data_plane"] = "tcp";
+  if (!request.devices.empty())
+    given["rdma.devices"] = request.devices;
+  auto loaded = load_options(given, false);
+  if (!loaded)
+    return loaded.error();
+  const auto reader = client::options_of(loaded->config);
+  client::worker_options options;
+  options.host = request.host;
+  options.port = request.port;
+  options.name = "transfer engine";
+  options.insecure_cluster = loaded->config.cluster.insecure;
+  options.cluster = reader.cluster;
+  options.rails = reader.rails;
+  options.channels_per_peer_max = reader.channels_per_peer_max;
+  options.bounce_bytes = reader.bounce_bytes;
+  return options;
+}
+
+/// Starts a worker without the GIL. Nobody would close one that begins after the interpreter's end
+/// was announced.
+std::shared_ptr<client::transfer_worker> start(const engine_request& request) {
+  const auto begin = [&]() -> result<std::shared_ptr<client::transfer_worker>> {
+    const without_gil outside;
+    if (end_announced())
+      return error{errc::closed, "the interpreter ends"};
+    auto options = options_of(request);
+    if (!options)
+      return options.error();
+    auto started = client::transfer_worker::start(*std::move(options));
+    if (!started)
+      return started.error();
+    if (end_announced())
+      return error{errc::closed, "the interpreter ends"};
+    return counted(std::shared_ptr<client::transfer_worker>{*std::move(started)});
+  };
+  return value_or_raise(begin());
+}
+
+/// The arguments of one call.
+struct call_request {
+  std::vector<std::uint64_t> own, others, lengths;
+
+  call_request(py::handle own_addresses, py::handle other_addresses, py::handle each_length)
+      : own(take_integers(own_addresses, "own addresses")),
+        others(take_integers(other_addresses, "addresses of the other engine")),
+        lengths(take_integers(each_length, "lengths")) {}
+
+  bool is_even() const noexcept {
+    return own.size() == others.size() && own.size() == lengths.size();
+  }
+  std::vector<handoff::transfer_piece> pieces(bool writes) const {
+    std::vector<handoff::transfer_piece> all(own.size());
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = writes ? handoff::transfer_piece{own[i], others[i], lengths[i]}
+                      : handoff::transfer_piece{others[i], own[i], lengths[i]};
+    return all;
+  }
+  std::chrono::nanoseconds extra_time() const noexcept {
+    constexpr std::uint64_t day = 86'400'000'000'000;
+    std::uint64_t bytes = 0;
+    for (const auto each : lengths)
+      bytes = std::min(day, bytes + std::min(day, each));
+    return std::chrono::nanoseconds(bytes);
+  }
+};
+
+/// Begins the call; runs without the GIL.
+result<handoff::call_id> begin_call(client::transfer_worker& worker, const std::string& session,
+                                    bool writes, const call_request& asked,
+                                    std::chrono::nanoseconds timeout) {
+  if (!asked.is_even())
+    return {errc::invalid_argument, "the lists of addresses and lengths differ in length"};
+  const auto at = config::parse_endpoint(session);
+  if (!at)
+    return at.error();
+  const auto direction =
+      writes ? handoff::transfer_direction::write : handoff::transfer_direction::read;
+  return worker.begin(direction, {at->host, at->port}, asked.pieces(writes),
+                      timeout + asked.extra_time());
+}
+
+coded ended(const client::transfer_outcome& outcome) {
+  return outcome.state == call_state::done ? coded{0, {}} : coded{failed, outcome.reason};
+}
+
+} // namespace
+
+native_transfer_engine::native_transfer_engine(const engine_request& request)
+    : native_transfer_engine(start(request),
+                             std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::duration<double>(request.timeout_seconds))) {}
+
+native_transfer_engine::native_transfer_engine(std::shared_ptr<worker_type> worker,
+                                               std::chrono::nanoseconds timeout)
+    : gate_(worker), port_(worker->port()), data_plane_(worker->data_plane()), timeout_(timeout) {}
+
+/// Runs `work(worker)` without the GIL. While the interpreter ends, a refused call takes a moment:
+/// threads that go on calling would otherwise keep the GIL from the thread that ends it.
+template <class Work>
+coded native_transfer_engine::borrow(Work&& work) {
+  if (end_announced() && !gate_.is_open())
+    rest_without_gil(rest_of_refused);
+  const without_gil outside;
+  const loan_gate<worker_type>::loan worker{gate_};
+  return worker ? work(*worker) : coded{failed, "the transfer engine is closed"};
+}
+
+coded native_transfer_engine::register_memory(std::uint64_t address, std::uint64_t bytes) {
+  return borrow([&](worker_type& worker) {
+    const handoff::memory_range memory{address, bytes};
+    if (worker.overlaps(memory))
+      return coded{overlaps, "this memory, or a part of it, is registered already"};
+    const auto done = worker.register_memory(memory);
+    return done ? coded{0, {}} : coded{failed, to_string(done.error())};
+  });
+}
+
+coded native_transfer_engine::unregister_memory(std::uint64_t address) {
+  return borrow([&](worker_type& worker) {
+    const auto done = worker.unregister_memory(address);
+    if (done)
+      return coded{0, {}};
+    return coded{done.error().code == errc::not_found ? unknown : failed, to_string(done.error())};
+  });
+}
+
+coded native_transfer_engine::transfer(const std::string& session, bool writes, py::handle own,
+                                       py::handle others, py::handle lengths) {
+  const call_request asked{own, others, lengths};
+  return borrow([&](worker_type& worker) {
+    const auto call = begin_call(worker, session, writes, asked, timeout_);
+    return call ? ended(worker.wait(*call)) : coded{failed, to_string(call.error())};
+  });
+}
+
+coded native_transfer_engine::begin(const std::string& session, bool writes, py::handle own,
+                                    py::handle others, py::handle lengths) {
+  const call_request asked{own, others, lengths};
+  auto begun = borrow([&](worker_type& worker) {
+    const auto call = begin_call(worker, session, writes, asked, timeout_);
+    return call ? coded{static_cast<std::int64_t>(call->value), {}}
+                : coded{0, to_string(call.error())};
+  });
+  begun.first = std::max<std::int64_t>(begun.first, 0);
+  return begun;
+}
+
+coded native_transfer_engine::wait(std::uint64_t call) {
+  return borrow([&](worker_type& worker) { return ended(worker.wait({call})); });
+}
+
+coded native_transfer_engine::check(std::uint64_t call) {
+  return borrow([&](worker_type& worker) {
+    const auto now = worker.take({call});
+    switch (now.state) {
+    case call_state::open:
+      return coded{0, {}};
+    case call_state::done:
+      return coded{1, {}};
+    case call_state::timed_out:
+      return coded{too_long, now.reason};
+    case call_state::failed:
+      break;
+    }
+    return coded{failed, now.reason};
+  });
+}
+
+py::dict native_transfer_engine::stats() {
+  py::dict all;
+  const loan_gate<worker_type>::loan worker{gate_};
+  if (!worker)
+    return all;
+  const auto now = worker->stats();
+  all["done"] = now.done;
+  all["failed"] = now.failed;
+  all["reads"] = now.reads;
+  all["bytes"] = now.bytes;
+  all["calls"] = now.calls;
+  all["requests"] = now.requests;
+  all["leases"] = now.leases;
+  all["ranges"] = now.ranges;
+  return all;
+}
+
+void native_transfer_engine::close() {
+  const without_gil outside;
+  gate_.close(std::chrono::steady_clock::time_point::max());
+}
+
+void bind_transfer_engine(py::module_& module) {
+  using py::arg;
+  py::class_<native_transfer_engine>(module, "TransferEngine")
+      .def(py::init([](std::string host, std::uint16_t port, std::string devices, bool tcp_only,
+                       double timeout) {
+             return std::make_unique<native_transfer_engine>(
+                 engine_request{std::move(host), port, std::move(devices), tcp_only, timeout});
+           }),
+           arg("host"), arg("port"), arg("devices"), arg("tcp_only"), arg("timeout"))
+      .def("register_memory", &native_transfer_engine::register_memory, arg("address"),
+           arg("bytes"))
+      .def("unregister_memory", &native_transfer_engine::unregister_memory, arg("address"))
+      .def("transfer", &native_transfer_engine::transfer, arg("session"), arg("writes"), arg("own"),
+           arg("others"), arg("lengths"))
+      .def("begin", &native_transfer_engine::begin, arg("session"), arg("writes"), arg("own"),
+           arg("others"), arg("lengths"))
+      .def("wait", &native_transfer_engine::wait, arg("call"))
+      .def("check", &native_transfer_engine::check, arg("call"))
+      .def("stats", &native_transfer_engine::stats)
+      .def("close", &native_transfer_engine::close)
+      .def_property_readonly("port", &native_transfer_engine::port)
+      .def_property_readonly("data_plane", &native_transfer_engine::data_plane)
+      .def_property_readonly("closed", &native_transfer_engine::closed);
+}
+
+} // namespace peercache::python

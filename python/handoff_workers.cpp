@@ -195,6 +195,7 @@ client::room_watch native_decode_worker::open(std::uint64_t room) {
 
 void native_decode_worker::connect(std::uint64_t room, const std::vector<address_form>& sources) {
   std::vector<handoff::worker_address> addresses;
+  addresses.reserve(sources.size());
   for (const auto& [host, port] : sources)
     addresses.push_back({host, port});
   value_or_raise(borrow(*gate_, result<void>{closed_worker()}, [&](worker_type& worker) {

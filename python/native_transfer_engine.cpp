@@ -119,7 +119,7 @@ native_transfer_engine::native_transfer_engine(const engine_request& request)
                              std::chrono::duration_cast<std::chrono::nanoseconds>(
                                  std::chrono::duration<double>(request.timeout_seconds))) {}
 
-native_transfer_engine::native_transfer_engine(std::shared_ptr<worker_type> worker,
+native_transfer_engine::native_transfer_engine(const std::shared_ptr<worker_type>& worker,
                                                std::chrono::nanoseconds timeout)
     : gate_(worker), port_(worker->port()), data_plane_(worker->data_plane()), timeout_(timeout) {}
 

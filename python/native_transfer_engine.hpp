@@ -68,7 +68,7 @@ public:
   closable& gate() noexcept { return gate_; }
 
 private:
-  explicit native_transfer_engine(std::shared_ptr<worker_type> worker,
+  explicit native_transfer_engine(const std::shared_ptr<worker_type>& worker,
                                   std::chrono::nanoseconds timeout);
   template <class Work>
   coded borrow(Work&& work);

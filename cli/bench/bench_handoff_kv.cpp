@@ -30,7 +30,7 @@ void visit_heads(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t 
         for (std::uint32_t token = 0; token < shape.page_tokens; ++token)
           for (std::uint32_t head = 0; head < heads; ++head)
             visit(memory.subspan(buffer * buffer_bytes + pages[i] * page_bytes +
-                                     token * token_bytes + head * shape.head_bytes,
+                                     token * token_bytes + std::size_t{head} * shape.head_bytes,
                                  shape.head_bytes),
                   word_of(buffer, room * shape.room_pages + i, token, rank * heads + head));
   }

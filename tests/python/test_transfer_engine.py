@@ -303,7 +303,7 @@ def test_the_gil_is_free_while_a_call_waits(engine, memory, peer):
 
 def test_nothing_arrives_after_a_read_has_returned(engine, memory, peer):
     """Other engines stop in the middle of the data and go on when the call has long returned."""
-    mine, other = memory(64 * MIB), peer(64 * MIB)
+    mine, other = memory(32 * MIB), peer(32 * MIB)
     assert other.ask("memory.fill(5)") is None
     cut = 0
     for round_ in range(4):
@@ -321,7 +321,7 @@ def test_nothing_arrives_after_a_read_has_returned(engine, memory, peer):
 
 def test_nothing_arrives_after_a_write_has_returned(engine, memory, peer):
     """The writer ends its calls in the middle, by unregistering their source."""
-    mine, other = memory(64 * MIB), peer(64 * MIB)
+    mine, other = memory(32 * MIB), peer(32 * MIB)
     cut = 0
     for round_ in range(6):
         mine.fill(5)
@@ -337,7 +337,7 @@ def test_nothing_arrives_after_a_write_has_returned(engine, memory, peer):
 
 
 def test_nothing_arrives_in_memory_that_is_not_registered_any_more(engine, peer):
-    mine, other = Memory(64 * MIB), peer(64 * MIB)
+    mine, other = Memory(32 * MIB), peer(32 * MIB)
     session = session_of(engine)
     assert other.ask("memory.fill(5)") is None
     for round_ in range(6):

@@ -75,7 +75,9 @@ class Peer:
         return self.told()
 
     def freeze(self):
+        """Stops the process; when it returns, none of its threads runs."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self):
         self.process.send_signal(signal.SIGCONT)

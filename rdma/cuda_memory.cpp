@@ -45,6 +45,7 @@ struct cuda_driver {
   cu_result (*pointer_attribute)(void*, int, cu_pointer);
   cu_result (*retain_context)(cu_context*, int);
   cu_result (*release_context)(int);
+  cu_result (*get_context)(cu_context*);
   cu_result (*set_context)(cu_context);
   cu_result (*make_stream)(cu_stream*, unsigned);
   cu_result (*end_stream)(cu_stream);
@@ -67,6 +68,7 @@ bool load_all(void* library, cuda_driver& driver) {
          load(library, "cuPointerGetAttribute", driver.pointer_attribute) &&
          load(library, "cuDevicePrimaryCtxRetain", driver.retain_context) &&
          load(library, "cuDevicePrimaryCtxRelease_v2", driver.release_context) &&
+         load(library, "cuCtxGetCurrent", driver.get_context) &&
          load(library, "cuCtxSetCurrent", driver.set_context) &&
          load(library, "cuStreamCreate", driver.make_stream) &&
          load(library, "cuStreamDestroy_v2", driver.end_stream) &&
@@ -112,6 +114,16 @@ public:
   }
 
   std::optional<exported> export_dmabuf(std::span<std::byte> memory) override {
+    // The engine's own thread calls this: its context is as before when this returns.
+    cu_context before = nullptr;
+    driver_.get_context(&before);
+    auto made = export_from_context(memory);
+    driver_.set_context(before);
+    return made;
+  }
+
+private:
+  std::optional<exported> export_from_context(std::span<std::byte> memory) {
     if (driver_.export_range == nullptr || !enter(memory.data()))
       return std::nullopt;
     // The driver exports whole pages of the host.
@@ -124,7 +136,6 @@ public:
     return exported{net::unique_fd(descriptor), pointer_to(memory.data()) - begin};
   }
 
-private:
   struct device_stream {
     cu_context context = nullptr;
     cu_stream stream = nullptr;

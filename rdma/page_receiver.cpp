@@ -87,17 +87,18 @@ bool page_receiver::place(std::byte* to, std::span<const std::byte> received) no
 }
 
 bool page_receiver::advance(std::size_t bytes) noexcept {
-  const auto* received = staging_.data();
+  std::size_t taken = 0; // Bytes of `staging_` that have reached their parts.
   while (bytes > 0) {
     PEERCACHE_ASSERT(!done());
     const auto& part = part_at(at_);
     const auto here = std::min<std::size_t>(part.bytes - at_.offset, bytes);
-    auto* const to = part.data + at_.offset;
+    const std::span<std::byte> to{part.data + at_.offset, here};
+    const auto received = staged_ ? std::span(staging_).subspan(taken, here) : to;
     if (verifying_)
-      digest_.update({staged_ ? received : to, here});
-    if (staged_ && !place(to, {received, here}))
+      digest_.update(received);
+    if (staged_ && !place(to.data(), received))
       return false;
-    received += here;
+    taken += here;
     bytes -= here;
     at_.offset += static_cast<std::uint32_t>(here);
     const auto position = at_.position;

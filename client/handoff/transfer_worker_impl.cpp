@@ -176,7 +176,7 @@ bool transfer_worker::impl::turn(const std::vector<handoff::link_event>& events,
     links->send(each.to, each.what, now);
   for (const auto id : cancels)
     reads.cancel(id);
-  const bool begun = begin_reads(now);
+  const bool begun = begin_reads();
   return begun || ended || !events.empty() || !finished.empty() || !messages.empty();
 }
 
@@ -245,7 +245,7 @@ void transfer_worker::impl::dial(time_point now) {
 
 // -- what follows; without `lock`
 
-bool transfer_worker::impl::begin_reads(time_point now) {
+bool transfer_worker::impl::begin_reads() {
   bool begun = false;
   while (true) {
     std::optional<handoff::read_order> order;
@@ -256,7 +256,7 @@ bool transfer_worker::impl::begin_reads(time_point now) {
       order = machine.next_read();
       if (!order)
         return begun;
-      deadline = std::min(machine.deadline_of(order->turn), now + options.read_timeout);
+      deadline = machine.deadline_of(order->turn);
     }
     begun = true;
     // A peer that is lost has no reads left to begin: the machine has cancelled them.

@@ -70,7 +70,7 @@ private:
   void finish(const room_reads::finished& read);
   void dial(time_point now);
 
-  bool begin_reads(time_point now); ///< @pre the caller does not hold `lock`
+  bool begin_reads(); ///< @pre the caller does not hold `lock`
 
   /// What the loop alone uses: addresses that this worker has dialed, and where the memory of each
   /// peer that has joined is read.

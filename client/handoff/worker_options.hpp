@@ -25,7 +25,7 @@ struct worker_options {
   /// How memory of GPUs is reached; null: as `rdma::find_cuda_memory` finds it on this machine.
   std::shared_ptr<rdma::device_memory> gpu;
 
-  /// The node of this host, which the worker reports to if it is there.
+  /// The node of this host, which prefill and decode workers report to if it is there.
   std::string node_host = "127.0.0.1";
   std::uint16_t node_port = 31998; ///< 0: the worker reports to nobody.
 

@@ -108,9 +108,13 @@ result<memory_region> memory_region::register_dmabuf(const device& on, int dmabu
 result<memory_region> memory_region::register_with(const device& on, std::span<std::byte> memory,
                                                    device_memory* gpu, region_use use) {
   if (gpu != nullptr && gpu->holds(memory.data()))
-    if (const auto exported = gpu->export_dmabuf(memory))
-      return register_dmabuf(on, exported->dmabuf.get(), exported->offset_bytes, memory.size(),
-                             reinterpret_cast<std::uint64_t>(memory.data()), use);
+    if (const auto exported = gpu->export_dmabuf(memory)) {
+      auto made = register_dmabuf(on, exported->dmabuf.get(), exported->offset_bytes, memory.size(),
+                                  reinterpret_cast<std::uint64_t>(memory.data()), use);
+      // A NIC or kernel without dmabuf may know the memory by its address.
+      if (made || made.error().code != errc::incompatible)
+        return made;
+    }
   return register_memory(on, memory, use);
 }
 

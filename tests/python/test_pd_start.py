@@ -262,3 +262,10 @@ def test_a_room_that_the_other_side_never_has_times_out(monkeypatch, name, knows
     pair.turn_until(lambda: side in request.ended)
     assert "timed out" in request.ended[side][0][0]
     pair.close()
+
+
+@pytest.mark.parametrize("pages", [[1.5], [2**31], np.array([-(2**40)]), np.array([7.25])])
+def test_what_is_no_number_of_a_page_is_refused_and_not_bent_into_one(pages):
+    with pytest.raises(ValueError, match="whole number"):
+        layout.pages_of(pages)
+    assert layout.pages_of(np.array([3, 2**31 - 1], dtype=np.int64)).tolist() == [3, 2**31 - 1]

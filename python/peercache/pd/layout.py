@@ -99,10 +99,15 @@ def layout_of(manager: CommonKVManager, is_prefill: bool) -> Dict[str, Any]:
 
 
 def pages_of(indices: Any) -> Pages:
-    """Indices as SGLang gives them (an array of any integers, a list, None), in a row of their own."""
+    """Indices as SGLang gives them (an array of any integers, a list, None), in a row of their own. Errors: ValueError
+    for what is no number of a page."""
     if indices is None:
         return np.empty(0, dtype=np.int32)
-    return np.ascontiguousarray(indices, dtype=np.int32)
+    given = np.asarray(indices)
+    pages = np.ascontiguousarray(given, dtype=np.int32)
+    if given.dtype != np.int32 and not np.array_equal(pages, given):
+        raise ValueError("a page is named by a whole number of 32 bits")
+    return pages
 
 
 def states_of(kinds: Sequence[str], state_indices: Any, sequence_pages: int) -> List[StateItems]:

@@ -84,13 +84,16 @@ class KVSender(CommonKVSender):
         if event is None and not self.kv_mgr.sends.has(self._room):
             self._announce(pages_of(kv_indices), state_indices, is_last)
             return
-        # SGLang may use the array for something else meanwhile.
+        # SGLang may use the arrays for something else meanwhile.
         pages = pages_of(kv_indices).copy()
+        states = state_indices
+        if states is not None:
+            states = [None if each is None else pages_of(each).copy() for each in states]
         self.kv_mgr.sends.add(
             WaitingSend(
                 self._room,
                 event,
-                lambda: self._announce(pages, state_indices, is_last),
+                lambda: self._announce(pages, states, is_last),
                 lambda why: self._worker.abort(self._room, why),
             )
         )

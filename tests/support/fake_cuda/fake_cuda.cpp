@@ -109,6 +109,11 @@ int cuDevicePrimaryCtxRelease_v2(int) {
   return success;
 }
 
+int cuCtxGetCurrent(void** context) {
+  *context = const_cast<void*>(current_context);
+  return success;
+}
+
 int cuCtxSetCurrent(void* context) {
   current_context = context;
   return success;

@@ -51,7 +51,7 @@ struct cuda_driver {
   cu_result (*end_stream)(cu_stream);
   cu_result (*synchronize)(cu_stream);
   cu_result (*copy_in)(cu_pointer, const void*, std::size_t, cu_stream);
-  cu_result (*copy_rows)(const cu_copy_2d*, cu_stream);
+  cu_result (*copy_rows)(const void* cu_copy_2d, cu_stream);
   /// Null with drivers that export no dmabuf.
   cu_result (*export_range)(void*, cu_pointer, std::size_t, int, unsigned long long);
 };

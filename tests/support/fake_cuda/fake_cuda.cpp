@@ -158,7 +158,8 @@ struct copy_2d {
   std::size_t width, height;
 };
 
-int cuMemcpy2DAsync_v2(const copy_2d* copy, void*) {
+int cuMemcpy2DAsync_v2(const void* wanted, void*) {
+  const auto* copy = static_cast<const copy_2d*>(wanted);
   if (copy->source_type != 2 || copy->destination_type != 1 || copy->width > copy->source_pitch ||
       copy->width > copy->destination_pitch)
     return invalid_value;

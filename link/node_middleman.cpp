@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <future>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -122,6 +123,11 @@ public:
     // CAF uses the first broker that takes this name.
     named_broker<forgetful_broker>(caf::atom("BASP"));
     caf::io::middleman::start();
+    // A broker that is stopped before it has begun is never freed, so a system that ends at once
+    // waits for what the loop was given first.
+    std::promise<void> begun;
+    loop_.post([&begun] { begun.set_value(); });
+    begun.get_future().wait();
   }
 
 private:

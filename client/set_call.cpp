@@ -6,12 +6,25 @@
 #include "common/interruption.hpp"
 #include "link/protocol/pool_wire.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <thread>
 
 namespace peercache::client {
 
 using link::append_record;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a set waits for space. A pool without a slot to give is full of pages that are being
+/// read, or that other clients fill: these can give way as soon as the node has acknowledged them.
+constexpr auto space_patience = 200ms;
+constexpr auto first_pause = 1ms;
+
+} // namespace
 
 set_call::set_call(cache_client::impl& client, std::span<const set_page> pages,
                    std::span<page_result> results, deadline until, own_pool_ptr pool)
@@ -32,12 +45,13 @@ void set_call::run() {
     return plan_.fail(page_status::refused);
   take_leases();
   // The leased slots are filled while the node finds slots for the rest.
-  const auto request = ask_for_slots();
+  const auto request = ask_for_slots(plan_.ask());
   copy_in();
   if (request) {
     take_answer(*request);
     copy_in();
   }
+  wait_for_space();
   copy_fence();
   commit();
   abandon_unfilled();
@@ -73,8 +87,7 @@ void set_call::take_leases() {
   }
 }
 
-slot_request_ptr set_call::ask_for_slots() {
-  auto lengths = plan_.ask();
+slot_request_ptr set_call::ask_for_slots(std::string lengths) {
   if (lengths.empty())
     return nullptr;
   auto request = std::make_shared<slot_request>(pool_, std::move(lengths));
@@ -87,6 +100,18 @@ void set_call::take_answer(slot_request& request) {
                                       [&request] { request.answer({}, page_status::closed); }};
   const auto answer = request.wait(until_);
   plan_.take_slots(answer.slots, answer.why_not);
+}
+
+void set_call::wait_for_space() {
+  const auto patience = std::min(until_, std::chrono::steady_clock::now() + space_patience);
+  for (auto pause = first_pause; plan_.lacks_space(); pause *= 2) {
+    const auto again = std::chrono::steady_clock::now() + pause;
+    if (again >= patience || client_.closing.given() || interruption::look())
+      return;
+    std::this_thread::sleep_until(again);
+    take_answer(*ask_for_slots(plan_.ask_again()));
+    copy_in();
+  }
 }
 
 void set_call::copy_in() {

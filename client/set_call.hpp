@@ -21,10 +21,12 @@ private:
   void leave_out_those_here();
   bool is_late() const noexcept;
   void take_leases();
-  /// Asks the node for slots for the pages without one. Returns null when all pages have one.
-  slot_request_ptr ask_for_slots();
+  /// Asks the node for slots of these lengths, packed. Null when there are none to ask for.
+  slot_request_ptr ask_for_slots(std::string lengths);
   /// Waits for the slots of `request`: afterwards each page has a slot, or its reason.
   void take_answer(slot_request& request);
+  /// Asks again, a few times, for pages that the pool had no space for.
+  void wait_for_space();
   /// Copies every pending page that has a slot, until the deadline.
   void copy_in();
   /// Copies one page. False when the deadline passed meanwhile: the slot is not filled.

@@ -83,6 +83,18 @@ std::string set_plan::ask() {
   return lengths;
 }
 
+bool set_plan::lacks_space() const noexcept {
+  return std::any_of(results_.begin(), results_.end(),
+                     [](const auto& each) { return each.status == page_status::no_space; });
+}
+
+std::string set_plan::ask_again() {
+  for (auto& result : results_)
+    if (result.status == page_status::no_space)
+      result.status = page_status::pending;
+  return ask();
+}
+
 void set_plan::take_slots(std::string_view slots, page_status why_not) {
   const auto count = slots.size() / sizeof(slot_id);
   PEERCACHE_ASSERT(count <= asked_.size());

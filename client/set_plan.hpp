@@ -23,8 +23,8 @@ namespace peercache::client {
 ///   lease             for each of `without_slot` that a leased slot fits
 ///   ask               the node for the rest; its answer goes to `take_slots`
 ///   to_fill           → filled or too_late, for each; once more after `take_slots`
-///   commit            the message to the node
-///   take_unfilled     slots that are given back
+///   ask_again         while it `lacks_space` and there is time; then take_slots and to_fill as
+///   before commit            the message to the node take_unfilled     slots that are given back
 ///
 /// Threads: one. No clock, no I/O. Lifetime: pages and results outlive the plan. Invariants: a slot
 /// that the plan was given is either in the commit or among the unfilled ones, once; a page that is
@@ -53,6 +53,10 @@ public:
   /// Returns the packed lengths of the pages that have no slot yet; empty: the node need not be
   /// asked.
   std::string ask();
+  /// Whether a page has ended with `no_space`.
+  bool lacks_space() const noexcept;
+  /// Like `ask`, for the pages that have ended with `no_space`: they are pending again.
+  std::string ask_again();
   /// Takes the node's answer. A page without a slot ends with `why_not`, or `no_space` if there is
   /// no reason. @param slots packed, in the order of the question; may be short or empty
   void take_slots(std::string_view slots, page_status why_not);

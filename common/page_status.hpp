@@ -21,7 +21,7 @@ enum class page_status : std::uint8_t {
   unreachable,  ///< No connection to the holder or to any directory owner.
   breaker_open, ///< The peer failed repeatedly and is left alone for a while.
   refused,      ///< A limit in bytes or in number was reached.
-  no_space,     ///< set: the pool could not free enough memory.
+  no_space,     ///< set: the pool could free no memory for it within 0.2 s.
   bad_size,     ///< The parts do not add up to the page's length, or a limit is exceeded.
   closed,       ///< The client or node is shutting down.
   pending,      ///< The page is not decided yet; no call returns this status.

@@ -155,6 +155,21 @@ TEST_F(set_plan_test, leased_slots_are_filled_while_the_node_finds_others) {
   EXPECT_EQ(rest[0].index, 1u);
 }
 
+TEST_F(set_plan_test, a_page_without_room_is_asked_for_again) {
+  begin({page_bytes, 8192, 64});
+  give({{3}, link::no_slot, {4}});
+  fill_all();
+  ASSERT_TRUE(plan->lacks_space());
+  const auto lengths = plan->ask_again();
+  ASSERT_EQ(link::record_count<std::uint32_t>(lengths), 1u);
+  EXPECT_EQ(link::record_at<std::uint32_t>(lengths, 0), 8192u);
+  plan->take_slots(packed({{9}}), pending);
+  EXPECT_FALSE(plan->lacks_space());
+  ASSERT_EQ(plan->to_fill().size(), 1u) << "the others are filled";
+  fill_all();
+  EXPECT_EQ(commit().size(), 3u);
+}
+
 TEST_F(set_plan_test, a_page_that_the_node_has_no_room_for_is_not_stored) {
   begin(2);
   give({{3}, link::no_slot});
@@ -260,6 +275,11 @@ TEST_F(set_plan_test, every_slot_is_committed_or_given_back_once) {
       slots.push_back(below(6) == 0 ? link::no_slot : new_slot());
     plan->take_slots(packed(slots), pending);
     fill();
+    if (plan->lacks_space() && below(2) == 0) {
+      plan->ask_again();
+      plan->take_slots(packed({new_slot()}), pending);
+      fill();
+    }
     taken_back.clear();
     for (const auto slot : given)
       if (below(6) == 0)

@@ -175,8 +175,7 @@ TEST_F(frozen_neighbour, costs_no_set_and_no_time) {
 }
 
 /// The windows of all clients together are larger than the pool: they must empty though one of the
-/// two owners of a key does not answer. A node that gets too little of a processor that other
-/// programs use too refuses some pages in quiet as well.
+/// two owners of a key does not answer, and a set waits until others' pages give way.
 TEST_F(frozen_neighbour, costs_no_set_of_many_clients_together) {
   constexpr std::uint64_t pool_bytes = 64u << 20;
   constexpr std::uint32_t clients = 16;
@@ -199,7 +198,7 @@ TEST_F(frozen_neighbour, costs_no_set_of_many_clients_together) {
       << "the pool was to be filled";
   std::cout << "refused of a thousand pages: quiet " << refused_per_mille(quiet) << ", frozen "
             << refused_per_mille(frozen) << "\n";
-  EXPECT_LE(refused_per_mille(frozen), refused_per_mille(quiet) + 20);
+  EXPECT_LE(refused_per_mille(frozen), refused_per_mille(quiet) + 1);
 }
 
 TEST_F(frozen_neighbour, leaves_what_only_this_host_has_to_be_found_here_and_is_told_by_flush) {

@@ -110,17 +110,32 @@ TEST_F(set_call_test, without_any_time_no_slot_is_asked_for) {
 
 TEST_F(set_call_test, a_node_without_room_refuses_some_pages_and_takes_the_others) {
   start();
-  near.says.slots_for = [this](const std::string&) {
+  near.says.slots_for = [this](const std::string& lengths) {
     std::string slots;
     link::append_record(slots, link::no_slot);
-    link::append_record(slots, near.new_slot(page_bytes));
+    if (lengths.size() == 3 * sizeof(std::uint32_t))
+      link::append_record(slots, near.new_slot(page_bytes));
     return slots; // The third page gets no slot.
   };
   const auto results = set({1, 2, 3});
   EXPECT_EQ(results[0].status, status::no_space);
   EXPECT_EQ(results[1].status, status::stored);
   EXPECT_EQ(results[2].status, status::no_space);
+  EXPECT_GT(near.says.reservations.size(), 2u) << "it is asked again, in case others give way";
   expect_hit(2, page_origin::own_host);
+}
+
+TEST_F(set_call_test, a_page_waits_a_moment_for_others_to_give_way) {
+  start();
+  near.says.slots_for = [this](const std::string&) {
+    std::string slots;
+    link::append_record(slots, near.says.reservations.size() < 3 ? link::no_slot
+                                                                 : near.new_slot(page_bytes));
+    return slots;
+  };
+  expect_all(set({1}), status::stored);
+  EXPECT_EQ(near.says.reservations.size(), 3u);
+  expect_hit(1, page_origin::own_host);
 }
 
 TEST_F(set_call_test, a_slot_that_the_node_took_back_is_not_shown_and_goes_back) {

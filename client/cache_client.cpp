@@ -8,6 +8,7 @@
 #include "client/get_call.hpp"
 #include "client/remove_call.hpp"
 #include "client/set_call.hpp"
+#include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "link/thread_actor.hpp"
 #include "net/socket.hpp"
@@ -33,6 +34,10 @@ reader_place place_of(cache_client::impl& client, const own_pool_ptr& own) {
 }
 
 namespace {
+
+/// How long a `connect` that has failed waits for the end of its client, which takes some
+/// milliseconds.
+constexpr std::chrono::milliseconds end_grace(20);
 
 /// Whether the call may begin; if not, each result gets the reason. A call with another number of
 /// results than of pages does not begin: nothing is written beyond the results.
@@ -171,8 +176,12 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   auto body = std::make_unique<impl>(options, std::move(*plane));
   link::leave_actor_system();
   if (options.wait_for_node)
-    if (auto ready = body->session.board().wait_ready(until); !ready)
+    if (auto ready = body->session.board().wait_ready(until); !ready) {
+      link::end_in_thread(
+          std::packaged_task<void()>([body = std::move(body)]() mutable { body.reset(); }),
+          end_grace);
       return connect_fault(wanted.node_host, options.node_port, ready.error());
+    }
   return std::unique_ptr<cache_client>{new cache_client{std::move(body)}};
 }
 

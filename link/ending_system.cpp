@@ -1,8 +1,6 @@
 #include "link/ending_system.hpp"
 
 #include <atomic>
-#include <chrono>
-#include <future>
 #include <thread>
 #include <utility>
 
@@ -20,16 +18,22 @@ void end_system(std::unique_ptr<system_config> config, std::unique_ptr<caf::acto
   system->await_actors_before_shutdown(false);
   // Another thread ends the system, and would wait for this thread if it were still attached.
   leave_actor_system();
-  auto ended = std::make_shared<std::promise<void>>();
-  auto when_ended = ended->get_future();
+  std::packaged_task<void()> end(
+      [config = std::move(config), system = std::move(system)]() mutable {
+        system.reset();
+        config.reset();
+      });
+  end_in_thread(std::move(end), end_timeout);
+}
+
+void end_in_thread(std::packaged_task<void()> end, std::chrono::milliseconds at_most) {
+  const auto ended = end.get_future();
   systems_ending.fetch_add(1);
-  std::thread ending([config = std::move(config), system = std::move(system), ended]() mutable {
-    system.reset();
-    config.reset();
+  std::thread ending([end = std::move(end)]() mutable {
+    end();
     systems_ending.fetch_sub(1);
-    ended->set_value();
   });
-  if (when_ended.wait_for(end_timeout) == std::future_status::ready)
+  if (ended.wait_for(at_most) == std::future_status::ready)
     ending.join();
   else
     ending.detach();

@@ -4,6 +4,8 @@
 
 #include <caf/actor_system.hpp>
 
+#include <chrono>
+#include <future>
 #include <memory>
 
 namespace peercache::link {
@@ -14,7 +16,12 @@ namespace peercache::link {
 ///   attached to it
 void end_system(std::unique_ptr<system_config> config, std::unique_ptr<caf::actor_system> system);
 
-/// Actor systems of this process whose end was left to a thread.
+/// Runs `end`, which ends the owner of an actor system, in a thread of its own and returns when it
+/// is done or `at_most` is over. Then the thread is left to it, so `end` refers to nothing of the
+/// caller.
+void end_in_thread(std::packaged_task<void()> end, std::chrono::milliseconds at_most);
+
+/// Actor systems of this process whose end was left to a thread, or their owners'.
 int ending_systems() noexcept;
 
 } // namespace peercache::link

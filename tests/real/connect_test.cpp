@@ -76,6 +76,23 @@ TEST_F(new_client, waits_for_a_silent_member_no_longer_than_a_dial_may_take) {
   node(2).process().signal(SIGCONT);
 }
 
+TEST_F(new_client, of_a_frozen_node_is_given_up_at_the_deadline) {
+  freeze(0);
+  client::client_options options;
+  options.node_host = node(0).launch().host;
+  options.node_port = node(0).ports().control_port;
+  options.cluster = cluster();
+  options.timeout = milliseconds(200);
+  auto took = testing::AssertionFailure();
+  for (int round = 0; round < rounds_max && !took; ++round) {
+    const auto begin = clock::now();
+    EXPECT_FALSE(client::cache_client::connect(options));
+    took = took_at_most(milliseconds(250), begin);
+  }
+  EXPECT_TRUE(took);
+  node(0).process().signal(SIGCONT);
+}
+
 /// The peer is an HTTP server, which answers CAF's greeting because that has the end of a line in
 /// it.
 TEST(stranger, that_says_something_else_is_no_node) {

@@ -17,10 +17,6 @@ namespace peercache::real::late_calls_test {
 namespace {
 
 constexpr milliseconds grace(50);
-/// A connect starts the threads of a client, and ends them again when there is no answer in time.
-/// How long they wait for processors that other programs use too is not known, so it is not taken
-/// off.
-constexpr milliseconds connect_grace(500);
 constexpr std::uint32_t pages_known = 256;
 constexpr std::uint32_t large_page = 512u << 10;
 
@@ -160,9 +156,7 @@ protected:
       const auto waited = stress::thread_times::now().waited - before.waited;
       const auto late = end - until <= grace ? end - until : end - until - waited;
       count(late);
-      const bool is_connect = by.kind == 8 + static_cast<std::uint32_t>(other_kind::connect);
-      const auto allowed = is_connect ? connect_grace : grace;
-      EXPECT_TRUE(took_at_most(patience + allowed, begin, until + late)) << "kind " << by.kind;
+      EXPECT_TRUE(took_at_most(patience + grace, begin, until + late)) << "kind " << by.kind;
     }
   }
 

@@ -1,0 +1,100 @@
+#include "config/toml_text.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace peercache::config {
+namespace {
+
+constexpr std::size_t dots_per_line_max = 8;
+
+/// What is wrong with a line that begins with a bracket; empty when nothing is.
+std::string_view header_fault(std::string_view header) {
+  constexpr std::string_view key_starts =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-\"'";
+  if (header.starts_with("[["))
+    return "lists of tables are not used here: write [section]";
+  const auto next = header.find_first_not_of(" \t", 1);
+  if (next == std::string_view::npos || key_starts.find(header[next]) == std::string_view::npos)
+    return "the name of a section must follow the bracket, as in [pool]";
+  return {};
+}
+
+/// Where a text ends that begins at `begin` with a quotation mark: behind its last mark, or at the
+/// end of the line when it has none.
+std::size_t end_of_text(std::string_view line, std::size_t begin) {
+  const char mark = line[begin];
+  auto at = begin + 1;
+  while (at < line.size() && line[at] != mark)
+    at += mark == '"' && line[at] == '\\' ? 2 : 1;
+  return std::min(at + 1, line.size());
+}
+
+/// Judges the characters outside of texts and comments, one after the other.
+class character_check {
+public:
+  /// What is wrong with the next character; empty when nothing is.
+  std::string_view fault(char c) {
+    if (static_cast<unsigned char>(c) >= 0x80)
+      return "only texts in quotation marks and comments may have characters that are not ASCII";
+    if (c == '{' || c == '}')
+      return "tables in braces are not used here: write [section]";
+    if (c == '.' && ++dots_ > dots_per_line_max)
+      return "a name of so many parts is none of an option's";
+    if (c == '[' && ++open_ > 1)
+      return "lists in lists are not used here";
+    if (c == ']' && open_ > 0)
+      --open_;
+    return {};
+  }
+  void next_line() { dots_ = 0; }
+
+private:
+  std::size_t dots_ = 0;
+  std::size_t open_ = 0; ///< Brackets that are not closed yet; a list may have several lines.
+};
+
+/// Looks at one line. Returns what is wrong and puts its column, from 0, into `at`.
+std::string_view line_fault(std::string_view line, character_check& check, std::size_t& at) {
+  check.next_line();
+  at = std::min(line.find_first_not_of(" \t"), line.size());
+  if (at < line.size() && line[at] == '[')
+    if (const auto fault = header_fault(line.substr(at)); !fault.empty())
+      return fault;
+  while (at < line.size() && line[at] != '#') {
+    if (line.substr(at, 3) == "\"\"\"" || line.substr(at, 3) == "'''")
+      return "texts of several lines are not used here";
+    if (line[at] == '"' || line[at] == '\'') {
+      at = end_of_text(line, at);
+      continue;
+    }
+    if (const auto fault = check.fault(line[at]); !fault.empty())
+      return fault;
+    ++at;
+  }
+  return {};
+}
+
+} // namespace
+
+error toml_fault(std::string_view path, std::size_t line, std::size_t column,
+                 std::string_view what) {
+  return {errc::invalid_argument, std::string(path) + ':' + std::to_string(line) + ':' +
+                                      std::to_string(column) + ": " + std::string(what)};
+}
+
+result<void> check_toml_text(std::string_view content, std::string_view path) {
+  if (content.starts_with("\xEF\xBB\xBF"))
+    content.remove_prefix(3);
+  character_check check;
+  for (std::size_t line = 1; !content.empty(); ++line) {
+    const auto end = content.find('\n');
+    std::size_t at = 0;
+    if (const auto fault = line_fault(content.substr(0, end), check, at); !fault.empty())
+      return toml_fault(path, line, at + 1, fault);
+    content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+  }
+  return {};
+}
+
+} // namespace peercache::config

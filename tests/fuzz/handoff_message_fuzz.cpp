@@ -1,0 +1,14 @@
+#include "handoff/messages.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+
+/// Messages of hand-over and transfer workers: what is read can be written, and is read the same
+/// again.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace peercache;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (const auto message = handoff::decode(bytes)) {
+    const auto again = handoff::decode(handoff::encode(*message));
+    PEERCACHE_ASSERT(again && *again == *message);
+  }
+  return 0;
+}

@@ -1,0 +1,13 @@
+#include "config/load.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+
+/// A configuration file of any text: it is read, or its faults are named.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace peercache;
+  config::sources from;
+  from.file = {"f.toml", {reinterpret_cast<const char*>(data), size}};
+  from.host_name = "h";
+  if (const auto loaded = config::merge_sources(from); !loaded)
+    PEERCACHE_ASSERT(!loaded.error().message.empty());
+  return 0;
+}

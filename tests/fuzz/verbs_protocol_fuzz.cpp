@@ -1,0 +1,15 @@
+#include "rdma/verbs/verbs_protocol.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+
+/// What a rail's server announces of its memory: a chunk that is taken lies within the announced
+/// memory, without an overflow.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace peercache::rdma;
+  peercache::fuzz::input in(data, size);
+  const auto answer = in.value<verbs_answer>();
+  (void)well_formed(in.value<verbs_ready>());
+  (void)well_formed(in.value<queue_pair_end>());
+  if (well_formed(answer))
+    (void)within(in.value<region_chunk>(), answer);
+  return 0;
+}

@@ -192,9 +192,23 @@ void membership::notice_own_pause(time_point now) {
   survey_.reset();
 }
 
-/// Handles a view that somebody sent. An older view than the newest known one changes nothing; a
-/// newer view without this node is a reason to join again.
+/// Whether a term and a version can be the cluster's, as far as this node knows: they grow by
+/// little at each change, and one near the end of all numbers would end all change.
+bool membership::is_credible(const view_stamp& stamp) {
+  const bool term = terms_.admits(stamp.term, std::max(newest_.term, term_seen_));
+  return versions_.admits(stamp.version, newest_.version) && term;
+}
+
+bool membership::is_credible(const ballot& attempt) {
+  return terms_.admits(attempt.term, std::max(newest_.term, term_seen_));
+}
+
+/// Handles a view that somebody sent. A view whose numbers are not credible changes nothing, nor
+/// does an older view than the newest known one; a newer view without this node is a reason to join
+/// again.
 void membership::consider(const view& received) {
+  if (!is_credible(received.stamp()))
+    return;
   if (received == newest_ || (!received.newer_than(newest_) && guard_on(guard::view))) {
     if (phase_ == phase::rejoining && received.newer_than(view_) && received.find(self_.inc))
       stand_on(received);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "discovery/jump_guard.hpp"
 #include "discovery/liveness.hpp"
 #include "discovery/packet.hpp"
 #include "discovery/quorum.hpp"
@@ -167,6 +168,8 @@ private:
 
   // The work of every node, master or not (membership.cpp).
   void notice_own_pause(time_point now);
+  bool is_credible(const view_stamp& stamp);
+  bool is_credible(const ballot& attempt);
   void consider(const view& received);
   void adopt(const view& latest);
   void stand_on(const view& decided);
@@ -291,6 +294,8 @@ private:
   std::size_t probe_next_ = 0;
   /// Members of earlier views that are not in `view_`, the newest last.
   std::vector<member> former_;
+  jump_guard terms_;
+  jump_guard versions_;
   bool change_is_due_ = false; ///< Whether something happened that may call for another view.
 
   // Fields that only masters use, except where noted.

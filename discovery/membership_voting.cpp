@@ -139,6 +139,9 @@ void membership::vote_oneself() {
 }
 
 void membership::handle(const vote_packet& p) {
+  if (!is_credible(p.promised) ||
+      (p.accepted && !(is_credible(p.accepted->in) && is_credible(p.accepted->value.stamp()))))
+    return;
   term_seen_ = std::max(term_seen_, p.promised.term);
   for (const auto& inc : p.alive)
     vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
@@ -208,12 +211,15 @@ bool membership::votes_can_suffice() const {
 }
 
 void membership::handle(const prepare_packet& p) {
+  if (!is_credible(p.attempt))
+    return;
   if (auto* memory = memory_for(p.base, p.attempt, p.from))
     send(p.from, cast(p, *memory));
 }
 
 void membership::handle(const propose_packet& p) {
-  if (p.value.stamp() <= p.base || p.value.members.empty())
+  if (p.value.stamp() <= p.base || p.value.members.empty() || !is_credible(p.attempt) ||
+      !is_credible(p.value.stamp()))
     return;
   if (auto* memory = memory_for(p.base, p.attempt, p.from))
     send(p.from, cast(p, *memory));

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace peercache::discovery {
+
+/// Guards a number that only grows, by one or a few at each change of the cluster, against a packet
+/// that would make it so large that no further change could be numbered. Pure. Threads: none.
+class jump_guard {
+public:
+  static constexpr std::uint64_t jump_max = std::uint64_t{1} << 20;
+
+  /// Whether `number` may be believed by somebody who knows `known`. A jump that is too large is
+  /// not, and brings what is believed next time `jump_max` nearer to it: so a node that was told of
+  /// a large jump, and one that was not, find together again, while the end of all numbers is
+  /// trillions of packets away.
+  bool admits(std::uint64_t number, std::uint64_t known) noexcept {
+    seen_ = std::max(seen_, known);
+    const auto most = seen_ + jump_max;
+    seen_ = std::max(seen_, std::min(number, most));
+    return number <= most;
+  }
+
+private:
+  std::uint64_t seen_ = 0;
+};
+
+} // namespace peercache::discovery

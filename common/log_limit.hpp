@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace peercache {
+
+/// The part of a text from another process that a line of the log may hold.
+inline constexpr std::size_t peer_text_bytes_max = 256;
+constexpr std::string_view peer_text(std::string_view said) noexcept {
+  return said.substr(0, peer_text_bytes_max);
+}
+
+/// Keeps others from filling the log: each source may cause one line a minute. Pure: time is an
+/// argument. Threads: none; the owner serializes. Limits: `sources_max`; while so many have had
+/// their line, further ones get none.
+class log_limit {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::minutes pause{1};
+  static constexpr std::size_t sources_max = 256;
+
+  /// Whether the source may cause a line now; if so, that line is counted.
+  bool allows(std::string_view source, time_point now) {
+    std::erase_if(silent_until_, [now](const auto& entry) { return entry.second <= now; });
+    const auto named = std::string(peer_text(source));
+    if (silent_until_.size() >= sources_max || silent_until_.contains(named))
+      return false;
+    silent_until_.emplace(named, now + pause);
+    return true;
+  }
+
+private:
+  std::map<std::string, time_point> silent_until_;
+};
+
+} // namespace peercache

@@ -1,5 +1,6 @@
 #include "actors/membership_actor.hpp"
 
+#include "actors/join_check.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "discovery/packet_codec.hpp"
@@ -40,7 +41,7 @@ void connected(membership_pointer self, const discovery::endpoint& to,
   PEERCACHE_ASSERT(way.dialing); // Each call of `dial` ends once.
   way.dialing = false;
   auto member = discovery::decode_member(welcome.member);
-  if (!member)
+  if (!member || !welcome.membership) // Whoever answers may be no node.
     return;
   way.peer = welcome.membership;
   way.inc = member->inc;
@@ -146,6 +147,19 @@ void step(membership_pointer self, Event event) {
   say_goodbye(self);
 }
 
+void receive_packet(membership_pointer self, const std::string& bytes) {
+  const auto packet = discovery::decode_packet(bytes, self->state.options.cluster);
+  if (!packet)
+    return log::debug("membership: dropped a packet: {}", to_string(packet.error()));
+  const auto hand_over = [self](const discovery::packet& received) {
+    step(self, [&](auto& machine, auto now) { return machine.on_packet(received, now); });
+  };
+  if (const auto* join = std::get_if<discovery::join_packet>(&*packet))
+    check_join(self, *join, hand_over);
+  else
+    hand_over(*packet);
+}
+
 void peer_lost(membership_pointer self, const caf::actor_addr& who) {
   for (auto& entry : self->state.routes) {
     auto& way = entry.second;
@@ -168,13 +182,7 @@ membership_actor::behavior_type run_membership(membership_pointer self,
   self->set_default_handler(caf::drop);
   self->set_down_handler([self](const caf::down_msg& down) { peer_lost(self, down.source); });
   return {
-      [self](packet_atom, const std::string& bytes) {
-        auto packet = discovery::decode_packet(bytes, self->state.options.cluster);
-        if (packet)
-          step(self, [&](auto& machine, auto now) { return machine.on_packet(*packet, now); });
-        else
-          log::debug("membership: dropped a packet: {}", to_string(packet.error()));
-      },
+      [self](packet_atom, const std::string& bytes) { receive_packet(self, bytes); },
       [self](beat_atom) {
         step(self, [](auto& machine, auto now) { return machine.tick(now); });
         self->delayed_send(self, self->state.options.machine.heartbeat / 4, beat_atom_v);

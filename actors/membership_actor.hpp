@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/link_names.hpp"
+#include "common/log_limit.hpp"
 #include "discovery/membership.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/gateway.hpp"
@@ -41,9 +42,21 @@ struct membership_state {
     caf::actor_clock::time_point refused_until{}; ///< No dialing before this time.
   };
 
+  /// A process that asks to come in, and whether it was reached at its address.
+  struct caller {
+    caller() = default;
+    discovery::join_packet join;          ///< The newest one.
+    membership_actor sender;              ///< Whoever sent `join`; null when nobody can be told.
+    bool asking = true;                   ///< The process is being looked for.
+    std::string fault;                    ///< Why it was not reached; empty when it was.
+    caf::actor_clock::time_point until{}; ///< How long the outcome is remembered.
+  };
+
   membership_actor_options options;
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
+  std::map<incarnation, caller> callers;
+  log_limit refusals; ///< Lines about callers that were not reached, by address.
   /// Requests that are answered when this node's vote is no longer needed.
   std::vector<caf::typed_response_promise<bool>> goodbyes;
   static inline const char* name = "membership";

@@ -1,0 +1,129 @@
+#include "actors/join_check.hpp"
+
+#include "common/log.hpp"
+#include "discovery/packet_codec.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace peercache::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a sender that was reached counts as reached, and one that was not as unreachable.
+constexpr auto reached_for = 10s;
+constexpr auto unreached_for = 2s;
+/// How long a sender whose connection stands may take for its hello. Only its own join waits.
+constexpr auto hello_timeout = 5s;
+/// Senders that are looked for or remembered; joins of more are dropped, and come again.
+constexpr std::size_t callers_max = 64;
+
+using membership_pointer = membership_actor::stateful_pointer<membership_state>;
+using caller = membership_state::caller;
+
+std::string address_text(const discovery::member& who) {
+  return who.host + ":" + std::to_string(who.control_port);
+}
+
+/// Tells the operators of both nodes why a caller stays outside. A node that is in no view itself
+/// tells the caller nothing: a refusal means that a cluster is there, so that its receiver founds
+/// none.
+void turn_away(membership_pointer self, const caller& whom) {
+  auto& state = self->state;
+  const auto& who = whom.join.who;
+  if (state.refusals.allows(address_text(who), self->clock().now()))
+    log::warn("membership: '{}' is not taken in: {}", peer_text(who.name), whom.fault);
+  if (whom.sender && state.machine->state() == discovery::membership::phase::joined)
+    self->send(
+        whom.sender, packet_atom_v,
+        discovery::encode_packet(discovery::refused_packet{whom.fault}, state.options.cluster));
+}
+
+/// Ends the search for a caller. @param fault why it was not reached; empty when it was
+void end_search(membership_pointer self, const incarnation& inc, std::string fault,
+                const join_handler& pass_on) {
+  const auto found = self->state.callers.find(inc);
+  if (found == self->state.callers.end() || !found->second.asking)
+    return;
+  auto& whom = found->second;
+  whom.asking = false;
+  whom.fault = std::move(fault);
+  whom.until = self->clock().now() + (whom.fault.empty() ? reached_for : unreached_for);
+  if (whom.fault.empty())
+    pass_on(whom.join);
+  else
+    turn_away(self, whom);
+}
+
+void search_for(membership_pointer self, const discovery::member& who,
+                const join_handler& pass_on) {
+  const auto where = "the address that it advertises, " + address_text(who);
+  const auto failed = [self, inc = who.inc, where, pass_on](const caf::error&) {
+    end_search(self, inc,
+               "nobody answers at " + where + ": check its net.advertise and the firewalls",
+               pass_on);
+  };
+  const auto greeted = [self, inc = who.inc, where, pass_on](const peer_welcome& welcome) {
+    const auto said = discovery::decode_member(welcome.member);
+    end_search(self, inc,
+               said && said->inc == inc
+                   ? std::string{}
+                   : "another process answers at " + where + ": check its net.advertise",
+               pass_on);
+  };
+  self->request(self->state.options.connector, 30s, dial_atom_v, who.host, who.control_port)
+      .then(
+          [self, greeted, failed](const gateway_actor& gateway) {
+            const auto& own = self->state.options;
+            self->request(gateway, hello_timeout, hello_atom_v, wire_version, own.cluster,
+                          own.self.name)
+                .then(greeted, failed);
+          },
+          failed);
+}
+
+bool at_same_address(const discovery::member& a, const discovery::member& b) {
+  return control_endpoint(a) == control_endpoint(b);
+}
+
+/// Forgets the outcomes that are too old, and that of an incarnation which names another address
+/// now.
+void forget_callers(membership_state& state, const discovery::member& who,
+                    caf::actor_clock::time_point now) {
+  std::erase_if(state.callers, [&](const auto& entry) {
+    const auto& [inc, each] = entry;
+    const bool moved = inc == who.inc && !at_same_address(each.join.who, who);
+    return !each.asking && (each.until <= now || moved);
+  });
+}
+
+} // namespace
+
+void check_join(membership_pointer self, const discovery::join_packet& join,
+                const join_handler& pass_on) {
+  auto& state = self->state;
+  const auto& who = join.who;
+  const auto* known = state.machine->newest().find(who.inc);
+  if (who.inc == state.options.self.inc || (known != nullptr && at_same_address(*known, who)))
+    return pass_on(join);
+  forget_callers(state, who, self->clock().now());
+  if (state.callers.size() >= callers_max && !state.callers.contains(who.inc))
+    return;
+  const auto [at, is_new] = state.callers.try_emplace(who.inc);
+  auto& whom = at->second;
+  if (!is_new && !at_same_address(whom.join.who, who))
+    return; // Two say that they are this process: the first one is being looked for.
+  whom.join = join;
+  whom.sender = caf::actor_cast<membership_actor>(self->current_sender());
+  if (is_new)
+    search_for(self, who, pass_on);
+  else if (!whom.asking && whom.fault.empty())
+    pass_on(join);
+  else if (!whom.asking)
+    turn_away(self, whom);
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "actors/membership_actor.hpp"
+
+#include <functional>
+
+// Who asks to come in has to answer at the address that it advertises: the others will look for it
+// there, and a member that nobody reaches could become a master whose vote is missed for ever.
+namespace peercache::actors {
+
+/// What happens to a join once its sender was reached.
+using join_handler = std::function<void(const discovery::join_packet&)>;
+
+/// Calls `pass_on` with the join, in this actor, once its sender has answered a hello at its
+/// address, as the incarnation that it says it is. Otherwise the sender is told why it is not taken
+/// in. Joins of members of the newest view are passed on at once. To be called while the packet is
+/// handled: refusals go to its sender.
+void check_join(membership_actor::stateful_pointer<membership_state> self,
+                const discovery::join_packet& join, const join_handler& pass_on);
+
+} // namespace peercache::actors

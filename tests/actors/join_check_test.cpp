@@ -1,0 +1,175 @@
+#include "actors/join_check.hpp"
+
+#include "tests/actors/cluster_fixture.hpp"
+
+#include "discovery/packet_codec.hpp"
+#include "discovery/view_codec.hpp"
+
+#include <map>
+#include <variant>
+
+namespace peercache::actors::join_check_test {
+namespace {
+
+using discovery::join_packet;
+using discovery::refused_packet;
+
+/// Who answers a hello at which port.
+using listeners = std::map<std::uint16_t, discovery::member>;
+
+struct network {
+  listeners there;
+  int dials = 0;
+};
+
+caf::behavior greets(caf::event_based_actor*, const discovery::member& who) {
+  return {[who](hello_atom, std::uint32_t, const std::string&, const std::string&) {
+    peer_welcome welcome;
+    welcome.member = discovery::encode_member(who);
+    return welcome;
+  }};
+}
+
+connector_actor::behavior_type dials_in(connector_actor::pointer self, network* net) {
+  return {
+      [self, net](dial_atom, const std::string&, std::uint16_t port) -> caf::result<gateway_actor> {
+        ++net->dials;
+        const auto found = net->there.find(port);
+        if (found == net->there.end())
+          return caf::make_error(caf::sec::cannot_connect_to_node);
+        return caf::actor_cast<gateway_actor>(self->home_system().spawn(greets, found->second));
+      },
+      [](beat_atom) {}};
+}
+
+links_actor::behavior_type no_links(links_actor::pointer) {
+  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+}
+
+/// The membership actor of another node: sends joins, and notes the refusals that come back.
+caf::behavior sends_joins(caf::event_based_actor* self, const membership_actor& whom,
+                          std::vector<std::string>* refusals) {
+  return {
+      [self, whom](tell_atom, const std::string& bytes) { self->send(whom, packet_atom_v, bytes); },
+      [refusals](packet_atom, const std::string& bytes) {
+        const auto packet = discovery::decode_packet(bytes, "test");
+        if (packet && std::holds_alternative<refused_packet>(*packet))
+          refusals->push_back(std::get<refused_packet>(*packet).reason);
+      }};
+}
+
+/// One membership actor, which has founded a cluster of its own, and another node's.
+class join_check : public test::actor_fixture {
+protected:
+  discovery::member here = member_at("here", 1);
+  discovery::member there = member_at("there", 2);
+  network net;
+  std::vector<std::string> refusals;
+  connector_actor connector = system.spawn(dials_in, &net);
+  links_actor links = system.spawn(no_links);
+  membership_actor membership = spawn_membership({});
+  caf::actor caller = system.spawn(sends_joins, membership, &refusals);
+
+  ~join_check() override {
+    stop(caller);
+    stop(membership);
+    stop(links);
+    stop(connector);
+  }
+
+  static discovery::member member_at(const std::string& name, std::uint64_t inc) {
+    auto made = member_named(name, inc);
+    made.control_port = static_cast<std::uint16_t>(31'000 + inc);
+    made.data_port = made.control_port;
+    return made;
+  }
+
+  membership_actor spawn_membership(std::vector<discovery::endpoint> seeds) {
+    membership_actor_options options;
+    options.machine.seeds = std::move(seeds);
+    options.self = here;
+    options.cluster = "test";
+    options.connector = connector;
+    options.links = links;
+    options.on_expelled = [](const discovery::view&) {};
+    options.on_rejoined = [] {};
+    const auto made = system.spawn(run_membership, std::move(options));
+    caf::anon_send(made, beat_atom_v);
+    settle();
+    return made;
+  }
+
+  void join(const discovery::member& who) {
+    caf::anon_send(caller, tell_atom_v,
+                   discovery::encode_packet(join_packet{who, {}, false, false}, "test"));
+    settle();
+  }
+  std::uint64_t members() { return count_of(membership, metric::members); }
+};
+
+TEST_F(join_check, who_answers_at_its_address_is_taken_in) {
+  net.there[there.control_port] = there;
+  join(there);
+  EXPECT_EQ(members(), 2u);
+  EXPECT_TRUE(refusals.empty()) << refusals.front();
+}
+
+TEST_F(join_check, who_answers_nowhere_stays_outside_and_is_told_why) {
+  join(there);
+  EXPECT_EQ(members(), 1u);
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals.front().rfind("nobody answers at the address that it advertises, "
+                                   "127.0.0.1:31002",
+                                   0),
+            0u)
+      << refusals.front();
+}
+
+TEST_F(join_check, another_process_at_the_address_does_not_speak_for_the_sender) {
+  net.there[there.control_port] = member_at("there", 3);
+  join(there);
+  EXPECT_EQ(members(), 1u);
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals.front().rfind("another process answers", 0), 0u) << refusals.front();
+}
+
+TEST_F(join_check, who_was_not_reached_is_told_again_and_looked_for_again_later) {
+  join(there);
+  const auto dials = net.dials;
+  join(there);
+  EXPECT_EQ(refusals.size(), 2u);
+  EXPECT_EQ(net.dials, dials) << "looked for again at once";
+  net.there[there.control_port] = there;
+  pass(std::chrono::milliseconds(2000));
+  join(there);
+  EXPECT_EQ(members(), 2u);
+}
+
+TEST_F(join_check, an_incarnation_that_names_another_address_is_looked_for_there) {
+  net.there[there.control_port] = there;
+  join(there);
+  ASSERT_EQ(members(), 2u);
+  auto moved = there;
+  moved.control_port = 31'009;
+  join(moved);
+  EXPECT_EQ(refusals.size(), 1u) << "believed because it was reached elsewhere";
+}
+
+TEST_F(join_check, the_senders_that_are_looked_for_are_limited) {
+  for (std::uint64_t i = 0; i < 200; ++i)
+    join(member_at("ghost" + std::to_string(i), 100 + i));
+  EXPECT_EQ(refusals.size(), 64u);
+  EXPECT_EQ(members(), 1u);
+}
+
+TEST_F(join_check, a_node_that_is_in_no_view_tells_nobody_that_a_cluster_refuses_it) {
+  stop(caller);
+  stop(membership);
+  membership = spawn_membership({discovery::control_endpoint(there)});
+  caller = system.spawn(sends_joins, membership, &refusals);
+  join(member_at("third", 3));
+  EXPECT_TRUE(refusals.empty()) << refusals.front();
+}
+
+} // namespace
+} // namespace peercache::actors::join_check_test

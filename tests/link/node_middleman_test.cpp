@@ -67,6 +67,27 @@ protected:
     }}.join();
   }
 
+  /// A connection of somebody who does not speak as CAF does.
+  int raw_connection() const {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+  /// Reads what the process says until it closes the connection. False: it did not within 10 s.
+  static bool is_closed(int fd) {
+    for (char bytes[4096];;) {
+      pollfd news{fd, POLLIN, 0};
+      if (::poll(&news, 1, 10'000) != 1)
+        return false;
+      if (::recv(fd, bytes, sizeof bytes, 0) <= 0)
+        return true;
+    }
+  }
+
   template <class Condition>
   static bool within(std::chrono::milliseconds most, Condition&& holds) {
     for (const auto end = std::chrono::steady_clock::now() + most; !holds();
@@ -89,6 +110,42 @@ TEST_F(node_middleman_test, nothing_is_kept_of_a_peer_that_left) {
     connect_and_leave([this] { EXPECT_EQ(peers_remembered(), 1u) << "while it is connected"; });
   EXPECT_TRUE(within(std::chrono::seconds(10), [&] { return peers_remembered() == 0; }))
       << peers_remembered() << " are kept";
+}
+
+TEST_F(node_middleman_test, who_says_nothing_or_only_a_part_of_a_greeting_is_cut_off) {
+  const int mute = raw_connection();
+  const int slow = raw_connection();
+  EXPECT_EQ(::send(slow, "\0\0\0", 3, MSG_NOSIGNAL), 3);
+  EXPECT_TRUE(is_closed(mute));
+  EXPECT_TRUE(is_closed(slow));
+  ::close(mute);
+  ::close(slow);
+  connect_and_leave();
+}
+
+/// The peak of the process's memory in KiB.
+long peak_kib() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return used.ru_maxrss;
+}
+
+TEST_F(node_middleman_test, a_length_that_is_only_announced_costs_no_memory) {
+  const auto before = peak_kib();
+  for (const std::uint32_t announced : {1u << 30, 0xFFFFFFFFu}) {
+    const int liar = raw_connection();
+    std::string header(caf::io::basp::header_size, '\0');
+    header[0] = 1; // client_handshake
+    for (std::size_t i = 0; i < 4; ++i)
+      header[4 + i] =
+          static_cast<char>(announced >> (24 - 8 * i)); // CAF writes the high byte first.
+    EXPECT_EQ(::send(liar, header.data(), header.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(header.size()));
+    EXPECT_TRUE(is_closed(liar));
+    ::close(liar);
+  }
+  EXPECT_LT(peak_kib() - before, 100'000);
+  connect_and_leave();
 }
 
 /// Uses all descriptors but a few, for as long as it lives.

@@ -1,6 +1,8 @@
 #include "metrics/http_server.hpp"
 
 #include "common/assert.hpp"
+#include "common/log.hpp"
+#include "common/log_limit.hpp"
 #include "metrics/http_connection.hpp"
 #include "metrics/status_page.hpp"
 
@@ -71,7 +73,18 @@ public:
     ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
   }
 
+  /// Whether the head of a request has more lines than a client of ours would send.
+  static bool too_many_headers(const std::string& request) {
+    std::size_t lines = 0;
+    for (auto at = request.find("\r\n"); at != std::string::npos; at = request.find("\r\n", at + 2))
+      ++lines;
+    return lines > http_server::headers_max + 2; // The request's line, and the empty one.
+  }
+
   std::string answer_to(const std::string& request) {
+    if (too_many_headers(request))
+      return "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n"
+             "Connection: close\r\n\r\n";
     exchange one{request};
     bool closed = false;
     process_request(one, true, closed, {});
@@ -86,8 +99,16 @@ void set_socket_options(socket_t fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 }
 
-httplib::Server::HandlerResponse refuse_writes(const httplib::Request& request,
-                                               httplib::Response& response) {
+/// Answers what is refused before any handler sees it: writes, and ranges, of which a short request
+/// can name so many that the answer has a thousand times the bytes of the whole.
+httplib::Server::HandlerResponse refuse(const httplib::Request& request,
+                                        httplib::Response& response) {
+  if (request.has_header("Range")) {
+    const_cast<httplib::Request&>(request).ranges.clear(); // The library cuts every answer by them.
+    response.status = 400;
+    response.set_content("no ranges\n", text_type);
+    return httplib::Server::HandlerResponse::Handled;
+  }
   if (request.method == "GET" || request.method == "HEAD")
     return httplib::Server::HandlerResponse::Unhandled;
   response.status = 405;
@@ -133,6 +154,7 @@ struct http_server::state {
   int stop = -1;                          ///< An eventfd that is readable from stop() on.
   std::list<http_connection> connections; ///< Open connections, oldest first.
   time_point accept_again{};
+  log_limit lines;
 
   ~state() { ::close(stop); }
 
@@ -191,6 +213,9 @@ void http_server::state::accept_all(time_point now) {
   for (std::size_t i = 0; i < accepted_per_turn; ++i) {
     const int fd = ::accept4(handler.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     const bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (full && lines.allows("", now))
+      log::warn("HTTP: no descriptor is left; raise the limit of open files (ulimit -n, "
+                "LimitNOFILE)");
     if (full)
       // With no descriptor left the listening socket stays readable, so it is not polled for a
       // pause; otherwise the loop would be busy.
@@ -226,7 +251,7 @@ result<std::unique_ptr<http_server>> http_server::listen(const http_options& opt
   if (made->stop < 0)
     return {errc::io_failed, std::string{"HTTP: no descriptor: "} + std::strerror(errno)};
   made->handler.set_socket_options(set_socket_options);
-  made->handler.set_pre_routing_handler(refuse_writes);
+  made->handler.set_pre_routing_handler(refuse);
   made->handler.set_default_headers({{"Content-Security-Policy", "default-src 'self'"},
                                      {"X-Content-Type-Options", "nosniff"},
                                      {"Cache-Control", "no-store"}});

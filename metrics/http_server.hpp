@@ -47,11 +47,13 @@ struct http_options {
 /// none costs the others nothing.
 /// Ownership: run() must have returned before the server is destroyed.
 /// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
-/// Limits: `connections_max` at a time, beyond which the one that is silent longest goes, and
-/// `http_connection::head_bytes_max` of a request. One request a connection.
+/// Limits: `headers_max` lines in a request, no ranges; `connections_max` at a time, beyond which
+/// the one that is silent longest goes, and `http_connection::head_bytes_max` of a request. One
+/// request a connection.
 class http_server {
 public:
   static constexpr std::size_t connections_max = 256;
+  static constexpr std::size_t headers_max = 64;
   static constexpr int backlog_connections_max = 512;
 
   /// Binds and listens. From then on the kernel takes connections; run() answers them.

@@ -215,6 +215,29 @@ TEST_F(http_server_test, more_connections_than_are_held_are_all_served) {
     EXPECT_TRUE(connection->receive_all().starts_with("HTTP/1.1 200 "));
 }
 
+TEST_F(http_server_test, ranges_are_refused_and_never_multiply_an_answer) {
+  std::string ranges = "Range: bytes=0-";
+  while (ranges.size() < 8000)
+    ranges += ",0-";
+  for (const std::string& range :
+       {ranges, std::string("Range: bytes=0-3"), std::string("Range: x")}) {
+    const auto answer = exchange("GET /metrics HTTP/1.1\r\nHost: x\r\n" + range + "\r\n\r\n");
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 4")) << answer.substr(0, 100);
+    EXPECT_LT(answer.size(), 1000u);
+  }
+}
+
+TEST_F(http_server_test, a_request_of_more_header_lines_than_the_limit_is_refused) {
+  const auto with = [this](std::size_t lines) {
+    std::string request = "GET /healthz HTTP/1.1\r\n";
+    for (std::size_t i = 0; i < lines; ++i)
+      request += "a: b\r\n";
+    return exchange(request + "\r\n");
+  };
+  EXPECT_TRUE(with(http_server::headers_max).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(with(http_server::headers_max + 1).starts_with("HTTP/1.1 431 "));
+}
+
 TEST_F(http_server_test, a_refused_request_with_a_body_gets_its_answer) {
   const std::string body(64u << 10, 'b');
   EXPECT_TRUE(exchange("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n" + body)

@@ -53,36 +53,6 @@ constexpr auto beat = 500ms;
 
 constexpr const char* not_mapped = "the session's process has not mapped the pool";
 
-/// Returns why a hello is refused, in words for the sender; no error when it is welcome. Version
-/// and cluster have error codes of their own, by which other nodes tell a refusal from a failure.
-caf::error refusal_of(std::uint32_t version, const std::string& cluster, const std::string& own) {
-  if (version != wire_version)
-    return caf::make_error(caf::sec::incompatible_versions,
-                           "it speaks wire version " + std::to_string(wire_version) + " and not " +
-                               std::to_string(version) +
-                               "; install the same version of PeerCache on both sides");
-  if (cluster != own)
-    return caf::make_error(caf::sec::incompatible_application_ids,
-                           "it belongs to cluster '" + own + "' and not to '" + cluster +
-                               "'; give that name, or the address of a node of '" + cluster + "'");
-  return {};
-}
-
-caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
-                                const std::string& cluster, const std::string& who) {
-  const auto& own = self->state.options;
-  if (auto refusal = refusal_of(version, cluster, own.cluster)) {
-    log::warn("gateway: refused {}: wire version {}, cluster '{}'", who, version, cluster);
-    return refusal;
-  }
-  peer_welcome welcome;
-  welcome.member = discovery::encode_member(own.self);
-  welcome.directory = own.directory;
-  welcome.membership = own.membership;
-  welcome.lookup_port = own.lookup_port;
-  return welcome;
-}
-
 /// Whether a process of this host has mapped the pool for this session and still has it mapped.
 /// Without this check a stranger could open a session and publish slots that it never filled, with
 /// bytes of earlier pages in them.

@@ -2,6 +2,7 @@
 
 #include "actors/link_names.hpp"
 #include "actors/session_table.hpp"
+#include "common/log_limit.hpp"
 #include "discovery/view.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/topology.hpp"
@@ -71,6 +72,7 @@ struct gateway_state {
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
+  log_limit refusals; ///< Lines about refused hellos, by the sender's name.
   static inline const char* name = "gateway";
 
   bool ready() const {

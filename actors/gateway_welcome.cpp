@@ -1,5 +1,6 @@
 #include "actors/gateway_welcome.hpp"
 
+#include "common/log.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <optional>
@@ -45,7 +46,41 @@ void look_after_early_clients(gateway_pointer self, std::uint32_t beats) {
   }
 }
 
+/// Returns why a hello is refused, in words for the sender; no error when it is welcome. Version
+/// and cluster have error codes of their own, by which other nodes tell a refusal from a failure.
+/// The words do not name this node's cluster: whoever knows that name is let in.
+caf::error refusal_of(std::uint32_t version, const std::string& cluster, const std::string& own) {
+  if (version != wire_version)
+    return caf::make_error(caf::sec::incompatible_versions,
+                           "it speaks wire version " + std::to_string(wire_version) + " and not " +
+                               std::to_string(version) +
+                               "; install the same version of PeerCache on both sides");
+  if (cluster != own)
+    return caf::make_error(
+        caf::sec::incompatible_application_ids,
+        "it does not belong to cluster '" + std::string(peer_text(cluster)) +
+            "'; give its cluster.name, or the address of a node of that cluster");
+  return {};
+}
+
 } // namespace
+
+caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
+                                const std::string& cluster, const std::string& who) {
+  const auto& own = self->state.options;
+  if (auto refusal = refusal_of(version, cluster, own.cluster)) {
+    if (self->state.refusals.allows(who, self->clock().now()))
+      log::warn("gateway: refused {}: wire version {}, cluster '{}'", peer_text(who), version,
+                peer_text(cluster));
+    return refusal;
+  }
+  peer_welcome welcome;
+  welcome.member = discovery::encode_member(own.self);
+  welcome.directory = own.directory;
+  welcome.membership = own.membership;
+  welcome.lookup_port = own.lookup_port;
+  return welcome;
+}
 
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
                                           const session_listener& events) {

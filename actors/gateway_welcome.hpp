@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <string>
 
-// Lets clients in and passes on messages about cleared spaces: no client reads this host's pool
-// before its node knows the clears that it missed while it was away.
+// Greets, lets clients in and passes on messages about cleared spaces: no client reads this host's
+// pool before its node knows the clears that it missed while it was away.
 namespace peercache::actors {
+
+/// Answers the hello of a node or a client. Refused when version or cluster differ.
+caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
+                                const std::string& cluster, const std::string& who);
 
 /// Opens a session. The answer comes when the node has caught up, or is a refusal in about a
 /// second.

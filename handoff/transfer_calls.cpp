@@ -167,10 +167,16 @@ void transfer_calls::lost(peer_id peer, const std::string& reason) {
     return;
   const auto address = found->second;
   addresses_.erase(found);
+  silent_.erase(peer);
   auto& with = connections_.at(address);
   with.peer.reset();
   with.joined = false;
   lose(address, reason);
+}
+
+std::vector<peer_id> transfer_calls::take_silent() {
+  const auto all = std::exchange(silent_, {});
+  return {all.begin(), all.end()};
 }
 
 /// Fails all calls to a peer that cannot be reached. What it still owes an answer is over.
@@ -255,10 +261,24 @@ bool transfer_calls::read_finished(const transfer_reads::finished& read) {
 void transfer_calls::turn(time_point now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now)
     fail(deadlines_.begin()->second, call_state::timed_out, "the call has taken too long");
+  watch_answers(now);
   if (!std::exchange(may_start_, false))
     return;
   for (auto& [address, with] : connections_)
     start(with, now);
+}
+
+/// A peer's time begins with the turn that sends it the stop: before that, this process may not
+/// have run for long.
+void transfer_calls::watch_answers(time_point now) {
+  for (const auto id : std::exchange(stopped_, {}))
+    answers_due_.emplace_back(now + options_.answer_max, id);
+  while (!answers_due_.empty() && answers_due_.front().first <= now) {
+    const auto found = transfers_.find(answers_due_.front().second);
+    if (found != transfers_.end())
+      silent_.insert(*found->second.peer);
+    answers_due_.pop_front();
+  }
 }
 
 transfer_calls::time_point transfer_calls::deadline() const noexcept {
@@ -325,10 +345,10 @@ void transfer_calls::stop(transfer_id id) {
   if (at.at == phase::asked)
     tell_stop(id, at);
   revoke(at);
-  if (answer_awaited && addresses_.contains(*at.peer))
-    at.at = phase::stopping;
-  else
-    end(id);
+  if (!answer_awaited || !addresses_.contains(*at.peer))
+    return end(id);
+  at.at = phase::stopping;
+  stopped_.push_back(id);
 }
 
 void transfer_calls::tell_stop(transfer_id id, const transfer& at) {

@@ -49,13 +49,13 @@ struct transfer_call {
 ///   asked     of a write: the peer reads under a lease of this worker; of a read: it is to give
 ///   one reading   of a read: `transfer_reads` has the job stopping  of a write that fails: the
 ///   lease is revoked and the peer was told; its answer is
-///             awaited
+///             awaited, for `options::answer_max`
 ///
 /// A call ends, well or not, when all of its transfers have: nothing of it is under way in this
 /// process then, nor in the peer's, unless the connection to the peer has ended. What ends a
 /// transfer early (a time-out, `cancel`, the failure of another transfer of the call, memory that
-/// leaves) revokes its lease at once. Each later transfer to a peer whose connection has ended
-/// dials it anew.
+/// leaves) revokes its lease at once. A peer that owes an answer for too long is to be dropped
+/// (`take_silent`). Each later transfer to a peer whose connection has ended dials it anew.
 ///
 /// Threads: one owner. Time is an argument. Errors: whatever a peer says fails its calls at most;
 /// a message that no worker sends is told by `false`. Bounds: `options`.
@@ -66,6 +66,8 @@ public:
   struct options {
     std::size_t calls_max = 65'536; ///< Calls that are not forgotten.
     std::size_t open_per_peer_max = 8;
+    /// Longest time for a peer's answer to `transfer_stop`.
+    std::chrono::milliseconds answer_max{5000};
   };
 
   /// @param memory, leases, reads outlive this object
@@ -102,6 +104,9 @@ public:
   void unreachable(const worker_address& address, const std::string& reason);
   void joined(peer_id peer);
   void lost(peer_id peer, const std::string& reason);
+  /// Peers that are connected and have not answered in time. Whoever takes them ends the
+  /// connections, and reports each as `lost`.
+  std::vector<peer_id> take_silent();
 
   // -- messages and reads
 
@@ -152,6 +157,7 @@ private:
   void fail(call_id id, call_state end, const std::string& reason);
   void stop(transfer_id id);
   void tell_stop(transfer_id id, const transfer& at);
+  void watch_answers(time_point now);
   void end(transfer_id id);
   void settle(call_id id);
   void lose(const worker_address& address, const std::string& reason);
@@ -172,6 +178,11 @@ private:
   std::map<peer_id, worker_address> addresses_;
   std::map<join_id, transfer_id> reading_;
   std::set<std::pair<time_point, call_id>> deadlines_;
+  /// Transfers that were told to stop since the last turn, and when the answers to earlier ones are
+  /// due. Some may have ended.
+  std::vector<transfer_id> stopped_;
+  std::deque<std::pair<time_point, transfer_id>> answers_due_;
+  std::set<peer_id> silent_;
   std::size_t open_ = 0;
   bool has_ended_ = false;
   bool may_start_ = false; ///< Some transfer that waits may begin.

@@ -42,8 +42,9 @@ struct transfer_stats {
 /// `unregister_memory` or the destructor. When a call has ended, well or not, nothing of it is
 /// under way in this process nor in the peer's, unless the connection to the peer has ended.
 /// Errors: nothing throws; `closed` after `close`, and in a forked child, where the worker has no
-/// threads. `wait`, `close` and the destructor wait for a peer that was asked to read for as long
-/// as it is connected, whatever the call's deadline; a silent peer is lost after 2 s.
+/// threads. `wait` and the destructor wait for a peer that was asked to read and is to stop, beyond
+/// the call's deadline, for `answer_timeout` at most: it is dropped then. A silent peer is lost
+/// after 2 s.
 class transfer_worker {
 public:
   /// Errors: `refused` (a `host` beyond loopback without `insecure_cluster`), `invalid_argument` (a

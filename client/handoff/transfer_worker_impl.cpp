@@ -16,6 +16,7 @@ namespace {
 handoff::transfers::options machine_of(const worker_options& options) {
   handoff::transfers::options machine;
   machine.reads.wire_bytes_max = options.wire_bytes_max;
+  machine.calls.answer_max = options.answer_timeout;
   return machine;
 }
 
@@ -166,6 +167,8 @@ bool transfer_worker::impl::turn(const std::vector<handoff::link_event>& events,
       finish(each);
     dial(now);
     machine.turn(now);
+    for (const auto peer : machine.calls().take_silent())
+      refuse(peer, "it does not say that it has stopped reading", now);
     messages = machine.take_messages();
     cancels = machine.take_cancels();
     ended = machine.calls().take_has_ended();

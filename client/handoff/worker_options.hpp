@@ -29,6 +29,10 @@ struct worker_options {
   std::string node_host = "127.0.0.1";
   std::uint16_t node_port = 31998; ///< 0: the worker reports to nobody.
 
+  /// Transfer engine: longest time for a peer to say that it reads no more for a call which has
+  /// ended; one that takes longer is dropped.
+  std::chrono::milliseconds answer_timeout{5'000};
+
   /// Prefill: rooms that may be open at a time.
   std::uint32_t leases_max = 4096;
 

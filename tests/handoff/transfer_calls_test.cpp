@@ -92,6 +92,42 @@ TEST_F(transfer_calls_test, a_write_that_takes_too_long_is_revoked_and_awaits_th
   EXPECT_EQ(calls.state(id), call_state::timed_out) << "whatever the answer is";
 }
 
+TEST_F(transfer_calls_test, a_peer_that_does_not_answer_a_stop_is_to_be_dropped) {
+  const auto id = asked(transfer_direction::write);
+  told<transfer_write>();
+  calls.cancel(id, "given up");
+  now += seconds(60); // This process did not run: the peer has not been told.
+  EXPECT_EQ(told<transfer_stop>().size(), 1u);
+  EXPECT_THAT(calls.take_silent(), IsEmpty());
+  now += seconds(5);
+  calls.turn(now);
+  EXPECT_EQ(calls.take_silent(), std::vector{peer});
+  EXPECT_THAT(calls.take_silent(), IsEmpty()) << "once";
+  EXPECT_EQ(calls.state(id), call_state::open) << "it is still connected";
+  calls.lost(peer, "it did not answer");
+  EXPECT_EQ(calls.state(id), call_state::failed);
+  EXPECT_EQ(calls.failure(id), "given up");
+}
+
+TEST_F(transfer_calls_test, a_peer_that_has_answered_a_stop_or_is_lost_is_not_to_be_dropped) {
+  const auto answered = begin(transfer_direction::write), read = begin(transfer_direction::read);
+  connect();
+  const auto writes = told<transfer_write>();
+  calls.cancel_all("given up");
+  EXPECT_EQ(told<transfer_stop>().size(), 2u);
+  EXPECT_EQ(calls.state(read), call_state::failed) << "nothing of a peer is awaited";
+  EXPECT_TRUE(calls.ended(peer, {writes.at(0).id, false, "stopped"}));
+  EXPECT_EQ(calls.state(answered), call_state::failed);
+  const auto lost = begin(transfer_direction::write);
+  EXPECT_EQ(told<transfer_write>().size(), 1u);
+  calls.cancel(lost, "given up");
+  calls.turn(now);
+  now += seconds(5);
+  calls.turn(now);
+  calls.lost(peer, "its process has died");
+  EXPECT_THAT(calls.take_silent(), IsEmpty());
+}
+
 TEST_F(transfer_calls_test, a_read_has_a_lease_of_the_peer_s_and_tells_its_end) {
   const auto id = asked(transfer_direction::read);
   const auto wanted = told<transfer_read>();

@@ -14,6 +14,7 @@ transfers::options small_options() {
   options.reads.read_bytes_max = 32;
   options.reads.piece_bytes_max = 8;
   options.calls.open_per_peer_max = 3;
+  options.calls.answer_max = std::chrono::milliseconds(300);
   options.requests.per_peer_max = 6;
   return options;
 }
@@ -73,11 +74,8 @@ void transfer_world::step() {
       change_registration(at);
     break;
   case 3:
-    if (!connections_.empty() && roll(20) == 0 && !finishing_) {
-      auto& over = *connections_[roll(connections_.size())];
-      counts_.cuts += over.cut ? 0 : 1;
-      over.cut = true;
-    }
+    if (!connections_.empty() && roll(20) == 0 && !finishing_)
+      harm_connection();
     break;
   case 4:
   case 5:
@@ -91,6 +89,16 @@ void transfer_world::step() {
   }
   run(at);
   check_given_back(at);
+}
+
+void transfer_world::harm_connection() {
+  auto& over = *connections_[roll(connections_.size())];
+  if (roll(3) == 0) {
+    over.mute = true;
+  } else {
+    counts_.cuts += over.cut ? 0 : 1;
+    over.cut = true;
+  }
 }
 
 void transfer_world::begin_call(std::size_t at) {
@@ -161,15 +169,11 @@ void transfer_world::deliver(connection& over, std::size_t to) {
   auto& self = workers_[to];
   auto& queue = over.to[to];
   if (over.cut && (queue.empty() || roll(2) == 0)) {
-    if (!std::exchange(over.told[to], true)) {
-      self.machine->lost(over.name[to], "cut");
-      for (auto& each : self.calls)
-        each.lost = true;
-    }
-    queue.clear();
+    if (!over.told[to])
+      lose(over, to, "cut");
     return;
   }
-  if (over.told[to])
+  if (over.told[to] || (over.mute && to == over.dialer))
     return;
   if (!std::exchange(over.joined[to], true))
     return self.machine->joined(over.name[to]);
@@ -190,6 +194,23 @@ void transfer_world::send(std::size_t at, const outgoing& message) {
       return;
     }
   wrong("a message goes to nobody");
+}
+
+void transfer_world::lose(connection& over, std::size_t at, const std::string& why) {
+  over.cut = over.told[at] = true;
+  over.to[at].clear();
+  for (auto& each : workers_[at].calls)
+    each.lost = true;
+  workers_[at].machine->lost(over.name[at], why);
+}
+
+void transfer_world::drop_silent(std::size_t at) {
+  for (const auto peer : workers_[at].machine->calls().take_silent())
+    for (auto& over : connections_)
+      if (over->name[at] == peer) {
+        ++counts_.dropped;
+        lose(*over, at, "it does not answer");
+      }
 }
 
 // -- data planes
@@ -230,6 +251,7 @@ void transfer_world::run(std::size_t at) {
     connections_.push_back(std::move(over));
   }
   machine.turn(now_);
+  drop_silent(at);
   for (const auto& message : machine.take_messages())
     send(at, message);
   for (const auto id : machine.take_cancels())

@@ -16,9 +16,10 @@
 namespace peercache::handoff::transfers_test {
 
 /// Two transfer workers in one thread, with a network and data planes that a seed drives: messages
-/// come late, connections are cut, reads copy their bytes one piece after the other and go on for a
-/// while after they were cancelled. Memory is cells, each of one call at a time; one that a call
-/// has given back is used by another call, with other bytes, at once.
+/// come late, connections are cut, some peers stay connected and answer no more, reads copy their
+/// bytes one piece after the other and go on for a while after they were cancelled. Memory is
+/// cells, each of one call at a time; one that a call has given back is used by another call, with
+/// other bytes, at once.
 class transfer_world {
 public:
   explicit transfer_world(std::uint64_t seed);
@@ -31,7 +32,7 @@ public:
   const std::string& fault() const noexcept { return fault_; }
 
   struct counts {
-    std::size_t done = 0, failed = 0, timed_out = 0, cuts = 0, unregistered = 0;
+    std::size_t done = 0, failed = 0, timed_out = 0, cuts = 0, dropped = 0, unregistered = 0;
   };
   const counts& counted() const noexcept { return counts_; }
 
@@ -74,6 +75,7 @@ private:
     std::array<std::deque<std::string>, 2> to; ///< Messages on their way to each.
     std::array<bool, 2> joined{}, told{}; ///< Which of them knows of its begin, and of its end.
     bool cut = false;
+    bool mute = false; ///< Nothing arrives any more at the one that has begun it.
   };
 
   std::size_t roll(std::size_t below) { return random_() % below; }
@@ -86,6 +88,7 @@ private:
            at.registered[index / (cells / regions)] == registration::in;
   }
 
+  void harm_connection();
   void begin_call(std::size_t at);
   void give_up_call(std::size_t at);
   void change_registration(std::size_t at);
@@ -93,6 +96,8 @@ private:
   void move_read(std::size_t at, running_read& read);
   void run(std::size_t at);
   void send(std::size_t at, const outgoing& message);
+  void lose(connection& over, std::size_t at, const std::string& why);
+  void drop_silent(std::size_t at);
   void take_ended(std::size_t at);
   void end_call(std::size_t at, const running_call& call, call_state state);
   void take_back(std::size_t at, std::size_t index, bool in_doubt);

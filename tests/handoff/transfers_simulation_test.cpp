@@ -16,12 +16,14 @@ TEST(transfers, between_two_workers_bring_no_wrong_byte_and_touch_no_memory_afte
     seen.done += world.counted().done;
     seen.failed += world.counted().failed;
     seen.timed_out += world.counted().timed_out;
+    seen.dropped += world.counted().dropped;
     seen.cuts += world.counted().cuts;
     seen.unregistered += world.counted().unregistered;
   }
   EXPECT_GT(seen.done, 5000u);
   EXPECT_GT(seen.failed, 500u);
   EXPECT_GT(seen.timed_out, 500u);
+  EXPECT_GT(seen.dropped, 50u);
   EXPECT_GT(seen.cuts, 500u);
   EXPECT_GT(seen.unregistered, 500u);
 }

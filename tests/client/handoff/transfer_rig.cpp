@@ -1,14 +1,12 @@
 #include "tests/client/handoff/transfer_rig.hpp"
 
-#include "tests/client/handoff/worker_rig.hpp"
-
 #include <algorithm>
 #include <gtest/gtest.h>
 
 namespace peercache::client::test {
 
-transfer_engine::transfer_engine(std::size_t bytes) : memory(bytes) {
-  auto started = transfer_worker::start(tcp_options());
+transfer_engine::transfer_engine(std::size_t bytes, const worker_options& options) : memory(bytes) {
+  auto started = transfer_worker::start(options);
   EXPECT_TRUE(started) << started.error().message;
   worker = std::move(*started);
   const auto registered = worker->register_memory(all());
@@ -34,6 +32,34 @@ void transfer_engine::fill(std::uint32_t seed) {
 
 bool transfer_engine::is_filled_with(std::byte value) const {
   return std::all_of(memory.begin(), memory.end(), [value](auto each) { return each == value; });
+}
+
+mute_engine::mute_engine() {
+  handoff::hello self;
+  self.side = handoff::engine_side::transfer;
+  self.process = incarnation::random();
+  self.cluster = tcp_options().cluster;
+  self.data_port = 1; // Nobody reads from it.
+  self.data_host = "127.0.0.1";
+  auto listening = handoff::worker_links::listen({}, self);
+  EXPECT_TRUE(listening) << listening.error().message;
+  links_ = std::move(*listening);
+  thread_ = std::thread([this] { run(); });
+}
+
+mute_engine::~mute_engine() {
+  stop_.store(true);
+  links_->wake();
+  thread_.join();
+}
+
+void mute_engine::run() {
+  while (!stop_.load()) {
+    for (const auto& event : links_->poll(std::chrono::steady_clock::now()))
+      if (const auto* said = std::get_if<handoff::peer_said>(&event))
+        writes_ += std::holds_alternative<handoff::transfer_write>(said->what) ? 1 : 0;
+    links_->wait(std::chrono::steady_clock::now(), std::chrono::milliseconds(100));
+  }
 }
 
 } // namespace peercache::client::test

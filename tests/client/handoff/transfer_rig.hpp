@@ -1,19 +1,23 @@
 #pragma once
 
 #include "client/handoff/transfer_worker.hpp"
+#include "handoff/links/worker_links.hpp"
+#include "tests/client/handoff/worker_rig.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace peercache::client::test {
 
 /// A transfer worker over TCP, with memory that it has registered.
 struct transfer_engine {
-  explicit transfer_engine(std::size_t bytes);
+  explicit transfer_engine(std::size_t bytes, const worker_options& options = tcp_options());
 
   std::uint64_t at(std::size_t offset) const;
   handoff::memory_range all() const { return {at(0), memory.size()}; }
@@ -27,6 +31,27 @@ struct transfer_engine {
 
   std::vector<std::byte> memory;
   std::unique_ptr<transfer_worker> worker; ///< Ends before its memory does.
+};
+
+/// A transfer engine that stays connected with everybody, and answers nobody.
+class mute_engine {
+public:
+  mute_engine();
+  ~mute_engine();
+  mute_engine(const mute_engine&) = delete;
+  mute_engine& operator=(const mute_engine&) = delete;
+
+  handoff::worker_address address() const { return {"127.0.0.1", links_->port()}; }
+  /// How often it was asked to read.
+  std::size_t writes() const noexcept { return writes_.load(); }
+
+private:
+  void run();
+
+  std::unique_ptr<handoff::worker_links> links_;
+  std::atomic<std::size_t> writes_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
 };
 
 } // namespace peercache::client::test

@@ -159,6 +159,24 @@ TEST(transfer_worker, gives_memory_back_in_the_middle_of_a_call) {
   }
 }
 
+/// A peer whose links live and whose reads stand still.
+TEST(transfer_worker, drops_a_peer_that_never_says_that_it_has_stopped_reading) {
+  mute_engine mute;
+  auto options = tcp_options();
+  options.answer_timeout = std::chrono::milliseconds(200);
+  transfer_engine one(4096, options);
+  const auto begin = [&](std::chrono::nanoseconds timeout) {
+    const auto id = one.worker->begin(write, mute.address(), {{one.at(0), 1 << 20, 10}}, timeout);
+    EXPECT_TRUE(id);
+    return *id;
+  };
+  EXPECT_EQ(one.worker->wait(begin(std::chrono::milliseconds(300))).state, call_state::timed_out);
+  EXPECT_EQ(mute.writes(), 1u);
+  begin(std::chrono::hours(1));
+  EXPECT_TRUE(eventually([&] { return mute.writes() == 2; })) << "it is dialed anew";
+  one.worker.reset();
+}
+
 TEST(transfer_worker, that_is_closed_ends_its_calls) {
   transfer_engine one(32 * mebibyte), two(32 * mebibyte);
   const auto id = one.worker->begin(

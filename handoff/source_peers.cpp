@@ -31,6 +31,7 @@ bool source_peers::described(peer_id peer, const kv_layout& layout) {
   auto& at = found->second;
   if (auto plan = plan_for(layout, own_)) {
     at.plan = std::make_shared<const transfer_plan>(std::move(*plan));
+    at.place = {layout.ranks, layout.all_cp_ranks_send};
     for (const auto& [room, sources] : waiting_)
       if (is_among(peer, sources))
         changed_.push_back(room);
@@ -73,17 +74,29 @@ bool source_peers::is_ready(const std::vector<peer_id>& sources) const {
                      [this](peer_id peer) { return peers_.at(peer).plan != nullptr; });
 }
 
+result<void> source_peers::check(const std::vector<peer_id>& sources) const {
+  std::vector<source_place> places;
+  for (const auto peer : sources)
+    places.push_back(peers_.at(peer).place);
+  return check_sources(places, own_.ranks);
+}
+
 std::vector<std::pair<room_id, std::vector<receiver_rooms::source>>> source_peers::take_ready() {
   std::vector<std::pair<room_id, std::vector<receiver_rooms::source>>> ready;
   for (const auto room : std::exchange(changed_, {})) {
     const auto at = waiting_.find(room);
     if (at == waiting_.end() || !is_ready(at->second))
       continue;
+    const auto named = std::move(at->second);
+    waiting_.erase(at);
+    if (auto all = check(named); !all) {
+      failed_.emplace_back(room, room_failure{all.error().message, failure_kind::misfit});
+      continue;
+    }
     std::vector<receiver_rooms::source> sources;
-    for (const auto peer : at->second)
+    for (const auto peer : named)
       sources.push_back({peer, peers_.at(peer).plan});
     ready.emplace_back(room, std::move(sources));
-    waiting_.erase(at);
   }
   return ready;
 }

@@ -6,6 +6,7 @@
 #include "handoff/peer_id.hpp"
 #include "handoff/receiver_rooms.hpp"
 #include "handoff/room_ids.hpp"
+#include "handoff/source_role.hpp"
 
 #include <map>
 #include <memory>
@@ -21,7 +22,8 @@ namespace peercache::handoff {
 /// (`transfer_plan`) is made once for each connection.
 ///
 /// Threads: one owner. Errors: a worker that does not fit, or is lost, fails the rooms that wait
-/// for it (`take_failed`); one that does not fit fails those that come later as well. Bounds: one
+/// for it (`take_failed`); one that does not fit fails those that come later as well. So does a
+/// room fail whose workers are not all that have something for it (`check_sources`). Bounds: one
 /// entry for each connection and for each room that waits.
 class source_peers {
 public:
@@ -55,9 +57,11 @@ private:
   struct source_peer {
     std::optional<hello> who;
     std::shared_ptr<const transfer_plan> plan;
-    std::string fault; ///< Why the worker does not fit; empty when it does.
+    source_place place; ///< Known with the plan.
+    std::string fault;  ///< Why the worker does not fit; empty when it does.
   };
   bool is_ready(const std::vector<peer_id>& sources) const;
+  result<void> check(const std::vector<peer_id>& sources) const;
   void fail_waiting(peer_id peer, const room_failure& why);
 
   kv_layout own_;

@@ -3,7 +3,9 @@
 #include "common/assert.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <tuple>
 
 namespace peercache::handoff {
 namespace {
@@ -13,13 +15,30 @@ error sizes_differ(std::string_view what, std::uint32_t source, std::uint32_t de
                                   std::to_string(destination) + " " + std::string(what)};
 }
 
+std::string place_of(const worker_ranks& ranks) {
+  return "tp " + std::to_string(ranks.tp) + " of " + std::to_string(ranks.tp_size) + ", pp " +
+         std::to_string(ranks.pp) + " of " + std::to_string(ranks.pp_size);
+}
+
 error no_partners(const worker_ranks& source, const worker_ranks& destination) {
-  auto place = [](const worker_ranks& of) {
-    return "tp " + std::to_string(of.tp) + " of " + std::to_string(of.tp_size) + ", pp " +
-           std::to_string(of.pp) + " of " + std::to_string(of.pp_size);
-  };
-  return {errc::invalid_argument, "prefill's worker (" + place(source) +
-                                      ") has nothing for decode's (" + place(destination) + ")"};
+  return {errc::invalid_argument, "prefill's worker (" + place_of(source) +
+                                      ") has nothing for decode's (" + place_of(destination) + ")"};
+}
+
+auto sizes_of(const source_place& of) noexcept {
+  return std::tuple(of.ranks.tp_size, of.ranks.pp_size, of.ranks.cp_size, of.all_cp_ranks_send);
+}
+
+bool sends(const source_place& of) noexcept {
+  return of.all_cp_ranks_send || of.ranks.cp == 0;
+}
+
+/// How many workers of an engine like that of `source` send to `destination`.
+std::size_t senders_for(const source_place& source, const worker_ranks& destination) noexcept {
+  const auto& from = source.ranks;
+  return std::size_t{std::max(1u, from.tp_size / destination.tp_size)} *
+         (destination.pp_size == 1 ? from.pp_size : 1) *
+         (source.all_cp_ranks_send ? from.cp_size : 1);
 }
 
 result<void> check_sizes(const worker_ranks& source, const worker_ranks& destination) {
@@ -75,6 +94,27 @@ result<source_role> role_of(const kv_layout& source, const kv_layout& destinatio
   role.whole_states = first_cp && leads && has(false);
   role.aux = first_cp && leads && (to.pp_size != 1 || from.pp + 1 == from.pp_size);
   return role;
+}
+
+result<void> check_sources(std::span<const source_place> sources, const worker_ranks& destination) {
+  if (sources.empty())
+    return {errc::invalid_argument, "the room has no prefill worker"};
+  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> seen;
+  for (const auto& each : sources) {
+    if (sizes_of(each) != sizes_of(sources.front()))
+      return {errc::invalid_argument, "the room's prefill workers are of different engines"};
+    if (!seen.emplace(each.ranks.tp, each.ranks.pp, each.ranks.cp).second)
+      return {errc::invalid_argument,
+              "the room has prefill's worker (" + place_of(each.ranks) + ") twice"};
+  }
+  const auto sending =
+      static_cast<std::size_t>(std::count_if(sources.begin(), sources.end(), sends));
+  const auto wanted = senders_for(sources.front(), destination);
+  if (sending != wanted)
+    return {errc::invalid_argument, "the room has " + std::to_string(sending) + " of " +
+                                        std::to_string(wanted) + " prefill workers for decode's (" +
+                                        place_of(destination) + ")"};
+  return {};
 }
 
 std::uint32_t receivers_of(const worker_ranks& source, const worker_ranks& destination) noexcept {

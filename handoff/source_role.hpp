@@ -4,6 +4,7 @@
 #include "handoff/kv_layout.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace peercache::handoff {
 
@@ -23,6 +24,17 @@ struct source_role {
 /// the first one alone is read. Errors: `incompatible`, when the sizes of the two engines do not
 /// go together; `invalid_argument`, when these two workers have nothing to do with each other.
 result<source_role> role_of(const kv_layout& source, const kv_layout& destination);
+
+/// Which worker of a prefill engine one is, as it says itself.
+struct source_place {
+  worker_ranks ranks;
+  bool all_cp_ranks_send = false;
+};
+
+/// Whether these are all prefill workers that `destination` has to join, each once. They may be
+/// joined by context parallel ranks that send nothing. Errors: `invalid_argument`.
+/// @pre `role_of` has a role for each
+result<void> check_sources(std::span<const source_place> sources, const worker_ranks& destination);
 
 /// Decode workers that read from one prefill worker: those of one room all join it there.
 std::uint32_t receivers_of(const worker_ranks& source, const worker_ranks& destination) noexcept;

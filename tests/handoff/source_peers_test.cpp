@@ -113,6 +113,31 @@ TEST_F(source_peers_test, a_room_that_waits_no_more_is_never_ready) {
   EXPECT_THAT(peers.take_failed(), IsEmpty());
 }
 
+/// Whatever they send would be taken for all of the prompt.
+TEST_F(source_peers_test, a_room_without_one_of_its_workers_fails) {
+  know({1}, layout_of("bf16", 0, 2));
+  peers.wait({7}, {{1}});
+  EXPECT_THAT(peers.take_ready(), IsEmpty());
+  const auto failed = peers.take_failed();
+  ASSERT_THAT(failed, SizeIs(1));
+  EXPECT_EQ(failed[0].first, room_id{7});
+  EXPECT_THAT(failed[0].second.reason, HasSubstr("1 of 2"));
+  EXPECT_EQ(failed[0].second.kind, failure_kind::misfit);
+  EXPECT_FALSE(peers.is_waiting({7}));
+}
+
+TEST_F(source_peers_test, a_room_that_has_a_worker_twice_fails) {
+  know({1}, layout_of("bf16", 0, 2));
+  know({2}, layout_of("bf16", 0, 2));
+  peers.wait({7}, {{1}, {2}});
+  peers.wait({8}, {{1}, {1}});
+  EXPECT_THAT(peers.take_ready(), IsEmpty());
+  const auto failed = peers.take_failed();
+  ASSERT_THAT(failed, SizeIs(2));
+  EXPECT_THAT(failed[0].second.reason, HasSubstr("twice"));
+  EXPECT_THAT(failed[1].second.reason, HasSubstr("twice"));
+}
+
 TEST_F(source_peers_test, a_worker_describes_itself_once_and_after_its_hello) {
   EXPECT_FALSE(peers.described({1}, layout_of("bf16")));
   peers.dialed({1});

@@ -189,9 +189,10 @@ result<void> node::impl::open_ports() {
   pages_ = std::move(*pages);
   self_.data_port = pages_->port();
   if (config_.metrics.enabled) {
-    metrics::http_content content{[board = board_] { return *board->text.load(); },
-                                  [board = board_] { return *board->ready.load(); },
-                                  [board = board_] { return *board->status.load(); }};
+    metrics::http_content content{
+        [board = board_] { return *board->text.load(); },
+        [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
+        [board = board_] { return *board->status.load(); }};
     metrics::http_options http;
     http.host = config_.metrics.bind;
     http.port = config_.net.http_port;
@@ -307,6 +308,7 @@ void node::impl::stop() {
   if (stopped_ || !system_)
     return;
   stopped_ = true;
+  supervision_.expect_ends();
   stop_threads();
   if (clearing_) {
     // The goodbye tells the others that clears need not wait for this node.
@@ -343,6 +345,10 @@ const discovery::member& node::self() const noexcept {
 
 bool node::ready() const {
   return impl_->ready();
+}
+
+std::string node::failure() const {
+  return impl_->failure();
 }
 
 std::size_t node::discard_pools(const config::node_config& config) {

@@ -32,9 +32,9 @@ struct node_decorators {
 /// (docs/architecture.md lists them). `peercache-node` is a main around it; tests, demo and laptops
 /// embed it.
 ///
-/// Threads: one at a time, except `ready`. Ownership: owns all of the node; the destructor stops
-/// without draining. Forks: in a forked child only the destructor may be called, which frees
-/// nothing and takes nothing from the parent.
+/// Threads: one at a time, except `ready` and `failure`. Ownership: owns all of the node; the
+/// destructor stops without draining. Forks: in a forked child only the destructor may be called,
+/// which frees nothing and takes nothing from the parent.
 class node {
 public:
   static result<std::unique_ptr<node>> start(const config::node_config& config,
@@ -50,6 +50,10 @@ public:
   const discovery::member& self() const noexcept;
   /// Whether the node is in a view of the cluster and takes work. Any thread.
   bool ready() const;
+  /// Why the node is no use any more, in words: an actor or a thread of it has ended unasked. Empty
+  /// while all live. The owner is to end the process, which may answer nobody: stopping such a node
+  /// can take for ever. Any thread.
+  std::string failure() const;
 
   /// Fate of the pool's memory when the node is destroyed.
   enum class pool_after : bool { freed, kept };

@@ -69,7 +69,36 @@ void node::impl::spawn_actors() {
   own->membership = membership_;
   if (http_)
     spawn_metrics();
+  supervise();
   caf::anon_send(membership_, beat_atom_v);
+}
+
+/// Watches all that was spawned. An actor that has ended already is noticed too.
+void node::impl::supervise() {
+  PEERCACHE_ASSERT(gateway_ && page_thread_); // The last one and the first one that are spawned.
+  using kind = supervision::kind;
+  const auto watch = [this](const auto& actor, const char* name, kind how = kind::lasting) {
+    if (actor)
+      supervision_.watch(caf::actor_cast<caf::strong_actor_ptr>(actor), name, how);
+  };
+  watch(page_thread_, "the page server");
+  watch(disk_thread_, "the disk's thread");
+  watch(http_thread_, "the HTTP server");
+  watch(adoption_thread_, "the adoption", kind::passing);
+  for (const auto& rail : rail_threads_)
+    watch(rail, "a thread of the rails", kind::passing); // A thread that registers memory returns.
+  watch(lookups_, "the lookup broker");
+  watch(metrics_, "metrics");
+  watch(gateway_, "the gateway");
+  watch(clearing_, "clearing");
+  watch(membership_, "membership");
+  watch(links_, "links");
+  watch(directory_, "the directory");
+  watch(connector_, "the connector");
+  watch(promoter_, "the promoter");
+  watch(disk_actor_, "the disk writer");
+  watch(pool_, "the pool");
+  watch(system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP")), "BASP");
 }
 
 void node::impl::spawn_pool() {

@@ -6,6 +6,7 @@
 #include "actors/metrics_actor.hpp"
 #include "actors/node.hpp"
 #include "actors/page_server.hpp"
+#include "actors/supervision.hpp"
 #include "common/assert.hpp"
 #include "common/forks.hpp"
 #include "link/links_actor.hpp"
@@ -28,6 +29,13 @@
 // the node, node_actors.cpp spawns its actors.
 namespace peercache::actors {
 
+/// Whether the node takes work, and if not, why. A failure outweighs what the gateway said last.
+inline metrics::readiness readiness_of(const http_board& board, const supervision& watched) {
+  if (auto failure = watched.failure(); !failure.empty())
+    return {false, std::move(failure)};
+  return *board.ready.load();
+}
+
 class node::impl {
 public:
   impl(const config::node_config& config, node_decorators decorators)
@@ -41,7 +49,8 @@ public:
     return stopping_at_;
   }
   const discovery::member& self() const noexcept { return self_; }
-  bool ready() const { return board_->ready.load()->ready; }
+  bool ready() const { return readiness_of(*board_, supervision_).ready; }
+  std::string failure() const { return supervision_.failure(); }
   const home_process& home() const noexcept { return home_; }
   /// Leaves the pool's memory to the next process, if the configuration allows it. @pre the node is
   /// stopped
@@ -66,6 +75,7 @@ private:
   void spawn_gateway();
   void spawn_clearing(const std::shared_ptr<peer>& own);
   void spawn_metrics();
+  void supervise();
   void stop_threads();
   void end_actors();
 
@@ -85,6 +95,7 @@ private:
   /// Declared before `pages_`, because the page server hands connections over to it.
   std::unique_ptr<rdma::rail_servers> rails_;
   std::unique_ptr<page_server> pages_;
+  supervision supervision_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
   std::unique_ptr<metrics::http_server> http_;
   std::unique_ptr<system_config> caf_config_;

@@ -13,8 +13,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <fmt/format.h>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 
@@ -25,6 +28,8 @@ namespace {
 constexpr int exit_ok = 0;
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
+/// How often the program looks whether its node has failed.
+constexpr std::chrono::milliseconds failure_look_every{100};
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -70,6 +75,38 @@ void say_ready(const discovery::member& self) {
   std::fflush(stdout);
 }
 
+/// Waits for a signal to stop. Ends the process when the node fails meanwhile: then it may answer
+/// nobody, and others are better off without it. /readyz tells of the failure already.
+std::optional<int> stop_signal_or_failure(const actors::node& node,
+                                          std::chrono::milliseconds at_most) {
+  const auto signal = stop_signal_within(at_most);
+  if (signal || node.failure().empty())
+    return signal;
+  log::error("this node is no use any more ({}); leaving at once", node.failure());
+  ::_exit(exit_failed);
+}
+
+/// Ends the process with an error line where an exception would end it without one: the host has no
+/// thread or no memory for it.
+[[noreturn]] void end_for_exception() noexcept {
+  try {
+    if (auto thrown = std::current_exception())
+      std::rethrow_exception(thrown);
+  } catch (const std::exception& why) {
+    try {
+      log::error("cannot go on: {}; the host gives this process no more threads or memory "
+                 "(`ulimit -a`, the cgroup's pids.max and memory.max)",
+                 why.what());
+    } catch (...) { // Not even for a line of the log is there memory.
+      constexpr std::string_view text = "peercache-node: error: out of memory\n";
+      (void)!::write(STDERR_FILENO, text.data(), text.size());
+    }
+    ::_exit(exit_failed);
+  } catch (...) {
+  }
+  std::abort();
+}
+
 /// Runs a node until a signal to stop comes; prints the ready line once the node is ready.
 int serve(const config::node_config& config, const actors::node_decorators& decorators) {
   auto started = actors::node::start(config, decorators);
@@ -80,14 +117,14 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
   auto& node = **started;
   std::optional<int> signal;
   while (!signal && !node.ready())
-    signal = stop_signal_within(std::chrono::milliseconds(10));
+    signal = stop_signal_or_failure(node, std::chrono::milliseconds(10));
   if (!signal) {
     say_ready(node.self());
     log::info("ready: control {}:{}, data port {}, http port {}", node.self().host,
               node.self().control_port, node.self().data_port, node.self().http_port);
   }
   while (!signal)
-    signal = stop_signal_within(std::chrono::hours(1));
+    signal = stop_signal_or_failure(node, failure_look_every);
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
   watch_over_drain(node, config.drain.timeout);
   // Ctrl-C (SIGINT) means that the user is done with the node, so its pool is freed. SIGTERM may
@@ -147,6 +184,7 @@ int run_node_program(int argc, char** argv, const actors::node_decorators& decor
   auto signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::set_terminate(end_for_exception);
   CLI::App app(
       "One node of a PeerCache cluster: the page pool of this host and its part of the directory.",
       "peercache-node");

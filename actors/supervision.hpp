@@ -1,0 +1,40 @@
+#pragma once
+
+#include "metrics/published.hpp"
+
+#include <caf/fwd.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace peercache::actors {
+
+/// Watches the actors and threads of a node: one that ends unasked is a failure of the node, which
+/// may look alive and answer nobody. The first failure stays.
+///
+/// Threads: `watch` and `expect_ends` belong to the node's owner, `failure` is for any. Lifetime:
+/// an actor that is watched may outlive this object.
+class supervision {
+public:
+  /// Whether an actor or a thread may end by itself, its work done.
+  enum class kind : bool { lasting, passing };
+
+  /// Notes a failure when the actor ends before `expect_ends`, in words that begin with `name`. A
+  /// `passing` one fails only by an error.
+  void watch(const caf::strong_actor_ptr& actor, std::string name, kind how = kind::lasting);
+  /// From now on actors are asked to end.
+  void expect_ends() noexcept { state_->ends_expected.store(true); }
+  /// Why the node is no use any more, in words; empty while it is well.
+  std::string failure() const { return *state_->failure.load(); }
+
+private:
+  struct state {
+    std::atomic<bool> ends_expected{false};
+    std::atomic<bool> failed{false};
+    metrics::published<std::string> failure{std::string{}};
+  };
+  std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+
+} // namespace peercache::actors

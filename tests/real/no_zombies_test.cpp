@@ -1,0 +1,78 @@
+// A node that cannot do its work any more says so, or ends: others must not wait for it.
+
+#include "foreign_program.hpp"
+
+#include <fstream>
+#include <set>
+
+namespace peercache::real::no_zombies_test {
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class no_zombies : public foreign_program {
+protected:
+  std::string log_of(std::size_t index) {
+    return text_of(node(index).launch().folder / "node.log");
+  }
+  /// Kills an actor of node 1, as whoever reaches the actor port can.
+  template <class Actor>
+  void kill_and_expect_the_end(const Actor& victim, const std::string& name) {
+    caf::anon_send_exit(victim, caf::exit_reason::kill);
+    EXPECT_EQ(node(0).process().wait(milliseconds(10'000)), 1);
+    EXPECT_NE(log_of(0).find(name + " has ended unasked"), std::string::npos) << log_of(0);
+    auto client = client_of(1);
+    put(*client, 0, 20);
+    EXPECT_EQ(count_existing(*client, 0, 20), 20u) << "the others go on";
+  }
+};
+
+TEST_F(no_zombies, a_node_without_a_gateway_ends) {
+  kill_and_expect_the_end(gateways_.front(), "the gateway");
+}
+
+TEST_F(no_zombies, a_node_without_a_directory_ends) {
+  kill_and_expect_the_end(shards_.front(), "the directory");
+}
+
+/// Runs a node alone with so much address space, until it is ready or has ended. Returns its exit
+/// status; nothing when it became ready.
+std::optional<int> start_with_address_space(std::uint64_t bytes, const std::filesystem::path& log) {
+  cli::node_launch launch;
+  launch.program = std::string(PEERCACHE_CLI_DIR) + "/peercache-node";
+  launch.name = "small";
+  launch.pool_bytes = 64u << 20;
+  launch.folder = log.parent_path();
+  auto arguments = cli::arguments_of(launch);
+  arguments.insert(arguments.begin(), {"/usr/bin/prlimit", "--as=" + std::to_string(bytes)});
+  auto child = cli::child_process::spawn({.arguments = arguments, .stderr_path = log});
+  if (!child)
+    return -1;
+  if (const auto line = child->read_line(milliseconds(20'000)); line)
+    return std::nullopt;
+  return child->wait(milliseconds(10'000)).value_or(-1);
+}
+
+TEST(too_small_a_host, ends_a_node_with_an_error_line_and_exit_code_1) {
+  auto folder = cli::run_folder::make("peercache-small-");
+  ASSERT_TRUE(folder);
+  std::set<std::optional<int>> seen;
+  for (std::uint64_t mib = 120; mib <= 1000 && !seen.contains(std::nullopt); mib += 40) {
+    const auto log = folder->path() / (std::to_string(mib) + ".log");
+    const auto status = start_with_address_space(mib << 20, log);
+    seen.insert(status);
+    if (!status || status == 127)
+      continue; // The node has room enough, or not even its libraries could be loaded.
+    EXPECT_EQ(*status, 1) << mib << " MiB: " << text_of(log);
+    EXPECT_NE(text_of(log).find("error"), std::string::npos) << mib << " MiB: " << text_of(log);
+  }
+  EXPECT_TRUE(seen.contains(1)) << "no size is too small";
+}
+
+} // namespace
+
+} // namespace peercache::real::no_zombies_test

@@ -20,6 +20,8 @@ std::string gateway_state::unready_reason() const {
     return "draining";
   if (drained)
     return "drained: it owns no keys and takes no pages (peercache undrain)";
+  if (!pool_fault.empty())
+    return "pool: " + pool_fault;
   if (!in_view)
     return "joining: no view with this node in it yet";
   if (!options.caught_up())
@@ -295,7 +297,15 @@ void warm(gateway_pointer self, const std::string& pages) {
     self->send(self->state.options.promoter, warm_atom_v, pages);
 }
 
+void look_at_pool(gateway_state& state) {
+  auto fault = state.options.pool_fault();
+  if (!fault.empty() && fault != state.pool_fault)
+    log::error("pool: {}", fault);
+  state.pool_fault = std::move(fault);
+}
+
 void on_beat(gateway_pointer self) {
+  look_at_pool(self->state);
   bury_dead_sessions(self);
   send_late_clients_away(self);
   self->state.tell_readiness();

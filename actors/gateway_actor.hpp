@@ -46,6 +46,8 @@ struct gateway_options {
   /// session's lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;
   std::function<bool(std::uint32_t lock_index)> session_is_held;
+  /// Why clients of this host cannot map the pool, in words; empty while they can.
+  std::function<std::string()> pool_fault = [] { return std::string{}; };
   /// Called in this actor when readiness changes: whether the node takes work, and if not, why.
   std::function<void(bool ready, const std::string& reason)> ready;
 };
@@ -69,6 +71,7 @@ struct gateway_state {
   bool leaving = false;   ///< Set by `leave`, for good.
   bool withdraws = false; ///< The node's pages are leaving the directory.
   bool drained = false;   ///< Set by an operator, until undone.
+  std::string pool_fault; ///< What `options.pool_fault` said last.
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
@@ -76,7 +79,8 @@ struct gateway_state {
   static inline const char* name = "gateway";
 
   bool ready() const {
-    return in_view && options.caught_up() && takes_pages() && options.disk_scanned() >= 1;
+    return in_view && options.caught_up() && takes_pages() && options.disk_scanned() >= 1 &&
+           pool_fault.empty();
   }
   std::string unready_reason() const;
   void tell_readiness() const { options.ready(ready(), unready_reason()); }

@@ -237,6 +237,10 @@ void node::impl::spawn_gateway() {
   options.session_is_held = [memory = &*memory_](std::uint32_t index) {
     return memory->session_is_held(index);
   };
+  options.pool_fault = [memory = &*memory_] {
+    const auto checked = memory->check_object();
+    return checked ? std::string{} : checked.error().message;
+  };
   options.ready = [board = board_](bool now, const std::string& reason) {
     board->ready.store({now, reason});
   };

@@ -112,6 +112,10 @@ public:
   /// For the owner: whether the object keeps its name when this mapping is destroyed, so that a
   /// later process can take the pool over.
   void outlive(bool wanted) noexcept { outlives_ = wanted; }
+  /// For the owner: whether a client that knows name and incarnation can map the pool. Errors: why
+  /// not, in words, when another program has removed, shortened or overwritten the object. It asks
+  /// the kernel and reads the header: cheap enough for twice a second.
+  result<void> check_object() const;
   /// For the owner: gives these granules other memory, all zeros, so that a device that still
   /// writes to the old memory on behalf of a dead process changes nothing here. Not with huge
   /// pages, nor when a device of this process has registered the memory.

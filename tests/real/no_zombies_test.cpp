@@ -3,6 +3,7 @@
 #include "foreign_program.hpp"
 
 #include <fstream>
+#include <httplib.h>
 #include <set>
 
 namespace peercache::real::no_zombies_test {
@@ -18,6 +19,12 @@ class no_zombies : public foreign_program {
 protected:
   std::string log_of(std::size_t index) {
     return text_of(node(index).launch().folder / "node.log");
+  }
+  /// What /readyz says: its status, and its text behind it.
+  std::pair<int, std::string> readiness(std::size_t index) {
+    httplib::Client http{"127.0.0.1", node(index).ports().http_port};
+    const auto answer = http.Get("/readyz");
+    return answer ? std::pair{answer->status, answer->body} : std::pair{0, std::string{}};
   }
   /// Kills an actor of node 1, as whoever reaches the actor port can.
   template <class Actor>
@@ -37,6 +44,20 @@ TEST_F(no_zombies, a_node_without_a_gateway_ends) {
 
 TEST_F(no_zombies, a_node_without_a_directory_ends) {
   kill_and_expect_the_end(shards_.front(), "the directory");
+}
+
+TEST_F(no_zombies, a_node_whose_pool_object_is_gone_is_not_ready_and_says_why) {
+  const auto session =
+      ask<session_welcome>(gateways_.front(), session_atom_v, std::string{"me"}, events_);
+  ASSERT_TRUE(session);
+  EXPECT_EQ(readiness(0).first, 200);
+  ASSERT_TRUE(std::filesystem::remove("/dev/shm" + session->pool_name));
+  EXPECT_TRUE(within(milliseconds(10'000), [this] { return readiness(0).first == 503; }));
+  EXPECT_NE(readiness(0).second.find(session->pool_name + " is gone"), std::string::npos)
+      << readiness(0).second;
+  EXPECT_TRUE(within(milliseconds(10'000), [&] {
+    return log_of(0).find(session->pool_name + " is gone") != std::string::npos;
+  }));
 }
 
 /// Runs a node alone with so much address space, until it is ready or has ended. Returns its exit

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <optional>
 #include <string_view>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -135,6 +136,16 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
   return exit_ok;
 }
 
+/// Lets this process have as many open files as it may: the usual limit of 1024 is for programs
+/// with select(2), and less than the connections that a node takes.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 struct program_options {
   std::string config_path;
   bool check_config = false;
@@ -170,6 +181,7 @@ int run_with(const program_options& options, const config::loaded_config& loaded
     fmt::print("{} {} without a process freed\n", freed, freed == 1 ? "pool" : "pools");
     return exit_ok;
   }
+  raise_descriptor_limit();
   init_log(config.node.name, std::string(config::to_string(config.log.level)), config.log.json);
   for (const auto& warning : loaded.warnings)
     log::warn("{}", warning);

@@ -1,6 +1,7 @@
 #include "python/handoff_workers.hpp"
 
 #include "client/options.hpp"
+#include "python/gate_calls.hpp"
 #include "python/gil.hpp"
 #include "python/handoff_layout.hpp"
 #include "python/living.hpp"
@@ -57,25 +58,12 @@ std::shared_ptr<Worker> start(const worker_request& request, const py::dict& des
   return value_or_raise(begin());
 }
 
-/// Runs `work(worker)` without the GIL; `otherwise` is the answer of a worker that is closed.
-template <class Answer, class Worker, class Work>
-Answer borrow(loan_gate<Worker>& gate, Answer otherwise, Work&& work) {
-  const without_gil outside;
-  const typename loan_gate<Worker>::loan worker{gate};
-  return worker ? work(*worker) : std::move(otherwise);
-}
-
 template <class Worker, class Work>
 void run(loan_gate<Worker>& gate, Work&& work) {
   borrow(gate, false, [&](Worker& worker) {
     work(worker);
     return true;
   });
-}
-
-void close_gate(closable& gate) {
-  const without_gil outside;
-  gate.close(closable::time_point::max());
 }
 
 std::optional<failure_form> form_of(const std::optional<handoff::room_failure>& failure) {

@@ -31,10 +31,11 @@ using failure_form = std::pair<std::string, bool>;
 /// A prefill worker as Python sees it: `peercache._native.PrefillWorker`.
 ///
 /// Threads: any number of Python's at once; each method is entered with the GIL and gives it up
-/// once its arguments are converted. Ownership: memory is named by address; it is lent until
-/// `give_memory_back` or `close`. `close` ends the worker when the last running call has ended.
-/// Errors: `peercache.Error` for what the worker refuses; after `close`, and in a forked child,
-/// `closed`. Methods that end a room have nothing to end then, and return.
+/// once its arguments are converted; in the main thread handlers of signals run while one waits,
+/// and what they raise is raised when it returns. Ownership: memory is named by address; it is lent
+/// until `give_memory_back` or `close`. `close` ends the worker when the last running call has
+/// ended. Errors: `peercache.Error` for what the worker refuses; after `close`, and in a forked
+/// child, `closed`. Methods that end a room have nothing to end then, and return.
 class native_prefill_worker {
 public:
   using worker_type = client::prefill_worker;

@@ -1,5 +1,6 @@
 #include "python/native_client.hpp"
 
+#include "python/gate_calls.hpp"
 #include "python/gil.hpp"
 
 #include <algorithm>
@@ -102,10 +103,7 @@ native_client::~native_client() {
 }
 
 void native_client::close() {
-  // A signal's handler runs within a call of its thread, which it must not wait for.
-  const auto until = interruption::possible() ? clock::now() : clock::time_point::max();
-  without_gil outside;
-  gate_.close(until);
+  close_gate(gate_);
 }
 
 bool native_client::may_begin() const {
@@ -120,14 +118,7 @@ template <class Result, class Work>
 Result native_client::borrow(Result otherwise, Work&& work) {
   if (!may_begin())
     return otherwise;
-  auto result = [&] {
-    outside_call outside;
-    // While the loan lasts, a `close` on another thread does not take the client from this call.
-    cache_gate::loan cache{gate_};
-    return cache ? work(*cache) : std::move(otherwise);
-  }();
-  raise_from_handlers();
-  return result;
+  return python::borrow(gate_, std::move(otherwise), std::forward<Work>(work));
 }
 
 client::deadline native_client::until(timeout within) const {

@@ -3,6 +3,7 @@
 #include "client/options.hpp"
 #include "config/option_value.hpp"
 #include "python/arguments.hpp"
+#include "python/gate_calls.hpp"
 #include "python/gil.hpp"
 #include "python/living.hpp"
 #include "python/open_cache.hpp"
@@ -129,9 +130,8 @@ template <class Work>
 coded native_transfer_engine::borrow(Work&& work) {
   if (end_announced() && !gate_.is_open())
     rest_without_gil(rest_of_refused);
-  const without_gil outside;
-  const loan_gate<worker_type>::loan worker{gate_};
-  return worker ? work(*worker) : coded{failed, "the transfer engine is closed"};
+  return python::borrow(gate_, coded{failed, "the transfer engine is closed"},
+                        std::forward<Work>(work));
 }
 
 coded native_transfer_engine::register_memory(std::uint64_t address, std::uint64_t bytes) {
@@ -213,8 +213,7 @@ py::dict native_transfer_engine::stats() {
 }
 
 void native_transfer_engine::close() {
-  const without_gil outside;
-  gate_.close(std::chrono::steady_clock::time_point::max());
+  close_gate(gate_);
 }
 
 void bind_transfer_engine(py::module_& module) {

@@ -2,6 +2,7 @@
 
 #include "client/handoff/links_loop.hpp"
 #include "common/assert.hpp"
+#include "common/interruption.hpp"
 #include "common/log.hpp"
 
 namespace peercache::client {
@@ -113,7 +114,10 @@ result<void> decode_worker::impl::lend_memory() {
 
 void decode_worker::impl::wait_until_quiet(room_id room) {
   std::unique_lock guard{lock};
-  quiet.wait(guard, [this, room] { return rooms.is_quiet(room); });
+  const auto is_quiet = [this, room] { return rooms.is_quiet(room); };
+  // Handlers of signals run meanwhile. They end nothing: the pages are the room's until then.
+  if (!wait_interruptibly(guard, quiet, time_point::max(), is_quiet))
+    quiet.wait(guard, is_quiet);
 }
 
 // -- the turn of its loop

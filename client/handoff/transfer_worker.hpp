@@ -77,7 +77,8 @@ public:
                                  handoff::worker_address with,
                                  std::vector<handoff::transfer_piece> pieces,
                                  std::chrono::nanoseconds timeout);
-  /// Waits until the call has ended, and forgets it. A call that is not known has failed.
+  /// Waits until the call has ended, and forgets it. A call that is not known has failed. When the
+  /// thread is interrupted (common/interruption.hpp), the call is ended early, and waited for.
   transfer_outcome wait(handoff::call_id id);
   /// What the call has come to. One that has ended is forgotten.
   transfer_outcome take(handoff::call_id id);

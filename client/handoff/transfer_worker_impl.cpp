@@ -1,6 +1,7 @@
 #include "client/handoff/transfer_worker_impl.hpp"
 
 #include "client/handoff/links_loop.hpp"
+#include "common/interruption.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
@@ -134,7 +135,12 @@ result<void> transfer_worker::impl::unregister_memory(std::uint64_t address) {
 
 transfer_outcome transfer_worker::impl::wait(handoff::call_id id) {
   std::unique_lock guard{lock};
-  moved.wait(guard, [&] { return machine.calls().state(id) != call_state::open; });
+  const auto ended = [&] { return machine.calls().state(id) != call_state::open; };
+  if (!wait_interruptibly(guard, moved, time_point::max(), ended)) {
+    machine.calls().cancel(id, "a signal's handler has ended the call");
+    links->wake();
+    moved.wait(guard, ended);
+  }
   return take_outcome(id);
 }
 

@@ -3,6 +3,7 @@ that raises ends."""
 
 import contextlib
 import signal
+import socket
 import threading
 import time
 
@@ -10,6 +11,7 @@ import peercache
 import pytest
 from local_nodes import late_watch, until
 from peercache import Status
+from transfer_peers import LOOPBACK, begun
 
 PAGE = 64 << 10
 SECONDS, SIGNAL_SECONDS, AT_ONCE = 30.0, 0.2, 0.3
@@ -150,3 +152,52 @@ def test_a_call_of_another_thread_is_not_ended(fragile_ring, connect):
         assert not ended
         other.join()
     assert not ended[0].complete
+
+
+# -- transfer engines
+
+
+@pytest.fixture
+def engine():
+    made = begun()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def silent():
+    """The session of somebody who takes connections and says nothing, which a call finds out after 2 s."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        yield f"{LOOPBACK}:{server.getsockname()[1]}"
+
+
+TRANSFERS = {
+    "sync": lambda engine, session: engine.send_probe(session),
+    "status": lambda engine, session: engine.get_batch_transfer_status(
+        [engine.batch_transfer_async_read(session, [], [], [])]
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TRANSFERS)
+def test_a_handler_that_raises_ends_a_transfer(engine, silent, kind):
+    with alarm(stop), late_watch() as watch, pytest.raises(Stop):
+        TRANSFERS[kind](engine, silent)
+    assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + watch.stalled
+    other = begun()
+    assert engine.send_probe(f"{LOOPBACK}:{other.get_rpc_port()}") == 0, "the engine goes on"
+    other.close()
+
+
+def test_a_handler_that_returns_lets_a_transfer_go_on(engine, silent):
+    ran = []
+    with alarm(lambda *_: ran.append(time.monotonic())), late_watch() as watch:
+        assert engine.send_probe(silent) == -1
+    assert len(ran) == 1 and ran[0] - watch.begin < SIGNAL_SECONDS + AT_ONCE + watch.stalled
+    assert watch.seconds > 1, "until the other side counts as lost"
+
+
+def test_a_handler_may_close_the_engine_that_is_in_a_call(engine, silent):
+    with alarm(lambda *_: engine.close()), late_watch() as watch:
+        assert engine.send_probe(silent) == -1
+    assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + watch.stalled

@@ -123,15 +123,15 @@ result<handoff::call_id> transfer_worker::begin(handoff::transfer_direction dire
                                                 std::chrono::nanoseconds timeout) {
   if (!impl_->home.is_here())
     return closed_transfer_worker();
-  auto host = net::resolve_host(with.host);
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  auto host = impl_->names.address_of(with.host);
   if (!host)
     return host.error();
   with.host = *std::move(host);
   std::lock_guard guard{impl_->lock};
   if (impl_->closed)
     return closed_transfer_worker();
-  auto begun = impl_->machine.calls().begin(
-      {direction, std::move(with), std::move(pieces), std::chrono::steady_clock::now() + timeout});
+  auto begun = impl_->machine.calls().begin({direction, std::move(with), std::move(pieces), until});
   impl_->links->wake();
   return begun;
 }

@@ -230,7 +230,10 @@ void transfer_worker::impl::lose(peer_id peer, const std::string& why) {
   if (endpoints.erase(peer) != 0)
     log::info("handoff: {} is lost: {}", who, why);
   machine.lost(peer, who + " is lost: " + why);
-  addresses.erase(peer);
+  if (dialed == addresses.end())
+    return;
+  names.forget(dialed->second.host);
+  addresses.erase(dialed);
 }
 
 void transfer_worker::impl::finish(const room_reads::finished& read) {
@@ -243,6 +246,7 @@ void transfer_worker::impl::dial(time_point now) {
   for (const auto& address : machine.calls().take_dials()) {
     const auto peer = links->connect(address, std::nullopt, now);
     if (!peer) {
+      names.forget(address.host);
       machine.calls().unreachable(address, worker_at(address) +
                                                " cannot be reached: " + peer.error().message);
       continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/handoff/host_names.hpp"
 #include "client/handoff/memory_server.hpp"
 #include "client/handoff/room_reads.hpp"
 #include "client/handoff/transfer_worker.hpp"
@@ -9,6 +10,7 @@
 #include "handoff/links/worker_links.hpp"
 #include "handoff/transfers.hpp"
 #include "link/thread_actors.hpp"
+#include "net/socket.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -45,6 +47,7 @@ public:
   const std::unique_ptr<memory_server> served;
   const std::unique_ptr<read_plane> plane;
   const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
+  host_names names{net::resolve_host};
 
   /// Guards the members after it. Engines' calls change the machine themselves instead of asking
   /// the loop: a lease that a call ends has ended when the call returns.

@@ -51,7 +51,8 @@ result<std::unique_ptr<decode_worker>> decode_worker::start(const worker_options
     return links.error();
   auto made =
       std::make_unique<impl>(options, std::move(*plane), std::move(*links), std::move(layout));
-  made->spawn();
+  if (auto begun = made->spawn(); !begun)
+    return begun.error();
   std::unique_ptr<decode_worker> worker{new decode_worker(std::move(made))};
   if (auto lent = worker->lend_memory(); !lent)
     return lent.error();

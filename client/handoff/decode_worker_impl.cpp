@@ -36,7 +36,10 @@ decode_worker::impl::impl(worker_options opts, std::unique_ptr<read_plane> reade
       peers(std::move(own)), tcp(plane->take_tcp_plane()),
       reads(plane->lanes(), [this] { note_progress(); }) {}
 
-void decode_worker::impl::spawn() {
+result<void> decode_worker::impl::spawn() {
+  // Without it the loop would sleep over what has come, until its next look at the time.
+  if (tcp != nullptr && !links->also_wait_for(tcp->descriptor()))
+    return {errc::io_failed, "the kernel does not let a decode worker wait for what it reads"};
   for (std::size_t lane = 0; lane < plane->lanes().size(); ++lane)
     if (plane->lanes()[lane]->how == rdma::read_lane::kind::rail)
       threads.spawn([this, lane] { plane->run(lane); });
@@ -45,15 +48,11 @@ void decode_worker::impl::spawn() {
     std::lock_guard guard{lock};
     return counted.samples("decode", name, rooms.turns(), peers.size());
   });
+  return {};
 }
 
 void decode_worker::impl::run_loop() {
   looper = std::this_thread::get_id();
-  if (tcp != nullptr) {
-    // Without it the loop would sleep over what has come, until its next look at the time.
-    const bool added = links->also_wait_for(tcp->descriptor());
-    PEERCACHE_ASSERT(added);
-  }
   run_links(*links, stop, nullptr,
             [this](const std::vector<handoff::link_event>& events, time_point now) {
               const bool moved = turn(events, now);

@@ -29,7 +29,8 @@ public:
   impl(worker_options opts, std::unique_ptr<read_plane> reader,
        std::unique_ptr<handoff::worker_links> connections, handoff::kv_layout own);
 
-  void spawn();
+  /// Errors: `io_failed`, and no thread has begun.
+  result<void> spawn();
   void close();
   void give_memory_back();
   result<void> lend_memory();

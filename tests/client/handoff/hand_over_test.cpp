@@ -1,3 +1,4 @@
+#include "tests/client/handoff/refused_epoll.hpp"
 #include "tests/client/handoff/worker_rig.hpp"
 
 #include <gmock/gmock.h>
@@ -203,6 +204,21 @@ TEST(worker, of_an_impossible_layout_does_not_start) {
   layout.page_tokens = 0;
   EXPECT_EQ(prefill_worker::start(tcp_options(), layout).error().code, errc::invalid_argument);
   EXPECT_EQ(decode_worker::start(tcp_options(), layout).error().code, errc::invalid_argument);
+}
+
+/// The descriptors that a process may watch are bounded (fs.epoll.max_user_watches).
+TEST(decode_worker, that_the_kernel_lets_watch_nothing_more_does_not_start) {
+  const worker_memory memory;
+  std::size_t refused = 0;
+  for (;; ++refused) {
+    const refused_epoll one{refused};
+    const auto started = decode_worker::start(tcp_options(), memory.layout());
+    if (started)
+      break;
+    EXPECT_EQ(started.error().code, errc::io_failed) << refused;
+    ASSERT_LT(refused, 100u);
+  }
+  EXPECT_GE(refused, 2u) << "its listener, and what it reads over";
 }
 
 } // namespace
